@@ -10,7 +10,7 @@ use crate::table::{Effect, Flag, Table, Target};
 use crate::value::Kind;
 
 impl<T: Target> Table<T> {
-    /// The verb, with help for a terminal of so many columns.
+    /// The verb, with help for a terminal of this many columns.
     pub fn command(&self, columns: usize) -> Command {
         let columns = columns.clamp(help::COLUMNS_MIN, help::COLUMNS_MAX);
         Command::new(self.verb)
@@ -20,8 +20,8 @@ impl<T: Target> Table<T> {
             .override_usage(format!("evenkeel {} [flags]", self.verb))
             .disable_help_flag(true)
             .disable_version_flag(true)
-            // getopt_long, which the other program uses, takes any unambiguous beginning of a long name, and the last
-            // of several values.
+            // getopt_long, which the other program uses, accepts any unambiguous prefix of a long name, and uses the
+            // last of several values.
             .infer_long_args(true)
             .args_override_self(true)
             .term_width(columns)
@@ -58,7 +58,7 @@ impl<T: Target> Table<T> {
             argument = argument.allow_negative_numbers(true);
         }
         if let Kind::OneOf(words) = flag.kind {
-            // For completions; the line of documentation names them already.
+            // For completions; the line of documentation lists them already.
             argument = argument.value_parser(PossibleValuesParser::new(words)).hide_possible_values(true);
         }
         if Some(flag.name) == self.extended {
@@ -70,7 +70,7 @@ impl<T: Target> Table<T> {
         argument
     }
 
-    /// What may stand in the list of sub-options.
+    /// The entries of the list of sub-options.
     fn completions(&self) -> Vec<PossibleValue> {
         let accepted = self.options().filter(|option| !matches!(option.effect, Effect::NotYet(_)));
         accepted
@@ -82,7 +82,7 @@ impl<T: Target> Table<T> {
     }
 }
 
-/// Takes any text, as what is wrong with a list is said elsewhere; and tells completions what may stand in it.
+/// Accepts any text, because errors of a list are reported elsewhere; gives the entries to completions.
 #[derive(Clone)]
 struct SubOptions(Vec<PossibleValue>);
 
@@ -114,7 +114,7 @@ fn action(kind: Kind) -> ArgAction {
     }
 }
 
-/// What the man page and completions say; `--help` is laid out in `help`.
+/// The texts for the man page and completions; `--help` is laid out in `help`.
 fn documentation<T>(flag: &Flag<T>) -> (StyledStr, StyledStr) {
     let line = match flag.effect {
         Effect::Works => flag.doc.to_owned(),

@@ -1,4 +1,4 @@
-//! Errors of command lines. Their author can correct them, so the process ends with status 64.
+//! Errors in command lines. The user can correct them, so the process ends with status 64.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -6,10 +6,10 @@ use crate::nearest::nearest;
 use crate::table::{Flag, Table, Target};
 use crate::value::Expected;
 
-/// What is wrong with a command line.
+/// An error in a command line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not a mistake: help or the version was asked for, and this is its text.
+    /// Not an error: help or the version was requested, and this is its text.
     #[error("{0}")]
     Asked(clap::Error),
     /// A flag that does not exist.
@@ -17,9 +17,9 @@ pub enum Error {
     UnknownFlag {
         /// As typed.
         flag: String,
-        /// What was probably meant.
+        /// The most similar name.
         nearest: Option<String>,
-        /// What is typed for a list of all.
+        /// The command that lists all.
         help: String,
     },
     /// A word where none belongs.
@@ -35,7 +35,7 @@ pub enum Error {
     Ambiguous {
         /// As typed.
         flag: String,
-        /// What it may stand for.
+        /// The flags that it may stand for.
         names: Vec<String>,
     },
     /// A sub-option that does not exist.
@@ -45,9 +45,9 @@ pub enum Error {
         flag: String,
         /// As typed.
         name: String,
-        /// What was probably meant.
+        /// The most similar name.
         nearest: Option<&'static str>,
-        /// What is typed for a list of all.
+        /// The command that lists all.
         help: String,
     },
     /// A value that the flag does not accept.
@@ -57,13 +57,13 @@ pub enum Error {
         flag: String,
         /// What it accepts.
         expected: String,
-        /// What was typed, in backticks, or `nothing`.
+        /// The value as typed, in backticks, or `nothing`.
         found: String,
     },
-    /// Flags that are good by themselves, but not together.
+    /// Flags that contradict each other.
     #[error("{0}")]
     Together(String),
-    /// A flag for something that is not built yet.
+    /// A flag for a feature that is not implemented yet.
     #[error("{flag}: not supported yet")]
     NotYet {
         /// The flag or sub-option.
@@ -78,7 +78,7 @@ pub enum Error {
         flag: &'static str,
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The error.
         problem: String,
     },
     /// Anything else that clap found.
@@ -87,7 +87,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A line that helps to mend it.
+    /// A hint that helps to correct it.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::UnknownFlag { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
@@ -121,7 +121,7 @@ impl<T: Target> Table<T> {
         }
     }
 
-    /// Says in our words what clap found; its own come with usage lines that hide the sentence that matters.
+    /// Rewords clap's error: clap's own text comes with usage lines that hide the important sentence.
     pub fn refusal(&self, error: clap::Error) -> Error {
         let text = |kind| match error.get(kind) {
             Some(ContextValue::String(text)) => text.clone(),
@@ -152,14 +152,14 @@ impl<T: Target> Table<T> {
         }
     }
 
-    /// clap names a flag with its placeholder, `--port <num>`; we name it as the rest of the messages do.
+    /// clap names a flag with its placeholder, `--port <num>`; this names it as other messages do.
     fn shown(&self, shown: &str) -> String {
         let bare = shown.split([' ', '=']).next().unwrap_or_default();
         let flag = self.flags().find(|flag| bare.strip_prefix("--") == Some(flag.name));
         flag.map_or(bare.to_owned(), Flag::label)
     }
 
-    /// The long names that start like what was typed.
+    /// The long names with this prefix.
     fn starting_with(&self, typed: &str) -> Vec<String> {
         let Some(beginning) = typed.strip_prefix("--") else { return Vec::new() };
         let names = self.flags().map(|flag| flag.name).filter(|name| name.starts_with(beginning));

@@ -1,8 +1,8 @@
 //! The help, laid out for a terminal.
 //!
-//! clap's own layout knows flags only, and puts a name and its line apart as soon as one name is long. Here the
-//! sub-options stand in two columns like the flags. What does nothing is listed by reason: with `-h` by name
-//! only, because nobody wants to read 70 lines about what does not happen.
+//! clap's own layout has flags only, and puts all names and their lines on separate lines as soon as one name is long.
+//! Here the sub-options are in two columns like the flags. Flags without effect are listed by reason: with `-h` by name
+//! only, because 70 lines about them would hide the rest.
 
 use std::fmt::Write;
 
@@ -11,18 +11,18 @@ use clap::builder::Styles;
 use crate::table::{Effect, Flag, Table};
 use crate::value::Kind;
 
-/// Without a terminal: what clap takes too.
+/// The width without a terminal: that of clap.
 pub(crate) const COLUMNS_DEFAULT: usize = 100;
-/// Below, two columns no longer fit.
+/// Below this width, two columns do not fit.
 pub(crate) const COLUMNS_MIN: usize = 60;
-/// Beyond, lines are too long to read.
+/// Above this width, lines are too long to read.
 pub(crate) const COLUMNS_MAX: usize = 120;
 
-/// How far the paragraphs of `--help` stand to the right of their flag.
+/// The indentation of the paragraphs of `--help` below their flag.
 const DETAILS_INDENT: usize = 8;
 
 impl<T: 'static> Table<T> {
-    /// What `-h` prints below the usage line: a line per flag.
+    /// The text of `-h` below the usage line: a line per flag.
     pub(crate) fn short_help(&self, columns: usize) -> String {
         let mut page = Page::new(columns);
         for section in self.sections {
@@ -32,7 +32,7 @@ impl<T: 'static> Table<T> {
         self.tail(page, Table::names)
     }
 
-    /// What `--help` prints there: paragraphs for each flag.
+    /// The text of `--help` there: paragraphs for each flag.
     pub(crate) fn help(&self, columns: usize) -> String {
         let mut page = Page::new(columns);
         for section in self.sections {
@@ -44,7 +44,7 @@ impl<T: 'static> Table<T> {
         self.tail(page, Table::meanings)
     }
 
-    /// The end that both pages share, but for how they `list` what does nothing.
+    /// The end that both pages share; `list` lists the flags without effect.
     fn tail(&self, mut page: Page, list: fn(&Self, &mut Page, &[&'static Flag<T>])) -> String {
         if self.extended.is_some() {
             page.heading(&format!("Extended options ({} name[=value],…)", self.extended_label()));
@@ -91,12 +91,12 @@ impl<T: 'static> Table<T> {
         }
     }
 
-    /// Why flags and sub-options are accepted without effect, each reason with those that share it.
+    /// Flags and sub-options that are accepted without effect, by reason.
     pub fn without_effect(&self) -> Vec<(&'static str, Vec<&'static Flag<T>>)> {
         self.by_reason(|effect| if let Effect::Without(why) = effect { Some(why) } else { None })
     }
 
-    /// What is missing for flags and sub-options that are refused.
+    /// Flags and sub-options that are refused, by what is missing.
     pub fn not_yet(&self) -> Vec<(&'static str, Vec<&'static Flag<T>>)> {
         self.by_reason(|effect| if let Effect::NotYet(missing) = effect { Some(missing) } else { None })
     }
@@ -118,9 +118,9 @@ impl<T: 'static> Table<T> {
 }
 
 impl<T> Flag<T> {
-    /// What it does, and its default.
+    /// Its effect, and its default.
     pub fn line(&self) -> String {
-        // The blank inside the brackets does not break.
+        // The space inside the brackets is a no-break space.
         let default = self.default.map_or(String::new(), |default| format!(" [default:\u{a0}{default}]"));
         format!("{}{default}", self.doc)
     }
@@ -130,7 +130,7 @@ fn works<T>(flag: &&Flag<T>) -> bool {
     flag.effect == Effect::Works
 }
 
-/// Text that grows, with the looks that clap gives to headings and flags on a terminal, and takes away elsewhere.
+/// A growing text, with clap's styles for headings and flags, which clap removes without a terminal.
 struct Page {
     text: String,
     columns: usize,
@@ -182,7 +182,7 @@ fn bare<T>(flag: &Flag<T>) -> String {
     flag.short.map_or(flag.name.to_owned(), |letter| format!("-{letter}\u{a0}--{}", flag.name))
 }
 
-/// Lines of at most so many characters, broken at blanks.
+/// Lines of at most this many characters, broken at spaces.
 fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

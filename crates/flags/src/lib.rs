@@ -1,12 +1,12 @@
 //! Command lines of servers that take the flags of another program: memcached's today.
 //!
-//! A server has one [`Table`], and everything comes from it: parsing, `--help`, the man page, shell completions, and the
-//! tests that compare it with the other program's list. A flag never does nothing in silence: it works, or the help
-//! lists it as accepted without effect, or the server refuses to start. Words are read as getopt_long reads them: any
-//! unambiguous beginning of a long name, the last of several values, and a list of sub-options behind one flag.
+//! A server has one [`Table`], and everything follows from it: parsing, `--help`, the man page, shell completions, and
+//! the tests that compare it with the other program's list. No flag is ignored silently: it works, or the help lists it
+//! as accepted without effect, or the server refuses to start. Arguments are parsed as by getopt_long: any unambiguous
+//! prefix of a long name, the last of several values, and a list of sub-options after one flag.
 //!
-//! What is typed goes through two steps here: clap splits it into flags and texts ([`Table::command`]), the table turns
-//! texts into values ([`Table::read`]). What these mean together is the server's business. No flag is named here.
+//! A command line is parsed in two steps: clap splits it into flags and texts ([`Table::command`]), the table turns
+//! texts into values ([`Table::read`]). The server checks the combination of values. No flag is named here.
 
 mod command;
 mod error;

@@ -1,7 +1,7 @@
-//! The name that someone probably meant.
+//! The most similar name, for the hint of an error.
 
-/// Among `names`, the one that `typed` became with the fewest slips of the fingers, or else the one whose beginning
-/// it became; none if it takes more than one slip in three letters, because then it is something else.
+/// The name with the fewest typing errors in `typed`, or else in a prefix of the name; none if there is more than one
+/// error in three letters, because another word was meant then.
 pub(crate) fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let names: Vec<_> = names.into_iter().collect();
     let fewest = |slips_max: usize, part: &dyn Fn(&'a str) -> &'a [u8]| {
@@ -15,7 +15,7 @@ pub(crate) fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>)
     whole.or_else(|| fewest(typed.len() / 3, &beginning).filter(|_| !typed.is_empty()))
 }
 
-/// Letters inserted, left out or replaced, and neighbours swapped, between two words.
+/// The edit distance of two words: letters inserted, omitted or replaced, and neighbours swapped.
 fn slips(from: &[u8], to: &[u8]) -> usize {
     let mut two_above = vec![0; to.len() + 1];
     let mut above: Vec<usize> = (0..=to.len()).collect();
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_finger_is_understood() {
+    fn a_typing_error_is_recognised() {
         check("prot", Some("port"));
         check("thread", Some("threads"));
         check("memroy-limt", Some("memory-limit"));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn another_word_is_not_guessed_at() {
+    fn another_word_has_no_similar_name() {
         check("frobnicate", None);
         check("x", None);
         check("", None);

@@ -1,4 +1,4 @@
-//! From texts to values, flag by flag: each checked by itself, nothing compared with anything else yet.
+//! Parsing of texts into values, flag by flag: each is checked by itself, not yet against others.
 
 use std::ffi::OsString;
 
@@ -21,7 +21,7 @@ impl<T: Target> Table<T> {
         self.read(&matches)
     }
 
-    /// Reads what clap has split, and refuses what is not built yet.
+    /// Reads the flags that clap has split, and refuses those that are not implemented yet.
     pub fn read(&self, matches: &ArgMatches) -> Result<T, Error> {
         let mut target = T::default();
         for flag in self.flags().filter(|flag| is_typed(flag, matches)) {
@@ -42,13 +42,13 @@ impl<T: Target> Table<T> {
         Ok(target)
     }
 
-    /// Notes down one flag or sub-option, called `label` in messages.
+    /// Stores one flag or sub-option, called `label` in messages.
     fn take(&self, target: &mut T, flag: &Flag<T>, label: &str, typed: Option<&str>) -> Result<(), Error> {
         let given = flag.kind.read(typed).map_err(|expected| Error::value(label, &expected, typed))?;
         match flag.effect {
             Effect::Works => {}
             Effect::Without(why) => target.note(format!("{label} has no effect: {why}")),
-            // `-U 0` and the like ask for nothing.
+            // `-U 0` and similar values request nothing.
             Effect::NotYet(_) if flag.default.is_some() && flag.kind.read(flag.default) == Ok(given) => {}
             Effect::NotYet(missing) => return Err(Error::NotYet { flag: label.to_owned(), missing }),
         }
@@ -59,7 +59,7 @@ impl<T: Target> Table<T> {
         Ok(())
     }
 
-    /// Notes down `name,name=value,…`.
+    /// Stores `name,name=value,…`.
     fn take_options(&self, target: &mut T, label: &str, list: &str) -> Result<(), Error> {
         for typed in list.split(',').map(str::trim).filter(|typed| !typed.is_empty()) {
             let (name, value) = match typed.split_once('=') {
@@ -73,7 +73,7 @@ impl<T: Target> Table<T> {
     }
 }
 
-/// Whether the flag stood on the command line, rather than in clap's defaults.
+/// Whether the flag is from the command line rather than from clap's defaults.
 fn is_typed<T>(flag: &Flag<T>, matches: &ArgMatches) -> bool {
     !matches!(flag.kind, Kind::Help | Kind::Version)
         && matches.value_source(flag.name) == Some(ValueSource::CommandLine)
@@ -108,7 +108,7 @@ mod tests {
         Flag { short, name, value, kind, default: None, doc: "Line", details: "", effect, set }
     }
 
-    /// Of another program than memcached.
+    /// The table of another program than memcached.
     static TABLE: Table<Typed> =
         Table {
             verb: "route",
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_and_options_are_read_as_getopt_reads_them() {
+    fn flags_and_options_are_parsed_as_by_getopt() {
         check("", Ok((&[], 0, &[])));
         check("-ra --route=b --rout c", Ok((&["a", "b", "c"], 0, &[])));
         check("-x timeout=5,timeout=7 -x timeout=9", Ok((&[], 9, &[])));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_named_as_it_is_typed() {
+    fn refused_arguments_are_named_as_typed() {
         check("-x timeout=0", Err("-x timeout: expected a number from 1 to 1000, found `0`"));
         check("-x spool", Err("-x spool: not supported yet; nothing is kept on disk"));
         check("-x zzzz", Err("-x zzzz: unknown option; `evenkeel route --help` lists the options of -x"));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_is_the_tables() {
+    fn the_help_follows_from_the_table() {
         let help = TABLE.command(80).render_help().to_string();
         for line in
             ["Route requests", "Usage: evenkeel route [flags]", "Extended options (-x name[=value],…):"]

@@ -2,12 +2,12 @@
 
 use crate::value::{Given, Kind};
 
-/// All flags of a server, which note down what was typed in a `T`.
+/// All flags of a server, which store their values in a `T`.
 #[derive(Debug)]
 pub struct Table<T: 'static> {
-    /// The verb of `evenkeel` that takes them.
+    /// The verb of `evenkeel` that accepts them.
     pub verb: &'static str,
-    /// What the verb does, in a line.
+    /// A line about the verb.
     pub about: &'static str,
     /// In the order of the help.
     pub sections: &'static [Section<T>],
@@ -33,11 +33,11 @@ pub struct Flag<T: 'static> {
     pub short: Option<char>,
     /// The long name, or the name of the sub-option.
     pub name: &'static str,
-    /// What stands for its value in the help; empty if it takes none.
+    /// The placeholder of its value in the help; empty if it takes none.
     pub value: &'static str,
-    /// Which texts it accepts.
+    /// The texts that it accepts.
     pub kind: Kind,
-    /// What holds when it is not given, as one would type it.
+    /// The value if it is not given, as on a command line.
     pub default: Option<&'static str>,
     /// One line for `-h`.
     pub doc: &'static str,
@@ -45,27 +45,27 @@ pub struct Flag<T: 'static> {
     pub details: &'static str,
     /// Whether it does anything.
     pub effect: Effect,
-    /// Notes down what was typed.
+    /// Stores its value.
     pub set: Set<T>,
 }
 
-/// Notes down a value that the flag's kind has checked.
+/// Stores a value that the flag's kind has checked.
 pub type Set<T> = fn(&mut T, Given<'_>);
 
-/// What a command line is noted down in. Its default is what holds if nothing is typed.
+/// The values of a command line. The default is that of an empty command line.
 pub trait Target: Default + 'static {
-    /// Keeps a line for the operator: a flag was given that has no effect, and why it has none.
+    /// Keeps a line for the operator: a flag has no effect, and why.
     fn note(&mut self, note: String);
 }
 
-/// What giving a flag leads to.
+/// The effect of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// What its documentation says.
+    /// The documented one.
     Works,
     /// Nothing, because of this; command lines written for the other program keep working.
     Without(&'static str),
-    /// A refusal to start: this is missing, and running without it would be another thing than was asked for.
+    /// A refusal to start: this is missing, and a server without it would not do what was requested.
     NotYet(&'static str),
 }
 
@@ -85,25 +85,25 @@ impl<T> Table<T> {
         self.options().find(|option| option.name == name)
     }
 
-    /// What messages call the flag that takes the sub-options.
+    /// The name in messages of the flag that takes the sub-options.
     pub(crate) fn extended_label(&self) -> String {
         let flag = self.flags().find(|flag| Some(flag.name) == self.extended);
         flag.map_or_else(String::new, Flag::label)
     }
 
-    /// What is typed for the help that lists everything.
+    /// The command for the help that lists everything.
     pub(crate) fn long_help(&self) -> String {
         format!("evenkeel {} --help", self.verb)
     }
 }
 
 impl<T> Flag<T> {
-    /// What a message calls it: its letter where it has one.
+    /// Its name in messages: its letter if it has one.
     pub fn label(&self) -> String {
         self.short.map_or_else(|| format!("--{}", self.name), |letter| format!("-{letter}"))
     }
 
-    /// The same flag with a value, for tables that are put together.
+    /// The same flag with a value, for tables built in constants.
     #[must_use]
     pub const fn takes(self, value: &'static str, kind: Kind, default: &'static str) -> Self {
         let default = if default.is_empty() { None } else { Some(default) };

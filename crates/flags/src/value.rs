@@ -1,13 +1,13 @@
-//! Texts on the command line, and the values that they stand for.
+//! Kinds of values: parsing of texts on the command line.
 
 use std::fmt;
 
 use stdx::units::{GIB, KIB, MIB};
 
-/// Which texts a flag accepts.
+/// The texts that a flag accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// None: it is there or not.
+    /// None: it is given or not.
     Switch,
     /// None, and every repetition counts.
     Count,
@@ -18,18 +18,18 @@ pub enum Kind {
         /// The most that is accepted.
         max: i64,
     },
-    /// A whole number, or the bare name, which stands for this one.
+    /// A whole number, or the bare name for a default one.
     NumberOr {
-        /// What the bare name stands for.
+        /// The number for the bare name.
         bare: i64,
         /// The least that is accepted.
         min: i64,
         /// The most that is accepted.
         max: i64,
     },
-    /// A number with a fraction, more than `above`, and `max` at most.
+    /// A number with a fraction, greater than `above`, at most `max`.
     Real {
-        /// Less than the least that is accepted.
+        /// The accepted numbers are greater.
         above: f64,
         /// The most that is accepted.
         max: f64,
@@ -38,7 +38,7 @@ pub enum Kind {
     Octal,
     /// A size, with or without `k`, `m` or `g`.
     Size {
-        /// How many bytes a number without a unit counts.
+        /// The bytes that a number without a unit is multiplied by.
         unit: u64,
         /// The least that is accepted, in bytes.
         min: u64,
@@ -59,7 +59,7 @@ pub enum Kind {
     Version,
 }
 
-/// What was typed for a flag, checked.
+/// The checked value of a flag.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Given<'a> {
     /// The flag alone.
@@ -72,20 +72,20 @@ pub enum Given<'a> {
     Text(&'a str),
 }
 
-/// What a flag would have accepted: the end of the sentence "expected …".
+/// What a flag accepts: the end of the sentence "expected …".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected(pub(crate) String);
 
 impl Kind {
-    /// Whether something must follow the name.
+    /// Whether a value must follow the name.
     pub fn takes_value(self) -> bool {
         !matches!(self, Self::Switch | Self::Count | Self::Help | Self::Version)
     }
 
-    /// Checks what was typed; `None` is the bare name.
+    /// Parses a value; `None` is the bare name.
     pub fn read(self, typed: Option<&str>) -> Result<Given<'_>, Expected> {
         let expected = || Expected(self.to_string());
-        // memcached skips blanks before a value, and start scripts count on it.
+        // memcached skips spaces before a value, and start scripts rely on it.
         let Some(typed) = typed.map(str::trim_start) else {
             return match self {
                 Self::NumberOr { bare, .. } => Ok(Given::Number(bare)),
@@ -146,7 +146,7 @@ fn range(f: &mut fmt::Formatter<'_>, what: &str, min: i64, max: i64) -> fmt::Res
     write!(f, "{what} from {min} to {max}")
 }
 
-/// A size as one would type it.
+/// A size as on a command line.
 pub fn show_size(bytes: u64) -> String {
     match [(GIB, 'g'), (MIB, 'm'), (KIB, 'k')]
         .into_iter()
@@ -157,10 +157,10 @@ pub fn show_size(bytes: u64) -> String {
     }
 }
 
-/// A table pairs each kind with a `set` that asks for what this kind gives: anything else is a mistake in the
-/// table, which a test that sets every flag finds.
+/// A table combines each kind with a `set` for the values of this kind: anything else is an error in the table, which a
+/// test that sets every flag finds.
 impl<'a> Given<'a> {
-    /// The number, in the type of its place.
+    /// The number, in the type of its field.
     ///
     /// # Panics
     /// If the kind gives none, or a range that does not fit.

@@ -1,8 +1,8 @@
-//! Time as data: code that needs the time gets one of these.
+//! Time as data: moments that are passed to the code that needs the time.
 
 /// A moment: microseconds since the process started, by the monotonic clock.
 ///
-/// Only the network worker and the binaries make one from a real clock; a test can be any day.
+/// Only the network worker and the binaries create one from a real clock; a test can choose any moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now {
     /// Microseconds since the process started.
@@ -21,8 +21,8 @@ impl Now {
         self.us / 1000
     }
 
-    /// The second this moment lies in, as caches count: the process starts in second 2, so that
-    /// second 0 can mean "never" and second 1 "before everything" (memcached does the same).
+    /// The second of this moment, as caches count: the process starts in second 2, so that second 0 can mean "never"
+    /// and second 1 "before everything" (as in memcached).
     pub fn second(self) -> u32 {
         u32::try_from(self.us / 1_000_000 + u64::from(FIRST_SECOND)).unwrap_or(u32::MAX)
     }

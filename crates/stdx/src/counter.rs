@@ -1,14 +1,14 @@
 //! Counters that one thread writes and any thread reads.
 //!
-//! No locked instruction: the writer loads, adds and stores; a reader sees a value that was true a moment ago.
+//! No locked instruction: the writer loads, adds and stores; a reader gets a recent value.
 //!
-//! Sums over several counters are read one counter after the other, while their writers go on. [`Sum`] and [`since`]
-//! are the ways to read them, so that no sum and no difference ever shows less than nothing.
+//! For a sum, several counters are read one after the other, while their writers continue. [`Sum`] and [`since`] read
+//! them so that no sum and no difference is ever negative.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A counter with a single writer: only one thread may change it. A second one would lose counts (and nothing worse
-/// than that).
+/// A counter with a single writer: only one thread may change it. With a second one, counts would be lost, but memory
+/// safety would not.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -19,14 +19,14 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
     }
 
-    /// Takes `count` away. Where several writers count the same thing, each on its own counter, one of them may fall
-    /// below zero, and wraps; read them as a [`Sum`].
+    /// Subtracts `count`. If several writers count the same thing, each in its own counter, one of them may fall below
+    /// zero, and wraps; read them as a [`Sum`].
     #[inline]
     pub fn sub(&self, count: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_sub(count), Relaxed);
     }
 
-    /// Puts `value` in place of what was counted.
+    /// Replaces the count by `value`.
     pub fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
     }
@@ -38,19 +38,19 @@ impl Counter {
     }
 }
 
-/// The sum of counters of one thing, read one after the other.
+/// The sum of several counters of the same thing, read one after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// Adds what one writer has counted.
+    /// Adds one writer's count.
     #[inline]
     pub fn add(&mut self, counter: &Counter) {
         self.0 = self.0.wrapping_add(counter.value());
     }
 
-    /// The sum. If one writer was read before it counted what another had taken away by the time it was read, less than
-    /// nothing seems to be there for a moment: that is nothing.
+    /// The sum. It can be negative for a moment, if one writer was read before an addition, and another after the
+    /// matching subtraction: it is 0 then.
     #[inline]
     pub fn value(self) -> u64 {
         if self.0 > u64::MAX / 2 { 0 } else { self.0 }
@@ -65,7 +65,7 @@ impl<'c> FromIterator<&'c Counter> for Sum {
     }
 }
 
-/// The count between two readings. Zero, if the later one shows less: a read without a lock may.
+/// The count between two readings. 0 if the later one is less, which can happen without a lock.
 #[inline]
 pub fn since(now: u64, earlier: u64) -> u64 {
     now.saturating_sub(earlier)
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_writers_count_one_thing_together() {
+    fn counts_of_several_writers_are_added() {
         let (came, went) = (Counter::default(), Counter::default());
         came.add(5);
         went.sub(3);

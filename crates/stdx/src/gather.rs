@@ -1,11 +1,11 @@
-//! Output as pieces: bytes copied here, memory held where it lies.
+//! Gathered output: copied bytes, and memory that is held in place.
 //!
-//! Small pieces are cheaper to copy into one buffer; large ones are cheaper to leave where they are and
-//! hand to the kernel by address, with a guard that keeps them there until they have been sent.
+//! Small pieces are cheaper to copy into one buffer; large ones are cheaper to leave in place and pass to the kernel by
+//! address, with a guard that keeps them there until they have been sent.
 
 use std::io::IoSlice;
 
-/// Bytes on their way out, in order. `H` keeps a held piece's memory alive.
+/// Bytes to be sent, in order. `H` keeps a held piece's memory alive.
 #[derive(Debug)]
 pub struct Gather<H> {
     /// All copied bytes, in order, without the held pieces.
@@ -37,8 +37,8 @@ impl<H: AsRef<[u8]>> Gather<H> {
         self.copied.extend_from_slice(bytes);
     }
 
-    /// The copied bytes, to append to (and, by the caller that has just appended, to truncate again). What lies
-    /// before the last held piece must stay.
+    /// The copied bytes, for appending (and for truncating what the caller has just appended). The bytes before the
+    /// last held piece must stay.
     #[inline]
     pub fn copied(&mut self) -> &mut Vec<u8> {
         &mut self.copied
@@ -62,14 +62,14 @@ impl<H: AsRef<[u8]>> Gather<H> {
         self.len() == 0
     }
 
-    /// The rest, where nothing is held: the common case, and one plain `send`.
+    /// The rest, if nothing is held: the common case, and one plain `send`.
     #[inline]
     pub fn single(&self) -> Option<&[u8]> {
         self.held.is_empty().then(|| &self.copied[self.sent..])
     }
 
-    /// Fills `slices` with the unsent pieces, in order, and returns how many it filled. Pieces that do
-    /// not fit come with a later call, after [`Gather::advance`].
+    /// Fills `slices` with the unsent pieces, in order, and returns how many it filled. Pieces that do not fit are
+    /// returned by a later call, after [`Gather::advance`].
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut skip = self.sent;
         let mut filled = 0;
@@ -112,7 +112,7 @@ impl<H: AsRef<[u8]>> Gather<H> {
 
     /// Appends all of `other`, of which nothing has been sent.
     pub fn append(&mut self, other: Gather<H>) {
-        assert_eq!(other.sent, 0, "what has been sent cannot be moved behind something else");
+        assert_eq!(other.sent, 0, "sent bytes cannot be moved after other bytes");
         if self.is_empty() && self.capacity() < other.capacity() {
             *self = other;
             return;
@@ -123,7 +123,7 @@ impl<H: AsRef<[u8]>> Gather<H> {
         self.held.extend(other.held.into_iter().map(|held| Held { after: before + held.after, ..held }));
     }
 
-    /// Forgets everything, keeping the copy buffer's memory.
+    /// Drops everything, keeping the copy buffer's memory.
     pub fn clear(&mut self) {
         self.copied.clear();
         self.held.clear();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_come_out_in_the_order_they_went_in() {
+    fn pieces_keep_their_order() {
         assert_eq!(sample().to_vec(), b"abCDEFGhi");
     }
 
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_comes_behind_in_its_order() {
+    fn appended_pieces_follow_in_their_order() {
         for sent in [0, 1, 4, 9] {
             let mut gather = sample();
             gather.advance(sent);

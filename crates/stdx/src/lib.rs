@@ -1,7 +1,7 @@
 //! Parts that could be in std: gathered output, counters, escapes, time as data, random numbers, statistics, the settling
 //! of a series, sizes with units, archives.
 //!
-//! Nothing about caching, no I/O and no clock.
+//! Nothing in here is about caching, does I/O or reads a clock.
 
 pub mod clock;
 pub mod counter;

@@ -1,5 +1,5 @@
-//! Archives of the kind that the kernel unpacks as its first file system (`newc`, Documentation/driver-api/early-userspace/
-//! buffer-format.rst). Bytes only: the caller writes them.
+//! Archives in the kernel's format for an initial file system (`newc`,
+//! Documentation/driver-api/early-userspace/buffer-format.rst). Only bytes: the caller writes them to a file.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::fmt::Write;
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 
-/// An archive in the making.
+/// An archive that is being built.
 #[derive(Debug, Default)]
 pub struct Archive {
     content: Vec<u8>,
@@ -16,7 +16,7 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// A folder, and those that it lies in.
+    /// Adds a folder and its parents.
     pub fn folder(&mut self, path: &str) {
         if let Some((parent, _)) = path.rsplit_once('/') {
             self.folder(parent);
@@ -26,7 +26,7 @@ impl Archive {
         }
     }
 
-    /// A file that may be run.
+    /// Adds an executable file.
     pub fn add(&mut self, path: &str, content: &[u8]) {
         if let Some((parent, _)) = path.rsplit_once('/') {
             self.folder(parent);
@@ -34,7 +34,7 @@ impl Archive {
         self.entry(path, PROGRAM, content);
     }
 
-    /// All of it.
+    /// The bytes of the complete archive.
     pub fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         self.content

@@ -7,7 +7,7 @@ pub struct Prng {
 }
 
 impl Prng {
-    /// The same seed gives the same numbers, for ever.
+    /// The same seed always gives the same numbers, in every version.
     pub fn new(seed: u64) -> Prng {
         Prng { state: seed }
     }

@@ -1,8 +1,8 @@
 //! Statistics of paired runs: the unit is the run, never one second of it.
 //!
-//! Seconds of one run resemble each other (on a shared machine the next one is predicted by the last to 0.7), so tests
-//! that take them for independent find differences between equals. Runs are paired within a round, because a host drifts
-//! more between rounds than inside of one. Pure; random numbers come from a seed.
+//! Seconds of one run are correlated (on a shared machine with the next one by 0.7), so tests that take them as
+//! independent find differences between equals. Runs are paired within a round, because a host drifts more between
+//! rounds than within one. Pure; random numbers come from a seed.
 
 mod shift;
 
@@ -16,7 +16,7 @@ const RESAMPLES: usize = 10_000;
 /// Share of intervals that should hold the true value.
 const CONFIDENCE: f64 = 0.95;
 
-/// Chance to speak of a difference where there is none, over all comparisons of one question together.
+/// The probability of reporting a difference where there is none, over all comparisons of one question together.
 pub const ALPHA: f64 = 0.05;
 
 /// The middle one, or the mean of the two in the middle. There must be at least one.
@@ -29,7 +29,7 @@ pub fn median(values: &[f64]) -> f64 {
 }
 
 /// The interval that holds the median of `values` with 95 % confidence, by bootstrap (percentiles of the medians of
-/// samples with replacement). With few values it is as wide as they are.
+/// samples with replacement). With few values it spans all of them.
 pub fn median_interval(values: &[f64], seed: u64) -> (f64, f64) {
     let mut prng = Prng::new(seed);
     let mut sample = vec![0.0; values.len()];
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_rounds_can_show_something() {
+    fn the_least_number_of_rounds_can_show_a_difference() {
         assert_eq!((rounds_min(1), rounds_min(2), rounds_min(10)), (6, 7, 9));
         for comparisons in [1, 2, 10, 33] {
             let rounds = rounds_min(comparisons) as usize;
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_median_about_as_often_as_it_says() {
+    fn the_coverage_of_the_median_interval_is_near_its_confidence() {
         let mut prng = Prng::new(7);
         let held = (0..80).filter(|round| {
             let values: Vec<f64> = (0..10).map(|_| normal(&mut prng)).collect();

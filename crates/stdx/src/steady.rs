@@ -1,17 +1,17 @@
-//! The settling of a series of measurements.
+//! Warm-up detection: how many values at the start of a series are not steady yet.
 
-/// Fewer values than this say nothing about a trend.
+/// Fewer values than this cannot show a trend.
 const VALUES_MIN: usize = 10;
-/// A beginning that differs by less from the rest is of no interest.
+/// A beginning that differs from the rest by less is not relevant.
 const RELEVANT: f64 = 0.05;
-/// The beginning has to differ by this many standard errors. They are those of independent noise: the place to cut was
+/// The beginning must differ by this many standard errors. They are those of independent noise: the place to cut was
 /// chosen because the two sides differ there, and noise that lasts for some seconds differs by as much as 9.
 const ERRORS: f64 = 10.0;
-/// Medians of seconds do not vary by half of their size, so less will do.
+/// Medians of seconds do not vary by half of their size, so a difference of that size needs no standard errors.
 const LARGE: f64 = 0.5;
 const ERRORS_OF_LARGE: f64 = 4.0;
 
-/// If the series has no steady part that is longer than its beginning: how many values that beginning has.
+/// The length of the unsteady beginning, if the series has no longer steady part after it.
 pub fn unsettled(series: &[f64]) -> Option<usize> {
     if series.len() < VALUES_MIN {
         return None;
@@ -31,8 +31,8 @@ pub fn unsettled(series: &[f64]) -> Option<usize> {
     (difference > RELEVANT * mean(rest).abs() && difference > needed_errors * error).then_some(cut)
 }
 
-/// MSER (White 1997): how much to cut from the front so that the mean of the rest is known best. At least `rest_min`
-/// values are left.
+/// MSER (White 1997): the cut at the front that minimizes the standard error of the rest. At least `rest_min` values
+/// are left.
 fn settled_from(series: &[f64], rest_min: usize) -> usize {
     let error = |from: usize| {
         let rest = &series[from..];
@@ -53,7 +53,7 @@ mod tests {
     use crate::prng::Prng;
 
     #[test]
-    fn what_differs_from_the_rest_is_cut() {
+    fn a_different_beginning_is_cut() {
         let series = |high: usize| -> Vec<f64> {
             (0..30)
                 .map(|n| if n < high { 500.0 } else { 100.0 } + (crate::prng::mix(n as u64) % 10) as f64)
@@ -78,13 +78,13 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_does_not_matter_is_none() {
+    fn an_irrelevant_change_is_ignored() {
         let step = |high: f64| (0..30).map(|n| if n < 20 { high } else { 100.0 }).collect::<Vec<f64>>();
         assert_eq!(unsettled(&step(104.0)), None);
         assert_eq!(unsettled(&step(106.0)), Some(20));
     }
 
-    /// Noise of a tenth of the mean, each value taking a share of the one before.
+    /// Noise of a tenth of the mean, autocorrelated.
     #[test]
     fn noise_has_settled() {
         const RUNS: usize = 1000;

@@ -1,4 +1,4 @@
-//! Settings of who connects, by whom it trusts.
+//! Client settings: the servers that a client trusts.
 
 use crate::files::{Unread, authorities};
 use rustls::client::WantsClientCert;
@@ -9,16 +9,16 @@ use rustls::{ClientConfig, ConfigBuilder, DigitallySignedStruct, SignatureScheme
 use std::path::Path;
 use std::sync::Arc;
 
-/// Which servers a client believes.
+/// The servers that a client trusts.
 #[derive(Clone, Copy, Debug)]
 pub enum Trust<'p> {
     /// Those whose certificate an authority in this file has signed, for the name that the client connects to.
     Authorities(&'p Path),
-    /// Any server: what is sent is encrypted for whoever answers.
+    /// Any server: the connection is encrypted, but not authenticated.
     Anyone,
 }
 
-/// Settings for connections to servers that are trusted so; what is left to say is what the client shows of itself.
+/// Settings for connections to the trusted servers. The caller adds the client's own certificate, or none.
 ///
 /// # Errors
 /// If there are no authorities in the file.
@@ -33,7 +33,7 @@ pub fn client(trust: Trust<'_>) -> Result<ConfigBuilder<ClientConfig, WantsClien
     })
 }
 
-/// Takes any certificate; that the server has the key to it is checked all the same.
+/// Accepts any certificate; that the server has its key is checked all the same.
 #[derive(Debug)]
 struct AnyServer(Arc<CryptoProvider>);
 
@@ -82,7 +82,7 @@ mod tests {
         format!("{}/tests/certificates/{name}", env!("CARGO_MANIFEST_DIR"))
     }
 
-    /// What a handshake in memory with the tests' server ends with.
+    /// The result of a handshake in memory with the tests' server.
     fn handshake(trust: Trust<'_>, name: &str) -> Result<(), rustls::Error> {
         let shown = certificates(Path::new(&file("cert.pem"))).expect("a certificate");
         let key = key(Path::new(&file("key.pem"))).expect("a key");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn anyone_is_any_server_by_any_name() {
+    fn anyone_accepts_any_server_and_name() {
         assert_eq!(handshake(Trust::Anyone, "elsewhere.example"), Ok(()));
     }
 

@@ -6,11 +6,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where systems keep the authorities that they trust: Debian, Fedora, Alpine.
+/// Files with the authorities that a system trusts: Debian, Fedora, Alpine.
 const SYSTEM: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
-/// A file with certificates or a key is of no use.
+/// A file with certificates or a key that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("read {path}", path = .path.display())]
 pub struct Unread {
@@ -20,7 +20,7 @@ pub struct Unread {
     pub source: io::Error,
 }
 
-/// The authorities that this system trusts; where it should have them, if it has none.
+/// The file with the authorities that this system trusts; the usual path if it has none.
 pub fn system_authorities() -> &'static Path {
     Path::new(SYSTEM.iter().find(|path| Path::new(path).exists()).unwrap_or(&SYSTEM[0]))
 }
@@ -31,7 +31,7 @@ pub fn system_authorities() -> &'static Path {
 /// If the file cannot be read, or none of its certificates can be an authority's.
 pub fn authorities(path: &Path) -> Result<RootCertStore, Unread> {
     let mut store = RootCertStore::empty();
-    // A system's list may hold one that is of no use to anybody.
+    // A system's list may have one that cannot be parsed.
     match store.add_parsable_certificates(certificates(path)?).0 {
         0 => Err(unread(path, "none of its certificates can be that of an authority")),
         _ => Ok(store),
@@ -83,20 +83,20 @@ mod tests {
 
     #[track_caller]
     fn check<T>(read: Result<T, Unread>, path: &Path, expected: &str) {
-        let error = read.err().expect("it is of no use");
+        let error = read.err().expect("an error");
         assert_eq!(error.to_string(), format!("read {}", path.display()));
         assert!(error.source.to_string().contains(expected), "{}", error.source);
     }
 
     #[test]
-    fn files_are_read_for_what_is_in_them() {
+    fn certificates_keys_and_authorities_are_read() {
         assert_eq!(certificates(&file("cert.pem")).expect("a certificate").len(), 1);
         assert_eq!(authorities(&file("ca.pem")).expect("an authority").len(), 1);
         key(&file("key.pem")).expect("a key");
     }
 
     #[test]
-    fn a_file_of_no_use_says_why() {
+    fn a_file_that_cannot_be_used_is_an_error_with_its_reason() {
         check(certificates(&file("key.pem")), &file("key.pem"), "no certificate in it");
         check(authorities(&file("key.pem")), &file("key.pem"), "no certificate in it");
         check(key(&file("cert.pem")), &file("cert.pem"), "no key without a password");

@@ -1,10 +1,10 @@
-//! Encrypted connections, as far as they are the same for everybody: PEM files, authorities, trust.
+//! TLS settings that several crates share: PEM files, authorities, trust.
 //!
-//! No socket and no session in here: who connects takes [`client`]'s settings and does that with rustls, or hands them
-//! to a library that does. All use one provider of cryptography (ring), TLS 1.2 and 1.3.
+//! No socket and no session in here: a caller connects with [`client`]'s settings and rustls, or passes them to a
+//! library that does. All use one cryptography provider (ring), TLS 1.2 and 1.3.
 //!
-//! * [`files`]: certificates, keys and authorities, and why a file is of no use;
-//! * [`client`]: settings for who connects, by whom it trusts.
+//! * [`files`]: certificates, keys and authorities, and why a file cannot be used;
+//! * [`client`]: settings for clients, by the servers that they trust.
 
 mod client;
 mod files;

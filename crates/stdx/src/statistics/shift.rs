@@ -2,10 +2,10 @@
 //!
 //! The statistic is a rank test's count: of pairs, the averages of any two differences (Walsh averages; Wilcoxon's
 //! signed-rank test counts those above zero), and of groups that are no pairs, all differences between them (Mann and
-//! Whitney's test). The estimate is their median (Hodges and Lehmann 1963), the interval lies between two of them, chosen
-//! by the same distribution that gives p. So the interval excludes zero exactly when p is at most [`ALPHA`], the estimate
-//! is always inside, and exchanging the sides mirrors all three. Equal values count for the side that they speak against,
-//! which makes p larger than it could be, never smaller.
+//! Whitney's test). The estimate is their median (Hodges and Lehmann 1963), the interval lies between two of them,
+//! chosen by the same distribution that gives p. So the interval excludes zero exactly when p is at most [`ALPHA`], the
+//! estimate is always inside, and exchanging the sides mirrors all three. Ties count against the observed direction,
+//! which can make p larger, never smaller.
 
 use std::iter::repeat_with;
 
@@ -18,11 +18,11 @@ use super::ALPHA;
 pub struct Shift {
     /// The lower end of the interval that holds it; without bound where so few values cannot give one.
     pub low: f64,
-    /// The best guess.
+    /// The estimate.
     pub middle: f64,
     /// The upper end.
     pub high: f64,
-    /// How often chance alone gives as much in any of the comparisons, at most.
+    /// An upper bound of the probability that chance alone gives such a shift in any of the comparisons.
     pub p: f64,
     /// The least that `p` can be for this many values, however far apart they are.
     pub p_min: f64,
@@ -34,15 +34,15 @@ const COUNTED_PAIRS_MAX: usize = 200;
 /// Groups up to this many differences between them have all ways to exchange their values counted.
 const COUNTED_DIFFERENCES_MAX: usize = 2_500;
 
-/// A p of 0.001 is known to a tenth of itself then.
+/// With these, the error of a p of 0.001 is a tenth of it.
 const DRAWS: usize = 100_000;
 
-/// The same values give the same p.
+/// Fixed, so that the same values give the same p.
 const SEED: u64 = 1;
 
 impl Shift {
-    /// Of pairs, by their differences, as one of so many comparisons that together err in 5 % (Bonferroni's correction,
-    /// which intervals can have, too). `None` without pairs.
+    /// The shift of pairs, by their differences, as one of `comparisons` that together err in 5 % (Bonferroni's
+    /// correction, which also applies to the interval). `None` without pairs.
     pub fn of_pairs(differences: &[f64], comparisons: usize) -> Option<Shift> {
         let averages = differences
             .iter()
@@ -52,7 +52,7 @@ impl Shift {
         Shift::of(averages.collect(), &Tail::of_signs(count), comparisons)
     }
 
-    /// How much larger the new values are than the old ones, which are no pairs. `None` if there are none of either.
+    /// How much larger the new values are than the old ones, which are not paired. `None` if either group is empty.
     pub fn of_groups(old: &[f64], new: &[f64], comparisons: usize) -> Option<Shift> {
         let differences = new.iter().flat_map(|new| old.iter().map(move |old| new - old));
         Shift::of(differences.collect(), &Tail::of_exchanges(new.len(), old.len()), comparisons)
@@ -75,15 +75,15 @@ impl Shift {
         })
     }
 
-    /// Whether there is an interval at all.
+    /// Whether there is a bounded interval.
     pub fn is_bounded(&self) -> bool {
         self.low.is_finite() && self.high.is_finite()
     }
 }
 
-/// How often so few of all shifts, or fewer, lie on one side of zero if there is no shift.
+/// The probability that this few of all shifts, or fewer, lie on one side of zero if there is no shift.
 enum Tail {
-    /// By number.
+    /// Exact, by count.
     Counted(Vec<f64>),
     /// Numbers that were drawn, the least first.
     Drawn(Vec<usize>),
@@ -93,7 +93,7 @@ impl Tail {
     fn chance(&self, count: usize) -> f64 {
         match self {
             Tail::Counted(chances) => chances.get(count).copied().unwrap_or(1.0),
-            // The data themselves are one of the ways, so it is never 0.
+            // The data themselves are one of the arrangements, so it is never 0.
             Tail::Drawn(drawn) => {
                 (drawn.partition_point(|it| *it <= count) + 1) as f64 / (drawn.len() + 1) as f64
             }
@@ -166,7 +166,7 @@ fn counted_exchanges(news: usize, olds: usize) -> Tail {
 
 fn drawn_exchanges(news: usize, olds: usize) -> Tail {
     let mut prng = Prng::new(SEED);
-    // Each value in turn is a new one as often as there are new ones among those that are left.
+    // Each value in turn is a new one with the share of new ones among those that are left.
     Tail::drawn(|| {
         let (mut new, mut count) = (0, 0);
         for value in 0..news + olds {

@@ -1,4 +1,4 @@
-//! Exact chances, and estimate, interval and p that agree with each other.
+//! Exact probabilities, and the agreement of estimate, interval and p.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn close(found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-12, "{found}, expected {expected}");
 }
 
-/// By trying all signs of differences without ties: those whose averages lie as much on one side.
+/// p by enumerating all signs of differences without ties: the share that is at least as one-sided.
 fn enumerated_pairs(differences: &[f64]) -> f64 {
     let one_side = |signs: u32| {
         let sign = |place: usize| if signs >> place & 1 == 1 { -1.0 } else { 1.0 };
@@ -29,7 +29,7 @@ fn enumerated_pairs(differences: &[f64]) -> f64 {
     f64::from((0..ways).filter(|signs| one_side(*signs) <= reached).count() as u32) / f64::from(ways)
 }
 
-/// By trying all ways to choose the new values.
+/// p by enumerating all ways to choose the new values.
 fn enumerated_groups(old: &[f64], new: &[f64]) -> f64 {
     let all = [old, new].concat();
     let one_side = |chosen: u32| {
@@ -56,7 +56,7 @@ fn p_is_the_share_of_all_arrangements() {
 }
 
 #[test]
-fn six_cells_that_are_perfectly_apart_are_told_apart() {
+fn a_complete_separation_is_significant_in_several_comparisons() {
     // Two of the 252 ways to exchange five values with five are as extreme, in six comparisons.
     let shift = Shift::of_groups(&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0], 6).expect("groups");
     close(shift.p, 12.0 / 252.0);
@@ -78,7 +78,7 @@ fn few_values_have_no_interval() {
 }
 
 #[test]
-fn values_that_are_equal_speak_for_no_side() {
+fn ties_favour_no_side() {
     assert_eq!(
         Shift::of_pairs(&[0.0; 9], 1).map(|it| (it.low, it.middle, it.high, it.p)),
         Some((0.0, 0.0, 0.0, 1.0))
@@ -96,7 +96,7 @@ fn values_that_are_equal_speak_for_no_side() {
     );
 }
 
-/// Some values are equal, others are not, and many are drawn.
+/// Random values, with ties or without.
 fn made(prng: &mut Prng) -> Vec<f64> {
     let (count, center) = (1 + prng.below(14) as usize, 1.5 * normal(prng));
     let steps = if prng.below(2) == 0 { 2.0 } else { 1e6 };
@@ -131,7 +131,7 @@ fn the_interval_excludes_no_change_exactly_when_p_says_so() {
 }
 
 #[test]
-fn a_drawn_chance_is_about_the_counted_one() {
+fn a_sampled_p_is_near_the_exact_one() {
     for (counted, drawn) in
         [(counted_signs(40), drawn_signs(40)), (counted_exchanges(12, 15), drawn_exchanges(12, 15))]
     {
@@ -144,7 +144,7 @@ fn a_drawn_chance_is_about_the_counted_one() {
 }
 
 #[test]
-fn many_values_are_judged_too() {
+fn many_values_are_accepted() {
     let mut prng = Prng::new(4);
     let differences: Vec<f64> =
         normals(COUNTED_PAIRS_MAX + 50, &mut prng).iter().map(|it| it + 0.5).collect();
@@ -156,7 +156,7 @@ fn many_values_are_judged_too() {
 }
 
 #[test]
-fn the_interval_holds_the_shift_as_often_as_it_says() {
+fn the_coverage_of_the_interval_is_near_its_confidence() {
     let mut prng = Prng::new(7);
     let rounds = 2_000;
     let held = |shifts: &mut dyn FnMut() -> Option<Shift>| {
