@@ -1,10 +1,10 @@
-//! Clocks: the time of day, time since boot, time that has passed; and pauses.
+//! Clocks: the time of day, time since boot, elapsed time; and pauses.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Time since 1970; none before.
+/// Time since 1970; 0 if the clock is set to an earlier time.
 #[expect(clippy::disallowed_methods, reason = "here the time of day enters a process")]
 pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
@@ -15,8 +15,8 @@ pub fn unix_s() -> u64 {
     unix_time().as_secs()
 }
 
-/// Milliseconds of the clock that goes on while the host sleeps, and that nobody sets: as the host has it, also in a
-/// time namespace (some containers), or a deadline would be another time there.
+/// Milliseconds of the clock that runs while the host sleeps, and that cannot be set. It is the host's clock also in a
+/// time namespace (some containers), so that a deadline is the same time there.
 pub fn since_boot_ms() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     let seconds = now.tv_sec - seconds_ahead_of_host();
@@ -36,8 +36,8 @@ fn seconds_ahead_of_host() -> i64 {
     of_boottime.filter(|_| is_own).unwrap_or(0)
 }
 
-/// Lets time pass.
-#[expect(clippy::disallowed_methods, reason = "for what nothing announces; whoever calls it says why")]
+/// Sleeps.
+#[expect(clippy::disallowed_methods, reason = "for conditions without an event; the caller gives the reason")]
 pub fn pause(time: Duration) {
     std::thread::sleep(time);
 }
@@ -48,12 +48,12 @@ pub struct Stopwatch(Instant);
 
 impl Stopwatch {
     /// Starts now.
-    #[expect(clippy::disallowed_methods, reason = "some jobs take time, and say how much")]
+    #[expect(clippy::disallowed_methods, reason = "some jobs report how long they took")]
     pub fn start() -> Stopwatch {
         Stopwatch(Instant::now())
     }
 
-    /// How much time has passed.
+    /// The elapsed time.
     pub fn passed(&self) -> Duration {
         self.0.elapsed()
     }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn time_since_boot_is_that_of_the_host() {
-        let uptime = std::fs::read_to_string("/proc/uptime").expect("it is read by everybody");
+        let uptime = std::fs::read_to_string("/proc/uptime").expect("everybody may read it");
         let uptime_s: f64 = uptime.split(' ').next().expect("two numbers").parse().expect("a number");
         let ahead_s = since_boot_ms() as f64 / 1000.0 + seconds_ahead_of_host() as f64 - uptime_s;
         assert!(ahead_s.abs() < 60.0, "{ahead_s}");

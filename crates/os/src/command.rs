@@ -1,4 +1,5 @@
-//! Commands: started, waited for with a limit, ended with all that they have started, the end of their output read.
+//! Commands: started, awaited with a time limit, ended with all processes that they started; the end of their output is
+//! kept.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -14,62 +15,62 @@ use crate::clock::{Stopwatch, pause};
 use crate::processes;
 use crate::signals::{Ignored, Signal, Signals, unblock_in};
 
-/// Of what a command prints, this much of the end is kept.
+/// How much of the end of a command's output is kept, in bytes.
 const OUTPUT_LEN_MAX: usize = 1 << 20;
 
-/// How long to wait for the end of what a command prints, when it has ended itself: a process that it has left behind may
-/// keep the pipe open.
+/// How long to wait for the end of the output after a command has ended: a process that it left running may keep the
+/// pipe open.
 const OUTPUT_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Of its complaints, so many lines are shown.
+/// How many lines of its standard error are shown.
 const COMPLAINT_LINES_MAX: usize = 5;
 
-/// How long a command that is told to end (SIGTERM) may take before it is ended (SIGKILL).
+/// How long a command may take to end after SIGTERM before it gets SIGKILL.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// What a command and all that it starts have in their environment: the process that started it.
+/// The environment variable of a command and all its processes that holds the id of the process that started it.
 const MARK: &str = "EVENKEEL_LOAD_OF";
 
-/// How long to wait between two looks for what is left of a command.
+/// The interval between two searches for remaining processes of a command.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long to wait between two looks whether a command has ended in time.
+/// The interval between two checks whether a command has ended.
 const LOOK_FOR_END_EVERY: Duration = Duration::from_millis(10);
 
-/// Why a command did not run to its end.
+/// Errors of running a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be started.
     #[error("start `{line}`")]
     Start {
-        /// For the shell.
+        /// The command line.
         line: String,
         /// Why.
         source: io::Error,
     },
-    /// Its end cannot be learned.
+    /// Waiting for its end failed.
     #[error("wait for the command")]
     Wait(#[source] io::Error),
-    /// There is no thread to wait for it.
+    /// No thread could be started to wait for it.
     #[error("start a thread")]
     Thread(#[source] io::Error),
-    /// Signals cannot be taken.
+    /// Signals cannot be blocked.
     #[error("block signals")]
     Signals(#[source] io::Error),
     /// It ran for too long, and was ended.
     #[error("run `{line}`: it has not ended within {} s", time_max.as_secs())]
     TooLong {
-        /// For the shell.
+        /// The command line.
         line: String,
         /// How long it was allowed to run.
         time_max: Duration,
     },
-    /// It outlives SIGKILL.
+    /// It has not ended after SIGKILL.
     #[error("end the command: it does not go away")]
     Stays,
 }
 
-/// Why something did not come to its end.
+/// Why a command did not run to its end.
 #[derive(Debug)]
 pub enum Interruption {
     /// Somebody sent this signal.
@@ -84,7 +85,7 @@ impl From<Error> for Interruption {
     }
 }
 
-/// Whether a command ends well in time. One that does not is ended.
+/// Whether a command succeeds in time. Ends it if it takes longer.
 pub fn succeeds_within(command: &mut Command, time: Duration) -> bool {
     let Ok(mut child) = command.spawn() else { return false };
     let watch = Stopwatch::start();
@@ -93,7 +94,7 @@ pub fn succeeds_within(command: &mut Command, time: Duration) -> bool {
             Ok(Some(status)) => return status.success(),
             Ok(None) if watch.passed() < time => pause(LOOK_FOR_END_EVERY),
             _ => {
-                // It may have ended in this moment.
+                // It may have ended just now.
                 let _ = child.kill();
                 let _ = child.wait();
                 return false;
@@ -102,7 +103,7 @@ pub fn succeeds_within(command: &mut Command, time: Duration) -> bool {
     }
 }
 
-/// A command that has been started.
+/// A running command.
 #[derive(Debug)]
 pub struct RunningCommand {
     child: Child,
@@ -111,29 +112,29 @@ pub struct RunningCommand {
     complaints: Tail,
 }
 
-/// The end of what comes through a pipe, read by a thread of its own.
+/// The end of a pipe's output, read by a thread of its own.
 #[derive(Debug)]
 struct Tail {
     bytes: Arc<Mutex<Vec<u8>>>,
-    /// Says by its end that nothing more comes.
+    /// Disconnected when the pipe is closed.
     ended: Receiver<()>,
 }
 
-/// What a command has left behind.
+/// The result of a command that has ended.
 #[derive(Debug)]
 pub struct Ended {
     /// How it ended.
     pub status: ExitStatus,
     /// How long it took.
     pub time: Duration,
-    /// What it printed.
+    /// The end of its standard output.
     pub output: String,
-    /// What it complained about.
+    /// The end of its standard error.
     complaints: String,
 }
 
 impl Ended {
-    /// How it ended, with its last complaints.
+    /// Its status, with the last lines of its standard error.
     pub fn words(&self) -> String {
         let lines: Vec<&str> = self.complaints.lines().collect();
         let last = &lines[lines.len().saturating_sub(COMPLAINT_LINES_MAX)..];
@@ -144,7 +145,7 @@ impl Ended {
     }
 }
 
-/// Starts a line for the shell, in this group of processes or in one of its own.
+/// Starts a shell command line, in this process group or in one of its own.
 fn start_in(line: &str, group: Option<i32>) -> io::Result<RunningCommand> {
     let mut command = Command::new("sh");
     command.env(MARK, std::process::id().to_string());
@@ -170,7 +171,7 @@ impl Tail {
             while let Ok(len @ 1..) = pipe.read(&mut piece) {
                 let mut bytes = to.lock().unwrap_or_else(PoisonError::into_inner);
                 bytes.extend_from_slice(&piece[..len]);
-                // Twice as much before it is cut, so that not every piece moves all of it.
+                // Cut only at twice the limit, so that not every piece moves all bytes.
                 if bytes.len() > 2 * OUTPUT_LEN_MAX {
                     let old = bytes.len() - OUTPUT_LEN_MAX;
                     bytes.drain(..old);
@@ -181,15 +182,15 @@ impl Tail {
         Ok(Tail { bytes, ended })
     }
 
-    /// What has come, when all has.
+    /// The end of the output, after all of it has arrived.
     fn text(self) -> String {
-        // Nothing is ever sent: this ends with the thread, or with the time.
+        // Nothing is ever sent: this returns at the end of the thread, or of the time.
         let _ = self.ended.recv_timeout(OUTPUT_TIME_MAX);
         String::from_utf8_lossy(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 }
 
-/// Starts a line for the shell, which ends with this process where a terminal ends both.
+/// Starts a shell command line, in this process group: Ctrl-C ends both.
 pub fn start(line: &str) -> Result<RunningCommand, Error> {
     start_in(line, None).map_err(|error| not_started(line, error))
 }
@@ -206,7 +207,7 @@ impl RunningCommand {
         Ok(self.left_behind(status, time))
     }
 
-    /// Ends it with all that it has started: what it was started for has failed.
+    /// Ends it with all processes that it started, because the caller's job has failed.
     pub fn end(mut self) {
         let watch = Stopwatch::start();
         loop {
@@ -219,7 +220,7 @@ impl RunningCommand {
             if left.is_empty() || watch.passed() > 2 * END_TIME_MAX {
                 break;
             }
-            // Who is not waited for is there, and has ended.
+            // Reap it: until then, an ended child is still listed.
             let _ = self.child.try_wait();
             pause(LOOK_EVERY);
         }
@@ -230,7 +231,7 @@ impl RunningCommand {
     }
 }
 
-/// Processes that commands of this one have started, in whatever group they are.
+/// Processes that commands of this process have started, in any process group.
 fn marked() -> Vec<Pid> {
     let mark = format!("{MARK}={}", std::process::id());
     let marked = processes::all().into_iter().filter(|pid| processes::has_in_environment(*pid, &mark));
@@ -243,8 +244,8 @@ enum Event {
     Ended(io::Result<ExitStatus>),
 }
 
-/// Runs commands one after the other until a signal comes. From its making on, signals do not end this process: they
-/// are found here, between two steps or while a command runs, so that there is time to put everything back.
+/// Runs commands one after the other until a signal arrives. From its creation on, signals do not end this process:
+/// they are taken here, between two steps or while a command runs, so that there is time to restore everything.
 #[derive(Debug)]
 pub struct CommandRunner {
     events: Receiver<Event>,
@@ -252,7 +253,7 @@ pub struct CommandRunner {
 }
 
 impl CommandRunner {
-    /// To be made before any other thread, which would not know of the signals.
+    /// To be created before any other thread, which would not have the signals blocked.
     pub fn new() -> Result<CommandRunner, Error> {
         let signals = Signals::block().map_err(Error::Signals)?;
         let (sender, events) = channel();
@@ -270,7 +271,7 @@ impl CommandRunner {
         Ok(CommandRunner { events, sender })
     }
 
-    /// Whether a signal has come.
+    /// An error if a signal has arrived.
     pub fn go_on(&self) -> Result<(), Interruption> {
         match self.events.try_recv() {
             Ok(Event::Signal(signal)) => Err(Interruption::Signal(signal)),
@@ -278,7 +279,7 @@ impl CommandRunner {
         }
     }
 
-    /// Runs a line for the shell to its end, which must come in time.
+    /// Runs a shell command line to its end, within the time limit.
     pub fn run(&self, line: &str, time_max: Duration) -> Result<Ended, Interruption> {
         match self.run_for(line, time_max)? {
             Some(ended) => Ok(ended),
@@ -286,17 +287,17 @@ impl CommandRunner {
         }
     }
 
-    /// Runs a line for the shell, and ends it when the time is over; none if it had to be.
+    /// Runs a shell command line, and ends it when the time is over; `None` then.
     pub fn run_for(&self, line: &str, time: Duration) -> Result<Option<Ended>, Interruption> {
-        // In a group of its own, so that it can be ended with all that it starts, and so that Ctrl-C reaches this
-        // process alone, which then ends it.
+        // In a process group of its own, so that it can be ended with all its processes, and so that only this process
+        // gets Ctrl-C, and then ends it.
         let running = start_in(line, Some(0)).map_err(|error| not_started(line, error))?;
         let RunningCommand { mut child, watch, output, complaints } = running;
         let group = Pid::from_child(&child);
         let sender = self.sender.clone();
         let wait = move || {
             let status = child.wait();
-            // Nobody listens when the whole has come to its end.
+            // The receiver is gone if this run is over already.
             let _ = sender.send(Event::Ended(status));
             child
         };
@@ -322,19 +323,19 @@ impl CommandRunner {
         }
     }
 
-    /// Ends a group of processes, and waits until its first one is gone.
+    /// Ends a process group, and waits until its leader is gone.
     fn end(&self, group: Pid, mut halt: Option<Interruption>) -> Option<Interruption> {
         for kill in [Kill::TERM, Kill::KILL] {
-            // It may have ended by itself meanwhile.
+            // It may have ended meanwhile.
             let _ = kill_process_group(group, kill);
             loop {
                 match self.events.recv_timeout(END_TIME_MAX) {
                     Ok(Event::Ended(_)) => {
-                        // Whatever it has left behind; mostly there is no such group any more.
+                        // The remaining processes of the group; usually there are none.
                         let _ = kill_process_group(group, Kill::KILL);
                         return halt;
                     }
-                    // The first one decides.
+                    // The first signal counts.
                     Ok(Event::Signal(signal)) => halt = halt.or(Some(Interruption::Signal(signal))),
                     Err(_) => break,
                 }
@@ -348,11 +349,12 @@ impl CommandRunner {
 mod tests {
     use super::*;
 
-    /// Ending what one test has started would end what another one has: all of it is of this process.
+    /// One test at a time: ending the processes of one test would end those of others, because all belong to this
+    /// process.
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
 
     #[test]
-    fn output_and_complaints_are_read_apart() {
+    fn output_and_standard_error_are_read_separately() {
         let _alone = ONE_BY_ONE.lock();
         let ended = start("echo out; echo err >&2; exit 3").expect("a shell").ended().expect("it ends");
         assert_eq!((ended.output.as_str(), ended.status.code()), ("out\n", Some(3)));
@@ -368,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_ended_with_all_that_it_has_started() {
+    fn a_command_is_ended_with_all_its_processes() {
         let _alone = ONE_BY_ONE.lock();
         let running = start("setsid sleep 1000 & exec sleep 1000").expect("a shell");
         while marked().len() < 2 {
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_has_its_time_and_no_more() {
+    fn a_command_is_ended_at_its_time_limit() {
         let sh = |line: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", line]);

@@ -1,17 +1,17 @@
-//! CPUs in lists whose order matters.
+//! CPU lists whose order matters.
 
 use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// CPUs as `taskset -c` takes them, in the order in which they are named: `1`, `2,4`, `4-7`.
+/// CPUs in the notation of `taskset -c`, in the given order: `1`, `2,4`, `4-7`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CpuList(Vec<usize>);
 
 impl CpuList {
-    /// The CPU of worker number `index`: workers go round the list.
+    /// The CPU of worker number `index`: after the last CPU, the first one follows.
     pub fn of(&self, index: usize) -> usize {
         self.0[index % self.0.len()]
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_read_like_tasksets() {
+    fn lists_are_parsed_as_by_taskset() {
         let check =
             |text: &str, cpus: &[usize]| assert_eq!(text.parse(), Ok(CpuList(cpus.to_vec())), "{text}");
         check("1", &[1]);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_texts_in_json() {
+    fn lists_are_strings_in_json() {
         let list: CpuList = serde_json::from_str("\"4-6,0\"").expect("a list");
         assert_eq!(serde_json::to_string(&list).expect("a text"), "\"4,5,6,0\"");
         let error = serde_json::from_str::<CpuList>("\"x\"").expect_err("no CPU").to_string();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_go_round_the_list() {
+    fn workers_cycle_through_the_list() {
         let list: CpuList = "3,5".parse().expect("a list");
         assert_eq!((list.of(0), list.of(1), list.of(2)), (3, 5, 3));
     }

@@ -1,8 +1,8 @@
 //! Sets of CPUs, in the two notations of the kernel: lists (`0-3,8`) and masks (`ff,00000003`).
 //!
-//! A mask is words of 32 bits in hexadecimal, the most significant first, separated by commas
-//! (lib/bitmap.c, `bitmap_parse`); leading words may be missing or zero, so equal sets may be written differently: compare
-//! sets, never texts.
+//! A mask is words of 32 bits in hexadecimal, the most significant first, separated by commas (lib/bitmap.c,
+//! `bitmap_parse`); leading words may be missing or zero, so equal sets may have different texts: compare sets, never
+//! texts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ pub struct CpuSet {
     words: Vec<u64>,
 }
 
-/// A text that is no set of CPUs.
+/// A text that is not a set of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuSetError {
     /// Not a list.
@@ -57,39 +57,39 @@ impl CpuSet {
         self.words.get(cpu as usize / 64).is_some_and(|word| word >> (cpu % 64) & 1 == 1)
     }
 
-    /// How many there are.
+    /// The number of CPUs.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there is none.
+    /// Whether it has no CPU.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// In ascending order.
+    /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.words.len() as u32 * 64).filter(|cpu| self.contains(*cpu))
     }
 
-    /// The lowest.
+    /// The lowest CPU.
     pub fn lowest(&self) -> Option<u32> {
         self.iter().next()
     }
 
-    /// Those in both.
+    /// The CPUs in both.
     #[must_use]
     pub fn and(&self, other: &CpuSet) -> CpuSet {
         CpuSet::trimmed(self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect())
     }
 
-    /// Those in either.
+    /// The CPUs in either.
     #[must_use]
     pub fn or(&self, other: &CpuSet) -> CpuSet {
         self.iter().chain(other.iter()).collect()
     }
 
-    /// Those that are not in the other.
+    /// The CPUs that are not in the other.
     #[must_use]
     pub fn without(&self, other: &CpuSet) -> CpuSet {
         let missing = other.words.iter().copied().chain(std::iter::repeat(0));
@@ -113,7 +113,7 @@ impl CpuSet {
         Ok(set)
     }
 
-    /// Reads a mask: `ff`, `3,00000000`. As the kernel does, takes an empty word for 0.
+    /// Reads a mask: `ff`, `3,00000000`. An empty word is 0, as for the kernel.
     pub fn parse_mask(text: &str) -> Result<CpuSet, CpuSetError> {
         let wrong = || CpuSetError::Mask(text.to_owned());
         let trimmed = text.trim();
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_and_masks_say_the_same() {
+    fn lists_and_masks_give_the_same_sets() {
         for (list, mask) in [
             ("", "0"),
             ("0", "1"),

@@ -1,8 +1,8 @@
 //! CPU time of threads, processes and the host.
 //!
 //! A thread's comes from /proc/PID/task/TID/schedstat, with the time that it waited for a CPU, in nanoseconds. The
-//! kernel brings a running thread's number up to date at each timer tick and each switch, so a reading can be one tick
-//! (1 to 4 ms) behind. Over a window of a second both edges together err by less than 0.5 %.
+//! kernel updates the number of a running thread at each timer tick and each switch, so a reading can be one tick (1 to
+//! 4 ms) old. In a window of a second, the error of both ends together is less than 0.5 %.
 
 use crate::process_stat::{self, ProcessStat, field};
 use crate::processes;
@@ -25,7 +25,7 @@ const TICK_S: f64 = 0.01;
 #[derive(Debug, thiserror::Error)]
 #[error("read {path}")]
 pub struct Error {
-    /// Which.
+    /// The file.
     pub path: PathBuf,
     /// Why.
     pub source: io::Error,
@@ -39,7 +39,7 @@ pub struct ThreadTimes {
     pub run_ns: u64,
     /// Nanoseconds waiting for one.
     pub wait_ns: u64,
-    /// Turns.
+    /// Time slices.
     pub slices: u64,
 }
 
@@ -70,7 +70,7 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// That of all threads since this process started; zero where there is no /proc.
+    /// CPU time of all threads since this process started; 0 without /proc.
     pub fn of_this_process() -> CpuTime {
         let own = fs::read_to_string("/proc/self/stat").ok();
         own.and_then(|text| CpuTime::of(&ProcessStat::parse(&text)?)).unwrap_or_default()
@@ -85,8 +85,8 @@ impl CpuTime {
     }
 }
 
-/// Nanoseconds of CPU time of process `pid`. That of its threads is exact; where some have ended, as of a server that has
-/// one for each connection, the process knows of more, in ticks.
+/// Nanoseconds of CPU time of process `pid`. The times of its threads are exact. If some have ended, as in a server
+/// with a thread for each connection, the total of the process is larger, and is in ticks.
 pub fn of_process(pid: u32) -> Result<u64, Error> {
     let tasks = PathBuf::from(format!("/proc/{pid}/task"));
     let failed = |path: &Path, source| Error { path: path.to_path_buf(), source };
@@ -95,7 +95,7 @@ pub fn of_process(pid: u32) -> Result<u64, Error> {
         let file = task.map_err(|source| failed(&tasks, source))?.path().join("schedstat");
         match fs::read_to_string(&file) {
             Ok(text) => total += ThreadTimes::parse(&text).unwrap_or_default().run_ns,
-            // The thread ended between the two calls; the process knows what it used.
+            // The thread ended between the two calls; the total of the process has its time.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(failed(&file, source)),
         }
@@ -124,7 +124,7 @@ pub fn of_ended_children_s() -> io::Result<f64> {
     Ok(ticks.ok_or_else(wrong)? as f64 * TICK_S)
 }
 
-/// Of all threads of processes, by thread.
+/// Times of all threads of processes, by thread.
 pub fn of_threads(pids: &[u32]) -> BTreeMap<u32, ThreadTimes> {
     let threads =
         pids.iter().flat_map(|pid| processes::threads(*pid).into_iter().map(move |tid| (*pid, tid)));
@@ -135,13 +135,13 @@ pub fn of_threads(pids: &[u32]) -> BTreeMap<u32, ThreadTimes> {
     threads.filter_map(times).collect()
 }
 
-/// Of this process's thread `tid`; zeros once it has ended.
+/// Times of this process's thread `tid`; zeros after it has ended.
 pub fn of_thread(tid: i32) -> ThreadTimes {
     let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap_or_default();
     ThreadTimes::parse(&text).unwrap_or_default()
 }
 
-/// Of the calling thread: its CPU time is known to the nanosecond.
+/// Times of the calling thread: its CPU time is exact to the nanosecond.
 pub fn of_this_thread() -> ThreadTimes {
     let run_ns = this_thread_ns();
     ThreadTimes { run_ns, ..of_thread(rustix::thread::gettid().as_raw_nonzero().get()) }
@@ -153,8 +153,8 @@ pub fn this_thread_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The host's CPU time in clock ticks: all of it, and what other guests of the machine took (proc_stat(5)). Zeros where
-/// it cannot be read: nobody is accused then.
+/// The host's CPU time in clock ticks: the total, and what other guests of the machine took (proc_stat(5)). Zeros if it
+/// cannot be read: no steal is reported then.
 pub fn of_host() -> HostTime {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let line = text.lines().next().unwrap_or_default();
@@ -166,14 +166,14 @@ pub fn of_host() -> HostTime {
 /// Clock ticks of the host's CPUs since boot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostTime {
-    /// All of them.
+    /// The total.
     pub total: u64,
     /// Those that other guests of the machine took.
     pub steal: u64,
 }
 
 impl HostTime {
-    /// The share that others took, of the time since an earlier reading.
+    /// The share that other guests took, of the time since an earlier reading.
     pub fn stolen_since(self, before: HostTime) -> f64 {
         let (stolen, all) =
             (self.steal.saturating_sub(before.steal), self.total.saturating_sub(before.total));
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn threads_that_share_a_cpu_wait_for_it() {
-        // Each does half of what it could: what one runs, the other waits.
+        // Each gets half of the CPU: while one runs, the other waits.
         let waited = std::thread::scope(|scope| {
             let work = || {
                 pin(first_cpu());
@@ -226,10 +226,10 @@ mod tests {
     fn pin(cpu: usize) {
         let mut set = rustix::thread::CpuSet::new();
         set.set(cpu);
-        rustix::thread::sched_setaffinity(None, &set).expect("a CPU of ours");
+        rustix::thread::sched_setaffinity(None, &set).expect("a CPU that this process may use");
     }
 
-    /// The first that this process may use.
+    /// The first CPU that this process may use.
     fn first_cpu() -> usize {
         let allowed = rustix::thread::sched_getaffinity(None).expect("a set");
         (0..1024).find(|cpu| allowed.is_set(*cpu)).expect("a CPU")
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_what_has_ended_is_not_lost() {
+    fn the_time_of_ended_threads_and_children_is_counted() {
         let own = [std::process::id()];
         let before = (of_processes_s(&own), of_ended_children_s().expect("own process"));
         let text = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";

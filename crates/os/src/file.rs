@@ -1,10 +1,10 @@
-//! Files that others read while they are written.
+//! Atomic replacement of files.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Writes a file as a whole: who reads it meanwhile sees the old one or the new one.
+/// Replaces a file atomically: a reader gets the old or the new content.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_beside_it() {
+    fn no_temporary_file_is_left() {
         let directory = std::env::temp_dir().join(format!("os-file-{}", std::process::id()));
         fs::create_dir(&directory).expect("a directory of our own");
         let path = directory.join("a.prom");

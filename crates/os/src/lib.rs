@@ -1,7 +1,7 @@
 //! Linux for programs: clocks, CPUs, CPU time, processes, commands, signals.
 //!
-//! Everything here is about this host and nothing about caching: what to do about it is decided above. A captured
-//! /proc is read by `tuner`, which takes from here what a text means.
+//! Everything here is about this host, and nothing about caching or decisions. `tuner`, which also reads a captured
+//! /proc, uses the parsers of this crate.
 
 pub mod clock;
 pub mod command;

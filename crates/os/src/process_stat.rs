@@ -1,4 +1,4 @@
-//! /proc/PID/stat, and /proc/PID/task/TID/stat: one line of fields behind a name that may contain anything.
+//! /proc/PID/stat and /proc/PID/task/TID/stat: one line of fields after a name that may contain any character.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub mod field {
     /// `R`, `S`, `Z` and others.
     pub const STATE: usize = 3;
-    /// The process that started it, or has inherited it.
+    /// Its parent process.
     pub const PARENT: usize = 4;
     /// Its process group.
     pub const GROUP: usize = 5;
@@ -16,19 +16,19 @@ pub mod field {
     pub const SESSION: usize = 6;
     /// `PF_*` of the kernel's linux/sched.h.
     pub const FLAGS: usize = 9;
-    /// In programs, in ticks.
+    /// User time, in ticks.
     pub const USER_TIME: usize = 14;
-    /// In the kernel, in ticks.
+    /// System time, in ticks.
     pub const SYSTEM_TIME: usize = 15;
-    /// In programs: children that have ended and were waited for, in ticks.
+    /// User time of children that have ended and were waited for, in ticks.
     pub const CHILDREN_USER_TIME: usize = 16;
-    /// In the kernel: children that have ended and were waited for, in ticks.
+    /// System time of children that have ended and were waited for, in ticks.
     pub const CHILDREN_SYSTEM_TIME: usize = 17;
     /// From -20 to 19.
     pub const NICE: usize = 19;
     /// When it was started, in ticks since boot.
     pub const STARTED: usize = 22;
-    /// The CPU where it ran the last time.
+    /// The CPU on which it ran last.
     pub const CPU: usize = 39;
     /// From 1 to 99 with a real-time policy; else 0.
     pub const RT_PRIORITY: usize = 40;
@@ -36,11 +36,11 @@ pub mod field {
     pub const POLICY: usize = 41;
 }
 
-/// One line, read.
+/// One parsed line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessStat<'t> {
     name: &'t str,
-    /// From field 3 on.
+    /// The fields from number 3 on.
     fields: &'t str,
 }
 
@@ -51,17 +51,17 @@ impl<'t> ProcessStat<'t> {
         Some(ProcessStat { name: head.split_once('(')?.1, fields })
     }
 
-    /// What the process calls itself.
+    /// The name of the process.
     pub fn name(&self) -> &'t str {
         self.name
     }
 
-    /// A field by its [number](field); none if there are fewer, or it does not read so.
+    /// A field by its [number](field); `None` if there are fewer, or it does not parse.
     pub fn field<T: FromStr>(&self, number: usize) -> Option<T> {
         self.fields.split_ascii_whitespace().nth(number.checked_sub(field::STATE)?)?.parse().ok()
     }
 
-    /// Whether it has not ended: a zombie has.
+    /// Whether it has not ended; a zombie has ended.
     pub fn lives(&self) -> bool {
         self.field::<char>(field::STATE).is_some_and(|state| !matches!(state, 'Z' | 'X'))
     }

@@ -1,13 +1,13 @@
-//! Processes of this host: their numbers, descendants, environment and resident memory.
+//! Processes of this host: ids, descendants, environment and resident memory.
 
 use std::fs;
 
-/// The numbers of all.
+/// The ids of all processes.
 pub fn all() -> Vec<u32> {
     numbers("/proc")
 }
 
-/// It and its children, and theirs: /proc/PID/task/TID/children.
+/// A process and its descendants: /proc/PID/task/TID/children.
 pub fn with_descendants(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     let mut next = 0;
@@ -27,18 +27,18 @@ pub fn with_descendants(pid: u32) -> Vec<u32> {
     found
 }
 
-/// The threads of a process; none of one that has ended.
+/// The threads of a process; none if it has ended.
 pub fn threads(pid: u32) -> Vec<u32> {
     numbers(&format!("/proc/{pid}/task"))
 }
 
-/// Whether a process has `NAME=value` in its environment; one that has ended has none.
+/// Whether a process has `NAME=value` in its environment; false if it has ended.
 pub fn has_in_environment(pid: u32, variable: &str) -> bool {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
 }
 
-/// Resident, in all of them; what they share counts for each.
+/// The resident memory of all of them; shared pages count for each.
 pub fn resident_bytes(pids: &[u32]) -> u64 {
     let pages = |pid: &u32| -> Option<u64> {
         fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split(' ').nth(1)?.parse().ok()
@@ -57,7 +57,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn children_belong_to_it() {
+    fn children_are_descendants() {
         let mut child = Command::new("sleep")
             .arg("1000")
             .env("OS_PROCESSES_TEST", "a b")

@@ -1,4 +1,4 @@
-//! Signals: taken one by one instead of interrupting, and given back to the commands that are started.
+//! Signals: blocked and taken one by one, and unblocked again in commands that are started.
 
 #![expect(unsafe_code, reason = "calls of the C library that have no safe wrapper")]
 
@@ -27,7 +27,7 @@ impl Signal {
         known.into_iter().find(|known| known.number() == number)
     }
 
-    /// As the kernel counts.
+    /// The kernel's number.
     pub fn number(self) -> i32 {
         match self {
             Signal::Interrupt => libc::SIGINT,
@@ -37,16 +37,16 @@ impl Signal {
         }
     }
 
-    /// What a program ends with that was told to end by it, as shells have it.
+    /// The exit status of a program that ends because of it, as in shells.
     pub fn status(self) -> u8 {
         128 + self.number() as u8
     }
 }
 
-/// The signals above, kept from interrupting anything: they come out of [`Signals::wait`] only.
+/// The signals above, blocked for good: [`Signals::wait`] returns them.
 pub struct Signals(libc::sigset_t);
 
-/// The same for a while: what comes meanwhile and is not taken interrupts afterwards.
+/// The signals above, blocked for a while: a signal that is not taken meanwhile is delivered afterwards.
 pub struct Held {
     signals: Signals,
     before: libc::sigset_t,
@@ -73,7 +73,7 @@ fn blocked() -> io::Result<(libc::sigset_t, libc::sigset_t)> {
 }
 
 impl Held {
-    /// The next one, if one has come.
+    /// The next signal, if one has arrived.
     pub fn take(&self) -> Option<Signal> {
         self.signals.take()
     }
@@ -81,14 +81,14 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: the mask is filled in and outlives the call; nothing is written through the null pointer. Putting back a
+        // SAFETY: the mask is filled in and outlives the call; nothing is written through the null pointer. Restoring a
         // mask that was in force cannot fail.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
     }
 }
 
 impl Signals {
-    /// Blocks them in this thread and in all that it starts from now on.
+    /// Blocks them in this thread and in all threads that it starts from now on.
     pub fn block() -> io::Result<Self> {
         blocked().map(|(set, _)| Self(set))
     }
@@ -102,8 +102,8 @@ impl Signals {
     pub fn wait(&self) -> Signal {
         loop {
             let mut signal = 0;
-            // SAFETY: the set is filled in, and the number is written to a variable that outlives the call. It says 0,
-            // and the loop goes on, if another signal came in between.
+            // SAFETY: the set is filled in, and the number is written to a variable that outlives the call. It is 0,
+            // and the loop continues, if another signal arrived in between.
             unsafe { libc::sigwait(&self.0, &mut signal) };
             if let Some(signal) = Signal::of(signal) {
                 return signal;
@@ -111,7 +111,7 @@ impl Signals {
         }
     }
 
-    /// The next one, if one has come.
+    /// The next signal, if one has arrived.
     pub fn take(&self) -> Option<Signal> {
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the set is filled in, nothing is written through the null pointer, and the time outlives the call.
@@ -119,13 +119,14 @@ impl Signals {
     }
 }
 
-/// Lets a command be interrupted by signals again: a process inherits those that its parent has blocked or ignores.
+/// Restores the default handling of signals in a command: a process inherits the signals that its parent blocks or
+/// ignores.
 pub fn unblock_in(command: &mut Command) {
     let unblock = || {
         let mut none = MaybeUninit::uninit();
-        // SAFETY: as it is when a program begins; no handler is called.
+        // SAFETY: restores the default of a new program; no handler is called.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
-        // SAFETY: sigemptyset fills in the set, which the other call reads; the old mask is not asked for.
+        // SAFETY: sigemptyset fills in the set, which the other call reads; the old mask is not requested.
         let error = unsafe {
             libc::sigemptyset(none.as_mut_ptr());
             libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut())
@@ -137,15 +138,15 @@ pub fn unblock_in(command: &mut Command) {
     unsafe { command.pre_exec(unblock) };
 }
 
-/// Lets a write beyond the limit on the length of files (`ulimit -f`) fail, instead of ending the process: neither tune's
-/// way back nor a server depends on whether it can be recorded.
+/// Lets a write beyond the limit on file sizes (`ulimit -f`) fail instead of ending the process: neither a rollback of
+/// `tune` nor a server may depend on whether it can be recorded.
 pub fn survive_file_size_limit() {
     // SAFETY: no handler is called; the signal is only ignored. It cannot fail for a signal that may be ignored.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// The signals that this process was told to ignore (nohup, a background job). They come all the same once they are
-/// blocked.
+/// The signals that this process ignores since its start (nohup, a background job). They arrive all the same when they
+/// are blocked.
 #[derive(Clone, Copy, Debug)]
 pub struct Ignored {
     /// Signal 1 in the lowest bit.
@@ -153,7 +154,7 @@ pub struct Ignored {
 }
 
 impl Ignored {
-    /// Those of now.
+    /// The signals that are ignored now.
     pub fn now() -> Ignored {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -178,17 +179,17 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_what_shells_say() {
+    fn a_status_is_that_of_shells() {
         assert_eq!((Signal::Interrupt.status(), Signal::Terminate.status()), (130, 143));
     }
 
     #[test]
-    fn what_comes_while_signals_are_held_is_taken() {
+    fn a_signal_that_arrives_while_signals_are_held_is_taken() {
         let held = Signals::hold().expect("signals");
         assert_eq!(held.take(), None);
         let this = rustix::thread::gettid();
-        // Only this thread holds them: others would be ended.
-        // SAFETY: takes numbers, touches no memory of ours.
+        // Sent to this thread, which blocks them: another one would be ended. SAFETY: takes numbers, touches no memory
+        // of ours.
         let sent = unsafe {
             libc::syscall(libc::SYS_tgkill, libc::getpid(), this.as_raw_nonzero().get(), libc::SIGHUP)
         };
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_does_not_inherit_what_is_blocked() {
+    fn a_command_does_not_inherit_blocked_signals() {
         let _held = Signals::hold().expect("signals");
         let mut command = Command::new("sh");
         command.args(["-c", "grep ^SigBlk: /proc/self/status"]);
