@@ -419,7 +419,7 @@ fn a_limit_on_file_sizes_does_not_stop_a_rollback() {
     let said = String::from_utf8_lossy(&output.stderr);
     // A short record may be kept in /run, if that can be written.
     let is_told = match output.status.code() {
-        Some(0) => String::from_utf8_lossy(&output.stdout).contains("so it is in /run/evenkeel-tune/"),
+        Some(0) => String::from_utf8_lossy(&output.stdout).contains("so that is recorded in /run/evenkeel-tune/"),
         code => code == Some(19) && said.contains("File too large"),
     };
     assert!(is_told, "{}: {said}", output.status);
@@ -482,7 +482,7 @@ tune apply --plan "$DIR/plan"
 mount -o remount,ro "$DIR/state"
 tune status | grep -c holds
 tune rollback > "$DIR/said"
-grep 'its journal cannot take that now, so it is in /run/evenkeel-tune/' "$DIR/said"
+grep 'its journal cannot be written now, so that is recorded in /run/evenkeel-tune/' "$DIR/said"
 values | cmp - "$DIR/before"
 tune status | grep 'Nothing is in force'
 ! tune rollback 2> "$DIR/said"; grep 'none is in force' "$DIR/said"

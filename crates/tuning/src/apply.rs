@@ -25,35 +25,35 @@ use crate::progress::Notice;
 use crate::saved;
 use crate::state::{State, StateDirectory};
 
-/// What to carry out, and how carefully.
+/// The plan to carry out, and how.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Where the plan comes from.
+    /// The source of the plan.
     pub what: What,
-    /// The host that it is for.
+    /// The host of the plan.
     pub host: Host,
-    /// Undo everything unless somebody confirms it in this time.
+    /// Undo everything unless the plan is confirmed within this time.
     pub confirm_within: Option<Duration>,
-    /// Measure for so many seconds before the first change, for later comparison.
+    /// Measure for this many seconds before the first change, for later comparison.
     pub before_s: Option<u32>,
-    /// Wait at most so long for others that change settings.
+    /// Wait at most this long for other processes that change settings.
     pub wait: Duration,
-    /// Where the journals are.
+    /// The directory of the journals.
     pub state: StateDirectory,
 }
 
-/// Where a plan comes from.
+/// The source of a plan.
 #[derive(Clone, Debug)]
 pub enum What {
-    /// It is made now.
+    /// A request: the plan is made now.
     Wanted(Wanted),
-    /// It is in this file, as [`crate::plan::json`] has made it.
+    /// A file with a plan from [`crate::plan::json`].
     Saved(PathBuf),
-    /// It is planned anew from an intent in this file, which was kept over a restart.
+    /// A file with an intent that was kept over a restart: the plan is made again.
     Intent(PathBuf),
 }
 
-/// What has come of it.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum Outcome {
     /// The plan has no changes.
@@ -65,26 +65,26 @@ pub enum Outcome {
 /// A plan in force.
 #[derive(Debug)]
 pub struct InForce {
-    /// What was planned.
+    /// The first part of the plan.
     pub plan: Plan,
-    /// What was planned with the new queues, when they were there.
+    /// The second part, planned when the new queues existed.
     pub rest: Option<Plan>,
-    /// What was done of both.
+    /// The changes of both that were made.
     pub applied: Applied,
-    /// Where the old values are.
+    /// The journal with the old values.
     pub journal: PathBuf,
 }
 
-/// A plan, and what it came from.
+/// A plan, and its basis.
 struct Planned {
     plan: Plan,
     intent: Option<Intent>,
-    /// What was counted for it, if anything was.
+    /// The counters that it is based on, if any were read.
     seen: Option<Capture>,
 }
 
 impl Request {
-    /// The plan, and nothing is changed.
+    /// Makes the plan, and changes nothing.
     pub fn dry_run(&self) -> Result<Plan, Error> {
         Ok(self.planned()?.plan)
     }
@@ -100,7 +100,7 @@ impl Request {
         }
         let before = match self.before_s {
             Some(seconds) => {
-                // Nobody measures in vain, and while this one only looks, nobody waits for it.
+                // Check for an unfinished plan before the measurement, and do not hold the lock during it.
                 self.enter(&root)?.refuse_over_unfinished()?;
                 Some(observe::observe(&self.host, seconds)?)
             }
@@ -135,7 +135,7 @@ impl Request {
 
     fn intended(&self, intent: &Intent) -> Result<Plan, Error> {
         let plan = intent.plan(&self.host.facts()?);
-        // At boot nobody looks at what is printed on success, and half of an intent is better than none of it.
+        // At boot, output on success is not read, and a part of an intent is better than nothing.
         let line = |refusal: &PlanRefusal| {
             format!("{}: not planned ({}): {}", refusal.subject, refusal.asked_by, refusal.reason)
         };
@@ -144,7 +144,7 @@ impl Request {
         Ok(plan)
     }
 
-    /// From the journal's beginning to the last change.
+    /// Applies a plan, from the start of the journal to the last change.
     fn change(
         &self,
         root: &Root,
@@ -153,10 +153,10 @@ impl Request {
         intent: Option<&Intent>,
         before: Option<Capture>,
     ) -> Result<InForce, Error> {
-        // Too many of them are no reason to change nothing.
+        // Failing to remove old journals must not prevent the plan.
         let _ = state.journals.prune(&state.here, unix_s());
         let confirm_by_ms = self.confirm_within.map(|time| since_boot_ms() + time.as_millis() as u64);
-        // From here on a signal ends nothing by half.
+        // From here on, a signal does not interrupt a change.
         let told = Told::from_now()?;
         let mut journal = state.journals.begin(&state.here, unix_s(), confirm_by_ms).map_err(Error::other)?;
         let mut host = FileHost::new(root.clone());
@@ -194,7 +194,7 @@ impl Request {
         Ok(InForce { plan, rest, applied, journal: Journal::path(&journal).to_owned() })
     }
 
-    /// What can be planned only when the queues are new.
+    /// Plans the rest, which needs the new queues.
     fn rest(
         &self,
         root: &Root,
@@ -211,7 +211,7 @@ impl Request {
     }
 }
 
-/// Signals that have come since it was made.
+/// Signals that have arrived since its creation.
 struct Told {
     signals: Signals,
     ignored: Ignored,
@@ -224,7 +224,7 @@ impl Told {
         Ok(Told { signals, ignored: Ignored::now(), first: Cell::new(None) })
     }
 
-    /// Whether there was one that counts.
+    /// Whether one arrived that is not ignored.
     fn stop(&self) -> bool {
         if let Some(signal) = self.signals.take().filter(|signal| !self.ignored.has(*signal)) {
             self.first.set(self.first.get().or(Some(signal)));
@@ -237,7 +237,7 @@ fn not_kept(error: std::io::Error) -> Error {
     Error::system("keep what the plan promises beside its journal", error)
 }
 
-/// What to say of a plan, or of a trial, that could not be carried out.
+/// The error of a plan, or of a trial, that could not be carried out.
 pub(crate) fn not_applied(failed: Box<Failed>) -> Error {
     let whole = failed.undone.is_whole() && failed.undone.unrecorded.is_none();
     let error = Error::other(failed);

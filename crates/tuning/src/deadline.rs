@@ -1,7 +1,7 @@
-//! Deadlines of plans that nobody confirms: who undoes them then, whatever becomes of the process that has applied it.
+//! Deadlines of plans that are not confirmed: they are undone even if the process that applied them is gone.
 //!
-//! Where systemd runs, a timer of its: nothing that ends processes or sessions ends that. Elsewhere a process of its own. If
-//! that one is killed, the next job does it (`state.rs`).
+//! With systemd, a systemd timer does it, which survives the end of processes and sessions; otherwise a separate
+//! process. If that one is killed, the next job does it (`state.rs`).
 
 use std::ffi::OsString;
 use std::io;
@@ -19,20 +19,21 @@ use tuner::apply::rollback::is_overdue;
 use crate::error::Error;
 use crate::state::{LOCK_TIME_MAX, StateDirectory};
 
-/// How long the process sleeps at most: it notices a confirmation that late, which nobody waits for.
+/// The longest sleep of the process: it detects a confirmation that late, which does no harm.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long it waits at least before it looks again: also while it cannot do what it should.
+/// The shortest wait before it checks again, also after a failure to undo.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// And at most, while something cannot be undone.
+/// The longest wait after failures to undo.
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(60);
 
-/// systemd has so long to set a timer; if it hangs, a process of our own does as well, and nobody waits for the lock.
+/// How long systemd may take to set a timer. If it hangs, a separate process does the same, and the lock is not held
+/// for long.
 const TIMER_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Has the plan undone at its deadline by a process that calls [`undo_at_deadline`]. To be called before the first change,
-/// so that a plan that cuts this process off is undone, too.
+/// Starts a process that calls [`undo_at_deadline`]. To be called before the first change, so that a plan that cuts the
+/// connection to this process is undone, too.
 pub(crate) fn watch_over(
     root: &Root,
     given: &Path,
@@ -47,7 +48,7 @@ pub(crate) fn watch_over(
         vec!["tune".into(), "watch-over".into(), "--root".into(), absolute(given)?.into_os_string()];
     words.extend(["--state".into(), absolute(&state.path)?.into_os_string()]);
     words.push(absolute(journal.path())?.into_os_string());
-    // systemd would put something else in the place of these.
+    // systemd would expand these characters.
     let is_plain = |word: &OsString| !word.as_encoded_bytes().iter().any(|byte| b"$%".contains(byte));
     if is_systemds_host(root) && program.is_file() && words.iter().all(is_plain) {
         let mut timer = Command::new("systemd-run");
@@ -59,20 +60,20 @@ pub(crate) fn watch_over(
             return Ok(());
         }
     }
-    // The same program, also if another one has been installed under its name meanwhile.
+    // The same program, even if another one has replaced its file meanwhile.
     let program = if root.is_live() { "/proc/self/exe".into() } else { program };
     in_silence(Command::new(program).args(&words)).spawn().map_err(failed)?;
     Ok(())
 }
 
-/// Without a terminal, and with the signals that this process has blocked.
+/// Without a terminal, and with the default handling of signals.
 fn in_silence(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     unblock_in(command);
     command
 }
 
-/// Whether what systemd starts sees the host as this process does: not so in a container or a network namespace.
+/// Whether processes of systemd are in the same namespaces as this one: false in a container or a network namespace.
 fn is_systemds_host(root: &Root) -> bool {
     let is_shared = |namespace: &str| {
         let here = root.link(&format!("/proc/self/ns/{namespace}"));
@@ -82,9 +83,10 @@ fn is_systemds_host(root: &Root) -> bool {
     root.is_live() && Path::new("/run/systemd/system").is_dir() && is_shared("net") && is_shared("mnt")
 }
 
-/// Waits until a plan is confirmed or undone; undoes it when its time is over. Knows nothing but the journal.
+/// Waits until a plan is confirmed or undone; undoes it at its deadline. Needs only the journal.
 pub fn undo_at_deadline(root: &Root, state: &StateDirectory, journal: &Path) -> Result<(), Error> {
-    // Whoever started this may go, and the terminal with them. Who leads a group of processes already needs no other one.
+    // Survive the end of the user's session and terminal. The call fails for the leader of a process group, which needs
+    // no new session.
     let _ = rustix::process::setsid();
     let (mut again, mut deadline) = (LOOK_AGAIN, None);
     loop {
@@ -95,13 +97,13 @@ pub fn undo_at_deadline(root: &Root, state: &StateDirectory, journal: &Path) -> 
             },
             Ok(None) => return Ok(()),
             Err(error) if error.is_not_found() => return Ok(()),
-            // It was read before, so it may be again: also by whoever enters at the deadline.
+            // It was readable before and may be so again; at the deadline, another job may find it readable, too.
             Err(_) if deadline.is_some() => {}
             Err(error) => return Err(Error::other(error)),
         }
         let Some(end) = deadline else { unreachable!("it is known, or has returned") };
         let left = Duration::from_millis(end.saturating_sub(since_boot_ms()));
-        // Under the lock nobody confirms it any more, and who enters undoes what is overdue.
+        // Under the lock no process can confirm it any more, and entering undoes overdue plans.
         if left.is_zero() {
             match state.enter_for_deadlines(root, LOCK_TIME_MAX) {
                 Err(error) if error.signal().is_some() => return Err(error),
@@ -112,7 +114,7 @@ pub fn undo_at_deadline(root: &Root, state: &StateDirectory, journal: &Path) -> 
                     if entered.journals.all().is_ok_and(|all| !all.iter().any(is_left)) {
                         return Ok(());
                     }
-                    // A driver that is being reset, for instance, takes its settings again soon.
+                    // A driver that is being reset, for example, accepts settings again soon.
                     again = (2 * again).min(LOOK_AGAIN_MAX);
                 }
             }

@@ -1,4 +1,4 @@
-//! Plans of other network namespaces, which cannot be undone from here: those that are overdue, and the way there.
+//! Overdue plans of other network namespaces, which cannot be undone from here, and the way into their namespace.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ use tuner::apply::journal::{BootAndNamespace, Journal};
 use tuner::apply::rollback::overdue_elsewhere;
 use tuner::observe::network_namespace::{at, is_same, name};
 
-/// Where `ip netns` keeps namespaces that have a name.
+/// The directory of named namespaces of `ip netns`.
 const NAMED: &str = "/run/netns";
 
 /// A plan that should have been undone by now, in another network namespace.
@@ -20,7 +20,7 @@ pub struct Overdue {
     pub journal: PathBuf,
     /// The namespace's name.
     pub network: String,
-    /// The command that runs another one in there, if there is a way.
+    /// The command that runs another command in it, if there is a way.
     pub way: Option<String>,
 }
 
@@ -34,10 +34,10 @@ pub(crate) fn overdue(journals: &[Journal], here: &BootAndNamespace, root: &Root
     journals.iter().filter_map(overdue).collect()
 }
 
-/// The command that runs another one in a namespace: by its name, or by a process that is in there.
+/// The command that runs another command in a namespace: by its name, or by a process that is in it.
 fn way_into(root: &Root, network: &str) -> Option<String> {
     let number: u64 = name(network).strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()?;
-    // Its number may be another one's by now.
+    // Another namespace may have its number by now.
     let is_it = |path: &PathBuf| {
         fs::metadata(path).is_ok_and(|found| found.ino() == number)
             && at(path).is_ok_and(|found| is_same(&found, network))

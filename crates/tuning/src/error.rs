@@ -1,4 +1,4 @@
-//! Errors of a job, with whose they are and what helps.
+//! Errors of a job, with the responsible party and a hint.
 
 use std::error::Error as StdError;
 use std::fmt::{self, Display};
@@ -7,10 +7,10 @@ use std::io;
 use os::command;
 use os::signals::Signal;
 
-/// Whose error it is.
+/// The party responsible for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// What was asked for contradicts itself, or this host.
+    /// The request contradicts itself, or this host.
     Request,
     /// The system refused.
     System,
@@ -18,7 +18,7 @@ pub enum Blame {
     Other,
 }
 
-/// Why a job was not done. Prints what was attempted; the reasons are its sources.
+/// The error of a job. Prints what was attempted; the reasons are its sources.
 #[derive(Debug)]
 pub struct Error {
     what: Option<String>,
@@ -29,7 +29,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// What was asked for cannot be.
+    /// An error of the request.
     pub(crate) fn request(what: impl Display) -> Error {
         Error::new(None, what.to_string().into(), Blame::Request)
     }
@@ -39,12 +39,13 @@ impl Error {
         Error::new(Some(what.to_string()), why.into().into(), Blame::System)
     }
 
-    /// Half a sentence that says what failed, and why.
+    /// A half-sentence with what failed, and why.
     pub(crate) fn refused(what: impl Display) -> Error {
         Error::new(None, what.to_string().into(), Blame::Other)
     }
 
-    /// Something else failed, and says at what. A refusal of the system among its causes counts as such.
+    /// Another error, with its own message. If the system refused something among its causes, the system is
+    /// responsible.
     pub(crate) fn other(error: impl StdError + Send + Sync + 'static) -> Error {
         let by_system = causes(&error).any(|cause| cause.is::<io::Error>());
         let blame = if by_system { Blame::System } else { Blame::Other };
@@ -55,27 +56,27 @@ impl Error {
         Error { what, cause, blame, hint: None, signal: None }
     }
 
-    /// With a line that helps.
+    /// With a hint.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Error {
         Error { hint: Some(hint.into()), ..self }
     }
 
-    /// The job was told to end by this signal.
+    /// With the signal that ended the job.
     pub(crate) fn by_signal(self, signal: Signal) -> Error {
         Error { signal: Some(signal), ..self }
     }
 
-    /// Whose it is.
+    /// The responsible party.
     pub fn blame(&self) -> Blame {
         self.blame
     }
 
-    /// What helps.
+    /// The hint.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// The signal that has ended the job, if one did.
+    /// The signal that ended the job, if one did.
     pub fn signal(&self) -> Option<Signal> {
         self.signal
     }
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_said_once_each() {
+    fn each_cause_is_printed_once() {
         check(&Error::request("no such CPU"), "no such CPU", Blame::Request);
         check(&Error::refused("undo a plan: none"), "undo a plan: none", Blame::Other);
         let denied = || io::Error::other("denied");
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_and_signals_stay_with_it() {
+    fn an_error_keeps_its_hint_and_signal() {
         let error = Error::refused("x").with_hint("y").by_signal(Signal::Interrupt);
         assert_eq!((error.hint(), error.signal()), (Some("y"), Some(Signal::Interrupt)));
     }

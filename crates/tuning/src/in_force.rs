@@ -10,7 +10,7 @@ pub(crate) fn in_force(all: Vec<Journal>, here: &BootAndNamespace) -> Vec<Journa
     all.into_iter().rev().filter(is_in_force).collect()
 }
 
-/// Whether a plan is undone unless somebody confirms it.
+/// Whether a plan is undone unless it is confirmed.
 pub(crate) fn waits_for_confirmation(journal: &Journal) -> bool {
     journal.state() == PlanState::Applied && journal.confirm_by_ms().is_some()
 }

@@ -1,10 +1,10 @@
-//! Tuning of one host, carried out: what `evenkeel tune` does, as functions with requests and outcomes.
+//! Tuning of one host: the jobs of `evenkeel tune`, as functions with requests and outcomes.
 //!
 //! ```text
-//! check       observe ─► Capture                            what holds the host back is judged by `tuner`
+//! check       observe ─► Capture                            `tuner` finds what limits the host
 //! plan        observe ─► Plan                               nothing is changed up to here
 //! apply       enter (lock) ─► journal ─► watch over ─► changes ─► Outcome
-//! confirm     enter ─► journal says that it stays
+//! confirm     enter ─► journal: confirmed
 //! rollback    enter ─► journals, the newest first ─► Undone
 //! status      journals, values, files ─► Status
 //! persist     plans in force or asked for ─► files
@@ -13,9 +13,9 @@
 //! watch       look ─► news ─► repair, until a signal comes
 //! ```
 //!
-//! Clocks, signals, locks, commands and sockets are used here; what they mean is decided in `tuner`. No command line is
-//! read and nothing is printed: outcomes are data, and what has to be said while a job goes on is handed to a function
-//! of the caller's ([`Notice`], [`Progress`], [`watch::Complaint`]).
+//! Clocks, signals, locks, commands and sockets are used here; `tuner` decides what they mean. No command line is read
+//! and nothing is printed: outcomes are data, and messages of a running job are passed to functions of the caller
+//! ([`Notice`], [`Progress`], [`watch::Complaint`]).
 
 pub mod apply;
 mod deadline;

@@ -1,4 +1,4 @@
-//! A memcached or Evenkeel, asked for its `stats`.
+//! Queries of the `stats` of a memcached or Evenkeel.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -17,10 +17,10 @@ const BYTES_MAX: u64 = 256 << 10;
 /// Fewer commands a second are no load.
 const COMMANDS_PER_S_MIN: f64 = 1.0;
 
-/// Its counters by name.
+/// The server's counters by name.
 pub(crate) type Stats = BTreeMap<String, u64>;
 
-/// Asks.
+/// Queries a server.
 pub(crate) fn stats(server: &str) -> io::Result<Stats> {
     stats_within(server, TIME_MAX)
 }
@@ -46,7 +46,7 @@ fn stats_within(server: &str, time_max: Duration) -> io::Result<Stats> {
     }
 }
 
-/// What has been read of its answer.
+/// The part of the answer that has been read.
 #[derive(Default)]
 struct Reading {
     framer: Framer,
@@ -59,7 +59,7 @@ impl Reading {
         while let Some(piece) = self.framer.next(&mut received).map_err(broken)? {
             match piece {
                 Piece::Line { line: Line::End, .. } => return Ok(true),
-                // What is no number is no counter: the version, for one.
+                // A value that is not a number is not a counter: for example, the version.
                 Piece::Line { line: Line::Stat { name, value }, .. } => {
                     let value = str::from_utf8(value).ok().and_then(|value| value.trim_ascii().parse().ok());
                     self.stats.extend(value.map(|value| (String::from_utf8_lossy(name).into_owned(), value)));
@@ -73,14 +73,14 @@ impl Reading {
 }
 
 fn broken(broken: Broken<'_>) -> io::Error {
-    wrong(format!("its answer is no reply: {broken}"))
+    wrong(format!("its answer is not a reply: {broken}"))
 }
 
 fn wrong(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-/// A connection to the first of its addresses that takes one: a name may have others that nobody listens at.
+/// A connection to the first of its addresses that accepts one: nothing may listen at others of the same name.
 fn connect(server: &str, deadline: &Deadline) -> io::Result<TcpStream> {
     let mut refused = io::ErrorKind::AddrNotAvailable.into();
     for address in server.to_socket_addrs()? {
@@ -92,7 +92,7 @@ fn connect(server: &str, deadline: &Deadline) -> io::Result<TcpStream> {
     Err(refused)
 }
 
-/// When waiting ends.
+/// The end of waiting.
 struct Deadline {
     watch: Stopwatch,
     time_max: Duration,
@@ -105,7 +105,7 @@ impl Deadline {
     }
 }
 
-/// A stream that is read until the deadline, however often a little arrives.
+/// A stream that is read until the deadline, even if some bytes keep arriving.
 struct Timely {
     stream: TcpStream,
     deadline: Deadline,
@@ -118,7 +118,7 @@ impl Read for Timely {
     }
 }
 
-/// Whether it served meanwhile, and turned nobody away.
+/// Whether the server served meanwhile, and turned no client away.
 pub(crate) fn objective(
     server: &str,
     before: io::Result<Stats>,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn another_answer_is_an_error_at_once() {
+    fn any_other_answer_is_an_error_at_once() {
         for (answer, expected) in [
             ("CLIENT_ERROR unauthenticated\r\n", "it answers stats with \"CLIENT_ERROR unauthenticated\""),
             (
@@ -200,9 +200,9 @@ mod tests {
                 "it answers stats with \"HTTP/1.1 400 Bad Request\"",
             ),
             ("VALUE a 0 2000000000\r\n", "it answers stats with \"VALUE a 0 2000000000\""),
-            ("VALUE a\r\n", "its answer is no reply: found \"VALUE a\", expected VALUE with a key of"),
+            ("VALUE a\r\n", "its answer is not a reply: found \"VALUE a\", expected VALUE with a key of"),
             ("STAT pid 8\r\nSTAT", "no end"),
-            (&"x".repeat(5000), "its answer is no reply: found \"xxxxxxxx"),
+            (&"x".repeat(5000), "its answer is not a reply: found \"xxxxxxxx"),
         ] {
             for len in [1, 7, 16 * 1024] {
                 let error = read(answer, len).expect_err(answer);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_while_it_serves_and_turns_nobody_away() {
+    fn the_objective_holds_if_the_server_serves_and_turns_no_client_away() {
         let before = [("cmd_get", 100), ("listen_disabled_num", 2), ("pid", 8), ("uptime", 50)];
         let still = "listen_disabled_num +0, rejected_connections +0";
         check(
@@ -243,19 +243,19 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_gone_holds_nothing() {
+    fn a_server_that_is_gone_misses_the_objective() {
         let gone = Err(io::ErrorKind::ConnectionRefused.into());
         assert_eq!(objective("a:1", stats(&[]), gone, 1.0).held, Some(false));
     }
 
-    /// Asks a server that sends so many lines, and then closes the connection.
+    /// Queries a server that sends this many lines and then closes the connection.
     #[track_caller]
     fn check_end(times: usize) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap().to_string();
         let answering = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            // First the request: a connection that is closed with something unread is reset.
+            // Read the request first: a connection that is closed with unread bytes is reset.
             stream.read_exact(&mut [0; 7]).unwrap();
             (0..times).take_while(|_| stream.write_all(b"STAT pid 8\r\n").is_ok()).for_each(drop);
         });
@@ -265,13 +265,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_ends_with_its_end_and_not_with_the_connection_or_ever() {
+    fn an_answer_without_end_is_an_error_after_a_close_and_at_the_limit() {
         check_end(1);
         check_end(usize::MAX);
     }
 
     #[test]
-    fn a_server_that_answers_drop_by_drop_is_not_waited_for() {
+    fn a_server_that_answers_slowly_is_awaited_until_the_deadline_only() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap().to_string();
         std::thread::spawn(move || {
@@ -281,7 +281,7 @@ mod tests {
             }
         });
         let error = stats_within(&server, Duration::from_millis(200)).unwrap_err();
-        // The system's own word for it depends on who waits.
+        // The kind of the error depends on the call that waits.
         assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{error}");
     }
 }

@@ -10,21 +10,21 @@ use crate::error::Error;
 use crate::memcached;
 use crate::progress::Progress;
 
-/// Which host to look at, and at which of its services.
+/// The host to observe, and its services.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// A directory with its /proc and /sys, or a file with a capture.
     pub root: PathBuf,
-    /// Processes to look at as services; without any, known servers are found.
+    /// Processes to treat as services; without any, known servers are found.
     pub pids: Vec<u32>,
-    /// Units of systemd, whose processes are meant in the same way.
+    /// systemd units, whose processes are treated in the same way.
     pub units: Vec<String>,
-    /// Hears how far a measurement is.
+    /// Called with the progress of a measurement.
     pub progress: fn(&Progress),
 }
 
 impl Host {
-    /// What is so on it.
+    /// Its facts.
     pub fn facts(&self) -> Result<Facts, Error> {
         if self.root.is_file() {
             return saved(&self.root).map(|capture| capture.facts);
@@ -32,7 +32,7 @@ impl Host {
         tuner::probe(&Root::new(&self.root), &self.named()?).map_err(Error::other)
     }
 
-    /// The processes that were named, themselves or by their unit.
+    /// The named processes, including those of the named units.
     pub(crate) fn named(&self) -> Result<Vec<u32>, Error> {
         let of_unit = |unit: &String| {
             let pids = match self.root.is_file() {
@@ -50,15 +50,15 @@ impl Host {
     }
 }
 
-/// How often counters are read: a condition that lasts shows in each of the windows.
+/// The number of windows of counters: a lasting condition shows in each of them.
 const WINDOWS: u32 = 3;
 
-/// Facts, and counters over so many seconds. A captured host does not move: its counters are taken as they are.
+/// Facts, and counters over this many seconds. A captured host does not change: its counters are used as they are.
 pub fn observe(host: &Host, seconds: u32) -> Result<Capture, Error> {
     observe_with(host, seconds, &[])
 }
 
-/// Such a look, which asks these caches at each reading, too.
+/// The same, with queries of these caches at each reading.
 pub fn observe_with(host: &Host, seconds: u32, caches: &[String]) -> Result<Capture, Error> {
     if host.root.is_file() {
         return saved(&host.root);
@@ -68,7 +68,7 @@ pub fn observe_with(host: &Host, seconds: u32, caches: &[String]) -> Result<Capt
     let readings = match root.is_live() {
         true => measured(seconds, host.progress, |at_ms| {
             let mut reading = tuner::read(&root, &facts, at_ms).map_err(Error::other)?;
-            // That one does not answer is what the empty answer says.
+            // An empty answer means that the cache did not answer.
             let asked =
                 caches.iter().map(|cache| (cache.clone(), memcached::stats(cache).unwrap_or_default()));
             reading.caches = asked.collect();

@@ -1,4 +1,4 @@
-//! Plans kept over a restart by the system's own means, and taken away again.
+//! Plans kept over a restart by the system's own means, and removed again.
 
 use std::path::PathBuf;
 
@@ -15,38 +15,38 @@ use crate::plan::Wanted;
 use crate::saved;
 use crate::state::StateDirectory;
 
-/// What to keep, and how.
+/// The plan to keep, and how.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What is to be kept.
+    /// The source of the plan.
     pub what: What,
-    /// The host that it is for: a directory with its /etc, /proc and /sys.
+    /// The host of the plan: a directory with its /etc, /proc and /sys.
     pub host: Host,
-    /// The program that the boot unit starts; this one if none is named.
+    /// The program that the boot unit starts; by default this one.
     pub program: Option<PathBuf>,
-    /// Where the journals are.
+    /// The directory of the journals.
     pub state: StateDirectory,
 }
 
-/// What is to be kept.
+/// The source of a plan to keep.
 #[derive(Clone, Debug)]
 pub enum What {
-    /// A plan in this file.
+    /// A file with a plan.
     Saved(PathBuf),
-    /// What is asked for.
+    /// A request for a plan.
     Wanted(Wanted),
     /// The plans that are in force.
     InForce,
 }
 
-/// What would be written, and what stands against it.
+/// The files to write, and what conflicts with them.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// The files.
     pub persistence: Persistence,
-    /// Who sets the same.
+    /// Other files and programs that set the same.
     pub conflicts: Vec<Conflict>,
-    /// What this host has to keep settings.
+    /// This host's means to keep settings.
     pub surroundings: HostMeans,
 }
 
@@ -63,7 +63,7 @@ impl Request {
         Ok(Prepared { persistence, conflicts, surroundings })
     }
 
-    /// What is to be kept, and the facts that it was planned from.
+    /// The settings to keep, and the facts that they were planned from.
     fn wanted(&self, root: &Root) -> Result<(Facts, Vec<Keep>), Error> {
         match &self.what {
             What::Saved(path) => {
@@ -102,7 +102,7 @@ impl Request {
             Err(Error::refused(format_args!("keep what is in force: {why}")).with_hint(hint))
         };
         if journals.is_empty() {
-            let hint = "`evenkeel tune apply` something first, or say --strategy, --profile or --plan";
+            let hint = "`evenkeel tune apply` something first, or give --strategy, --profile or --plan";
             return refuse("nothing is, or it is of an earlier start", hint);
         }
         if journals.iter().any(|journal| journal.state() == PlanState::Unfinished) {
@@ -130,7 +130,7 @@ impl Request {
 }
 
 impl Prepared {
-    /// Whether another file or program has the last word about one of the settings.
+    /// Whether another file or program overrides one of the settings.
     pub fn is_overruled(&self) -> bool {
         self.conflicts.iter().any(|conflict| conflict.winner == Winner::Theirs)
     }
@@ -141,12 +141,12 @@ impl Prepared {
     }
 }
 
-/// Takes everything away that was written here.
+/// Removes everything that was written here.
 pub fn remove(root: &Root) -> Result<Done, Error> {
     store::remove(root).map_err(refused)
 }
 
-/// What the files have brought about at this start, if all went well.
+/// The settings that the files should have set at this boot.
 pub(crate) fn held(root: &Root) -> Result<Vec<HeldSetting>, Error> {
     store::held(root).map_err(Error::other)
 }

@@ -1,4 +1,4 @@
-//! Plans: from what is asked for, or from what is found on the host.
+//! Plans, from a request or from findings about the host.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use tuner::{Capture, Facts, Root};
 use crate::error::Error;
 use crate::observe::{self, Host};
 
-/// What a plan is made from.
+/// A request for a plan.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// For this host.
+    /// The host.
     pub host: Host,
-    /// A way to lay out the work.
+    /// A strategy.
     pub strategy: Option<Strategy>,
-    /// What a kind of service wants.
+    /// The needs of a kind of service.
     pub profile: Option<Profile>,
     /// Only this network interface.
     pub nic: Option<String>,
@@ -33,19 +33,19 @@ pub struct Wanted {
     pub cpus: Option<CpuSet>,
     /// Real-time threads also on CPUs that receive packets, or on all.
     pub accept_risk: bool,
-    /// Change listeners of running programs, too.
+    /// Also change listeners of running programs.
     pub live: bool,
-    /// How long to read counters, when nothing says what is wanted.
+    /// How long to read counters, if neither a strategy nor a profile is given.
     pub seconds: u32,
 }
 
 impl Wanted {
-    /// Whether it says what is wanted; otherwise what is found decides.
+    /// Whether it names changes; otherwise the findings decide.
     pub fn asks_for_changes(&self) -> bool {
         self.strategy.is_some() || self.profile.is_some()
     }
 
-    /// What was asked for, also where it is so already, and the facts that it was planned from.
+    /// The requested settings, also those that hold already, and the facts that they were planned from.
     pub(crate) fn whole_plan(&self) -> Result<(Facts, Plan), Error> {
         let (facts, pids) = (self.host.facts()?, self.host.named()?);
         let asked =
@@ -66,19 +66,19 @@ impl Wanted {
         }
     }
 
-    /// The CPUs that were chosen, if this host has them.
+    /// The chosen CPUs, if this host has them.
     fn choice(&self, facts: &Facts) -> Result<Choice, Error> {
         let choice = Choice { irq_cpus: self.irq_cpus.clone(), cpus: self.cpus.clone() };
         choice.check(facts).map_err(Error::request)?;
         Ok(choice)
     }
 
-    /// Looks at the host, and plans.
+    /// Observes the host, and plans.
     pub fn plan(&self) -> Result<Plan, Error> {
         Ok(self.plan_and_look()?.0)
     }
 
-    /// The plan, and what was counted for it, if anything was.
+    /// The plan, and the counters that it is based on, if any were read.
     pub(crate) fn plan_and_look(&self) -> Result<(Plan, Option<Capture>), Error> {
         let pids = self.host.named()?;
         let (asked, asks) = (self.asked(&pids), self.asks_for_changes());
@@ -87,10 +87,10 @@ impl Wanted {
             let asked = PlanRequest { choice: self.choice(&facts)?, ..asked };
             return Ok((tuner::plan::plan(&facts, &asked), None));
         }
-        // A wrong list is told before half a minute has passed.
+        // Report a wrong list before a measurement of half a minute.
         self.choice(&self.host.facts()?)?;
         let seen = observe::observe(&self.host, self.seconds)?;
-        // Where nothing is asked for, findings are remedied.
+        // Without a request, findings are remedied.
         let findings = if asks { Vec::new() } else { tuner::judge(&seen.facts, &seen.series) };
         let (measured, choice) = (Measured::of(&seen.series), self.choice(&seen.facts)?);
         let asked = PlanRequest { findings: &findings, measured, choice, ..asked };
@@ -98,13 +98,13 @@ impl Wanted {
     }
 }
 
-/// A plan as JSON, which [`crate::apply::What::Saved`] takes on this host until its next start.
+/// A plan as JSON, which [`crate::apply::What::Saved`] accepts on this host until its next start.
 pub fn json(plan: Plan, root: &Path) -> Result<String, Error> {
     let made = PlanOrigin::of(&Root::new(root)).map_err(Error::other)?;
     Ok(serde_json::to_string_pretty(&Saved { made, plan }).map_err(Error::other)? + "\n")
 }
 
-/// Writes a fragment of my.cnf for this host. Replaces only what was made here.
+/// Writes a fragment of my.cnf for this host. Replaces only a file that was made here.
 pub fn write_my_cnf(facts: &Facts, path: &Path) -> Result<(), Error> {
     match std::fs::read_to_string(path) {
         Ok(text) if !text.starts_with(my_cnf::HEAD) => {
@@ -119,13 +119,13 @@ pub fn write_my_cnf(facts: &Facts, path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Writes a script with the steps of a plan, and one that undoes them, to `path` with `.undo` behind it.
+/// Writes a script with the steps of a plan, and one that undoes them, to `path` with `.undo` appended.
 pub fn write_scripts(plan: &Plan, path: &Path) -> Result<(), Error> {
     let undo = PathBuf::from(format!("{}.undo", path.display()));
     let write = |path: &Path, text: String| {
         std::fs::write(path, text).map_err(|error| Error::system(format!("write {}", path.display()), error))
     };
-    // The way back first.
+    // The undoing script first.
     write(&undo, script::undoing(plan))?;
     let undo =
         std::path::absolute(&undo).map_err(|error| Error::system("find the current directory", error))?;

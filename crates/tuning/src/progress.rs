@@ -7,21 +7,21 @@ use std::time::Duration;
 use tuner::apply::journal::JournalDoubt;
 use tuner::plan::strategy::Strategy;
 
-/// Something that the user should know, whatever comes of the job. Prints a line without a full stop.
+/// A message for the user, independent of the job's outcome. Prints a line without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Somebody else changes settings, so this waits.
+    /// Another process is changing settings, so this one waits.
     Waits {
-        /// At most for so long.
+        /// The longest wait.
         at_most: Duration,
-        /// For whom.
+        /// The other process.
         holder: String,
     },
     /// Not everything that may be in force can be read.
     Unread(JournalDoubt),
     /// A plan that nobody confirmed was undone only now.
     UndoneLate(LateUndoing),
-    /// A plan that nobody confirmed could not be undone.
+    /// A plan that was not confirmed could not be undone.
     StillInForce {
         /// Why.
         error: String,
@@ -31,23 +31,23 @@ pub enum Notice {
         /// What, and why.
         line: String,
     },
-    /// However large a difference is, it cannot be shown.
+    /// There are too few rounds to show a difference of any size.
     TooFewRounds {
-        /// So many are needed.
+        /// The number that is needed.
         least: u32,
     },
 }
 
-/// What undoing a plan after its deadline has come to.
+/// The result of undoing a plan after its deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LateUndoing {
-    /// Of the plan.
+    /// The plan's journal.
     pub journal: PathBuf,
     /// What could not be restored.
     pub failures: Vec<String>,
-    /// Why the journal does not say that it is undone.
+    /// Why the journal does not record that it is undone.
     pub unrecorded: Option<String>,
-    /// Where that is recorded instead.
+    /// The file that records it instead.
     pub spare: Option<PathBuf>,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for Notice {
             Notice::Unread(doubt) => doubt.fmt(f),
             Notice::UndoneLate(undoing) => undoing.fmt(f),
             Notice::StillInForce { error } => {
-                write!(f, "a plan that nobody confirmed is still in force: {error}")
+                write!(f, "a plan that was not confirmed is still in force: {error}")
             }
             Notice::NotPlanned { line } => f.write_str(line),
             Notice::TooFewRounds { least } => {
@@ -80,21 +80,21 @@ impl fmt::Display for LateUndoing {
         match (&self.unrecorded, &self.spare) {
             (None, None) => Ok(()),
             (None, Some(spare)) => {
-                write!(f, "; its journal cannot take that now, so it is in {}", spare.display())
+                write!(f, "; its journal cannot be written now, so that is recorded in {}", spare.display())
             }
             (Some(error), _) => write!(f, "; failed to record it: {error}"),
         }
     }
 }
 
-/// How far a job is.
+/// The progress of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
     /// Counters are read.
     Measuring {
-        /// So many seconds have passed.
+        /// Seconds that have passed.
         passed_s: u64,
-        /// Of so many.
+        /// Seconds in total.
         seconds: u32,
     },
     /// The load runs once, before anything is changed.
@@ -105,18 +105,18 @@ pub enum Progress {
     Running {
         /// From 1.
         round: u32,
-        /// Of so many.
+        /// The number of rounds.
         rounds: u32,
-        /// Whose turn it is.
+        /// The strategy of the run.
         strategy: Strategy,
         /// From 1, over all rounds.
         run: usize,
-        /// Of so many.
+        /// The number of runs.
         runs: usize,
-        /// By the time that those before took.
+        /// Estimated from the runs before, in seconds.
         left_s: Option<f64>,
     },
-    /// Nothing goes on any more.
+    /// The job has ended.
     Over,
 }
 
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn late_undoing_says_what_is_left_to_be_done() {
+    fn late_undoing_lists_what_is_left_to_be_done() {
         let check = |failures: &[&str], unrecorded: Option<&str>, spare: Option<&str>, expected: &str| {
             let undoing = LateUndoing {
                 journal: "/j".into(),
@@ -153,14 +153,14 @@ mod tests {
         let late = "/j was not confirmed in time";
         check(&[], None, None, &format!("{late}: everything is as it was before"));
         check(&["a: x", "b: y"], None, None, &format!("{late}; not everything could be undone: a: x; b: y"));
-        let spare = "its journal cannot take that now, so it is in /s";
+        let spare = "its journal cannot be written now, so that is recorded in /s";
         check(&[], None, Some("/s"), &format!("{late}: everything is as it was before; {spare}"));
         let unrecorded = "everything is as it was before; failed to record it: write /j";
         check(&[], Some("write /j"), Some("/s"), &format!("{late}: {unrecorded}"));
     }
 
     #[test]
-    fn a_run_says_how_much_is_left_once_one_is_done() {
+    fn the_remaining_time_is_shown_after_the_first_run() {
         let run = |left_s| Progress::Running {
             round: 1,
             rounds: 2,

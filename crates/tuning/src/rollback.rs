@@ -1,4 +1,4 @@
-//! The way back, and the decision that a plan stays.
+//! Rollback and confirmation of plans.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::error::Error;
 use crate::in_force::{in_force, waits_for_confirmation};
 use crate::state::StateDirectory;
 
-/// A plan that was undone, as far as it could be.
+/// A plan that was undone, as far as possible.
 #[derive(Debug)]
 pub struct Undone {
     /// Its journal.
     pub journal: PathBuf,
-    /// What became of its steps, the newest first.
+    /// The outcomes of its steps, the newest first.
     pub steps: Vec<(Setting, StepOutcome)>,
-    /// What could not be restored, in words.
+    /// What could not be restored, as text.
     pub failures: Vec<String>,
-    /// Why the journal does not say so.
+    /// Why the journal does not record it.
     pub unrecorded: Option<String>,
-    /// Where that is recorded instead, for now.
+    /// The file that records it instead, for now.
     pub spare: Option<PathBuf>,
 }
 
@@ -54,7 +54,7 @@ pub fn confirm(root: &Root, directory: &StateDirectory, wait: Duration) -> Resul
     journal.confirm().map_err(Error::other)
 }
 
-/// Why a plan that waits in another network namespace cannot be confirmed in this one.
+/// The reason why a plan that waits in another network namespace cannot be confirmed in this one.
 fn waits_elsewhere(all: &[Journal], here: &BootAndNamespace) -> Option<String> {
     let refused = |journal: &Journal| match check_place(journal, here) {
         Err(why @ Elsewhere::Network(_)) => Some(format!("confirm {}: {why}", journal.path().display())),
@@ -63,7 +63,8 @@ fn waits_elsewhere(all: &[Journal], here: &BootAndNamespace) -> Option<String> {
     all.iter().rev().filter(|journal| waits_for_confirmation(journal)).find_map(refused)
 }
 
-/// The old values again: of the last plan in force, or of all. From here on this process is not interrupted by signals.
+/// Restores the old values of the last plan in force, or of all. From here on this process is not interrupted by
+/// signals.
 pub fn rollback(
     root: &Root,
     directory: &StateDirectory,

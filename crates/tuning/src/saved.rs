@@ -9,7 +9,7 @@ use tuner::plan::Plan;
 
 use crate::error::Error;
 
-/// A plan in a file, if it was made here and is one of ours.
+/// A plan from a file, if it was made on this host and has only known settings.
 pub(crate) fn plan(path: &Path, root: &Root) -> Result<Plan, Error> {
     let what = || format!("read the plan {}", path.display());
     let hint = "`evenkeel tune plan --json` makes one, for this host as it is now";
@@ -22,7 +22,7 @@ pub(crate) fn plan(path: &Path, root: &Root) -> Result<Plan, Error> {
     Ok(saved.plan)
 }
 
-/// An intent in a file.
+/// An intent from a file.
 pub(crate) fn intent(path: &Path) -> Result<Intent, Error> {
     let what = format!("read the intent {}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| Error::system(what, error))?;

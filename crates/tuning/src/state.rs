@@ -18,22 +18,23 @@ use tuner::apply::rollback::{NOT_CONFIRMED, RolledBack, is_overdue, undo_all};
 use crate::error::Error;
 use crate::progress::{LateUndoing, Notice};
 
-/// How long a job waits for another one: longer than most plans take, and short enough to be there still when it is over.
+/// How long a job waits for another one: longer than most plans take, and short enough for a user who waits.
 pub(crate) const LOCK_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// What undoing has come to, where a journal cannot take it: in a file system that ends with the boot, as the settings do.
+/// The directory for results of undoing that a journal cannot hold: in a file system that is lost at a restart, like
+/// the settings.
 const SPARE: &str = "/run/evenkeel-tune";
 
-/// Where the journals are.
+/// The directory of the journals.
 #[derive(Clone, Debug)]
 pub struct StateDirectory {
-    /// A directory of its own, for root alone.
+    /// Its path. It is for root alone.
     pub path: PathBuf,
-    /// Hears what is found there that the user should know.
+    /// Called with messages for the user about its content.
     pub notice: fn(&Notice),
 }
 
-/// The journals, which nobody else changes meanwhile.
+/// The journals, locked against other processes.
 pub(crate) struct State {
     pub(crate) journals: Journals,
     pub(crate) here: BootAndNamespace,
@@ -51,8 +52,8 @@ impl StateDirectory {
         Journals::new(&self.path).with_spare(SPARE)
     }
 
-    /// For jobs that change something. Waits so long for others that do, or until a signal comes. What is undone on
-    /// entering is undone to its end, whatever signal comes.
+    /// For jobs that change something. Waits this long for others that do, or until a signal arrives. Overdue plans are
+    /// undone completely, also if a signal arrives meanwhile.
     pub(crate) fn enter(&self, root: &Root, wait: Duration) -> Result<State, Error> {
         let state = self.enter_for_deadlines(root, wait)?;
         let found = state.journals.read().map_err(Error::other)?;
@@ -103,7 +104,7 @@ impl StateDirectory {
     fn locked(&self, journals: &Journals, wait: Duration, held: &Held) -> Result<Lock, Error> {
         let holder = match journals.lock() {
             Err(journal::Error::Locked { holder, .. }) if !wait.is_zero() => holder,
-            // Nobody waits, so signals are for others, which may be waiting for them.
+            // There is no wait, so signals are left to other threads, which may be waiting for them.
             locked => return locked.map_err(not_entered),
         };
         let holder = holder.map_or("another `evenkeel tune`".to_owned(), |holder| holder.to_string());
@@ -139,7 +140,7 @@ fn other_version(error: journal::Error) -> Error {
 }
 
 impl State {
-    /// What a plan that is not finished has set would be taken for what was so before.
+    /// Otherwise values of an unfinished plan would be recorded as old values.
     pub(crate) fn refuse_over_unfinished(&self) -> Result<(), Error> {
         let all = self.journals.all().map_err(Error::other)?;
         match Obstacle::find(&all, &self.here) {

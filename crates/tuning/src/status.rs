@@ -1,4 +1,4 @@
-//! Status: the plans in force, what persists, and whether both still hold.
+//! Status: plans in force and persistent files, and whether both still hold.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::in_force::in_force;
 use crate::state::{Seen, StateDirectory};
 
-/// Everything that was found.
+/// The status of a host.
 #[derive(Debug)]
 pub struct Status {
     /// Plans in force, the newest first.
@@ -35,70 +35,70 @@ pub struct Status {
 pub struct PlanStatus {
     /// Its journal.
     pub journal: PathBuf,
-    /// How far it is.
+    /// Its phase.
     pub phase: Phase,
-    /// Those of its settings that no later plan has set since.
+    /// Its settings, except those that a later plan has set.
     pub settings: Vec<Value>,
 }
 
-/// How far a plan is.
+/// The phase of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// This process is at work.
+    /// This process is applying or undoing it.
     AtWork(Holder),
-    /// It was not finished.
+    /// It was interrupted before its end.
     Interrupted,
-    /// It is undone in so many seconds unless somebody confirms it.
+    /// It is undone at its deadline unless it is confirmed.
     Waiting {
-        /// From now on.
+        /// Seconds until the deadline.
         left_s: u64,
     },
-    /// It stays.
+    /// It is in force.
     InForce,
-    /// Nothing of it is left.
+    /// It is undone.
     Undone,
 }
 
 /// One setting and its value.
 #[derive(Debug)]
 pub struct Value {
-    /// Which.
+    /// The setting.
     pub setting: Setting,
     /// What it was set to.
     pub wanted: String,
-    /// What it is.
+    /// What it reads now.
     pub found: Found,
 }
 
 /// What a setting reads.
 #[derive(Debug)]
 pub enum Found {
-    /// What it was set to.
+    /// The value that it was set to.
     Holds {
-        /// For an interrupt that has to move yet: where it came the last time.
+        /// For an interrupt that has not moved yet: the CPUs that handled it last.
         came_to: Option<CpuSet>,
     },
-    /// Something else.
+    /// Another value.
     Drifted {
-        /// This.
+        /// The value.
         reads: String,
-        /// Whether that is what it read before the plan.
+        /// Whether it is the value from before the plan.
         as_before: bool,
     },
-    /// Nothing.
+    /// It cannot be read.
     Unreadable(io::Error),
 }
 
 impl Found {
-    /// Whether it is as it was set.
+    /// Whether it has the value that it was set to.
     pub fn holds(&self) -> bool {
         matches!(self, Found::Holds { .. })
     }
 }
 
 impl PlanStatus {
-    /// Whether all of it reads as before the plan: what a rollback could not record looks like this, and so does a device
-    /// that was reset.
+    /// Whether all of its settings read as before the plan: after a rollback that could not be recorded, or a reset of
+    /// the device.
     pub fn is_as_before(&self) -> bool {
         let as_before = |value: &Value| matches!(value.found, Found::Drifted { as_before: true, .. });
         !self.settings.is_empty() && self.settings.iter().all(as_before)
@@ -119,7 +119,7 @@ impl Status {
     }
 }
 
-/// Looks at the journals, the settings and the files.
+/// Reads the journals, the settings and the files.
 pub fn status(root: &Root, directory: &StateDirectory) -> Result<Status, Error> {
     let seen = directory.look(root)?;
     let doubts = seen.doubts();
@@ -157,7 +157,7 @@ pub fn status(root: &Root, directory: &StateDirectory) -> Result<Status, Error> 
     Ok(Status { plans: found.iter().map(plan).collect(), overdue, doubts, persists })
 }
 
-/// Where an interrupt came the last time, if it has to move yet. Whether it does, a single look cannot tell.
+/// The CPUs that handled an interrupt last, if it has not moved yet. A single reading cannot show whether it will.
 fn still_comes_to(host: &FileHost, setting: &Setting, wanted: &str) -> Option<CpuSet> {
     let (_, cpus) = setting.irq().and_then(|irq| host.interrupt(irq).ok())?;
     let wanted = CpuSet::parse_mask(wanted).ok()?;

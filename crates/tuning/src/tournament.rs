@@ -1,4 +1,4 @@
-//! Strategies in turns, each applied, loaded, measured and undone.
+//! Tournaments: strategies in turn, each applied, loaded, measured and undone.
 
 mod trial;
 
@@ -18,7 +18,7 @@ use crate::progress::{Notice, Progress};
 use crate::state::StateDirectory;
 use trial::TrialContext;
 
-/// Which strategies, and how they are measured.
+/// The strategies, and how they are measured.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// A directory with its /proc and /sys.
@@ -27,21 +27,21 @@ pub struct Request {
     pub strategies: Vec<Strategy>,
     /// The command that puts load on the service and prints the figure.
     pub load: String,
-    /// Where its output has the figure; without, it is the seconds that the command takes.
+    /// The place of the figure in its output; without, the figure is the duration of the command in seconds.
     pub metric: Option<OutputMetric>,
-    /// Which figures are good.
+    /// Which figures are better.
     pub better: Preference,
-    /// How many times each strategy has its turn.
+    /// The number of runs of each strategy.
     pub rounds: u32,
-    /// Run the command for so long before each measured run.
+    /// Run the command for this long before each measured run.
     pub warm_up: Option<Duration>,
     /// Give up when a run takes longer.
     pub time_limit: Duration,
-    /// Start of the random numbers that choose the order.
+    /// The seed of the random order.
     pub seed: u64,
     /// Only this network interface.
     pub nic: Option<String>,
-    /// Where the journals are.
+    /// The directory of the journals.
     pub state: StateDirectory,
 }
 
@@ -50,62 +50,62 @@ pub struct Request {
 pub struct Run {
     /// From 1.
     pub round: u32,
-    /// Whose turn it was.
+    /// The strategy that was applied.
     pub strategy: Strategy,
-    /// What was measured.
+    /// Its results.
     pub measured: Measured,
 }
 
-/// What a run has shown.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// What strategies are compared by.
+    /// The figure by which strategies are compared.
     pub figure: f64,
     /// How long the command took.
     pub seconds: f64,
-    /// What no setting changes, and what makes the figure doubtful.
+    /// Limits of the host that no setting changes, and that make the figure doubtful.
     pub limits: Vec<String>,
 }
 
-/// A part of a strategy that the host cannot do, and why.
+/// A part of a strategy that the host does not support, and why.
 #[derive(Clone, Debug)]
 pub struct MissingCapability {
-    /// Of this one.
+    /// The strategy.
     pub strategy: Strategy,
-    /// What, and why.
+    /// The missing part, and why.
     pub what: String,
 }
 
 /// A strategy that does not take part, and why.
 #[derive(Clone, Debug)]
 pub struct Refused {
-    /// Which.
+    /// The strategy.
     pub strategy: Strategy,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Field, refusals and runs of a tournament, and what they show.
+/// The result of a tournament: strategies, refusals, runs and standings.
 #[derive(Debug, Default)]
 pub struct TournamentResult {
-    /// Who takes part, the baseline first.
+    /// The strategies that take part, the baseline first.
     pub field: Vec<Strategy>,
-    /// Who does not.
+    /// The strategies that do not.
     pub refused: Vec<Refused>,
-    /// What those that do cannot do here.
+    /// Parts of the strategies that this host does not support.
     pub missing: Vec<MissingCapability>,
-    /// In the order in which they were run.
+    /// The runs in their order.
     pub runs: Vec<Run>,
-    /// By name; none if it ended early.
+    /// Standings by name; empty if it ended early.
     pub standings: Vec<(String, Standing)>,
-    /// Why it ended early, if it did. Everything is as it was before in any case, unless the error says otherwise.
+    /// Why it ended early, if it did. In any case everything is as it was before, unless the error reports otherwise.
     pub ended_early: Option<Ending>,
 }
 
 /// Why a tournament ended early.
 #[derive(Debug)]
 pub enum Ending {
-    /// Somebody sent this signal.
+    /// It was ended by this signal.
     Signal(Signal),
     /// It failed.
     Failed(Error),
@@ -130,7 +130,7 @@ impl From<Interruption> for Ending {
     }
 }
 
-/// All rounds. Fails only if not a single run has come to its end.
+/// Runs all rounds. Fails only if not a single run was completed.
 pub fn tournament(request: &Request) -> Result<TournamentResult, Error> {
     let runner = CommandRunner::new()?;
     let mut context = TrialContext::enter(request, runner)?;
@@ -140,14 +140,14 @@ pub fn tournament(request: &Request) -> Result<TournamentResult, Error> {
     match ending {
         Some(Ending::Failed(error)) if result.runs.is_empty() => return Err(error),
         None => result.standings = compared(&result, request.better),
-        // Who stops because of what was seen so far, has seen too little.
+        // No verdict from an incomplete tournament: stopping because of intermediate results would bias it.
         Some(_) => {}
     }
     result.ended_early = ending;
     Ok(result)
 }
 
-/// Who takes part, then every round.
+/// Determines the strategies that take part, then runs every round.
 fn all_rounds(
     request: &Request,
     context: &mut TrialContext,
@@ -161,7 +161,7 @@ fn all_rounds(
     }
     enough(request, result)?;
     let progress = request.host.progress;
-    // Whether the command works and its figure can be found is known before anything is changed.
+    // Find out before anything is changed whether the command works and its figure can be found.
     progress(&Progress::RehearsingLoad);
     context.loaded()?;
     for strategy in std::mem::take(&mut result.field) {
@@ -196,7 +196,7 @@ fn all_rounds(
     Ok(())
 }
 
-/// Whether there is something to compare.
+/// An error unless there are strategies to compare.
 fn enough(request: &Request, result: &TournamentResult) -> Result<(), Error> {
     if result.field.len() >= 2 && result.field[0] == request.strategies[0] {
         return Ok(());
@@ -204,7 +204,7 @@ fn enough(request: &Request, result: &TournamentResult) -> Result<(), Error> {
     let reason = |refused: &Refused| format!("{}: {}", refused.strategy.name(), refused.reason);
     let reasons: Vec<String> = result.refused.iter().map(reason).collect();
     let error = format!("compare strategies: too few take part ({})", reasons.join("; "));
-    Err(Error::refused(error).with_hint("`evenkeel tune plan --strategy NAME` says what one would do"))
+    Err(Error::refused(error).with_hint("`evenkeel tune plan --strategy NAME` shows what one would do"))
 }
 
 /// The standings of the field, over all rounds.
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn standings_are_those_of_the_field_whoever_ran_first() {
+    fn standings_do_not_depend_on_the_order_of_runs() {
         let runs = (1..=8).flat_map(|round| {
             let (none, xps) = (run(round, Strategy::None, 10.0), run(round, Strategy::Xps, 5.0));
             if round % 2 == 0 { [none, xps] } else { [xps, none] }
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_takes_too_long_may_have_longer() {
+    fn a_run_that_takes_too_long_has_a_hint_about_the_time_limit() {
         let slow = os::command::Error::TooLong { line: "x".into(), time_max: Duration::from_secs(7) };
         let Ending::Failed(error) = Ending::from(Interruption::from(slow)) else { panic!("no signal came") };
         assert_eq!(error.with_causes(), "run `x`: it has not ended within 7 s");

@@ -16,24 +16,24 @@ use crate::memcached;
 use crate::observe::{self, Host};
 use crate::state::StateDirectory;
 
-/// What to look at, and what is to be reached meanwhile.
+/// The plans to verify, and objectives to reach meanwhile.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The host.
     pub host: Host,
     /// How long to read counters, while there is load.
     pub seconds: u32,
-    /// A command that runs meanwhile, and has to succeed.
+    /// A command that runs meanwhile, and must succeed.
     pub objective: Option<String>,
-    /// Where its output has a figure.
+    /// The place of the figure in its output.
     pub metric: Option<OutputMetric>,
     /// The figure may not be larger.
     pub at_most: Option<f64>,
     /// The figure may not be smaller.
     pub at_least: Option<f64>,
-    /// Caches that have to be there, to serve, and to turn nobody away.
+    /// Caches that must be reachable, serve, and turn no client away.
     pub memcached: Vec<String>,
-    /// Where the journals are.
+    /// The directory of the journals.
     pub state: StateDirectory,
 }
 
@@ -74,7 +74,7 @@ fn verified(
     let steps = verify::in_force(newest_first.iter().map(Journal::steps));
     let before = expected.and_then(|expected| expected.before.as_ref());
     let mut looked_at = request.host.clone();
-    // What was a service before is one now, also if it was named then.
+    // The services of the first measurement count now, too, also those that were named then.
     let services = before.iter().flat_map(|capture| &capture.facts.services);
     looked_at.pids.extend(services.map(|service| service.pid));
     looked_at.pids.sort_unstable();
@@ -119,7 +119,7 @@ fn verified(
     ))
 }
 
-/// The command's status, and its figure if one was asked for.
+/// The command's status, and its figure if one was requested.
 fn commanded(request: &Request, line: &str, load: RunningCommand) -> Result<ObjectiveResult, Error> {
     let ended = load.ended()?;
     let objective = |seen: String, held| ObjectiveResult { what: line.to_owned(), seen, held: Some(held) };

@@ -1,7 +1,7 @@
-//! Settings watched: what is no longer as it was set, why, and put right if told to.
+//! Watching of settings: drift is detected, explained and, if requested, repaired.
 //!
-//! Sockets, signals, the clock and the journals' lock are here; what is to be said and done is decided in
-//! `tuner::watch`. It can be ended at any moment, by any signal, and leaves everything as it is then.
+//! Sockets, signals, the clock and the journals' lock are here; `tuner::watch` decides what to report and do. Any
+//! signal can end it at any moment, and everything stays as it is then.
 
 mod complaint;
 mod notify;
@@ -29,45 +29,45 @@ use crate::persist;
 use crate::state::StateDirectory;
 use wake::Wake;
 
-/// What to watch, and what to do about it.
+/// The host to watch, and what to do about drift.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The host: a directory with its /proc and /sys.
     pub root: PathBuf,
-    /// Whether to set again what has drifted, unless somebody chose the value it has now or goes on changing it.
+    /// Whether to set drifted settings again, unless a user or program chose the present value or keeps changing it.
     pub repair: bool,
-    /// WatchSnapshot at least this often.
+    /// The longest time between two checks.
     pub every: Duration,
-    /// Where the journals are.
+    /// The directory of the journals.
     pub state: StateDirectory,
-    /// Hears what is in the way of watching, and does not end it.
+    /// Called with obstacles that do not end the watch.
     pub complain: fn(&Complaint),
 }
 
-/// Something to be said after a look.
+/// A message after a check.
 #[derive(Clone, Debug)]
 pub enum Said {
-    /// How many settings are watched from now on.
+    /// The number of watched settings has changed.
     Watching {
         /// When.
         unix_s: u64,
-        /// How many.
+        /// The number of settings.
         settings: usize,
     },
     /// Something about one setting.
     News {
         /// When.
         unix_s: u64,
-        /// What.
+        /// The news.
         news: Box<News>,
         /// Why a repair failed, if it did.
         failure: Option<String>,
     },
 }
 
-/// Watches until a signal ends this process; `looked` hears of each look.
+/// Watches until a signal ends this process; calls `looked` after each check.
 pub fn watch(request: &Request, looked: &mut dyn FnMut(&[Said], &Watch)) -> Result<Infallible, Error> {
-    // Before any thread is started, so that no thread takes them.
+    // Before any thread is started, so that they are blocked in all threads.
     let signals = Signals::block().map_err(|error| Error::system("block signals", error))?;
     let root = Root::new(&request.root);
     let wake = Wake::open(signals, root.is_live(), request.complain)?;
@@ -108,18 +108,18 @@ struct Watcher<'a> {
     journals: Journals,
     clock: Stopwatch,
     watch: Watch,
-    /// Of the last look: since when interrupts have to be where they should be.
+    /// From the last check: the counts of interrupts since which they must be on their CPUs.
     came: BTreeMap<u32, u64>,
-    /// How many settings it was said to watch.
+    /// The number of watched settings that was reported last.
     watched: Option<usize>,
-    /// What was said to be in the way, once.
+    /// The obstacle that was reported, so that it is reported once.
     complaint: Option<Complaint>,
     /// What could not be read, which was said.
     doubts: Vec<JournalDoubt>,
 }
 
 impl Watcher<'_> {
-    /// Looks, and does what there is to do.
+    /// One check, with its repairs.
     fn round(&mut self) -> Result<(), Error> {
         let seen = self.request.state.look(&self.root)?;
         self.complain_of(seen.doubts());
@@ -133,7 +133,7 @@ impl Watcher<'_> {
             (self.looked)(&said, &self.watch);
             return Ok(());
         }
-        // It may be a plan that is being applied or undone just now: only what is so under the lock has drifted.
+        // A plan may be being applied or undone just now: only a difference under the lock is drift.
         let lock = match self.journals.lock() {
             Ok(lock) => lock,
             Err(journal::Error::Locked { .. }) => {
@@ -146,7 +146,7 @@ impl Watcher<'_> {
         let here = BootAndNamespace::of(&self.root).map_err(Error::other)?;
         let (mut journals, seen) = self.look(all, &here);
         let said = self.judge(&seen, &mut journals);
-        // A reader that takes nothing holds up nobody's way back.
+        // Release the lock before printing: a reader that does not read must not delay a rollback.
         drop(lock);
         (self.looked)(&said, &self.watch);
         Ok(())
@@ -163,7 +163,7 @@ impl Watcher<'_> {
     fn look(&mut self, all: Vec<Journal>, here: &BootAndNamespace) -> (Vec<Journal>, WatchSnapshot) {
         let mut journals = in_force(all, here);
         journals.reverse();
-        // A manifest that is damaged is no reason to stop watching plans.
+        // A damaged manifest must not end the watch of plans.
         let held = persist::held(&self.root).unwrap_or_else(|error| {
             let complaint = Complaint::PersistenceUnknown(error.with_causes());
             if self.complaint.as_ref() != Some(&complaint) {
@@ -177,7 +177,7 @@ impl Watcher<'_> {
         (journals, look)
     }
 
-    /// Does what there is to do about a look, and gives what there is to say.
+    /// Acts on a check, and returns the messages.
     fn judge(&mut self, look: &WatchSnapshot, journals: &mut [Journal]) -> Vec<Said> {
         let mut said = Vec::new();
         self.came.clone_from(&look.came);
@@ -192,7 +192,7 @@ impl Watcher<'_> {
         said
     }
 
-    /// Why it did not work, if it did not.
+    /// Repairs a setting; the reason if that failed.
     fn repair(&mut self, news: &News, journals: &mut [Journal]) -> Option<String> {
         // A line that cannot be read may be the one that says that the plan is undone, or what a later plan has set.
         if !self.doubts.is_empty() {
@@ -201,9 +201,9 @@ impl Watcher<'_> {
         }
         let journal =
             journals.iter_mut().find(|journal| Some(journal.path()) == news.desired.journal.as_deref());
-        let journal = journal.expect("what should be is read from the journals of the same look");
+        let journal = journal.expect("desired states are from the journals of the same check");
         let repaired = repair(&mut self.host, journal, &news.desired, &news.found);
-        // It moves when it comes the next time.
+        // It moves when it occurs the next time.
         news.desired.setting.irq().map(|irq| self.came.remove(&irq));
         self.watch.repaired(self.clock.ms(), &news.desired.setting, repaired.is_ok());
         repaired.err().map(|error| error.to_string())

@@ -88,7 +88,7 @@ fn report(undone: &Undone) -> String {
         undone
             .spare
             .as_ref()
-            .map(|spare| format!("  its journal cannot take that now, so it is in {}", spare.display())),
+            .map(|spare| format!("  its journal cannot be written now, so that is recorded in {}", spare.display())),
     );
     format!("{}:\n{}\n", undone.journal.display(), lines.join("\n"))
 }

@@ -28,7 +28,7 @@ pub(super) struct TrialContext<'a> {
 }
 
 impl<'a> TrialContext<'a> {
-    /// Takes the lock for the whole tournament, if nothing else is in force by half.
+    /// Takes the lock for the whole tournament, unless another plan is unfinished.
     pub(super) fn enter(request: &'a Request, runner: CommandRunner) -> Result<TrialContext<'a>, Error> {
         let root = Root::new(&request.host.root);
         let state = request.state.enter(&root, Duration::ZERO)?;
@@ -37,7 +37,7 @@ impl<'a> TrialContext<'a> {
         Ok(TrialContext { request, root, host, state, runner })
     }
 
-    /// What the strategy would change now, or why it does not take part.
+    /// The changes that the strategy would make now, or why it does not take part.
     pub(super) fn planned(&self, strategy: Strategy) -> Result<Result<Plan, String>, Error> {
         let (facts, pids) = (self.request.host.facts()?, self.request.host.named()?);
         let nic = self.request.nic.as_deref();
@@ -45,7 +45,7 @@ impl<'a> TrialContext<'a> {
         let plan = tuner::plan::plan(&facts, &asked);
         if plan.then.is_some() {
             let reason =
-                "it makes the device's queues anew, which is no matter of turns: apply and verify it";
+                "it recreates the device's queues, which cannot be done in turn: apply and verify it";
             return Ok(Err(reason.to_owned()));
         }
         if strategy == Strategy::None || !plan.changes.is_empty() {
@@ -53,12 +53,12 @@ impl<'a> TrialContext<'a> {
         }
         let reasons: Vec<String> =
             plan.refusals.iter().map(|refusal| format!("{}: {}", refusal.subject, refusal.reason)).collect();
-        let same = || "everything that it asks for is so already".to_owned();
+        let same = || "all its settings hold already".to_owned();
         Ok(Err(if reasons.is_empty() { same() } else { reasons.join("; ") }))
     }
 
-    /// Applied and undone, so that refusals of the kernel are known before the first measured run: what it could not do, or
-    /// why it could do nothing.
+    /// Applies and undoes the strategy, so that refusals of the kernel are found before the first measured run. Returns
+    /// the parts that failed, or why all of it failed.
     pub(super) fn rehearsed(&mut self, strategy: Strategy) -> Result<Result<Vec<String>, String>, Ending> {
         let plan = match self.planned(strategy)? {
             Ok(plan) => plan,
@@ -82,7 +82,7 @@ impl<'a> TrialContext<'a> {
         }
     }
 
-    /// Applies, loads, measures, undoes; undoes also if something comes in between.
+    /// Applies, loads, measures, undoes; undoes also after an error or a signal.
     pub(super) fn trial(&mut self, strategy: Strategy) -> Result<Measured, Ending> {
         self.runner.go_on()?;
         let plan = self
@@ -121,7 +121,7 @@ impl<'a> TrialContext<'a> {
             let error = format!("undo a trial: {}", undone.failures().join("; "));
             return Err(Error::refused(error).with_hint("`evenkeel tune rollback` tries again"));
         }
-        // Of many trials nobody wants to keep the old values, which are in force again.
+        // The old values of each of many trials need not be kept: they are in force again.
         std::fs::remove_file(journal.path())
             .map_err(|error| Error::system(format_args!("remove {}", journal.path().display()), error))
     }

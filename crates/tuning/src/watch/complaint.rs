@@ -11,11 +11,11 @@ pub enum Complaint {
     Unread(JournalDoubt),
     /// What persists cannot be read.
     PersistenceUnknown(String),
-    /// The kernel's news cannot be heard; the next look sees what they would tell.
+    /// Kernel events cannot be received; the next check finds what they would report.
     KernelNotHeard(String),
-    /// systemd asked to be told that watching has begun, and cannot be.
+    /// systemd requested a readiness notification, which cannot be sent.
     SystemdNotTold {
-        /// Where it listens.
+        /// Its socket.
         socket: String,
         /// Why.
         error: String,
@@ -29,9 +29,9 @@ impl fmt::Display for Complaint {
             Complaint::PersistenceUnknown(error) => {
                 write!(f, "what persists is not watched: failed to {error}")
             }
-            Complaint::KernelNotHeard(error) => write!(f, "hear the kernel's news: {error}"),
+            Complaint::KernelNotHeard(error) => write!(f, "receive kernel events: {error}"),
             Complaint::SystemdNotTold { socket, error } => {
-                write!(f, "tell systemd through {socket}: {error}")
+                write!(f, "notify systemd through {socket}: {error}")
             }
         }
     }

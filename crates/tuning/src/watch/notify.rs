@@ -1,4 +1,4 @@
-//! Readiness notification: tells systemd that watching has begun (sd_notify(3)), if it has asked to be told.
+//! Readiness notification to systemd (sd_notify(3)), if it is requested.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ pub(super) fn ready() -> Result<(), Complaint> {
     };
     let told = address
         .and_then(|address| UnixDatagram::unbound()?.send_to_addr(b"READY=1\nSTATUS=Watching", &address));
-    // systemd gives up waiting after a while, and says so; this says why.
+    // systemd reports a timeout after a while; this message has the reason.
     let socket = || name.to_string_lossy().into_owned();
     told.map(drop).map_err(|error| Complaint::SystemdNotTold { socket: socket(), error: error.to_string() })
 }

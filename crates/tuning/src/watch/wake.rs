@@ -1,4 +1,4 @@
-//! KernelEvent sources of a watch, which end its sleep: the kernel's news, SIGHUP, or the time.
+//! Event sources of a watch, which end its sleep: kernel events, SIGHUP, or the time.
 
 use std::process;
 
@@ -16,15 +16,15 @@ use crate::error::Error;
 
 /// `RTMGRP_LINK` of rtnetlink.h: changes of links.
 const LINKS: u32 = 1;
-/// The kernel's own uevents; group 2 is what udev makes of them.
+/// The kernel's own uevents; group 2 has those of udev.
 const UEVENTS: u32 = 1;
-/// The kernel sends no longer datagrams than this through netlink.
+/// The longest datagram that the kernel sends through netlink.
 const DATAGRAM_LEN_MAX: usize = 32 * 1024;
 
-/// How a datagram is understood.
+/// The parser of a datagram.
 type Understood = fn(&[u8]) -> Vec<KernelEvent>;
 
-/// What is waited for.
+/// The event sources.
 pub(super) struct Wake {
     news: Vec<(OwnedFd, Understood)>,
     /// A byte for each SIGHUP.
@@ -32,7 +32,7 @@ pub(super) struct Wake {
 }
 
 impl Wake {
-    /// Opens the sockets, if it is this host that is watched, and takes the signals over.
+    /// Opens the sockets, if this host is watched, and handles the signals from now on.
     pub(super) fn open(signals: Signals, is_live: bool, complain: fn(&Complaint)) -> Result<Wake, Error> {
         let (asked, ask) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map_err(|errno| failed("make a pipe", errno))?;
@@ -40,10 +40,11 @@ impl Wake {
             .name("signals".into())
             .spawn(move || {
                 while signals.wait() == Signal::Reload {
-                    // If the pipe is full it has been asked often enough.
+                    // If the pipe is full, a check is due already.
                     let _ = rustix::io::write(&ask, &[0]);
                 }
-                // At once, whatever the other thread does: the journal is whole at every moment, nothing is undone.
+                // At once, independent of the other thread: the journal is consistent at every moment, and nothing is
+                // to be undone.
                 process::exit(0);
             })
             .map_err(|error| Error::system("start the thread that waits for signals", error))?;
@@ -56,7 +57,7 @@ impl Wake {
             {
                 match listen(protocol, groups) {
                     Ok(socket) => news.push((socket, understood)),
-                    // Some containers have no netlink. Whatever it would tell, the next look sees.
+                    // Some containers have no netlink. The next check finds what it would report.
                     Err(errno) => complain(&Complaint::KernelNotHeard(errno.to_string())),
                 }
             }
@@ -64,7 +65,7 @@ impl Wake {
         Ok(Wake { news, asked })
     }
 
-    /// Sleeps until something is told or the time is over, and says what was told.
+    /// Sleeps until an event arrives or the time is over, and returns the events.
     pub(super) fn wait(&self, at_most_ms: u64) -> Result<Vec<KernelEvent>, Error> {
         let sources = self.news.iter().map(|(socket, _)| socket).chain([&self.asked]);
         let mut polled: Vec<PollFd> = sources.map(|source| PollFd::new(source, PollFlags::IN)).collect();
@@ -73,12 +74,12 @@ impl Wake {
         match poll(&mut polled, Some(&timeout)) {
             Ok(0) | Err(Errno::INTR) => return Ok(Vec::new()),
             Ok(_) => {}
-            Err(errno) => return Err(failed("wait for news", errno)),
+            Err(errno) => return Err(failed("wait for events", errno)),
         }
         let mut events = Vec::new();
         for (socket, understood) in &self.news {
             hear(socket, *understood, &mut events)
-                .map_err(|errno| failed("hear the kernel's news", errno))?;
+                .map_err(|errno| failed("receive kernel events", errno))?;
         }
         let mut bytes = [0; 64];
         if rustix::io::read(&self.asked, &mut bytes).is_ok_and(|len| len > 0) {
@@ -95,12 +96,12 @@ fn listen(protocol: Option<Protocol>, groups: u32) -> rustix::io::Result<OwnedFd
     Ok(socket)
 }
 
-/// All that is there.
+/// Reads all pending datagrams.
 fn hear(socket: &OwnedFd, understood: Understood, events: &mut Vec<KernelEvent>) -> rustix::io::Result<()> {
     let mut datagram = vec![0; DATAGRAM_LEN_MAX];
     loop {
         match recvfrom(socket, &mut datagram[..], RecvFlags::empty()) {
-            // Anybody may send to this socket; the kernel's address is 0.
+            // Any process may send to this socket; the kernel's address is 0.
             Ok((len, _, Some(from))) => {
                 if SocketAddrNetlink::try_from(from).is_ok_and(|from| from.pid() == 0) {
                     events.extend(understood(&datagram[..len]));
