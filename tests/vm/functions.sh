@@ -1,6 +1,6 @@
-# Words of the conversations.
+# Functions for the conversations.
 
-# The interrupts of an interface: name, affinity, where the last one was taken.
+# The interrupts of an interface: name, affinity, CPUs that handled the last one.
 interrupts() {
     for irq in $(ls /sys/class/net/"$1"/device/../msi_irqs | sort -n); do
         echo "$(cat /sys/kernel/irq/"$irq"/actions) $(cat /proc/irq/"$irq"/smp_affinity_list)" \
@@ -18,42 +18,42 @@ affinities() {
     grep . /proc/irq/*/smp_affinity
 }
 
-# A text with the names of interrupts, whose numbers differ from kernel to kernel.
+# A text with names in place of the numbers of interrupts, which differ between kernels.
 named() {
     sed "$(for irq in $(ls /sys/kernel/irq); do
         echo "s@/irq/$irq/@/irq/$(cat /sys/kernel/irq/"$irq"/actions)/@"
     done)"
 }
 
-# How many lines say so, those included that are folded into one.
+# The number of lines with this text, including lines that are folded into one.
 count() {
     grep "$1" | sed 's/.*(and \([0-9]*\) more like it)$/\1/; t; s/.*/0/' | awk '{ n += $1 + 1 } END { print n + 0 }'
 }
 
-# How an interface's packets are steered, byte for byte.
+# The steering of an interface's packets, byte for byte.
 steering() {
     grep . /proc/sys/net/core/rps_sock_flow_entries /sys/class/net/"$1"/queues/rx-*/rps_*
 }
 
-# CPUs that packets were steered to so far.
+# CPUs to which packets were steered so far.
 steered() {
     awk '$10 != "00000000" { print NR - 1 }' /proc/net/softnet_stat
 }
 
-# Where a plan is made: the head of its text.
+# The origin of a plan: the head of its text.
 made() {
     printf '{"made":{"host":"%s","boot_id":"%s","network":"%s"},' "$(cat /proc/sys/kernel/hostname)" \
         "$(cat /proc/sys/kernel/random/boot_id)" "$(readlink /proc/self/ns/net)"
 }
 
-# A plan with one change: path, what it holds, now, wanted.
+# A plan with one change: path, kind of value, value now, new value.
 change() {
     made
     printf '"changes":[{"stage":"affinity","setting":{"file":{"path":"%s","holds":"%s"}},' "$1" "$2"
     printf '"now":"%s","wanted":"%s","why":"","asked_by":"","risk":"low","signal":""}]}' "$3" "$4"
 }
 
-# Packets from each CPU, whose answers come back to the queue that the CPU sends through; until this command succeeds.
+# Packets from each CPU, whose answers arrive in the queue through which the CPU sends; until this command succeeds.
 traffic() {
     address=$1
     shift
@@ -66,7 +66,7 @@ traffic() {
     echo "$* has failed for $round rounds"
 }
 
-# Whether every interrupt of an interface's queues has followed its affinity; those of queues out of use never come.
+# Whether every interrupt of an interface's queues has followed its affinity; those of unused queues never occur.
 followed() {
     interrupts "$1" | awk -F '[. ]' -v queues="$(ls -d /sys/class/net/"$1"/queues/rx-* | wc -l)" '
         /put/ && $2 < queues && $3 != $4 { behind = 1 }

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# The first program of the machine: makes it ready, runs the steps, and powers it off.
+# The machine's first program: prepares it, runs the steps, and powers it off.
 /bin/busybox --install -s /bin
 export PATH=/bin
 mount -t proc proc /proc
@@ -21,9 +21,9 @@ for step in /steps/*; do
     read -r _ name < "$step"
     echo "@ $name"
     status=0
-    # A step that hangs is killed, and the next ones have their turn.
+    # A step that hangs is killed, and the next ones run.
     timeout -s KILL 60 sh -c '. /functions.sh; . "$0"' "$step" < /dev/null > /tmp/said 2>&1 || status=$?
-    # The last line may have no end.
+    # The last line may lack a line end.
     awk 1 /tmp/said
     echo "@ ended $status"
 done

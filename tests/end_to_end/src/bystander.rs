@@ -1,4 +1,4 @@
-//! A client that does nothing wrong, while others do.
+//! A well-behaved client beside misbehaving ones, and its measured waits.
 
 use crate::clock;
 use crate::process;
@@ -11,23 +11,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Between two requests: often enough to notice a stall, seldom enough to be no load.
+/// The pause between two requests: short enough to detect a stall, long enough not to be a load.
 const PACE: Duration = Duration::from_millis(2);
 
-/// A client on a thread of its own, until it is asked how it went.
+/// A client on a thread of its own, until [`Bystander::stop`].
 pub struct Bystander {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Experience>>,
 }
 
-/// How it went.
+/// The results of a bystander.
 #[derive(Debug, Clone, Copy)]
 pub struct Experience {
-    /// Requests that were answered rightly.
+    /// Requests with a correct answer.
     pub answered: usize,
-    /// The longest that the server worked for others, and kept the bystander waiting for an answer. Waits in which
-    /// it did not work are the machine's, which has other things to do; a server that does nothing and does not
-    /// answer runs out of the client's patience.
+    /// The longest time that the server worked for others while the bystander waited for an answer. Waits in which the
+    /// server did not work are due to other load on the machine; a server that neither works nor answers fails at the
+    /// client's timeout.
     pub longest: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Bystander {
     /// Connects and begins to store and fetch.
     ///
     /// # Errors
-    /// If the server does not take the connection.
+    /// If the server does not accept the connection.
     pub fn start(server: &Server) -> Result<Bystander> {
         let pid = server.pid();
         let mut client = Client::new(server.connect()?);
@@ -60,7 +60,7 @@ impl Bystander {
     /// Stops, and returns the results.
     ///
     /// # Errors
-    /// If one of its requests was not answered rightly.
+    /// If one of its requests had a wrong answer.
     pub fn stop(self) -> Result<Experience> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow::anyhow!("the bystander panicked"))?
@@ -73,7 +73,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// On a fresh connection.
+    /// A client on a new connection.
     pub fn new(stream: TcpStream) -> Client {
         Client { reader: BufReader::new(stream) }
     }
@@ -102,7 +102,7 @@ impl Client {
     /// One number of `stats`.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If it is missing.
     pub fn statistic(&mut self, name: &str) -> Result<u64> {
         self.reader.get_mut().write_all(b"stats\r\n")?;
         let mut found = None;
@@ -124,7 +124,7 @@ impl Client {
         let stored = self.ask(format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()).as_bytes())?;
         ensure!(stored == "STORED", "set was answered {stored}");
         let head = self.ask(format!("get {key}\r\n").as_bytes())?;
-        // At the memory limit an item may be evicted between two requests: that is a cache's right.
+        // At the memory limit an item may be evicted between two requests, as in any cache.
         if head == "END" {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! The programs in `clients/`, and where `cargo xtask test` has put what they need.
+//! The programs in `clients/`, and their dependencies, which `cargo xtask test` installs.
 
 use crate::server::Server;
 use crate::subject::target_directory;
@@ -6,10 +6,10 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// No client program takes longer, or the server owes it an answer.
+/// The time limit of a client program: one that takes longer waits for an answer that does not come.
 const SECONDS_MAX: &str = "600";
 
-/// How long memccapable waits for one: its own measure is short for a busy machine.
+/// How long memccapable waits for an answer: its default is too short for a busy machine.
 const ANSWER_SECONDS_MAX: &str = "60";
 
 /// The sources of the client programs.
@@ -17,7 +17,7 @@ pub fn sources() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/clients"))
 }
 
-/// The virtual environment with what `python/requirements.txt` names.
+/// The virtual environment with the packages of `python/requirements.txt`.
 pub fn python_environment() -> PathBuf {
     target_directory().join("clients/python")
 }
@@ -39,7 +39,7 @@ pub fn go() -> Command {
     go.current_dir(sources().join("go"))
         .env("GOMODCACHE", home.join("modules"))
         .env("GOCACHE", home.join("cache"))
-        // A checkout that is another user's is nothing to Go, which would ask git about it.
+        // In a checkout of another user, Go would fail when it queries git.
         .env("GOFLAGS", "-modcacherw -buildvcs=false")
         .env("GOTOOLCHAIN", "local");
     go
@@ -95,7 +95,7 @@ pub fn memccapable(server: &Server) -> Result<Vec<(String, bool)>> {
     Ok(tests)
 }
 
-/// Runs a client program against `server`; what it must say last is `N passed, 0 failed`.
+/// Runs a client program against `server`; its last line must be `N passed, 0 failed`.
 ///
 /// # Errors
 /// With the program's own report.

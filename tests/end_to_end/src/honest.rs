@@ -1,4 +1,4 @@
-//! A client that does nothing wrong and expects the same: every value right, nothing missing that fits, no waiting.
+//! A well-behaved client and its measurements: wrong values, misses, errors and latency.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,39 +12,39 @@ use stdx::prng::Prng;
 use crate::bystander::Client;
 use crate::clock;
 
-/// Its items: some 2 MB, a small share of any cache.
+/// Its items: about 2 MB, a small share of any cache.
 const ITEMS: u64 = 10_000;
 const VALUE_LEN: usize = 100;
-/// Requests are due so often, whether the one before was slow or not.
+/// The interval at which requests are due, whether the one before was slow or not.
 const PACE: Duration = Duration::from_millis(2);
-/// One request in this many stores, the others fetch.
+/// One request in this many is a set, the others are gets.
 const SETS_SHARE: u64 = 10;
 
-/// A client on a thread of its own, until it is asked how it went.
+/// A client on a thread of its own, until [`Honest::stop`].
 pub struct Honest {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Experience>>,
 }
 
-/// How it went.
+/// The results of an honest client.
 #[derive(Clone, Debug, Default)]
 pub struct Experience {
-    /// Keys asked for.
+    /// Keys requested.
     pub gets: u64,
-    /// Keys that were not there; they are stored again.
+    /// Keys that were missing; they are stored again.
     pub misses: u64,
     /// Values stored.
     pub sets: u64,
-    /// Answers that were no such thing, connections that ended included.
+    /// Wrong answers, closed connections included.
     pub errors: u64,
     /// The first error.
     pub first_error: Option<String>,
-    /// From when a request was due until its answer was there, in µs.
+    /// The time from when a request was due to its answer, in µs.
     pub latencies_us: Vec<u32>,
 }
 
 impl Experience {
-    /// The latency that this share of all requests did not exceed, in µs.
+    /// The quantile of all latencies at this share, in µs.
     pub fn quantile_us(&mut self, share: f64) -> u32 {
         self.latencies_us.sort_unstable();
         let rank = (self.latencies_us.len() as f64 * share).ceil() as usize;
@@ -56,7 +56,7 @@ impl Honest {
     /// Stores its items and begins to fetch them.
     ///
     /// # Errors
-    /// If the server does not take them.
+    /// If the server does not store them.
     pub fn start(address: SocketAddr) -> Result<Honest> {
         let mut visit = Visit { address, client: connect(address)?, random: Prng::new(1) };
         (0..ITEMS).try_for_each(|number| visit.set(number)).context("store the honest client's items")?;
@@ -87,7 +87,7 @@ fn connect(address: SocketAddr) -> Result<Client> {
 struct Visit {
     address: SocketAddr,
     client: Client,
-    /// Which keys come when does not matter.
+    /// A fixed seed: the order of the keys does not matter.
     random: Prng,
 }
 

@@ -1,7 +1,7 @@
 //! Clients that misbehave, each kind on a thread of its own until all are stopped.
 //!
-//! None of them needs more than a connection: their input is within the protocol, or that of a broken client. The
-//! honest clients beside them are in `honest.rs`.
+//! None of them needs more than a connection: their input follows the protocol, or is that of a broken client. The
+//! honest clients are in `honest.rs`.
 
 mod floods;
 mod operators;
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub use target::Attack;
 use target::Target;
 
-/// All of them.
+/// All attacks.
 pub const ATTACKS: [&Attack; 17] = [
     &uploads::IDLE_UPLOADS,
     &uploads::DRIPPING_UPLOADS,
@@ -39,18 +39,18 @@ pub const ATTACKS: [&Attack; 17] = [
     &operators::SILENT_WATCHERS,
 ];
 
-/// Between two rounds of an attack, so that it does not merely take the CPU.
+/// The pause between two rounds of an attack, so that it does not only use up the CPU.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Attacks under way.
+/// Running attacks.
 pub struct Attackers {
     stop: Arc<AtomicBool>,
     threads: Vec<(&'static str, JoinHandle<Rounds>)>,
 }
 
-/// How often an attack was made, and how often the server cut it off or an answer did not come.
+/// The number of rounds of an attack, by their end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rounds {
-    /// Rounds that went as the attacker meant them.
+    /// Rounds that were completed.
     pub done: u64,
     /// Rounds that ended with an error on the socket.
     pub cut_off: u64,
@@ -59,7 +59,7 @@ pub struct Rounds {
 }
 
 impl Attackers {
-    /// Begins.
+    /// Starts the attacks.
     pub fn start(address: SocketAddr, attacks: &[&'static Attack]) -> Attackers {
         let stop = Arc::new(AtomicBool::new(false));
         let begin = |attack: &&'static Attack| {
@@ -71,7 +71,7 @@ impl Attackers {
         Attackers { stop, threads }
     }
 
-    /// Ends, and returns what each has done.
+    /// Ends the attacks, and returns the rounds of each.
     ///
     /// # Panics
     /// If an attack has panicked.

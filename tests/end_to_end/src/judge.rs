@@ -1,4 +1,4 @@
-//! Every transcript against one server.
+//! Comparison of a server with all transcripts.
 
 use crate::server::Server;
 use crate::sockets::Sockets;
@@ -11,12 +11,12 @@ use transcript::Transcript;
 /// Transcripts that run at the same time: most of a slow one's time is waiting.
 const AT_ONCE: usize = 8;
 
-/// A transcript counts the server's seconds. If a conversation is held up for less than one of them (by a machine that
-/// has other things to do), the server's clock still shows what the transcript allows; what a server says after a
-/// longer delay is no evidence against it.
+/// The longest delay of a conversation by a busy machine. A transcript counts the server's seconds: after a delay of
+/// less than a second, the server's clock is still within what the transcript allows; after a longer one, a difference
+/// proves nothing.
 const DELAY_MAX: Duration = Duration::from_millis(900);
 
-/// How often a conversation may be held up before its outcome counts all the same.
+/// How often a delayed conversation is repeated before its outcome counts all the same.
 const HELD_UP_MAX: usize = 5;
 
 /// The result of a transcript.
@@ -24,9 +24,9 @@ const HELD_UP_MAX: usize = 5;
 pub struct TranscriptVerdict {
     /// Transcripts that held.
     pub held: usize,
-    /// Those that this memcached is too old for, or that are about Evenkeel only.
+    /// Transcripts that are left out, because this memcached is too old or they are about Evenkeel only.
     pub let_off: usize,
-    /// The first difference of each that did not.
+    /// The first difference of each transcript that did not hold.
     pub failures: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for TranscriptVerdict {
     }
 }
 
-/// Holds `subject` to `transcripts`, each with a process of its own.
+/// Compares `subject` with `transcripts`, each with a process of its own.
 pub fn judge(subject: &ServerUnderTest, transcripts: &[Transcript]) -> TranscriptVerdict {
     let due: Vec<Transcript> = transcripts
         .iter()
@@ -55,7 +55,7 @@ pub fn judge(subject: &ServerUnderTest, transcripts: &[Transcript]) -> Transcrip
         .filter(|t| !t.steps.is_empty())
         .collect();
     let let_off = transcripts.len() - due.len();
-    // The slow ones first: the others fit into their waiting.
+    // The slow ones first: the others run while those wait.
     let (slow, quick): (Vec<_>, Vec<_>) = due.iter().partition(|t| t.slow);
     let queue = Mutex::new(quick.into_iter().chain(slow).collect::<Vec<&Transcript>>());
     let verdict = Mutex::new(TranscriptVerdict { let_off, ..TranscriptVerdict::default() });
@@ -89,7 +89,7 @@ fn play(subject: &ServerUnderTest, transcript: &Transcript) -> Result<(), String
             .map_err(|error| format!("{}.txt: {error:#}", transcript.name))?;
         let mut sockets = Sockets::new(&server);
         let Err(failure) = transcript::run(transcript, &mut sockets) else { return Ok(()) };
-        // memcached's clock is a timer, which comes late at times and skips a second then.
+        // memcached's clock is a timer, which is late at times and then skips a second.
         let late = transcript.slow && subject.memcached.is_some();
         if held_up == HELD_UP_MAX || (sockets.delay() < DELAY_MAX && !late) {
             return Err(failure.to_string());

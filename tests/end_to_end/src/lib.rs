@@ -1,10 +1,9 @@
-//! The built binary over real sockets: how to start one, how to talk to it, how to hold it to the transcripts.
+//! Tests of the built binary over real sockets: starting a server, connections to it, comparison with the transcripts.
 //!
 //! The tests themselves are in `tests/`: `transcripts` (three servers, one text), `clients` (the programs in
-//! `clients/`, which use the libraries people use), `reload` (what SIGHUP changes), `survival` (clients that
-//! misbehave).
+//! `clients/`, which use common libraries), `reload` (SIGHUP), `survival` (clients that misbehave).
 //!
-//! A server here is a process and a port, nothing more: memcached, an old build and today's build all fit.
+//! A server here is only a process and a port: memcached, an old build and a new build can all be tested.
 
 pub mod bystander;
 pub mod clients;

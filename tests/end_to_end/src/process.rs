@@ -20,14 +20,14 @@ pub fn resident(pid: u32) -> Result<u64> {
     Ok(kilobytes * 1024)
 }
 
-/// How long all threads of a process have worked so far, to within a tick of the kernel (10 ms).
+/// The CPU time of all threads of a process so far, to within a tick of the kernel (10 ms).
 ///
 /// # Errors
 /// If there is no such process.
 pub fn cpu_time(pid: u32) -> Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let stat = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-    // Fields 14 and 15 of proc(5). Field 2, the name, may contain anything, and ends at the last parenthesis.
+    // Fields 14 and 15 of proc(5). Field 2, the name, may contain any character, and ends at the last parenthesis.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
     let ticks: Vec<u64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
     let &[user, system] = ticks.as_slice() else { bail!("{path} reads {stat}") };

@@ -1,4 +1,4 @@
-//! A running server: a process of ours and the port it listens on.
+//! A running server: its process, and the port on which it listens.
 
 use crate::clock;
 use crate::process;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A server that ends with this value; what it said is shown if the test fails.
+/// A server, ended with this value; its output is shown if the test fails.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -26,7 +26,7 @@ impl Server {
     /// Starts `subject` with more of memcached's flags on a free port of the loopback, and waits until it answers.
     ///
     /// # Errors
-    /// If it does not come up.
+    /// If it does not start.
     pub fn start<S: AsRef<str>>(subject: &ServerUnderTest, flags: &[S]) -> Result<Server> {
         Server::try_start(subject, flags).with_context(|| format!("start {}", subject.name))
     }
@@ -36,7 +36,7 @@ impl Server {
         let mut command = Command::new(&subject.program);
         command.args(&subject.arguments).args(["-l", "127.0.0.1", "-p", &address.port().to_string()]);
         if rustix::process::getuid().is_root() {
-            command.args(["-u", "root"]); // memcached refuses to be root unasked
+            command.args(["-u", "root"]); // memcached refuses to run as root without it
         }
         let said = notebook();
         let file = File::create(&said).with_context(|| format!("create {}", said.display()))?;
@@ -57,12 +57,12 @@ impl Server {
         }
     }
 
-    /// All that it has said so far.
+    /// Its output so far.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.said).unwrap_or_default()
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -70,7 +70,7 @@ impl Server {
     /// A new connection.
     ///
     /// # Errors
-    /// If the server does not take it.
+    /// If the server does not accept it.
     pub fn connect(&self) -> Result<TcpStream> {
         let stream = TcpStream::connect(self.address).context("connect")?;
         stream.set_nodelay(true)?;
@@ -92,7 +92,7 @@ impl Server {
         process::resident(self.pid())
     }
 
-    /// Whether the process still runs.
+    /// Whether the process is still running.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -106,14 +106,14 @@ impl Drop for Server {
         if std::thread::panicking() {
             eprintln!("the server said: {}", self.said());
         }
-        // A file that stays does no harm.
+        // If it fails, the file does no harm.
         let _ = std::fs::remove_file(&self.said);
     }
 }
 
-/// A port of the loopback that the kernel gives to no other program for as long as the socket exists, neither to
-/// listen on nor as a client's end: the server that was started with it is the one that answers. The socket does not
-/// listen, and both it and the server, as servers do, declare that they share the port.
+/// A port of the loopback that the kernel gives to no other program while the socket exists, neither to listen on nor
+/// as a client's port: so the server that was started with it is the one that answers. The socket does not listen, and
+/// both it and the server set SO_REUSEADDR to share the port.
 fn reserve_port() -> Result<(OwnedFd, SocketAddr)> {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -122,14 +122,14 @@ fn reserve_port() -> Result<(OwnedFd, SocketAddr)> {
     Ok((socket, address))
 }
 
-/// A fresh file for a server's output.
+/// A new file for a server's output.
 fn notebook() -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     std::env::temp_dir().join(format!("evenkeel-test-{}-{number}", std::process::id()))
 }
 
-/// Waits until the server has seen the connection and its end: what a test watches later must not contain it.
+/// Waits until the server has handled the connection and its end: what a test observes later must not contain it.
 fn served_and_gone(mut probe: TcpStream) -> std::io::Result<()> {
     probe.set_read_timeout(Some(clock::PATIENCE))?;
     probe.shutdown(Shutdown::Write)?;

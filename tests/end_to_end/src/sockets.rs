@@ -8,8 +8,8 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 use transcript::{Peer, ReceivedOutput};
 
-/// A second of a transcript in real time: whole server seconds have passed after it, whenever the server's own
-/// clock ticks within the second.
+/// A second of a transcript in real time: at least one second of the server's clock has passed after it, at any phase
+/// of that clock.
 const SECOND: Duration = Duration::from_millis(1050);
 
 /// The connections of one transcript to one server.
@@ -17,7 +17,7 @@ pub struct Sockets<'s> {
     server: &'s Server,
     streams: BTreeMap<usize, TcpStream>,
     began: Instant,
-    /// Of the time since then, what the transcript wanted to pass.
+    /// The part of the time since then that the transcript requested.
     advanced: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Sockets<'_> {
         Sockets { server, streams: BTreeMap::new(), began: clock::now(), advanced: Duration::ZERO }
     }
 
-    /// How much more time has passed than the transcript wanted to pass.
+    /// How much more time has passed than the transcript requested.
     pub fn delay(&self) -> Duration {
         self.began.elapsed().saturating_sub(self.advanced)
     }
@@ -58,7 +58,7 @@ impl Peer for Sockets<'_> {
     fn receive(&mut self, connection: usize, received: &mut Vec<u8>) -> Result<ReceivedOutput, String> {
         let mut buffer = vec![0; 64 << 10];
         let stream = self.stream(connection)?;
-        // A process that was stopped and goes on may find its wait interrupted.
+        // The wait of a process that was stopped and continued may be interrupted.
         let read = loop {
             match stream.read(&mut buffer) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -1,4 +1,4 @@
-//! The server under test: a command line that takes memcached's flags.
+//! The server under test: a command line that accepts memcached's flags.
 
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use transcript::Version;
 /// A server that can be started.
 #[derive(Debug, Clone)]
 pub struct ServerUnderTest {
-    /// For messages.
+    /// Its name in messages.
     pub name: String,
     /// The program.
     pub program: PathBuf,
-    /// Words before memcached's flags.
+    /// Arguments before memcached's flags.
     pub arguments: Vec<String>,
-    /// The version, if it is a memcached: an old one is let off what came later.
+    /// The version, if it is a memcached: an old one is not compared with transcripts about later ones.
     pub memcached: Option<Version>,
 }
 
-/// Which of the two ways to wait for sockets our server uses.
+/// The server's driver for sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketDriver {
-    /// Readiness: works everywhere.
+    /// Readiness: available everywhere.
     Epoll,
     /// Completion: Linux with io_uring.
     Uring,
@@ -64,8 +64,8 @@ impl ServerUnderTest {
             .context("hint: `apt-get install memcached`, or set EVENKEEL_TEST_MEMCACHED to one")
     }
 
-    /// Any program that takes memcached's flags after `arguments`; its version shows which memcached it is, if it is
-    /// one.
+    /// Any program that accepts memcached's flags after `arguments`; its version tells whether it is a memcached, and
+    /// which.
     ///
     /// # Errors
     /// If it does not run.
@@ -76,7 +76,7 @@ impl ServerUnderTest {
         let memcached = answer.trim().strip_prefix("memcached ").and_then(transcript::parse_version);
         ensure!(
             memcached.is_some() || !arguments.is_empty(),
-            "{shown} is not a memcached: say how it serves"
+            "{shown} is not a memcached: add the words that make it serve"
         );
         let name = if memcached.is_some() { answer.trim().to_owned() } else { shown.to_string() };
         Ok(ServerUnderTest { name, program: program.to_owned(), arguments: arguments.to_vec(), memcached })
@@ -102,7 +102,7 @@ fn build() -> Result<PathBuf> {
     Ok(target_directory().join("release/evenkeel").canonicalize()?)
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 pub fn target_directory() -> PathBuf {
     workspace().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into()))
 }

@@ -1,12 +1,12 @@
-//! The whole API of the clients people use, against the built binary.
+//! The complete APIs of common client libraries, against the built binary.
 
 use end_to_end::clients;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use std::process::Command;
 
-/// What libmemcached's checker gets wrong about today's memcached: it wants `delete key 5` refused, which 1.6.45
-/// takes; so do we.
+/// Checks of libmemcached that are outdated: they require that `delete key 5` is refused, which 1.6.45 accepts, and so
+/// does Evenkeel.
 const MEMCCAPABLE_OUTDATED: [&str; 2] = ["delete", "delete noreply"];
 
 #[track_caller]
@@ -54,7 +54,7 @@ fn nodes_memcached_works() {
 }
 
 #[test]
-fn libmemcacheds_own_checker_is_content() {
+fn libmemcacheds_own_checker_passes() {
     for driver in SocketDriver::ALL {
         let server = start(driver);
         let tests = clients::memccapable(&server).expect("memccapable");

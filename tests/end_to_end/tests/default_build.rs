@@ -1,4 +1,4 @@
-//! The program as it is built by default: without PostgreSQL's client, which other tests have.
+//! The program as built by default: without PostgreSQL's client, which other tests have.
 
 use std::fs;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 
 #[test]
-fn a_database_is_refused_with_how_to_build_what_takes_it() {
+fn a_database_is_refused_with_a_hint_about_the_feature() {
     let directory = std::env::temp_dir().join(format!("evenkeel-lab-not-built-{}", std::process::id()));
     fs::create_dir_all(&directory).expect("a directory");
     for scheme in ["postgres://", "postgresql://"] {

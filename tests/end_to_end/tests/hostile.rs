@@ -1,5 +1,5 @@
-//! All hostile clients at once, for seconds, beside a client that does nothing wrong. How long that one waits is for a
-//! quiet machine: `cargo xtask bench hostile`.
+//! All hostile clients at once, for seconds, beside a well-behaved client. Its latency is measured on a quiet machine:
+//! `cargo xtask bench hostile`.
 
 use std::time::Duration;
 
@@ -31,12 +31,12 @@ fn survives(driver: SocketDriver) {
     assert!(server.is_alive(), "{driver:?}: the server is gone");
     for (attack, rounds) in &rounds {
         assert_eq!(rounds.wrong, 0, "{driver:?}: {attack}: an answer that no server should give");
-        // A value that is cut off was made, too.
+        // An attack that was cut off was made, too.
         assert!(rounds.done + rounds.cut_off > 0, "{driver:?}: {attack} was not made");
     }
     let whole = rounds.iter().filter(|(_, rounds)| rounds.done > 0).count();
     // On a busy machine an answer may take longer than an attacker waits for it.
-    assert!(whole * 2 > rounds.len(), "{driver:?}: only {whole} attacks went as they were meant: {rounds:?}");
+    assert!(whole * 2 > rounds.len(), "{driver:?}: only {whole} attacks were completed: {rounds:?}");
     let mut after = Client::new(server.connect().expect("a connection"));
     assert_eq!(after.ask(b"mn\r\n").expect("an answer"), "MN");
     println!("{driver:?}: {} gets, {} misses, {rounds:?}", experience.gets, experience.misses);

@@ -6,8 +6,8 @@ use std::process::Command;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 
-/// Becomes its arguments behind the first, having forbidden itself io_uring_setup (425 everywhere) with that error: a
-/// seccomp filter that loads the call's number, compares, and answers.
+/// Executes its arguments after the first one, with io_uring_setup (425 on all architectures) forbidden with that
+/// error: a seccomp filter loads the number of the call, compares, and returns.
 const FORBID: &str = "
 import ctypes, os, struct, sys
 rules = [(0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x50000 | int(sys.argv[1])), (0x06, 0, 0, 0x7fff0000)]
@@ -19,7 +19,7 @@ assert libc.prctl(22, 2, program, 0, 0) == 0, ctypes.get_errno()
 os.execv(sys.argv[2], sys.argv[2:])
 ";
 
-/// Our server where io_uring is refused with `errno`.
+/// Evenkeel on a host where io_uring is refused with `errno`.
 fn subject(errno: i32, driver: &str) -> ServerUnderTest {
     let evenkeel = ServerUnderTest::evenkeel(SocketDriver::Epoll).program.display().to_string();
     let words = ["-c", FORBID, &errno.to_string(), &evenkeel, "serve", "--driver", driver];
@@ -45,13 +45,13 @@ fn check(errno: i32, expected: &str) {
 }
 
 #[test]
-fn a_server_that_is_refused_io_uring_says_why_and_what_would_help() {
+fn a_server_without_io_uring_reports_the_reason_and_a_remedy() {
     check(1, "Operation not permitted");
     check(38, "seccomp profile hides it; allow io_uring_setup");
 }
 
 #[test]
-fn a_server_that_must_have_io_uring_says_why_it_ends() {
+fn a_server_that_requires_io_uring_ends_with_the_reason() {
     let subject = subject(38, "uring");
     let mut command = Command::new(&subject.program);
     let output =

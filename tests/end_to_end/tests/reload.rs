@@ -1,4 +1,4 @@
-//! Reloading of the password file on SIGHUP, and what stays in force if the file cannot be read.
+//! Reloading of the password file on SIGHUP; the users stay if the file cannot be read.
 
 use end_to_end::bystander::Client;
 use end_to_end::clock;
@@ -30,13 +30,13 @@ impl Users {
 
 impl Drop for Users {
     fn drop(&mut self) {
-        // A file that stays does no harm.
+        // If it fails, the file does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
 fn hang_up(server: &Server) {
-    let pid = Pid::from_raw(server.pid() as i32).expect("a process has a number");
+    let pid = Pid::from_raw(server.pid() as i32).expect("a process has an id");
     kill_process(pid, Signal::HUP).expect("send SIGHUP");
 }
 
@@ -54,7 +54,7 @@ fn is_known(server: &Server, user: &str, password: &str) -> bool {
     told == "STORED"
 }
 
-/// New users may log in, old ones may not, and connections that are logged in stay. A file that is bad, or gone,
+/// New users may log in, removed ones may not, and connections that are logged in stay. A malformed or missing file
 /// changes nothing; `complaint` is the server's message about it.
 #[track_caller]
 fn check(subject: &ServerUnderTest, name: &str, complaint: Option<&str>) {
@@ -66,13 +66,13 @@ fn check(subject: &ServerUnderTest, name: &str, complaint: Option<&str>) {
     assert_eq!(told, "STORED");
 
     users.write("bob:changed\ncat:three\n");
-    assert!(!is_known(&server, "cat", "three"), "nobody has told it yet");
+    assert!(!is_known(&server, "cat", "three"), "no SIGHUP was sent yet");
     hang_up(&server);
     clock::wait_for(|| is_known(&server, "cat", "three").then_some(())).expect("cat may log in");
     assert!(is_known(&server, "bob", "changed"));
     assert!(!is_known(&server, "bob", "two"));
     assert!(!is_known(&server, "ann", "one"));
-    assert_eq!(ann.ask(b"mn\r\n").expect("an answer"), "MN", "who is inside stays");
+    assert_eq!(ann.ask(b"mn\r\n").expect("an answer"), "MN", "a logged-in connection stays");
 
     users.write("dan:four\nno colon\n");
     hang_up(&server);
@@ -91,13 +91,13 @@ fn check(subject: &ServerUnderTest, name: &str, complaint: Option<&str>) {
 }
 
 #[test]
-fn evenkeel_reads_its_users_again() {
+fn evenkeel_reloads_its_users() {
     for (driver, name) in [(SocketDriver::Epoll, "epoll"), (SocketDriver::Uring, "uring")] {
         check(&ServerUnderTest::evenkeel(driver), name, Some("line 2: expected user:password"));
     }
 }
 
 #[test]
-fn memcached_reads_its_users_again() {
+fn memcached_reloads_its_users() {
     check(&ServerUnderTest::memcached().expect("a memcached"), "memcached", None);
 }

@@ -1,4 +1,4 @@
-//! Connection states of `stats conns`, in memcached's words; memcached proves them.
+//! Connection states of `stats conns`, with memcached's names; also tested with memcached.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use end_to_end::clock::wait_for;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 
-/// Half a request each, and the state that it leaves its connection in.
+/// Parts of requests, and the state of their connections.
 const HALVES: [(&str, &str); 4] = [
     ("set a 0 0 10\r\n12345", "conn_nread"),
     ("set a 0 0 9000000\r\n12345", "conn_swallow"),
@@ -55,11 +55,11 @@ fn check(subject: &ServerUnderTest) {
 }
 
 #[test]
-fn memcached_names_the_states() {
+fn memcached_has_these_states() {
     check(&ServerUnderTest::memcached().expect("a memcached"));
 }
 
 #[test]
-fn ours_names_the_states_with_both_drivers() {
+fn evenkeel_has_these_states_with_both_drivers() {
     SocketDriver::ALL.into_iter().for_each(|driver| check(&ServerUnderTest::evenkeel(driver)));
 }

@@ -1,6 +1,6 @@
-//! Clients that misbehave: the server survives, keeps its memory limit, and other clients do not notice.
+//! Clients that misbehave: the server survives, keeps its memory limit, and still serves other clients.
 //!
-//! One test at a time: they measure memory and waiting times, and need most of the files a process may open.
+//! One test at a time: they measure memory and waiting times, and need most of the files that a process may open.
 
 use end_to_end::bystander::{Bystander, Client};
 use end_to_end::clock;
@@ -19,10 +19,10 @@ mod streams;
 #[path = "survival/uploads.rs"]
 mod uploads;
 
-/// The server does not work longer than this for others while a client waits.
+/// The longest that the server may work for others while a client waits.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Resident memory of a server beyond `-m`: code, buffers, the kernel's allowances.
+/// Resident memory of a server beyond `-m`: code, buffers, the kernel's overhead.
 const BASE_MB: u64 = 48;
 
 /// Open files that the largest crowd needs, on either side.
@@ -31,24 +31,24 @@ const FILES: u64 = 12_000;
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A server under attack, and another client of it.
-struct Arena {
+struct AttackedServer {
     server: Server,
     bystander: Bystander,
     memory_mb: u64,
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Arena {
+impl AttackedServer {
     /// Starts a server with `-m memory_mb` and `flags`.
     #[track_caller]
-    fn open(driver: SocketDriver, memory_mb: u64, flags: &[&str]) -> Arena {
+    fn open(driver: SocketDriver, memory_mb: u64, flags: &[&str]) -> AttackedServer {
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         process::raise_open_files(FILES).expect("files");
         let memory = memory_mb.to_string();
         let flags = [&["-m", memory.as_str()], flags].concat();
         let server = Server::start(&ServerUnderTest::evenkeel(driver), &flags).expect("a server");
         let bystander = Bystander::start(&server).expect("a bystander");
-        Arena { server, bystander, memory_mb, _alone: alone }
+        AttackedServer { server, bystander, memory_mb, _alone: alone }
     }
 
     #[track_caller]
@@ -61,7 +61,7 @@ impl Arena {
         Client::new(self.connect())
     }
 
-    /// Resident memory is within the limit, right now.
+    /// Checks that resident memory is within the limit now.
     #[track_caller]
     fn memory_is_bounded(&self) -> u64 {
         let resident_mb = self.server.resident().expect("a living server") >> 20;
@@ -70,11 +70,11 @@ impl Arena {
         resident_mb
     }
 
-    /// Waits until the server has let go of all connections, and of what they held, except the bystander's and `kept`
-    /// of the test's own.
+    /// Waits until the server has closed all connections and freed their memory, except the bystander's and `kept` of
+    /// the test's own.
     #[track_caller]
     fn all_have_left_but(&self, kept: u64) {
-        // The one that asks is the last that was accepted: no other is still to come.
+        // The client that reads the statistics was accepted last: no other connection is pending.
         self.connections_become(kept + 2, &mut self.client());
     }
 
@@ -89,13 +89,13 @@ impl Arena {
         assert!(became.is_some(), "{last} connections are open, not {count}");
     }
 
-    /// The attack is over: the server is alive and bounded, and the other client fared well.
+    /// Checks after the attack that the server is alive and within its limits, and that the other client was served.
     #[track_caller]
     fn close(mut self, what: &str) {
         let resident_mb = self.memory_is_bounded();
         let experience = self.bystander.stop().expect("a bystander who was served");
         assert!(self.server.is_alive(), "the server is gone");
-        assert!(experience.longest <= WAIT_MAX, "someone waited {:?}", experience.longest);
+        assert!(experience.longest <= WAIT_MAX, "a client waited {:?}", experience.longest);
         println!(
             "{what}: {resident_mb} MB resident; {} rounds meanwhile, the longest {:?}",
             experience.answered, experience.longest
@@ -103,7 +103,7 @@ impl Arena {
     }
 }
 
-/// Sends as far as the server lets us.
+/// Sends as much as the server accepts.
 fn send(mut stream: &TcpStream, bytes: &[u8]) {
     match stream.write_all(bytes) {
         Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
@@ -113,16 +113,16 @@ fn send(mut stream: &TcpStream, bytes: &[u8]) {
     }
 }
 
-/// Closes our side and reads what there still is, until the server closes too.
+/// Closes the client's side and reads the rest, until the server closes, too.
 fn drain(mut stream: TcpStream) -> Vec<u8> {
     let mut received = Vec::new();
-    // Both fail where the server has closed already; what came before that counts.
+    // Both fail if the server has closed already; the output before that counts.
     let _ = stream.shutdown(Shutdown::Write);
     let _ = stream.read_to_end(&mut received);
     received
 }
 
-/// Closes with a reset instead of a goodbye.
+/// Closes with a reset.
 fn reset(stream: TcpStream) {
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("linger");
 }

@@ -1,4 +1,5 @@
-//! One text, three servers: ours on each driver, and a real memcached, which proves that the text is true.
+//! The transcripts on three servers: Evenkeel with each driver, and a real memcached, which proves that the text is
+//! right.
 
 use end_to_end::judge::judge;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
@@ -14,31 +15,31 @@ fn check(subject: &ServerUnderTest) {
 }
 
 #[test]
-fn memcached_itself_holds_to_every_transcript() {
+fn memcached_agrees_with_every_transcript() {
     check(&ServerUnderTest::memcached().expect("a memcached"));
 }
 
 #[test]
-fn evenkeel_holds_to_every_transcript_with_epoll() {
+fn evenkeel_agrees_with_every_transcript_with_epoll() {
     check(&ServerUnderTest::evenkeel(SocketDriver::Epoll));
 }
 
 #[test]
-fn evenkeel_holds_to_every_transcript_with_io_uring() {
+fn evenkeel_agrees_with_every_transcript_with_io_uring() {
     check(&ServerUnderTest::evenkeel(SocketDriver::Uring));
 }
 
 #[test]
-fn memcached_is_let_off_what_only_evenkeel_has() {
+fn memcached_is_not_compared_with_transcripts_for_evenkeel_only() {
     let transcript =
         Transcript::parse("ours", "# evenkeel only\n> version\n< VERSION 0").expect("a transcript");
     let verdict = judge(&ServerUnderTest::memcached().expect("a memcached"), &[transcript]);
     assert_eq!((verdict.held, verdict.let_off, verdict.failures.len()), (0, 1, 0), "{verdict}");
 }
 
-/// If the harness believed anything, it would believe this.
+/// This test fails if the harness accepts everything.
 #[test]
-fn a_transcript_that_lies_is_caught() {
+fn a_wrong_transcript_is_detected() {
     let lies = [
         "> set canary 0 0 1\n> x\n< STORED\n> get canary\n< VALUE canary 0 1\n< y\n< END",
         "> version\n<closed",

@@ -1,12 +1,12 @@
-//! Conversations with a cache, written down as text, and the means to hold a server to them.
+//! Transcripts: conversations with a cache as text, and the comparison of a server with them.
 //!
 //! ```text
 //! # A comment. The lines below are directives, they look like comments with a known first word.
 //! # flags: -I 2m             the server is started with these (memcached's own flags; `@users` is a file
 //!                           that lies with the transcripts)
-//! # since 1.6.45             from here on an older memcached is known to answer otherwise
+//! # since 1.6.45             from here on an older memcached answers differently
 //! # slow                     real seconds pass in here
-//! # evenkeel only            memcached has nothing like it, and is not held to this file
+//! # evenkeel only            memcached has nothing like it, and is not compared with this file
 //!
 //! > set a 0 0 1              sent, with \r\n after it; neighbouring lines leave in one piece
 //! > x
@@ -32,10 +32,10 @@
 //! Fields: `<number>`, `<word>`, `<*>` (anything but a line end), `<98..100>` (a number in that range),
 //! `<ab*250>` (repeated, both ways), `<now+60>` (seconds since 1970, only sent).
 //!
-//! After the last step the client closes each connection, and the server must not have said anything more.
+//! After the last step the client closes each connection, and the server must not have sent anything more.
 //!
-//! What is not here: sockets, clocks, processes. [`run`] talks to a [`Peer`], which is a real server in
-//! `end_to_end` and a simulated driver in the tests of `server`.
+//! What is not here: sockets, clocks, processes. [`run`] uses a [`Peer`], which is a real server in `end_to_end` and a
+//! simulated driver in the tests of `server`.
 
 pub mod pages;
 mod parse;
@@ -48,7 +48,7 @@ pub use text::{Bindings, Text};
 
 use std::path::PathBuf;
 
-/// Where the project's transcripts lie.
+/// The directory of the project's transcripts.
 pub fn directory() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../transcripts"))
 }
@@ -56,7 +56,7 @@ pub fn directory() -> PathBuf {
 /// The project's transcripts, in the order of their names.
 ///
 /// # Panics
-/// If one cannot be read: a harness without its data has nothing to say.
+/// If one cannot be read: without transcripts, a test would pass without a check.
 pub fn all() -> Vec<Transcript> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(directory())
         .expect("list tests/transcripts")

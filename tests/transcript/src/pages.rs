@@ -1,27 +1,27 @@
-//! Commands in the project's pages: what stands in fenced blocks and in code spans, as words.
+//! Commands in the project's pages: those in fenced blocks and in code spans, split into words.
 //!
-//! A line is split as a shell would split it, as far as a page needs it: quotes, comments, pipes and redirections.
-//! Variables and placeholders stay as they are written.
+//! A line is split as by a shell, as far as pages need it: quotes, comments, pipes and redirections. Variables and
+//! placeholders stay as written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Pages at the root of the project that tell readers what to type. The list of changes is not among them: it may name
-/// what is gone.
+/// Pages at the root of the project with commands for readers. The changelog is not among them: it may name removed
+/// ones.
 const AT_THE_ROOT: [&str; 5] =
     ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "ROADMAP.md", "SECURITY.md"];
 
-/// A program, and the words of which one follows its name where it is typed.
+/// A program, and the words of which one follows its name in a command.
 pub type ShownProgram<'a> = (&'a str, &'a [&'a str]);
 
-/// A command as a page has it.
+/// A command in a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Typed {
     /// The page, from the root of the project.
     pub page: String,
     /// The line where it begins, counted from 1.
     pub line: usize,
-    /// Whether it stands in a sentence, which may name a command without all that it needs.
+    /// Whether it is in a sentence, which may name a command without its required arguments.
     pub is_mentioned: bool,
     /// The program's name without its directory, then the arguments.
     pub words: Vec<String>,
@@ -88,14 +88,14 @@ pub fn blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-/// Text that may hold a command, and the line where it begins.
+/// Text that may contain a command, and the line where it begins.
 struct Source {
     line: usize,
     is_mentioned: bool,
     text: String,
 }
 
-/// Lines of fenced blocks, put together where a backslash continues them, and code spans.
+/// Lines of fenced blocks, joined at a continuing backslash, and code spans.
 fn sources(page: &str) -> Vec<Source> {
     let mut sources: Vec<Source> = Vec::new();
     let (mut is_inside, mut goes_on) = (false, false);
@@ -103,7 +103,7 @@ fn sources(page: &str) -> Vec<Source> {
         if line.trim_start().starts_with("```") {
             (is_inside, goes_on) = (!is_inside, false);
         } else if is_inside {
-            // A command in a comment of a file is one that somebody types, too.
+            // A command in a comment of a file is a command for readers, too.
             let line = line.trim_start().trim_start_matches("# ").trim();
             let part = line.strip_suffix('\\').unwrap_or(line);
             match sources.last_mut() {
@@ -137,7 +137,7 @@ fn collect(words: &[String], programs: &[ShownProgram], found: &mut impl FnMut(V
     for word in words.iter().filter(|word| word.contains(' ')) {
         let inside = word.strip_prefix("$(").and_then(|word| word.strip_suffix(')')).unwrap_or(word);
         let segments = segments(inside);
-        // A word that cannot be split any further has nothing inside.
+        // A word that cannot be split any further contains no command.
         if !segments.iter().any(|segment| segment.contains(word)) {
             segments.iter().for_each(|segment| collect(segment, programs, found));
         }
@@ -172,7 +172,7 @@ fn segments(line: &str) -> Vec<Vec<String>> {
     segments
 }
 
-/// The word that a text begins with, without its quotes, and what is behind it.
+/// The first word of a text, without its quotes, and what follows it.
 fn word(text: &str) -> (String, &str) {
     let mut word = String::new();
     let mut quote = None;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_the_program_does_not_matter() {
+    fn words_before_the_program_do_not_matter() {
         check_line("on_client taskset -c 0 evenkeel load", &["evenkeel load"]);
         check_line("ExecStart=/usr/bin/evenkeel tune watch", &["evenkeel tune watch"]);
         check_line("do if true; then evenkeel tune top; fi; done", &["evenkeel tune top"]);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_said_is_not_a_command() {
+    fn output_of_a_program_is_not_a_command() {
         check_line("evenkeel 0.1.0 serves", &[]);
         check_line("  cause   evenkeel (PID 27) is stopped", &[]);
     }

@@ -1,4 +1,4 @@
-//! From the text of a file to the steps of a conversation.
+//! Parsing of a file into the steps of a conversation.
 
 use crate::text::Text;
 use std::fmt;
@@ -11,7 +11,7 @@ pub type Version = (u32, u32, u32);
 pub struct Transcript {
     /// The file's name without its ending.
     pub name: String,
-    /// The server's flags, beyond its address.
+    /// The server's flags, without its address.
     pub flags: Vec<String>,
     /// Whether real seconds pass in real runners.
     pub slow: bool,
@@ -21,14 +21,14 @@ pub struct Transcript {
     pub steps: Vec<TranscriptStep>,
 }
 
-/// One thing that happens, and where it is written.
+/// One step, and its place.
 #[derive(Debug, Clone)]
 pub struct TranscriptStep {
     /// The line in the file, from 1.
     pub line: usize,
-    /// The first memcached that behaves like this; our own server always has to.
+    /// The first memcached that behaves like this; Evenkeel always must.
     pub since: Option<Version>,
-    /// One step with its place.
+    /// What happens in this step.
     pub action: Action,
 }
 
@@ -54,7 +54,7 @@ pub enum ExpectedReply {
     Among {
         /// The lines.
         lines: Vec<Text>,
-        /// Whether no other line may stand between.
+        /// Whether no other line may be among them.
         exact: bool,
         /// The line that ends them.
         end: Text,
@@ -63,7 +63,7 @@ pub enum ExpectedReply {
     Closed,
 }
 
-/// A line that is not a transcript's.
+/// A line that is not part of a transcript.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TranscriptError {
     name: String,
@@ -113,7 +113,7 @@ impl Transcript {
             Some(_) => Err(TranscriptError {
                 name: name.to_owned(),
                 line: text.lines().count(),
-                message: "`<+` and `<=` want a `<` after them".to_owned(),
+                message: "`<+` and `<=` need a `<` after them".to_owned(),
             }),
             None => Ok(transcript),
         }
@@ -133,18 +133,18 @@ impl Transcript {
             "flags:" if self.steps.is_empty() && rest.starts_with('-') => {
                 self.flags = rest.split_whitespace().map(flag).collect();
             }
-            "flags:" => return Err("flags stand before the first step, and begin with -".to_owned()),
-            "since" => *since = Some(parse_version(rest).ok_or("since wants a version such as 1.6.45")?),
+            "flags:" => return Err("flags come before the first step, and begin with -".to_owned()),
+            "since" => *since = Some(parse_version(rest).ok_or("since needs a version such as 1.6.45")?),
             "slow" if rest.is_empty() => self.slow = true,
             "evenkeel" if rest == "only" && self.steps.is_empty() => self.evenkeel_only = true,
             "evenkeel" if rest == "only" => {
                 return Err(
-                    "`evenkeel only` is about the whole file, and stands before the first step".to_owned()
+                    "`evenkeel only` is about the whole file, and comes before the first step".to_owned()
                 );
             }
             "advance" => {
                 let seconds = rest.strip_suffix(" s").and_then(|seconds| seconds.parse().ok());
-                let seconds = seconds.ok_or("advance wants seconds, such as `advance 2 s`")?;
+                let seconds = seconds.ok_or("advance needs seconds, such as `advance 2 s`")?;
                 self.steps.push(TranscriptStep { line, since: *since, action: Action::Advance(seconds) });
             }
             _ => {}
@@ -153,7 +153,7 @@ impl Transcript {
     }
 }
 
-/// A word of the flags; `@name` is the path of a file that lies with the transcripts.
+/// A word of the flags; `@name` is the path of a file in the directory of transcripts.
 fn flag(word: &str) -> String {
     match word.strip_prefix('@') {
         Some(name) => crate::directory().join(name).display().to_string(),
@@ -226,7 +226,7 @@ fn join(line: Line, among: &mut Option<Group>) -> Result<Option<Action>, String>
             let expected = ExpectedReply::Among { lines: group.lines, exact: group.exact, end };
             Ok(Some(Action::Expect(connection, expected)))
         }
-        _ => Err("`<+` and `<=` want a `<` after them".to_owned()),
+        _ => Err("`<+` and `<=` need a `<` after them".to_owned()),
     }
 }
 
@@ -267,19 +267,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_step_is_refused_with_its_place() {
+    fn a_line_that_is_not_a_step_is_refused_with_its_place() {
         check("> a\nb", "t.txt:2: neither `>`, `<` nor `#`");
-        check("<+ a\n> b", "t.txt:2: `<+` and `<=` want a `<` after them");
-        check("<+ a", "t.txt:1: `<+` and `<=` want a `<` after them");
-        check("<+ a\n1< b", "t.txt:2: `<+` and `<=` want a `<` after them");
-        check("# advance two", "t.txt:1: advance wants seconds, such as `advance 2 s`");
-        check("> a\n# flags: -C", "t.txt:2: flags stand before the first step, and begin with -");
-        check("# flags: are numbers", "t.txt:1: flags stand before the first step, and begin with -");
+        check("<+ a\n> b", "t.txt:2: `<+` and `<=` need a `<` after them");
+        check("<+ a", "t.txt:1: `<+` and `<=` need a `<` after them");
+        check("<+ a\n1< b", "t.txt:2: `<+` and `<=` need a `<` after them");
+        check("# advance two", "t.txt:1: advance needs seconds, such as `advance 2 s`");
+        check("> a\n# flags: -C", "t.txt:2: flags come before the first step, and begin with -");
+        check("# flags: are numbers", "t.txt:1: flags come before the first step, and begin with -");
         check(
             "> a\n# evenkeel only",
-            "t.txt:2: `evenkeel only` is about the whole file, and stands before the first step",
+            "t.txt:2: `evenkeel only` is about the whole file, and comes before the first step",
         );
-        check("# since never", "t.txt:1: since wants a version such as 1.6.45");
+        check("# since never", "t.txt:1: since needs a version such as 1.6.45");
     }
 
     #[test]
@@ -290,14 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn an_old_memcached_is_asked_only_what_it_can_know() {
+    fn an_old_memcached_is_compared_with_its_own_steps_only() {
         let t = Transcript::parse("t", "> a\n# since 1.6.45\n> b\n# advance 1 s").expect("a transcript");
         assert_eq!(t.clone().until((1, 6, 45)).steps.len(), 3);
         assert_eq!(t.until((1, 6, 18)).steps.len(), 1);
     }
 
     #[test]
-    fn no_memcached_is_asked_what_only_evenkeel_can_know() {
+    fn no_memcached_is_compared_with_a_file_for_evenkeel_only() {
         let t = Transcript::parse("t", "# evenkeel only\n> a\n< b").expect("a transcript");
         assert_eq!((t.steps.len(), t.until((1, 6, 45)).steps.len()), (2, 0));
         let t = Transcript::parse("t", "# evenkeel only has this\n> a").expect("a transcript");

@@ -1,27 +1,27 @@
-//! Holding a server to a transcript.
+//! Comparison of a server with a transcript.
 
 use crate::parse::{Action, ExpectedReply, Transcript, TranscriptStep};
 use crate::text::{Bindings, Extent, Text};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The other side: a server, as its clients see it.
+/// The peer of a transcript: a server, from its clients' side.
 ///
 /// Connections are numbered and opened by their first use. An `Err` is a sentence for the report.
 pub trait Peer {
-    /// Sends all of `bytes`. A connection that the server has closed already swallows them.
+    /// Sends all of `bytes`. If the server has closed the connection already, they are dropped.
     fn send(&mut self, connection: usize, bytes: &[u8]) -> Result<(), String>;
 
     /// Waits for more from the server and appends it to `received`.
     fn receive(&mut self, connection: usize, received: &mut Vec<u8>) -> Result<ReceivedOutput, String>;
 
-    /// Closes the client's direction; [`Peer::receive`] goes on until the server has closed too.
+    /// Closes the client's direction; [`Peer::receive`] continues until the server has closed, too.
     fn close(&mut self, connection: usize) -> Result<(), String>;
 
     /// Lets this many seconds pass.
     fn advance(&mut self, seconds: u32) -> Result<(), String>;
 
-    /// Seconds since 1970, as the server sees them.
+    /// Seconds since 1970, by the server's clock.
     fn unix_time(&self) -> u64;
 }
 
@@ -30,13 +30,13 @@ pub trait Peer {
 pub enum ReceivedOutput {
     /// At least one byte.
     Some,
-    /// Nothing, and nothing more will come unless something is sent first.
+    /// Nothing, and nothing more will arrive unless something is sent first.
     Nothing,
     /// The server has closed: the connection is over, and its number is free for a new one.
     Closed,
 }
 
-/// Where a server left the transcript.
+/// The place where a server differs from the transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
     /// The transcript's name.
@@ -55,7 +55,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Plays the client of `transcript` against `peer`, up to the first difference.
+/// Runs the client's steps of `transcript` against `peer`, up to the first difference.
 ///
 /// # Errors
 /// Describes the difference.
@@ -72,7 +72,7 @@ pub fn run(transcript: &Transcript, peer: &mut impl Peer) -> Result<(), Mismatch
         let done = match &step.action {
             Action::Send(connection, text) => {
                 let mut bytes = run.fill(text);
-                // Requests that stand together are sent together: that is pipelining.
+                // Neighbouring requests are sent together, pipelined.
                 while let Some(Action::Send(next, text)) = steps.peek().map(|step| &step.action)
                     && next == connection
                 {
@@ -172,7 +172,7 @@ impl<P: Peer> Run<'_, P> {
         }
     }
 
-    /// The server has closed and has said nothing that was not expected.
+    /// Checks that the server has closed and has sent nothing unexpected.
     fn closed(&mut self, connection: usize) -> Result<(), Difference> {
         let expected = || "nothing more, and the end of the connection".to_owned();
         let Connection { mut received, mut closed } =
@@ -193,7 +193,7 @@ impl<P: Peer> Run<'_, P> {
         open.into_iter().try_for_each(|connection| self.close(connection))
     }
 
-    /// Removes the expected extent from the front of the received output, waiting for it if need be.
+    /// Removes the expected extent from the front of the received output, and waits for it if necessary.
     fn take(&mut self, connection: usize, extent: Extent, expected: &str) -> Result<Vec<u8>, Difference> {
         let state = self.connections.entry(connection).or_default();
         loop {
@@ -222,12 +222,12 @@ impl<P: Peer> Run<'_, P> {
     }
 }
 
-/// Where the `count`th line ends.
+/// The end of the `count`th line.
 fn nth_line_end(bytes: &[u8], count: usize) -> Option<usize> {
     bytes.iter().enumerate().filter(|&(_, &byte)| byte == b'\n').nth(count - 1).map(|(index, _)| index + 1)
 }
 
-/// Bytes as a reader can take them, without the middle of very long ones.
+/// Bytes as readable text, without the middle of very long ones.
 fn show(bytes: &[u8]) -> String {
     const SHOWN_MAX: usize = 400;
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();

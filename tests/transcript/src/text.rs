@@ -24,7 +24,7 @@ enum Piece {
 }
 
 impl Text {
-    /// Reads what stands after `> ` or `< `.
+    /// Parses the text after `> ` or `< `.
     pub(crate) fn parse(source: &str) -> Result<Text, String> {
         let mut text = Text { pieces: Vec::new(), source: source.to_owned() };
         let mut rest = source.as_bytes();
@@ -49,7 +49,7 @@ impl Text {
         Ok(text)
     }
 
-    /// The line as it was written.
+    /// The line as written.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -74,7 +74,7 @@ impl Text {
         Ok(bytes)
     }
 
-    /// How much must be received before [`Text::matches`] can be asked.
+    /// How much must be received before [`Text::matches`] can be called.
     pub(crate) fn extent(&self) -> Extent {
         let literals = || {
             self.pieces.iter().filter_map(|piece| if let Piece::Literal(l) = piece { Some(l) } else { None })
@@ -87,7 +87,7 @@ impl Text {
         }
     }
 
-    /// Whether exactly these bytes are meant; binds names that were not bound.
+    /// Whether exactly these bytes match; binds names that were not bound.
     pub(crate) fn matches(&self, bytes: &[u8], bindings: &mut Bindings) -> bool {
         let mut found = bindings.clone();
         let matched = matches(&self.pieces, bytes, &mut found);
@@ -136,7 +136,7 @@ impl Text {
     }
 }
 
-/// How many bytes belong to an expectation.
+/// The extent of the bytes that an expectation covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Everything up to and including this many `\n`.
@@ -148,7 +148,7 @@ fn bad(inner: &str) -> String {
     format!("unknown field <{inner}>")
 }
 
-/// The byte that an escape at the start of `rest` stands for, and how long the escape is.
+/// The byte of an escape at the start of `rest`, and the length of the escape.
 fn unescape(rest: &[u8]) -> Result<(u8, usize), String> {
     match rest.get(1) {
         Some(b'r') => Ok((b'\r', 2)),
@@ -160,7 +160,7 @@ fn unescape(rest: &[u8]) -> Result<(u8, usize), String> {
             .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| u8::from_str_radix(digits, 16).ok())
             .map(|byte| (byte, 4))
-            .ok_or("\\x wants two hexadecimal digits".to_owned()),
+            .ok_or("\\x needs two hexadecimal digits".to_owned()),
         _ => Err("unknown escape".to_owned()),
     }
 }
@@ -212,8 +212,8 @@ fn number(bytes: &[u8]) -> (Option<u64>, &[u8]) {
     (std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()), after)
 }
 
-/// Whether `name` may stand for `value`: what it stood for before, or a value no relative of it has.
-/// Relatives share what is before the colon: `<cas:1>` and `<cas:2>` are the tokens of two changes.
+/// Whether `name` may have `value`: its earlier value, or one that no name with the same part before the colon has:
+/// `<cas:1>` and `<cas:2>` are the tokens of two changes.
 fn bind(name: &str, value: u64, bindings: &mut Bindings) -> bool {
     if let Some(&bound) = bindings.get(name) {
         return bound == value;
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_line_means_itself_and_its_line_end() {
+    fn a_literal_line_matches_itself_and_its_line_end() {
         check("STORED", "STORED\r\n", true);
         check("STORED", "STORED\n", false);
         check("STORED", "NOT_STORED\r\n", false);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_stand_for_numbers_words_and_the_rest_of_a_line() {
+    fn fields_match_numbers_words_and_the_rest_of_a_line() {
         check("t<number> k", "t12 k\r\n", true);
         check("t<number> k", "t k\r\n", false);
         check("t<98..100>", "t99\r\n", true);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_name_keeps_its_number_and_no_relative_shares_it() {
+    fn a_bound_name_keeps_its_number_and_no_related_name_has_it() {
         check("<cas:1> <cas:1>", "5 5\r\n", true);
         check("<cas:1> <cas:1>", "5 6\r\n", false);
         check("<cas:7>", "7\r\n", true);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_filled_in() {
+    fn fields_of_sent_lines_are_filled_in() {
         let text = Text::parse("cas a 0 <now+60> <cas:7>").expect("a line");
         let bindings = Bindings::from([("cas:7".to_owned(), 7)]);
         assert_eq!(text.fill(&bindings, || 1000).expect("filled"), b"cas a 0 1060 7\r\n");
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_an_expectation_is_known_beforehand() {
+    fn the_extent_of_an_expectation_is_known_in_advance() {
         let extent = |source| Text::parse(source).expect("a line").extent();
         assert_eq!(extent("a<*>"), Extent::Lines(1));
         assert_eq!(extent("<x\\r\\n*3>"), Extent::Lines(4));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_in_a_field_is_an_error_not_a_literal() {
+    fn an_unknown_field_is_an_error_and_not_a_literal() {
         for source in ["<nubmer>", "<number", "\\q", "\\x4", "<1..b>"] {
             assert!(Text::parse(source).is_err(), "{source}");
         }

@@ -1,4 +1,4 @@
-//! Keys, bytes and connections of all kinds.
+//! Floods of keys, bytes and connections.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 
 use super::target::{Attack, wrong};
 
-/// As many as once filled 64 MB with pages of the index.
+/// As many as once filled 64 MB with index pages.
 const COLLIDING: u64 = 87_600;
 const PER_ROUND: u64 = 1_000;
 
@@ -45,7 +45,7 @@ fn colliding_set(number: u64) -> Vec<u8> {
 
 pub(super) const GARBAGE: Attack = Attack {
     name: "garbage",
-    about: "lines without an end, lengths without a meaning, bytes of nobody's protocol",
+    about: "lines without an end, meaningless lengths, bytes of no protocol",
     round: |target| {
         for bytes in [
             vec![b'g'; 70_000],
@@ -54,7 +54,7 @@ pub(super) const GARBAGE: Attack = Attack {
             (0..=255).filter(|byte| *byte != 0x80).cycle().skip(1).take(10_000).collect(),
         ] {
             let mut connection = target.send(&bytes)?;
-            // Whatever the reply is.
+            // Any reply is accepted.
             let _ = connection.read(&mut [0; 4096]);
         }
         Ok(())
@@ -80,7 +80,7 @@ pub(super) const BINARY_PROTOCOL: Attack = Attack {
 
 pub(super) const CHURN: Attack = Attack {
     name: "churn",
-    about: "50 connections at a time come, say half a word and go",
+    about: "50 connections at a time send half a word and close",
     round: |target| (0..50).try_for_each(|_| target.send(b"get hal").map(drop)),
 };
 

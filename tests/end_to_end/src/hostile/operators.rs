@@ -1,4 +1,4 @@
-//! Requests of operators and their monitors, at their worst.
+//! Misuse of administrative commands and statistics.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -46,10 +46,10 @@ pub(super) const STATISTICS: Attack = Attack {
     },
 };
 
-/// Whether a number is what is left of one below zero: in the upper half of 64 bits.
+/// Whether a number is a wrapped negative one: in the upper half of 64 bits.
 fn is_negative(line: &str) -> bool {
     let number = line.rsplit(' ').next().and_then(|word| word.parse::<u64>().ok());
-    // Numbers that are meant so: "no limit".
+    // Except a number that is meant so: "no limit".
     number.is_some_and(|number| number > u64::MAX / 2) && !line.contains("maxbytes")
 }
 
@@ -79,7 +79,7 @@ pub(super) const SILENT_LISTS: Attack = Attack {
     },
 };
 
-/// Those that take the server longest, in time or in bytes.
+/// The most expensive reports, in time or in bytes.
 const REPORTS: [&str; 9] = [
     "stats",
     "stats items",

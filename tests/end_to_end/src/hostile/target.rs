@@ -10,16 +10,16 @@ use crate::clock;
 
 /// One kind of hostile client.
 pub struct Attack {
-    /// For tables.
+    /// Its name in tables.
     pub name: &'static str,
-    /// What it does, and what it would like to happen.
+    /// Its action, and the harm that it aims at.
     pub about: &'static str,
     pub(super) round: fn(&Target) -> io::Result<()>,
 }
 
-/// Between two looks at whether it is over.
+/// The pause between two checks whether it is over.
 const GLANCE: Duration = Duration::from_millis(50);
-/// A round waits for no answer longer.
+/// The longest wait of a round for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// The server that is attacked.
@@ -33,7 +33,7 @@ impl Target {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Does nothing for so long, or until it is over.
+    /// Does nothing for this long, or until the attacks end.
     pub(super) fn idle(&self, time: Duration) {
         let end = clock::now() + time;
         while !self.is_over() && clock::now() < end {
@@ -48,14 +48,14 @@ impl Target {
         Ok(stream)
     }
 
-    /// A connection on which this has been sent.
+    /// Opens a connection and sends this.
     pub(super) fn send(&self, bytes: &[u8]) -> io::Result<TcpStream> {
         let mut stream = self.connect()?;
         stream.write_all(bytes)?;
         Ok(stream)
     }
 
-    /// What comes back for this until `end`, or the connection ends.
+    /// The answer to this, up to `end` or the end of the connection.
     pub(super) fn ask(&self, request: &[u8], end: &[u8]) -> io::Result<Vec<u8>> {
         let mut stream = self.send(request)?;
         let (mut answer, mut piece) = (Vec::new(), vec![0; 64 << 10]);

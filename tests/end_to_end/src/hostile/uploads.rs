@@ -1,11 +1,11 @@
-//! Memory that is announced, taken or half filled.
+//! Uploads: memory that is announced, held or half filled.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
 use super::target::Attack;
 
-/// As `-I 32m` allows.
+/// A size that `-I 32m` allows.
 const LARGE: usize = 20_000_000;
 static PIECE: [u8; 64 << 10] = [b'v'; 64 << 10];
 
@@ -51,7 +51,7 @@ pub(super) const LARGE_VALUES: Attack = Attack {
 
 pub(super) const HEADERS_OF_LARGE_VALUES: Attack = Attack {
     name: "large headers",
-    about: "announces 20 MB and hangs up, to make the server evict for nothing",
+    about: "announces 20 MB and disconnects, to make the server evict in vain",
     round: |target| target.send(format!("set headers 0 0 {LARGE}\r\n").as_bytes()).map(drop),
 };
 

@@ -1,8 +1,9 @@
-//! Differences that outputs may have, and why. What is not asked at all, and why, is in the table `UNWRITTEN`.
+//! Permitted differences of outputs, with reasons. Requests that are not sent at all are in the table `UNWRITTEN`, with
+//! reasons.
 
 use crate::conversation::unwritten::{Peer, What};
 
-/// Output without what may differ from that of `peer`, a line each.
+/// Output without the permitted differences from that of `peer`, line by line.
 pub(crate) fn comparable(output: &[u8], peer: Peer) -> String {
     let text = output.escape_ascii().to_string();
     let has_words = peer.agrees_on(What::WrongWord);
@@ -15,9 +16,9 @@ pub(crate) fn comparable(output: &[u8], peer: Peer) -> String {
 fn line(line: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();
     match words[..] {
-        // Ours answers with the version that it follows and its own.
+        // Evenkeel answers with the version that it follows and its own.
         ["VERSION", _] => "VERSION".to_owned(),
-        // CAS uniques: memcached counts changes, ours starts from the time of day (decision 17).
+        // CAS uniques: memcached counts changes, Evenkeel starts from the time of day (decision 17).
         ["VALUE", key, flags, len, _cas] => format!("VALUE {key} {flags} {len} #"),
         ["ME", key, ..] => format!("ME {key} {}", same_facts(&words[2..])),
         ["HD" | "VA" | "EX" | "NS" | "NF" | "EN", ..] => {
@@ -27,15 +28,15 @@ fn line(line: &str) -> String {
     }
 }
 
-/// Of `me`: seconds pass (`la`, `exp`), CAS uniques are others, all items are in class 1 here, and `size` is what memcached
-/// takes.
+/// In `me`, times pass (`la`, `exp`), CAS uniques differ, all items of Evenkeel are in class 1, and `size` is that of
+/// memcached's item.
 fn same_facts(facts: &[&str]) -> String {
     let differs =
         |fact: &&&str| ["la=", "exp=", "cas=", "cls=", "size="].iter().any(|name| fact.starts_with(name));
     facts.iter().filter(|fact| !differs(fact)).copied().collect::<Vec<_>>().join(" ")
 }
 
-/// CAS uniques are others; times (`t`, `l`) pass.
+/// CAS uniques differ; times (`t`, `l`) pass.
 fn hide_number(word: &str) -> String {
     match word.split_at_checked(1) {
         Some((letter @ ("c" | "t" | "l"), digits)) if digits.bytes().all(|b| b.is_ascii_digit()) => {
@@ -46,7 +47,7 @@ fn hide_number(word: &str) -> String {
 }
 
 #[test]
-fn only_what_may_differ_is_hidden() {
+fn only_permitted_differences_are_hidden() {
     use crate::conversation::unwritten::FOLLOWED;
     let check =
         |output: &str, expected: &str| assert_eq!(comparable(output.as_bytes(), Peer(FOLLOWED)), expected);

@@ -1,7 +1,7 @@
-//! The differential fuzzer: the same random commands to a real memcached and to ours with both drivers, in pieces of
-//! random lengths. All say the same, but for what `differences.rs` declares.
+//! The differential fuzzer: the same random commands to a real memcached and to Evenkeel with both drivers, in pieces
+//! of random lengths. Their answers must be equal except for the differences in `differences.rs`.
 //!
-//! `EVENKEEL_TEST_SEEDS=0..100000 cargo test -p end_to_end --test differential` goes on for as long as one likes.
+//! `EVENKEEL_TEST_SEEDS=0..100000 cargo test -p end_to_end --test differential` runs these seeds.
 
 #[path = "../../../../crates/server/tests/conversation/mod.rs"]
 #[allow(dead_code, reason = "shared with the tests of the server, which use more of it")]
@@ -21,7 +21,7 @@ use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use stdx::prng::Prng;
 
-/// Conversations in an ordinary run; `EVENKEEL_TEST_SEEDS` asks for others, as `first..last`.
+/// Conversations of an ordinary run; `EVENKEEL_TEST_SEEDS` selects others, as `first..last`.
 const SEEDS: Range<u64> = 0..24;
 
 /// Requests in one conversation.
@@ -30,10 +30,10 @@ const REQUESTS: usize = 60;
 /// Conversations at the same time: most of their time is the start of servers.
 const AT_ONCE: u64 = 4;
 
-/// Lengths of pieces that a stream is cut into at most; a conversation has one of them.
+/// Maximum lengths of the pieces that a stream is cut into; a conversation has one of them.
 const PIECES: [usize; 5] = [usize::MAX, 5000, 100, 17, 3];
 
-/// After this many pieces the rest goes in larger ones.
+/// After this many pieces the rest is sent in larger ones.
 const PIECES_MAX: usize = 3000;
 
 fn seeds() -> Range<u64> {
@@ -70,7 +70,7 @@ fn ours_with_both_drivers_answers_as_memcached() {
     assert!(failures.is_empty(), "{} differences\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Whose answers are compared with ours.
+/// The server whose answers are compared with Evenkeel's.
 fn peer(memcached: &ServerUnderTest) -> Peer {
     Peer(memcached.memcached.expect("the version of a memcached"))
 }
@@ -114,15 +114,15 @@ fn differ(
     ours: &ServerUnderTest,
 ) -> Option<String> {
     let mut input = requests.concat();
-    // Enough to follow to end any value that has been announced: memcached says what is wrong with a request after it has
-    // swallowed its value. Only where it matters, for it is long.
+    // Then with enough bytes to complete any announced value: memcached reports the error of a request after it has
+    // discarded its value. Only if needed, because they are many.
     for tail in [0, 300_000] {
         input.extend_from_slice(&b"mn\r\n".repeat(tail));
         let [theirs, ours] =
             [memcached, ours].map(|subject| comparable(&hear(seed, subject, &input), peer(memcached)));
         match (ours == theirs, ours.starts_with(&theirs)) {
             (true, _) => return None,
-            // Nor did this end it.
+            // The value is not complete yet.
             (false, true) if tail == 0 || !ours.ends_with("MN\n") => {}
             _ => return Some(difference(&theirs, &ours)),
         }
@@ -130,7 +130,7 @@ fn differ(
     None
 }
 
-/// The whole answer of a new server to `input`, which comes in pieces.
+/// The complete answer of a new server to `input`, which is sent in pieces.
 fn hear(seed: u64, subject: &ServerUnderTest, input: &[u8]) -> Vec<u8> {
     let server = Server::start(subject, &["-t", "2"]).expect("a server");
     let mut stream = server.connect().expect("a connection");
@@ -140,7 +140,7 @@ fn hear(seed: u64, subject: &ServerUnderTest, input: &[u8]) -> Vec<u8> {
     let mut output = Vec::new();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // The output before it closes is all there is.
+            // After an error, the output so far counts.
             let _ = (&reader).read_to_end(&mut output);
         });
         let mut rest = input;
@@ -157,7 +157,7 @@ fn hear(seed: u64, subject: &ServerUnderTest, input: &[u8]) -> Vec<u8> {
     output
 }
 
-/// The first line that is another, with some before it.
+/// The first line that differs, with some lines before it.
 fn difference(theirs: &str, ours: &str) -> String {
     let same = theirs.lines().zip(ours.lines()).take_while(|(a, b)| a == b).count();
     let around = |text: &str| {
@@ -167,9 +167,9 @@ fn difference(theirs: &str, ours: &str) -> String {
     format!("  memcached:\n    {}\n  ours:\n    {}", around(theirs), around(ours))
 }
 
-/// If the comparison believed anything, it would believe this.
+/// This test fails if the comparison accepts everything.
 #[test]
-fn a_server_that_answers_otherwise_is_caught() {
+fn a_server_with_other_answers_is_detected() {
     let memcached = ServerUnderTest::memcached().expect("a memcached");
     let other = ServerUnderTest { arguments: vec!["-F".to_owned()], ..memcached.clone() };
     let requests = [b"set a 0 0 1\r\nx\r\n".to_vec(), b"flush_all\r\n".to_vec(), b"get b\r\n".to_vec()];

@@ -1,23 +1,23 @@
-//! Requests as clients write them. What is not written, and why, is in the table `UNWRITTEN`.
+//! Requests as clients write them. Requests that are left out are in the table `UNWRITTEN`, with reasons.
 
 use crate::conversation::unwritten::{Peer, What};
 
 use stdx::prng::Prng;
 
 const KEYS: [&str; 6] = ["a", "b", "counter", "foo", "prefix:key", "k-1"];
-/// Relative and far away, gone already, and a day of the year 2033.
+/// Relative ones, the maximum among them, a past one, and a day of the year 2033.
 const EXPTIMES: [&str; 6] = ["0", "0", "100", "-1", "2592000", "2000000000"];
 const NUMBERS: [&str; 6] = ["0", "1", "5", "10", "4294967296", "18446744073709551615"];
 const VALUES: [&str; 9] =
     ["", "0", "5", "99", "18446744073709551615", "hello", "two words", "line\r\nbreak", "\r\nx"];
-/// Around where ours changes from one kind of memory to another, and where memcached chains chunks.
+/// Around the limits where Evenkeel uses another kind of memory, and where memcached chains chunks.
 const LONG_VALUES: [usize; 9] = [100, 2000, 16_383, 16_384, 32_767, 32_768, 70_000, 600_000, 1_040_000];
-/// Errors whose words have been the same for long.
+/// Errors whose wording has not changed between versions.
 const MISTAKES: [&str; 4] = ["bogus", "incr a x", "delete a 0", "decr missing 1"];
-/// Errors that are worded otherwise by some.
+/// Errors whose wording depends on the version.
 const WORDED: [&str; 5] = ["get", "touch a", "set a 0 0", "mg a zz", "mg a k k"];
 
-/// This many requests that `peer` answers as we do.
+/// This many requests that `peer` and Evenkeel answer alike.
 pub(crate) fn requests(seed: u64, count: usize, peer: Peer) -> Vec<Vec<u8>> {
     let mut plain = Plain { prng: Prng::new(seed), peer };
     (0..count).map(|_| plain.request()).collect()

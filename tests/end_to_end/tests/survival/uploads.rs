@@ -1,4 +1,4 @@
-//! Values that are too long, too short, too many, or whose sender disappears.
+//! Uploads: too long, too short, too many, or of a client that disappears.
 
 use super::*;
 use std::process::{Child, Command, Stdio};
@@ -8,34 +8,34 @@ const MEGABYTE: usize = 1 << 20;
 #[test]
 fn bodies_shorter_or_longer_than_announced_leave_no_trace() {
     for driver in SocketDriver::ALL {
-        let arena = Arena::open(driver, 64, &[]);
+        let attacked = AttackedServer::open(driver, 64, &[]);
         for number in 0..300 {
-            let stream = arena.connect();
+            let stream = attacked.connect();
             send(&stream, b"set a 0 0 1000000\r\n");
             send(&stream, &vec![b'x'; 500_000]);
             if number % 2 == 0 { reset(stream) } else { drop(stream) }
         }
-        let stream = arena.connect();
+        let stream = attacked.connect();
         send(&stream, b"set a 0 0 3\r\n");
         send(&stream, &b"too long\r\n".repeat(10_000));
         assert!(drain(stream).starts_with(b"CLIENT_ERROR bad data chunk\r\n"));
-        arena.all_have_left_but(0);
-        // The memory of what never arrived is free for what does.
-        let mut client = arena.client();
+        attacked.all_have_left_but(0);
+        // The memory of values that never arrived is free for others.
+        let mut client = attacked.client();
         for number in 0..200 {
             let set =
                 [format!("set k{number} 0 0 500000\r\n").as_bytes(), &vec![b'v'; 500_000], b"\r\n"].concat();
             assert_eq!(client.ask(&set).expect("service"), "STORED");
         }
-        arena.close("bodies of another length");
+        attacked.close("bodies of another length");
     }
 }
 
 #[test]
-fn values_as_large_as_allowed_fit_at_the_memory_limit() {
+fn values_of_the_maximum_size_fit_at_the_memory_limit() {
     for driver in SocketDriver::ALL {
-        let arena = Arena::open(driver, 128, &["-I", "32m"]);
-        let mut client = arena.client();
+        let attacked = AttackedServer::open(driver, 128, &["-I", "32m"]);
+        let mut client = attacked.client();
         let size = 31 * MEGABYTE;
         let value = vec![b'v'; size];
         let mut stored = 0;
@@ -45,20 +45,20 @@ fn values_as_large_as_allowed_fit_at_the_memory_limit() {
                 "STORED" => stored += 1,
                 refused => assert_eq!(refused, "SERVER_ERROR out of memory storing object"),
             }
-            arena.memory_is_bounded();
+            attacked.memory_is_bounded();
         }
         assert!(stored >= 10, "only {stored} of 12 were stored");
         let count = client.statistic("curr_items").expect("stats");
         assert!(count >= 3, "only {count} items of 31 MB are held in 128 MB");
-        arena.close("a dozen values of 31 MB in 128 MB");
+        attacked.close("a dozen values of 31 MB in 128 MB");
     }
 }
 
 #[test]
 fn many_large_uploads_at_once_stay_within_the_limit() {
     for driver in SocketDriver::ALL {
-        let arena = Arena::open(driver, 64, &["-I", "16m"]);
-        let streams: Vec<TcpStream> = (0..40).map(|_| arena.connect()).collect();
+        let attacked = AttackedServer::open(driver, 64, &["-I", "16m"]);
+        let streams: Vec<TcpStream> = (0..40).map(|_| attacked.connect()).collect();
         std::thread::scope(|scope| {
             for (number, stream) in streams.iter().enumerate() {
                 scope.spawn(move || {
@@ -67,31 +67,31 @@ fn many_large_uploads_at_once_stay_within_the_limit() {
                 });
             }
         });
-        arena.memory_is_bounded();
+        attacked.memory_is_bounded();
         streams.into_iter().for_each(reset);
-        arena.all_have_left_but(0);
-        let mut client = arena.client();
+        attacked.all_have_left_but(0);
+        let mut client = attacked.client();
         let set =
             [format!("set k 0 0 {}\r\n", 15 * MEGABYTE).as_bytes(), &vec![b'v'; 15 * MEGABYTE], b"\r\n"]
                 .concat();
         assert_eq!(client.ask(&set).expect("service"), "STORED");
-        arena.close("forty uploads of 15 MB in 64 MB");
+        attacked.close("forty uploads of 15 MB in 64 MB");
     }
 }
 
 #[test]
-fn clients_killed_in_the_middle_of_a_transfer_are_forgotten() {
+fn clients_killed_in_the_middle_of_a_transfer_leave_nothing() {
     for driver in SocketDriver::ALL {
-        let arena = Arena::open(driver, 64, &[]);
-        let mut client = arena.client();
+        let attacked = AttackedServer::open(driver, 64, &[]);
+        let mut client = attacked.client();
         let set = [&b"set big 0 0 1000000\r\n"[..], &vec![b'v'; 1_000_000], b"\r\n"].concat();
         assert_eq!(client.ask(&set).expect("service"), "STORED");
-        arena.connections_become(2, &mut client);
+        attacked.connections_become(2, &mut client);
         let transferred = |client: &mut Client| {
             ["bytes_read", "bytes_written"].map(|name| client.statistic(name).expect("stats"))
         };
         let [read_before, written_before] = transferred(&mut client);
-        let port = arena.server.address().port();
+        let port = attacked.server.address().port();
         let mut children: Vec<Child> = (0..20)
             .map(|number| {
                 let deed = match number % 2 {
@@ -109,18 +109,18 @@ fn clients_killed_in_the_middle_of_a_transfer_are_forgotten() {
                     .expect("bash")
             })
             .collect();
-        arena.connections_become(2 + children.len() as u64, &mut client);
+        attacked.connections_become(2 + children.len() as u64, &mut client);
         let under_way = clock::wait_for(|| {
             let [read, written] = transferred(&mut client);
             (read > read_before + 100_000 && written > written_before + 5_000_000).then_some(())
         });
         assert!(under_way.is_some(), "the clients do not transfer anything");
-        arena.memory_is_bounded();
+        attacked.memory_is_bounded();
         for child in &mut children {
             child.kill().expect("kill a client");
             child.wait().expect("bury a client");
         }
-        arena.connections_become(2, &mut client);
-        arena.close("twenty clients killed");
+        attacked.connections_become(2, &mut client);
+        attacked.close("twenty clients killed");
     }
 }

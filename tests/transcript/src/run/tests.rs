@@ -1,16 +1,16 @@
-//! The judge is judged: a parrot that answers from a list stands in for the server.
+//! Tests of the comparison with a fake server that answers from a list.
 
 use super::*;
 
 /// Answers each send with the next of its lines; `!` closes.
-struct Parrot {
+struct ListedAnswers {
     answers: Vec<&'static str>,
     pending: BTreeMap<usize, Vec<u8>>,
     closed: bool,
     sent: Vec<String>,
 }
 
-impl Peer for Parrot {
+impl Peer for ListedAnswers {
     fn send(&mut self, connection: usize, bytes: &[u8]) -> Result<(), String> {
         self.sent.push(format!("{connection}:{}", bytes.escape_ascii()));
         if !self.answers.is_empty() {
@@ -48,9 +48,9 @@ impl Peer for Parrot {
 
 fn play(text: &str, answers: &[&'static str]) -> (Result<(), Mismatch>, Vec<String>) {
     let transcript = Transcript::parse("t", text).expect("a transcript");
-    let mut parrot =
-        Parrot { answers: answers.to_vec(), pending: BTreeMap::new(), closed: false, sent: Vec::new() };
-    (run(&transcript, &mut parrot), parrot.sent)
+    let mut peer =
+        ListedAnswers { answers: answers.to_vec(), pending: BTreeMap::new(), closed: false, sent: Vec::new() };
+    (run(&transcript, &mut peer), peer.sent)
 }
 
 #[track_caller]
@@ -65,7 +65,7 @@ fn fails(text: &str, answers: &[&'static str], expected: &str) {
 }
 
 #[test]
-fn a_server_that_answers_as_written_holds() {
+fn a_server_with_the_expected_answers_passes() {
     holds("> get a\n< VALUE a 0 1\n< x\n< END", &["VALUE a 0 1\r\nx\r\nEND\r\n"]);
     holds("> quit\n<closed", &["!"]);
     holds("> gets a\n< <cas:1>\n> again\n< <cas:1>", &["5\r\n", "5\r\n"]);
@@ -91,7 +91,7 @@ fn the_first_difference_is_named_with_its_line() {
 }
 
 #[test]
-fn what_the_server_says_unasked_is_a_difference() {
+fn unexpected_output_is_a_difference() {
     fails(
         "> a noreply",
         &["STORED\r\n"],
@@ -100,7 +100,7 @@ fn what_the_server_says_unasked_is_a_difference() {
 }
 
 #[test]
-fn neighbouring_lines_of_a_connection_leave_in_one_piece() {
+fn neighbouring_lines_of_a_connection_are_sent_in_one_piece() {
     let (_, sent) = play("> set a 0 0 1\n> x\n1> b\n# advance 3 s\n> c", &[]);
     assert_eq!(sent, [r"0:set a 0 0 1\r\nx\r\n", r"1:b\r\n", "advance 3", r"0:c\r\n"]);
 }
