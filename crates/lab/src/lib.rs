@@ -32,4 +32,3 @@ mod trial;
 
 pub use error::Error;
 pub use trial::halt::Halt;
-pub use trial::process::ProcessControl;

@@ -90,11 +90,7 @@ pub struct RunOutcome {
 }
 
 /// Runs all trials that have no record yet.
-pub fn run(
-    asked: &RunRequest,
-    control: &ProcessControl,
-    tell: &mut dyn FnMut(RunProgress),
-) -> Result<RunOutcome, Error> {
+pub fn run(asked: &RunRequest, halt: &Halt, tell: &mut dyn FnMut(RunProgress)) -> Result<RunOutcome, Error> {
     let experiment = Experiment::parse(&asked.text)?;
     check(&experiment)?;
     let (restored, is_all) = restore(&asked.state, settings::are_changed_by(&experiment));
@@ -116,7 +112,7 @@ pub fn run(
     trace.adopt()?;
     let mut site = Site {
         experiment: &experiment,
-        control,
+        halt,
         directory: &directory,
         settings: match settings::are_changed_by(&experiment) {
             true => {
@@ -176,7 +172,7 @@ fn conduct(
         let (left, of) = (to_come.len(), records.len() + to_come.len());
         let left_s = (new > 0).then(|| clock.passed().as_secs_f64() / f64::from(new) * left as f64);
         if new > 0 {
-            site.control.halt.pause(Duration::from_secs(experiment.repeat.rest_s.into()))?;
+            site.halt.pause(Duration::from_secs(experiment.repeat.rest_s.into()))?;
         }
         let cell = turn.cell.name(experiment);
         tell(RunProgress::Begins { cell, number: records.len() + 1, of, repeat: turn.repeat, left_s });

@@ -92,7 +92,7 @@ impl Site<'_> {
         for (factor, level) in turn.cell.levels(experiment) {
             if let Some(wanted) = &level.file_system {
                 let place = format!("{}: file_system", settings::place(factor, level));
-                self.trace.mount(wanted, dir, &context.line("", &place, "file_system.log"), self.control)?;
+                self.trace.mount(wanted, dir, &context.line("", &place, "file_system.log"), self.halt)?;
             }
             if let Some(settings) = &mut self.settings {
                 settings.apply(factor, level)?;

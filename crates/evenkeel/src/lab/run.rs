@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
+use lab::Halt;
 use lab::experiment::Measure;
 use lab::record::TrialRecord;
 use lab::record::quantity::number;
 use lab::run::{RunOutcome, RunProgress, RunRequest};
-use lab::{Halt, ProcessControl};
 
 use super::ending::{SYSTEM, USAGE};
 use crate::failure::{Failure, say};
@@ -84,8 +84,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (halt, signal) = (Halt::default(), Arc::new(OnceLock::new()));
     listen(halt.clone(), Arc::clone(&signal))?;
     let asked = RunRequest { text, directory: directory.clone(), state: arguments.state.path() };
-    let control = ProcessControl { unblock: unblock_in, halt };
-    let outcome = lab::run::run(&asked, &control, &mut told);
+    let outcome = lab::run::run(&asked, &halt, &mut told);
     let _ = write!(io::stderr(), "{}", erase());
     let outcome = match outcome {
         Ok(outcome) => outcome,

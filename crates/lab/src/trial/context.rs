@@ -8,6 +8,7 @@ use crate::experiment::{Experiment, Level, Ready, Subject};
 use crate::guest::inside::{self, GuestSample};
 use crate::guest::{self, GuestMachine, Task};
 use crate::record::profile::{self, SAMPLES_PER_S};
+use crate::trial::halt::Halt;
 use crate::trial::judge::Loaded;
 use crate::trial::leftovers::Mark;
 use crate::trial::log::last_lines;
@@ -53,7 +54,7 @@ const SAMPLES: &str = "guest.samples";
 #[derive(Debug)]
 pub(crate) struct Site<'a> {
     pub(crate) experiment: &'a Experiment,
-    pub(crate) control: &'a ProcessControl,
+    pub(crate) halt: &'a Halt,
     /// Of the run.
     pub(crate) directory: &'a Path,
     pub(crate) trace: CleanupRecord,
@@ -72,7 +73,7 @@ pub(crate) struct Site<'a> {
 /// The state shared by the commands of one trial.
 pub(super) struct Context<'a> {
     experiment: &'a Experiment,
-    control: &'a ProcessControl,
+    halt: &'a Halt,
     mark: Mark,
     port: u16,
     placeholders: Placeholders,
@@ -103,7 +104,7 @@ impl<'a> Context<'a> {
             .for_each(|(name, meaning)| placeholders.set(name, meaning));
         Ok(Context {
             experiment,
-            control: site.control,
+            halt: site.halt,
             mark: site.trace.mark().clone(),
             port,
             placeholders,
@@ -124,7 +125,7 @@ impl<'a> Context<'a> {
     /// Runs a command with its names filled in.
     pub(super) fn run(&self, text: &str, place: &str, log: &str) -> Result<(), Error> {
         let text = self.placeholders.fill(text, place)?;
-        self.line(&text, place, log).run(self.control, PREPARE_TIME_MAX)
+        self.line(&text, place, log).run(self.halt, PREPARE_TIME_MAX)
     }
 
     /// The output of a command, of which the first line is wanted.
@@ -182,7 +183,7 @@ impl<'a> Context<'a> {
     ) -> Result<Group, Error> {
         let line =
             ShellCommand { env, placement: Some(&self.placement), ..self.line(text, place, SUBJECT_LOG) };
-        subject::start(subject, &line, &self.placeholders, self.port, self.control)
+        subject::start(subject, &line, &self.placeholders, self.port, self.halt)
     }
 
     /// A library that cannot be preloaded is left out with a line in a log: then the level would have no effect.
@@ -243,11 +244,11 @@ impl<'a> Context<'a> {
         let line = ShellCommand { output: Some(printed.clone()), ..self.line(&text, place, "load.log") };
         let before = self.inside()?.len();
         let clock = Stopwatch::start();
-        let mut load = line.start(self.control)?;
+        let mut load = line.start()?;
         let sampler = Sampler::start(facts, Watched { subject: charged, load: load.pid() }, clock)?;
         let perf = sampled.as_ref().map(|_| self.perf(charged));
         let limit = Duration::from_secs(2 * u64::from(workload.seconds)) + LOAD_TIME_MORE;
-        let ended = load.wait(self.control, limit);
+        let ended = load.wait(self.halt, limit);
         let end_s = clock.passed().as_secs_f64();
         let seen = sampler.stop()?;
         if let Some((sampled, perf)) = sampled.zip(perf) {
@@ -296,7 +297,7 @@ impl<'a> Context<'a> {
             self.logs.join(PERF_DATA).display(),
             workload.seconds - workload.warm_up_s,
         );
-        self.line(&text, "measure.profile", PERF_LOG).start(self.control)
+        self.line(&text, "measure.profile", PERF_LOG).start()
     }
 
     /// Its result, or the reason why there is none.
@@ -308,7 +309,7 @@ impl<'a> Context<'a> {
         };
         let log = self.logs.join(PERF_LOG);
         // The load is over, and so is the sampling. It writes its samples when it is ended.
-        match perf.wait(self.control, PERF_TIME_MAX)? {
+        match perf.wait(self.halt, PERF_TIME_MAX)? {
             Some(status) if !status.success() => return Ok(Err(profile::complaint(&log, Some(status)))),
             _ => drop(perf),
         }
@@ -319,7 +320,7 @@ impl<'a> Context<'a> {
         );
         let line = self.line(&text, "measure.profile", PERF_LOG);
         let reported =
-            ShellCommand { output: Some(printed.clone()), ..line }.run(self.control, PERF_REPORT_TIME_MAX);
+            ShellCommand { output: Some(printed.clone()), ..line }.run(self.halt, PERF_REPORT_TIME_MAX);
         // Megabytes of samples: only perf's report on them is read.
         let _ = std::fs::remove_file(&data);
         Ok(match reported {

@@ -250,7 +250,7 @@ fn boot_id() -> String {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
-    use crate::trial::process::{NO_ENV, ProcessControl, ShellCommand};
+    use crate::trial::process::{NO_ENV, ShellCommand};
 
     #[test]
     fn a_number_that_was_given_to_another_group_is_none_of_ours() {
@@ -279,7 +279,7 @@ mod tests {
     fn check(name: &str, text: &str, ends_first: bool) {
         let scratch = Scratch::new(name);
         let mark = Mark::new(&format!("{name}-{}", std::process::id()), scratch.path().join("groups"));
-        let control = ProcessControl { unblock: |_| {}, halt: Halt::default() };
+        let halt = Halt::default();
         let pid = scratch.path().join("pid");
         let text = text.replace("PID", &pid.display().to_string());
         let line = ShellCommand {
@@ -291,7 +291,7 @@ mod tests {
             output: None,
             placement: None,
         };
-        let mut group = line.start(&control).expect("a shell");
+        let mut group = line.start().expect("a shell");
         let clock = Stopwatch::start();
         let number = loop {
             // It is written in one piece.
@@ -300,7 +300,7 @@ mod tests {
                 break number;
             }
             assert!(clock.passed() < Duration::from_secs(60), "{text:?}");
-            let _ = group.wait(&control, Duration::from_millis(5)).expect("it can be asked");
+            let _ = group.wait(&halt, Duration::from_millis(5)).expect("it can be asked");
         };
         if ends_first {
             drop(group);

@@ -6,6 +6,7 @@ use crate::trial::leftovers::{self, Mark};
 use crate::trial::log::last_lines;
 use crate::trial::placement::Placement;
 use os::clock::Stopwatch;
+use os::signals::unblock_in;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -13,15 +14,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
-
-/// Control of processes and signals, provided by the binary.
-#[derive(Clone, Debug)]
-pub struct ProcessControl {
-    /// Lets a command be ended by signals, which this process has blocked for itself.
-    pub unblock: fn(&mut Command),
-    /// Set by a signal.
-    pub halt: Halt,
-}
 
 /// The time that a command may take to end after SIGTERM before SIGKILL.
 const END_TIME_MAX: Duration = Duration::from_secs(10);
@@ -63,7 +55,7 @@ pub(crate) struct Group {
 }
 
 impl ShellCommand<'_> {
-    pub(crate) fn start(&self, control: &ProcessControl) -> Result<Group, Error> {
+    pub(crate) fn start(&self) -> Result<Group, Error> {
         let append = |path: &Path| {
             OpenOptions::new().create(true).append(true).open(path).map_err(Error::io("write to", path))
         };
@@ -80,7 +72,8 @@ impl ShellCommand<'_> {
             .env(leftovers::VARIABLE, self.mark.name())
             .process_group(0);
         command.stdin(Stdio::null()).stdout(output).stderr(log);
-        (control.unblock)(&mut command);
+        // This process has blocked the signals for itself.
+        unblock_in(&mut command);
         let failed = |error| Error::place(self.place, format!("start a shell: {error}"));
         let child = match self.placement {
             None => command.spawn().map_err(failed)?,
@@ -93,9 +86,9 @@ impl ShellCommand<'_> {
     }
 
     /// Waits for its end, which must be a success.
-    pub(crate) fn run(&self, control: &ProcessControl, time_max: Duration) -> Result<(), Error> {
-        let mut group = self.start(control)?;
-        match group.wait(control, time_max)? {
+    pub(crate) fn run(&self, halt: &Halt, time_max: Duration) -> Result<(), Error> {
+        let mut group = self.start()?;
+        match group.wait(halt, time_max)? {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(group.complaint(&format!("it ended with {status}"))),
             None => Err(group.complaint(&format!("it has not ended within {} s", time_max.as_secs()))),
@@ -119,18 +112,14 @@ impl Group {
     }
 
     /// Waits for its end, at most this long.
-    pub(crate) fn wait(
-        &mut self,
-        control: &ProcessControl,
-        time_max: Duration,
-    ) -> Result<Option<ExitStatus>, Error> {
+    pub(crate) fn wait(&mut self, halt: &Halt, time_max: Duration) -> Result<Option<ExitStatus>, Error> {
         let clock = Stopwatch::start();
         loop {
             let ended = self.ended()?;
             if ended.is_some() || clock.passed() >= time_max {
                 return Ok(ended);
             }
-            control.halt.pause(ASK_EVERY)?;
+            halt.pause(ASK_EVERY)?;
         }
     }
 
@@ -186,10 +175,6 @@ mod tests {
         Mark::new("process-test", scratch.path().join("groups"))
     }
 
-    fn control() -> ProcessControl {
-        ProcessControl { unblock: |_| {}, halt: Halt::default() }
-    }
-
     fn line<'a>(
         text: &'a str,
         log: &Path,
@@ -214,7 +199,7 @@ mod tests {
             (scratch.path().join("log"), BTreeMap::from([("WHY".to_owned(), "no reason".to_owned())]));
         let mark = mark(&scratch);
         let line = line("echo first; echo \"$WHY\" >&2; exit 3", &log, &env, &mark);
-        let error = line.run(&control(), Duration::from_secs(60)).expect_err("it fails").to_string();
+        let error = line.run(&Halt::default(), Duration::from_secs(60)).expect_err("it fails").to_string();
         assert_eq!(error, "carry out workload.run: it ended with exit status: 3: first / no reason");
     }
 
@@ -224,13 +209,13 @@ mod tests {
         let (log, env) = (scratch.path().join("log"), BTreeMap::new());
         let child = scratch.path().join("child");
         let text = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", child.display());
-        let (control, mark) = (control(), mark(&scratch));
-        let mut group = line(&text, &log, &env, &mark).start(&control).expect("a shell");
+        let (halt, mark) = (Halt::default(), mark(&scratch));
+        let mut group = line(&text, &log, &env, &mark).start().expect("a shell");
         while !child.exists() {
-            group.wait(&control, Duration::from_millis(1)).expect("it runs");
+            group.wait(&halt, Duration::from_millis(1)).expect("it runs");
         }
-        control.halt.set();
-        assert!(matches!(group.wait(&control, Duration::from_secs(600)), Err(Error::Halted)));
+        halt.set();
+        assert!(matches!(group.wait(&halt, Duration::from_secs(600)), Err(Error::Halted)));
         let pid = std::fs::read_to_string(&child).expect("its number").trim().to_owned();
         drop(group);
         // It may be a zombie until its parent reaps it.
@@ -257,10 +242,10 @@ mod tests {
         );
         // The shell has no trap, and ends at once.
         let text = format!("sh -c \"{server}\"; true");
-        let control = control();
-        let mut group = line(&text, &log, &env, &mark).start(&control).expect("a shell");
+        let halt = Halt::default();
+        let mut group = line(&text, &log, &env, &mark).start().expect("a shell");
         while !up.exists() {
-            group.wait(&control, Duration::from_millis(1)).expect("it runs");
+            group.wait(&halt, Duration::from_millis(1)).expect("it runs");
         }
         drop(group);
         assert!(saved.exists(), "it was ended before it had saved what it had");

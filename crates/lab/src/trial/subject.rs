@@ -45,7 +45,7 @@ pub(crate) fn start(
     line: &ShellCommand,
     placeholders: &Placeholders,
     port: u16,
-    control: &ProcessControl,
+    halt: &Halt,
 ) -> Result<Group, Error> {
     let log_before = std::fs::metadata(&line.log).map_or(0, |log| log.len());
     let wanted = if let Ready::Line(wanted) = &subject.ready { wanted } else { "" };
@@ -65,7 +65,7 @@ pub(crate) fn start(
                 format!("it is not ready after {} s ({})", subject.ready_within_s, waited_for(subject, port));
             return Err(group.complaint(&what));
         }
-        control.halt.pause(ASK_EVERY)?;
+        halt.pause(ASK_EVERY)?;
     }
 }
 
@@ -93,7 +93,7 @@ fn is_ready(
                 placement: None,
                 ..line.clone()
             };
-            let status = asking.start(control)?.wait(control, ASK_TIME_MAX)?;
+            let status = asking.start()?.wait(halt, ASK_TIME_MAX)?;
             Ok(status.is_some_and(|status| status.success()))
         }
         Ready::Line(_) => search.finds(&line.log),
@@ -112,7 +112,6 @@ fn waited_for(subject: &Subject, port: u16) -> String {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
-    use crate::trial::halt::Halt;
     use crate::trial::leftovers::Mark;
     use std::collections::BTreeMap;
 
@@ -123,8 +122,7 @@ mod tests {
     fn started(subject: &Subject, name: &str) -> Result<Group, Error> {
         let scratch = Scratch::new(name);
         let (log, env) = (scratch.path().join("log"), BTreeMap::new());
-        let (place, control) =
-            (place(subject, "start"), ProcessControl { unblock: |_| {}, halt: Halt::default() });
+        let (place, halt) = (place(subject, "start"), Halt::default());
         let line = ShellCommand {
             text: &subject.start,
             place: &place,
@@ -134,7 +132,7 @@ mod tests {
             output: None,
             placement: None,
         };
-        start(subject, &line, &Placeholders::default(), port(subject)?, &control)
+        start(subject, &line, &Placeholders::default(), port(subject)?, &halt)
     }
 
     #[test]

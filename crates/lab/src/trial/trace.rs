@@ -11,7 +11,7 @@ use crate::experiment::FileSystem;
 use crate::trial::halt::Halt;
 use crate::trial::leftovers::Mark;
 use crate::trial::mounts;
-use crate::trial::process::{ProcessControl, ShellCommand};
+use crate::trial::process::ShellCommand;
 use os::clock::Stopwatch;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -96,7 +96,7 @@ impl CleanupRecord {
         wanted: &FileSystem,
         at: &Path,
         line: &ShellCommand,
-        control: &ProcessControl,
+        halt: &Halt,
     ) -> Result<(), Error> {
         let image = at.with_extension("image");
         self.left.mount = Some(Mount { at: at.to_owned(), image: image.clone() });
@@ -112,7 +112,7 @@ impl CleanupRecord {
         let options = quoted(Path::new(&options));
         let mount = format!("exec mount -t {kind} -o {options} {} {}", quoted(&image), quoted(at));
         for text in [make, mount] {
-            ShellCommand { text: &text, ..line.clone() }.run(control, MAKE_TIME_MAX)?;
+            ShellCommand { text: &text, ..line.clone() }.run(halt, MAKE_TIME_MAX)?;
         }
         // What is not found there now would not be unmounted either.
         match mounts::is_point(at)? {
