@@ -3,12 +3,14 @@
 use std::fs::{self, File};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 mod support {
+    pub(crate) mod running;
     pub(crate) mod until;
 }
 
+use support::running::Running;
 use support::until::until;
 
 /// Runs the program with that standard output.
@@ -47,16 +49,6 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A process that ends with this value.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -3,13 +3,16 @@
 
 #[path = "support/lab.rs"]
 mod lab;
+#[path = "support/running.rs"]
+mod running;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
+use running::Running;
 use transcript::pages;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
@@ -31,7 +34,7 @@ fn block(name: &str, beginning: &str) -> String {
 
 /// A server that ends with this value.
 struct Served {
-    child: Child,
+    child: Running,
     address: String,
 }
 
@@ -47,14 +50,7 @@ impl Served {
             assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended: {said}");
         }
         let address = said.split(" serves on ").nth(1).unwrap().split(": ").next().unwrap().to_owned();
-        Served { child, address }
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Served { child: Running(child), address }
     }
 }
 
@@ -92,7 +88,7 @@ fn shortened(words: &[String]) -> Vec<String> {
 #[test]
 fn the_loads_of_the_guide_run() {
     let served = Served::start(&["serve"]);
-    let pid = served.child.id().to_string();
+    let pid = served.child.0.id().to_string();
     let text = page("docs/load/guide.md");
     let loads = pages::commands("docs/load/guide.md", &text, &[("evenkeel", &["load"])]);
     let loads: Vec<_> = loads.into_iter().filter(|typed| !typed.is_mentioned).collect();

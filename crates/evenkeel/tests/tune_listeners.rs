@@ -6,6 +6,7 @@ mod support {
     pub(crate) mod client;
     pub(crate) mod inner;
     pub(crate) mod namespaces;
+    pub(crate) mod running;
     pub(crate) mod until;
 }
 
@@ -13,13 +14,14 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output};
+use std::process::{Command, Output};
 
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sendto, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::client::client;
 use support::inner::{INNER, in_namespaces};
+use support::running::Running;
 use support::until::until;
 use tuner::apply::saved::{PlanOrigin, Saved};
 use tuner::observe::facts::ListeningSocket;
@@ -33,26 +35,27 @@ const BACKLOG: u32 = 128;
 /// Clients that connect at the same time: more than fit.
 const CLIENTS: u32 = 200;
 
-struct Memcached(Child);
+struct Memcached(Running);
 
 impl Memcached {
     fn start() -> Memcached {
         let mut command = Command::new("memcached");
         command.args(["-u", "root", "-l", &ADDRESS.ip().to_string(), "-p", &ADDRESS.port().to_string()]);
-        let memcached = Memcached(command.args(["-b", &BACKLOG.to_string()]).spawn().expect("memcached"));
+        let memcached = command.args(["-b", &BACKLOG.to_string()]).spawn().expect("memcached");
+        let memcached = Memcached(Running(memcached));
         until("memcached", || TcpStream::connect(ADDRESS).is_ok());
         until("it to accept", || queue().0 == 0);
         memcached
     }
 
     fn pid(&self) -> Pid {
-        Pid::from_child(&self.0)
+        Pid::from_child(&self.0.0)
     }
 
     /// Stops it with SIGSTOP, as a debugger or a busy neighbour might.
     fn stop(&self) {
         kill_process(self.pid(), Signal::STOP).expect("stop");
-        let tasks = format!("/proc/{}/task", self.0.id());
+        let tasks = format!("/proc/{}/task", self.0.0.id());
         let is_stopped = |task: fs::DirEntry| {
             let stat = fs::read_to_string(task.path().join("stat")).expect("stat");
             stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
@@ -82,13 +85,6 @@ impl Memcached {
         drop(clients);
         self.go_on();
         (refused, waiting)
-    }
-}
-
-impl Drop for Memcached {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -222,7 +218,7 @@ fn an_accept_queue_that_overflows_is_found_made_longer_at_run_time_and_restored(
     let said = succeeds(desk.tune(&["apply", "--live", "--profile", "generic"]));
     assert!(said.contains("is lost when it is started again: give it -b 4096"), "{said}");
     assert_eq!((queue(), sysctl("core/somaxconn").as_str()), ((0, 4096), "4096"));
-    assert_eq!(listener().pid, Some(memcached.0.id()), "the same process");
+    assert_eq!(listener().pid, Some(memcached.0.0.id()), "the same process");
     let (after, waiting) = memcached.burst();
     assert_eq!((after, waiting), (0, CLIENTS), "the same burst");
     println!("{CLIENTS} clients at once: overflows {before} with {BACKLOG}, {after} with 4096");
@@ -291,7 +287,7 @@ fn a_setting_that_cannot_be_changed_is_reported_and_everything_stays_as_it_was()
 
     // A rollback after the program has ended restores the rest.
     succeeds(desk.apply(&whole));
-    let pid = memcached.0.id();
+    let pid = memcached.0.0.id();
     drop(memcached);
     assert!(succeeds(desk.tune(&["rollback"])).contains("is not there any more"));
     assert_eq!(sysctl("core/somaxconn"), "512");
@@ -301,7 +297,7 @@ fn a_setting_that_cannot_be_changed_is_reported_and_everything_stays_as_it_was()
     // Another memcached with the same process id, at the same address.
     fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).expect("the next process id");
     let other = Memcached::start();
-    assert_eq!(other.0.id(), pid);
+    assert_eq!(other.0.0.id(), pid);
     fails(desk.apply(&whole), ended);
     assert_eq!((queue().1, sysctl("core/somaxconn").as_str()), (BACKLOG, "512"));
 }

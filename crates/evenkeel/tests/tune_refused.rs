@@ -5,18 +5,20 @@ mod support {
     pub(crate) mod client;
     pub(crate) mod inner;
     pub(crate) mod namespaces;
+    pub(crate) mod running;
     pub(crate) mod until;
 }
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
-use std::process::{Child, Command, Output};
+use std::process::{Command, Output};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 use support::client::client;
 use support::inner::{INNER, in_namespaces};
+use support::running::Running;
 use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
@@ -26,24 +28,13 @@ const CONNECTIONS: &str = "32";
 /// Longest wait for a reply.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server at [`ADDRESS`].
-struct Server(Child);
-
-impl Server {
-    fn start(program: &[&str], at_limit: &str) -> Server {
-        let mut command = Command::new(program[0]);
-        command.args(&program[1..]).args(["-u", "root", "-l", "127.0.0.1", "-p", "11211", "-t", "1"]);
-        let server = Server(command.args(["-c", CONNECTIONS, "-o", at_limit]).spawn().expect(program[0]));
-        until("the server", || TcpStream::connect(ADDRESS).is_ok());
-        server
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts a server at [`ADDRESS`].
+fn start_server(program: &[&str], at_limit: &str) -> Running {
+    let mut command = Command::new(program[0]);
+    command.args(&program[1..]).args(["-u", "root", "-l", "127.0.0.1", "-p", "11211", "-t", "1"]);
+    let server = command.args(["-c", CONNECTIONS, "-o", at_limit]).spawn().expect(program[0]);
+    until("the server", || TcpStream::connect(ADDRESS).is_ok());
+    Running(server)
 }
 
 /// A connection from before the others, which reads the server's counters.
@@ -121,7 +112,7 @@ fn counted<'f>(finding: &'f Value, counter: &str) -> Option<&'f str> {
 
 #[track_caller]
 fn is_seen(program: &[&str], at_limit: &str, counter: &str) {
-    let _server = Server::start(program, at_limit);
+    let _server = start_server(program, at_limit);
     let mut witness = Witness::new();
     // Clients that were turned away before the check must not count.
     witness.crowd(counter);
@@ -167,7 +158,7 @@ fn a_name_with_several_addresses_is_queried_at_each() {
     std::fs::write(&hosts, "::1 cache\n127.0.0.1 cache\n").unwrap();
     succeeds(Command::new("mount").arg("--bind").arg(&hosts).arg("/etc/hosts"));
     std::fs::remove_file(&hosts).unwrap();
-    let _server = Server::start(&[EVENKEEL, "serve"], "maxconns_fast");
+    let _server = start_server(&[EVENKEEL, "serve"], "maxconns_fast");
     assert_eq!(refusals(&succeeds(&mut check(&["cache:11211"]))), [] as [Value; 0]);
 }
 

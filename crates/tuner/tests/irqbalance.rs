@@ -2,16 +2,19 @@
 //! installed, and of one that speaks as it does. In namespaces of the test's own, where interrupts cannot be moved.
 
 mod namespace;
+#[path = "../../evenkeel/tests/support/running.rs"]
+mod running;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use namespace::in_namespace;
+use running::Running;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt};
 use tuner::apply::apply;
 use tuner::apply::host::{FileHost, HostAccess};
@@ -94,16 +97,6 @@ fn answer(mut stream: UnixStream, banned: &mut BTreeSet<u32>) {
             let irqs: String = banned.iter().map(|irq| format!("IRQ {irq} LOAD 0 DIFF 0 CLASS 0 ")).collect();
             write!(stream, "SLEEP 10 {irqs}BANNED 00000000").unwrap();
         }
-    }
-}
-
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
