@@ -419,9 +419,9 @@ fn an_unfinished_run_is_neither_kept_nor_accepted_as_a_rerun() {
     assert!(error.contains("keep the run: ours has a trial that counts in 2 of 6 rounds: steal"), "{error}");
 }
 
-#[test]
-fn a_gate_reports_a_regression_that_a_rerun_confirms() {
-    let directory = directory("lab-gate");
+/// A history of 16 nights, each judged by the gate, with a regression in the eleventh.
+fn regressed(name: &str) -> PathBuf {
+    let directory = directory(name);
     for night in 0..16 {
         let run = run(&directory, night, if night < 10 { 120.0 } else { 105.0 });
         let commit = format!("c{night}");
@@ -430,6 +430,12 @@ fn a_gate_reports_a_regression_that_a_rerun_confirms() {
             check(&gate, 0);
         }
     }
+    directory
+}
+
+#[test]
+fn a_gate_reports_a_regression_that_a_rerun_confirms() {
+    let directory = regressed("lab-gate");
     let text = check(&lab(&directory, &["gate"]), 19);
     assert!(
         text.contains("Good at c9, worse since c10.")
@@ -454,6 +460,11 @@ fn a_gate_reports_a_regression_that_a_rerun_confirms() {
     untold.args(["lab", "gate", "--confirm-run", "night-90"]).current_dir(&directory);
     let status = untold.stdout(full()).stderr(full()).status().expect("it starts");
     assert_eq!(status.code(), Some(18), "the verdict is the same");
+}
+
+#[test]
+fn a_rerun_by_a_command_leaves_nothing_and_may_not_confirm() {
+    let directory = regressed("lab-gate-command");
     run(&directory, 91, 121.0);
     let temporary = directory.join("temporary");
     fs::create_dir(&temporary).expect("a directory");
@@ -466,11 +477,7 @@ fn a_gate_reports_a_regression_that_a_rerun_confirms() {
     assert!(check(&quick, 0).contains("A rerun does not confirm it."));
     assert_eq!(fs::read_to_string(directory.join("mode")).expect("text"), "700\n");
     check(&confirm("cp -r night-91 {run}; false"), 1);
-    assert_eq!(
-        fs::read_dir(&temporary).expect("a directory").count(),
-        0,
-        "nothing is left in either case"
-    );
+    assert_eq!(fs::read_dir(&temporary).expect("a directory").count(), 0, "nothing is left in either case");
     // A run of another experiment is judged alone.
     let other = run(&directory, 92, 90.0);
     let experiment = EXPERIMENT.replace("quick", "small").replace("\"load\"", "\"another load\"");

@@ -199,6 +199,19 @@ fn sampled(directory: &Path, night: u32, ours: f64, hash: u64) -> String {
     format!("night-{night}")
 }
 
+/// Checks that a guest without a grant is refused with this status and this error, and gets a hint.
+#[track_caller]
+fn denied(output: &Output, status: i32, error: &str) {
+    check(output, status);
+    let said = text(&output.stderr);
+    let remedy = [
+        "hint: let the owner of the database use the history first",
+        "and again after a version that brings a new table",
+        "`grant select, insert, update on all tables in schema evenkeel_lab`",
+    ];
+    assert!(said.contains(error) && remedy.iter().all(|words| said.contains(words)), "{said}");
+}
+
 #[test]
 fn a_shared_history_keeps_profiles_and_names_the_functions_that_grew() {
     let Some(server) = Server::start("profiles") else { return };
@@ -240,16 +253,6 @@ fn a_shared_history_keeps_profiles_and_names_the_functions_that_grew() {
         server.said("lab", statement);
     }
     let guest = server.url("guest", "lab");
-    let remedy = [
-        "hint: let the owner of the database use the history first",
-        "and again after a version that brings a new table",
-        "`grant select, insert, update on all tables in schema evenkeel_lab`",
-    ];
-    let denied = |output: &Output, status, what: &str| {
-        check(output, status);
-        let said = text(&output.stderr);
-        assert!(said.contains(what) && remedy.iter().all(|words| said.contains(words)), "{said}");
-    };
     denied(&gate(&guest), 1, "permission denied for schema evenkeel_lab");
     assert_eq!(server.said("lab", "select version from evenkeel_lab.format"), "3");
     let brought = check(&gate(&owner), 19);

@@ -60,6 +60,15 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
             }
         }
         Some(b"mn\r\n") => return Parsed::Head { request: Request::MetaNoop, consumed: 4 },
+        _ => {}
+    }
+    parse_less_frequent(input)
+}
+
+/// The short cuts of less frequent commands, kept out of [`parse`] because that is inlined into the server's loop.
+#[inline(never)]
+fn parse_less_frequent(input: &[u8]) -> Parsed<'_> {
+    match input.first_chunk::<4>() {
         Some(b"incr") => {
             if let Some((key, delta, noreply, consumed)) = fast::key_and_number(input, b"incr ") {
                 let mode = ArithmeticMode::Increment;
