@@ -9,10 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// At most this many files may be in one circle.
 const CIRCLE_MAX: usize = 3;
 
-/// Packages that have larger circles still, and how many of their files are in these. The numbers only go down: a change
-/// that makes one smaller lowers it here, and a package without larger circles leaves the table.
-const ABOVE: [(&str, usize); 0] = [];
-
 /// Violations in the files of the workspace, given by path and text.
 pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
     let mut packages: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
@@ -21,31 +17,20 @@ pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
             packages.entry(package).or_default().push((file, text));
         }
     }
-    let check = |(package, files): (&str, Vec<(&str, &str)>)| check_package(package, files, &ABOVE);
-    packages.into_iter().flat_map(check).collect()
+    packages.into_iter().flat_map(|(package, files)| check_package(package, files)).collect()
 }
 
-fn check_package(package: &str, files: Vec<(&str, &str)>, above: &[(&str, usize)]) -> Vec<String> {
-    let circles: Vec<_> =
-        circles(&Modules::new(files)).into_iter().filter(|c| c.len() > CIRCLE_MAX).collect();
-    let count = circles.iter().map(BTreeSet::len).sum::<usize>();
-    let allowed = above.iter().find(|(name, _)| *name == package).map_or(0, |(_, count)| *count);
-    if count < allowed {
-        return vec![format!(
-            "{package} has {count} files in circles of more than {CIRCLE_MAX}, and may have {allowed}: lower the \
-             number in xtask/src/tidy/circles.rs"
-        )];
-    }
-    let said = |circle: &BTreeSet<ModulePath>| {
+fn check_package(package: &str, files: Vec<(&str, &str)>) -> Vec<String> {
+    let violation = |circle: &BTreeSet<ModulePath>| {
         let names: Vec<String> = circle.iter().map(name).collect();
         format!(
-            "{package} has {} files that depend on each other in a circle, more than {CIRCLE_MAX} ({allowed} in all \
-             such circles are allowed): {}",
+            "{package} has {} files that depend on each other in a circle, more than {CIRCLE_MAX}: {}",
             names.len(),
             names.join(", ")
         )
     };
-    if count > allowed { circles.iter().map(said).collect() } else { Vec::new() }
+    let circles = circles(&Modules::new(files));
+    circles.iter().filter(|circle| circle.len() > CIRCLE_MAX).map(violation).collect()
 }
 
 fn name(path: &ModulePath) -> String {
@@ -88,9 +73,9 @@ fn reached_from<'m>(
 mod tests {
     use super::*;
 
-    /// Modules a to e, of which each depends on those behind its name.
+    /// Checks modules a to e, of which each depends on those after its name.
     #[track_caller]
-    fn check_edges(edges: &str, allowed: usize, expected: &[&str]) {
+    fn check_edges(edges: &str, expected: &[&str]) {
         let mut files = vec![("lib.rs".to_owned(), "mod a; mod b; mod c; mod d; mod e;".to_owned())];
         for words in edges.split(", ") {
             let (from, to) = words.split_once(' ').unwrap_or((words, ""));
@@ -99,33 +84,22 @@ mod tests {
             files.push((format!("{from}.rs"), text));
         }
         let files = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        let above: &[(&str, usize)] = if allowed == 0 { &[] } else { &[("crates/x", allowed)] };
-        let said = check_package("crates/x", files, above);
-        let short: Vec<_> =
-            said.iter().map(|said| said.rsplit_once(": ").map_or("", |(_, end)| end)).collect();
-        assert_eq!(short, expected, "{said:?}");
+        let violations = check_package("crates/x", files);
+        let circles: Vec<_> =
+            violations.iter().map(|line| line.rsplit_once(": ").map_or("", |(_, end)| end)).collect();
+        assert_eq!(circles, expected, "{violations:?}");
     }
-
-    const FOUR: &str = "a b, b c, c d, d a e, e";
-    const FIVE: &str = "a b, b c, c d, d e, e a";
 
     #[test]
     fn four_files_in_a_circle_are_too_many() {
-        check_edges("a b, b c, c a d, d e, e", 0, &[]);
-        check_edges("a b c d e, b c d e, c d e, d e, e", 0, &[]);
-        check_edges(FOUR, 0, &["a, b, c, d"]);
+        check_edges("a b, b c, c a d, d e, e", &[]);
+        check_edges("a b c d e, b c d e, c d e, d e, e", &[]);
+        check_edges("a b, b c, c d, d a e, e", &["a, b, c, d"]);
+        check_edges("a b, b c, c d, d e, e a", &["a, b, c, d, e"]);
     }
 
     #[test]
-    fn what_the_table_allows_may_go_down_only() {
-        check_edges(FOUR, 4, &[]);
-        check_edges(FIVE, 4, &["a, b, c, d, e"]);
-        check_edges(FOUR, 5, &["lower the number in xtask/src/tidy/circles.rs"]);
-        check_edges("a b, b, c, d, e", 5, &["lower the number in xtask/src/tidy/circles.rs"]);
-    }
-
-    #[test]
-    fn files_are_told_apart_by_their_package() {
+    fn files_of_different_packages_are_separate() {
         let declared = "mod a; mod b; mod c; mod d;";
         let files = [
             ("crates/x/src/lib.rs", declared),
