@@ -162,7 +162,10 @@ fn agents_replay_one_trace() {
     assert_eq!((&summary["requests"], &summary["sets"]), (&Value::from(100), &Value::from(100)));
     assert_eq!(server.sets(), 100);
     let parts = summary["agents"].as_array().unwrap().iter().map(|agent| &agent["requests_per_second"]);
-    assert!(parts.clone().all(|part| part.as_f64().unwrap() > 0.0), "each agent has some of the keys: {summary}");
+    assert!(
+        parts.clone().all(|part| part.as_f64().unwrap() > 0.0),
+        "each agent has some of the keys: {summary}"
+    );
 }
 
 #[test]

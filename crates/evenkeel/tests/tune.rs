@@ -419,7 +419,9 @@ fn a_limit_on_file_sizes_does_not_stop_a_rollback() {
     let said = String::from_utf8_lossy(&output.stderr);
     // A short record may be kept in /run, if that can be written.
     let is_told = match output.status.code() {
-        Some(0) => String::from_utf8_lossy(&output.stdout).contains("so that is recorded in /run/evenkeel-tune/"),
+        Some(0) => {
+            String::from_utf8_lossy(&output.stdout).contains("so that is recorded in /run/evenkeel-tune/")
+        }
         code => code == Some(19) && said.contains("File too large"),
     };
     assert!(is_told, "{}: {said}", output.status);

@@ -47,7 +47,7 @@ impl Signal {
 pub struct Signals(libc::sigset_t);
 
 /// The signals above, blocked for a while: a signal that is not taken meanwhile is delivered afterwards.
-pub struct Held {
+pub struct HeldSignals {
     signals: Signals,
     before: libc::sigset_t,
 }
@@ -72,14 +72,14 @@ fn blocked() -> io::Result<(libc::sigset_t, libc::sigset_t)> {
     Ok((set, unsafe { before.assume_init() }))
 }
 
-impl Held {
+impl HeldSignals {
     /// The next signal, if one has arrived.
     pub fn take(&self) -> Option<Signal> {
         self.signals.take()
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldSignals {
     fn drop(&mut self) {
         // SAFETY: the mask is filled in and outlives the call; nothing is written through the null pointer. Restoring a
         // mask that was in force cannot fail.
@@ -94,8 +94,8 @@ impl Signals {
     }
 
     /// Blocks them until the result is dropped.
-    pub fn hold() -> io::Result<Held> {
-        blocked().map(|(set, before)| Held { signals: Self(set), before })
+    pub fn hold() -> io::Result<HeldSignals> {
+        blocked().map(|(set, before)| HeldSignals { signals: Self(set), before })
     }
 
     /// Waits for the next one.

@@ -20,7 +20,7 @@ mod written;
 pub use flag::{Flag, Opaque};
 pub use framer::{Framer, Piece};
 pub use line::{ErrorKind, Line, Value};
-pub use reply::{Broken, Parsed, parse};
+pub use reply::{MalformedReply, Parsed, parse};
 pub use returned::{ReturnFlags, Returned, Ttl};
 
 #[cfg(test)]

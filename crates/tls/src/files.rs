@@ -13,7 +13,7 @@ const SYSTEM: [&str; 3] =
 /// A file with certificates or a key that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("read {path}", path = .path.display())]
-pub struct Unread {
+pub struct PemFileError {
     /// The file.
     pub path: PathBuf,
     /// Why.
@@ -29,7 +29,7 @@ pub fn system_authorities() -> &'static Path {
 ///
 /// # Errors
 /// If the file cannot be read, or none of its certificates can be an authority's.
-pub fn authorities(path: &Path) -> Result<RootCertStore, Unread> {
+pub fn authorities(path: &Path) -> Result<RootCertStore, PemFileError> {
     let mut store = RootCertStore::empty();
     // A system's list may have one that cannot be parsed.
     match store.add_parsable_certificates(certificates(path)?).0 {
@@ -42,7 +42,7 @@ pub fn authorities(path: &Path) -> Result<RootCertStore, Unread> {
 ///
 /// # Errors
 /// If the file cannot be read, or has none.
-pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unread> {
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemFileError> {
     let none = "there is no certificate in it (PEM)";
     let found = CertificateDer::pem_slice_iter(&bytes(path)?).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(|error| unpacked(path, error, none))?;
@@ -53,24 +53,24 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unread>
 ///
 /// # Errors
 /// If the file cannot be read, or has none that can be read without a password.
-pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Unread> {
+pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, PemFileError> {
     let found = PrivateKeyDer::from_pem_slice(&bytes(path)?);
     found.map_err(|error| unpacked(path, error, "there is no key without a password in it (PEM)"))
 }
 
-fn bytes(path: &Path) -> Result<Vec<u8>, Unread> {
-    std::fs::read(path).map_err(|source| Unread { path: path.to_owned(), source })
+fn bytes(path: &Path) -> Result<Vec<u8>, PemFileError> {
+    std::fs::read(path).map_err(|source| PemFileError { path: path.to_owned(), source })
 }
 
-fn unpacked(path: &Path, error: pem::Error, none: &str) -> Unread {
+fn unpacked(path: &Path, error: pem::Error, none: &str) -> PemFileError {
     match error {
         pem::Error::NoItemsFound => unread(path, none),
         error => unread(path, &error.to_string()),
     }
 }
 
-fn unread(path: &Path, why: &str) -> Unread {
-    Unread { path: path.to_owned(), source: io::Error::other(why.to_owned()) }
+fn unread(path: &Path, why: &str) -> PemFileError {
+    PemFileError { path: path.to_owned(), source: io::Error::other(why.to_owned()) }
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check<T>(read: Result<T, Unread>, path: &Path, expected: &str) {
+    fn check<T>(read: Result<T, PemFileError>, path: &Path, expected: &str) {
         let error = read.err().expect("an error");
         assert_eq!(error.to_string(), format!("read {}", path.display()));
         assert!(error.source.to_string().contains(expected), "{}", error.source);

@@ -10,4 +10,4 @@ mod client;
 mod files;
 
 pub use client::{Trust, client};
-pub use files::{Unread, authorities, certificates, key, system_authorities};
+pub use files::{PemFileError, authorities, certificates, key, system_authorities};

@@ -19,9 +19,9 @@ use tuner::{Capture, PlanRefusal, Root};
 
 use crate::deadline::watch_over;
 use crate::error::Error;
-use crate::observe::{self, Host};
-use crate::plan::Wanted;
-use crate::progress::Notice;
+use crate::observe::{self, ObservedHost};
+use crate::plan::PlanInput;
+use crate::progress::JobNotice;
 use crate::saved;
 use crate::state::{State, StateDirectory};
 
@@ -31,7 +31,7 @@ pub struct Request {
     /// The source of the plan.
     pub what: What,
     /// The host of the plan.
-    pub host: Host,
+    pub host: ObservedHost,
     /// Undo everything unless the plan is confirmed within this time.
     pub confirm_within: Option<Duration>,
     /// Measure for this many seconds before the first change, for later comparison.
@@ -46,7 +46,7 @@ pub struct Request {
 #[derive(Clone, Debug)]
 pub enum What {
     /// A request: the plan is made now.
-    Wanted(Wanted),
+    Requested(PlanInput),
     /// A file with a plan from [`crate::plan::json`].
     Saved(PathBuf),
     /// A file with an intent that was kept over a restart: the plan is made again.
@@ -55,7 +55,7 @@ pub enum What {
 
 /// The outcome of a request.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum ApplyOutcome {
     /// The plan has no changes.
     Nothing(Box<Plan>),
     /// They are in force.
@@ -90,13 +90,13 @@ impl Request {
     }
 
     /// Carries it out.
-    pub fn carry_out(&self) -> Result<Outcome, Error> {
+    pub fn carry_out(&self) -> Result<ApplyOutcome, Error> {
         let root = Root::new(&self.host.root);
         // What is undone only now is not what the plan is to begin with.
         self.state.look(&root)?.of_this_version()?;
         let planned = self.planned()?;
         if planned.plan.changes.is_empty() {
-            return Ok(Outcome::Nothing(Box::new(planned.plan)));
+            return Ok(ApplyOutcome::Nothing(Box::new(planned.plan)));
         }
         let before = match self.before_s {
             Some(seconds) => {
@@ -109,7 +109,7 @@ impl Request {
         let state = self.enter(&root)?;
         state.refuse_over_unfinished()?;
         self.change(&root, &state, planned.plan, planned.intent.as_ref(), before)
-            .map(|in_force| Outcome::InForce(Box::new(in_force)))
+            .map(|in_force| ApplyOutcome::InForce(Box::new(in_force)))
     }
 
     fn enter(&self, root: &Root) -> Result<State, Error> {
@@ -126,7 +126,7 @@ impl Request {
                 let intent = saved::intent(path)?;
                 Planned { plan: self.intended(&intent)?, intent: Some(intent), seen: None }
             }
-            What::Wanted(wanted) => {
+            What::Requested(wanted) => {
                 let (plan, seen) = wanted.plan_and_look()?;
                 Planned { plan, intent: None, seen }
             }
@@ -140,7 +140,7 @@ impl Request {
             format!("{}: not planned ({}): {}", refusal.subject, refusal.asked_by, refusal.reason)
         };
         let lines: Vec<String> = plan.refusals.iter().map(line).collect();
-        folded(&lines).into_iter().for_each(|line| (self.state.notice)(&Notice::NotPlanned { line }));
+        folded(&lines).into_iter().for_each(|line| (self.state.notice)(&JobNotice::NotPlanned { line }));
         Ok(plan)
     }
 

@@ -15,7 +15,7 @@
 //!
 //! Clocks, signals, locks, commands and sockets are used here; `tuner` decides what they mean. No command line is read
 //! and nothing is printed: outcomes are data, and messages of a running job are passed to functions of the caller
-//! ([`Notice`], [`Progress`], [`watch::Complaint`]).
+//! ([`JobNotice`], [`JobProgress`], [`watch::Complaint`]).
 
 pub mod apply;
 mod deadline;

@@ -6,7 +6,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use os::clock::Stopwatch;
-use protocol::client::{Broken, Framer, Line, Piece, command};
+use protocol::client::{Framer, Line, MalformedReply, Piece, command};
 use tuner::diagnose::rules::per_second;
 use tuner::verify::verification::ObjectiveResult;
 
@@ -72,7 +72,7 @@ impl Reading {
     }
 }
 
-fn broken(broken: Broken<'_>) -> io::Error {
+fn broken(broken: MalformedReply<'_>) -> io::Error {
     wrong(format!("its answer is not a reply: {broken}"))
 }
 

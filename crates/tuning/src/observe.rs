@@ -8,11 +8,11 @@ use tuner::{Capture, Facts, Reading, Root, Series};
 
 use crate::error::Error;
 use crate::memcached;
-use crate::progress::Progress;
+use crate::progress::JobProgress;
 
 /// The host to observe, and its services.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct ObservedHost {
     /// A directory with its /proc and /sys, or a file with a capture.
     pub root: PathBuf,
     /// Processes to treat as services; without any, known servers are found.
@@ -20,10 +20,10 @@ pub struct Host {
     /// systemd units, whose processes are treated in the same way.
     pub units: Vec<String>,
     /// Called with the progress of a measurement.
-    pub progress: fn(&Progress),
+    pub progress: fn(&JobProgress),
 }
 
-impl Host {
+impl ObservedHost {
     /// Its facts.
     pub fn facts(&self) -> Result<Facts, Error> {
         if self.root.is_file() {
@@ -54,12 +54,12 @@ impl Host {
 const WINDOWS: u32 = 3;
 
 /// Facts, and counters over this many seconds. A captured host does not change: its counters are used as they are.
-pub fn observe(host: &Host, seconds: u32) -> Result<Capture, Error> {
+pub fn observe(host: &ObservedHost, seconds: u32) -> Result<Capture, Error> {
     observe_with(host, seconds, &[])
 }
 
 /// The same, with queries of these caches at each reading.
-pub fn observe_with(host: &Host, seconds: u32, caches: &[String]) -> Result<Capture, Error> {
+pub fn observe_with(host: &ObservedHost, seconds: u32, caches: &[String]) -> Result<Capture, Error> {
     if host.root.is_file() {
         return saved(&host.root);
     }
@@ -92,7 +92,7 @@ fn saved(path: &Path) -> Result<Capture, Error> {
 /// Readings at the beginning and at the end of each window.
 fn measured(
     seconds: u32,
-    progress: fn(&Progress),
+    progress: fn(&JobProgress),
     mut read: impl FnMut(u64) -> Result<Reading, Error>,
 ) -> Result<Vec<Reading>, Error> {
     let watch = Stopwatch::start();
@@ -100,11 +100,11 @@ fn measured(
     for window in 1..=WINDOWS {
         let end = Duration::from_secs(u64::from(seconds)) * window / WINDOWS;
         while let Some(left) = end.checked_sub(watch.passed()).filter(|left| !left.is_zero()) {
-            progress(&Progress::Measuring { passed_s: watch.passed().as_secs(), seconds });
+            progress(&JobProgress::Measuring { passed_s: watch.passed().as_secs(), seconds });
             pause(left.min(Duration::from_secs(1)));
         }
         readings.push(read(watch.ms())?);
     }
-    progress(&Progress::Over);
+    progress(&JobProgress::Over);
     Ok(readings)
 }

@@ -10,8 +10,8 @@ use tuner::{Facts, Root};
 
 use crate::error::Error;
 use crate::in_force::{in_force, waits_for_confirmation};
-use crate::observe::Host;
-use crate::plan::Wanted;
+use crate::observe::ObservedHost;
+use crate::plan::PlanInput;
 use crate::saved;
 use crate::state::StateDirectory;
 
@@ -21,7 +21,7 @@ pub struct Request {
     /// The source of the plan.
     pub what: What,
     /// The host of the plan: a directory with its /etc, /proc and /sys.
-    pub host: Host,
+    pub host: ObservedHost,
     /// The program that the boot unit starts; by default this one.
     pub program: Option<PathBuf>,
     /// The directory of the journals.
@@ -34,14 +34,14 @@ pub enum What {
     /// A file with a plan.
     Saved(PathBuf),
     /// A request for a plan.
-    Wanted(Wanted),
+    Requested(PlanInput),
     /// The plans that are in force.
     InForce,
 }
 
 /// The files to write, and what conflicts with them.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct PreparedFiles {
     /// The files.
     pub persistence: Persistence,
     /// Other files and programs that set the same.
@@ -52,7 +52,7 @@ pub struct Prepared {
 
 impl Request {
     /// Plans the files; nothing is written.
-    pub fn prepared(&self) -> Result<Prepared, Error> {
+    pub fn prepared(&self) -> Result<PreparedFiles, Error> {
         let root = Root::new(&self.host.root);
         let (facts, keeps) = self.wanted(&root)?;
         let surroundings = HostMeans::read(&root, self.program()?).map_err(Error::other)?;
@@ -60,7 +60,7 @@ impl Request {
         reads_back(&persistence.files)
             .map_err(|why| Error::refused(format_args!("read back what would be written: {why}")))?;
         let conflicts = conflicts(&root, &facts, &keeps, &persistence).map_err(Error::other)?;
-        Ok(Prepared { persistence, conflicts, surroundings })
+        Ok(PreparedFiles { persistence, conflicts, surroundings })
     }
 
     /// The settings to keep, and the facts that they were planned from.
@@ -78,7 +78,7 @@ impl Request {
                 }
                 Ok((self.host.facts()?, plan.changes.iter().map(Keep::from).collect()))
             }
-            What::Wanted(wanted) => {
+            What::Requested(wanted) => {
                 let (facts, plan) = wanted.whole_plan()?;
                 if plan.changes.is_empty() {
                     let refusals = plan.refusals.iter();
@@ -129,7 +129,7 @@ impl Request {
     }
 }
 
-impl Prepared {
+impl PreparedFiles {
     /// Whether another file or program overrides one of the settings.
     pub fn is_overruled(&self) -> bool {
         self.conflicts.iter().any(|conflict| conflict.winner == Winner::Theirs)

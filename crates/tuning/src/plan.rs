@@ -14,13 +14,13 @@ use tuner::plan::{Plan, PlanRequest};
 use tuner::{Capture, Facts, Root};
 
 use crate::error::Error;
-use crate::observe::{self, Host};
+use crate::observe::{self, ObservedHost};
 
 /// A request for a plan.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct PlanInput {
     /// The host.
-    pub host: Host,
+    pub host: ObservedHost,
     /// A strategy.
     pub strategy: Option<Strategy>,
     /// The needs of a kind of service.
@@ -39,7 +39,7 @@ pub struct Wanted {
     pub seconds: u32,
 }
 
-impl Wanted {
+impl PlanInput {
     /// Whether it names changes; otherwise the findings decide.
     pub fn asks_for_changes(&self) -> bool {
         self.strategy.is_some() || self.profile.is_some()

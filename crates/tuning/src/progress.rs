@@ -9,7 +9,7 @@ use tuner::plan::strategy::Strategy;
 
 /// A message for the user, independent of the job's outcome. Prints a line without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum JobNotice {
     /// Another process is changing settings, so this one waits.
     Waits {
         /// The longest wait.
@@ -51,10 +51,10 @@ pub struct LateUndoing {
     pub spare: Option<PathBuf>,
 }
 
-impl fmt::Display for Notice {
+impl fmt::Display for JobNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Notice::Waits { at_most, holder } => {
+            JobNotice::Waits { at_most, holder } => {
                 write!(f, "waiting up to {} s for {holder}", at_most.as_secs())
             }
             Notice::Unread(doubt) => doubt.fmt(f),
@@ -62,8 +62,8 @@ impl fmt::Display for Notice {
             Notice::StillInForce { error } => {
                 write!(f, "a plan that was not confirmed is still in force: {error}")
             }
-            Notice::NotPlanned { line } => f.write_str(line),
-            Notice::TooFewRounds { least } => {
+            JobNotice::NotPlanned { line } => f.write_str(line),
+            JobNotice::TooFewRounds { least } => {
                 write!(f, "with fewer than {least} rounds no difference can be shown, however large")
             }
         }
@@ -89,7 +89,7 @@ impl fmt::Display for LateUndoing {
 
 /// The progress of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Progress {
+pub enum JobProgress {
     /// Counters are read.
     Measuring {
         /// Seconds that have passed.
@@ -120,17 +120,17 @@ pub enum Progress {
     Over,
 }
 
-impl fmt::Display for Progress {
+impl fmt::Display for JobProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Progress::Measuring { passed_s, seconds } => write!(f, "measuring: {passed_s} of {seconds} s"),
-            Progress::RehearsingLoad => f.write_str("rehearsing the load"),
-            Progress::Rehearsing(strategy) => write!(f, "rehearsing {}", strategy.name()),
-            Progress::Running { round, rounds, strategy, run, runs, left_s } => {
+            JobProgress::Measuring { passed_s, seconds } => write!(f, "measuring: {passed_s} of {seconds} s"),
+            JobProgress::RehearsingLoad => f.write_str("rehearsing the load"),
+            JobProgress::Rehearsing(strategy) => write!(f, "rehearsing {}", strategy.name()),
+            JobProgress::Running { round, rounds, strategy, run, runs, left_s } => {
                 write!(f, "round {round} of {rounds}: {}, run {run} of {runs}", strategy.name())?;
                 left_s.map_or(Ok(()), |left_s| write!(f, ", about {left_s:.0} s left"))
             }
-            Progress::Over => Ok(()),
+            JobProgress::Over => Ok(()),
         }
     }
 }
@@ -148,7 +148,7 @@ mod tests {
                 unrecorded: unrecorded.map(str::to_owned),
                 spare: spare.map(PathBuf::from),
             };
-            assert_eq!(Notice::UndoneLate(undoing).to_string(), expected);
+            assert_eq!(JobNotice::UndoneLate(undoing).to_string(), expected);
         };
         let late = "/j was not confirmed in time";
         check(&[], None, None, &format!("{late}: everything is as it was before"));
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_remaining_time_is_shown_after_the_first_run() {
-        let run = |left_s| Progress::Running {
+        let run = |left_s| JobProgress::Running {
             round: 1,
             rounds: 2,
             strategy: Strategy::Xps,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use os::clock::since_boot_ms;
-use os::signals::{Held, Ignored, Signals};
+use os::signals::{HeldSignals, Ignored, Signals};
 use tuner::Root;
 use tuner::apply::host::FileHost;
 use tuner::apply::journal::{
@@ -16,7 +16,7 @@ use tuner::apply::obstacle::Obstacle;
 use tuner::apply::rollback::{NOT_CONFIRMED, RolledBack, is_overdue, undo_all};
 
 use crate::error::Error;
-use crate::progress::{LateUndoing, Notice};
+use crate::progress::{JobNotice, LateUndoing};
 
 /// How long a job waits for another one: longer than most plans take, and short enough for a user who waits.
 pub(crate) const LOCK_TIME_MAX: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ pub struct StateDirectory {
     /// Its path. It is for root alone.
     pub path: PathBuf,
     /// Called with messages for the user about its content.
-    pub notice: fn(&Notice),
+    pub notice: fn(&JobNotice),
 }
 
 /// The journals, locked against other processes.
@@ -74,7 +74,7 @@ impl StateDirectory {
         let late = found.into_iter().rev().filter(|journal| is_overdue(journal, &here, now_ms));
         let mut late: Vec<Journal> = late.collect();
         undo_all(&mut FileHost::new(root.clone()), &mut late, NOT_CONFIRMED, |journal, undone| {
-            (self.notice)(&Notice::UndoneLate(late_undoing(journal, undone)));
+            (self.notice)(&JobNotice::UndoneLate(late_undoing(journal, undone)));
         });
         Ok(State { journals, here, _lock: lock })
     }
@@ -101,14 +101,14 @@ impl StateDirectory {
     }
 
     /// The lock, after waiting for it.
-    fn locked(&self, journals: &Journals, wait: Duration, held: &Held) -> Result<Lock, Error> {
+    fn locked(&self, journals: &Journals, wait: Duration, held: &HeldSignals) -> Result<Lock, Error> {
         let holder = match journals.lock() {
             Err(journal::Error::Locked { holder, .. }) if !wait.is_zero() => holder,
             // There is no wait, so signals are left to other threads, which may be waiting for them.
             locked => return locked.map_err(not_entered),
         };
         let holder = holder.map_or("another `evenkeel tune`".to_owned(), |holder| holder.to_string());
-        (self.notice)(&Notice::Waits { at_most: wait, holder });
+        (self.notice)(&JobNotice::Waits { at_most: wait, holder });
         let (told, ignored) = (Cell::new(None), Ignored::now());
         let stop = || {
             told.set(held.take().filter(|signal| !ignored.has(*signal)));

@@ -19,7 +19,7 @@ use crate::state::{Seen, StateDirectory};
 
 /// The status of a host.
 #[derive(Debug)]
-pub struct Status {
+pub struct TuneStatus {
     /// Plans in force, the newest first.
     pub plans: Vec<PlanStatus>,
     /// Plans of other network namespaces that should have been undone.
@@ -36,14 +36,14 @@ pub struct PlanStatus {
     /// Its journal.
     pub journal: PathBuf,
     /// Its phase.
-    pub phase: Phase,
+    pub phase: PlanPhase,
     /// Its settings, except those that a later plan has set.
-    pub settings: Vec<Value>,
+    pub settings: Vec<SettingStatus>,
 }
 
 /// The phase of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum PlanPhase {
     /// This process is applying or undoing it.
     AtWork(Holder),
     /// It was interrupted before its end.
@@ -61,18 +61,18 @@ pub enum Phase {
 
 /// One setting and its value.
 #[derive(Debug)]
-pub struct Value {
+pub struct SettingStatus {
     /// The setting.
     pub setting: Setting,
     /// What it was set to.
     pub wanted: String,
     /// What it reads now.
-    pub found: Found,
+    pub found: SettingState,
 }
 
 /// What a setting reads.
 #[derive(Debug)]
-pub enum Found {
+pub enum SettingState {
     /// The value that it was set to.
     Holds {
         /// For an interrupt that has not moved yet: the CPUs that handled it last.
@@ -89,10 +89,10 @@ pub enum Found {
     Unreadable(io::Error),
 }
 
-impl Found {
+impl SettingState {
     /// Whether it has the value that it was set to.
     pub fn holds(&self) -> bool {
-        matches!(self, Found::Holds { .. })
+        matches!(self, SettingState::Holds { .. })
     }
 }
 
@@ -100,7 +100,8 @@ impl PlanStatus {
     /// Whether all of its settings read as before the plan: after a rollback that could not be recorded, or a reset of
     /// the device.
     pub fn is_as_before(&self) -> bool {
-        let as_before = |value: &Value| matches!(value.found, Found::Drifted { as_before: true, .. });
+        let as_before =
+            |value: &SettingStatus| matches!(value.found, SettingState::Drifted { as_before: true, .. });
         !self.settings.is_empty() && self.settings.iter().all(as_before)
     }
 }
@@ -138,15 +139,15 @@ pub fn status(root: &Root, directory: &StateDirectory) -> Result<Status, Error> 
             let wanted = step.wanted.trim().to_owned();
             let found = match host.read(&step.setting) {
                 Ok(found) if step.setting.same(&found, &wanted) => {
-                    Found::Holds { came_to: still_comes_to(&host, &step.setting, &wanted) }
+                    SettingState::Holds { came_to: still_comes_to(&host, &step.setting, &wanted) }
                 }
-                Ok(found) => Found::Drifted {
+                Ok(found) => SettingState::Drifted {
                     as_before: step.setting.same(&found, &step.before),
                     reads: found.trim().to_owned(),
                 },
-                Err(error) => Found::Unreadable(error),
+                Err(error) => SettingState::Unreadable(error),
             };
-            Value { setting: step.setting, wanted, found }
+            SettingStatus { setting: step.setting, wanted, found }
         };
         PlanStatus {
             journal: journal.path().to_owned(),
@@ -164,14 +165,14 @@ fn still_comes_to(host: &FileHost, setting: &Setting, wanted: &str) -> Option<Cp
     (!cpus.without(&wanted).is_empty()).then_some(cpus)
 }
 
-fn phase(journal: &Journal, holder: Option<&Holder>) -> Phase {
+fn phase(journal: &Journal, holder: Option<&Holder>) -> PlanPhase {
     match (journal.state(), journal.confirm_by_ms(), holder) {
-        (PlanState::Unfinished, _, Some(holder)) => Phase::AtWork(holder.clone()),
-        (PlanState::Unfinished, _, None) => Phase::Interrupted,
+        (PlanState::Unfinished, _, Some(holder)) => PlanPhase::AtWork(holder.clone()),
+        (PlanState::Unfinished, _, None) => PlanPhase::Interrupted,
         (PlanState::Applied, Some(end), _) => {
-            Phase::Waiting { left_s: end.saturating_sub(since_boot_ms()) / 1000 }
+            PlanPhase::Waiting { left_s: end.saturating_sub(since_boot_ms()) / 1000 }
         }
-        (PlanState::Applied | PlanState::Confirmed, ..) => Phase::InForce,
-        (PlanState::RolledBack, ..) => Phase::Undone,
+        (PlanState::Applied | PlanState::Confirmed, ..) => PlanPhase::InForce,
+        (PlanState::RolledBack, ..) => PlanPhase::Undone,
     }
 }

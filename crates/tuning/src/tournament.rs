@@ -13,8 +13,8 @@ use tuner::verify::metric::OutputMetric;
 use tuner::verify::tournament::{Preference, Standing, order, standings};
 
 use crate::error::Error;
-use crate::observe::Host;
-use crate::progress::{Notice, Progress};
+use crate::observe::ObservedHost;
+use crate::progress::{JobNotice, JobProgress};
 use crate::state::StateDirectory;
 use trial::TrialContext;
 
@@ -22,7 +22,7 @@ use trial::TrialContext;
 #[derive(Clone, Debug)]
 pub struct Request {
     /// A directory with its /proc and /sys.
-    pub host: Host,
+    pub host: ObservedHost,
     /// At least two, none of them twice; the others are compared with the first.
     pub strategies: Vec<Strategy>,
     /// The command that puts load on the service and prints the figure.
@@ -47,18 +47,18 @@ pub struct Request {
 
 /// One measured run.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct TournamentRun {
     /// From 1.
     pub round: u32,
     /// The strategy that was applied.
     pub strategy: Strategy,
     /// Its results.
-    pub measured: Measured,
+    pub measured: RunMeasurement,
 }
 
 /// The results of a run.
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub struct RunMeasurement {
     /// The figure by which strategies are compared.
     pub figure: f64,
     /// How long the command took.
@@ -78,7 +78,7 @@ pub struct MissingCapability {
 
 /// A strategy that does not take part, and why.
 #[derive(Clone, Debug)]
-pub struct Refused {
+pub struct RefusedStrategy {
     /// The strategy.
     pub strategy: Strategy,
     /// The reason.
@@ -91,11 +91,11 @@ pub struct TournamentResult {
     /// The strategies that take part, the baseline first.
     pub field: Vec<Strategy>,
     /// The strategies that do not.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedStrategy>,
     /// Parts of the strategies that this host does not support.
     pub missing: Vec<MissingCapability>,
     /// The runs in their order.
-    pub runs: Vec<Run>,
+    pub runs: Vec<TournamentRun>,
     /// Standings by name; empty if it ended early.
     pub standings: Vec<(String, Standing)>,
     /// Why it ended early, if it did. In any case everything is as it was before, unless the error reports otherwise.
@@ -136,7 +136,7 @@ pub fn tournament(request: &Request) -> Result<TournamentResult, Error> {
     let mut context = TrialContext::enter(request, runner)?;
     let mut result = TournamentResult::default();
     let ending = all_rounds(request, &mut context, &mut result).err();
-    (request.host.progress)(&Progress::Over);
+    (request.host.progress)(&JobProgress::Over);
     match ending {
         Some(Ending::Failed(error)) if result.runs.is_empty() => return Err(error),
         None => result.standings = compared(&result, request.better),
@@ -156,30 +156,30 @@ fn all_rounds(
     for strategy in &request.strategies {
         match context.planned(*strategy)? {
             Ok(_) => result.field.push(*strategy),
-            Err(reason) => result.refused.push(Refused { strategy: *strategy, reason }),
+            Err(reason) => result.refused.push(RefusedStrategy { strategy: *strategy, reason }),
         }
     }
     enough(request, result)?;
     let progress = request.host.progress;
     // Find out before anything is changed whether the command works and its figure can be found.
-    progress(&Progress::RehearsingLoad);
+    progress(&JobProgress::RehearsingLoad);
     context.loaded()?;
     for strategy in std::mem::take(&mut result.field) {
-        progress(&Progress::Rehearsing(strategy));
+        progress(&JobProgress::Rehearsing(strategy));
         match context.rehearsed(strategy)? {
             Ok(missing) => {
                 result.field.push(strategy);
                 let missing = missing.into_iter().map(|what| MissingCapability { strategy, what });
                 result.missing.extend(missing);
             }
-            Err(reason) => result.refused.push(Refused { strategy, reason }),
+            Err(reason) => result.refused.push(RefusedStrategy { strategy, reason }),
         }
     }
     enough(request, result)?;
     let TournamentResult { field, runs, .. } = result;
     let least = rounds_min(field.len() - 1);
     if request.rounds < least {
-        (request.state.notice)(&Notice::TooFewRounds { least });
+        (request.state.notice)(&JobNotice::TooFewRounds { least });
     }
     let watch = Stopwatch::start();
     let all = request.rounds as usize * field.len();
@@ -189,8 +189,8 @@ fn all_rounds(
             let done = runs.len();
             let left_s = (done > 0).then(|| watch.passed().as_secs_f64() / done as f64 * (all - done) as f64);
             let (run, rounds) = (done + 1, request.rounds);
-            progress(&Progress::Running { round, rounds, strategy, run, runs: all, left_s });
-            runs.push(Run { round, strategy, measured: context.trial(strategy)? });
+            progress(&JobProgress::Running { round, rounds, strategy, run, runs: all, left_s });
+            runs.push(TournamentRun { round, strategy, measured: context.trial(strategy)? });
         }
     }
     Ok(())
@@ -201,7 +201,7 @@ fn enough(request: &Request, result: &TournamentResult) -> Result<(), Error> {
     if result.field.len() >= 2 && result.field[0] == request.strategies[0] {
         return Ok(());
     }
-    let reason = |refused: &Refused| format!("{}: {}", refused.strategy.name(), refused.reason);
+    let reason = |refused: &RefusedStrategy| format!("{}: {}", refused.strategy.name(), refused.reason);
     let reasons: Vec<String> = result.refused.iter().map(reason).collect();
     let error = format!("compare strategies: too few take part ({})", reasons.join("; "));
     Err(Error::refused(error).with_hint("`evenkeel tune plan --strategy NAME` shows what one would do"))
@@ -223,8 +223,12 @@ fn compared(result: &TournamentResult, better: Preference) -> Vec<(String, Stand
 mod tests {
     use super::*;
 
-    fn run(round: u32, strategy: Strategy, figure: f64) -> Run {
-        Run { round, strategy, measured: Measured { figure, seconds: 1.0, limits: Vec::new() } }
+    fn run(round: u32, strategy: Strategy, figure: f64) -> TournamentRun {
+        TournamentRun {
+            round,
+            strategy,
+            measured: RunMeasurement { figure, seconds: 1.0, limits: Vec::new() },
+        }
     }
 
     #[test]

@@ -13,14 +13,14 @@ use tuner::{Finding, Root};
 use crate::error::Error;
 use crate::in_force::in_force;
 use crate::memcached;
-use crate::observe::{self, Host};
+use crate::observe::{self, ObservedHost};
 use crate::state::StateDirectory;
 
 /// The plans to verify, and objectives to reach meanwhile.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The host.
-    pub host: Host,
+    pub host: ObservedHost,
     /// How long to read counters, while there is load.
     pub seconds: u32,
     /// A command that runs meanwhile, and must succeed.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tuner::Setting;
 use tuner::report::folded;
-use tuning::apply::{InForce, Outcome, Request, What};
+use tuning::apply::{ApplyOutcome, InForce, Request, What};
 
-use super::arguments::{Patience, StateDirectory, Wanted, duration};
+use super::arguments::{Patience, PlanArguments, StateDirectory, duration};
 use super::plan::shown;
 use crate::failure::Failure;
 use crate::output::{print, tell};
@@ -17,7 +17,7 @@ use crate::output::{print, tell};
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: PlanArguments,
     /// A plan that `plan --json` has printed
     #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "live", "irq_cpus", "cpus", "accept_risk"])]
     plan: Option<PathBuf>,
@@ -44,7 +44,7 @@ impl Arguments {
         let what = match (&self.plan, &self.intent) {
             (Some(path), _) => What::Saved(path.clone()),
             (None, Some(path)) => What::Intent(path.clone()),
-            (None, None) => What::Wanted(self.wanted.request()?),
+            (None, None) => What::Requested(self.wanted.request()?),
         };
         Ok(Request {
             what,
@@ -60,12 +60,12 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let request = arguments.request()?;
     let outcome = match arguments.dry_run {
-        true => Outcome::Nothing(Box::new(request.dry_run()?)),
+        true => ApplyOutcome::Nothing(Box::new(request.dry_run()?)),
         false => request.carry_out()?,
     };
     match outcome {
-        Outcome::Nothing(plan) => print(shown(&plan).as_bytes())?,
-        Outcome::InForce(in_force) => tell(report(&in_force, arguments.confirm_within).as_bytes()),
+        ApplyOutcome::Nothing(plan) => print(shown(&plan).as_bytes())?,
+        ApplyOutcome::InForce(in_force) => tell(report(&in_force, arguments.confirm_within).as_bytes()),
     }
     Ok(ExitCode::SUCCESS)
 }

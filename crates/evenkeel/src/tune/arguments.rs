@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// The host to examine.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Host {
+pub(super) struct HostArguments {
     /// A captured host: a directory with its /proc and /sys, or a file written by `check --save`
     #[arg(long, value_name = "PATH", default_value = "/")]
     pub(super) root: PathBuf,
@@ -27,18 +27,18 @@ pub(super) struct Host {
     units: Vec<String>,
 }
 
-impl Host {
-    pub(super) fn request(&self) -> observe::Host {
-        let Host { root, pids, units } = self.clone();
-        observe::Host { root, pids, units, progress: heard::progress }
+impl HostArguments {
+    pub(super) fn request(&self) -> observe::ObservedHost {
+        let HostArguments { root, pids, units } = self.clone();
+        observe::ObservedHost { root, pids, units, progress: heard::progress }
     }
 }
 
 /// The input of a plan.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Wanted {
+pub(super) struct PlanArguments {
     #[command(flatten)]
-    pub(super) host: Host,
+    pub(super) host: HostArguments,
     /// A strategy: none, irqbalance, spread, irq0-rps, rps-rfs, xps, queues, rings, coalesce, defer-20, defer-50,
     /// busy-poll, sched-slice or sched-fifo
     #[arg(long, value_name = "NAME", value_parser = strategy)]
@@ -68,15 +68,15 @@ pub(super) struct Wanted {
     seconds: u32,
 }
 
-impl Wanted {
-    pub(super) fn request(&self) -> Result<plan::Wanted, Failure> {
+impl PlanArguments {
+    pub(super) fn request(&self) -> Result<plan::PlanInput, Failure> {
         if self.accept_risk && self.strategy != Some(Strategy::SchedFifo) {
             return Err(Failure::usage("--accept-risk takes --strategy sched-fifo", None));
         }
-        let Wanted { host, strategy, profile, nic, irq_cpus, cpus, accept_risk, live, seconds } =
+        let PlanArguments { host, strategy, profile, nic, irq_cpus, cpus, accept_risk, live, seconds } =
             self.clone();
         let host = host.request();
-        Ok(plan::Wanted { host, strategy, profile, nic, irq_cpus, cpus, accept_risk, live, seconds })
+        Ok(plan::PlanInput { host, strategy, profile, nic, irq_cpus, cpus, accept_risk, live, seconds })
     }
 }
 

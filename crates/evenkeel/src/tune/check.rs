@@ -8,7 +8,7 @@ use os::clock::unix_s;
 use tuner::{Capture, Finding, Severity, judge, report};
 use tuning::observe::observe_with;
 
-use super::arguments::Host;
+use super::arguments::HostArguments;
 use super::look;
 use crate::failure::Failure;
 use crate::output::print;
@@ -28,7 +28,7 @@ pub(crate) const STATUSES: [(&str, &str); 7] = [
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    host: Host,
+    host: HostArguments,
     /// How long to read counters, in seconds
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,

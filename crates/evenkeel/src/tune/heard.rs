@@ -2,17 +2,17 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use tuning::{Notice, Progress};
+use tuning::{JobNotice, JobProgress};
 
 use crate::failure::say;
 
 /// A line that stays.
-pub(super) fn notice(notice: &Notice) {
+pub(super) fn notice(notice: &JobNotice) {
     say(format_args!("evenkeel: tune: {notice}"));
 }
 
 /// One line of a terminal that is overwritten each time.
-pub(super) fn progress(progress: &Progress) {
+pub(super) fn progress(progress: &JobProgress) {
     if io::stderr().is_terminal() {
         // Progress only informs somebody who waits; the job does not depend on it.
         let _ = write!(io::stderr(), "\r\x1b[K{progress}");

@@ -8,9 +8,9 @@ use tuner::Root;
 use tuner::persist::Persistence;
 use tuner::persist::conflicts::Conflict;
 use tuner::persist::store::Done;
-use tuning::persist::{Prepared, Request, What};
+use tuning::persist::{PreparedFiles, Request, What};
 
-use super::arguments::{StateDirectory, Wanted};
+use super::arguments::{PlanArguments, StateDirectory};
 use crate::failure::Failure;
 use crate::output::{print, tell};
 
@@ -24,7 +24,7 @@ const OVERRULED: u8 = 14;
 )]
 pub(super) struct Arguments {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: PlanArguments,
     /// A plan that `plan --json` has printed
     #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "irq_cpus", "cpus", "accept_risk"])]
     plan: Option<PathBuf>,
@@ -84,7 +84,7 @@ impl Arguments {
         let wanted = self.wanted.request()?;
         let what = match &self.plan {
             Some(path) => What::Saved(path.clone()),
-            None if wanted.asks_for_changes() => What::Wanted(wanted),
+            None if wanted.asks_for_changes() => What::Requested(wanted),
             None => What::InForce,
         };
         let (host, program) = (self.wanted.host.request(), self.program.clone());
@@ -137,8 +137,8 @@ fn aside(done: &Done) -> String {
 }
 
 /// Remarks: settings that are not kept, other files that set the same, and what this host lacks.
-fn remarks(prepared: &Prepared) -> String {
-    let Prepared { persistence, conflicts, surroundings: here } = prepared;
+fn remarks(prepared: &PreparedFiles) -> String {
+    let PreparedFiles { persistence, conflicts, surroundings: here } = prepared;
     let mut text = String::new();
     for left in &persistence.left {
         let _ = writeln!(text, "Not kept ({}): {}: {}.", left.asked_by, left.subject, left.reason);
@@ -200,8 +200,8 @@ fn then(root: &Root, persistence: &Persistence) -> String {
     lines.join("\n") + "\n"
 }
 
-fn json(prepared: &Prepared) -> Result<String, Failure> {
-    let Prepared { persistence, conflicts, surroundings: here } = prepared;
+fn json(prepared: &PreparedFiles) -> Result<String, Failure> {
+    let PreparedFiles { persistence, conflicts, surroundings: here } = prepared;
     let whole = serde_json::json!({
         "files": persistence.files, "left": persistence.left, "conflicts": conflicts, "missing": here.gaps(),
     });

@@ -8,7 +8,7 @@ use tuner::plan::Plan;
 use tuner::plan::plan_text;
 use tuner::plan::profile::Profile;
 
-use super::arguments::Wanted;
+use super::arguments::PlanArguments;
 use super::look;
 use crate::failure::Failure;
 use crate::output::{columns, print};
@@ -17,7 +17,7 @@ use crate::output::{columns, print};
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: PlanArguments,
     /// Print only each setting's value before and after
     #[arg(long)]
     diff: bool,

@@ -84,11 +84,8 @@ fn report(undone: &Undone) -> String {
         lines.push("  nothing was left to be undone".to_owned());
     }
     lines = folded(&lines);
-    lines.extend(
-        undone
-            .spare
-            .as_ref()
-            .map(|spare| format!("  its journal cannot be written now, so that is recorded in {}", spare.display())),
-    );
+    lines.extend(undone.spare.as_ref().map(|spare| {
+        format!("  its journal cannot be written now, so that is recorded in {}", spare.display())
+    }));
     format!("{}:\n{}\n", undone.journal.display(), lines.join("\n"))
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use tuner::persist::store::{self, FileState};
 use tuner::report::folded;
-use tuning::status::{Found, Overdue, Phase, PlanStatus, Status, Value, status};
+use tuning::status::{Overdue, PlanPhase, PlanStatus, SettingState, SettingStatus, TuneStatus, status};
 
 use super::arguments::Place;
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ pub(super) fn run(place: &Place) -> Result<ExitCode, Failure> {
     })
 }
 
-fn text(status: &Status, state: &Path) -> String {
+fn text(status: &TuneStatus, state: &Path) -> String {
     let mut text = String::new();
     match (status.plans.is_empty(), status.doubts.is_empty()) {
         (true, true) => text += "Nothing is in force.\n",
@@ -58,24 +58,24 @@ fn text(status: &Status, state: &Path) -> String {
 
 fn phase(plan: &PlanStatus) -> String {
     match &plan.phase {
-        Phase::AtWork(holder) => format!("not finished; at work is {holder}"),
-        Phase::Interrupted => "interrupted; `evenkeel tune rollback` undoes it".to_owned(),
-        Phase::Waiting { left_s } => {
+        PlanPhase::AtWork(holder) => format!("not finished; at work is {holder}"),
+        PlanPhase::Interrupted => "interrupted; `evenkeel tune rollback` undoes it".to_owned(),
+        PlanPhase::Waiting { left_s } => {
             format!("in force, undone in {left_s} s unless `evenkeel tune confirm` comes")
         }
-        Phase::InForce => "in force".to_owned(),
-        Phase::Undone => "undone".to_owned(),
+        PlanPhase::InForce => "in force".to_owned(),
+        PlanPhase::Undone => "undone".to_owned(),
     }
 }
 
-fn value(value: &Value) -> String {
+fn value(value: &SettingStatus) -> String {
     let found = match &value.found {
-        Found::Holds { came_to: None } => "holds".to_owned(),
-        Found::Holds { came_to: Some(cpus) } => format!(
+        SettingState::Holds { came_to: None } => "holds".to_owned(),
+        SettingState::Holds { came_to: Some(cpus) } => format!(
             "holds; CPUs {cpus} handled it the last time, and it moves when it occurs again (`watch` checks that)"
         ),
-        Found::Drifted { reads, .. } => format!("DRIFTED: it reads {reads:?}"),
-        Found::Unreadable(error) => format!("DRIFTED: it cannot be read: {error}"),
+        SettingState::Drifted { reads, .. } => format!("DRIFTED: it reads {reads:?}"),
+        SettingState::Unreadable(error) => format!("DRIFTED: it cannot be read: {error}"),
     };
     format!("  {} = {}: {found}", value.setting, value.wanted)
 }

@@ -12,7 +12,7 @@ use rustix::time::Timespec;
 use tuner::{Capture, Facts, Reading, Root, Series, report};
 use tuning::observe::observe;
 
-use super::arguments::Host;
+use super::arguments::HostArguments;
 use super::look;
 use crate::failure::Failure;
 use crate::output::{columns, draw, print};
@@ -21,7 +21,7 @@ use crate::output::{columns, draw, print};
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    host: Host,
+    host: HostArguments,
     /// Seconds between two pictures
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60))]
     seconds: u32,

@@ -9,9 +9,11 @@ use tuner::plan::strategy::Strategy;
 use tuner::report;
 use tuner::verify::metric::OutputMetric;
 use tuner::verify::tournament::{Preference, Standing};
-use tuning::tournament::{Ending, MissingCapability, Refused, Request, Run, TournamentResult, tournament};
+use tuning::tournament::{
+    Ending, MissingCapability, RefusedStrategy, Request, TournamentResult, TournamentRun, tournament,
+};
 
-use super::arguments::{Host, StateDirectory, duration, strategy};
+use super::arguments::{HostArguments, StateDirectory, duration, strategy};
 use super::look;
 use crate::failure::{Failure, say};
 use crate::output::print;
@@ -30,7 +32,7 @@ pub(crate) const STATUSES: [(&str, &str); 6] = [
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    host: Host,
+    host: HostArguments,
     /// The strategies; the others are compared with `none`, or else with the first
     #[arg(long, value_name = "NAMES", required = true, value_delimiter = ',', value_parser = strategy)]
     strategies: Vec<Strategy>,
@@ -154,7 +156,7 @@ fn text_of(arguments: &Arguments, result: &TournamentResult, columns: usize) -> 
     } else {
         text += &report::standings(standings, look::at(columns));
     }
-    for Refused { strategy, reason } in refused {
+    for RefusedStrategy { strategy, reason } in refused {
         text += &format!("\nNot run: {}: {reason}.\n", strategy.name());
     }
     for MissingCapability { strategy, what } in missing {
@@ -172,7 +174,7 @@ fn text_of(arguments: &Arguments, result: &TournamentResult, columns: usize) -> 
 }
 
 fn json_of(arguments: &Arguments, result: &TournamentResult) -> String {
-    let run = |Run { round, strategy, measured }: &Run| {
+    let run = |TournamentRun { round, strategy, measured }: &TournamentRun| {
         json!({
             "round": round,
             "strategy": strategy.name(),
@@ -185,7 +187,7 @@ fn json_of(arguments: &Arguments, result: &TournamentResult) -> String {
     let missing =
         |missing: &MissingCapability| json!({ "strategy": missing.strategy.name(), "what": missing.what });
     let refusal =
-        |refused: &Refused| json!({ "strategy": refused.strategy.name(), "reason": refused.reason });
+        |refused: &RefusedStrategy| json!({ "strategy": refused.strategy.name(), "reason": refused.reason });
     let ended_early = result.ended_early.as_ref().map(|ending| match ending {
         Ending::Signal(_) => "ended by a signal".to_owned(),
         Ending::Failed(error) => error.with_causes(),

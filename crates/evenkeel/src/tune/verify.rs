@@ -8,7 +8,7 @@ use tuner::verify::metric::OutputMetric;
 use tuner::verify::verification::VerificationOutcome;
 use tuning::verify::{Request, Verified, verify};
 
-use super::arguments::{Host, StateDirectory};
+use super::arguments::{HostArguments, StateDirectory};
 use super::look;
 use super::status::{DRIFTED, UNREAD};
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ const NOTHING_IN_FORCE: u8 = 17;
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    host: Host,
+    host: HostArguments,
     /// How long to read counters, in seconds, while there is load
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,

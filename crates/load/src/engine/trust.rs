@@ -6,7 +6,7 @@ use rustls::ClientConnection;
 use rustls::client::{ClientConfig, Resumption};
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
-use tls::{Trust, Unread};
+use tls::{PemFileError, Trust};
 
 /// The settings of all connections.
 #[derive(Clone, Debug)]
@@ -29,8 +29,8 @@ impl Tls {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| Error::Arguments(format!("--tls needs a name or an address, not {host:?}")))?;
         let trust = if run.tls_insecure { Trust::Anyone } else { Trust::Authorities(&run.tls_ca) };
-        let config =
-            tls::client(trust).map_err(|Unread { path, source }| Error::Authorities { path, source })?;
+        let config = tls::client(trust)
+            .map_err(|PemFileError { path, source }| Error::Authorities { path, source })?;
         Ok(Tls { name, config: config.with_no_client_auth() })
     }
 

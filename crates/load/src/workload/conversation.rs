@@ -9,7 +9,7 @@ use crate::types::error::Error;
 use crate::types::mix::Command;
 use crate::workload::items::Items;
 use kind::{ReplyOutcome, outcome};
-use protocol::client::{Broken, ErrorKind, Framer, Line, Piece, Value};
+use protocol::client::{ErrorKind, Framer, Line, MalformedReply, Piece, Value};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -352,7 +352,7 @@ impl Ledger {
 }
 
 #[cold]
-fn broken(broken: Broken<'_>) -> Error {
+fn broken(broken: MalformedReply<'_>) -> Error {
     Error::Reply { line: printable(broken.found), expected: broken.accepted }
 }
 

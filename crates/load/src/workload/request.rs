@@ -6,7 +6,7 @@ use crate::types::ttl::on_the_wire;
 use crate::workload::items::Items;
 use crate::workload::trace::TraceRecord;
 use protocol::client::Flag;
-use protocol::client::command::{self, Reply, Stored};
+use protocol::client::command::{self, Reply, ValueAttributes};
 use protocol::request::{ArithmeticMode, SetMode, Verb};
 
 /// Appends requests about items to a buffer.
@@ -84,7 +84,7 @@ impl Writer<'_> {
         let exptime = exptime(ttl);
         match self.protocol {
             CommandProtocol::Text => {
-                command::store(out, verb, key, Stored { flags: 0, exptime, len }, Reply::Wanted);
+                command::store(out, verb, key, ValueAttributes { flags: 0, exptime, len }, Reply::Wanted);
             }
             CommandProtocol::Meta => {
                 match (mode.map(Flag::SetMode), (exptime > 0).then_some(Flag::Exptime(exptime))) {

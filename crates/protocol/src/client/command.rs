@@ -73,7 +73,7 @@ fn retrieve<K: AppendKey>(out: &mut Vec<u8>, command: &[u8], keys: impl IntoIter
 
 /// The arguments of a storage command that describe the value after its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct ValueAttributes {
     /// The client's flags.
     pub flags: u32,
     /// 0 is never, negative is at once, up to 30 days is from now, and more is Unix time.
@@ -84,7 +84,7 @@ pub struct Stored {
 
 /// `set`, `add`, `replace`, `append`, `prepend` or `cas`: the line before a value.
 #[inline]
-pub fn store(out: &mut Vec<u8>, verb: Verb, key: impl AppendKey, stored: Stored, reply: Reply) {
+pub fn store(out: &mut Vec<u8>, verb: Verb, key: impl AppendKey, stored: ValueAttributes, reply: Reply) {
     let word: &[u8] = match verb {
         Verb::Set => b"set ",
         Verb::Add => b"add ",

@@ -6,7 +6,7 @@
 use memchr::memchr;
 
 use super::line::Line;
-use super::reply::{Broken, Parsed, parse};
+use super::reply::{MalformedReply, Parsed, parse};
 use crate::limits::REPLY_LINE_LEN_MAX;
 
 /// A part of the reply stream.
@@ -45,7 +45,10 @@ pub struct Framer {
 impl Framer {
     /// The next piece at the front of `input`, which moves on; `None` when more bytes are needed.
     #[inline]
-    pub fn next<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Piece<'a>>, Broken<'a>> {
+    pub fn next<'a, 'i: 'a>(
+        &'a mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Piece<'a>>, MalformedReply<'a>> {
         if self.body_left > 0 {
             return self.body(input);
         }
@@ -73,7 +76,10 @@ impl Framer {
 
     /// Continues a line that began in an earlier receive.
     #[cold]
-    fn rest_of_line<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Piece<'a>>, Broken<'a>> {
+    fn rest_of_line<'a, 'i: 'a>(
+        &'a mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Piece<'a>>, MalformedReply<'a>> {
         let room = REPLY_LINE_LEN_MAX - self.carry.len();
         let window = &input[..input.len().min(room)];
         let (here, rest) = input.split_at(memchr(b'\n', window).map_or(window.len(), |end| end + 1));
@@ -90,7 +96,7 @@ impl Framer {
     }
 
     #[inline]
-    fn body<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Piece<'i>>, Broken<'i>> {
+    fn body<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Piece<'i>>, MalformedReply<'i>> {
         if self.body_left >= BODY_END.len() && input.len() >= self.body_left {
             let (body, rest) = input.split_at(self.body_left);
             if let Some(bytes) = body.strip_suffix(BODY_END) {
@@ -104,7 +110,7 @@ impl Framer {
 
     /// The next part of a body, or an error if its line end is wrong.
     #[cold]
-    fn part_of_body<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Piece<'i>>, Broken<'i>> {
+    fn part_of_body<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Piece<'i>>, MalformedReply<'i>> {
         if input.is_empty() {
             return Ok(None);
         }
@@ -113,7 +119,7 @@ impl Framer {
         let (bytes, end) = here.split_at(value_left.min(here.len()));
         let end_done = BODY_END.len() - (self.body_left - bytes.len()).min(BODY_END.len());
         if *end != BODY_END[end_done..end_done + end.len()] {
-            return Err(Broken { found: end, accepted: "the line end after a value" });
+            return Err(MalformedReply { found: end, accepted: "the line end after a value" });
         }
         *input = rest;
         self.body_left -= here.len();

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::reply::Broken;
+use super::reply::MalformedReply;
 use super::returned::ReturnFlags;
 use crate::limits::{KEY_LEN_MAX, REPLY_BODY_LEN_MAX, REPLY_NUMBER_LEN_MAX};
 
@@ -121,7 +121,7 @@ impl Line<'_> {
 /// A line that only begins like a known one is unknown. It is an error if it leaves open whether a body follows, or if
 /// its number is malformed.
 #[inline]
-pub(super) fn classify(line: &[u8]) -> Result<Line<'_>, Broken<'_>> {
+pub(super) fn classify(line: &[u8]) -> Result<Line<'_>, MalformedReply<'_>> {
     Ok(match line {
         [b'V', rest @ ..] => return starting_with_v(rest, line),
         b"STORED" => Line::Stored,
@@ -153,20 +153,20 @@ pub(super) fn classify(line: &[u8]) -> Result<Line<'_>, Broken<'_>> {
 
 /// `VALUE`, `VA` and `VERSION`, after the first letter.
 #[inline]
-fn starting_with_v<'a>(rest: &'a [u8], line: &'a [u8]) -> Result<Line<'a>, Broken<'a>> {
+fn starting_with_v<'a>(rest: &'a [u8], line: &'a [u8]) -> Result<Line<'a>, MalformedReply<'a>> {
     match rest {
         [b'A', b'L', b'U', b'E', b' ', rest @ ..] => {
-            value(rest).map(Line::Value).ok_or(Broken { found: line, accepted: VALUE })
+            value(rest).map(Line::Value).ok_or(MalformedReply { found: line, accepted: VALUE })
         }
         [b'A', b' ', rest @ ..] => match length(rest) {
             Some((len, [])) => Ok(Line::MetaValue { len, flags: ReturnFlags::NONE }),
             Some((len, [b' ', flags @ ..])) => Ok(Line::MetaValue { len, flags: ReturnFlags::new(flags) }),
-            _ => Err(Broken { found: line, accepted: META_VALUE }),
+            _ => Err(MalformedReply { found: line, accepted: META_VALUE }),
         },
         [b'E', b'R', b'S', b'I', b'O', b'N', b' ', version @ ..] => Ok(Line::Version(version)),
         // A body would follow, of unknown length.
-        b"A" => Err(Broken { found: line, accepted: META_VALUE }),
-        b"ALUE" => Err(Broken { found: line, accepted: VALUE }),
+        b"A" => Err(MalformedReply { found: line, accepted: META_VALUE }),
+        b"ALUE" => Err(MalformedReply { found: line, accepted: VALUE }),
         _ => Ok(Line::Unknown(line)),
     }
 }
@@ -191,10 +191,10 @@ fn value(text: &[u8]) -> Option<Value<'_>> {
 
 /// `STAT` and `SERVER_ERROR`, after the first letter.
 #[inline]
-fn starting_with_s<'a>(rest: &'a [u8], line: &'a [u8]) -> Result<Line<'a>, Broken<'a>> {
+fn starting_with_s<'a>(rest: &'a [u8], line: &'a [u8]) -> Result<Line<'a>, MalformedReply<'a>> {
     Ok(match rest {
         [b'T', b'A', b'T', b' ', rest @ ..] => match word(rest) {
-            ([], _) => return Err(Broken { found: line, accepted: "STAT with a name" }),
+            ([], _) => return Err(MalformedReply { found: line, accepted: "STAT with a name" }),
             (name, value) => Line::Stat { name, value },
         },
         [b'E', b'R', b'V', b'E', b'R', b'_', b'E', b'R', b'R', b'O', b'R', rest @ ..] => {
@@ -206,11 +206,11 @@ fn starting_with_s<'a>(rest: &'a [u8], line: &'a [u8]) -> Result<Line<'a>, Broke
 
 /// A line that begins with a digit.
 #[inline]
-fn starting_with_digit(line: &[u8]) -> Result<Line<'_>, Broken<'_>> {
+fn starting_with_digit(line: &[u8]) -> Result<Line<'_>, MalformedReply<'_>> {
     match number(line) {
         Some((number, [])) => Ok(Line::Number(number)),
         None if line.iter().all(u8::is_ascii_digit) => {
-            Err(Broken { found: line, accepted: "a number of 64 bits, in at most 20 digits" })
+            Err(MalformedReply { found: line, accepted: "a number of 64 bits, in at most 20 digits" })
         }
         _ => Ok(Line::Unknown(line)),
     }

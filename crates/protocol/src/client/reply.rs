@@ -28,14 +28,14 @@ pub enum Parsed<'a> {
 
 /// Bytes that are not a reply. What follows them cannot be parsed, either: close the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken<'a> {
+pub struct MalformedReply<'a> {
     /// The line, or the bytes in the place of what was expected.
     pub found: &'a [u8],
     /// The expected input: a noun phrase.
     pub accepted: &'static str,
 }
 
-impl Display for Broken<'_> {
+impl Display for MalformedReply<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let shown = &self.found[..self.found.len().min(FOUND_SHOWN_MAX)];
         write!(f, "found \"{}\", expected {}", shown.escape_ascii(), self.accepted)
@@ -44,7 +44,7 @@ impl Display for Broken<'_> {
 
 /// Reads the head at the start of `input`: at most [`REPLY_LINE_LEN_MAX`] bytes.
 #[inline]
-pub fn parse(input: &[u8]) -> Result<Parsed<'_>, Broken<'_>> {
+pub fn parse(input: &[u8]) -> Result<Parsed<'_>, MalformedReply<'_>> {
     let Some(end) = memchr(b'\n', input) else {
         return unfinished(input);
     };
@@ -57,12 +57,12 @@ pub fn parse(input: &[u8]) -> Result<Parsed<'_>, Broken<'_>> {
 }
 
 #[cold]
-fn unfinished(input: &[u8]) -> Result<Parsed<'_>, Broken<'_>> {
+fn unfinished(input: &[u8]) -> Result<Parsed<'_>, MalformedReply<'_>> {
     if input.len() < REPLY_LINE_LEN_MAX { Ok(Parsed::Incomplete) } else { Err(too_long(input)) }
 }
 
 #[cold]
-fn too_long(input: &[u8]) -> Broken<'_> {
+fn too_long(input: &[u8]) -> MalformedReply<'_> {
     const { assert!(REPLY_LINE_LEN_MAX == 2048, "the message says the limit") };
-    Broken { found: &input[..FOUND_SHOWN_MAX], accepted: "a line of at most 2048 bytes" }
+    MalformedReply { found: &input[..FOUND_SHOWN_MAX], accepted: "a line of at most 2048 bytes" }
 }

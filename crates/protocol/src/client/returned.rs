@@ -1,7 +1,7 @@
 //! The flags of a meta reply: the facts that the request asked for, and the marks that the server adds.
 
 use super::line::number;
-use super::reply::Broken;
+use super::reply::MalformedReply;
 use crate::meta::bit;
 
 /// The flags of a meta reply as they were written; [`ReturnFlags::read`] parses them.
@@ -76,15 +76,15 @@ impl<'a> ReturnFlags<'a> {
     }
 
     /// Parses all of them. Unknown flags are skipped.
-    pub fn read(self) -> Result<Returned<'a>, Broken<'a>> {
+    pub fn read(self) -> Result<Returned<'a>, MalformedReply<'a>> {
         let mut returned = Returned::default();
         let mut seen = 0;
         for (letter, argument) in self.words() {
             if seen & bit(letter) != 0 {
-                return Err(Broken { found: self.0, accepted: "each return flag once" });
+                return Err(MalformedReply { found: self.0, accepted: "each return flag once" });
             }
             seen |= bit(letter);
-            returned.take(letter, argument).ok_or(Broken { found: self.0, accepted: ARGUMENTS })?;
+            returned.take(letter, argument).ok_or(MalformedReply { found: self.0, accepted: ARGUMENTS })?;
         }
         Ok(returned)
     }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use crate::base64;
-use crate::client::command::{self, Reply, Stored};
+use crate::client::command::{self, Reply, ValueAttributes};
 use crate::client::{Flag, Framer, Line, Opaque, Parsed, Piece, ReturnFlags, parse};
 use crate::key::Key;
 use crate::limits::{REPLY_BODY_LEN_MAX, REPLY_LINE_LEN_MAX};
@@ -146,7 +146,7 @@ pub fn check_requests(input: &[u8]) {
             };
             let (flags, exptime) = (bytes.number() as u32, bytes.number() as i32);
             let len = (bytes.number() as usize) % (REPLY_BODY_LEN_MAX + 1);
-            command::store(&mut out, verb, key, Stored { flags, exptime, len }, reply);
+            command::store(&mut out, verb, key, ValueAttributes { flags, exptime, len }, reply);
             assert_eq!(read(&out), Request::Store(Store { verb, key, flags, exptime, len, noreply }));
         }
         2 => {

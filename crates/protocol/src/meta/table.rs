@@ -119,12 +119,7 @@ pub const FLAGS: &[FlagRow] = &[
         returned: ALL,
         meaning: "return the opaque token, up to 31 bytes",
     },
-    FlagRow {
-        letter: b'q',
-        commands: ALL,
-        meaning: "send no reply for the usual outcome",
-        ..PLAIN
-    },
+    FlagRow { letter: b'q', commands: ALL, meaning: "send no reply for the usual outcome", ..PLAIN },
     FlagRow {
         letter: b'c',
         commands: &[Get, Set, Arithmetic],
@@ -171,14 +166,7 @@ pub const FLAGS: &[FlagRow] = &[
         meaning: "only if the CAS is this one (`mg`: no value if it is)",
         ..PLAIN
     },
-    FlagRow {
-        letter: b'E',
-        argument: CAS,
-        value: "cas",
-        commands: ALL,
-        meaning: "the new CAS",
-        ..PLAIN
-    },
+    FlagRow { letter: b'E', argument: CAS, value: "cas", commands: ALL, meaning: "the new CAS", ..PLAIN },
     FlagRow {
         letter: b'T',
         argument: EXPTIME,

@@ -13,7 +13,7 @@ use tuner::plan::{Plan, PlanRequest};
 use tuner::verify::{self, Holding};
 use tuner::{Capture, Root, Series};
 
-use super::{Ending, Measured, Request};
+use super::{Ending, Request, RunMeasurement};
 use crate::apply::not_applied;
 use crate::error::Error;
 use crate::state::State;
@@ -83,7 +83,7 @@ impl<'a> TrialContext<'a> {
     }
 
     /// Applies, loads, measures, undoes; undoes also after an error or a signal.
-    pub(super) fn trial(&mut self, strategy: Strategy) -> Result<Measured, Ending> {
+    pub(super) fn trial(&mut self, strategy: Strategy) -> Result<RunMeasurement, Ending> {
         self.runner.go_on()?;
         let plan = self
             .planned(strategy)?
@@ -126,7 +126,7 @@ impl<'a> TrialContext<'a> {
             .map_err(|error| Error::system(format_args!("remove {}", journal.path().display()), error))
     }
 
-    fn warmed_and_loaded(&self) -> Result<Measured, Ending> {
+    fn warmed_and_loaded(&self) -> Result<RunMeasurement, Ending> {
         if let Some(time) = self.request.warm_up
             && let Some(ended) = self.runner.run_for(&self.request.load, time)?
         {
@@ -136,7 +136,7 @@ impl<'a> TrialContext<'a> {
     }
 
     /// One run of the command.
-    pub(super) fn loaded(&self) -> Result<Measured, Ending> {
+    pub(super) fn loaded(&self) -> Result<RunMeasurement, Ending> {
         let facts = self.request.host.facts()?;
         let watch = Stopwatch::start();
         let read = |at_ms| tuner::read(&self.root, &facts, at_ms).map_err(Error::other);
@@ -156,7 +156,7 @@ impl<'a> TrialContext<'a> {
         let series = Series::new(vec![before, after]).expect("one was read after the other");
         let found = verify::limits(&Capture { facts, series });
         let limits = found.into_iter().map(|finding| format!("{}: {}", finding.subject, finding.cause));
-        Ok(Measured { figure, seconds, limits: limits.collect() })
+        Ok(RunMeasurement { figure, seconds, limits: limits.collect() })
     }
 
     fn must_succeed(&self, ended: &Ended) -> Result<(), Error> {

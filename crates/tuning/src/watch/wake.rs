@@ -78,8 +78,7 @@ impl Wake {
         }
         let mut events = Vec::new();
         for (socket, understood) in &self.news {
-            hear(socket, *understood, &mut events)
-                .map_err(|errno| failed("receive kernel events", errno))?;
+            hear(socket, *understood, &mut events).map_err(|errno| failed("receive kernel events", errno))?;
         }
         let mut bytes = [0; 64];
         if rustix::io::read(&self.asked, &mut bytes).is_ok_and(|len| len > 0) {

@@ -48,8 +48,12 @@ impl Peer for ListedAnswers {
 
 fn play(text: &str, answers: &[&'static str]) -> (Result<(), Mismatch>, Vec<String>) {
     let transcript = Transcript::parse("t", text).expect("a transcript");
-    let mut peer =
-        ListedAnswers { answers: answers.to_vec(), pending: BTreeMap::new(), closed: false, sent: Vec::new() };
+    let mut peer = ListedAnswers {
+        answers: answers.to_vec(),
+        pending: BTreeMap::new(),
+        closed: false,
+        sent: Vec::new(),
+    };
     (run(&transcript, &mut peer), peer.sent)
 }
 

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use anyhow::{Context, Result, bail, ensure};
-use protocol::client::command::{self, AppendKey, Reply, Stored};
+use protocol::client::command::{self, AppendKey, Reply, ValueAttributes};
 use protocol::client::{Line, Parsed, Value, parse};
 use protocol::request::Verb;
 
@@ -51,7 +51,7 @@ impl StoreClient {
     /// A set without a reply.
     pub(crate) fn push_set(&mut self, key: impl AppendKey, ttl: u32, value: &[u8]) {
         let exptime = i32::try_from(ttl).expect("seconds of a benchmark");
-        let stored = Stored { flags: 0, exptime, len: value.len() };
+        let stored = ValueAttributes { flags: 0, exptime, len: value.len() };
         command::store(&mut self.out, Verb::Set, key, stored, Reply::Unwanted);
         self.out.extend_from_slice(value);
         self.out.extend_from_slice(b"\r\n");
