@@ -155,7 +155,7 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
     if arguments.self_test {
         let test = load::self_test(arguments, &mut progress).map_err(not_loaded)?;
         print(test.to_string().as_bytes())?;
-        return if test.passed { Ok(()) } else { Err(Failure::other(anyhow::anyhow!(NOT_PASSED))) };
+        return if test.passed { Ok(()) } else { Err(Failure::other(anyhow::anyhow!(SELF_TEST_FAILED))) };
     }
     if let Some(objective) = &arguments.search {
         let knee = match arguments.agents.is_empty() {
@@ -165,8 +165,8 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
         let knee = knee.map_err(not_loaded)?;
         print(knee.to_string().as_bytes())?;
         return match knee.is_clean() {
-            true => believed(arguments, knee.ended.is_none()),
-            false => Err(Failure::other(anyhow::anyhow!(UNCLEAN))),
+            true => check_validity(arguments, knee.ended.is_none()),
+            false => Err(Failure::other(anyhow::anyhow!(WRONG_REPLIES))),
         };
     }
     let summary = match arguments.agents.is_empty() {
@@ -176,22 +176,22 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
     let summary = summary.map_err(not_loaded)?;
     print(summary.to_string().as_bytes())?;
     match (summary.is_clean(), summary.is_recorded_whole()) {
-        (true, true) => believed(arguments, summary.is_valid()),
-        (true, false) => Err(Failure::other(anyhow::anyhow!(NOT_WHOLE))),
-        (false, _) => Err(Failure::other(anyhow::anyhow!(UNCLEAN))),
+        (true, true) => check_validity(arguments, summary.is_valid()),
+        (true, false) => Err(Failure::other(anyhow::anyhow!(RECORDING_INCOMPLETE))),
+        (false, _) => Err(Failure::other(anyhow::anyhow!(WRONG_REPLIES))),
     }
 }
 
 /// With `--strict`, an invalid result is a failure.
-fn believed(arguments: &load::Arguments, is_valid: bool) -> Result<(), Failure> {
+fn check_validity(arguments: &load::Arguments, is_valid: bool) -> Result<(), Failure> {
     match is_valid || !arguments.strict {
         true => Ok(()),
-        false => Err(Failure::other(anyhow::anyhow!(NOT_VALID)).with_status(DOUBTFUL)),
+        false => Err(Failure::other(anyhow::anyhow!(RESULT_INVALID)).with_status(STATUS_INVALID)),
     }
 }
 
 /// Exit status of an invalid result: try again when the machine is idle (EX_TEMPFAIL).
-const DOUBTFUL: u8 = 75;
+const STATUS_INVALID: u8 = 75;
 
 /// Arguments that contradict each other are usage errors, as unknown ones are.
 fn not_loaded(error: load::Error) -> Failure {
@@ -202,16 +202,16 @@ fn not_loaded(error: load::Error) -> Failure {
 }
 
 /// The load ran, but the server did not answer as it should.
-const UNCLEAN: &str = "wrong values or error replies: see above";
+const WRONG_REPLIES: &str = "wrong values or error replies: see above";
 
 /// The load ran, but its result is invalid.
-const NOT_VALID: &str = "the result is INVALID (--strict): see above";
+const RESULT_INVALID: &str = "the result is INVALID (--strict): see above";
 
 /// The load ran, but the disk did not keep up with the recording.
-const NOT_WHOLE: &str = "the recording is not whole: see above";
+const RECORDING_INCOMPLETE: &str = "the recording is incomplete: see above";
 
 /// The self-test's results differ from theory.
-const NOT_PASSED: &str = "this generator, on this machine, is off: see above";
+const SELF_TEST_FAILED: &str = "this generator, on this machine, is off: see above";
 
 fn completions(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();

@@ -157,18 +157,18 @@ impl Request {
         let _ = state.journals.prune(&state.here, unix_s());
         let confirm_by_ms = self.confirm_within.map(|time| since_boot_ms() + time.as_millis() as u64);
         // From here on, a signal does not interrupt a change.
-        let told = Told::from_now()?;
+        let signals = PendingSignals::from_now()?;
         let mut journal = state.journals.begin(&state.here, unix_s(), confirm_by_ms).map_err(Error::other)?;
         let mut host = FileHost::new(root.clone());
         if let Some(within) = self.confirm_within
             && let Err(error) = watch_over(root, &self.host.root, &journal, &self.state, within)
         {
-            rollback::undo(&mut host, &mut journal, "nobody would undo it");
+            rollback::undo(&mut host, &mut journal, "no process would undo it");
             return Err(error);
         }
         let mut expected = ExpectedEffect { changes: plan.changes.clone(), before };
         if let Err(error) = expected.keep(journal.path()) {
-            rollback::undo(&mut host, &mut journal, "failed to keep what it promised");
+            rollback::undo(&mut host, &mut journal, "failed to record its expected effects");
             return Err(not_kept(error));
         }
         let mut rest = None;
@@ -176,14 +176,16 @@ impl Request {
             rest = self.rest(root, &plan, intent)?;
             Ok(rest.iter().flat_map(|rest: &Plan| rest.changes.clone()).collect())
         };
-        let applied =
-            apply_then(&mut host, &plan.changes, &mut journal, &|| told.stop(), then).map_err(|failed| {
-                let stopped = matches!(failed.error, StepError::Stopped).then(|| told.first.get()).flatten();
+        let applied = apply_then(&mut host, &plan.changes, &mut journal, &|| signals.stop(), then).map_err(
+            |failed| {
+                let stopped =
+                    matches!(failed.error, StepError::Stopped).then(|| signals.first.get()).flatten();
                 match stopped {
                     Some(signal) => not_applied(failed).by_signal(signal),
                     None => not_applied(failed),
                 }
-            })?;
+            },
+        )?;
         if let Some(rest) = &rest {
             expected.changes.extend(rest.changes.iter().cloned());
             expected.keep(journal.path()).map_err(|error| {
@@ -212,16 +214,16 @@ impl Request {
 }
 
 /// Signals that have arrived since its creation.
-struct Told {
+struct PendingSignals {
     signals: Signals,
     ignored: Ignored,
     first: Cell<Option<Signal>>,
 }
 
-impl Told {
-    fn from_now() -> Result<Told, Error> {
+impl PendingSignals {
+    fn from_now() -> Result<PendingSignals, Error> {
         let signals = Signals::block().map_err(|error| Error::system("block signals", error))?;
-        Ok(Told { signals, ignored: Ignored::now(), first: Cell::new(None) })
+        Ok(PendingSignals { signals, ignored: Ignored::now(), first: Cell::new(None) })
     }
 
     /// Whether one arrived that is not ignored.
@@ -234,7 +236,7 @@ impl Told {
 }
 
 fn not_kept(error: std::io::Error) -> Error {
-    Error::system("keep what the plan promises beside its journal", error)
+    Error::system("record the expected effects beside the journal", error)
 }
 
 /// The error of a plan, or of a trial, that could not be carried out.

@@ -32,7 +32,7 @@ fn stats_within(server: &str, time_max: Duration) -> io::Result<Stats> {
     let mut request = Vec::new();
     command::stats(&mut request, "");
     stream.write_all(&request)?;
-    let mut stream = Timely { stream, deadline }.take(BYTES_MAX);
+    let mut stream = DeadlineStream { stream, deadline }.take(BYTES_MAX);
     let mut reading = Reading::default();
     let mut received = [0; 4096];
     loop {
@@ -106,12 +106,12 @@ impl Deadline {
 }
 
 /// A stream that is read until the deadline, even if some bytes keep arriving.
-struct Timely {
+struct DeadlineStream {
     stream: TcpStream,
     deadline: Deadline,
 }
 
-impl Read for Timely {
+impl Read for DeadlineStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(Some(self.deadline.left()?))?;
         self.stream.read(into)

@@ -60,7 +60,7 @@ pub fn verify(request: &Request) -> Result<Verified, Error> {
 fn compared(request: &Request, root: Root, found: &[Journal]) -> Result<Option<Verification>, Error> {
     let Some(newest) = found.first() else { return Ok(None) };
     let expected = ExpectedEffect::of(newest.path()).map_err(|error| {
-        Error::system(format_args!("read what {} promised", newest.path().display()), error)
+        Error::system(format_args!("read the expected effects of {}", newest.path().display()), error)
     })?;
     verified(request, &FileHost::new(root), found, expected.as_ref()).map(Some)
 }

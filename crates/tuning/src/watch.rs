@@ -46,7 +46,7 @@ pub struct Request {
 
 /// A message after a check.
 #[derive(Clone, Debug)]
-pub enum Said {
+pub enum WatchMessage {
     /// The number of watched settings has changed.
     Watching {
         /// When.
@@ -66,7 +66,10 @@ pub enum Said {
 }
 
 /// Watches until a signal ends this process; calls `looked` after each check.
-pub fn watch(request: &Request, looked: &mut dyn FnMut(&[Said], &Watch)) -> Result<Infallible, Error> {
+pub fn watch(
+    request: &Request,
+    looked: &mut dyn FnMut(&[WatchMessage], &Watch),
+) -> Result<Infallible, Error> {
     // Before any thread is started, so that they are blocked in all threads.
     let signals = Signals::block().map_err(|error| Error::system("block signals", error))?;
     let root = Root::new(&request.root);
@@ -102,7 +105,7 @@ pub fn watch(request: &Request, looked: &mut dyn FnMut(&[Said], &Watch)) -> Resu
 
 struct Watcher<'a> {
     request: &'a Request,
-    looked: &'a mut dyn FnMut(&[Said], &Watch),
+    looked: &'a mut dyn FnMut(&[WatchMessage], &Watch),
     root: Root,
     host: FileHost,
     journals: Journals,
@@ -178,16 +181,16 @@ impl Watcher<'_> {
     }
 
     /// Acts on a check, and returns the messages.
-    fn judge(&mut self, look: &WatchSnapshot, journals: &mut [Journal]) -> Vec<Said> {
+    fn judge(&mut self, look: &WatchSnapshot, journals: &mut [Journal]) -> Vec<WatchMessage> {
         let mut said = Vec::new();
         self.came.clone_from(&look.came);
         if self.watched != Some(look.seen.len()) {
             self.watched = Some(look.seen.len());
-            said.push(Said::Watching { unix_s: unix_s(), settings: look.seen.len() });
+            said.push(WatchMessage::Watching { unix_s: unix_s(), settings: look.seen.len() });
         }
         for news in self.watch.look(self.clock.ms(), look) {
             let failure = if news.act == Act::Repair { self.repair(&news, journals) } else { None };
-            said.push(Said::News { unix_s: unix_s(), news: Box::new(news), failure });
+            said.push(WatchMessage::News { unix_s: unix_s(), news: Box::new(news), failure });
         }
         said
     }

@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (halt, signal) = (Halt::default(), Arc::new(OnceLock::new()));
     listen(halt.clone(), Arc::clone(&signal))?;
     let asked = RunRequest { text, directory: directory.clone(), state: arguments.state.path() };
-    let outcome = lab::run::run(&asked, &halt, &mut told);
+    let outcome = lab::run::run(&asked, &halt, &mut show_progress);
     let _ = write!(io::stderr(), "{}", erase());
     let outcome = match outcome {
         Ok(outcome) => outcome,
@@ -141,7 +141,7 @@ fn erase() -> &'static str {
 }
 
 /// Writes a line for each trial to standard error; on a terminal also one for the running trial.
-fn told(progress: RunProgress) {
+fn show_progress(progress: RunProgress) {
     let (mut out, erase) = (io::stderr(), erase());
     let text = match progress {
         RunProgress::Restored(lines) => {

@@ -9,7 +9,7 @@ use tuner::plan::profile::Profile;
 use tuner::plan::strategy::Strategy;
 use tuning::{observe, plan};
 
-use super::heard;
+use super::messages;
 use crate::failure::Failure;
 
 /// The host to examine.
@@ -30,7 +30,7 @@ pub(super) struct HostArguments {
 impl HostArguments {
     pub(super) fn request(&self) -> observe::ObservedHost {
         let HostArguments { root, pids, units } = self.clone();
-        observe::ObservedHost { root, pids, units, progress: heard::progress }
+        observe::ObservedHost { root, pids, units, progress: messages::progress }
     }
 }
 
@@ -98,7 +98,7 @@ pub(super) struct StateDirectory {
 
 impl StateDirectory {
     pub(super) fn request(&self) -> tuning::StateDirectory {
-        tuning::StateDirectory { path: self.path.clone(), notice: heard::notice }
+        tuning::StateDirectory { path: self.path.clone(), notice: messages::notice }
     }
 }
 

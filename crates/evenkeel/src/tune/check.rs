@@ -9,7 +9,7 @@ use tuner::{Capture, Finding, Severity, judge, report};
 use tuning::observe::observe_with;
 
 use super::arguments::HostArguments;
-use super::look;
+use super::terminal;
 use crate::failure::Failure;
 use crate::output::print;
 
@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Fai
     }
     let text = match arguments.json {
         true => report::json(facts, series, &findings),
-        false => report::diagnosis(facts, series, &findings, look::at(columns)),
+        false => report::diagnosis(facts, series, &findings, terminal::style(columns)),
     };
     print(text.as_bytes())?;
     Ok(ExitCode::from(status(&findings, arguments.fail_on.map(Severity::from))))

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use tuner::diagnose::rules;
 use tuner::report;
 
-use super::look;
+use super::terminal;
 use crate::failure::Failure;
 use crate::output::print;
 
@@ -18,11 +18,11 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Failure> {
-    let look = look::at(columns);
+    let style = terminal::style(columns);
     let text = match arguments.rule.as_deref() {
-        None => report::list(rules::explanations(), look),
+        None => report::list(rules::explanations(), style),
         Some(rule) => match rules::explain(rule) {
-            Some(explanation) => report::explanation(explanation, look),
+            Some(explanation) => report::explanation(explanation, style),
             None => {
                 let hint = "`evenkeel tune explain` lists them".to_owned();
                 return Err(Failure::usage(format_args!("there is no rule `{rule}`"), Some(hint)));

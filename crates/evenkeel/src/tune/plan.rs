@@ -9,7 +9,7 @@ use tuner::plan::plan_text;
 use tuner::plan::profile::Profile;
 
 use super::arguments::PlanArguments;
-use super::look;
+use super::terminal;
 use crate::failure::Failure;
 use crate::output::{columns, print};
 
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 pub(super) fn shown(plan: &Plan) -> String {
     let text = plan_text::text(plan);
     match io::stdout().is_terminal() {
-        true => plan_text::wrapped(&text, look::at(columns()).columns),
+        true => plan_text::wrapped(&text, terminal::style(columns()).columns),
         false => text,
     }
 }

@@ -13,7 +13,7 @@ use tuner::{Capture, Facts, Reading, Root, Series, report};
 use tuning::observe::observe;
 
 use super::arguments::HostArguments;
-use super::look;
+use super::terminal;
 use crate::failure::Failure;
 use crate::output::{columns, draw, print};
 
@@ -68,13 +68,13 @@ fn between(before: Reading, after: Reading) -> Series {
 }
 
 fn picture(facts: &Facts, series: &Series, rows_max: usize) -> String {
-    let look = look::at(columns());
+    let style = terminal::style(columns());
     let threads: usize = facts.services.iter().map(|service| service.threads.len()).sum();
     let waits = threads.min(WAITS_MAX);
     // A heading, an empty line, and a line for the threads that are left out.
     let beside = if waits == 0 { 0 } else { waits + 3 };
-    let heat = report::heat(facts, series, look, rows_max.saturating_sub(beside).max(1));
-    let waits = report::waits(facts, series, look, waits);
+    let heat = report::heat(facts, series, style, rows_max.saturating_sub(beside).max(1));
+    let waits = report::waits(facts, series, style, waits);
     let gap = if waits.is_empty() { "" } else { "\n" };
     format!("evenkeel tune top: q ends\n\n{heat}{gap}{waits}")
 }

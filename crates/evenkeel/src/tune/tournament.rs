@@ -14,7 +14,7 @@ use tuning::tournament::{
 };
 
 use super::arguments::{HostArguments, StateDirectory, duration, strategy};
-use super::look;
+use super::terminal;
 use crate::failure::{Failure, say};
 use crate::output::print;
 
@@ -154,7 +154,7 @@ fn text_of(arguments: &Arguments, result: &TournamentResult, columns: usize) -> 
     if standings.is_empty() {
         text += &format!("Ended after {} runs: too early for a verdict (--json has the runs).\n", runs.len());
     } else {
-        text += &report::standings(standings, look::at(columns));
+        text += &report::standings(standings, terminal::style(columns));
     }
     for RefusedStrategy { strategy, reason } in refused {
         text += &format!("\nNot run: {}: {reason}.\n", strategy.name());

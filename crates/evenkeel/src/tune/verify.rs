@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Fai
     };
     let text = match arguments.json {
         true => serde_json::to_string_pretty(&verification).map_err(Failure::other)? + "\n",
-        false => report::verification(&verification, look::at(columns)),
+        false => report::verification(&verification, terminal::style(columns)),
     };
     print(text.as_bytes())?;
     Ok(match verification.outcome {

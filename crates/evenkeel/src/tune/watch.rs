@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use os::clock::unix_s;
 use tuner::watch::{NewsLine, Watch, prometheus, watching};
-use tuning::watch::{Complaint, Request, Said, watch};
+use tuning::watch::{Complaint, Request, WatchMessage, watch};
 
 use super::arguments::{Place, duration};
 use super::check::replace;
@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
 }
 
 /// Prints the events and writes the metrics. A full disk must not end the watch.
-fn show(arguments: &WatchArguments, said: &[Said], watch: &Watch) {
+fn show(arguments: &WatchArguments, said: &[WatchMessage], watch: &Watch) {
     let text: String = said.iter().map(|said| line(said, arguments.json)).collect();
     tell(text.as_bytes());
     if let Some(path) = &arguments.prometheus
@@ -75,10 +75,10 @@ fn show(arguments: &WatchArguments, said: &[Said], watch: &Watch) {
     }
 }
 
-fn line(said: &Said, json: bool) -> String {
+fn line(said: &WatchMessage, json: bool) -> String {
     match said {
-        Said::Watching { unix_s, settings } => watching(*unix_s, *settings, json),
-        Said::News { unix_s, news, failure } => {
+        WatchMessage::Watching { unix_s, settings } => watching(*unix_s, *settings, json),
+        WatchMessage::News { unix_s, news, failure } => {
             let line = NewsLine { unix_s: *unix_s, news, failure: failure.as_deref() };
             (if json { line.json() } else { line.text() }) + "\n"
         }
