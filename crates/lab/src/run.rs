@@ -20,7 +20,7 @@ use crate::record::TrialRecord;
 use crate::record::profile::{self, CpuProfile};
 use crate::run::results::PROFILES;
 use crate::trial::context::Site;
-use crate::trial::process::ProcessControl;
+use crate::trial::halt::Halt;
 use crate::trial::trace::{self, CleanupRecord};
 use crate::trial::{check, program, settings};
 use os::clock::Stopwatch;

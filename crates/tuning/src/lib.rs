@@ -37,6 +37,6 @@ pub mod watch;
 
 pub use deadline::undo_at_deadline;
 pub use error::{Blame, Error};
-pub use progress::{Notice, Progress};
+pub use progress::{JobNotice, JobProgress};
 pub use rollback::{Undoing, Undone, confirm, rollback};
 pub use state::StateDirectory;

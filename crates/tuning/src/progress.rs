@@ -57,9 +57,9 @@ impl fmt::Display for JobNotice {
             JobNotice::Waits { at_most, holder } => {
                 write!(f, "waiting up to {} s for {holder}", at_most.as_secs())
             }
-            Notice::Unread(doubt) => doubt.fmt(f),
-            Notice::UndoneLate(undoing) => undoing.fmt(f),
-            Notice::StillInForce { error } => {
+            JobNotice::Unread(doubt) => doubt.fmt(f),
+            JobNotice::UndoneLate(undoing) => undoing.fmt(f),
+            JobNotice::StillInForce { error } => {
                 write!(f, "a plan that was not confirmed is still in force: {error}")
             }
             JobNotice::NotPlanned { line } => f.write_str(line),

@@ -89,7 +89,7 @@ impl StateDirectory {
         match self.enter_for_deadlines(root, Duration::ZERO) {
             Ok(state) => Ok(Seen { found: state.journals.read().map_err(Error::other)?, here }),
             Err(failure) => {
-                (self.notice)(&Notice::StillInForce { error: failure.with_causes() });
+                (self.notice)(&JobNotice::StillInForce { error: failure.with_causes() });
                 Ok(Seen { found, here })
             }
         }
@@ -97,7 +97,7 @@ impl StateDirectory {
 
     /// Says what cannot be read.
     pub(crate) fn tell(&self, doubts: &[JournalDoubt]) {
-        doubts.iter().for_each(|doubt| (self.notice)(&Notice::Unread(doubt.clone())));
+        doubts.iter().for_each(|doubt| (self.notice)(&JobNotice::Unread(doubt.clone())));
     }
 
     /// The lock, after waiting for it.

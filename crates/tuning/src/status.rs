@@ -106,7 +106,7 @@ impl PlanStatus {
     }
 }
 
-impl Status {
+impl TuneStatus {
     /// Whether all that can be read is as it should be.
     pub fn is_whole(&self) -> bool {
         let persists = |status: &store::Status| {
@@ -121,7 +121,7 @@ impl Status {
 }
 
 /// Reads the journals, the settings and the files.
-pub fn status(root: &Root, directory: &StateDirectory) -> Result<Status, Error> {
+pub fn status(root: &Root, directory: &StateDirectory) -> Result<TuneStatus, Error> {
     let seen = directory.look(root)?;
     let doubts = seen.doubts();
     let Seen { found, here } = seen;
@@ -155,7 +155,7 @@ pub fn status(root: &Root, directory: &StateDirectory) -> Result<Status, Error> 
             settings: own.into_iter().map(value).collect(),
         }
     };
-    Ok(Status { plans: found.iter().map(plan).collect(), overdue, doubts, persists })
+    Ok(TuneStatus { plans: found.iter().map(plan).collect(), overdue, doubts, persists })
 }
 
 /// The CPUs that handled an interrupt last, if it has not moved yet. A single reading cannot show whether it will.

@@ -9,8 +9,8 @@ use tuner::verify::verification::VerificationOutcome;
 use tuning::verify::{Request, Verified, verify};
 
 use super::arguments::{HostArguments, StateDirectory};
-use super::look;
 use super::status::{DRIFTED, UNREAD};
+use super::terminal;
 use crate::failure::Failure;
 use crate::output::print;
 

@@ -13,7 +13,7 @@ use crate::trial::judge::Loaded;
 use crate::trial::leftovers::Mark;
 use crate::trial::log::last_lines;
 use crate::trial::placement::Placement;
-use crate::trial::process::{Group, NO_ENV, ProcessControl, ShellCommand};
+use crate::trial::process::{Group, NO_ENV, ShellCommand};
 use crate::trial::sampler::{Sampler, Watched};
 use crate::trial::settings::HostSettings;
 use crate::trial::trace::CleanupRecord;
@@ -132,7 +132,7 @@ impl<'a> Context<'a> {
     pub(super) fn asked(&self, text: &str, place: &str, name: &str) -> Result<String, Error> {
         let (text, output) = (self.placeholders.fill(text, place)?, self.logs.join(name));
         let line = self.line(&text, place, &format!("{name}.log"));
-        ShellCommand { output: Some(output.clone()), ..line }.run(self.control, PREPARE_TIME_MAX)?;
+        ShellCommand { output: Some(output.clone()), ..line }.run(self.halt, PREPARE_TIME_MAX)?;
         let mut said = Vec::new();
         let read = File::open(&output).and_then(|file| file.take(ASKED_LEN_MAX).read_to_end(&mut said));
         read.map_err(Error::io("read", &output))?;

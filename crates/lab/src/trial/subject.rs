@@ -3,8 +3,9 @@
 use crate::error::Error;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Ready, Subject};
+use crate::trial::halt::Halt;
 use crate::trial::log::Search;
-use crate::trial::process::{Group, ProcessControl, ShellCommand};
+use crate::trial::process::{Group, ShellCommand};
 use os::clock::Stopwatch;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -50,14 +51,14 @@ pub(crate) fn start(
     let log_before = std::fs::metadata(&line.log).map_or(0, |log| log.len());
     let wanted = if let Ready::Line(wanted) = &subject.ready { wanted } else { "" };
     let mut search = Search::from(log_before, wanted);
-    let mut group = line.start(control)?;
+    let mut group = line.start()?;
     let limit = Duration::from_secs(subject.ready_within_s.into());
     let clock = Stopwatch::start();
     loop {
         if let Some(status) = group.ended()? {
             return Err(group.complaint(&format!("it ended with {status} before it was ready")));
         }
-        if is_ready(subject, line, placeholders, port, &mut search, control)? {
+        if is_ready(subject, line, placeholders, port, &mut search, halt)? {
             return Ok(group);
         }
         if clock.passed() >= limit {
@@ -75,7 +76,7 @@ fn is_ready(
     placeholders: &Placeholders,
     port: u16,
     search: &mut Search<'_>,
-    control: &ProcessControl,
+    halt: &Halt,
 ) -> Result<bool, Error> {
     match &subject.ready {
         Ready::Port => {
