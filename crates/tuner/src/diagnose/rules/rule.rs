@@ -47,13 +47,13 @@ pub(crate) enum Remedy {
 pub(crate) struct SettingsRemedy {
     /// The settings, in this order.
     pub(crate) settings: &'static [Propose],
-    /// What proposes them anew at boot, for changes that no file keeps.
+    /// The strategy or profile that is planned anew at boot, for changes that no file keeps.
     pub(crate) at_boot: Option<AtBoot>,
     /// Its place among the remedies of a plan.
     pub(crate) order: RemedyOrder,
 }
 
-/// What a remedy is part of, and can be requested by without its finding.
+/// The strategy or profile that proposes a remedy's settings without its finding.
 #[derive(Clone, Copy)]
 pub(crate) enum AtBoot {
     Strategy(Strategy),
