@@ -304,7 +304,7 @@ fn words_of_an_agent_give_no_orders_to_a_terminal() {
         "",
         "use the agent b: it failed to \\u001b[2Jdie\\u000aVALID\n",
     );
-    let words = "it speaks another language: expected value at line 1 column 2 in {\\u001b[2J\n";
+    let words = "it speaks another language: key must be a string at line 1 column 2 in {\\u001b[2J\n";
     check("b", r"printf '{\033[2J\n'; exec cat", "", words);
     check(
         "b",

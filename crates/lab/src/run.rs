@@ -108,20 +108,21 @@ pub fn run(asked: &RunRequest, halt: &Halt, tell: &mut dyn FnMut(RunProgress)) -
     let mut records = records(&directory)?;
     let lab = program::own();
     same_place(&directory, &records, lab.as_deref())?;
+    let settings = match settings::are_changed_by(&experiment) {
+        true => {
+            let settings = settings::HostSettings::enter(&asked.state.join(TUNE))?;
+            settings.check(&experiment)?;
+            Some(settings)
+        }
+        false => None,
+    };
     let mut trace = CleanupRecord::begin(&asked.state, os::clock::unix_s())?;
     trace.adopt()?;
     let mut site = Site {
         experiment: &experiment,
         halt,
         directory: &directory,
-        settings: match settings::are_changed_by(&experiment) {
-            true => {
-                let settings = settings::HostSettings::enter(&asked.state.join(TUNE))?;
-                settings.check(&experiment)?;
-                Some(settings)
-            }
-            false => None,
-        },
+        settings,
         trace,
         versions: BTreeMap::new(),
         programs: programs(&records),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use net::{Handler, Listen, Next, Opened, Progress, Turn};
 use stdx::gather::Gather;
-use support::{Common, number};
+use support::{CommandLine, number};
 
 /// Every line is a get, and every get has this reply. With a set body, every line is a set's head, whose body
 /// and line end follow, and the reply is `STORED`.
@@ -73,11 +73,11 @@ fn swallow(left: &mut BodyLeft, input: &[u8], body: usize, output: &mut Gather<A
 }
 
 fn serve() -> Result<(), String> {
-    let mut common = Common::new();
+    let mut command_line = CommandLine::new();
     let (mut reply, mut set_body) = (reply_of(100), None);
-    common.parse(std::env::args().skip(1), |common, flag, value| {
+    command_line.parse(std::env::args().skip(1), |command_line, flag, value| {
         match flag {
-            "--unix" => common.listen.push(Listen::Unix { path: value.into(), mode: 0o700 }),
+            "--unix" => command_line.listen.push(Listen::Unix { path: value.into(), mode: 0o700 }),
             "--body" => reply = reply_of(number(flag, value)?),
             "--reply-file" => {
                 let bytes = std::fs::read(value).map_err(|error| format!("read {value}: {error}"))?;
@@ -88,10 +88,10 @@ fn serve() -> Result<(), String> {
         }
         Ok(true)
     })?;
-    if common.listen.is_empty() {
+    if command_line.listen.is_empty() {
         return Err("nowhere to listen: give --port or --unix".to_owned());
     }
-    common.serve(|| Null { reply: Arc::clone(&reply), set_body })
+    command_line.serve(|| Null { reply: Arc::clone(&reply), set_body })
 }
 
 /// The reply to a get that hits a value of `body` bytes.

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use net::{CloseReason, Dial, Handler, Link, Next, Opened, Origin, Place, Progress, Turn, Unreachable};
 use stdx::gather::Gather;
-use support::Common;
+use support::CommandLine;
 
 /// Time limit for connecting to a back end.
 const DIAL_TIMEOUT_MS: u32 = 1000;
@@ -203,18 +203,18 @@ fn body_len(line: &[u8], is_request: bool) -> Option<usize> {
 }
 
 fn serve() -> Result<(), String> {
-    let (mut common, mut places) = (Common::new(), Vec::new());
-    common.parse(std::env::args().skip(1), |_, flag, value| {
+    let (mut command_line, mut places) = (CommandLine::new(), Vec::new());
+    command_line.parse(std::env::args().skip(1), |_, flag, value| {
         if flag == "--to" {
             let address = value.parse().map_err(|_| format!("{flag} needs ADDRESS:PORT, not {value:?}"))?;
             places.push(Place::Tcp(address));
         }
         Ok(flag == "--to")
     })?;
-    if common.listen.is_empty() || places.is_empty() {
+    if command_line.listen.is_empty() || places.is_empty() {
         return Err("give --port to listen on and --to for a back end".to_owned());
     }
-    common.serve(|| NullProxy::new(places.clone()))
+    command_line.serve(|| NullProxy::new(places.clone()))
 }
 
 fn main() -> ExitCode {

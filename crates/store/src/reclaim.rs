@@ -224,7 +224,7 @@ impl Store {
             // A batch is finished even if its large values exceed `left`: 2 ms at most.
             let batch = self.next_batch(&victim, *left);
             for (at, hash) in batch.into_iter().flatten() {
-                if !self.process_record(reclaim, victim.treatment, at, hash, counters, now) {
+                if !self.keep_or_drop(reclaim, victim.treatment, at, hash, counters, now) {
                     self.segments.put_back(victim.id);
                     self.events.note_segment(false);
                     return Step::Nothing;

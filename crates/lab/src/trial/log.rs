@@ -34,7 +34,7 @@ fn end(log: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// A search for words in what a log gains.
-pub(crate) struct Search<'w> {
+pub(crate) struct LogSearch<'w> {
     wanted: &'w str,
     /// How far it has been read.
     at: u64,
@@ -45,10 +45,10 @@ pub(crate) struct Search<'w> {
 /// Read at once: a log of any size takes no more memory.
 const PIECE_BYTES: u64 = 256 << 10;
 
-impl<'w> Search<'w> {
+impl<'w> LogSearch<'w> {
     /// From this place on.
-    pub(crate) fn from(at: u64, wanted: &'w str) -> Search<'w> {
-        Search { wanted, at, before: Vec::new() }
+    pub(crate) fn from(at: u64, wanted: &'w str) -> LogSearch<'w> {
+        LogSearch { wanted, at, before: Vec::new() }
     }
 
     /// Whether the words have come since the last call.
@@ -104,7 +104,7 @@ mod tests {
         let text = "über: not ready\nready für\nready für alle\n".as_bytes();
         for piece in [1, 2, 3, 7, text.len()] {
             std::fs::write(&log, "ready für alle\n").expect("the log of before");
-            let mut search = Search::from(log.metadata().expect("a file").len(), "ready für alle");
+            let mut search = LogSearch::from(log.metadata().expect("a file").len(), "ready für alle");
             let found = text.chunks(piece).position(|piece| {
                 let mut file = File::options().append(true).open(&log).expect("a file");
                 file.write_all(piece).expect("room");
@@ -112,7 +112,7 @@ mod tests {
             });
             assert_eq!(found, Some((text.len() - 2) / piece), "{piece}");
         }
-        let mut search = Search::from(0, "");
+        let mut search = LogSearch::from(0, "");
         std::fs::write(&log, "").expect("empty");
         assert!(!search.finds(&log).expect("it can be read"), "there is no line yet");
         std::fs::write(&log, "\n").expect("a line");
@@ -124,6 +124,6 @@ mod tests {
         let scratch = Scratch::new("log-cut");
         let log = scratch.path().join("log");
         std::fs::write(&log, "up\n").expect("room");
-        assert!(!Search::from(100, "up").finds(&log).expect("it can be read"));
+        assert!(!LogSearch::from(100, "up").finds(&log).expect("it can be read"));
     }
 }

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Ready, Subject};
 use crate::trial::halt::Halt;
-use crate::trial::log::Search;
+use crate::trial::log::LogSearch;
 use crate::trial::process::{Group, ShellCommand};
 use os::clock::Stopwatch;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -50,7 +50,7 @@ pub(crate) fn start(
 ) -> Result<Group, Error> {
     let log_before = std::fs::metadata(&line.log).map_or(0, |log| log.len());
     let wanted = if let Ready::Line(wanted) = &subject.ready { wanted } else { "" };
-    let mut search = Search::from(log_before, wanted);
+    let mut search = LogSearch::from(log_before, wanted);
     let mut group = line.start()?;
     let limit = Duration::from_secs(subject.ready_within_s.into());
     let clock = Stopwatch::start();
@@ -75,7 +75,7 @@ fn is_ready(
     line: &ShellCommand,
     placeholders: &Placeholders,
     port: u16,
-    search: &mut Search<'_>,
+    search: &mut LogSearch<'_>,
     halt: &Halt,
 ) -> Result<bool, Error> {
     match &subject.ready {

@@ -6,25 +6,25 @@ use std::str::FromStr;
 
 use net::{DriverChoice, Handler, Listen, Network, Options};
 
-/// Common flags: `--port PORT`, `--workers N`, `--driver auto|epoll|uring`.
-pub(crate) struct Common {
+/// The flags that the examples share: `--port PORT`, `--workers N`, `--driver auto|epoll|uring`.
+pub(crate) struct CommandLine {
     pub(crate) listen: Vec<Listen>,
     pub(crate) options: Options,
 }
 
-impl Common {
+impl CommandLine {
     /// One worker, and room for as many connections as a benchmark makes.
-    pub(crate) fn new() -> Common {
+    pub(crate) fn new() -> CommandLine {
         let most = 100_000;
         let options = Options { workers: 1, connections_max: most, dialled_max: most, ..Options::default() };
-        Common { listen: Vec::new(), options }
+        CommandLine { listen: Vec::new(), options }
     }
 
     /// Reads all `words`, of which `own` takes the flags that are not common: it returns whether a flag exists.
     pub(crate) fn parse(
         &mut self,
         mut words: impl Iterator<Item = String>,
-        mut own: impl FnMut(&mut Common, &str, &str) -> Result<bool, String>,
+        mut own: impl FnMut(&mut CommandLine, &str, &str) -> Result<bool, String>,
     ) -> Result<(), String> {
         while let Some(flag) = words.next() {
             let value = words.next().ok_or_else(|| format!("{flag} needs a value"))?;

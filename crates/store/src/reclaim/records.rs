@@ -43,7 +43,7 @@ impl Store {
 
     /// Makes sure that nothing refers to the record at `at`. False if there is no room for a copy that is
     /// required.
-    pub(super) fn process_record(
+    pub(super) fn keep_or_drop(
         &self,
         reclaim: &Reclaim,
         treatment: Treatment,

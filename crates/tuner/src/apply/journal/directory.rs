@@ -226,7 +226,7 @@ impl Journals {
         finished.retain(|journal| {
             let boot_id = journal.place().map(|place| place.boot_id.as_str());
             let is_finished = journal.state() == PlanState::RolledBack || is_over(boot_id, here);
-            is_finished && !journal.is_damaged()
+            is_finished && !journal.is_damaged() && !journal.is_in_doubt()
         });
         let too_many = finished.len().saturating_sub(FINISHED_MAX);
         for (index, journal) in finished.iter().enumerate() {
@@ -253,7 +253,10 @@ impl Found {
     /// The journals, for a job that changes something: unless another version of this program has changed something,
     /// too.
     pub fn of_this_version(self, here: &BootAndNamespace) -> Result<Vec<Journal>, Error> {
-        let is_other = |error: &Error| matches!(error, Error::Version { boot_id, .. } if !is_over(boot_id.as_deref(), here));
+        let is_other = |error: &Error| match error {
+            Error::Version { boot_id, .. } => !is_over(boot_id.as_deref(), here),
+            _ => false,
+        };
         match self.unusable.into_iter().map(|(_, error)| error).find(is_other) {
             Some(error) => Err(error),
             None => Ok(self.journals),

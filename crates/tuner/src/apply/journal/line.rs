@@ -1,7 +1,7 @@
 //! Lines of a journal: a record each, with its checksum, and what can be read of a damaged file.
 //!
 //! A line is the record's JSON object with one more member at its end, the CRC-32 (as of gzip) of the object without
-//! it: `{"record":"applied","crc32":"32cd5b8c"}`. A line counts if its checksum is right and it is about a setting of
+//! it: `{"record":"applied","crc32":"77a5b375"}`. A line counts if its checksum is right and it is about a setting of
 //! ours, whatever is before and after it.
 
 use serde_json::Value;

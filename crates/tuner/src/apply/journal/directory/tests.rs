@@ -205,11 +205,12 @@ fn only_journals_that_nobody_can_want_to_undo_are_pruned() {
     let unconfirmed = finished("here", 0, &[JournalRecord::Applied]);
     let in_force = finished("here", 0, &[JournalRecord::Applied, JournalRecord::Confirmed]);
     let old = finished("here", 0, std::slice::from_ref(&rolled_back));
+    let in_doubt = finished("here", 0, &[JournalRecord::RolledBack { why: String::new(), unread: Some(0) }]);
     let of_earlier_boot = finished("earlier", 0, &[JournalRecord::Applied]);
     let young: Vec<PathBuf> =
         (0..FINISHED_MAX + 3).map(|_| finished("here", now_s, std::slice::from_ref(&rolled_back))).collect();
     journals.prune(&place("here"), now_s).unwrap();
-    assert!([unfinished, unconfirmed, in_force].iter().all(|path| path.exists()));
+    assert!([unfinished, unconfirmed, in_force, in_doubt].iter().all(|path| path.exists()));
     assert!(!old.exists() && !of_earlier_boot.exists());
     assert_eq!(young.iter().filter(|path| path.exists()).count(), FINISHED_MAX);
     assert!(young.last().unwrap().exists());
