@@ -364,27 +364,40 @@ test $status = 13
 "$EVENKEEL" tune rollback --state "$DIR/state"
 "#;
 
-#[test]
-fn steering_real_packets_shows_in_the_signal() {
-    if !can_be_made() || !is_possible("taskset -c 0,1 true") {
-        return eprintln!("no network namespace with two CPUs can be made here");
-    }
+/// Runs the script, and returns what `verify` found after steering and after the adversary's write.
+fn steer_real_packets() -> (Value, Value) {
     let directory = std::env::temp_dir().join(format!("evenkeel-verify-live-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     text(&mut apart(&directory, LIVE), 0);
     let read = |name: &str| -> Value {
         serde_json::from_str(&fs::read_to_string(directory.join(name)).unwrap()).unwrap()
     };
-    let steered = read("steered");
-    let signal = &steered["signals"][0];
-    assert_eq!(signal["expected"], "received_rps on these CPUs grows (/proc/net/softnet_stat)");
-    assert_eq!(signal["settings"].as_array().unwrap().len(), 4, "{steered}");
-    // Wake-ups of other namespaces are counted, too, both before and after; steering adds thousands.
-    let (before, after) = (signal["before"].as_f64().unwrap(), signal["after"].as_f64().unwrap());
-    assert!(after > before, "{steered}");
-    // While other load limits the host, no effect is credited.
-    let credited = steered["limits"].as_array().unwrap().is_empty();
-    assert_eq!(signal["verdict"], if credited { "moved" } else { "unknown" }, "{steered}");
-    assert_eq!(read("adversary")["values"][2]["holds"], "no");
+    let found = (read("steered"), read("adversary"));
     fs::remove_dir_all(&directory).unwrap();
+    found
+}
+
+#[test]
+fn steering_real_packets_shows_in_the_signal() {
+    if !can_be_made() || !is_possible("taskset -c 0,1 true") {
+        return eprintln!("no network namespace with two CPUs can be made here");
+    }
+    // Wake-ups of other namespaces are counted, too, both before and after. Steering adds thousands, unless the sender
+    // gets no CPU: so there are three attempts.
+    let shown = (0..3).any(|_| {
+        let (steered, adversary) = steer_real_packets();
+        let signal = &steered["signals"][0];
+        assert_eq!(signal["expected"], "received_rps on these CPUs grows (/proc/net/softnet_stat)");
+        assert_eq!(signal["settings"].as_array().unwrap().len(), 4, "{steered}");
+        assert_eq!(adversary["values"][2]["holds"], "no");
+        // While other load limits the host, no effect is credited.
+        let credited = steered["limits"].as_array().unwrap().is_empty();
+        let (before, after) = (signal["before"].as_f64().unwrap(), signal["after"].as_f64().unwrap());
+        let is_shown = after > before && signal["verdict"] == if credited { "moved" } else { "unknown" };
+        if !is_shown {
+            eprintln!("not shown: {steered}");
+        }
+        is_shown
+    });
+    assert!(shown, "three attempts, see above");
 }

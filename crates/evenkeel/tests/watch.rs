@@ -317,7 +317,10 @@ said() { n=0; until [ "$(grep -c "$1" "$DIR/$3")" -ge "$2" ]; do
 "$EVENKEEL" tune watch --state "$DIR/state" --repair auto --every 1s > "$DIR/fight" &
 watch=$!
 said 'watching: 3 settings' 1 fight
-( n=0; while [ $n -lt 1200 ]; do n=$((n + 1)); grep -q '^0*$' $q/rx-0/rps_cpus || echo 0 > $q/rx-0/rps_cpus; sleep 0.05; done ) &
+# It waits for the report of each repair: before, the watch may still compare what it has written.
+( n=0; taken=-1; while [ $n -lt 1200 ]; do n=$((n + 1)); repaired=$(grep -c 'repaired: .*/rx-0/rps_cpus' "$DIR/fight" || true)
+    if [ $repaired -gt $taken ] && ! grep -q '^0*$' $q/rx-0/rps_cpus; then echo 0 > $q/rx-0/rps_cpus; taken=$repaired; fi
+    sleep 0.05; done ) &
 adversary=$!
 said 'backed-off: .*/rx-0/rps_cpus' 1 fight
 test "$(grep -c 'repaired: .*/rx-0/rps_cpus' "$DIR/fight")" = 3
