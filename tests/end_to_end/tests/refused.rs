@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::process::Command;
 
+use end_to_end::clock;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 
@@ -39,7 +40,8 @@ fn check(errno: i32, expected: &str) {
     let mut reply = String::new();
     stream.read_to_string(&mut reply).expect("receive");
     assert_eq!(reply, "STORED\r\n");
-    let said = server.said();
+    // Workers may answer before the line is written.
+    let said = clock::wait_for(|| Some(server.said()).filter(|said| said.ends_with('\n'))).expect("a line");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("driven by epoll (io_uring: ") && said.contains(expected), "{said}");
 }
