@@ -96,6 +96,8 @@ pub(crate) enum Treatment {
     Compact,
     /// Keep items that have been used.
     Evict,
+    /// The same, but keep small items that were used in the last ten minutes as they are.
+    EvictUnused,
 }
 
 /// Statistics of segments.
@@ -455,21 +457,19 @@ impl Segments {
         if policy != VictimPolicy::Evict {
             return None;
         }
-        if let Some((queue, place)) = self.over_share(pool, large_bytes) {
+        let over_share = large_bytes > self.budget.limit() / LARGE_SHARE && self.large_total() > 0;
+        if over_share && let Some((queue, place)) = self.oldest_large(pool) {
             let id = pool.queues[queue].remove(place)?;
             return Some((id, Treatment::Evict));
         }
         let [small, main] = pool.queues.each_ref().map(|queue| self.weight(queue));
         let from = if main == 0 || small > (small + main) / SMALL_SHARE { 0 } else { 1 };
         let id = pool.queues[from].pop_front().or_else(|| pool.queues[1 - from].pop_front())?;
-        Some((id, Treatment::Evict))
+        Some((id, if over_share { Treatment::EvictUnused } else { Treatment::Evict }))
     }
 
-    /// The oldest segment with large values, if they exceed their share and it is their turn.
-    fn over_share(&self, pool: &mut Pool, large_bytes: u64) -> Option<(usize, usize)> {
-        if large_bytes <= self.budget.limit() / LARGE_SHARE || self.large_total() == 0 {
-            return None;
-        }
+    /// The oldest segment with large values, unless it is the others' turn.
+    fn oldest_large(&self, pool: &mut Pool) -> Option<(usize, usize)> {
         pool.over_share = pool.over_share.wrapping_add(1);
         if pool.over_share.is_multiple_of(OTHERS_TURN) {
             return None;
@@ -540,8 +540,8 @@ pub(crate) enum VictimPolicy {
 /// Large values, with those being received, that exceed half of the memory limit are evicted first, so that a
 /// few unread ones do not displace thousands of small items between two uses.
 const LARGE_SHARE: u64 = 2;
-/// One victim in 64 is chosen by age alone nevertheless, so that unused small items do not keep half of the
-/// memory for ever.
+/// One victim in 64 is chosen by age nevertheless, so that unused small items do not keep half of the memory
+/// for ever.
 const OTHERS_TURN: u32 = 64;
 /// The small queue's share of memory: a tenth, as in the S3-FIFO paper.
 const SMALL_SHARE: u64 = 10;

@@ -19,12 +19,20 @@ fn handle(megabytes: u64) -> Handle {
 }
 
 fn set(handle: &mut Handle, name: &str, len: usize) {
+    set_at(handle, name, len, NOW);
+}
+
+fn set_at(handle: &mut Handle, name: &str, len: usize, now: u32) {
     let key = handle.key(name.as_bytes());
-    handle.store(&key, &Change::default(), NewValue::Bytes(&vec![b'v'; len]), NOW).unwrap();
+    handle.store(&key, &Change::default(), NewValue::Bytes(&vec![b'v'; len]), now).unwrap();
 }
 
 fn is_there(handle: &mut Handle, name: &str) -> bool {
-    handle.get(&handle.key(name.as_bytes()), Look::Use, NOW).is_some()
+    is_there_at(handle, name, NOW)
+}
+
+fn is_there_at(handle: &mut Handle, name: &str, now: u32) -> bool {
+    handle.get(&handle.key(name.as_bytes()), Look::Use, now).is_some()
 }
 
 #[test]
@@ -41,6 +49,26 @@ fn unread_large_values_do_not_displace_small_items_in_use() {
         }
     }
     assert_eq!(missed, 0, "of {}", 60 * small / 20);
+}
+
+#[test]
+fn large_values_do_not_displace_small_items_in_use_however_fast_they_come() {
+    let mut handle = handle(64);
+    let small = 10_000;
+    (0..small).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
+    let (rounds, per_second, cycle) = (8_000, 20, 1_000);
+    let mut missed = 0;
+    for round in 0..rounds {
+        let now = NOW + round / per_second;
+        let large = format!("large{}", round % 100);
+        set_at(&mut handle, &large, 1_000_000, now);
+        assert!(is_there_at(&mut handle, &large, now));
+        // Each of them once in 50 seconds, while the large values have been replaced some 30 times.
+        for number in (0..small).filter(|number| number % cycle == round % cycle) {
+            missed += usize::from(!is_there_at(&mut handle, &format!("small{number}"), now));
+        }
+    }
+    assert_eq!(missed, 0, "of {}", rounds * small / cycle);
 }
 
 #[test]
@@ -66,8 +94,13 @@ fn large_values_replace_unused_small_items() {
     (0..100).for_each(|number| set(&mut handle, &format!("large{number}"), 100_000));
     let half = large_bytes(&handle);
     assert!((7 * MIB..9 * MIB).contains(&half), "{} KiB", half >> 10);
-    (0..10_000).for_each(|number| set(&mut handle, &format!("large{number}"), 100_000));
-    let most = large_bytes(&handle);
+    let more = |handle: &mut Handle, now| {
+        (0..10_000).for_each(|number| set_at(handle, &format!("large{number}"), 100_000, now));
+        large_bytes(handle)
+    };
+    let still_half = more(&mut handle, NOW + 300);
+    assert!((7 * MIB..9 * MIB).contains(&still_half), "{} KiB", still_half >> 10);
+    let most = more(&mut handle, NOW + 600);
     assert!(most > 12 * MIB, "{} KiB", most >> 10);
 }
 

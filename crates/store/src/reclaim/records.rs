@@ -14,6 +14,9 @@ use crate::store::Store;
 
 /// Index buckets prefetched at once: as many memory accesses as the processor can have under way.
 const BATCH: usize = 16;
+/// Small items that were used in these seconds are not evicted for large values that exceed their share: a
+/// client can store such values as fast as it likes, but it cannot speed up the clock.
+const UNUSED_S: u32 = 600;
 
 /// Result of copying a record forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +57,7 @@ impl Store {
     ) -> bool {
         let mut lock = self.index.lock(hash);
         let Some(slot) = self.index.find(&lock, hash, |location| location == at) else { return true };
-        let (queue, frequency, keep) = self.destination(reclaim, treatment, slot);
+        let (queue, frequency, keep) = self.destination(reclaim, treatment, slot, now);
         let spared = reclaim.wanted.spares(hash);
         if keep || spared {
             // The target is chosen before the check for a flush: see `OpenSet::append`.
@@ -78,14 +81,23 @@ impl Store {
     }
 
     /// The queue and frequency of a live item after this pass, and whether it is kept.
-    fn destination(&self, reclaim: &Reclaim, treatment: Treatment, slot: Slot) -> (Queue, u64, bool) {
+    fn destination(
+        &self,
+        reclaim: &Reclaim,
+        treatment: Treatment,
+        slot: Slot,
+        now: u32,
+    ) -> (Queue, u64, bool) {
         let queue = self.segments.queue(self.segments.of(slot.at()));
         let frequency = slot.frequency();
+        let record = self.segments.record(slot.at());
+        let is_unused = || record.bits() & LARGE != 0 || now.saturating_sub(record.last_access()) >= UNUSED_S;
         match (treatment, queue) {
             _ if reclaim.drop_all => (queue, 0, false),
             (Treatment::Compact, _) => (queue, frequency, true),
-            (Treatment::Evict, Queue::Small) => (Queue::Main, 0, frequency > 0),
-            (Treatment::Evict, Queue::Main) => (Queue::Main, frequency.saturating_sub(1), frequency > 0),
+            (Treatment::EvictUnused, _) if !is_unused() => (queue, frequency, true),
+            (_, Queue::Small) => (Queue::Main, 0, frequency > 0),
+            (_, Queue::Main) => (Queue::Main, frequency.saturating_sub(1), frequency > 0),
         }
     }
 
