@@ -3,16 +3,17 @@
 //! It counts newlines and answers each with the same reply, or skips sets of one fixed size.
 //!
 //! ```text
-//! null [--port PORT] [--unix PATH] [--workers N] [--driver auto|epoll|uring]
+//! null [--port PORT] [--udp PORT] [--unix PATH] [--workers N] [--driver auto|epoll|uring]
 //!      [--body BYTES | --reply-file FILE] [--set-body BYTES]
 //! ```
 
 mod support;
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use net::{Handler, Listen, Next, Opened, Progress, Turn};
+use net::{Datagram, Handler, Listen, Next, Opened, Progress, Turn};
 use stdx::gather::Gather;
 use support::{CommandLine, number};
 
@@ -21,7 +22,12 @@ use support::{CommandLine, number};
 struct Null {
     reply: Arc<[u8]>,
     set_body: Option<usize>,
+    /// A datagram with a reply.
+    datagram: Vec<u8>,
 }
+
+/// The frame before a request or a reply in a datagram (protocol.txt, "UDP protocol").
+const FRAME_LEN: usize = 8;
 
 /// Bytes of a set's body, with its line end, that are still to arrive.
 type BodyLeft = usize;
@@ -51,6 +57,14 @@ impl Handler for Null {
             Some(body) => Progress { consumed: swallow(left, input, body, output), next: Next::Read },
         }
     }
+
+    fn on_datagram(&mut self, datagram: &Datagram<'_>, turn: &mut Turn<Arc<[u8]>>) {
+        let Some(frame) = datagram.bytes.first_chunk::<FRAME_LEN>() else { return };
+        self.datagram.clear();
+        self.datagram.extend_from_slice(frame);
+        self.datagram.extend_from_slice(&self.reply);
+        turn.send_datagram(datagram.from, &self.datagram);
+    }
 }
 
 /// Skips sets, and returns how much of `input` they were.
@@ -77,6 +91,10 @@ fn serve() -> Result<(), String> {
     let (mut reply, mut set_body) = (reply_of(100), None);
     command_line.parse(std::env::args().skip(1), |command_line, flag, value| {
         match flag {
+            "--udp" => {
+                let address = SocketAddr::from(([127, 0, 0, 1], number(flag, value)?));
+                command_line.listen.push(Listen::Udp(address));
+            }
             "--unix" => command_line.listen.push(Listen::Unix { path: value.into(), mode: 0o700 }),
             "--body" => reply = reply_of(number(flag, value)?),
             "--reply-file" => {
@@ -91,7 +109,7 @@ fn serve() -> Result<(), String> {
     if command_line.listen.is_empty() {
         return Err("nowhere to listen: give --port or --unix".to_owned());
     }
-    command_line.serve(|| Null { reply: Arc::clone(&reply), set_body })
+    command_line.serve(|| Null { reply: Arc::clone(&reply), set_body, datagram: Vec::new() })
 }
 
 /// The reply to a get that hits a value of `body` bytes.

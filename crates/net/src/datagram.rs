@@ -1,11 +1,13 @@
 //! Datagrams: their peers, and those that wait for the end of a round.
 
+use std::io::IoSlice;
 use std::net::SocketAddr;
 
 use crate::slab::Token;
 
-/// Bytes of all datagrams sent in a round: more than a socket's buffer takes by default. The rest is dropped.
-pub(crate) const OUTGOING_MAX: usize = 1 << 20;
+/// Bytes of all datagrams sent in a round: more than a socket's buffer takes by default, and enough for one reply of a
+/// mebibyte. The rest is dropped.
+pub(crate) const OUTGOING_MAX: usize = 2 << 20;
 
 /// The other end of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,6 +34,32 @@ pub struct Datagram<'b> {
     pub from: DatagramPeer,
     /// The whole content.
     pub bytes: &'b [u8],
+}
+
+/// Datagrams of one peer that have arrived together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Together<'b> {
+    pub(crate) from: DatagramPeer,
+    pub(crate) bytes: &'b [u8],
+    /// Bytes of each but the last, which may be shorter.
+    pub(crate) segment_len: usize,
+}
+
+impl<'b> Together<'b> {
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.bytes.len().div_ceil(self.segment_len.max(1)).max(1)
+    }
+
+    /// Each of them.
+    pub(crate) fn datagrams(&self) -> impl Iterator<Item = Datagram<'b>> + use<'b> {
+        let Together { from, bytes, segment_len } = *self;
+        let part = move |number| {
+            let (_, rest) = bytes.split_at(number * segment_len);
+            Datagram { from, bytes: &rest[..segment_len.min(rest.len())] }
+        };
+        (0..self.count()).map(part)
+    }
 }
 
 /// Datagrams to be sent at the end of a round.
@@ -62,14 +90,42 @@ impl Outgoing {
         fits
     }
 
-    /// Passes all of them to `send`, those for one peer together and in their order, so that the kernel's route to a
-    /// peer is in the cache for all but the first. Empty afterwards; returns the number of those that found no room.
-    pub(crate) fn drain(&mut self, mut send: impl FnMut(DatagramPeer, &[u8])) -> u64 {
+    /// Adds a sequence of datagrams: `bytes` in parts of `part_max`, each behind the head that `head` makes for its
+    /// number. All of them, or none if there is no room.
+    pub(crate) fn add_parts<const HEAD: usize>(
+        &mut self,
+        to: DatagramPeer,
+        bytes: &[u8],
+        part_max: usize,
+        head: impl Fn(usize) -> [u8; HEAD],
+    ) -> bool {
+        let count = bytes.len().div_ceil(part_max);
+        let fits = self.bytes.len() + bytes.len() + count * HEAD <= OUTGOING_MAX;
+        if !fits {
+            self.dropped += count as u64;
+            return false;
+        }
+        for (number, part) in bytes.chunks(part_max).enumerate() {
+            self.bytes.extend_from_slice(&head(number));
+            self.bytes.extend_from_slice(part);
+            self.list.push((to, self.bytes.len()));
+        }
+        true
+    }
+
+    /// Passes all of them to `send`, those for one peer together and in their order. Empty afterwards; returns the
+    /// number of those that found no room.
+    pub(crate) fn drain(&mut self, mut send: impl FnMut(DatagramPeer, &[IoSlice<'_>])) -> u64 {
         let starts = std::iter::once(0).chain(self.list.iter().map(|(_, end)| *end));
-        let mut list: Vec<_> =
-            self.list.iter().zip(starts).map(|((to, end), start)| (*to, start..*end)).collect();
+        let datagram = |((to, end), start): (&(DatagramPeer, usize), usize)| (*to, start..*end);
+        let mut list: Vec<_> = self.list.iter().zip(starts).map(datagram).collect();
         list.sort_by_key(|(to, _)| *to);
-        list.into_iter().for_each(|(to, range)| send(to, &self.bytes[range]));
+        let slices: Vec<_> = list.iter().map(|(_, range)| IoSlice::new(&self.bytes[range.clone()])).collect();
+        let mut at = 0;
+        for peers in list.chunk_by(|(one, _), (next, _)| one == next) {
+            send(peers[0].0, &slices[at..at + peers.len()]);
+            at += peers.len();
+        }
         self.list.clear();
         self.bytes.clear();
         std::mem::take(&mut self.dropped)

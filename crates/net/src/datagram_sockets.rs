@@ -8,15 +8,18 @@ use std::collections::VecDeque;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use crate::datagram::{Datagram, DatagramPeer, Outgoing, SocketId};
+use crate::datagram::{DatagramPeer, Outgoing, SocketId, Together};
 use crate::kernel::Kernel;
+use crate::segments::Received;
 use crate::slab::{Slab, Token};
 
 /// The longest datagram of UDP.
 const DATAGRAM_MAX: usize = 64 * 1024;
 
-/// Datagrams received in a round, so that the connections have their turn, too.
+/// Datagrams received in a round, and their bytes, so that the connections have their turn, too: no further call
+/// receives beyond either.
 pub(crate) const RECEIVED_MAX: usize = 64;
+const RECEIVED_LEN_MAX: usize = 64 * 1024;
 
 /// Marks the tokens of datagram sockets, so that they differ from those of connections and dials.
 const DATAGRAMS: u32 = 1 << 30;
@@ -118,23 +121,29 @@ impl<S> DatagramSockets<S> {
         }
     }
 
-    /// Passes arrived datagrams to `each`, at most [`RECEIVED_MAX`] of all sockets in turn.
+    /// Passes arrived datagrams to `each`, those that arrived together at once: about [`RECEIVED_MAX`] of all sockets in
+    /// turn.
     pub(crate) fn receive<K: Kernel<Socket = S>>(
         &mut self,
         kernel: &mut K,
-        mut each: impl FnMut(&Datagram<'_>),
+        mut each: impl FnMut(&Together<'_>),
     ) {
-        for _ in 0..RECEIVED_MAX {
+        let (mut calls, mut datagrams, mut bytes) = (0, 0, 0);
+        while calls < RECEIVED_MAX && datagrams < RECEIVED_MAX && bytes < RECEIVED_LEN_MAX {
+            calls += 1;
             let Some(token) = self.readable.pop_front() else { break };
             // It may have been closed.
             let Some(entry) = self.sockets.get_mut(token) else { continue };
-            match kernel.receive_datagram(&entry.socket, &mut self.buffer) {
-                Ok((len, address)) => {
+            match kernel.receive_datagrams(&entry.socket, &mut self.buffer) {
+                Ok(Received { len, from, segment_len }) => {
                     let from = match entry.listener {
-                        Some(listener) => DatagramPeer::Client { listener, address },
+                        Some(listener) => DatagramPeer::Client { listener, address: from },
                         None => DatagramPeer::Dialled(SocketId(token)),
                     };
-                    each(&Datagram { from, bytes: &self.buffer[..len] });
+                    let together = Together { from, bytes: &self.buffer[..len], segment_len };
+                    datagrams += together.count();
+                    bytes += len;
+                    each(&together);
                 }
                 // An error of an earlier datagram (ICMP), which the kernel reports once, and before what has arrived.
                 Err(Errno::INTR | Errno::CONNREFUSED) => {}
@@ -148,14 +157,14 @@ impl<S> DatagramSockets<S> {
         }
     }
 
-    /// Sends the datagrams of a round, one after the other.
+    /// Sends the datagrams of a round, those for one peer together.
     pub(crate) fn send<K: Kernel<Socket = S>>(
         &mut self,
         kernel: &mut K,
         outgoing: &mut Outgoing,
     ) -> SendOutcome {
         let mut sent = SendOutcome::default();
-        let unplaced = outgoing.drain(|to, bytes| {
+        let unplaced = outgoing.drain(|to, datagrams| {
             let (token, address) = match to {
                 DatagramPeer::Client { listener, address } => {
                     let token = self.listeners.iter().find(|(index, _)| *index == listener);
@@ -164,10 +173,9 @@ impl<S> DatagramSockets<S> {
                 DatagramPeer::Dialled(SocketId(token)) => (Some(token), None),
             };
             let entry = token.and_then(|token| self.sockets.get_mut(token));
-            match entry.map(|entry| kernel.send_datagram(&entry.socket, address, bytes)) {
-                Some(Ok(())) => sent.bytes += bytes.len() as u64,
-                _ => sent.dropped += 1,
-            }
+            let taken = entry.map_or(0, |entry| kernel.send_datagrams(&entry.socket, address, datagrams));
+            sent.bytes += datagrams[..taken].iter().map(|datagram| datagram.len() as u64).sum::<u64>();
+            sent.dropped += (datagrams.len() - taken) as u64;
         });
         sent.dropped += unplaced;
         sent

@@ -82,6 +82,9 @@ pub trait Handler {
     /// The dial with this tag has failed.
     fn on_unreachable(&mut self, _tag: u64, _why: Unreachable, _turn: &mut Turn<Self::Held>) {}
 
+    /// A hint: [`Handler::on_datagram`] follows, after the hints of those that arrived with it.
+    fn prefetch_datagram(&mut self, _datagram: &Datagram<'_>) {}
+
     /// A datagram has arrived. [`Turn::send_datagram`] replies to it, now or later. It may repeat an earlier one, and
     /// its sender's address may be forged.
     fn on_datagram(&mut self, _datagram: &Datagram<'_>, _turn: &mut Turn<Self::Held>) {}
@@ -173,6 +176,11 @@ pub enum CloseReason {
 /// A number that is unique in this network. Starts at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
+
+impl ConnectionId {
+    /// The number of no connection.
+    pub const NONE: ConnectionId = ConnectionId(u64::MAX);
+}
 
 /// A connection that no worker has yet.
 pub(crate) struct Arrival {

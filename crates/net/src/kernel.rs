@@ -3,6 +3,7 @@
 //! There are two: the machine's ([`crate::system::System`]), and the simulated one of [`crate::sim::World`]. The event
 //! loop is the same code over both.
 
+use std::io::IoSlice;
 use std::net::SocketAddr;
 
 use rustix::event::epoll::EventFlags;
@@ -12,6 +13,7 @@ use crate::address::Address;
 use crate::dial::{Place, Unreachable};
 use crate::file_read::{FileRead, FinishedRead};
 use crate::lanes::Lanes;
+use crate::segments::Received;
 
 /// Sockets and their operations. None of them waits.
 pub(crate) trait Kernel {
@@ -60,20 +62,16 @@ pub(crate) trait Kernel {
         beyond: &mut [u8],
     ) -> Result<usize, Errno>;
 
-    /// Receives a datagram into `buffer`, which is as long as the longest one.
-    fn receive_datagram(
-        &mut self,
-        socket: &Self::Socket,
-        buffer: &mut [u8],
-    ) -> Result<(usize, SocketAddr), Errno>;
+    /// Receives one or more datagrams of one peer into `buffer`, which is as long as the longest one.
+    fn receive_datagrams(&mut self, socket: &Self::Socket, buffer: &mut [u8]) -> Result<Received, Errno>;
 
-    /// Sends a datagram; `to` is `None` for a socket that was dialled.
-    fn send_datagram(
+    /// Sends datagrams to one peer, in order; `to` is `None` for a socket that was dialled. Returns how many were taken.
+    fn send_datagrams(
         &mut self,
         socket: &Self::Socket,
         to: Option<SocketAddr>,
-        bytes: &[u8],
-    ) -> Result<(), Errno>;
+        datagrams: &[IoSlice<'_>],
+    ) -> usize;
 
     /// Begins reads of files. Those that fail at once, or are finished already, are added to `finished`.
     fn begin_reads(&mut self, reads: Vec<FileRead>, finished: &mut Vec<FinishedRead>);

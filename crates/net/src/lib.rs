@@ -55,6 +55,7 @@ mod read_threads;
 mod reading;
 #[cfg(test)]
 mod scripted;
+mod segments;
 mod slab;
 mod system;
 mod turn;

@@ -14,6 +14,8 @@ use rustix::net::{
 };
 
 use crate::address::Address;
+use crate::datagram::OUTGOING_MAX;
+use crate::segments;
 
 /// An address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +113,10 @@ pub(crate) fn bind_udp(address: SocketAddr, count: usize) -> io::Result<(SocketA
         if address.is_ipv6() {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
+        // Older kernels do not coalesce.
+        let _coalesced = segments::coalesce(fd.as_fd());
+        // A reply of many datagrams should fit; the kernel grants net.core.wmem_max.
+        let _granted = sockopt::set_socket_send_buffer_size(&fd, OUTGOING_MAX);
         // A single socket does not share its address: another process that binds it gets an error.
         if count > 1 {
             sockopt::set_socket_reuseport(&fd, true)?;

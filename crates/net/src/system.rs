@@ -1,14 +1,13 @@
 //! The machine's kernel: sockets, epoll, and the driver of batches.
 
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SocketAddrUnix, connect, getsockname, recvfrom, send, sendto, sockopt,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, connect, getsockname, send, sendto, sockopt};
 
 use crate::address::Address;
 use crate::dial::{Place, Unreachable};
@@ -18,6 +17,7 @@ use crate::file_reads::FileReads;
 use crate::kernel::{Connect, Kernel};
 use crate::lanes::Lanes;
 use crate::listener::{datagram_socket, stream_socket};
+use crate::segments::{self, Received};
 use crate::uring::BrokenRing;
 
 /// A worker thread's epoll set, driver and file reads.
@@ -85,26 +85,34 @@ impl Kernel for System {
         receive_body(socket.as_fd(), body, beyond)
     }
 
-    fn receive_datagram(
-        &mut self,
-        socket: &OwnedFd,
-        buffer: &mut [u8],
-    ) -> Result<(usize, SocketAddr), Errno> {
-        let (_, len, address) = recvfrom(socket, buffer, RecvFlags::DONTWAIT)?;
-        let address = address.ok_or(Errno::INVAL)?;
-        Ok((len, SocketAddr::try_from(address)?))
+    fn receive_datagrams(&mut self, socket: &OwnedFd, buffer: &mut [u8]) -> Result<Received, Errno> {
+        segments::receive(socket.as_fd(), buffer)
     }
 
-    fn send_datagram(&mut self, socket: &OwnedFd, to: Option<SocketAddr>, bytes: &[u8]) -> Result<(), Errno> {
-        let send = || match to {
-            Some(to) => sendto(socket, bytes, SEND_FLAGS, &to),
-            None => send(socket, bytes, SEND_FLAGS),
-        };
-        match send() {
-            // An error of an earlier datagram (ICMP), which the kernel reports now.
-            Err(Errno::CONNREFUSED) => send().map(drop),
-            outcome => outcome.map(drop),
+    fn send_datagrams(
+        &mut self,
+        socket: &OwnedFd,
+        to: Option<SocketAddr>,
+        datagrams: &[IoSlice<'_>],
+    ) -> usize {
+        let mut rest = datagrams;
+        let mut taken = 0;
+        while let Some(first) = rest.first() {
+            let (batch, after) = rest.split_at(segments::count_alike(rest));
+            rest = after;
+            let outcome = match batch.len() {
+                1 => Err(Errno::INVAL),
+                _ => segments::send(socket.as_fd(), to, batch, first.len() as u16),
+            };
+            taken += match outcome {
+                Ok(()) => batch.len(),
+                // The socket's buffer is full.
+                Err(Errno::AGAIN | Errno::NOBUFS) => 0,
+                // One datagram, or a route on which the kernel does not cut them.
+                Err(_) => batch.iter().filter(|one| send_datagram(socket, to, one).is_ok()).count(),
+            };
         }
+        taken
     }
 
     fn begin_reads(&mut self, reads: Vec<FileRead>, finished: &mut Vec<FinishedRead>) {
@@ -139,6 +147,18 @@ impl Kernel for System {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) | Err(error) => Err(Unreachable::from_errno(error)),
         }
+    }
+}
+
+fn send_datagram(socket: &OwnedFd, to: Option<SocketAddr>, bytes: &[u8]) -> Result<usize, Errno> {
+    let send = || match to {
+        Some(to) => sendto(socket, bytes, SEND_FLAGS, &to),
+        None => send(socket, bytes, SEND_FLAGS),
+    };
+    match send() {
+        // An error of an earlier datagram (ICMP), which the kernel reports now.
+        Err(Errno::CONNREFUSED) => send(),
+        outcome => outcome,
     }
 }
 

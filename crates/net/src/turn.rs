@@ -148,6 +148,18 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         self.outgoing.add(to, bytes)
     }
 
+    /// Sends `bytes` as a sequence of datagrams, as [`Turn::send_datagram`]: parts of `part_max` bytes, each behind the
+    /// head that `head` makes for its number. All of them, or none where there is no room.
+    pub fn send_datagrams<const HEAD: usize>(
+        &mut self,
+        to: DatagramPeer,
+        bytes: &[u8],
+        part_max: usize,
+        head: impl Fn(usize) -> [u8; HEAD],
+    ) -> bool {
+        self.outgoing.add_parts(to, bytes, part_max, head)
+    }
+
     /// Closes a dialled socket for datagrams after this round. No effect if it is gone.
     pub fn close_socket(&mut self, socket: SocketId) {
         self.orders.push(Order::CloseSocket(socket));

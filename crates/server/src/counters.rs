@@ -57,6 +57,14 @@ counters! {
     auth_errors,
     /// Connections that started with a request of the binary protocol and were refused.
     binary_refused,
+    /// Datagrams that were served.
+    udp_requests,
+    /// Datagrams of senders that are not allowed.
+    udp_refused,
+    /// Datagrams that are no requests, or parts of requests.
+    udp_malformed,
+    /// Replies that were not sent because of the limit for their network.
+    udp_limited,
     /// Turns that ended because the connection had reached its number of requests per turn.
     conn_yields,
 }

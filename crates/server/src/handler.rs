@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use net::{Activity, Address, CloseReason, Handler, Next, Opened, Progress, Turn};
+use net::{Activity, Address, CloseReason, Datagram, Handler, Next, Opened, Progress, Turn};
 use stdx::clock::Now;
 use store::Event;
 
@@ -86,6 +86,15 @@ impl Handler for Worker {
         let next = connection.on_body(self, received, output);
         self.log_store();
         next
+    }
+
+    fn prefetch_datagram(&mut self, datagram: &Datagram<'_>) {
+        self.prefetch_request(datagram);
+    }
+
+    fn on_datagram(&mut self, datagram: &Datagram<'_>, turn: &mut Turn<Held>) {
+        self.serve_datagram(datagram, turn);
+        self.log_store();
     }
 
     fn activity(&self, connection: &Connection) -> Activity {

@@ -30,6 +30,7 @@ mod admin;
 mod classic;
 mod connection;
 mod counters;
+mod datagram;
 mod dump;
 mod execute;
 mod flow;
@@ -52,6 +53,7 @@ mod upload;
 mod watch;
 mod worker;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use net::{Address, AtLimit, DriverChoice, Network};
@@ -158,14 +160,21 @@ fn places(listeners: &[Listen]) -> Result<Vec<net::Listen>, Error> {
         match listener {
             Listen::Unix { path, mask } => places.push(net::Listen::Unix { path: path.clone(), mode: *mask }),
             Listen::Tcp { host, port } => {
-                let addresses = net::listener::resolve(host.as_deref(), *port).map_err(|source| {
-                    Error::Resolve { host: host.clone().unwrap_or_else(|| "*".into()), source }
-                })?;
+                let addresses = resolve(host.as_deref(), *port)?;
                 places.extend(addresses.into_iter().map(net::Listen::Tcp));
+            }
+            Listen::Udp { host, port } => {
+                let addresses = resolve(host.as_deref(), *port)?;
+                places.extend(addresses.into_iter().map(net::Listen::Udp));
             }
         }
     }
     Ok(places)
+}
+
+fn resolve(host: Option<&str>, port: u16) -> Result<Vec<SocketAddr>, Error> {
+    net::listener::resolve(host, port)
+        .map_err(|source| Error::Resolve { host: host.unwrap_or("*").to_owned(), source })
 }
 
 fn open_store(options: &Options, hash_secret: u128, started_unix_ms: u64) -> Result<Arc<Store>, Error> {

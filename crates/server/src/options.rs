@@ -10,6 +10,7 @@ mod echo;
 mod listen;
 mod meaning;
 mod settings;
+pub mod udp;
 
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ mod tests;
 pub use auth::{Auth, ReadFile};
 pub use echo::Echo;
 pub use listen::Listen;
+pub use udp::Udp;
 
 /// The user that root becomes without `-u`: every Linux has it, and it owns nothing.
 pub const USER_DEFAULT: &str = "nobody";
@@ -39,6 +41,8 @@ pub struct Options {
     pub listeners: Vec<Listen>,
     /// `-b`: how many connections may wait to be accepted.
     pub backlog: u32,
+    /// Who gets replies over UDP, and how much.
+    pub udp: Udp,
     /// `-B`: the protocol that every connection speaks.
     pub protocol: Protocol,
 
@@ -123,6 +127,13 @@ pub enum Driver {
     Uring,
 }
 
+impl Options {
+    /// Whether datagrams are served.
+    pub fn has_udp(&self) -> bool {
+        self.listeners.iter().any(|listen| matches!(listen, Listen::Udp { .. }))
+    }
+}
+
 impl Default for Options {
     /// The defaults of `evenkeel serve`.
     fn default() -> Self {
@@ -134,6 +145,7 @@ impl Default for Options {
             large_pages: false,
             listeners: vec![Listen::Tcp { host: None, port: 11211 }],
             backlog: 1024,
+            udp: Udp::default(),
             protocol: Protocol::Auto,
             connection_limit: 1024,
             maxconns_fast: true,

@@ -8,6 +8,7 @@ use stdx::clock::{FIRST_SECOND, Now};
 use store::{PerKind, Store};
 
 use crate::counters::{Counters, Totals};
+use crate::datagram::reply_limit::ReplyLimit;
 use crate::options::auth::Users;
 use crate::options::{Echo, Options};
 use crate::prefixes::Prefixes;
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) log: Log,
     pub(crate) prefixes: Prefixes,
+    pub(crate) reply_limit: ReplyLimit,
     /// The users that may log in, with `-Y`.
     pub(crate) users: RwLock<Users>,
     /// All counts at the last `stats reset`.
@@ -84,6 +86,7 @@ impl Shared {
             counters: (0..options.threads).map(|_| Arc::default()).collect(),
             log: Log::default(),
             prefixes: Prefixes::new(options.detail, options.prefix_delimiter),
+            reply_limit: ReplyLimit::new(options.udp.reply_bytes_per_second),
             users: RwLock::new(options.auth.as_ref().map(|auth| auth.users.clone()).unwrap_or_default()),
             reset: Mutex::default(),
             oldest: AtomicU32::new(0),

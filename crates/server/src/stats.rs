@@ -115,6 +115,13 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut Vec<u8>) {
     items::general(&store, out);
     items::ours(&store, out);
     stat(out, "evenkeel_binary_refused", totals.binary_refused);
+    if shared.options.has_udp() {
+        stat(out, "evenkeel_udp_requests", totals.udp_requests);
+        stat(out, "evenkeel_udp_refused", totals.udp_refused);
+        stat(out, "evenkeel_udp_malformed", totals.udp_malformed);
+        stat(out, "evenkeel_udp_limited", totals.udp_limited);
+        stat(out, "evenkeel_udp_dropped", network.datagrams_dropped);
+    }
 }
 
 /// Descriptors that are neither clients nor files: listeners, event descriptors and the like.

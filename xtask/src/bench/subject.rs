@@ -140,9 +140,11 @@ impl BenchSubject {
     /// Whether this subject can answer `workload`.
     pub(crate) fn can(&self, workload: &BenchWorkload) -> bool {
         match self.kind {
-            Kind::Pogocache => !workload.meta,
+            Kind::Pogocache => !workload.meta && !workload.udp,
             Kind::Null(_) => !workload.meta && workload.keys_per_request == 1,
-            Kind::Evenkeel(_) | Kind::Peer(_) | Kind::Memcached => true,
+            // A peer may be older than UDP, and would not start with its flag.
+            Kind::Peer(_) => !workload.udp,
+            Kind::Evenkeel(_) | Kind::Memcached => true,
         }
     }
 
@@ -237,21 +239,25 @@ fn command_lines(
     let (memory, value_len) = (gigabytes * 1024, workload.data.value_len);
     let (name, lines): (String, Vec<String>) = match kind {
         Kind::Evenkeel(driver) | Kind::Peer(driver) => {
-            let whose = if matches!(kind, Kind::Peer(_)) { "peer-" } else { "" };
             let line = format!(
                 "serve -u root -t 1 -m {memory} -c 4096 -l 127.0.0.1 -p {port} -s SOCKET --driver {driver}"
             );
-            (format!("{whose}evenkeel-{driver}"), vec![line])
+            match kind {
+                Kind::Peer(_) => (format!("peer-evenkeel-{driver}"), vec![line]),
+                _ => (format!("evenkeel-{driver}"), vec![format!("{line} -U {port}")]),
+            }
         }
         Kind::Null(driver) => {
-            let gets = format!("--unix SOCKET --driver {driver} --port {port} --body {value_len}");
+            let gets =
+                format!("--unix SOCKET --driver {driver} --port {port} --udp {port} --body {value_len}");
             let sets = format!("--driver {driver} --port {} --set-body {value_len}", port + SETS_PORT);
             (format!("null-{driver}"), vec![gets, sets])
         }
         // One process cannot listen on both.
         Kind::Memcached => {
             let common = format!("-u root -t 1 -m {memory} -c 4096");
-            let (tcp, unix) = (format!("{common} -l 127.0.0.1 -p {port}"), format!("{common} -s SOCKET"));
+            let (tcp, unix) =
+                (format!("{common} -l 127.0.0.1 -p {port} -U {port}"), format!("{common} -s SOCKET"));
             ("memcached".into(), vec![tcp, unix])
         }
         Kind::Pogocache => {

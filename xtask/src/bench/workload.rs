@@ -8,6 +8,8 @@ pub(crate) struct BenchWorkload {
     pub(crate) load: &'static [&'static str],
     /// Requests go over the unix socket.
     pub(crate) unix: bool,
+    /// Requests are datagrams.
+    pub(crate) udp: bool,
     /// The data: workloads with the same data share their servers.
     pub(crate) data: Data,
     /// Only sets are sent: the null server must answer those.
@@ -48,11 +50,21 @@ const fn get(
     stretch: f64,
 ) -> BenchWorkload {
     let goal = Goal::PerCpu { must, stretch };
-    BenchWorkload { name, load, unix: false, data, sets: false, meta: false, keys_per_request: 1, goal }
+    BenchWorkload {
+        name,
+        load,
+        unix: false,
+        udp: false,
+        data,
+        sets: false,
+        meta: false,
+        keys_per_request: 1,
+        goal,
+    }
 }
 
 /// All rows.
-pub(crate) static WORKLOADS: [BenchWorkload; 16] = [
+pub(crate) static WORKLOADS: [BenchWorkload; 18] = [
     get("get-d1-c64", &["--depth", "1", "--connections", "64"], SMALL, 1.25, 1.38),
     get("get-d1-c500", &["--depth", "1", "--connections", "500"], SMALL, 1.2, 1.3),
     get("get-d16", &["--depth", "16", "--connections", "64"], SMALL, 2.2, 2.8),
@@ -69,6 +81,15 @@ pub(crate) static WORKLOADS: [BenchWorkload; 16] = [
     BenchWorkload {
         unix: true,
         ..get("unix-get-d1", &["--depth", "1", "--connections", "64"], SMALL, 1.4, 1.6)
+    },
+    BenchWorkload {
+        udp: true,
+        ..get("udp-get-d1", &["--udp", "--depth", "1", "--connections", "64"], SMALL, 1.5, 1.74)
+    },
+    // One peer, whose requests arrive together.
+    BenchWorkload {
+        udp: true,
+        ..get("udp-get-burst", &["--udp", "--depth", "64", "--connections", "1"], SMALL, 3.0, 6.2)
     },
     BenchWorkload {
         goal: Goal::P50 { must: 1.03, stretch: 1.0 },

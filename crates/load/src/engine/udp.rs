@@ -83,6 +83,7 @@ impl Udp {
         let start = || -> rustix::io::Result<OwnedFd> {
             let epoll = epoll::create(CreateFlags::CLOEXEC)?;
             for (number, socket) in sockets.iter().enumerate() {
+                Receives::prepare(socket.as_fd());
                 let flags = EventFlags::IN | EventFlags::ET;
                 epoll::add(&epoll, socket, EventData::new_u64(number as u64), flags)?;
             }
@@ -166,8 +167,10 @@ impl Engine for Udp {
                 is_later = true;
                 for number in 0..count {
                     let mut each = |lane: usize, bytes: &[u8]| each(lane, bytes, at_ns);
-                    let is_answer = lanes.arrive(socket, receives.datagram(number), &mut each)?;
-                    *strays += u64::from(!is_answer);
+                    for datagram in receives.datagrams(number) {
+                        let is_answer = lanes.arrive(socket, datagram, &mut each)?;
+                        *strays += u64::from(!is_answer);
+                    }
                 }
                 // A short batch emptied the socket; what comes later makes a new edge.
                 if count < BATCH {

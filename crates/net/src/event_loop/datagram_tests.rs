@@ -74,10 +74,10 @@ fn connections_are_served_during_a_flood_of_datagrams() {
 fn datagrams_without_room_are_dropped_and_counted() {
     with_each_driver(|mut rig| {
         let peer = client(&rig);
-        peer.send(b"200000").unwrap();
+        peer.send(b"400000").unwrap();
         rig.round(TIMEOUT_MS);
         let dropped = |rig: &Rig| rig.worker.table.counters().datagrams_dropped.value();
-        // Of 200,000 replies of some 12 bytes not all fit into a round.
+        // Of 400,000 replies of some 12 bytes not all fit into a round.
         let before = dropped(&rig);
         assert!(before > 100_000, "{before}");
         assert!(rig.worker.turn.is_idle() && !received(&peer).is_empty());

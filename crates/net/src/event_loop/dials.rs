@@ -3,7 +3,6 @@
 use stdx::clock::Now;
 
 use super::EventLoop;
-use crate::datagram::Datagram;
 use crate::dial::{Place, Unreachable};
 use crate::dialling::DialOutcome;
 use crate::handler::{Arrival, ConnectionId, Handler, Origin};
@@ -70,10 +69,13 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     #[cold]
     pub(super) fn receive_datagrams(&mut self) {
         let EventLoop { datagram_sockets, kernel, handler, turn, table, .. } = self;
-        datagram_sockets.receive(kernel, |datagram: &Datagram<'_>| {
-            table.counters().datagrams.add(1);
-            table.counters().bytes_read.add(datagram.bytes.len() as u64);
-            handler.on_datagram(datagram, turn);
+        datagram_sockets.receive(kernel, |together| {
+            table.counters().datagrams.add(together.count() as u64);
+            table.counters().bytes_read.add(together.bytes.len() as u64);
+            if together.count() > 1 {
+                together.datagrams().for_each(|datagram| handler.prefetch_datagram(&datagram));
+            }
+            together.datagrams().for_each(|datagram| handler.on_datagram(&datagram, turn));
         });
     }
 

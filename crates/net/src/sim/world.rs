@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::lanes::{LANES_MAX, Lanes};
 use crate::limit::ConnectionLimit;
 use crate::message_queue::{MessageQueue, WorkerMessage};
 use crate::options::{AtLimit, Options};
+use crate::segments::Received;
 use crate::slab::Token;
 use crate::view::View;
 
@@ -460,15 +462,21 @@ impl Kernel for SimKernel {
         Ok(received + network.receive(socket.token, beyond).unwrap_or(0))
     }
 
-    fn receive_datagram(&mut self, socket: &Socket, buffer: &mut [u8]) -> Result<(usize, SocketAddr), Errno> {
-        self.network.borrow_mut().receive_datagram(socket.token, buffer)
+    fn receive_datagrams(&mut self, socket: &Socket, buffer: &mut [u8]) -> Result<Received, Errno> {
+        let (len, from) = self.network.borrow_mut().receive_datagram(socket.token, buffer)?;
+        Ok(Received { len, from, segment_len: len })
     }
 
-    fn send_datagram(&mut self, socket: &Socket, to: Option<SocketAddr>, bytes: &[u8]) -> Result<(), Errno> {
+    fn send_datagrams(
+        &mut self,
+        socket: &Socket,
+        to: Option<SocketAddr>,
+        datagrams: &[IoSlice<'_>],
+    ) -> usize {
         let mut network = self.network.borrow_mut();
         let to = to.unwrap_or_else(|| network.peer(socket.token));
-        network.send_datagram(socket.token, to, bytes);
-        Ok(())
+        datagrams.iter().for_each(|datagram| network.send_datagram(socket.token, to, datagram));
+        datagrams.len()
     }
 
     fn begin_reads(&mut self, reads: Vec<FileRead>, finished: &mut Vec<FinishedRead>) {
@@ -509,7 +517,7 @@ fn send_output<Held: AsRef<[u8]>>(
 ) -> Result<usize, Errno> {
     let mut total = 0;
     while !output.is_empty() {
-        let mut slices = [std::io::IoSlice::new(&[])];
+        let mut slices = [IoSlice::new(&[])];
         output.slices(&mut slices);
         let sent = network.send(token, &slices[0])?;
         output.advance(sent);

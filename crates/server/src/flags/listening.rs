@@ -1,13 +1,11 @@
 //! Flags for addresses and limits of connections.
 
-use stdx::units::MIB;
+use stdx::units::{GIB, MIB};
 
 use ::flags::{Effect, Kind};
 
 use super::low::Flag;
-use crate::options::Protocol;
-
-const UDP: &str = "UDP is not built; leave -U out or set it to 0";
+use crate::options::{Protocol, udp};
 
 pub(super) const FLAGS: &[Flag] = &[
     Flag {
@@ -109,9 +107,37 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: Kind::Number { min: -1, max: 65_535 },
         default: Some("0"),
         doc: "UDP port to listen on; 0 is off",
-        details: "",
-        effect: Effect::NotYet(UDP),
-        set: |_, _| {},
+        details: "A request is one datagram, a reply as many of 1400 bytes as it needs, each with memcached's frame of \
+            8 bytes. -1 lets the kernel choose a port; without -p, TCP is served at the same one. The addresses are \
+            those of -l, of which an explicit port counts for both. UDP cannot prove who has sent a request: see \
+            --udp-allow, and do not open the port to the Internet.",
+        effect: Effect::Works,
+        set: |low, given| low.udp_port = Some(given.number()),
+    },
+    Flag {
+        short: None,
+        name: "udp-allow",
+        value: "networks",
+        kind: Kind::List,
+        default: Some(udp::ALLOW_DEFAULT),
+        doc: "Networks whose datagrams are served; others are dropped",
+        details: "Networks or addresses (`10.0.0.0/8,192.0.2.7`), separated by commas, or the flag several times. They \
+            replace the default, which is this machine and the private networks. memcached has no such flag.",
+        effect: Effect::Works,
+        set: |low, given| low.udp_allow.push(given.text().to_owned()),
+    },
+    Flag {
+        short: None,
+        name: "udp-reply-rate",
+        value: "size",
+        kind: Kind::Size { unit: 1, min: 0, max: 1024 * GIB },
+        default: Some("64m"),
+        doc: "Bytes of UDP replies to a network per second; 0 is no limit",
+        details: "A network is a /24 of IPv4 or a /56 of IPv6. Who forges senders can make the server send no more than \
+            this to a network; replies beyond it are dropped and counted (`evenkeel_udp_limited`). Replies to this \
+            machine do not count. memcached has no such flag.",
+        effect: Effect::Works,
+        set: |low, given| low.options.udp.reply_bytes_per_second = given.number(),
     },
 ];
 

@@ -12,6 +12,10 @@ pub type Flag = flags::Flag<LowArgs>;
 pub struct LowArgs {
     /// `-p`; -1 asks for any free port.
     pub port: Option<i32>,
+    /// `-U`; -1 asks for any free port.
+    pub udp_port: Option<i32>,
+    /// `--udp-allow`, once per occurrence.
+    pub udp_allow: Vec<String>,
     /// `-s`
     pub unix_socket: Option<String>,
     /// `-a`

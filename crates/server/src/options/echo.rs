@@ -8,6 +8,8 @@ use std::path::PathBuf;
 pub struct Echo {
     /// `-p` as typed, or its default.
     pub tcp_port: i32,
+    /// `-U`
+    pub udp_port: i32,
     /// `-l` as typed, joined by commas.
     pub interfaces: Option<String>,
     /// `-s` as typed.
@@ -68,6 +70,7 @@ impl Default for Echo {
     fn default() -> Self {
         Self {
             tcp_port: 11211,
+            udp_port: 0,
             interfaces: None,
             unix_socket: None,
             unix_mask: 0o700,

@@ -13,6 +13,13 @@ pub enum Listen {
         /// Port, 0 for any.
         port: u16,
     },
+    /// The same addresses, for datagrams.
+    Udp {
+        /// Name or address, IPv6 without its brackets.
+        host: Option<String>,
+        /// Port, 0 for any.
+        port: u16,
+    },
     /// A socket in the file system.
     Unix {
         /// Path of the socket; an old socket there is replaced.

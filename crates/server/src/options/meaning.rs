@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::auth::{self, Auth, ReadFile};
-use super::{Listen, Options};
+use super::{Listen, Options, udp};
 use ::flags::show_size;
 
 use crate::flags::{Error, LowArgs};
@@ -25,14 +25,25 @@ impl Options {
             return Err(Error::NotYet { flag: "-B binary".to_owned(), missing });
         }
         let listeners = listeners(&low)?;
+        let udp_allow = low.udp_allow.join(",");
         let auth = low.auth_file.map(|path| read_auth(path, read_file)).transpose()?;
         let mut options = low.options;
         check_together(&options)?;
+        if !udp_allow.is_empty() {
+            options.udp.allow = udp::parse_networks(&udp_allow)
+                .map_err(|problem| Error::Together(format!("--udp-allow: {problem}")))?;
+        }
+        if auth.is_some() && listeners.iter().any(|listen| matches!(listen, Listen::Udp { .. })) {
+            return Err(Error::Together(
+                "-Y and -U: expected one of them, because a datagram cannot log in".to_owned(),
+            ));
+        }
         if options.threads > THREADS_SENSIBLE {
             options.notes.push(format!("-t {}: more threads than cores only cost memory", options.threads));
         }
         let echo = &mut options.echo;
-        echo.tcp_port = low.port.unwrap_or(echo.tcp_port);
+        echo.tcp_port = low.port.or(low.udp_port.filter(|&port| port != 0)).unwrap_or(echo.tcp_port);
+        echo.udp_port = low.udp_port.unwrap_or(0);
         echo.interfaces = (!low.listen.is_empty()).then(|| low.listen.join(","));
         echo.unix_socket = low.unix_socket.map(Into::into);
         echo.unix_mask = low.unix_mask.unwrap_or(echo.unix_mask);
@@ -45,21 +56,16 @@ impl Options {
 fn listeners(low: &LowArgs) -> Result<Vec<Listen>, Error> {
     let mut listeners = Vec::new();
     let only_unix = low.unix_socket.is_some() && low.port.is_none() && low.listen.is_empty();
-    let port = low.port.unwrap_or(low.options.echo.tcp_port);
-    // -p 0 turns TCP off, whatever -l says, as in memcached; -1 is the kernel's choice, which sockets call 0.
-    if port != 0 && !only_unix {
-        let port = u16::try_from(port).unwrap_or(0);
-        for list in &low.listen {
-            for listen in super::listen::parse_list(list, port).map_err(Error::Together)? {
-                // As in memcached, an address may be given twice.
-                if !listeners.contains(&listen) {
-                    listeners.push(listen);
-                }
-            }
-        }
-        if low.listen.is_empty() {
-            listeners.push(Listen::Tcp { host: None, port });
-        }
+    let udp_port = low.udp_port.unwrap_or(0);
+    // As in memcached, TCP goes to the port of -U where -p is not given.
+    let tcp_default = if udp_port == 0 { low.options.echo.tcp_port } else { udp_port };
+    let port = low.port.unwrap_or(tcp_default);
+    if !only_unix {
+        add_internet(low, port, &mut listeners, |tcp| tcp)?;
+        add_internet(low, udp_port, &mut listeners, |tcp| match tcp {
+            Listen::Tcp { host, port } => Listen::Udp { host, port },
+            other => other,
+        })?;
     }
     if let Some(path) = &low.unix_socket {
         if path.len() > UNIX_PATH_LEN_MAX {
@@ -75,6 +81,33 @@ fn listeners(low: &LowArgs) -> Result<Vec<Listen>, Error> {
         ));
     }
     Ok(listeners)
+}
+
+/// Adds the addresses of `-l`, or every one, with `port` where none is given. Port 0 turns them off, whatever `-l`
+/// says, as in memcached; -1 is the kernel's choice, which sockets call 0.
+fn add_internet(
+    low: &LowArgs,
+    port: i32,
+    listeners: &mut Vec<Listen>,
+    kind: impl Fn(Listen) -> Listen,
+) -> Result<(), Error> {
+    if port == 0 {
+        return Ok(());
+    }
+    let port = u16::try_from(port).unwrap_or(0);
+    for list in &low.listen {
+        for listen in super::listen::parse_list(list, port).map_err(Error::Together)? {
+            // As in memcached, an address may be given twice.
+            let listen = kind(listen);
+            if !listeners.contains(&listen) {
+                listeners.push(listen);
+            }
+        }
+    }
+    if low.listen.is_empty() {
+        listeners.push(kind(Listen::Tcp { host: None, port }));
+    }
+    Ok(())
 }
 
 fn read_auth(path: String, read_file: ReadFile<'_>) -> Result<Auth, Error> {

@@ -37,7 +37,7 @@ impl Options {
             ("maxbytes", self.memory_limit_bytes.to_string()),
             ("maxconns", self.connection_limit.to_string()),
             ("tcpport", echo.tcp_port.to_string()),
-            ("udpport", "0".to_owned()),
+            ("udpport", echo.udp_port.to_string()),
             ("inter", echo.interfaces.clone().unwrap_or("NULL".to_owned())),
             ("verbosity", self.verbosity.to_string()),
             ("oldest", "0".to_owned()),

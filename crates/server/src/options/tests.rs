@@ -39,6 +39,7 @@ fn check_listeners(line: &str, wanted: &str) {
         .iter()
         .map(|listen| match listen {
             Listen::Tcp { host, port } => format!("{} {port}", host.as_deref().unwrap_or("any")),
+            Listen::Udp { host, port } => format!("udp {} {port}", host.as_deref().unwrap_or("any")),
             Listen::Unix { path, mask } => format!("{} {mask:o}", path.display()),
         })
         .collect();
@@ -213,11 +214,38 @@ fn flags_are_compared_with_each_other() {
 }
 
 #[test]
-fn flags_that_are_not_built_are_refused() {
+fn udp_is_served_at_the_addresses_of_tcp() {
+    check_listeners("-U 11211", "any 11211, udp any 11211");
+    check_listeners("-U 5", "any 5, udp any 5");
+    check_listeners("-U -1", "any 0, udp any 0");
+    check_listeners("-U 5 -p 6", "any 6, udp any 5");
+    check_listeners("-U 5 -p 0", "udp any 5");
+    check_listeners("-U 5 -l h,h:7", "h 5, h 7, udp h 5, udp h 7");
+    check_listeners("-U 5 -s /s", "/s 700");
     for nothing in ["-U 0", "-U 00", "-U +0", "-U -0"] {
         check(nothing, |_| {});
     }
-    for (line, flag) in [("-U 1", "-U"), ("-U -1", "-U"), ("-Z", "-Z"), ("-S", "-S"), ("-e /f", "-e")] {
+    check_error("-U 5 -Y /users", "-Y and -U: expected one of them, because a datagram cannot log in");
+    check_error(
+        "-U 5 --udp-allow 10.0.0.0/40",
+        "--udp-allow: expected a prefix of 0 to 32 bits, found `10.0.0.0/40`",
+    );
+    check_error(
+        "--udp-allow x",
+        "--udp-allow: expected a network such as 10.0.0.0/8 or an address, found `x`",
+    );
+    let options =
+        read("-U 5 --udp-allow 192.0.2.7 --udp-allow=::1/128 --udp-reply-rate 1m").expect("accepted");
+    let allows = |address: &str| {
+        options.udp.allow.iter().any(|network| network.contains(address.parse().expect("an address")))
+    };
+    assert!(allows("192.0.2.7") && allows("::1") && !allows("127.0.0.1"));
+    assert_eq!(options.udp.reply_bytes_per_second, 1 << 20);
+}
+
+#[test]
+fn flags_that_are_not_built_are_refused() {
+    for (line, flag) in [("-Z", "-Z"), ("-S", "-S"), ("-e /f", "-e")] {
         assert_eq!(read(line).expect_err(line).to_string(), format!("{flag}: not supported yet"));
     }
     check_error(

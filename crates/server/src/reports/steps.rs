@@ -27,6 +27,13 @@ impl Steps {
         true
     }
 
+    /// Makes a step without a connection, if it delays none; then this counts as the step of the turn.
+    pub(crate) fn take_if_free(&mut self) -> bool {
+        let is_free = !self.made && self.next.is_none();
+        self.made |= is_free;
+        is_free
+    }
+
     /// Queues `link`. It must have no pending output: a client that does not read would block the queue.
     pub(crate) fn wait(&mut self, link: Link) {
         self.waiting.push_back(link);

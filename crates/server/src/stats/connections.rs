@@ -45,7 +45,9 @@ impl Connections {
 fn listeners(shared: &Shared, now: Now, out: &mut Vec<u8>) {
     for (fd, address) in &shared.listeners {
         stat(out, format_args!("{fd}:addr"), name(address));
-        stat(out, format_args!("{fd}:state"), "conn_listening");
+        // memcached reads datagrams like the input of a connection.
+        let is_udp = matches!(address, Address::Udp(_));
+        stat(out, format_args!("{fd}:state"), if is_udp { "conn_read" } else { "conn_listening" });
         // As in memcached, where listeners are connections without a command since the start.
         stat(out, format_args!("{fd}:secs_since_last_cmd"), now.ms() / 1000);
     }
