@@ -73,7 +73,7 @@ fn outcome(reader: OwnedFd, child: rustix::process::Pid) -> i32 {
 fn only_absolute_paths(options: &Options) -> bool {
     let sockets = options.listeners.iter().filter_map(|listen| match listen {
         Listen::Unix { path, .. } => Some(path.as_path()),
-        Listen::Tcp { .. } => None,
+        Listen::Tcp { .. } | Listen::Udp { .. } => None,
     });
     let users = options.auth.as_ref().map(|auth| &*auth.file);
     sockets.chain(options.process.pidfile.as_deref()).chain(users).all(Path::is_absolute)

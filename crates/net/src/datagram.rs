@@ -23,6 +23,31 @@ pub enum DatagramPeer {
     Dialled(SocketId),
 }
 
+/// The socket that sends a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sender {
+    /// That of the network's address with this index.
+    Listener(u16),
+    Dialled(SocketId),
+}
+
+impl DatagramPeer {
+    fn sender(self) -> Sender {
+        match self {
+            DatagramPeer::Client { listener, .. } => Sender::Listener(listener),
+            DatagramPeer::Dialled(socket) => Sender::Dialled(socket),
+        }
+    }
+
+    /// Its address; `None` for the peer of a dialled socket.
+    fn address(self) -> Option<SocketAddr> {
+        match self {
+            DatagramPeer::Client { address, .. } => Some(address),
+            DatagramPeer::Dialled(_) => None,
+        }
+    }
+}
+
 /// Names a dialled datagram socket of one worker as long as it exists; unique in this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SocketId(pub(crate) Token);
@@ -113,18 +138,25 @@ impl Outgoing {
         true
     }
 
-    /// Passes all of them to `send`, those for one peer together and in their order. Empty afterwards; returns the
+    /// Passes all of them to `send`, socket by socket, those for one peer together and in their order. Empty afterwards; returns the
     /// number of those that found no room.
-    pub(crate) fn drain(&mut self, mut send: impl FnMut(DatagramPeer, &[IoSlice<'_>])) -> u64 {
+    pub(crate) fn drain(
+        &mut self,
+        mut send: impl FnMut(Sender, &[Option<SocketAddr>], &[IoSlice<'_>]),
+    ) -> u64 {
         let starts = std::iter::once(0).chain(self.list.iter().map(|(_, end)| *end));
         let datagram = |((to, end), start): (&(DatagramPeer, usize), usize)| (*to, start..*end);
         let mut list: Vec<_> = self.list.iter().zip(starts).map(datagram).collect();
-        list.sort_by_key(|(to, _)| *to);
+        if !list.is_sorted_by_key(|(to, _)| *to) {
+            list.sort_by_key(|(to, _)| *to);
+        }
         let slices: Vec<_> = list.iter().map(|(_, range)| IoSlice::new(&self.bytes[range.clone()])).collect();
+        let peers: Vec<_> = list.iter().map(|(to, _)| to.address()).collect();
         let mut at = 0;
-        for peers in list.chunk_by(|(one, _), (next, _)| one == next) {
-            send(peers[0].0, &slices[at..at + peers.len()]);
-            at += peers.len();
+        for together in list.chunk_by(|(one, _), (next, _)| one.sender() == next.sender()) {
+            let range = at..at + together.len();
+            at = range.end;
+            send(together[0].0.sender(), &peers[range.clone()], &slices[range]);
         }
         self.list.clear();
         self.bytes.clear();

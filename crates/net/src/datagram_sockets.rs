@@ -8,13 +8,10 @@ use std::collections::VecDeque;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use crate::datagram::{DatagramPeer, Outgoing, SocketId, Together};
+use crate::datagram::{DatagramPeer, Outgoing, Sender, SocketId, Together};
 use crate::kernel::Kernel;
-use crate::segments::Received;
+use crate::segments::{Arrivals, MESSAGES_MAX, Received};
 use crate::slab::{Slab, Token};
-
-/// The longest datagram of UDP.
-const DATAGRAM_MAX: usize = 64 * 1024;
 
 /// Datagrams received in a round, and their bytes, so that the connections have their turn, too: no further call
 /// receives beyond either.
@@ -33,8 +30,10 @@ pub(crate) struct DatagramSockets<S> {
     listeners: Vec<(u16, Token)>,
     /// Sockets that may have datagrams.
     readable: VecDeque<Token>,
-    /// Empty as long as there is no socket.
-    buffer: Box<[u8]>,
+    /// What was received last.
+    arrivals: Arrivals,
+    /// Of these, the next to be passed on, and the socket that received them.
+    arrived: Option<(Token, Sender, usize)>,
 }
 
 struct Entry<S> {
@@ -52,6 +51,23 @@ pub(crate) struct SendOutcome {
     pub(crate) dropped: u64,
 }
 
+/// What a received datagram is passed on for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A hint.
+    Prefetch,
+    Handle,
+}
+
+fn together(arrivals: &Arrivals, from: Sender, number: usize) -> Together<'_> {
+    let (Received { from: address, segment_len, .. }, bytes) = arrivals.message(number);
+    let from = match from {
+        Sender::Listener(listener) => DatagramPeer::Client { listener, address },
+        Sender::Dialled(socket) => DatagramPeer::Dialled(socket),
+    };
+    Together { from, bytes, segment_len }
+}
+
 impl<S> DatagramSockets<S> {
     /// Takes the sockets of the network's addresses, with their indices, and watches them.
     pub(crate) fn new<K: Kernel<Socket = S>>(
@@ -62,7 +78,8 @@ impl<S> DatagramSockets<S> {
             sockets: Slab::new(),
             listeners: Vec::new(),
             readable: VecDeque::new(),
-            buffer: Box::default(),
+            arrivals: Arrivals::default(),
+            arrived: None,
         };
         for (listener, socket) in listeners {
             let token = sockets.add(kernel, Some(listener), socket)?;
@@ -86,9 +103,6 @@ impl<S> DatagramSockets<S> {
         listener: Option<u16>,
         socket: S,
     ) -> Result<Token, Errno> {
-        if self.buffer.is_empty() {
-            self.buffer = vec![0; DATAGRAM_MAX].into_boxed_slice();
-        }
         let Token { index, generation } = self.sockets.next_token();
         kernel.watch(&socket, Token { index: index | DATAGRAMS, generation }.to_u64(), READABLE)?;
         let token = self.sockets.insert(Entry { listener, socket, is_readable: true });
@@ -109,7 +123,7 @@ impl<S> DatagramSockets<S> {
     /// Whether some socket may have datagrams.
     #[inline]
     pub(crate) fn any_readable(&self) -> bool {
-        !self.readable.is_empty()
+        !self.readable.is_empty() || self.arrived.is_some()
     }
 
     /// Handles an event of the socket that `token` names, if it names one.
@@ -121,29 +135,43 @@ impl<S> DatagramSockets<S> {
         }
     }
 
-    /// Passes arrived datagrams to `each`, those that arrived together at once: about [`RECEIVED_MAX`] of all sockets in
-    /// turn.
+    /// Passes arrived datagrams to `each`: about [`RECEIVED_MAX`] of all sockets in turn. Those that were received by one
+    /// call are passed for prefetching before the first of them is passed to be handled.
     pub(crate) fn receive<K: Kernel<Socket = S>>(
         &mut self,
         kernel: &mut K,
-        mut each: impl FnMut(&Together<'_>),
+        mut each: impl FnMut(Purpose, &Together<'_>),
     ) {
         let (mut calls, mut datagrams, mut bytes) = (0, 0, 0);
         while calls < RECEIVED_MAX && datagrams < RECEIVED_MAX && bytes < RECEIVED_LEN_MAX {
             calls += 1;
+            if let Some((token, from, number)) = self.arrived.take() {
+                let together = together(&self.arrivals, from, number);
+                datagrams += together.count();
+                bytes += together.bytes.len();
+                each(Purpose::Handle, &together);
+                let has_more = number + 1 < self.arrivals.count() && self.sockets.get_mut(token).is_some();
+                self.arrived = has_more.then_some((token, from, number + 1));
+                continue;
+            }
             let Some(token) = self.readable.pop_front() else { break };
             // It may have been closed.
             let Some(entry) = self.sockets.get_mut(token) else { continue };
-            match kernel.receive_datagrams(&entry.socket, &mut self.buffer) {
-                Ok(Received { len, from, segment_len }) => {
-                    let from = match entry.listener {
-                        Some(listener) => DatagramPeer::Client { listener, address: from },
-                        None => DatagramPeer::Dialled(SocketId(token)),
-                    };
-                    let together = Together { from, bytes: &self.buffer[..len], segment_len };
-                    datagrams += together.count();
-                    bytes += len;
-                    each(&together);
+            let from = entry.listener.map_or(Sender::Dialled(SocketId(token)), Sender::Listener);
+            match kernel.receive_datagrams(&entry.socket, &mut self.arrivals) {
+                Ok(()) => {
+                    let count = self.arrivals.count();
+                    if count > 1 || together(&self.arrivals, from, 0).count() > 1 {
+                        (0..count).for_each(|number| {
+                            each(Purpose::Prefetch, &together(&self.arrivals, from, number))
+                        });
+                    }
+                    self.arrived = Some((token, from, 0));
+                    // Then it is empty, and more make an event. A dialled one may have stopped at an error.
+                    if entry.listener.is_some() && count < MESSAGES_MAX {
+                        entry.is_readable = false;
+                        continue;
+                    }
                 }
                 // An error of an earlier datagram (ICMP), which the kernel reports once, and before what has arrived.
                 Err(Errno::INTR | Errno::CONNREFUSED) => {}
@@ -164,18 +192,17 @@ impl<S> DatagramSockets<S> {
         outgoing: &mut Outgoing,
     ) -> SendOutcome {
         let mut sent = SendOutcome::default();
-        let unplaced = outgoing.drain(|to, datagrams| {
-            let (token, address) = match to {
-                DatagramPeer::Client { listener, address } => {
-                    let token = self.listeners.iter().find(|(index, _)| *index == listener);
-                    (token.map(|(_, token)| *token), Some(address))
+        let unplaced = outgoing.drain(|from, to, datagrams| {
+            let token = match from {
+                Sender::Listener(listener) => {
+                    self.listeners.iter().find(|(index, _)| *index == listener).map(|(_, token)| *token)
                 }
-                DatagramPeer::Dialled(SocketId(token)) => (Some(token), None),
+                Sender::Dialled(SocketId(token)) => Some(token),
             };
             let entry = token.and_then(|token| self.sockets.get_mut(token));
-            let taken = entry.map_or(0, |entry| kernel.send_datagrams(&entry.socket, address, datagrams));
-            sent.bytes += datagrams[..taken].iter().map(|datagram| datagram.len() as u64).sum::<u64>();
+            let taken = entry.map_or(0, |entry| kernel.send_datagrams(&entry.socket, to, datagrams));
             sent.dropped += (datagrams.len() - taken) as u64;
+            sent.bytes += datagrams[..taken].iter().map(|datagram| datagram.len() as u64).sum::<u64>();
         });
         sent.dropped += unplaced;
         sent

@@ -13,7 +13,7 @@ use crate::address::Address;
 use crate::dial::{Place, Unreachable};
 use crate::file_read::{FileRead, FinishedRead};
 use crate::lanes::Lanes;
-use crate::segments::Received;
+use crate::segments::Arrivals;
 
 /// Sockets and their operations. None of them waits.
 pub(crate) trait Kernel {
@@ -62,14 +62,15 @@ pub(crate) trait Kernel {
         beyond: &mut [u8],
     ) -> Result<usize, Errno>;
 
-    /// Receives one or more datagrams of one peer into `buffer`, which is as long as the longest one.
-    fn receive_datagrams(&mut self, socket: &Self::Socket, buffer: &mut [u8]) -> Result<Received, Errno>;
+    /// Receives datagrams that have arrived, in place of the earlier ones in `arrivals`.
+    fn receive_datagrams(&mut self, socket: &Self::Socket, arrivals: &mut Arrivals) -> Result<(), Errno>;
 
-    /// Sends datagrams to one peer, in order; `to` is `None` for a socket that was dialled. Returns how many were taken.
+    /// Sends datagrams to the peers at the same positions of `to`, in order; `None` is the peer of a socket that was
+    /// dialled. Those of one peer should be together. Returns how many were taken.
     fn send_datagrams(
         &mut self,
         socket: &Self::Socket,
-        to: Option<SocketAddr>,
+        to: &[Option<SocketAddr>],
         datagrams: &[IoSlice<'_>],
     ) -> usize;
 

@@ -1,5 +1,6 @@
-//! Several datagrams of one peer in one system call: coalesced by the kernel when they arrive together (UDP_GRO), and
-//! cut by it from one piece of memory when they are sent (UDP_SEGMENT). Both: udp(7).
+//! Many datagrams in one system call: recvmmsg(2) and sendmmsg(2), and in each of their messages several datagrams of one
+//! peer and length, coalesced by the kernel when they arrive together (UDP_GRO), and cut by it when they are sent
+//! (UDP_SEGMENT); both: udp(7).
 //!
 //! With `unsafe`: the kernel gets addresses of buffers and of control messages.
 #![expect(unsafe_code, reason = "system calls that take tables of addresses")]
@@ -8,19 +9,27 @@ use std::io::IoSlice;
 use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::null_mut;
 
-use libc::{c_int, c_void, cmsghdr, iovec, msghdr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
+use libc::{c_int, cmsghdr, iovec, mmsghdr, msghdr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
 use rustix::io::Errno;
 
-/// Datagrams that the kernel cuts from one piece: UDP_MAX_SEGMENTS of the kernels that have the fewest.
-pub(crate) const SEGMENTS_MAX: usize = 64;
+/// Messages of one call: enough that its cost is shared, and few enough that what is received is still in the cache when
+/// it is read.
+pub(crate) const MESSAGES_MAX: usize = 16;
+/// The longest datagram of UDP.
+const DATAGRAM_MAX: usize = 64 * 1024;
+/// An odd number of cache lines: buffers a power of two apart would compete for the same few sets of the cache.
+const STRIDE: usize = DATAGRAM_MAX + 64;
+/// Datagrams that the kernel cuts from one message: UDP_MAX_SEGMENTS of the kernels that have the fewest.
+const SEGMENTS_MAX: usize = 64;
 /// Bytes of all of them: an IP packet of 64 KiB without its headers, which may have options.
-pub(crate) const SEGMENTS_LEN_MAX: usize = 65_000;
+const SEGMENTS_LEN_MAX: usize = 65_000;
 
-/// Control messages of one call: one number, which takes three words with its header.
+/// Control messages of one message: one number, which takes three words with its header.
 type Control = [u64; 4];
 
-/// Datagrams that have arrived together.
+/// Datagrams of one peer that have arrived together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
     /// Bytes of all of them.
@@ -28,6 +37,88 @@ pub(crate) struct Received {
     pub(crate) from: SocketAddr,
     /// Bytes of each but the last, which may be shorter.
     pub(crate) segment_len: usize,
+}
+
+/// Received messages.
+#[derive(Debug, Default)]
+pub(crate) struct Arrivals {
+    /// A part of [`STRIDE`] bytes for each message; empty before the first use.
+    buffers: Box<[u8]>,
+    messages: Vec<Received>,
+}
+
+impl Arrivals {
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// A message and its bytes.
+    pub(crate) fn message(&self, number: usize) -> (Received, &[u8]) {
+        let message = self.messages[number];
+        (message, &self.buffers[number * STRIDE..][..message.len])
+    }
+
+    /// Receives messages one by one until `receive` fails; its error if there is none.
+    pub(crate) fn fill(
+        &mut self,
+        mut receive: impl FnMut(&mut [u8]) -> Result<Received, Errno>,
+    ) -> Result<(), Errno> {
+        self.begin();
+        for buffer in self.buffers.chunks_mut(STRIDE) {
+            match receive(buffer) {
+                Ok(received) => self.messages.push(received),
+                Err(error) if self.messages.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) {
+        self.messages.clear();
+        if self.buffers.is_empty() {
+            self.buffers = vec![0; MESSAGES_MAX * STRIDE].into_boxed_slice();
+        }
+    }
+
+    /// Receives what has arrived at a socket, without waiting, in place of what is here.
+    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.begin();
+        // SAFETY: zero is a value for each of their fields.
+        let (mut names, mut headers, mut parts) = unsafe {
+            zeroed::<([sockaddr_storage; MESSAGES_MAX], [mmsghdr; MESSAGES_MAX], [iovec; MESSAGES_MAX])>()
+        };
+        let mut controls = [Control::default(); MESSAGES_MAX];
+        let places = self.buffers.chunks_mut(STRIDE).zip(&mut parts).zip(&mut names).zip(&mut controls);
+        for (header, (((buffer, part), name), control)) in headers.iter_mut().zip(places) {
+            *part = iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: DATAGRAM_MAX };
+            let header = &mut header.msg_hdr;
+            (header.msg_name, header.msg_namelen) =
+                ((&raw mut *name).cast(), size_of::<sockaddr_storage>() as socklen_t);
+            (header.msg_iov, header.msg_iovlen) = (&raw mut *part, 1);
+            (header.msg_control, header.msg_controllen) =
+                ((&raw mut *control).cast(), size_of::<Control>() as _);
+        }
+        // SAFETY: each header points to a name, to one part, which is a buffer of its own of `DATAGRAM_MAX` bytes, and
+        // to a control buffer, each with its length; all live longer than the call, and nothing else refers to them.
+        let count = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                headers.as_mut_ptr(),
+                MESSAGES_MAX as u32,
+                libc::MSG_DONTWAIT,
+                null_mut(),
+            )
+        };
+        let count = usize::try_from(count).map_err(|_| last_error())?;
+        for (header, name) in headers[..count].iter().zip(&names) {
+            let len = header.msg_len as usize;
+            let segment_len = segment_len(&header.msg_hdr).filter(|&segment| segment > 0).unwrap_or(len);
+            self.messages.push(Received { len, from: address(name).ok_or(Errno::INVAL)?, segment_len });
+        }
+        Ok(())
+    }
 }
 
 /// Lets the kernel coalesce what arrives together from one peer.
@@ -46,25 +137,6 @@ pub(crate) fn coalesce(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// Receives what has arrived from one peer, without waiting. `buffer` must hold the longest datagram.
-pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received, Errno> {
-    // SAFETY: zero is a value for each of their fields.
-    let (mut name, mut header) = unsafe { (zeroed::<sockaddr_storage>(), zeroed::<msghdr>()) };
-    let mut control: Control = [0; 4];
-    let mut part = iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    header.msg_name = (&raw mut name).cast();
-    header.msg_namelen = size_of::<sockaddr_storage>() as socklen_t;
-    (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
-    header.msg_control = control.as_mut_ptr().cast();
-    header.msg_controllen = size_of::<Control>() as _;
-    // SAFETY: the header points to a name, to one part, which is `buffer`, and to a control buffer, each with its
-    // length; all live longer than the call, and nothing else refers to them.
-    let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
-    let len = usize::try_from(len).map_err(|_| last_error())?;
-    let segment_len = segment_len(&header).filter(|&segment| segment > 0).unwrap_or(len);
-    Ok(Received { len, from: address(&name).ok_or(Errno::INVAL)?, segment_len })
-}
-
 /// The length in the control message of UDP_GRO, if there is one.
 fn segment_len(header: &msghdr) -> Option<usize> {
     // SAFETY: the kernel has filled in the header and its control buffer, which is aligned for a `cmsghdr`; a message
@@ -77,58 +149,76 @@ fn segment_len(header: &msghdr) -> Option<usize> {
     }
 }
 
-/// Sends `pieces` as datagrams of `segment_len` bytes, of which the last may be shorter; to the peer of the socket if
-/// `to` is `None`. All or none of them are sent.
-pub(crate) fn send(
-    socket: BorrowedFd<'_>,
-    to: Option<SocketAddr>,
-    pieces: &[IoSlice<'_>],
-    segment_len: u16,
-) -> Result<(), Errno> {
-    // SAFETY: zero is a value for each of its fields.
-    let mut header = unsafe { zeroed::<msghdr>() };
-    let mut name = to.map(raw_address);
-    if let Some((name, len)) = &mut name {
-        (header.msg_name, header.msg_namelen) = ((&raw mut *name).cast(), *len);
-    }
-    // `IoSlice` has the layout of an `iovec`, and the kernel does not write to what it sends.
-    (header.msg_iov, header.msg_iovlen) = (pieces.as_ptr().cast_mut().cast(), pieces.len() as _);
-    let mut control: Control = [0; 4];
-    header.msg_control = control.as_mut_ptr().cast::<c_void>();
-    // SAFETY: these compute lengths only.
-    let (space, len) = unsafe { (libc::CMSG_SPACE(2), libc::CMSG_LEN(2)) };
-    header.msg_controllen = space as _;
-    // SAFETY: the control buffer has room for a header and a number (`space` is 24 of its 32 bytes), is aligned for
-    // it, and lives longer than the call, as do the name and the pieces.
-    let sent = unsafe {
-        let message = &mut *libc::CMSG_FIRSTHDR(&raw const header);
-        (message.cmsg_level, message.cmsg_type) = (libc::SOL_UDP, libc::UDP_SEGMENT);
-        message.cmsg_len = len as _;
-        libc::CMSG_DATA(message).cast::<u16>().write_unaligned(segment_len);
-        libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
-    };
-    if sent >= 0 { Ok(()) } else { Err(last_error()) }
+/// A message to send: datagrams of one length to one peer, of which the last may be shorter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message<'a> {
+    /// `None`: the peer of the socket.
+    pub(crate) to: Option<SocketAddr>,
+    pub(crate) datagrams: &'a [IoSlice<'a>],
 }
 
-/// How many of these datagrams the kernel can cut from one piece: those with the length of the first, and a shorter one
-/// at the end.
-pub(crate) fn count_alike(datagrams: &[IoSlice<'_>]) -> usize {
-    let len = datagrams[0].len();
-    if len == 0 {
-        return 1;
+/// Sends at most [`MESSAGES_MAX`] messages; returns how many the kernel took, each whole, or why it did not take the first.
+pub(crate) fn send(socket: BorrowedFd<'_>, messages: &[Message<'_>]) -> Result<usize, Errno> {
+    let count = messages.len().min(MESSAGES_MAX);
+    // SAFETY: zero is a value for each of their fields.
+    let (mut names, mut headers) =
+        unsafe { zeroed::<([sockaddr_storage; MESSAGES_MAX], [mmsghdr; MESSAGES_MAX])>() };
+    let mut controls = [Control::default(); MESSAGES_MAX];
+    let places = headers.iter_mut().zip(&mut names).zip(&mut controls);
+    for (message, ((header, name), control)) in messages.iter().zip(places) {
+        let header = &mut header.msg_hdr;
+        if let Some(to) = message.to {
+            let len = write_address(name, to);
+            (header.msg_name, header.msg_namelen) = ((&raw mut *name).cast(), len);
+        }
+        // `IoSlice` has the layout of an `iovec`, and the kernel does not write to what it sends.
+        let datagrams = message.datagrams;
+        (header.msg_iov, header.msg_iovlen) = (datagrams.as_ptr().cast_mut().cast(), datagrams.len() as _);
+        if datagrams.len() > 1 {
+            set_segment_len(header, control, datagrams[0].len() as u16);
+        }
     }
-    let most = (SEGMENTS_LEN_MAX / len).clamp(1, SEGMENTS_MAX).min(datagrams.len());
-    let alike = datagrams[..most].iter().take_while(|datagram| datagram.len() == len).count();
+    // SAFETY: the first `count` headers point to names and control messages that live longer than the call, and to the
+    // datagrams of `messages`, each with its length.
+    let sent = unsafe {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count as u32, flags)
+    };
+    usize::try_from(sent).map_err(|_| last_error())
+}
+
+/// Lets the kernel cut the message of `header` into datagrams of this length. `control` must stay until it is sent.
+fn set_segment_len(header: &mut msghdr, control: &mut Control, len: u16) {
+    header.msg_control = (&raw mut *control).cast();
+    // SAFETY: these compute lengths only.
+    let (space, message_len) = unsafe { (libc::CMSG_SPACE(2), libc::CMSG_LEN(2)) };
+    header.msg_controllen = space as _;
+    // SAFETY: `control` is aligned for a header and has room for one and a number (24 of 32 bytes).
+    unsafe {
+        let message = &mut *libc::CMSG_FIRSTHDR(header);
+        (message.cmsg_level, message.cmsg_type) = (libc::SOL_UDP, libc::UDP_SEGMENT);
+        message.cmsg_len = message_len as _;
+        libc::CMSG_DATA(message).cast::<u16>().write_unaligned(len);
+    }
+}
+
+/// How many of these datagrams fit into one message: those with the peer and the length of the first, and a shorter one
+/// at the end.
+pub(crate) fn count_alike(to: &[Option<SocketAddr>], datagrams: &[IoSlice<'_>]) -> usize {
+    let len = datagrams[0].len();
+    let most = (SEGMENTS_LEN_MAX / len.max(1)).clamp(1, SEGMENTS_MAX).min(datagrams.len());
+    let is_alike = |number: &usize| to[*number] == to[0] && datagrams[*number].len() == len;
+    let alike = (1..most).take_while(is_alike).count() + 1;
     match datagrams[..most].get(alike) {
-        Some(last) if (1..len).contains(&last.len()) => alike + 1,
+        _ if len == 0 => 1,
+        Some(last) if to[alike] == to[0] && (1..len).contains(&last.len()) => alike + 1,
         _ => alike,
     }
 }
 
-fn raw_address(address: SocketAddr) -> (sockaddr_storage, socklen_t) {
-    // SAFETY: zero is a value for each of its fields.
-    let mut storage = unsafe { zeroed::<sockaddr_storage>() };
-    let place = &raw mut storage;
+/// Writes an address for the kernel; returns its length.
+fn write_address(storage: &mut sockaddr_storage, address: SocketAddr) -> socklen_t {
+    let place = &raw mut *storage;
     let len = match address {
         SocketAddr::V4(address) => {
             let raw = sockaddr_in {
@@ -154,7 +244,7 @@ fn raw_address(address: SocketAddr) -> (sockaddr_storage, socklen_t) {
             size_of::<sockaddr_in6>()
         }
     };
-    (storage, len as socklen_t)
+    len as socklen_t
 }
 
 fn address(storage: &sockaddr_storage) -> Option<SocketAddr> {
@@ -187,29 +277,48 @@ mod tests {
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
-    fn check(local: &str) {
+    fn pair(local: &str) -> Option<[UdpSocket; 2]> {
         let Ok(a) = UdpSocket::bind(local) else {
             assert!(local.starts_with('['), "{local}");
-            return;
+            return None;
         };
         let b = UdpSocket::bind(local).unwrap();
         coalesce(b.as_fd()).unwrap();
+        Some([a, b])
+    }
+
+    /// All datagrams that have arrived, with the number of messages.
+    fn all(socket: &UdpSocket, from: SocketAddr) -> (usize, Vec<Vec<u8>>) {
+        let (mut arrivals, mut messages, mut seen) = (Arrivals::default(), 0, Vec::new());
+        while arrivals.receive(socket.as_fd()).is_ok() {
+            messages += arrivals.count();
+            for number in 0..arrivals.count() {
+                let (received, bytes) = arrivals.message(number);
+                assert_eq!(received.from, from);
+                seen.extend(bytes.chunks(received.segment_len).map(<[u8]>::to_vec));
+            }
+        }
+        (messages, seen)
+    }
+
+    fn check(local: &str) {
+        let Some([a, b]) = pair(local) else { return };
         let (from, to) = (a.local_addr().unwrap(), b.local_addr().unwrap());
         let texts: Vec<Vec<u8>> = (0..5).map(|number| vec![number; 100]).chain([vec![9; 7]]).collect();
         let pieces: Vec<IoSlice<'_>> = texts.iter().map(|text| IoSlice::new(text)).collect();
-        send(a.as_fd(), Some(to), &pieces, 100).unwrap();
-        a.send_to(b"alone", to).unwrap();
-        let mut buffer = vec![0; 1 << 16];
-        let mut seen: Vec<Vec<u8>> = Vec::new();
-        while let Ok(received) = receive(b.as_fd(), &mut buffer) {
-            assert_eq!(received.from, from);
-            seen.extend(buffer[..received.len].chunks(received.segment_len).map(<[u8]>::to_vec));
-        }
-        assert_eq!(seen, [&texts[..], &[b"alone".to_vec()]].concat());
+        let alone = [IoSlice::new(b"alone")];
+        let messages = [&pieces[..], &alone].map(|datagrams| Message { to: Some(to), datagrams });
+        assert_eq!(send(a.as_fd(), &messages), Ok(2));
+        assert_eq!(all(&b, from), (2, [&texts[..], &[b"alone".to_vec()]].concat()));
+        // More messages than a call takes.
+        let many = [messages[1]; MESSAGES_MAX + 3];
+        assert_eq!(send(a.as_fd(), &many), Ok(MESSAGES_MAX));
+        assert_eq!(send(a.as_fd(), &many[..5]), Ok(5));
+        assert_eq!(all(&b, from).0, MESSAGES_MAX + 5);
         // To the peer of a connected socket, which does not coalesce.
         b.connect(from).unwrap();
-        send(b.as_fd(), None, &pieces, 100).unwrap();
-        assert_eq!(a.recv(&mut buffer).unwrap(), 100);
+        assert_eq!(send(b.as_fd(), &[Message { to: None, datagrams: &pieces }]), Ok(1));
+        assert_eq!(a.recv(&mut [0; 200]).unwrap(), 100);
     }
 
     #[test]
@@ -223,7 +332,10 @@ mod tests {
         let check = |lens: &[usize], expected: usize| {
             let bytes = vec![0; 65_507];
             let datagrams: Vec<_> = lens.iter().map(|len| IoSlice::new(&bytes[..*len])).collect();
-            assert_eq!(count_alike(&datagrams), expected, "{lens:?}");
+            let mut to = vec![None; lens.len()];
+            assert_eq!(count_alike(&to, &datagrams), expected, "{lens:?}");
+            to[expected - 1] = Some(SocketAddr::from(([127, 0, 0, 1], 1)));
+            assert_eq!(count_alike(&to, &datagrams), (expected - 1).max(1), "{lens:?}");
         };
         check(&[5], 1);
         check(&[5, 5, 5, 3, 5], 4);
@@ -238,19 +350,21 @@ mod tests {
 
     #[test]
     fn a_datagram_without_content_is_received() {
-        let [a, b] = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
-        coalesce(b.as_fd()).unwrap();
+        let [a, b] = pair("127.0.0.1:0").expect("IPv4");
         a.send_to(b"", b.local_addr().unwrap()).unwrap();
-        let received = receive(b.as_fd(), &mut [0; 100]).unwrap();
-        assert_eq!((received.len, received.segment_len), (0, 0));
-        assert_eq!(receive(b.as_fd(), &mut [0; 100]).unwrap_err(), Errno::AGAIN);
+        let mut arrivals = Arrivals::default();
+        arrivals.receive(b.as_fd()).unwrap();
+        assert_eq!((arrivals.count(), arrivals.message(0).1), (1, &b""[..]));
+        assert_eq!(arrivals.receive(b.as_fd()), Err(Errno::AGAIN));
+        assert_eq!(arrivals.count(), 0);
     }
 
     #[test]
     fn more_than_the_kernel_cuts_is_refused() {
-        let [a, b] = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
-        let bytes = [0; 1000];
-        let result = send(a.as_fd(), b.local_addr().ok(), &[IoSlice::new(&bytes)], 1);
-        assert_eq!(result, Err(Errno::INVAL), "1000 datagrams of a byte");
+        let [a, b] = pair("127.0.0.1:0").expect("IPv4");
+        let bytes = [0];
+        let datagrams = [IoSlice::new(&bytes); 1000];
+        let result = send(a.as_fd(), &[Message { to: b.local_addr().ok(), datagrams: &datagrams }]);
+        assert_eq!(result, Err(Errno::INVAL));
     }
 }

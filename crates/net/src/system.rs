@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, connect, getsockname, send, sendto, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, connect, getsockname, sockopt};
 
 use crate::address::Address;
 use crate::dial::{Place, Unreachable};
-use crate::driver::{IoDriver, Poll, SEND_FLAGS, receive_body};
+use crate::driver::{IoDriver, Poll, receive_body};
 use crate::file_read::{FileRead, FinishedRead};
 use crate::file_reads::FileReads;
 use crate::kernel::{Connect, Kernel};
 use crate::lanes::Lanes;
 use crate::listener::{datagram_socket, stream_socket};
-use crate::segments::{self, Received};
+use crate::segments::{self, Arrivals, MESSAGES_MAX, Message};
 use crate::uring::BrokenRing;
 
 /// A worker thread's epoll set, driver and file reads.
@@ -85,32 +85,32 @@ impl Kernel for System {
         receive_body(socket.as_fd(), body, beyond)
     }
 
-    fn receive_datagrams(&mut self, socket: &OwnedFd, buffer: &mut [u8]) -> Result<Received, Errno> {
-        segments::receive(socket.as_fd(), buffer)
+    fn receive_datagrams(&mut self, socket: &OwnedFd, arrivals: &mut Arrivals) -> Result<(), Errno> {
+        arrivals.receive(socket.as_fd())
     }
 
     fn send_datagrams(
         &mut self,
         socket: &OwnedFd,
-        to: Option<SocketAddr>,
+        to: &[Option<SocketAddr>],
         datagrams: &[IoSlice<'_>],
     ) -> usize {
-        let mut rest = datagrams;
-        let mut taken = 0;
-        while let Some(first) = rest.first() {
-            let (batch, after) = rest.split_at(segments::count_alike(rest));
-            rest = after;
-            let outcome = match batch.len() {
-                1 => Err(Errno::INVAL),
-                _ => segments::send(socket.as_fd(), to, batch, first.len() as u16),
-            };
-            taken += match outcome {
-                Ok(()) => batch.len(),
-                // The socket's buffer is full.
-                Err(Errno::AGAIN | Errno::NOBUFS) => 0,
-                // One datagram, or a route on which the kernel does not cut them.
-                Err(_) => batch.iter().filter(|one| send_datagram(socket, to, one).is_ok()).count(),
-            };
+        let (mut at, mut taken) = (0, 0);
+        while at < datagrams.len() {
+            let mut messages = [Message { to: None, datagrams: &[] }; MESSAGES_MAX];
+            let (mut count, mut next) = (0, at);
+            while count < MESSAGES_MAX && next < datagrams.len() {
+                let alike = segments::count_alike(&to[next..], &datagrams[next..]);
+                messages[count] = Message { to: to[next], datagrams: &datagrams[next..next + alike] };
+                (count, next) = (count + 1, next + alike);
+            }
+            let messages = &messages[..count];
+            let (passed, sent) = send_messages(socket, messages);
+            at += passed;
+            taken += sent;
+            if passed == 0 {
+                break;
+            }
         }
         taken
     }
@@ -150,15 +150,24 @@ impl Kernel for System {
     }
 }
 
-fn send_datagram(socket: &OwnedFd, to: Option<SocketAddr>, bytes: &[u8]) -> Result<usize, Errno> {
-    let send = || match to {
-        Some(to) => sendto(socket, bytes, SEND_FLAGS, &to),
-        None => send(socket, bytes, SEND_FLAGS),
-    };
-    match send() {
-        // An error of an earlier datagram (ICMP), which the kernel reports now.
-        Err(Errno::CONNREFUSED) => send(),
-        outcome => outcome,
+/// Sends messages. Returns how many datagrams are done with, and how many of these the kernel took; none are done with
+/// while the socket's buffer is full.
+fn send_messages(socket: &OwnedFd, messages: &[Message<'_>]) -> (usize, usize) {
+    let first = messages[0];
+    match segments::send(socket.as_fd(), messages) {
+        Ok(sent) => {
+            let datagrams = messages[..sent].iter().map(|message| message.datagrams.len()).sum();
+            (datagrams, datagrams)
+        }
+        Err(Errno::AGAIN | Errno::NOBUFS) => (0, 0),
+        // An error of an earlier datagram (ICMP), which the kernel reports now; or a route on which it does not cut.
+        Err(_) => {
+            let alone = |datagram: &IoSlice<'_>| {
+                let message = Message { to: first.to, datagrams: std::slice::from_ref(datagram) };
+                segments::send(socket.as_fd(), &[message]).is_ok()
+            };
+            (first.datagrams.len(), first.datagrams.iter().filter(|datagram| alone(datagram)).count())
+        }
     }
 }
 

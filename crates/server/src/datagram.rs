@@ -5,6 +5,8 @@
 //! ([`ReplyLimit`]); and a line that is no command is not answered, so that two servers whose replies reach
 //! each other never go on (no reply begins with a command).
 
+use std::net::IpAddr;
+
 use net::{ConnectionId, Datagram, DatagramPeer, Turn};
 use protocol::reply::line;
 use protocol::request::Refused;
@@ -25,6 +27,9 @@ const PAYLOAD_MAX: usize = 1400 - udp::HEAD_LEN;
 
 /// Bytes of a reply, which must be smaller than what a worker sends in a round: a value of 1 MiB and its head.
 const REPLY_MAX: usize = (1 << 20) + 1024;
+
+/// The output of a datagram keeps at most this much memory for the next one.
+const CAPACITY_KEPT_MAX: usize = 64 * 1024;
 
 /// The reply instead of a longer one.
 const TOO_LONG: &[u8] = b"SERVER_ERROR reply is too long for UDP\r\n";
@@ -57,23 +62,31 @@ impl Worker {
         // The first one of those that arrived together prefetches the items for the keys of all.
         self.fetch_items();
         let fd = self.shared.listeners.get(usize::from(listener)).map_or(-1, |(fd, _)| *fd);
-        let mut output = Output::default();
+        let mut output = std::mem::take(&mut self.datagram_output);
         self.serve_requests(requests, fd, &mut output);
         if output.len() > REPLY_MAX {
             output = Output::default();
             output.copy(TOO_LONG);
         }
-        if output.is_empty() {
-            return;
+        if !output.is_empty() {
+            self.reply(datagram.from, address.ip(), id, &output, turn);
         }
+        if output.capacity() <= CAPACITY_KEPT_MAX {
+            output.clear();
+            self.datagram_output = output;
+        }
+    }
+
+    /// Sends a reply, unless there is a limit for its network.
+    fn reply(&mut self, to: DatagramPeer, address: IpAddr, id: u16, output: &Output, turn: &mut Turn<Held>) {
         let bytes = output.len() + output.len().div_ceil(PAYLOAD_MAX) * udp::HEAD_LEN;
-        if !self.shared.reply_limit.take(address.ip(), self.now.second(), bytes as u64) {
+        if !self.shared.reply_limit.take(address, self.now.second(), bytes as u64) {
             self.counters.udp_limited.add(1);
             return;
         }
         match output.single() {
-            Some(reply) => send(datagram.from, id, reply, turn),
-            None => send(datagram.from, id, &output.to_vec(), turn),
+            Some(reply) => send(to, id, reply, turn),
+            None => send(to, id, &output.to_vec(), turn),
         }
     }
 

@@ -9,6 +9,7 @@ use stdx::clock::Now;
 use store::{Handle, Prefetched};
 
 use crate::counters::Counters;
+use crate::output::Output;
 use crate::reports::steps::Steps;
 use crate::shared::Shared;
 use crate::watch::Streams;
@@ -33,6 +34,8 @@ pub struct Worker {
     /// Connections that wait for other uploads, and when they are woken.
     pub(crate) sleepers: Vec<Link>,
     pub(crate) look_at: Now,
+    /// The output of the present datagram; empty between two.
+    pub(crate) datagram_output: Output,
     /// Scheduling of reports.
     pub(crate) steps: Steps,
     /// Whether uses are counted by prefix, as of the beginning of this turn.
@@ -54,6 +57,7 @@ impl Worker {
             watched,
             sleepers: Vec::new(),
             look_at: now,
+            datagram_output: Output::default(),
             steps: Steps::default(),
             detail: false,
             shared,

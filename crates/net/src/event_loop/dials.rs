@@ -3,6 +3,7 @@
 use stdx::clock::Now;
 
 use super::EventLoop;
+use crate::datagram_sockets::Purpose;
 use crate::dial::{Place, Unreachable};
 use crate::dialling::DialOutcome;
 use crate::handler::{Arrival, ConnectionId, Handler, Origin};
@@ -69,12 +70,13 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     #[cold]
     pub(super) fn receive_datagrams(&mut self) {
         let EventLoop { datagram_sockets, kernel, handler, turn, table, .. } = self;
-        datagram_sockets.receive(kernel, |together| {
+        datagram_sockets.receive(kernel, |purpose, together| {
+            if purpose == Purpose::Prefetch {
+                together.datagrams().for_each(|datagram| handler.prefetch_datagram(&datagram));
+                return;
+            }
             table.counters().datagrams.add(together.count() as u64);
             table.counters().bytes_read.add(together.bytes.len() as u64);
-            if together.count() > 1 {
-                together.datagrams().for_each(|datagram| handler.prefetch_datagram(&datagram));
-            }
             together.datagrams().for_each(|datagram| handler.on_datagram(&datagram, turn));
         });
     }

@@ -31,7 +31,7 @@ use crate::lanes::{LANES_MAX, Lanes};
 use crate::limit::ConnectionLimit;
 use crate::message_queue::{MessageQueue, WorkerMessage};
 use crate::options::{AtLimit, Options};
-use crate::segments::Received;
+use crate::segments::{Arrivals, Received};
 use crate::slab::Token;
 use crate::view::View;
 
@@ -462,20 +462,25 @@ impl Kernel for SimKernel {
         Ok(received + network.receive(socket.token, beyond).unwrap_or(0))
     }
 
-    fn receive_datagrams(&mut self, socket: &Socket, buffer: &mut [u8]) -> Result<Received, Errno> {
-        let (len, from) = self.network.borrow_mut().receive_datagram(socket.token, buffer)?;
-        Ok(Received { len, from, segment_len: len })
+    fn receive_datagrams(&mut self, socket: &Socket, arrivals: &mut Arrivals) -> Result<(), Errno> {
+        let mut network = self.network.borrow_mut();
+        arrivals.fill(|buffer| {
+            let (len, from) = network.receive_datagram(socket.token, buffer)?;
+            Ok(Received { len, from, segment_len: len })
+        })
     }
 
     fn send_datagrams(
         &mut self,
         socket: &Socket,
-        to: Option<SocketAddr>,
+        to: &[Option<SocketAddr>],
         datagrams: &[IoSlice<'_>],
     ) -> usize {
         let mut network = self.network.borrow_mut();
-        let to = to.unwrap_or_else(|| network.peer(socket.token));
-        datagrams.iter().for_each(|datagram| network.send_datagram(socket.token, to, datagram));
+        for (to, datagram) in to.iter().zip(datagrams) {
+            let to = to.unwrap_or_else(|| network.peer(socket.token));
+            network.send_datagram(socket.token, to, datagram);
+        }
         datagrams.len()
     }
 
