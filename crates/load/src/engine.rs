@@ -1,9 +1,9 @@
 //! Engines: ways to the kernel, one exchange per turn, by io_uring or by epoll, encrypted or not, or as datagrams.
 
 pub(crate) mod connecting;
+mod datagrams;
 pub(crate) mod epoll;
 pub(crate) mod files;
-mod mmsg;
 pub(crate) mod outbox;
 mod precise;
 mod reopening;

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::datagram::{DatagramPeer, Outgoing, Sender, SocketId, Together};
 use crate::kernel::Kernel;
-use crate::segments::{Arrivals, MESSAGES_MAX, Received};
+use crate::segments::{DatagramBatch, MESSAGES_MAX, ReceivedMessage};
 use crate::slab::{Slab, Token};
 
 /// Datagrams received in a round, and their bytes, so that the connections have their turn, too: no further call
@@ -31,7 +31,7 @@ pub(crate) struct DatagramSockets<S> {
     /// Sockets that may have datagrams.
     readable: VecDeque<Token>,
     /// What was received last.
-    arrivals: Arrivals,
+    arrivals: DatagramBatch,
     /// Of these, the next to be passed on, and the socket that received them.
     arrived: Option<(Token, Sender, usize)>,
 }
@@ -59,8 +59,8 @@ pub(crate) enum Purpose {
     Handle,
 }
 
-fn together(arrivals: &Arrivals, from: Sender, number: usize) -> Together<'_> {
-    let (Received { from: address, segment_len, .. }, bytes) = arrivals.message(number);
+fn together(arrivals: &DatagramBatch, from: Sender, number: usize) -> Together<'_> {
+    let (ReceivedMessage { from: address, segment_len, .. }, bytes) = arrivals.message(number);
     let from = match from {
         Sender::Listener(listener) => DatagramPeer::Client { listener, address },
         Sender::Dialled(socket) => DatagramPeer::Dialled(socket),
@@ -78,7 +78,7 @@ impl<S> DatagramSockets<S> {
             sockets: Slab::new(),
             listeners: Vec::new(),
             readable: VecDeque::new(),
-            arrivals: Arrivals::default(),
+            arrivals: DatagramBatch::default(),
             arrived: None,
         };
         for (listener, socket) in listeners {

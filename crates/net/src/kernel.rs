@@ -13,7 +13,7 @@ use crate::address::Address;
 use crate::dial::{Place, Unreachable};
 use crate::file_read::{FileRead, FinishedRead};
 use crate::lanes::Lanes;
-use crate::segments::Arrivals;
+use crate::segments::DatagramBatch;
 
 /// Sockets and their operations. None of them waits.
 pub(crate) trait Kernel {
@@ -63,7 +63,8 @@ pub(crate) trait Kernel {
     ) -> Result<usize, Errno>;
 
     /// Receives datagrams that have arrived, in place of the earlier ones in `arrivals`.
-    fn receive_datagrams(&mut self, socket: &Self::Socket, arrivals: &mut Arrivals) -> Result<(), Errno>;
+    fn receive_datagrams(&mut self, socket: &Self::Socket, arrivals: &mut DatagramBatch)
+    -> Result<(), Errno>;
 
     /// Sends datagrams to the peers at the same positions of `to`, in order; `None` is the peer of a socket that was
     /// dialled. Those of one peer should be together. Returns how many were taken.

@@ -32,6 +32,7 @@ pub mod file_read;
 pub mod listener;
 pub mod network;
 pub mod options;
+pub mod segments;
 pub mod sim;
 pub mod view;
 
@@ -55,7 +56,6 @@ mod read_threads;
 mod reading;
 #[cfg(test)]
 mod scripted;
-mod segments;
 mod slab;
 mod system;
 mod turn;

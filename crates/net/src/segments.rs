@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 /// Messages of one call: enough that its cost is shared, and few enough that what is received is still in the cache when
 /// it is read.
-pub(crate) const MESSAGES_MAX: usize = 16;
+pub const MESSAGES_MAX: usize = 16;
 /// The longest datagram of UDP.
 const DATAGRAM_MAX: usize = 64 * 1024;
 /// An odd number of cache lines: buffers a power of two apart would compete for the same few sets of the cache.
@@ -31,30 +31,31 @@ type Control = [u64; 4];
 
 /// Datagrams of one peer that have arrived together.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Received {
+pub struct ReceivedMessage {
     /// Bytes of all of them.
-    pub(crate) len: usize,
-    pub(crate) from: SocketAddr,
+    pub len: usize,
+    /// The peer.
+    pub from: SocketAddr,
     /// Bytes of each but the last, which may be shorter.
-    pub(crate) segment_len: usize,
+    pub segment_len: usize,
 }
 
-/// Received messages.
+/// ReceivedMessage messages.
 #[derive(Debug, Default)]
-pub(crate) struct Arrivals {
+pub struct DatagramBatch {
     /// A part of [`STRIDE`] bytes for each message; empty before the first use.
     buffers: Box<[u8]>,
-    messages: Vec<Received>,
+    messages: Vec<ReceivedMessage>,
 }
 
-impl Arrivals {
+impl DatagramBatch {
     /// How many there are.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.messages.len()
     }
 
     /// A message and its bytes.
-    pub(crate) fn message(&self, number: usize) -> (Received, &[u8]) {
+    pub fn message(&self, number: usize) -> (ReceivedMessage, &[u8]) {
         let message = self.messages[number];
         (message, &self.buffers[number * STRIDE..][..message.len])
     }
@@ -62,7 +63,7 @@ impl Arrivals {
     /// Receives messages one by one until `receive` fails; its error if there is none.
     pub(crate) fn fill(
         &mut self,
-        mut receive: impl FnMut(&mut [u8]) -> Result<Received, Errno>,
+        mut receive: impl FnMut(&mut [u8]) -> Result<ReceivedMessage, Errno>,
     ) -> Result<(), Errno> {
         self.begin();
         for buffer in self.buffers.chunks_mut(STRIDE) {
@@ -83,7 +84,10 @@ impl Arrivals {
     }
 
     /// Receives what has arrived at a socket, without waiting, in place of what is here.
-    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    ///
+    /// # Errors
+    /// The kernel's; `AGAIN` if there is nothing.
+    pub fn receive(&mut self, socket: BorrowedFd<'_>) -> Result<(), Errno> {
         self.begin();
         // SAFETY: zero is a value for each of their fields.
         let (mut names, mut headers, mut parts) = unsafe {
@@ -115,14 +119,21 @@ impl Arrivals {
         for (header, name) in headers[..count].iter().zip(&names) {
             let len = header.msg_len as usize;
             let segment_len = segment_len(&header.msg_hdr).filter(|&segment| segment > 0).unwrap_or(len);
-            self.messages.push(Received { len, from: address(name).ok_or(Errno::INVAL)?, segment_len });
+            self.messages.push(ReceivedMessage {
+                len,
+                from: address(name).ok_or(Errno::INVAL)?,
+                segment_len,
+            });
         }
         Ok(())
     }
 }
 
 /// Lets the kernel coalesce what arrives together from one peer.
-pub(crate) fn coalesce(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+///
+/// # Errors
+/// If the kernel is too old for it.
+pub fn coalesce(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     let on: c_int = 1;
     // SAFETY: the option is a `c_int`, and the kernel reads it within the call.
     let result = unsafe {
@@ -149,16 +160,22 @@ fn segment_len(header: &msghdr) -> Option<usize> {
     }
 }
 
-/// A message to send: datagrams of one length to one peer, of which the last may be shorter.
+/// A message to send.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Message<'a> {
+pub struct Message<'a> {
     /// `None`: the peer of the socket.
-    pub(crate) to: Option<SocketAddr>,
-    pub(crate) datagrams: &'a [IoSlice<'a>],
+    pub to: Option<SocketAddr>,
+    /// The bytes of its datagrams, one after the other.
+    pub parts: &'a [IoSlice<'a>],
+    /// Bytes of each datagram but the last, which may be shorter; `None` for a single one.
+    pub segment_len: Option<u16>,
 }
 
-/// Sends at most [`MESSAGES_MAX`] messages; returns how many the kernel took, each whole, or why it did not take the first.
-pub(crate) fn send(socket: BorrowedFd<'_>, messages: &[Message<'_>]) -> Result<usize, Errno> {
+/// Sends at most [`MESSAGES_MAX`] messages; returns how many the kernel took, each whole.
+///
+/// # Errors
+/// Why it did not take the first one.
+pub fn send(socket: BorrowedFd<'_>, messages: &[Message<'_>]) -> Result<usize, Errno> {
     let count = messages.len().min(MESSAGES_MAX);
     // SAFETY: zero is a value for each of their fields.
     let (mut names, mut headers) =
@@ -172,14 +189,14 @@ pub(crate) fn send(socket: BorrowedFd<'_>, messages: &[Message<'_>]) -> Result<u
             (header.msg_name, header.msg_namelen) = ((&raw mut *name).cast(), len);
         }
         // `IoSlice` has the layout of an `iovec`, and the kernel does not write to what it sends.
-        let datagrams = message.datagrams;
-        (header.msg_iov, header.msg_iovlen) = (datagrams.as_ptr().cast_mut().cast(), datagrams.len() as _);
-        if datagrams.len() > 1 {
-            set_segment_len(header, control, datagrams[0].len() as u16);
+        let parts = message.parts;
+        (header.msg_iov, header.msg_iovlen) = (parts.as_ptr().cast_mut().cast(), parts.len() as _);
+        if let Some(len) = message.segment_len {
+            set_segment_len(header, control, len);
         }
     }
     // SAFETY: the first `count` headers point to names and control messages that live longer than the call, and to the
-    // datagrams of `messages`, each with its length.
+    // parts of `messages`, each with its length.
     let sent = unsafe {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count as u32, flags)
@@ -202,18 +219,23 @@ fn set_segment_len(header: &mut msghdr, control: &mut Control, len: u16) {
     }
 }
 
-/// How many of these datagrams fit into one message: those with the peer and the length of the first, and a shorter one
-/// at the end.
-pub(crate) fn count_alike(to: &[Option<SocketAddr>], datagrams: &[IoSlice<'_>]) -> usize {
-    let len = datagrams[0].len();
-    let most = (SEGMENTS_LEN_MAX / len.max(1)).clamp(1, SEGMENTS_MAX).min(datagrams.len());
-    let is_alike = |number: &usize| to[*number] == to[0] && datagrams[*number].len() == len;
-    let alike = (1..most).take_while(is_alike).count() + 1;
-    match datagrams[..most].get(alike) {
-        _ if len == 0 => 1,
-        Some(last) if to[alike] == to[0] && (1..len).contains(&last.len()) => alike + 1,
-        _ => alike,
+/// How many of these datagrams, of which the peers and lengths are given, fit into one message: those with the peer and
+/// the length of the first, and a shorter one at the end.
+pub fn count_alike(mut datagrams: impl Iterator<Item = (Option<SocketAddr>, usize)>) -> usize {
+    let Some((to, len)) = datagrams.next() else { return 0 };
+    let most = SEGMENTS_LEN_MAX.checked_div(len).unwrap_or(1).clamp(1, SEGMENTS_MAX);
+    let mut count = 1;
+    for (other, other_len) in datagrams.take(most - 1).filter(|_| len > 0) {
+        let is_last = (1..len).contains(&other_len);
+        if other != to || (other_len != len && !is_last) {
+            break;
+        }
+        count += 1;
+        if is_last {
+            break;
+        }
     }
+    count
 }
 
 /// Writes an address for the kernel; returns its length.
@@ -289,7 +311,7 @@ mod tests {
 
     /// All datagrams that have arrived, with the number of messages.
     fn all(socket: &UdpSocket, from: SocketAddr) -> (usize, Vec<Vec<u8>>) {
-        let (mut arrivals, mut messages, mut seen) = (Arrivals::default(), 0, Vec::new());
+        let (mut arrivals, mut messages, mut seen) = (DatagramBatch::default(), 0, Vec::new());
         while arrivals.receive(socket.as_fd()).is_ok() {
             messages += arrivals.count();
             for number in 0..arrivals.count() {
@@ -307,7 +329,8 @@ mod tests {
         let texts: Vec<Vec<u8>> = (0..5).map(|number| vec![number; 100]).chain([vec![9; 7]]).collect();
         let pieces: Vec<IoSlice<'_>> = texts.iter().map(|text| IoSlice::new(text)).collect();
         let alone = [IoSlice::new(b"alone")];
-        let messages = [&pieces[..], &alone].map(|datagrams| Message { to: Some(to), datagrams });
+        let messages = [(&pieces[..], Some(100)), (&alone, None)];
+        let messages = messages.map(|(parts, segment_len)| Message { to: Some(to), parts, segment_len });
         assert_eq!(send(a.as_fd(), &messages), Ok(2));
         assert_eq!(all(&b, from), (2, [&texts[..], &[b"alone".to_vec()]].concat()));
         // More messages than a call takes.
@@ -317,7 +340,7 @@ mod tests {
         assert_eq!(all(&b, from).0, MESSAGES_MAX + 5);
         // To the peer of a connected socket, which does not coalesce.
         b.connect(from).unwrap();
-        assert_eq!(send(b.as_fd(), &[Message { to: None, datagrams: &pieces }]), Ok(1));
+        assert_eq!(send(b.as_fd(), &[Message { to: None, parts: &pieces, segment_len: Some(100) }]), Ok(1));
         assert_eq!(a.recv(&mut [0; 200]).unwrap(), 100);
     }
 
@@ -330,13 +353,15 @@ mod tests {
     #[test]
     fn datagrams_of_one_length_and_a_shorter_one_go_together() {
         let check = |lens: &[usize], expected: usize| {
-            let bytes = vec![0; 65_507];
-            let datagrams: Vec<_> = lens.iter().map(|len| IoSlice::new(&bytes[..*len])).collect();
             let mut to = vec![None; lens.len()];
-            assert_eq!(count_alike(&to, &datagrams), expected, "{lens:?}");
-            to[expected - 1] = Some(SocketAddr::from(([127, 0, 0, 1], 1)));
-            assert_eq!(count_alike(&to, &datagrams), (expected - 1).max(1), "{lens:?}");
+            let count = |to: &[_]| count_alike(to.iter().copied().zip(lens.iter().copied()));
+            assert_eq!(count(&to), expected, "{lens:?}");
+            if let Some(last) = expected.checked_sub(1) {
+                to[last] = Some(SocketAddr::from(([127, 0, 0, 1], 1)));
+                assert_eq!(count(&to), last.max(1), "{lens:?}");
+            }
         };
+        check(&[], 0);
         check(&[5], 1);
         check(&[5, 5, 5, 3, 5], 4);
         check(&[5, 6], 1);
@@ -352,7 +377,7 @@ mod tests {
     fn a_datagram_without_content_is_received() {
         let [a, b] = pair("127.0.0.1:0").expect("IPv4");
         a.send_to(b"", b.local_addr().unwrap()).unwrap();
-        let mut arrivals = Arrivals::default();
+        let mut arrivals = DatagramBatch::default();
         arrivals.receive(b.as_fd()).unwrap();
         assert_eq!((arrivals.count(), arrivals.message(0).1), (1, &b""[..]));
         assert_eq!(arrivals.receive(b.as_fd()), Err(Errno::AGAIN));
@@ -363,8 +388,8 @@ mod tests {
     fn more_than_the_kernel_cuts_is_refused() {
         let [a, b] = pair("127.0.0.1:0").expect("IPv4");
         let bytes = [0];
-        let datagrams = [IoSlice::new(&bytes); 1000];
-        let result = send(a.as_fd(), &[Message { to: b.local_addr().ok(), datagrams: &datagrams }]);
-        assert_eq!(result, Err(Errno::INVAL));
+        let parts = [IoSlice::new(&bytes); 1000];
+        let message = Message { to: b.local_addr().ok(), parts: &parts, segment_len: Some(1) };
+        assert_eq!(send(a.as_fd(), &[message]), Err(Errno::INVAL));
     }
 }

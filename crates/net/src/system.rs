@@ -17,7 +17,7 @@ use crate::file_reads::FileReads;
 use crate::kernel::{Connect, Kernel};
 use crate::lanes::Lanes;
 use crate::listener::{datagram_socket, stream_socket};
-use crate::segments::{self, Arrivals, MESSAGES_MAX, Message};
+use crate::segments::{self, DatagramBatch, MESSAGES_MAX, Message};
 use crate::uring::BrokenRing;
 
 /// A worker thread's epoll set, driver and file reads.
@@ -85,7 +85,7 @@ impl Kernel for System {
         receive_body(socket.as_fd(), body, beyond)
     }
 
-    fn receive_datagrams(&mut self, socket: &OwnedFd, arrivals: &mut Arrivals) -> Result<(), Errno> {
+    fn receive_datagrams(&mut self, socket: &OwnedFd, arrivals: &mut DatagramBatch) -> Result<(), Errno> {
         arrivals.receive(socket.as_fd())
     }
 
@@ -97,11 +97,14 @@ impl Kernel for System {
     ) -> usize {
         let (mut at, mut taken) = (0, 0);
         while at < datagrams.len() {
-            let mut messages = [Message { to: None, datagrams: &[] }; MESSAGES_MAX];
+            let mut messages = [Message { to: None, parts: &[], segment_len: None }; MESSAGES_MAX];
             let (mut count, mut next) = (0, at);
             while count < MESSAGES_MAX && next < datagrams.len() {
-                let alike = segments::count_alike(&to[next..], &datagrams[next..]);
-                messages[count] = Message { to: to[next], datagrams: &datagrams[next..next + alike] };
+                let lens = datagrams[next..].iter().map(|datagram| datagram.len());
+                let alike = segments::count_alike(to[next..].iter().copied().zip(lens));
+                let parts = &datagrams[next..next + alike];
+                let segment_len = (alike > 1).then(|| parts[0].len() as u16);
+                messages[count] = Message { to: to[next], parts, segment_len };
                 (count, next) = (count + 1, next + alike);
             }
             let messages = &messages[..count];
@@ -156,17 +159,18 @@ fn send_messages(socket: &OwnedFd, messages: &[Message<'_>]) -> (usize, usize) {
     let first = messages[0];
     match segments::send(socket.as_fd(), messages) {
         Ok(sent) => {
-            let datagrams = messages[..sent].iter().map(|message| message.datagrams.len()).sum();
+            let datagrams = messages[..sent].iter().map(|message| message.parts.len()).sum();
             (datagrams, datagrams)
         }
         Err(Errno::AGAIN | Errno::NOBUFS) => (0, 0),
         // An error of an earlier datagram (ICMP), which the kernel reports now; or a route on which it does not cut.
         Err(_) => {
             let alone = |datagram: &IoSlice<'_>| {
-                let message = Message { to: first.to, datagrams: std::slice::from_ref(datagram) };
+                let parts = std::slice::from_ref(datagram);
+                let message = Message { to: first.to, parts, segment_len: None };
                 segments::send(socket.as_fd(), &[message]).is_ok()
             };
-            (first.datagrams.len(), first.datagrams.iter().filter(|datagram| alone(datagram)).count())
+            (first.parts.len(), first.parts.iter().filter(|datagram| alone(datagram)).count())
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Requests in datagrams (UDP): each datagram is served at once and as a whole, and answered in datagrams.
 //!
 //! A sender's address can be forged, so a reply may reach somebody who has asked for nothing. Three rules follow:
-//! only senders in [`crate::options::Udp::allow`] are served; the bytes of replies to a network are bounded
-//! ([`ReplyLimit`]); and a line that is no command is not answered, so that two servers whose replies reach
+//! only senders in [`crate::options::UdpLimits::allow`] are served; the bytes of replies to a network are bounded
+//! ([`reply_limit::ReplyLimit`]); and a line that is no command is not answered, so that two servers whose replies reach
 //! each other never go on (no reply begins with a command).
 
 use std::net::IpAddr;

@@ -18,7 +18,7 @@ mod tests;
 pub use auth::{Auth, ReadFile};
 pub use echo::Echo;
 pub use listen::Listen;
-pub use udp::Udp;
+pub use udp::UdpLimits;
 
 /// The user that root becomes without `-u`: every Linux has it, and it owns nothing.
 pub const USER_DEFAULT: &str = "nobody";
@@ -42,7 +42,7 @@ pub struct Options {
     /// `-b`: how many connections may wait to be accepted.
     pub backlog: u32,
     /// Who gets replies over UDP, and how much.
-    pub udp: Udp,
+    pub udp: UdpLimits,
     /// `-B`: the protocol that every connection speaks.
     pub protocol: Protocol,
 
@@ -145,7 +145,7 @@ impl Default for Options {
             large_pages: false,
             listeners: vec![Listen::Tcp { host: None, port: 11211 }],
             backlog: 1024,
-            udp: Udp::default(),
+            udp: UdpLimits::default(),
             protocol: Protocol::Auto,
             connection_limit: 1024,
             maxconns_fast: true,

@@ -8,6 +8,7 @@ use server::Worker;
 use server::flags;
 use server::options::Options;
 use stdx::gather::Gather;
+use stdx::prng::Prng;
 use transcript::{Peer, ReceivedOutput, Transcript};
 
 const STARTED_UNIX_MS: u64 = 1_800_000_000_000;
@@ -371,4 +372,74 @@ fn large_values_are_not_joined_at_once() {
     let replies: Vec<Vec<u8>> = (0..10).map(|_| pair.ask(append.as_bytes())).collect();
     assert_eq!(replies[0], b"STORED\r\n");
     assert_eq!(replies[9], b"SERVER_ERROR value is too large to be joined over UDP\r\n");
+}
+
+/// Parts of requests, good and bad.
+const FRAGMENTS: [&[u8]; 24] = [
+    b"get a",
+    b"gets a b c",
+    b"gat 10 a b",
+    b"set a 0 0 3",
+    b"set b 0 0 60000",
+    b"append a 0 0 3",
+    b"cas a 0 0 3 1",
+    b"abc",
+    b"mg a v k t",
+    b"ms a 3 T0",
+    b"ma n N0 D1 v",
+    b"md a q",
+    b"me a",
+    b"incr n 1",
+    b"delete a noreply",
+    b"touch a 1",
+    b"stats",
+    b"stats conns",
+    b"lru_crawler mgdump all",
+    b"flush_all 5",
+    b"cache_memlimit 32",
+    b"watch mutations",
+    b"shutdown",
+    b"quit",
+];
+
+#[test]
+fn random_datagrams_have_whole_replies_or_none() {
+    let mut random = Prng::new(7);
+    let mut pair = pair();
+    let mut replies = 0;
+    for _ in 0..300 {
+        let datagrams: Vec<Vec<u8>> = (0..40)
+            .map(|id: u8| {
+                let mut datagram = vec![0, id, 0, 0, 0, 1, 0, 0];
+                for _ in 0..random.below(6) {
+                    datagram.extend_from_slice(FRAGMENTS[random.below(24) as usize]);
+                    datagram
+                        .extend_from_slice([&b"\r\n"[..], b"\r\n", b"\n", b" "][random.below(4) as usize]);
+                }
+                match random.below(8) {
+                    0 => datagram.truncate(random.below(datagram.len() as u64 + 1) as usize),
+                    1 => {
+                        let place = random.below(datagram.len() as u64) as usize;
+                        datagram[place] = random.below(256) as u8;
+                    }
+                    _ => {}
+                }
+                datagram
+            })
+            .collect();
+        let datagrams: Vec<&[u8]> = datagrams.iter().map(Vec::as_slice).collect();
+        let mut seen: BTreeMap<[u8; 2], (u16, u16)> = BTreeMap::new();
+        for reply in pair.exchange(&datagrams) {
+            let number = |at: usize| u16::from_be_bytes([reply[at], reply[at + 1]]);
+            assert!(reply.len() > HEAD_LEN && reply.len() <= 1400 && number(2) < number(4), "{reply:?}");
+            let (count, total) = seen.entry([reply[0], reply[1]]).or_default();
+            (*count, *total) = (*count + 1, number(4));
+        }
+        replies += seen.len();
+        // A changed number may be another's, so that two replies have it.
+        let is_whole = |(count, total): &&(u16, u16)| count % total == 0 || count > total;
+        assert_eq!(seen.values().filter(is_whole).count(), seen.len(), "{seen:?}");
+    }
+    assert!(replies > 5_000, "{replies}");
+    pair.check("version\r\n", &format!("VERSION 1.6.45-evenkeel-{}\r\n", env!("CARGO_PKG_VERSION")));
 }

@@ -17,7 +17,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 16] = [
     ("store", &["stdx"], &[]),
     ("net", &["stdx"], &[]),
     ("server", &["flags", "protocol", "store", "net", "os", "stdx"], &["transcript"]),
-    ("load", &["protocol", "os", "stdx", "tls"], &[]),
+    ("load", &["net", "protocol", "os", "stdx", "tls"], &[]),
     ("tuner", &["os", "stdx"], &[]),
     ("lab", &["load", "tuner", "os", "stdx", "tls"], &[]),
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),

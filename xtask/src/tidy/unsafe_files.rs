@@ -3,9 +3,8 @@
 //! The compiler refuses `unsafe` everywhere else (`Cargo.toml`, `unsafe_code = "deny"`).
 
 /// A new file here is a new place to prove: ask first whether one of these can do it.
-const ALLOWED: [&str; 16] = [
+const ALLOWED: [&str; 15] = [
     "crates/evenkeel/src/sys.rs",
-    "crates/load/src/engine/mmsg.rs",
     "crates/load/src/engine/uring.rs",
     "crates/load/src/engine/uring/buffers.rs",
     "crates/load/src/engine/uring/stamps.rs",

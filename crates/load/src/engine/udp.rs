@@ -1,14 +1,14 @@
-//! Requests and replies as datagrams: memcached's UDP protocol, in batches of `sendmmsg` and `recvmmsg`.
+//! Requests and replies as datagrams: memcached's UDP protocol, many in one system call.
 //!
 //! Replies overtake each other and get lost, so each request on its way is a *lane* of its own: what is a connection to
 //! the worker is a lane here, `depth` of them share a socket, and a lane has one request at a time. The lower bits of
 //! a request's id are the lane's number, the others count its requests, so that a late reply is recognised.
 
-use super::mmsg::{BATCH, Receives, Sends};
-use super::{ConnectionEvent, Engine, Wait, failed, precise};
+use super::{ConnectionEvent, Engine, Wait, datagrams, failed, precise};
 use crate::engine::outbox::Outbox;
 use crate::types::clock;
 use crate::types::error::Error;
+use net::segments::{self, DatagramBatch, MESSAGES_MAX};
 use protocol::udp::{Frame, HEAD_LEN, Parts, Taken};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
@@ -23,8 +23,7 @@ pub(crate) struct Udp {
     /// Numbers of the parcels that a socket sends in this turn, and the sockets that have any.
     queues: Vec<Vec<usize>>,
     queued: Vec<usize>,
-    sends: Sends,
-    receives: Receives,
+    arrivals: DatagramBatch,
     events: Vec<epoll::Event>,
     patience: Patience,
     /// When lanes are next looked over for replies that are missing.
@@ -83,7 +82,8 @@ impl Udp {
         let start = || -> rustix::io::Result<OwnedFd> {
             let epoll = epoll::create(CreateFlags::CLOEXEC)?;
             for (number, socket) in sockets.iter().enumerate() {
-                Receives::prepare(socket.as_fd());
+                // Older kernels do not.
+                let _coalesced = segments::coalesce(socket.as_fd());
                 let flags = EventFlags::IN | EventFlags::ET;
                 epoll::add(&epoll, socket, EventData::new_u64(number as u64), flags)?;
             }
@@ -95,8 +95,7 @@ impl Udp {
             lanes: Lanes::new(sockets.len(), depth, patience.repeats > 0),
             queues: vec![Vec::new(); sockets.len()],
             queued: Vec::new(),
-            sends: Sends::new(),
-            receives: Receives::new(),
+            arrivals: DatagramBatch::default(),
             events: Vec::with_capacity(sockets.len()),
             sockets,
             patience,
@@ -107,16 +106,16 @@ impl Udp {
 
     /// Sends everything that is queued, socket by socket.
     fn send_queued(&mut self, outbox: &Outbox) -> Result<(), Error> {
-        let Udp { sockets, lanes, queues, queued, sends, .. } = self;
+        let Udp { sockets, lanes, queues, queued, .. } = self;
         for socket in queued.drain(..) {
             let queue = &mut queues[socket];
             let mut rest = &queue[..];
             while !rest.is_empty() {
-                let datagrams = rest.iter().map(|&number| {
+                let requests = rest.iter().map(|&number| {
                     let (lane, bytes) = outbox.parcel(number);
                     (Frame::request(lanes.all[lane].id).to_bytes(), bytes)
                 });
-                let sent = sends.send(sockets[socket].as_fd(), datagrams);
+                let sent = datagrams::send(sockets[socket].as_fd(), requests);
                 rest = &rest[sent.count..];
                 match sent.error {
                     None | Some(Errno::INTR) => {}
@@ -152,28 +151,29 @@ impl Engine for Udp {
         &mut self,
         mut each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Udp { sockets, lanes, receives, events, strays, .. } = self;
+        let Udp { sockets, lanes, arrivals, events, strays, .. } = self;
         let mut is_later = false;
         for event in &*events {
             let socket = event.data.u64() as usize;
             loop {
-                let count = match receives.receive(sockets[socket].as_fd()) {
-                    Ok(count) => count,
+                match arrivals.receive(sockets[socket].as_fd()) {
+                    Ok(()) => {}
                     Err(Errno::AGAIN) => break,
                     Err(Errno::INTR) => continue,
                     Err(error) => return Err(failed(socket, Some(error.into()))),
-                };
+                }
                 let at_ns = is_later.then(clock::now_ns);
                 is_later = true;
-                for number in 0..count {
+                for number in 0..arrivals.count() {
                     let mut each = |lane: usize, bytes: &[u8]| each(lane, bytes, at_ns);
-                    for datagram in receives.datagrams(number) {
+                    let (message, bytes) = arrivals.message(number);
+                    for datagram in bytes.chunks(message.segment_len.max(1)) {
                         let is_answer = lanes.arrive(socket, datagram, &mut each)?;
                         *strays += u64::from(!is_answer);
                     }
                 }
                 // A short batch emptied the socket; what comes later makes a new edge.
-                if count < BATCH {
+                if arrivals.count() < MESSAGES_MAX {
                     break;
                 }
             }
@@ -206,7 +206,7 @@ impl Engine for Udp {
             let socket = number / self.lanes.depth;
             let datagram = (Frame::request(lane.id).to_bytes(), &lane.request[..]);
             // What cannot be sent now is repeated once more, or lost in the end.
-            self.sends.send(self.sockets[socket].as_fd(), std::iter::once(datagram));
+            datagrams::send(self.sockets[socket].as_fd(), std::iter::once(datagram));
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ use crate::lanes::{LANES_MAX, Lanes};
 use crate::limit::ConnectionLimit;
 use crate::message_queue::{MessageQueue, WorkerMessage};
 use crate::options::{AtLimit, Options};
-use crate::segments::{Arrivals, Received};
+use crate::segments::{DatagramBatch, ReceivedMessage};
 use crate::slab::Token;
 use crate::view::View;
 
@@ -462,11 +462,11 @@ impl Kernel for SimKernel {
         Ok(received + network.receive(socket.token, beyond).unwrap_or(0))
     }
 
-    fn receive_datagrams(&mut self, socket: &Socket, arrivals: &mut Arrivals) -> Result<(), Errno> {
+    fn receive_datagrams(&mut self, socket: &Socket, arrivals: &mut DatagramBatch) -> Result<(), Errno> {
         let mut network = self.network.borrow_mut();
         arrivals.fill(|buffer| {
             let (len, from) = network.receive_datagram(socket.token, buffer)?;
-            Ok(Received { len, from, segment_len: len })
+            Ok(ReceivedMessage { len, from, segment_len: len })
         })
     }
 

@@ -11,21 +11,21 @@ pub(crate) const ALLOW_DEFAULT: &str = "127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.
 
 /// Who gets replies over UDP, and how much.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Udp {
+pub struct UdpLimits {
     /// `--udp-allow`: senders that are served.
     pub allow: Vec<IpNetwork>,
     /// `--udp-reply-rate`: bytes of replies to a network in a second; 0 for no limit.
     pub reply_bytes_per_second: u64,
 }
 
-impl Default for Udp {
-    fn default() -> Udp {
+impl Default for UdpLimits {
+    fn default() -> UdpLimits {
         let allow = parse_networks(ALLOW_DEFAULT).expect("the default is a list of networks");
-        Udp { allow, reply_bytes_per_second: REPLY_RATE_DEFAULT }
+        UdpLimits { allow, reply_bytes_per_second: REPLY_RATE_DEFAULT }
     }
 }
 
-impl Udp {
+impl UdpLimits {
     /// Whether a sender is served.
     #[inline]
     pub(crate) fn allows(&self, sender: IpAddr) -> bool {
@@ -85,10 +85,10 @@ mod tests {
 
     #[track_caller]
     fn check(list: &str, inside: &[&str], outside: &[&str]) {
-        let udp = Udp { allow: parse_networks(list).expect(list), ..Udp::default() };
+        let udp = UdpLimits { allow: parse_networks(list).expect(list), ..UdpLimits::default() };
         let allows = |address: &&str| udp.allows(address.parse().expect("an address"));
         assert!(inside.iter().all(allows), "{list}");
-        assert!(!outside.iter().any(|address| allows(address)), "{list}");
+        assert!(!outside.iter().any(allows), "{list}");
     }
 
     #[test]
