@@ -30,7 +30,8 @@ pub enum Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Tcp(address) | Address::Udp(address) => write!(f, "{address}"),
+            Address::Tcp(address) => write!(f, "{address}"),
+            Address::Udp(address) => write!(f, "udp:{address}"),
             Address::Unix(Some(path)) => write!(f, "{}", path.display()),
             Address::Unix(None) => f.write_str("unnamed"),
         }

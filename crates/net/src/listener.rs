@@ -36,7 +36,8 @@ pub enum Listen {
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Listen::Tcp(address) | Listen::Udp(address) => write!(f, "{address}"),
+            Listen::Tcp(address) => write!(f, "{address}"),
+            Listen::Udp(address) => write!(f, "udp:{address}"),
             Listen::Unix { path, .. } => write!(f, "{}", path.display()),
         }
     }
