@@ -103,6 +103,15 @@ impl Outgoing {
         self.list.is_empty() && self.dropped == 0
     }
 
+    /// Whether so much is to be sent already that a long reply may find no room.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.room() < OUTGOING_MAX / 2
+    }
+
+    pub(crate) fn room(&self) -> usize {
+        OUTGOING_MAX.saturating_sub(self.bytes.len())
+    }
+
     /// Adds a datagram if there is room; returns whether there was.
     pub(crate) fn add(&mut self, to: DatagramPeer, bytes: &[u8]) -> bool {
         let fits = self.bytes.len() + bytes.len() <= OUTGOING_MAX;

@@ -4,6 +4,7 @@
 //! itself might do.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -135,12 +136,13 @@ impl<S> DatagramSockets<S> {
         }
     }
 
-    /// Passes arrived datagrams to `each`: about [`RECEIVED_MAX`] of all sockets in turn. Those that were received by one
-    /// call are passed for prefetching before the first of them is passed to be handled.
+    /// Passes arrived datagrams to `each`: about [`RECEIVED_MAX`] of all sockets in turn, or until `each` returns that it
+    /// has had enough. Those that were received by one call are passed for prefetching before the first of them is passed
+    /// to be handled.
     pub(crate) fn receive<K: Kernel<Socket = S>>(
         &mut self,
         kernel: &mut K,
-        mut each: impl FnMut(Purpose, &Together<'_>),
+        mut each: impl FnMut(Purpose, &Together<'_>) -> ControlFlow<()>,
     ) {
         let (mut calls, mut datagrams, mut bytes) = (0, 0, 0);
         while calls < RECEIVED_MAX && datagrams < RECEIVED_MAX && bytes < RECEIVED_LEN_MAX {
@@ -149,9 +151,12 @@ impl<S> DatagramSockets<S> {
                 let together = together(&self.arrivals, from, number);
                 datagrams += together.count();
                 bytes += together.bytes.len();
-                each(Purpose::Handle, &together);
+                let flow = each(Purpose::Handle, &together);
                 let has_more = number + 1 < self.arrivals.count() && self.sockets.get_mut(token).is_some();
                 self.arrived = has_more.then_some((token, from, number + 1));
+                if flow.is_break() {
+                    break;
+                }
                 continue;
             }
             let Some(token) = self.readable.pop_front() else { break };
@@ -162,9 +167,9 @@ impl<S> DatagramSockets<S> {
                 Ok(()) => {
                     let count = self.arrivals.count();
                     if count > 1 || together(&self.arrivals, from, 0).count() > 1 {
-                        (0..count).for_each(|number| {
-                            each(Purpose::Prefetch, &together(&self.arrivals, from, number))
-                        });
+                        for number in 0..count {
+                            let _hint = each(Purpose::Prefetch, &together(&self.arrivals, from, number));
+                        }
                     }
                     self.arrived = Some((token, from, 0));
                     // Then it is empty, and more make an event. A dialled one may have stopped at an error.

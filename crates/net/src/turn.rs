@@ -160,6 +160,11 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         self.outgoing.add_parts(to, bytes, part_max, head)
     }
 
+    /// Bytes of datagrams for which there is room in this round, their heads included.
+    pub fn datagram_room(&self) -> usize {
+        self.outgoing.room()
+    }
+
     /// Closes a dialled socket for datagrams after this round. No effect if it is gone.
     pub fn close_socket(&mut self, socket: SocketId) {
         self.orders.push(Order::CloseSocket(socket));

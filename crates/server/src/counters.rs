@@ -65,6 +65,8 @@ counters! {
     udp_malformed,
     /// Replies that were not sent because of the limit for their network.
     udp_limited,
+    /// Replies with large values that found no room in a round.
+    udp_dropped,
     /// Turns that ended because the connection had reached its number of requests per turn.
     conn_yields,
 }

@@ -86,6 +86,8 @@ impl Worker {
         }
         match output.single() {
             Some(reply) => send(to, id, reply, turn),
+            // A large value is copied only if it is sent.
+            None if bytes > turn.datagram_room() => self.counters.udp_dropped.add(1),
             None => send(to, id, &output.to_vec(), turn),
         }
     }
@@ -129,8 +131,9 @@ impl Worker {
         if let Some(condition) = join::condition(&request)
             && self.begin_join(&request, condition, &input[..consumed], Body::Bytes(body)).is_ok()
         {
+            // Each attempt costs as much as many requests: one in a datagram.
             output.copy(JOIN_TOO_LARGE);
-            return Flow::Go(end);
+            return Flow::End;
         }
         let key = text_key(&request).map(|key| self.store.key(key));
         let before = output.copied().len();

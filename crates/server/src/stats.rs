@@ -120,7 +120,7 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut Vec<u8>) {
         stat(out, "evenkeel_udp_refused", totals.udp_refused);
         stat(out, "evenkeel_udp_malformed", totals.udp_malformed);
         stat(out, "evenkeel_udp_limited", totals.udp_limited);
-        stat(out, "evenkeel_udp_dropped", network.datagrams_dropped);
+        stat(out, "evenkeel_udp_dropped", network.datagrams_dropped + totals.udp_dropped);
     }
 }
 

@@ -136,9 +136,16 @@ impl<H: AsRef<[u8]>> Gather<H> {
         self.copied.capacity()
     }
 
-    /// Everything that is still to be sent, as one vector: for tests and tools.
+    /// Everything that is still to be sent, as one vector.
     pub fn to_vec(&self) -> Vec<u8> {
-        self.pieces().flatten().copied().skip(self.sent).collect()
+        let mut all = Vec::with_capacity(self.len());
+        let mut skip = self.sent;
+        for piece in self.pieces() {
+            let skipped = skip.min(piece.len());
+            skip -= skipped;
+            all.extend_from_slice(&piece[skipped..]);
+        }
+        all
     }
 }
 

@@ -18,8 +18,13 @@ use std::time::Duration;
 pub use target::Attack;
 use target::Target;
 
+/// The flags of an attacked server: values of 20 MB may be stored, a client may have many connections, and datagrams are
+/// served.
+pub const FLAGS: [&str; 12] =
+    ["-m", "64", "-I", "32m", "-t", "2", "-c", "4096", "-o", "track_sizes", "-U", "-1"];
+
 /// All attacks.
-pub const ATTACKS: [&Attack; 17] = [
+pub const ATTACKS: [&Attack; 18] = [
     &uploads::IDLE_UPLOADS,
     &uploads::DRIPPING_UPLOADS,
     &uploads::LARGE_VALUES,
@@ -31,6 +36,7 @@ pub const ATTACKS: [&Attack; 17] = [
     &floods::BINARY_PROTOCOL,
     &floods::CHURN,
     &floods::READERS_THAT_DO_NOT_READ,
+    &floods::DATAGRAMS,
     &operators::FORGED_KEYS,
     &operators::STATISTICS,
     &operators::MEMORY_LIMIT,

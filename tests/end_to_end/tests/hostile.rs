@@ -6,12 +6,11 @@ use std::time::Duration;
 use end_to_end::bystander::Client;
 use end_to_end::clock;
 use end_to_end::honest::Honest;
-use end_to_end::hostile::{ATTACKS, Attackers};
+use end_to_end::hostile::{ATTACKS, Attackers, FLAGS};
 use end_to_end::process::raise_open_files;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 
-const FLAGS: [&str; 10] = ["-m", "64", "-I", "32m", "-t", "2", "-c", "4096", "-o", "track_sizes"];
 const FILES: u64 = 8_192;
 
 /// Long enough for each attack to begin, on a busy machine, too.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use end_to_end::bystander::Client;
 use end_to_end::clock;
 use end_to_end::honest::{Experience, Honest};
-use end_to_end::hostile::{ATTACKS, Attack, Attackers, Rounds};
+use end_to_end::hostile::{ATTACKS, Attack, Attackers, FLAGS, Rounds};
 use end_to_end::process::raise_open_files;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
@@ -37,8 +37,6 @@ pub(crate) struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// Values of 20 MB may be stored, and a client may have many connections.
-const FLAGS: [&str; 10] = ["-m", "64", "-I", "32m", "-t", "2", "-c", "4096", "-o", "track_sizes"];
 const FILES: u64 = 8_192;
 /// Between two lines of progress.
 const MINUTE: Duration = Duration::from_secs(60);

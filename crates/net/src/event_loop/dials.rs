@@ -1,5 +1,7 @@
 //! Outcomes of dials, and datagrams.
 
+use std::ops::ControlFlow;
+
 use stdx::clock::Now;
 
 use super::EventLoop;
@@ -73,11 +75,13 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         datagram_sockets.receive(kernel, |purpose, together| {
             if purpose == Purpose::Prefetch {
                 together.datagrams().for_each(|datagram| handler.prefetch_datagram(&datagram));
-                return;
+                return ControlFlow::Continue(());
             }
             table.counters().datagrams.add(together.count() as u64);
             table.counters().bytes_read.add(together.bytes.len() as u64);
             together.datagrams().for_each(|datagram| handler.on_datagram(&datagram, turn));
+            // The others wait until there is room for their replies, too.
+            if turn.outgoing.is_half_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
     }
 

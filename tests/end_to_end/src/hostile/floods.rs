@@ -1,11 +1,12 @@
 //! Floods of keys, bytes and connections.
 
 use std::io::{self, Read, Write};
+use std::net::UdpSocket;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 
-use super::target::{Attack, wrong};
+use super::target::{Attack, datagram_address, wrong};
 
 /// As many as once filled 64 MB with index pages.
 const COLLIDING: u64 = 87_600;
@@ -94,6 +95,37 @@ pub(super) const READERS_THAT_DO_NOT_READ: Attack = Attack {
         let connections = (0..20).map(ask).collect::<io::Result<Vec<_>>>()?;
         target.idle(Duration::from_secs(3));
         drop(connections);
+        Ok(())
+    },
+};
+
+/// Datagrams of a round, each from another sender.
+const DATAGRAMS_PER_ROUND: usize = 500;
+
+pub(super) const DATAGRAMS: Attack = Attack {
+    name: "datagrams",
+    about: "datagrams of ever new senders: large replies that nobody reads, 30,000 keys, reports, halves, garbage",
+    round: |target| {
+        let at = datagram_address(target)?;
+        let value = vec![b'v'; 500_000];
+        target.ask(&[b"set datagram 0 0 500000\r\n", value.as_slice(), b"\r\n"].concat(), b"\r\n")?;
+        let frame = b"\0\x01\0\0\0\x01\0\0";
+        let datagrams: [Vec<u8>; 8] = [
+            [frame, &b"get datagram datagram\r\n"[..]].concat(),
+            [frame, &[&b"get"[..], &b" k".repeat(30_000), b"\r\n"].concat()[..]].concat(),
+            [frame, &b"stats\r\n".repeat(8_000)[..]].concat(),
+            [frame, &b"append datagram 0 0 1\r\nx\r\n".repeat(1_000)[..]].concat(),
+            [frame, &b"set half 0 0 1000000\r\nv"[..]].concat(),
+            [frame, &[0xff; 60_000][..]].concat(),
+            b"\0\x01\0\x05\0\x09\0\0get datagram\r\n".to_vec(),
+            Vec::new(),
+        ];
+        for datagram in datagrams.iter().cycle().take(DATAGRAMS_PER_ROUND) {
+            let socket = UdpSocket::bind(("127.0.0.1", 0))?;
+            // A full buffer loses it.
+            let _ = socket.send_to(datagram, at);
+        }
+        target.idle(Duration::from_millis(200));
         Ok(())
     },
 };

@@ -69,6 +69,14 @@ impl Target {
     }
 }
 
+/// The address at which a server takes datagrams, by its list of sockets.
+pub(super) fn datagram_address(target: &Target) -> io::Result<SocketAddr> {
+    let list = target.ask(b"stats conns\r\n", b"END\r\n")?;
+    let list = String::from_utf8_lossy(&list);
+    let address = list.lines().find_map(|line| line.split_once("addr udp:")?.1.parse().ok());
+    address.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no socket for datagrams is listed"))
+}
+
 /// An answer that no server should give.
 pub(super) fn wrong(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
