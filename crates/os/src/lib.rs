@@ -1,4 +1,4 @@
-//! Linux for programs: clocks, CPUs, CPU time, processes, commands, signals.
+//! Linux for programs: clocks, CPUs, CPU time, processes, commands, signals, messages to a supervisor.
 //!
 //! Everything here is about this host, and nothing about caching or decisions. `tuner`, which also reads a captured
 //! /proc, uses the parsers of this crate.
@@ -9,6 +9,7 @@ mod cpu_list;
 mod cpu_set;
 pub mod cpu_time;
 pub mod file;
+pub mod notify;
 pub mod process_stat;
 pub mod processes;
 pub mod signals;
