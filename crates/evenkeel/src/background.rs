@@ -13,6 +13,7 @@ use rustix::process::WaitOptions;
 use server::options::{Listen, Options};
 
 use crate::failure::Failure;
+use crate::supervisor::Supervisor;
 use crate::sys::{self, Half};
 
 /// The child's side.
@@ -22,14 +23,15 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Forks the process; returns in the child only. There must be no other thread yet.
-    pub(crate) fn enter() -> Result<Self, Failure> {
+    /// Forks the process; returns in the child only. There must be no other thread yet. The parent tells `supervisor` when
+    /// the child serves: it is the process that the supervisor has started.
+    pub(crate) fn enter(supervisor: &Supervisor) -> Result<Self, Failure> {
         let failed = |error| Failure::system("go to the background (-d)", error);
         let (reader, writer) = rustix::pipe::pipe().map_err(|error| failed(error.into()))?;
         match sys::fork().map_err(failed)? {
             Half::Parent(child) => {
                 drop(writer);
-                std::process::exit(outcome(reader, child))
+                std::process::exit(outcome(reader, child, supervisor))
             }
             Half::Child => {
                 drop(reader);
@@ -60,9 +62,10 @@ impl Background {
 }
 
 /// The exit status of the parent, after the child has reported success or has ended.
-fn outcome(reader: OwnedFd, child: rustix::process::Pid) -> i32 {
+fn outcome(reader: OwnedFd, child: rustix::process::Pid, supervisor: &Supervisor) -> i32 {
     let told = File::from(reader).read(&mut [0]);
     if matches!(told, Ok(1)) {
+        supervisor.ready_in(child);
         return 0;
     }
     let ended = rustix::process::waitpid(Some(child), WaitOptions::empty());
@@ -73,7 +76,7 @@ fn outcome(reader: OwnedFd, child: rustix::process::Pid) -> i32 {
 fn only_absolute_paths(options: &Options) -> bool {
     let sockets = options.listeners.iter().filter_map(|listen| match listen {
         Listen::Unix { path, .. } => Some(path.as_path()),
-        Listen::Tcp { .. } | Listen::Udp { .. } => None,
+        Listen::Tcp { .. } | Listen::Udp { .. } | Listen::Inherited(_) => None,
     });
     let users = options.auth.as_ref().map(|auth| &*auth.file);
     sockets.chain(options.process.pidfile.as_deref()).chain(users).all(Path::is_absolute)

@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+mod activation;
 mod background;
 mod failure;
 mod lab;
@@ -16,6 +17,7 @@ mod privileges;
 mod reload;
 mod resources;
 mod serve;
+mod supervisor;
 mod sys;
 mod tune;
 mod uring;

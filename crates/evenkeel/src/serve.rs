@@ -1,22 +1,26 @@
 //! `evenkeel serve`: start of a server from a command line, and its orderly shutdown.
 //!
-//! The order matters. Limits are raised and sockets are bound while the process may still be root; it goes to the
-//! background before there are threads, which a fork does not copy; memory is locked before there is much of it; and
-//! signals are blocked before threads start, so that only one thread receives them.
+//! The order matters. Inherited sockets are taken before the process opens anything that could be mistaken for one;
+//! limits are raised and sockets are bound while the process may still be root; it goes to the background before there
+//! are threads, which a fork does not copy; memory is locked before there is much of it; and signals are blocked before
+//! threads start, so that only one thread receives them.
 
 use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::thread;
 
 use rustix::process::{Resource, getrlimit};
 use server::options::Options;
 use server::{Bound, Provisioned, Server, flags};
 
+use crate::activation;
 use crate::background::Background;
 use crate::failure::{Failure, say};
 use crate::output::print;
 use crate::pidfile::PidFile;
 use crate::privileges::{self, Identity};
 use crate::reload::{Reload, read_users};
+use crate::supervisor::Supervisor;
 use crate::sys;
 use crate::{resources, uring};
 use os::signals::{self, Signal, Signals};
@@ -27,7 +31,7 @@ https://www.apache.org/licenses/LICENSE-2.0
 ";
 
 /// Serves until a signal ends it.
-pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
+pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     if low.license {
         return print(LICENSE.as_bytes());
     }
@@ -36,14 +40,17 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     if getrlimit(Resource::As).current.is_some() {
         sys::share_one_heap();
     }
+    let supervisor = Supervisor::of_environment();
+    low.activated = activation::passed()?.collect();
     let options = Options::new(low, &read_users).map_err(refused)?;
+    let inherited = activation::take(&options.listeners)?;
     if options.verbosity > 0 {
         options.notes.iter().for_each(|note| say(format_args!("evenkeel: serve: {note}")));
     }
     let identity = privileges::identity(options.process.user.as_deref())?;
     resources::raise(&options)?;
-    let background = options.process.daemonize.then(Background::enter).transpose()?;
-    let bound = bind(&options)?;
+    let background = options.process.daemonize.then(|| Background::enter(&supervisor)).transpose()?;
+    let bound = bind(&options, inherited)?;
     if let Some(identity) = &identity {
         identity.own_sockets(&options.listeners)?;
         identity.assume()?;
@@ -62,17 +69,20 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
     let prepared = bound.prepare(random()?).map_err(Failure::other)?;
-    start_companions(&prepared, signals, &options).map_err(hint_at_limits)?;
+    start_companions(&prepared, signals, &options, &supervisor).map_err(hint_at_limits)?;
     let running = prepared.start().map_err(Failure::other).map_err(hint_at_limits)?;
     let driver = match running.uring_refused() {
         None => running.driver().to_owned(),
         Some(error) => format!("{} ({})", running.driver(), uring::refused(&error)),
     };
     say(format_args!("{}", start_line(&options, &addresses, &driver, identity.as_ref())));
-    if let Some(background) = background {
-        background.detach(&options)?;
+    match background {
+        Some(background) => background.detach(&options)?,
+        None => supervisor.ready(),
     }
     let ended = running.wait().map_err(Failure::other);
+    // The `shutdown` command comes by no signal.
+    supervisor.stopping();
     if ended.is_ok() && options.verbosity > 0 {
         say(format_args!("evenkeel: serve: stopped"));
     }
@@ -86,9 +96,10 @@ pub(crate) fn refused(error: flags::Error) -> Failure {
     Failure::usage(error, hint)
 }
 
-fn bind(options: &Options) -> Result<Bound, Failure> {
+fn bind(options: &Options, inherited: Vec<OwnedFd>) -> Result<Bound, Failure> {
     let notice = |line: &str| say(format_args!("evenkeel: serve: {line}"));
-    Server::bind(options, os::clock::unix_time().as_millis() as u64, notice).map_err(Failure::other)
+    Server::bind(options, inherited, os::clock::unix_time().as_millis() as u64, notice)
+        .map_err(Failure::other)
 }
 
 /// An unpredictable number.
@@ -115,11 +126,20 @@ fn start_line(options: &Options, addresses: &[String], driver: &str, identity: O
 
 /// Starts the threads beside the workers before any client is answered: if the system refuses one, the server has not
 /// begun. Neither is joined: they run until the process ends.
-fn start_companions(prepared: &Provisioned, signals: Signals, options: &Options) -> Result<(), Failure> {
+fn start_companions(
+    prepared: &Provisioned,
+    signals: Signals,
+    options: &Options,
+    supervisor: &Supervisor,
+) -> Result<(), Failure> {
     let (stop, prefault) = (prepared.stop(), prepared.prefault());
     let reload = Reload::new(options, prepared.user_registry());
-    let verbosity = options.verbosity;
-    start("signals", move || answer_signals(&signals, || stop.stop(), &reload, verbosity))?;
+    let (verbosity, supervisor) = (options.verbosity, supervisor.clone());
+    let stop = move || {
+        supervisor.stopping();
+        stop.stop();
+    };
+    start("signals", move || answer_signals(&signals, stop, &reload, verbosity))?;
     start("ahead", || {
         // Without permission it competes with the workers, which still wait less than for the faults themselves.
         let _ = sys::become_idle();

@@ -1,10 +1,11 @@
-//! Fork, users and priority: calls of the C library, in safe functions.
+//! Fork, users, priority, environment and inherited descriptors: calls without a safe wrapper, in safe functions.
 
-#![expect(unsafe_code, reason = "calls of the C library that have no safe wrapper")]
+#![expect(unsafe_code, reason = "calls that have no safe wrapper")]
 
 use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 
 /// Space for the texts of one line of the user database; 16 times what glibc advises.
@@ -16,6 +17,26 @@ pub(crate) fn share_one_heap() {
     // SAFETY: sets a parameter of the allocator, before any other thread exists. A refusal leaves it unchanged.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
+/// Removes variables from the environment. There must be no other thread yet: it could be reading them.
+pub(crate) fn forget_variables(names: &[&str]) {
+    for name in names {
+        // SAFETY: the caller has no other thread, so nobody reads or changes the environment at the same time.
+        unsafe { std::env::remove_var(name) };
+    }
+}
+
+/// A descriptor that this process was started with. To be called once for a number, before the process keeps any
+/// descriptor of its own: so what is open was inherited.
+pub(crate) fn inherited_descriptor(number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers, touches no memory of ours.
+    match unsafe { libc::fcntl(number, libc::F_GETFD) } {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: it is open, and no other value owns it: it is not one that this process has opened, and the caller
+        // asks for a number once.
+        _ => Ok(unsafe { OwnedFd::from_raw_fd(number) }),
     }
 }
 
@@ -92,7 +113,36 @@ fn done(result: libc::c_int) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+
+    /// Set in the inner run of the test below.
+    const INNER: &str = "EVENKEEL_TEST_FORGETS";
+
+    #[test]
+    fn variables_that_were_forgotten_reach_no_other_process() {
+        if std::env::var_os(INNER).is_none() {
+            // Alone in a process of its own, where no other test reads the environment.
+            let mut again = Command::new(std::env::current_exe().expect("own path"));
+            again.args(["--exact", "sys::tests::variables_that_were_forgotten_reach_no_other_process"]);
+            again.args(["--test-threads=1", "--nocapture"]).env(INNER, "1").env("LISTEN_FDS", "1");
+            let output = again.output().expect("the test runs");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        let seen = || Command::new("sh").args(["-c", "echo $LISTEN_FDS"]).output().expect("a shell").stdout;
+        assert_eq!(seen(), b"1\n");
+        forget_variables(&["LISTEN_FDS", "LISTEN_PID"]);
+        assert_eq!(seen(), b"\n");
+    }
+
+    #[test]
+    fn a_descriptor_that_is_not_open_is_an_error() {
+        let error = inherited_descriptor(i32::MAX).expect_err("beyond every limit");
+        assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+    }
 
     #[test]
     fn root_is_found_and_an_unknown_user_is_not() {

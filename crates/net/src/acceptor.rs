@@ -14,7 +14,7 @@ use crate::handler::{Arrival, ConnectionId, Origin};
 use crate::limit::ConnectionLimit;
 use crate::listener::{Listener, local_address, peer_address};
 use crate::message_queue::{MessageQueue, WorkerMessage};
-use crate::options::AtLimit;
+use crate::options::{AtLimit, Notice};
 
 /// Connections accepted from one listener before the others have their turn and the workers get their messages.
 const ACCEPTS_MAX: usize = 64;
@@ -27,18 +27,29 @@ const TIMEOUT_MS: u64 = 60_000;
 
 const WAKE_UP: u64 = u64::MAX;
 
+/// A listener that is none any more.
+const HUNG_UP: EventFlags = EventFlags::HUP.union(EventFlags::RDHUP);
+
 /// Accepts from all listeners.
 pub(crate) struct Acceptor {
-    /// With their indices among the network's addresses.
-    listeners: Vec<(u16, Listener)>,
+    listeners: Vec<WatchedListener>,
     message_queues: Vec<Arc<MessageQueue>>,
     limit: Arc<ConnectionLimit>,
     at_limit: AtLimit,
+    notice: Notice,
     stopping: Arc<AtomicBool>,
     poll: Poll,
     /// Messages that are not posted yet, by worker.
     pending: Vec<Vec<WorkerMessage>>,
     next_worker: usize,
+}
+
+struct WatchedListener {
+    /// Its index among the network's addresses.
+    number: u16,
+    listener: Listener,
+    /// Whether it still listens: another process that holds the same socket may shut it down.
+    listens: bool,
 }
 
 /// Outcome of accepting from a listener.
@@ -57,15 +68,28 @@ impl Acceptor {
         message_queues: Vec<Arc<MessageQueue>>,
         limit: Arc<ConnectionLimit>,
         at_limit: AtLimit,
+        notice: Notice,
         stopping: Arc<AtomicBool>,
     ) -> Result<Acceptor, Errno> {
         let poll = Poll::new()?;
         poll.add(&limit.wake_up, WAKE_UP, EventFlags::IN | EventFlags::ET)?;
         for ((_, listener), number) in listeners.iter().zip(0u64..) {
-            poll.add(&listener.fd, number, EventFlags::IN)?;
+            poll.add(&listener.fd, number, EventFlags::IN | HUNG_UP)?;
         }
         let pending = message_queues.iter().map(|_| Vec::new()).collect();
-        Ok(Acceptor { listeners, message_queues, limit, at_limit, stopping, poll, pending, next_worker: 0 })
+        let watched = |(number, listener)| WatchedListener { number, listener, listens: true };
+        let listeners = listeners.into_iter().map(watched).collect();
+        Ok(Acceptor {
+            listeners,
+            message_queues,
+            limit,
+            at_limit,
+            notice,
+            stopping,
+            poll,
+            pending,
+            next_worker: 0,
+        })
     }
 
     /// Accepts until it is told to stop.
@@ -75,6 +99,7 @@ impl Acceptor {
             let events = self.poll.wait(wait_ms)?;
             let paused = self.limit.is_paused();
             let accepted = if paused { self.accept_from_all() } else { self.accept_from_ready(events) };
+            self.give_up_hung_up(events);
             self.post();
             wait_ms = match (accepted, paused) {
                 (Accepted::Enough, false) => TIMEOUT_MS,
@@ -122,10 +147,13 @@ impl Acceptor {
 
     fn accept_from(&mut self, number: usize) -> Accepted {
         for _ in 0..ACCEPTS_MAX {
+            if !self.listeners[number].listens {
+                break;
+            }
             if self.at_limit == AtLimit::Wait && self.limit.is_reached() {
                 return Accepted::LimitReached;
             }
-            let (_, listener) = &self.listeners[number];
+            let listener = &self.listeners[number].listener;
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             match acceptfrom_with(&listener.fd, flags) {
                 Ok((fd, peer)) => match self.at_limit {
@@ -136,6 +164,8 @@ impl Acceptor {
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     return Accepted::Exhausted;
                 }
+                // Not a listener any more: accepting would fail again and again.
+                Err(Errno::INVAL) => self.give_up(number),
                 // An error of that connection alone (it was reset while it waited, a firewall refused it).
                 Err(_) => {}
             }
@@ -150,7 +180,7 @@ impl Acceptor {
     }
 
     fn deal(&mut self, fd: OwnedFd, peer: Option<SocketAddrAny>, number: usize) {
-        let (number, listener) = &self.listeners[number];
+        let WatchedListener { number, listener, .. } = &self.listeners[number];
         let arrival = Arrival {
             id: ConnectionId(self.limit.connection_opened()),
             origin: Origin::Accepted { listener: *number },
@@ -160,6 +190,29 @@ impl Acceptor {
         };
         self.pending[self.next_worker].push(WorkerMessage::Accepted(fd, arrival));
         self.next_worker = (self.next_worker + 1) % self.pending.len();
+    }
+
+    /// Gives up the listeners that are none any more, which the kernel would report again and again. Accepting does not
+    /// show it during a pause, and never for a unix socket: there it is as if nobody had come.
+    fn give_up_hung_up(&mut self, events: usize) {
+        for position in 0..events {
+            let (data, flags) = self.poll.event(position);
+            if data != WAKE_UP && flags.intersects(HUNG_UP) {
+                self.give_up(data as usize);
+            }
+        }
+    }
+
+    /// Accepts from this listener no more; the others go on.
+    fn give_up(&mut self, number: usize) {
+        let WatchedListener { listener, listens, .. } = &mut self.listeners[number];
+        if std::mem::take(listens) {
+            // It is watched, so that this cannot fail.
+            let _removed = self.poll.remove(&listener.fd);
+            let address = &listener.address;
+            let why = "another process has shut the socket down";
+            (self.notice)(&format!("no longer listens on {address}: {why}"));
+        }
     }
 
     /// Posts what has been accepted.
@@ -175,7 +228,7 @@ impl Acceptor {
     fn listen(&self, flags: EventFlags) -> Result<(), Errno> {
         let numbered = self.listeners.iter().zip(0u64..);
         numbered
-            .into_iter()
-            .try_for_each(|((_, listener), number)| self.poll.modify(&listener.fd, number, flags))
+            .filter(|(watched, _)| watched.listens)
+            .try_for_each(|(watched, number)| self.poll.modify(&watched.listener.fd, number, flags | HUNG_UP))
     }
 }

@@ -43,6 +43,11 @@ impl Poll {
         epoll::modify(&self.epoll, fd, EventData::new_u64(data), flags)
     }
 
+    /// No longer reports events of `fd`.
+    pub(crate) fn remove(&self, fd: impl AsFd) -> Result<(), Errno> {
+        epoll::delete(&self.epoll, fd)
+    }
+
     /// Waits until something has changed, or for `timeout_ms`, and returns the number of events.
     #[inline]
     pub(crate) fn wait(&mut self, timeout_ms: u64) -> Result<usize, Errno> {

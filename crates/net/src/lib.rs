@@ -36,6 +36,7 @@ pub mod segments;
 pub mod sim;
 pub mod view;
 
+mod accept_queue;
 mod acceptor;
 mod connection;
 mod connection_table;
@@ -45,8 +46,10 @@ mod driver;
 #[cfg(test)]
 mod echo;
 mod event_loop;
+mod fast_open;
 mod file_reads;
 mod file_ring;
+mod inherited;
 mod kernel;
 mod lanes;
 mod limit;

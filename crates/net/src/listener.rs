@@ -1,7 +1,7 @@
 //! Listening sockets.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
@@ -13,12 +13,13 @@ use rustix::net::{
     listen, socket_with, sockopt,
 };
 
+use crate::accept_queue::QueueLength;
 use crate::address::Address;
 use crate::datagram::OUTGOING_MAX;
 use crate::segments;
 
-/// An address to listen at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An address to listen at, or a socket that listens already.
+#[derive(Clone, Debug)]
 pub enum Listen {
     /// An internet address; port 0 for one that the kernel chooses. An IPv6 address does not include IPv4.
     Tcp(SocketAddr),
@@ -29,6 +30,9 @@ pub enum Listen {
         /// Its permissions, such as `0o700`.
         mode: u32,
     },
+    /// A listening stream socket over TCP or unix that another process has made. Its file, if it has one, stays at the
+    /// end.
+    Inherited(Arc<OwnedFd>),
     /// An internet address for datagrams, with a socket for each worker; the kernel distributes the peers among them.
     Udp(SocketAddr),
 }
@@ -39,6 +43,7 @@ impl fmt::Display for Listen {
             Listen::Tcp(address) => write!(f, "{address}"),
             Listen::Udp(address) => write!(f, "udp:{address}"),
             Listen::Unix { path, .. } => write!(f, "{}", path.display()),
+            Listen::Inherited(fd) => write!(f, "descriptor {}", fd.as_raw_fd()),
         }
     }
 }
@@ -68,25 +73,30 @@ fn ours(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     if ours.is_empty() { addresses } else { ours }
 }
 
-/// A listening socket and its file, which is removed with it.
+/// A listening socket and its file, which is removed with it if this process has made it.
 pub(crate) struct Listener {
-    pub(crate) fd: OwnedFd,
+    pub(crate) fd: Arc<OwnedFd>,
     pub(crate) address: Address,
-    file: Option<SocketFile>,
+    _file: Option<SocketFile>,
 }
 
 impl Listener {
-    pub(crate) fn bind(place: &Listen, backlog: u32) -> io::Result<Listener> {
-        let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+    /// Binds an address; an inherited socket is not one.
+    pub(crate) fn bind(place: &Listen, backlog: QueueLength) -> io::Result<Listener> {
         match place {
-            Listen::Tcp(address) => bind_tcp(*address, backlog),
-            Listen::Unix { path, mode } => bind_unix(path, *mode, backlog),
-            Listen::Udp(_) => Err(Errno::OPNOTSUPP.into()),
+            Listen::Tcp(address) => bind_tcp(*address, backlog.for_kernel()),
+            Listen::Unix { path, mode } => bind_unix(path, *mode, backlog.for_kernel()),
+            Listen::Inherited(_) | Listen::Udp(_) => Err(Errno::OPNOTSUPP.into()),
         }
     }
 
+    /// A socket that another process has bound.
+    pub(crate) fn of_another(fd: Arc<OwnedFd>, address: Address) -> Listener {
+        Listener { fd, address, _file: None }
+    }
+
     pub(crate) fn is_unix(&self) -> bool {
-        self.file.is_some()
+        matches!(self.address, Address::Unix(_))
     }
 }
 
@@ -103,7 +113,7 @@ fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     bind(&fd, &address)?;
     listen(&fd, backlog)?;
     let address = SocketAddr::try_from(getsockname(&fd)?)?;
-    Ok(Listener { fd, address: Address::Tcp(address), file: None })
+    Ok(Listener { fd: Arc::new(fd), address: Address::Tcp(address), _file: None })
 }
 
 /// `count` datagram sockets at an address, and the address that they have.
@@ -141,7 +151,7 @@ fn bind_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener> {
     let file = SocketFile { path: path.to_owned(), inode: inode(path)? };
     chmod(path, mode)?;
     listen(&fd, backlog)?;
-    Ok(Listener { fd, address: Address::Unix(Some(Arc::from(path))), file: Some(file) })
+    Ok(Listener { fd: Arc::new(fd), address: Address::Unix(Some(Arc::from(path))), _file: Some(file) })
 }
 
 pub(crate) fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
@@ -192,7 +202,7 @@ pub(crate) fn local_address(fd: impl AsFd, listener: &Listener) -> Address {
         return listener.address.clone();
     }
     let local = getsockname(fd).ok().and_then(|address| SocketAddr::try_from(address).ok());
-    local.map_or_else(|| listener.address.clone(), Address::Tcp)
+    local.map_or_else(|| listener.address.clone(), |local| Address::Tcp(unmapped(local)))
 }
 
 /// The client's end of a connection that came through `listener`.
@@ -201,7 +211,18 @@ pub(crate) fn peer_address(peer: Option<SocketAddrAny>, listener: &Listener) -> 
         return Address::Unix(None);
     }
     let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-    Address::Tcp(peer.and_then(|address| SocketAddr::try_from(address).ok()).unwrap_or(unknown))
+    let peer = peer.and_then(|address| SocketAddr::try_from(address).ok()).unwrap_or(unknown);
+    Address::Tcp(unmapped(peer))
+}
+
+/// An IPv6 socket of another process may take IPv4, too, and shows these addresses as `::ffff:192.0.2.1`.
+fn unmapped(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V6(v6) => {
+            v6.ip().to_ipv4_mapped().map_or(address, |v4| SocketAddr::from((v4, v6.port())))
+        }
+        SocketAddr::V4(_) => address,
+    }
 }
 
 #[cfg(test)]

@@ -11,12 +11,15 @@ use std::thread::{Builder, JoinHandle};
 
 use rustix::io::Errno;
 
+use crate::accept_queue::{QueueLength, QueueSettings};
 use crate::acceptor::Acceptor;
 use crate::address::Address;
 use crate::connection_table::{ConnectionTable, TableWriter};
 use crate::driver::IoDriver;
 use crate::event_loop::{EventLoop, WorkerSetup};
+use crate::fast_open::set_fast_open;
 use crate::handler::Handler;
+use crate::inherited;
 use crate::limit::ConnectionLimit;
 use crate::listener::{Listen, Listener, bind_udp};
 use crate::message_queue::{MessageQueue, WorkerMessage, notify};
@@ -56,6 +59,7 @@ impl From<Errno> for Error {
 /// Bound sockets that are not served yet.
 pub struct Network {
     listeners: Vec<Bound>,
+    backlog: u32,
     options: Options,
     view: View,
     stop: Stop,
@@ -70,18 +74,31 @@ enum Bound {
 
 impl Network {
     /// Binds all of `places`. Clients can connect from now on, and wait until the network is started.
+    ///
+    /// A queue that the kernel does not make as long as requested is no error: the operator is told.
     pub fn bind(places: &[Listen], options: Options) -> Result<Network, Error> {
         assert!(options.workers > 0, "a network needs a worker");
+        let settings = QueueSettings::read();
+        let backlog = settings.backlog(options.backlog);
+        let failed = |place: &Listen, source| Error::Listen { place: place.clone(), source };
+        inherited::check_distinct(places).map_err(|(place, source)| failed(place, source))?;
         let bind = |place: &Listen| {
             let bound = match place {
                 Listen::Udp(address) => {
                     bind_udp(*address, options.workers).map(|(at, sockets)| Bound::Datagrams(at, sockets))
                 }
-                _ => Listener::bind(place, options.backlog).map(Bound::Stream),
+                Listen::Inherited(fd) => {
+                    inherited::take(fd, options.backlog.map(|_| backlog)).map(Bound::Stream)
+                }
+                _ => Listener::bind(place, backlog).map(Bound::Stream),
             };
-            bound.map_err(|source| Error::Listen { place: place.clone(), source })
+            bound.map_err(|source| failed(place, source))
         };
         let listeners = places.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let fast_open = open_fast(&listeners, settings.fast_open(options.fast_open));
+        let told = settings.backlog_line(options.backlog).into_iter();
+        let told = told.chain(settings.fast_open_lines(options.fast_open, fast_open));
+        told.for_each(|line| (options.notice)(&line));
         let limit = Arc::new(ConnectionLimit::new(options.connections_max)?);
         let tables = (0..options.workers).map(|_| Arc::new(ConnectionTable::new())).collect();
         let message_queues =
@@ -91,7 +108,7 @@ impl Network {
             message_queues: message_queues.into(),
             limit: Arc::clone(&limit),
         };
-        Ok(Network { listeners, options, view: View { limit, tables }, stop })
+        Ok(Network { listeners, backlog: backlog.granted, options, view: View { limit, tables }, stop })
     }
 
     /// The addresses in the order of `places`, with the ports that the kernel chose.
@@ -111,6 +128,12 @@ impl Network {
             Bound::Datagrams(_, sockets) => sockets[0].as_raw_fd(),
         };
         self.listeners.iter().map(descriptor).collect()
+    }
+
+    /// Connections that may wait at each listener, as far as is known: the kernel cuts the requested number to a limit
+    /// that may not be readable.
+    pub fn backlog(&self) -> u32 {
+        self.backlog
     }
 
     /// The function that tells the operator.
@@ -177,7 +200,7 @@ impl Network {
         let ends_all = EndsAll(self.stop.clone());
         let accept = move || {
             let _ends_all = ends_all;
-            Acceptor::new(listeners, message_queues, self.view.limit, at_limit, stopping)?.run()
+            Acceptor::new(listeners, message_queues, self.view.limit, at_limit, notice, stopping)?.run()
         };
         running.acceptor = Some(spawn("acceptor".to_owned(), accept)?);
         // Returns when the last worker has dropped its sender: from now on the view knows the drivers.
@@ -185,6 +208,19 @@ impl Network {
         let _ = all_prepared.recv();
         Ok(running)
     }
+}
+
+/// Sets TCP Fast Open on all TCP listeners: the first error, or `None` without such a listener.
+fn open_fast(listeners: &[Bound], length: QueueLength) -> Option<Result<(), Errno>> {
+    let tcp = listeners.iter().filter_map(|bound| match bound {
+        Bound::Stream(listener) if !listener.is_unix() => Some(&listener.fd),
+        _ => None,
+    });
+    // An inherited socket may have Fast Open already: it stays so unless a length is given.
+    if length.asked == 0 {
+        return None;
+    }
+    tcp.map(|fd| set_fast_open(fd, length.for_kernel())).reduce(Result::and)
 }
 
 fn spawn<T: Send + 'static>(
@@ -264,5 +300,7 @@ fn finish<T>(thread: JoinHandle<T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
+#[cfg(test)]
+mod accept_tests;
 #[cfg(test)]
 mod tests;

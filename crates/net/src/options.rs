@@ -21,8 +21,12 @@ pub struct Options {
     pub reads_max: usize,
     /// The treatment of a connection beyond `connections_max`.
     pub at_limit: AtLimit,
-    /// Length of each listener's queue.
-    pub backlog: u32,
+    /// Connections that may wait at each listener; `None` for as many as the system allows. An inherited socket keeps
+    /// its own number unless one is given.
+    pub backlog: Option<u32>,
+    /// Connections at each TCP listener that may bring data with their SYN and wait for the end of their handshake; 0
+    /// for no TCP Fast Open.
+    pub fast_open: u32,
     /// Seconds without activity after which an accepted connection is closed; 0 for never.
     pub idle_timeout_s: u32,
     /// The clock of all workers.
@@ -41,7 +45,8 @@ impl Default for Options {
             // Enough to keep several solid-state disks busy.
             reads_max: 256,
             at_limit: AtLimit::Wait,
-            backlog: 1024,
+            backlog: None,
+            fast_open: 0,
             idle_timeout_s: 0,
             clock: Clock::start(),
             notice: |_| {},

@@ -54,6 +54,7 @@ mod watch;
 mod worker;
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use net::{Address, AtLimit, DriverChoice, Network};
@@ -123,12 +124,18 @@ pub struct Server;
 impl Server {
     /// Binds all sockets. Clients can connect from now on and wait until [`Provisioned::start`].
     ///
-    /// `started_unix_ms` is the time of day, in milliseconds since 1970: absolute expiration times are
-    /// compared with it. `notice` receives lines for the operator about clients.
-    pub fn bind(options: &Options, started_unix_ms: u64, notice: Notice) -> Result<Bound, Error> {
+    /// `inherited` are the sockets of [`Listen::Inherited`], in their order. `started_unix_ms` is the time of day, in
+    /// milliseconds since 1970: absolute expiration times are compared with it. `notice` receives lines for the
+    /// operator about listeners and clients.
+    pub fn bind(
+        options: &Options,
+        inherited: Vec<OwnedFd>,
+        started_unix_ms: u64,
+        notice: Notice,
+    ) -> Result<Bound, Error> {
         let clock = net::clock::Clock::start();
         let network = Network::bind(
-            &places(&options.listeners)?,
+            &places(&options.listeners, inherited)?,
             net::Options {
                 workers: options.threads,
                 driver: match options.driver {
@@ -145,20 +152,27 @@ impl Server {
                     false => AtLimit::Wait,
                 },
                 backlog: options.backlog,
+                fast_open: options.fast_open,
                 idle_timeout_s: options.idle_timeout_s.unwrap_or(0),
                 clock,
                 notice,
             },
         )?;
-        Ok(Bound { network, options: options.clone(), clock, started_unix_ms })
+        // From now on the number that is in force.
+        let options = Options { backlog: Some(network.backlog()), ..options.clone() };
+        Ok(Bound { network, options, clock, started_unix_ms })
     }
 }
 
-fn places(listeners: &[Listen]) -> Result<Vec<net::Listen>, Error> {
-    let mut places = Vec::new();
+fn places(listeners: &[Listen], inherited: Vec<OwnedFd>) -> Result<Vec<net::Listen>, Error> {
+    let (mut places, mut inherited) = (Vec::new(), inherited.into_iter());
     for listener in listeners {
         match listener {
             Listen::Unix { path, mask } => places.push(net::Listen::Unix { path: path.clone(), mode: *mask }),
+            Listen::Inherited(_) => {
+                let socket = inherited.next().expect("a socket for each that is inherited");
+                places.push(net::Listen::Inherited(Arc::new(socket)));
+            }
             Listen::Tcp { host, port } => {
                 let addresses = resolve(host.as_deref(), *port)?;
                 places.extend(addresses.into_iter().map(net::Listen::Tcp));

@@ -17,7 +17,7 @@ mod tests;
 
 pub use auth::{Auth, ReadFile};
 pub use echo::Echo;
-pub use listen::Listen;
+pub use listen::{FIRST_INHERITED, Listen};
 pub use udp::UdpLimits;
 
 /// The user that root becomes without `-u`: every Linux has it, and it owns nothing.
@@ -39,8 +39,10 @@ pub struct Options {
 
     /// Addresses to listen on: never empty.
     pub listeners: Vec<Listen>,
-    /// `-b`: how many connections may wait to be accepted.
-    pub backlog: u32,
+    /// `-b`: how many connections may wait to be accepted; `None` for as many as the system allows.
+    pub backlog: Option<u32>,
+    /// `--fast-open`: how many connections with data in the SYN may be pending; 0 for no TCP Fast Open.
+    pub fast_open: u32,
     /// Who gets replies over UDP, and how much.
     pub udp: UdpLimits,
     /// `-B`: the protocol that every connection speaks.
@@ -144,7 +146,8 @@ impl Default for Options {
             cas: true,
             large_pages: false,
             listeners: vec![Listen::Tcp { host: None, port: 11211 }],
-            backlog: 1024,
+            backlog: None,
+            fast_open: 0,
             udp: UdpLimits::default(),
             protocol: Protocol::Auto,
             connection_limit: 1024,

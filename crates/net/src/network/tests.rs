@@ -269,7 +269,7 @@ fn a_connection_beyond_the_limit_waits_for_another_to_close() {
 
 #[test]
 fn all_connections_of_a_full_listen_queue_are_accepted() {
-    let served = open(&[unix("queue")], Options { connections_max: 1, backlog: 1, ..options() });
+    let served = open(&[unix("queue")], Options { connections_max: 1, backlog: Some(1), ..options() });
     std::thread::scope(|scope| {
         for number in 0..20 {
             let served = &served.addresses;

@@ -18,6 +18,7 @@ use stdx::gather::Gather;
 
 use super::disk::DiskConditions;
 use super::network::{Listening, PathConditions, SimNetwork, address_of};
+use crate::accept_queue::BACKLOG_DEFAULT;
 use crate::address::{Address, Transport};
 use crate::connection_table::{ConnectionTable, TableWriter};
 use crate::datagram::DatagramPeer;
@@ -88,7 +89,7 @@ impl World {
             datagram_ports.iter().map(|port| network.bind_datagrams(number, address_of(number, *port)));
         let tokens: Vec<Token> = tokens.collect();
         for (port, listener) in ports.iter().zip(0..) {
-            let backlog = options.backlog as usize;
+            let backlog = options.backlog.unwrap_or(BACKLOG_DEFAULT) as usize;
             let listening = Listening { host: number, listener, backlog, queue: Default::default() };
             network.listening.insert(address_of(number, *port), listening);
         }

@@ -74,11 +74,38 @@ pub(super) const FLAGS: &[Flag] = &[
         name: "listen-backlog",
         value: "num",
         kind: Kind::Number { min: 0, max: i32::MAX as i64 },
-        default: Some("1024"),
+        default: None,
         doc: "Connections that may wait to be accepted",
-        details: "The kernel holds it down to net.core.somaxconn.",
+        details: "Without it as many as net.core.somaxconn allows (1024 if that cannot be read). More than it allows \
+            are not possible: a line at the start reports that, and `stats settings` shows the number in force.",
         effect: Effect::Works,
-        set: |low, given| low.options.backlog = given.number(),
+        set: |low, given| low.options.backlog = Some(given.number()),
+    },
+    Flag {
+        short: None,
+        name: "fast-open",
+        value: "num",
+        kind: Kind::Number { min: 0, max: i32::MAX as i64 },
+        default: Some("0"),
+        doc: "TCP Fast Open: pending connections with data; 0 is off",
+        details: "A client that has connected before sends its request with the SYN and gets the reply a round trip \
+            earlier. So many connections at each TCP listener may be in this state; others are opened as usual. \
+            net.ipv4.tcp_fastopen must allow it to servers (bit 2): if not, a line at the start reports that.",
+        effect: Effect::Works,
+        set: |low, given| low.options.fast_open = given.number(),
+    },
+    Flag {
+        short: None,
+        name: "listen-fd",
+        value: "num",
+        kind: Kind::List,
+        default: None,
+        doc: "Inherited sockets to serve, by their descriptors from 3 on",
+        details: "A list, separated by commas, or the flag several times. Each is a listening stream socket over TCP \
+            or unix that the process which starts this one has made. Sockets that systemd passes (LISTEN_FDS) are \
+            served without it. Unless -p, -l or -s is given as well, nothing else is served.",
+        effect: Effect::Works,
+        set: |low, given| low.listen_fd.push(given.text().to_owned()),
     },
     Flag {
         short: Some('B'),

@@ -22,6 +22,10 @@ pub struct LowArgs {
     pub unix_mask: Option<u32>,
     /// `-l`, once per occurrence.
     pub listen: Vec<String>,
+    /// `--listen-fd`, once per occurrence.
+    pub listen_fd: Vec<String>,
+    /// Descriptors of sockets that systemd has passed, which no flag names.
+    pub activated: Vec<i32>,
     /// `-B`
     pub protocol: Option<&'static str>,
     /// `-Y`

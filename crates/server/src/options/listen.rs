@@ -27,7 +27,12 @@ pub enum Listen {
         /// The permission bits that the socket file gets (0o700 unless `-a` says otherwise).
         mask: u32,
     },
+    /// A socket that listens already, made by another process: its descriptor in this one.
+    Inherited(i32),
 }
+
+/// The first descriptor that is not a standard stream. systemd passes sockets from here on.
+pub const FIRST_INHERITED: i32 = 3;
 
 /// The longest tag that memcached takes.
 const TAG_LEN_MAX: usize = 8;
@@ -39,6 +44,14 @@ pub(super) fn parse_list(list: &str, port: u16) -> Result<Vec<Listen>, String> {
     addresses
         .map(|address| parse(address, port).map_err(|problem| format!("-l {address}: {problem}")))
         .collect()
+}
+
+/// Parses descriptors, separated by commas. The error is a clause that names the list.
+pub(super) fn parse_descriptors(list: &str) -> Result<Vec<i32>, String> {
+    let number = |word: &str| word.trim().parse().ok().filter(|number| *number >= FIRST_INHERITED);
+    list.split(',').map(number).collect::<Option<_>>().ok_or_else(|| {
+        format!("--listen-fd {list}: expected descriptors from {FIRST_INHERITED} on, separated by commas")
+    })
 }
 
 fn parse(address: &str, port: u16) -> Result<Listen, String> {

@@ -38,6 +38,7 @@ impl Options {
                 "-Y and -U: expected one of them, because a datagram cannot log in".to_owned(),
             ));
         }
+        check_fast_open(options.fast_open, &listeners)?;
         if options.threads > THREADS_SENSIBLE {
             options.notes.push(format!("-t {}: more threads than cores only cost memory", options.threads));
         }
@@ -51,17 +52,22 @@ impl Options {
     }
 }
 
-/// The listeners: TCP, at the addresses of `-l` or everywhere, unless only a unix socket was requested; then
-/// the unix socket.
+/// The listeners: TCP, at the addresses of `-l` or everywhere, unless only a unix socket or inherited ones were
+/// requested; then the unix socket, then the inherited ones.
 fn listeners(low: &LowArgs) -> Result<Vec<Listen>, Error> {
     let mut listeners = Vec::new();
-    let only_unix = low.unix_socket.is_some() && low.port.is_none() && low.listen.is_empty();
+    let inherited = inherited(low)?;
+    let wants_tcp = low.port.is_some() || !low.listen.is_empty();
+    let only_unix = !wants_tcp && low.unix_socket.is_some();
+    let only_inherited = !wants_tcp && !inherited.is_empty();
     let udp_port = low.udp_port.unwrap_or(0);
     // As in memcached, TCP goes to the port of -U where -p is not given.
     let tcp_default = if udp_port == 0 { low.options.echo.tcp_port } else { udp_port };
     let port = low.port.unwrap_or(tcp_default);
-    if !only_unix {
+    if !only_unix && !only_inherited {
         add_internet(low, port, &mut listeners, |tcp| tcp)?;
+    }
+    if !only_unix {
         add_internet(low, udp_port, &mut listeners, |tcp| match tcp {
             Listen::Tcp { host, port } => Listen::Udp { host, port },
             other => other,
@@ -75,6 +81,7 @@ fn listeners(low: &LowArgs) -> Result<Vec<Listen>, Error> {
         }
         listeners.push(Listen::Unix { path: path.into(), mask: low.unix_mask.unwrap_or(0o700) });
     }
+    listeners.extend(inherited.into_iter().map(Listen::Inherited));
     if listeners.is_empty() {
         return Err(Error::Together(
             "nothing to listen on: -p 0 turns TCP off, and -s is not given".to_owned(),
@@ -106,6 +113,31 @@ fn add_internet(
     }
     if low.listen.is_empty() {
         listeners.push(kind(Listen::Tcp { host: None, port }));
+    }
+    Ok(())
+}
+
+/// The descriptors of inherited sockets, those of `--listen-fd` first.
+fn inherited(low: &LowArgs) -> Result<Vec<i32>, Error> {
+    let mut inherited = Vec::new();
+    for list in &low.listen_fd {
+        inherited.extend(super::listen::parse_descriptors(list).map_err(Error::Together)?);
+    }
+    inherited.extend(&low.activated);
+    for (at, number) in inherited.iter().enumerate() {
+        if inherited[..at].contains(number) {
+            let again = if low.activated.contains(number) { " (LISTEN_FDS passes it, too)" } else { "" };
+            return Err(Error::Together(format!("--listen-fd {number}: given twice{again}")));
+        }
+    }
+    Ok(inherited)
+}
+
+/// An inherited socket may be TCP: what it is shows when it is taken.
+fn check_fast_open(fast_open: u32, listeners: &[Listen]) -> Result<(), Error> {
+    let may_be_tcp = |listen: &Listen| matches!(listen, Listen::Tcp { .. } | Listen::Inherited(_));
+    if fast_open > 0 && !listeners.iter().any(may_be_tcp) {
+        return Err(Error::Together(format!("--fast-open {fast_open}: expected a TCP listener, found none")));
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ impl Options {
             ("detail_enabled", yes(self.detail)),
             ("reqs_per_event", self.requests_per_turn.to_string()),
             ("cas_enabled", yes(self.cas)),
-            ("tcp_backlog", self.backlog.to_string()),
+            ("tcp_backlog", self.backlog.unwrap_or(BACKLOG_DEFAULT).to_string()),
             ("binding_protocol", protocol.to_owned()),
             ("auth_enabled_sasl", yes(false)),
             ("auth_enabled_ascii", path_or(self.auth.as_ref().map(|auth| &*auth.file), "no")),
@@ -99,6 +99,9 @@ impl Options {
         ]
     }
 }
+
+/// Where no number is given and none is known, as in memcached.
+const BACKLOG_DEFAULT: u32 = 1024;
 
 /// Extstore, off.
 const FLASH: &[(&str, &str)] = &[

@@ -41,6 +41,7 @@ fn check_listeners(line: &str, wanted: &str) {
             Listen::Tcp { host, port } => format!("{} {port}", host.as_deref().unwrap_or("any")),
             Listen::Udp { host, port } => format!("udp {} {port}", host.as_deref().unwrap_or("any")),
             Listen::Unix { path, mask } => format!("{} {mask:o}", path.display()),
+            Listen::Inherited(number) => format!("#{number}"),
         })
         .collect();
     assert_eq!(found.join(", "), wanted, "{line}");
@@ -136,6 +137,56 @@ fn tcp_is_served_unless_only_a_unix_socket_is_asked_for() {
         &format!("-s {long}"),
         &format!("-s {long}: expected a path of at most 107 bytes, found 108"),
     );
+}
+
+/// The listeners of a command line in a process to which systemd has passed `activated`.
+fn activated(line: &str, activated: &[i32]) -> Result<Vec<Listen>, Error> {
+    let mut low = flags::parse(line.split_whitespace())?;
+    low.activated = activated.into();
+    Ok(Options::new(low, &files)?.listeners)
+}
+
+#[test]
+fn inherited_sockets_are_served_alone_unless_others_are_asked_for() {
+    check_listeners("--listen-fd 3", "#3");
+    check_listeners("--listen-fd 7 --listen-fd 3,4", "#7, #3, #4");
+    check_listeners("--listen-fd 3 -p 0", "#3");
+    check_listeners("--listen-fd 3 -p 1", "any 1, #3");
+    check_listeners("--listen-fd 3 -l h", "h 11211, #3");
+    check_listeners("--listen-fd 3 -s /s", "/s 700, #3");
+    check_listeners("--listen-fd 3 -U 5", "udp any 5, #3");
+    check_listeners("--listen-fd 3 -s /s -p 1", "any 1, /s 700, #3");
+    let passed = [Listen::Inherited(3), Listen::Inherited(4)];
+    assert_eq!(activated("", &[3, 4]).expect("accepted"), passed);
+    assert_eq!(activated("-p 0", &[3, 4]).expect("accepted"), passed);
+    let any = Listen::Tcp { host: None, port: 1 };
+    assert_eq!(activated("-p 1", &[3]).expect("accepted"), [any, Listen::Inherited(3)]);
+    assert_eq!(activated("--listen-fd 9", &[3]).expect("accepted"), [9, 3].map(Listen::Inherited));
+}
+
+#[test]
+fn a_descriptor_that_cannot_be_one_and_one_that_is_given_twice_are_refused() {
+    for bad in ["2", "-1", "x", "3x", "99999999999", ",", "3,"] {
+        let wanted = format!("--listen-fd {bad}: expected descriptors from 3 on, separated by commas");
+        check_error(&format!("--listen-fd={bad}"), &wanted);
+    }
+    check_error("--listen-fd 3,4 --listen-fd 3", "--listen-fd 3: given twice");
+    let error = activated("--listen-fd 4", &[3, 4]).expect_err("twice");
+    assert_eq!(error.to_string(), "--listen-fd 4: given twice (LISTEN_FDS passes it, too)");
+}
+
+#[test]
+fn queues_of_listeners_have_the_given_lengths() {
+    check("-b 7", |options| options.backlog = Some(7));
+    check("-b 0", |options| options.backlog = Some(0));
+    check("--fast-open 64", |options| options.fast_open = 64);
+    check("--fast-open 0 -p 11211", |_| {});
+    check_listeners("--fast-open 1 -s /s -p 1", "any 1, /s 700");
+    check_listeners("--fast-open 1 --listen-fd 3", "#3");
+    check_listeners("--fast-open 0 -s /s", "/s 700");
+    check_error("--fast-open 1 -s /s", "--fast-open 1: expected a TCP listener, found none");
+    check_error("--fast-open 1 -p 0 -U 5", "--fast-open 1: expected a TCP listener, found none");
+    check_error("--fast-open -1", "--fast-open: expected a number from 0 to 2147483647, found `-1`");
 }
 
 #[test]
@@ -334,6 +385,7 @@ fn settings_echo_the_given_values() {
     check_settings("-m 100 -M -C", "maxbytes 104857600, evictions off, cas_enabled no");
     check_settings("-s /s -a 770", "domain_socket /s, umask 770");
     check_settings("-l a -l b:1 -p 5", "tcpport 5, inter a,b:1");
+    check_settings("-b 77", "tcp_backlog 77");
     check_settings("-f 1.5 -n 100 -N 2", "growth_factor 1.50, chunk_size 100, num_napi_ids 2");
     check_settings("-D # -B ascii", "stat_key_prefix #, detail_enabled yes, binding_protocol ascii");
     check_settings("-o no_slab_reassign,slab_automove=2", "slab_reassign no, slab_automove 2");

@@ -86,7 +86,7 @@ fn dials_fail_without_listener_without_host_and_with_a_full_queue() {
     assert!((30_000..31_000).contains(&timed_out.0.us), "{timed_out:?}");
 
     // At the limit the first one waits in the queue, and the second finds no room there.
-    let small = Options { connections_max: 1, backlog: 1, ..options() };
+    let small = Options { connections_max: 1, backlog: Some(1), ..options() };
     let full = world.add(ScriptedHandler::default(), &[PORT], &small);
     for tag in 3..6 {
         dial(&mut world, one, full, 500, tag);
@@ -294,7 +294,13 @@ fn random_faults(seed: u64) -> (u64, Vec<String>) {
             _ => world.add(
                 ScriptedHandler::default(),
                 &[PORT],
-                &Options { connections_max: 3, backlog: 2, dialled_max: 5, idle_timeout_s: 5, ..options() },
+                &Options {
+                    connections_max: 3,
+                    backlog: Some(2),
+                    dialled_max: 5,
+                    idle_timeout_s: 5,
+                    ..options()
+                },
             ),
         })
         .collect();
