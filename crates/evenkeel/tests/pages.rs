@@ -73,6 +73,28 @@ fn the_server_answers_as_in_the_first_conversation_of_the_readme() {
     assert_eq!(said, replies);
 }
 
+/// systemd's own parser, if it is installed. That its commands are accepted: src/verbs/pages.rs.
+#[test]
+fn systemd_accepts_the_units_of_the_guide() {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        return eprintln!("there is no systemd-analyze here");
+    }
+    let units = std::env::temp_dir().join(format!("evenkeel-pages-units-{}", std::process::id()));
+    fs::create_dir_all(&units).unwrap();
+    let mut verify = Command::new("systemd-analyze");
+    verify.args(["verify", "--man=no", "--recursive-errors=no"]);
+    for name in ["evenkeel.socket", "evenkeel.service"] {
+        let unit = block("docs/serve/guide.md", &format!("# /etc/systemd/system/{name}\n"));
+        // The program must exist.
+        fs::write(units.join(name), unit.replace("/usr/bin/evenkeel", EVENKEEL)).unwrap();
+        verify.arg(units.join(name));
+    }
+    let output = verify.env("SYSTEMD_UNIT_PATH", format!("{}:", units.display())).output().unwrap();
+    fs::remove_dir_all(&units).unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && complaint.is_empty(), "{complaint}");
+}
+
 /// A page's load, with fewer items and for a shorter time.
 fn shortened(words: &[String]) -> Vec<String> {
     let mut words: Vec<String> = words[1..].to_vec();

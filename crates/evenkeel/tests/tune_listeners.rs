@@ -201,7 +201,10 @@ fn checked(memcached: &Memcached) -> Option<Value> {
 
 #[test]
 fn an_accept_queue_that_overflows_is_found_made_longer_at_run_time_and_restored() {
-    if !in_namespaces("an_accept_queue_that_overflows_is_found_made_longer_at_run_time_and_restored") {
+    if !in_namespaces(
+        "an_accept_queue_that_overflows_is_found_made_longer_at_run_time_and_restored",
+        "memcached -V",
+    ) {
         return;
     }
     fs::write("/proc/sys/net/core/somaxconn", "512").expect("somaxconn of the namespace");
@@ -248,7 +251,7 @@ fn fast_opens() -> u64 {
 
 #[test]
 fn fast_open_is_switched_on_and_off_again_at_run_time() {
-    if !in_namespaces("fast_open_is_switched_on_and_off_again_at_run_time") {
+    if !in_namespaces("fast_open_is_switched_on_and_off_again_at_run_time", "memcached -V") {
         return;
     }
     fs::write("/proc/sys/net/ipv4/tcp_fastopen", "1").expect("tcp_fastopen of the namespace");
@@ -265,7 +268,10 @@ fn fast_open_is_switched_on_and_off_again_at_run_time() {
 
 #[test]
 fn a_setting_that_cannot_be_changed_is_reported_and_everything_stays_as_it_was() {
-    if !in_namespaces("a_setting_that_cannot_be_changed_is_reported_and_everything_stays_as_it_was") {
+    if !in_namespaces(
+        "a_setting_that_cannot_be_changed_is_reported_and_everything_stays_as_it_was",
+        "memcached -V",
+    ) {
         return;
     }
     fs::write("/proc/sys/net/core/somaxconn", "512").expect("somaxconn of the namespace");

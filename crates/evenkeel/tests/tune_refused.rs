@@ -135,7 +135,7 @@ fn is_seen(program: &[&str], at_limit: &str, counter: &str) {
 
 #[test]
 fn a_server_that_stops_accepting_at_its_limit_is_found() {
-    if in_namespaces("a_server_that_stops_accepting_at_its_limit_is_found") {
+    if in_namespaces("a_server_that_stops_accepting_at_its_limit_is_found", "memcached -V") {
         is_seen(&[EVENKEEL, "serve"], "no_maxconns_fast", "listen_disabled_num");
         is_seen(&["memcached"], "no_maxconns_fast", "listen_disabled_num");
     }
@@ -143,7 +143,7 @@ fn a_server_that_stops_accepting_at_its_limit_is_found() {
 
 #[test]
 fn a_server_that_turns_clients_away_at_its_limit_is_found() {
-    if in_namespaces("a_server_that_turns_clients_away_at_its_limit_is_found") {
+    if in_namespaces("a_server_that_turns_clients_away_at_its_limit_is_found", "memcached -V") {
         is_seen(&[EVENKEEL, "serve"], "maxconns_fast", "rejected_connections");
         is_seen(&["memcached"], "maxconns_fast", "rejected_connections");
     }
@@ -151,7 +151,7 @@ fn a_server_that_turns_clients_away_at_its_limit_is_found() {
 
 #[test]
 fn a_name_with_several_addresses_is_queried_at_each() {
-    if !in_namespaces("a_name_with_several_addresses_is_queried_at_each") {
+    if !in_namespaces("a_name_with_several_addresses_is_queried_at_each", "memcached -V") {
         return;
     }
     let hosts = std::env::temp_dir().join(format!("evenkeel-hosts-{}", std::env::var(INNER).unwrap()));

@@ -1,4 +1,4 @@
-//! Refused io_uring, as in containers: the server uses epoll and reports why.
+//! Refused system calls, as in containers: io_uring, where the server uses epoll and reports why, and TCP Fast Open.
 
 use std::io::{Read, Write};
 use std::process::Command;
@@ -7,25 +7,38 @@ use end_to_end::clock;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 
-/// Executes its arguments after the first one, with io_uring_setup (425 on all architectures) forbidden with that
-/// error: a seccomp filter loads the number of the call, compares, and returns.
+/// Executes its arguments after the first two, with a system call forbidden with the error of the first one. The second
+/// one names the call by its number, then perhaps some of its arguments and their values: `54 1=6 2=23`. A seccomp filter
+/// loads each, compares, and returns.
 const FORBID: &str = "
 import ctypes, os, struct, sys
-rules = [(0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x50000 | int(sys.argv[1])), (0x06, 0, 0, 0x7fff0000)]
+number, *arguments = sys.argv[2].split()
+pairs = [argument.split('=') for argument in arguments]
+checks = [(0, int(number))] + [(16 + 8 * int(at), int(value)) for at, value in pairs]
+rules = []
+for at, (offset, value) in enumerate(checks):
+    rules += [(0x20, 0, 0, offset), (0x15, 0, 2 * (len(checks) - at - 1) + 1, value)]
+rules += [(0x06, 0, 0, 0x50000 | int(sys.argv[1])), (0x06, 0, 0, 0x7fff0000)]
 code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *rule) for rule in rules))
 program = struct.pack('HxxxxxxP', len(rules), ctypes.addressof(code))
 libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.prctl(22, 2, program, 0, 0) == 0, ctypes.get_errno()
-os.execv(sys.argv[2], sys.argv[2:])
+os.execv(sys.argv[3], sys.argv[3:])
 ";
 
-/// Evenkeel on a host where io_uring is refused with `errno`.
-fn subject(errno: i32, driver: &str) -> ServerUnderTest {
+/// io_uring_setup, which has this number on all architectures.
+const IO_URING_SETUP: &str = "425";
+
+/// setsockopt(2) of the option TCP_FASTOPEN.
+const SET_FAST_OPEN: &str = if cfg!(target_arch = "x86_64") { "54 1=6 2=23" } else { "208 1=6 2=23" };
+
+/// Evenkeel on a host where `call` is refused with `errno`.
+fn subject(call: &str, errno: i32, driver: &str) -> ServerUnderTest {
     let evenkeel = ServerUnderTest::evenkeel(SocketDriver::Epoll).program.display().to_string();
-    let words = ["-c", FORBID, &errno.to_string(), &evenkeel, "serve", "--driver", driver];
+    let words = ["-c", FORBID, &errno.to_string(), call, &evenkeel, "serve", "--driver", driver];
     ServerUnderTest {
-        name: format!("evenkeel without io_uring ({errno})"),
+        name: format!("evenkeel without {call} ({errno})"),
         program: "/usr/bin/python3".into(),
         arguments: words.map(str::to_owned).to_vec(),
         memcached: None,
@@ -33,13 +46,18 @@ fn subject(errno: i32, driver: &str) -> ServerUnderTest {
 }
 
 #[track_caller]
-fn check(errno: i32, expected: &str) {
-    let server = Server::start::<&str>(&subject(errno, "auto"), &[]).expect("a server");
+fn check_service(server: &Server) {
     let mut stream = server.connect().expect("a connection");
     stream.write_all(b"set a 0 0 1\r\nx\r\nquit\r\n").expect("send");
     let mut reply = String::new();
     stream.read_to_string(&mut reply).expect("receive");
     assert_eq!(reply, "STORED\r\n");
+}
+
+#[track_caller]
+fn check(errno: i32, expected: &str) {
+    let server = Server::start::<&str>(&subject(IO_URING_SETUP, errno, "auto"), &[]).expect("a server");
+    check_service(&server);
     // Workers may answer before the line is written.
     let said = clock::wait_for(|| Some(server.said()).filter(|said| said.ends_with('\n'))).expect("a line");
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -54,11 +72,25 @@ fn a_server_without_io_uring_reports_the_reason_and_a_remedy() {
 
 #[test]
 fn a_server_that_requires_io_uring_ends_with_the_reason() {
-    let subject = subject(38, "uring");
+    let subject = subject(IO_URING_SETUP, 38, "uring");
     let mut command = Command::new(&subject.program);
     let output =
         command.args(&subject.arguments).args(["-l", "127.0.0.1", "-p", "-1", "-u", "root"]).output();
     let output = output.expect("run it");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("Function not implemented"), "{said}");
+}
+
+#[test]
+fn a_server_without_fast_open_reports_it_and_serves() {
+    for (errno, why) in [(92, "Protocol not available"), (1, "Operation not permitted")] {
+        let subject = subject(SET_FAST_OPEN, errno, "epoll");
+        let server = Server::start(&subject, &["--fast-open", "64"]).expect("a server");
+        check_service(&server);
+        let lines = clock::wait_for(|| Some(server.said()).filter(|said| said.lines().count() == 2));
+        let lines = lines.expect("a line about it, and that it serves");
+        let refused =
+            format!("evenkeel: serve: the kernel refuses TCP Fast Open: {why} (os error {errno})\n");
+        assert!(lines.starts_with(&refused), "{lines}");
+    }
 }

@@ -7,13 +7,14 @@ use super::namespaces::{apart, can_be_made, is_possible};
 /// Set in the inner run, to the process id of the outer one: process ids inside are the same in every run.
 pub(crate) const INNER: &str = "EVENKEEL_TEST_IN_NAMESPACES";
 
-/// Runs this same test again as root of its own network and processes, with memcached. `true`: this is the inner run.
-pub(crate) fn in_namespaces(test: &str) -> bool {
+/// Runs this same test again as root of its own network and processes, if the command `needs` succeeds there. `true`:
+/// this is the inner run.
+pub(crate) fn in_namespaces(test: &str, needs: &str) -> bool {
     if std::env::var_os(INNER).is_some() {
         return true;
     }
-    if !can_be_made() || !is_possible("memcached -V") {
-        eprintln!("no namespaces can be made here, or there is no memcached");
+    if !can_be_made() || !is_possible(needs) {
+        eprintln!("no namespaces can be made here, or `{needs}` fails");
         return false;
     }
     let script = format!("ip link set lo up; \"$0\" --exact {test} --nocapture");

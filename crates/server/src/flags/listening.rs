@@ -103,7 +103,7 @@ pub(super) const FLAGS: &[Flag] = &[
         doc: "Inherited sockets to serve, by their descriptors from 3 on",
         details: "A list, separated by commas, or the flag several times. Each is a listening stream socket over TCP \
             or unix that the process which starts this one has made. Sockets that systemd passes (LISTEN_FDS) are \
-            served without it. Unless -p, -l or -s is given as well, nothing else is served.",
+            served without it. Unless -p, -l, -s or -U is given as well, nothing else is served.",
         effect: Effect::Works,
         set: |low, given| low.listen_fd.push(given.text().to_owned()),
     },
