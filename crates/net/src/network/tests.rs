@@ -306,7 +306,7 @@ fn a_socket_file_has_its_mode_and_replaces_only_one_without_listener() {
     exchange(&mut served.connect(0), "hello\n");
 
     let error = Network::bind(&[unix("stale")], options()).err().expect("the first one lives");
-    assert_eq!(error.to_string(), format!("listen on udp:{}", path("stale").display()));
+    assert_eq!(error.to_string(), format!("listen on {}", path("stale").display()));
     exchange(&mut served.connect(0), "still here\n");
 
     fs::write(path("file"), "precious").unwrap();
