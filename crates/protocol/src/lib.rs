@@ -13,7 +13,7 @@
 //! * [`client`]: the client's side: replies parsed, request lines written;
 //! * [`udp`]: the frame of a datagram, and replies in several datagrams;
 //! * [`auth`]: the login that `-Y` requires before any request;
-//! * [`binary`]: the error sent to a client of the binary protocol;
+//! * [`binary`]: the binary protocol, requests and replies;
 //! * [`number`], [`base64`], [`uri`]: the notations, exactly as lenient as memcached's;
 //! * [`limits`]: every limit, with its name.
 

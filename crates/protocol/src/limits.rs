@@ -25,6 +25,9 @@ pub const OPAQUE_LEN_MAX: usize = 32;
 /// The longest value that a head may announce: with its line end it must fit 31 bits.
 pub const VALUE_LEN_MAX: usize = i32::MAX as usize - 2;
 
+/// The longest body of a packet, its extras and its key included, that a header may announce: the largest `-I`.
+pub const PACKET_BODY_LEN_MAX: usize = 1 << 30;
+
 /// The shortest line that memcached accepts, its line end included.
 pub const LINE_LEN_MIN: usize = 4;
 

@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::remaining::Remaining;
 use crate::reports::Report;
 use crate::shared::VERSION;
-use crate::stats::{Connections, PrefixDump, Sizes};
+use crate::stats::{Connections, PrefixDump, Sizes, StatForm};
 use crate::tune;
 use crate::worker::Worker;
 
@@ -77,33 +77,45 @@ impl Worker {
     }
 
     fn flush_all(&mut self, delay: Result<i32, &'static [u8]>) -> &'static [u8] {
+        // Counted also where it is not allowed.
+        if let Err(error) = delay
+            && self.shared.options.flush_all
+        {
+            self.counters.cmd_flush.add(1);
+            return error;
+        }
+        if self.flush(delay.map_or(0, i64::from)) { line::OK } else { line::FLUSH_NOT_ALLOWED }
+    }
+
+    /// Flushes all items at `delay`, an expiration time; now if it is 0 or less. Returns whether that is allowed.
+    pub(crate) fn flush(&mut self, delay: i64) -> bool {
         self.counters.cmd_flush.add(1);
         if !self.shared.options.flush_all {
-            return line::FLUSH_NOT_ALLOWED;
+            return false;
         }
         match delay {
-            Err(error) => return error,
-            Ok(delay) if delay > 0 => self.shared.flush(self.expiry(delay), self.now),
-            Ok(_) => self.shared.flush(0, self.now),
+            1.. => self.shared.flush(self.expiry(delay), self.now),
+            _ => self.shared.flush(0, self.now),
         }
-        line::OK
+        true
     }
 
     /// The report for `stats` with `topic`.
     fn report(&self, topic: StatsTopic, output: &mut Output) -> Report {
         let options = &self.shared.options;
+        let form = StatForm::Text;
         match topic {
             StatsTopic::Connections => {
                 Report::Connections(Connections::begin(&self.shared, self.now, output))
             }
-            StatsTopic::Sizes if options.track_sizes => Report::Sizes(Sizes::default()),
+            StatsTopic::Sizes if options.track_sizes => Report::Sizes(Sizes::new(form)),
             StatsTopic::Cachedump(Ok(Cachedump { class: ITEM_CLASS, limit })) if options.dumping => {
                 Report::Dump(Dump::cachedump(limit))
             }
             StatsTopic::Detail(Ok(DetailCommand::Dump)) if options.dumping => {
-                Report::Prefixes(PrefixDump::default())
+                Report::Prefixes(PrefixDump::new(form))
             }
-            topic => Report::Statistics(topic),
+            topic => Report::Statistics(topic, form),
         }
     }
 

@@ -1,12 +1,16 @@
 //! Connections: their states, and their reaction to input.
 
 use net::{Activity, Address, CloseReason, ConnectionId, Link, Next, Opened, Progress};
+use protocol::binary::{self, BinaryParsed, ReplyStatus, ReplyTo};
 use protocol::request::{Unfinished, unfinished};
-use protocol::{Parsed, Request, binary, parse};
+use protocol::{Parsed, Request, parse};
 use store::Key;
 
+use crate::binary::Sasl;
+use crate::dialect::Dialect;
 use crate::flow::Flow;
 use crate::join::{self, Joining};
+use crate::options::Protocol;
 use crate::output::{OUTPUT_MAX, Output};
 use crate::plan::{Tail, plan};
 use crate::remaining::Remaining;
@@ -16,12 +20,17 @@ use crate::retrieve::RestOfKeys;
 use crate::upload::Upload;
 use crate::worker::{BATCH, Worker};
 
+mod packets;
+
 /// The connection of a client.
 pub struct Connection {
     id: ConnectionId,
     link: Link,
     fd: i32,
     client: Address,
+    dialect: Dialect,
+    /// How far it has authenticated itself in the binary protocol.
+    sasl: Sasl,
     state: State,
 }
 
@@ -29,12 +38,14 @@ pub struct Connection {
 enum State {
     /// The first byte, which distinguishes the binary protocol from text.
     Start { login: bool },
-    /// The remaining bytes of a refused request of the binary protocol; then the connection closes.
-    Refused(usize),
     /// A login: nothing else is accepted before.
     Login,
     /// A command.
     Commands,
+    /// A request of the binary protocol.
+    Packets,
+    /// The remaining bytes of the head of a refused packet; then the error is sent, and the connection closes.
+    Leave { left: u32, to: ReplyTo, status: ReplyStatus },
     /// The keys of a `get` that has been served in part.
     Keys(Box<RestOfKeys>),
     /// The body of a storage command.
@@ -51,8 +62,15 @@ enum State {
 
 impl Connection {
     pub(crate) fn new(opened: &Opened, must_log_in: bool) -> Connection {
-        let state = State::Start { login: must_log_in };
-        Connection { id: opened.id, link: opened.link, fd: opened.fd, client: opened.peer.clone(), state }
+        Connection {
+            id: opened.id,
+            link: opened.link,
+            fd: opened.fd,
+            client: opened.peer.clone(),
+            dialect: Dialect::Text,
+            sasl: Sasl::Open,
+            state: State::Start { login: must_log_in },
+        }
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -76,7 +94,7 @@ impl Connection {
     pub(crate) fn activity(&self) -> Activity {
         match self.state {
             State::Body(_) | State::Join(_) => Activity::Body,
-            State::Swallow(_) | State::Refused(_) => Activity::Swallowing,
+            State::Swallow(_) | State::Leave { .. } => Activity::Swallowing,
             State::Watch => Activity::Watching,
             _ => Activity::Reading,
         }
@@ -88,10 +106,18 @@ impl Connection {
 
     /// Prefetches the index bucket of the first request's key, while input of other connections is examined.
     pub(crate) fn prefetch(&self, worker: &mut Worker, input: &[u8]) {
-        if let (State::Commands | State::Start { login: false }, Parsed::Head { request, .. }) =
-            (&self.state, parse(input))
-            && let Some(key) = text_key(&request)
-        {
+        let key = match self.state {
+            State::Commands | State::Start { login: false } => match parse(input) {
+                Parsed::Head { request, .. } => text_key(&request),
+                Parsed::Incomplete => None,
+            },
+            State::Packets => match binary::parse(input) {
+                BinaryParsed::Head { request, .. } => request.key(),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(key) = key {
             worker.fetching.push(worker.store.prefetch(&worker.store.key(key)));
         }
     }
@@ -119,7 +145,7 @@ impl Connection {
                 return Progress { consumed: at, next };
             }
             if output.len() >= OUTPUT_MAX || turns_left == 0 {
-                let idle = at == input.len() && matches!(self.state, State::Commands);
+                let idle = at == input.len() && matches!(self.state, State::Commands | State::Packets);
                 return Progress { consumed: at, next: if idle { Next::Read } else { Next::Again } };
             }
         }
@@ -136,11 +162,12 @@ impl Connection {
     ) -> (usize, Flow) {
         match &mut self.state {
             State::Commands => self.commands(worker, rest, output, turns_left),
+            State::Packets => self.packets(worker, rest, output, turns_left),
             State::Start { login } => {
                 let login = *login;
-                self.start(login, worker, rest, output)
+                (0, self.start(login, worker, rest))
             }
-            State::Refused(left) => leave(left, rest),
+            State::Leave { left, to, status } => leave(left, *to, *status, rest, output),
             State::Login => {
                 let step = worker.log_in(rest, output);
                 self.then_commands(step)
@@ -183,23 +210,39 @@ impl Connection {
         }
     }
 
-    /// Handles the first input of a connection. No text command starts with the binary protocol's first byte.
-    fn start(&mut self, login: bool, worker: &Worker, input: &[u8], output: &mut Output) -> (usize, Flow) {
-        match input.first() {
-            None => (0, Flow::Wait),
-            Some(&binary::REQUEST_MAGIC) => match binary::refuse(input) {
-                None => (0, Flow::Wait),
-                Some(refusal) => {
-                    worker.note_binary(&self.client);
-                    output.copy(&refusal.reply);
-                    self.state = State::Refused(refusal.body_len);
-                    (binary::HEADER_LEN, Flow::Go)
-                }
-            },
-            Some(_) => {
-                self.state = if login { State::Login } else { State::Commands };
-                (0, Flow::Go)
+    /// Decides about the protocol with the first input of a connection. No text command starts with the first byte of
+    /// the binary protocol.
+    fn start(&mut self, login: bool, worker: &Worker, input: &[u8]) -> Flow {
+        let Some(&first) = input.first() else { return Flow::Wait };
+        let is_binary = match worker.shared.options.protocol {
+            Protocol::Auto => first == binary::REQUEST_MAGIC,
+            Protocol::Ascii => false,
+            Protocol::Binary => true,
+        };
+        self.state = match (is_binary, login) {
+            (false, true) => State::Login,
+            (false, false) => State::Commands,
+            (true, _) => {
+                self.dialect = Dialect::Binary;
+                self.sasl = match (login, worker.shared.options.sasl) {
+                    (false, _) => Sasl::Open,
+                    (true, true) => Sasl::Locked,
+                    (true, false) => {
+                        worker.note_excluded(&self.client);
+                        Sasl::Excluded
+                    }
+                };
+                State::Packets
             }
+        };
+        Flow::Go
+    }
+
+    /// The state between requests.
+    fn between(&self) -> State {
+        match self.dialect {
+            Dialect::Text => State::Commands,
+            Dialect::Binary => State::Packets,
         }
     }
 
@@ -219,10 +262,10 @@ impl Connection {
         }
     }
 
-    /// After the last step of another state, commands come next.
+    /// After the last step of another state, requests come next.
     fn then_commands(&mut self, (consumed, flow): (usize, Flow)) -> (usize, Flow) {
         if matches!(flow, Flow::Go) {
-            self.state = State::Commands;
+            self.state = self.between();
         }
         (consumed, flow)
     }
@@ -233,6 +276,7 @@ impl Connection {
         self.state = match remaining {
             Remaining::Close(reason) => return Flow::Close(reason),
             Remaining::Refused(len) => State::Swallow(len),
+            Remaining::Leave { to, status, rest } => State::Leave { left: rest as u32, to, status },
             Remaining::Keys { rest, .. } => State::Keys(rest),
             Remaining::Join(joining) => State::Join(joining),
             Remaining::Report(report) => State::Report(report),
@@ -335,10 +379,14 @@ impl Connection {
 
     /// Executes the request whose body has arrived.
     fn finish(&mut self, worker: &mut Worker, output: &mut Output) -> Option<Remaining> {
-        let State::Body(upload) = std::mem::replace(&mut self.state, State::Commands) else {
+        let next = self.between();
+        let State::Body(upload) = std::mem::replace(&mut self.state, next) else {
             unreachable!("only a connection with a body finishes one")
         };
         let (head, received) = upload.into_parts();
+        if self.dialect == Dialect::Binary {
+            return self.finish_packet(worker, &head, received, output);
+        }
         let Parsed::Head { request, .. } = parse(&head) else { unreachable!("the head was parsed before") };
         let mut small = Box::default();
         let mut body = received.into_body(&mut small);
@@ -373,26 +421,42 @@ impl Connection {
 
     /// Executes the request whose joined value is complete, or fails for lack of memory.
     fn finish_join(&mut self, worker: &mut Worker, output: &mut Output) -> Option<Remaining> {
-        let State::Join(joining) = std::mem::replace(&mut self.state, State::Commands) else {
+        let next = self.between();
+        let State::Join(joining) = std::mem::replace(&mut self.state, next) else {
             unreachable!("only a connection that joins ends it")
         };
         let (head, new, join) = joining.into_parts();
-        let Parsed::Head { request, .. } = parse(&head) else { unreachable!("the head was parsed before") };
         let mut bytes = Box::default();
+        let value = new.into_value(&mut bytes);
         worker.store.prepare(join);
-        let remaining = worker.execute(self.id, self.fd, &request, None, new.into_body(&mut bytes), output);
+        let remaining = match self.dialect {
+            Dialect::Text => {
+                let Parsed::Head { request, .. } = parse(&head) else {
+                    unreachable!("the head was parsed before")
+                };
+                worker.execute(self.id, self.fd, &request, None, Body::Value(value), output)
+            }
+            Dialect::Binary => self.execute_kept(worker, &head, value, output),
+        };
         worker.store.prepare(None);
         remaining
     }
 }
 
-/// Drops the rest of a refused request, then closes: with unread input in its socket the kernel would reset
-/// the connection, and the reply could be lost.
-fn leave(left: &mut usize, input: &[u8]) -> (usize, Flow) {
-    if input.len() < *left {
-        *left -= input.len();
+/// Drops the rest of the head of a refused packet, then replies and closes. All input is consumed: with unread input in
+/// its socket the kernel would reset the connection, and the reply could be lost.
+fn leave(
+    left: &mut u32,
+    to: ReplyTo,
+    status: ReplyStatus,
+    input: &[u8],
+    output: &mut Output,
+) -> (usize, Flow) {
+    if input.len() < *left as usize {
+        *left -= input.len() as u32;
         return (input.len(), Flow::Wait);
     }
+    binary::reply::error(output.copied(), to, status);
     (input.len(), Flow::Close(CloseReason::Error))
 }
 

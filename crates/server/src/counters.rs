@@ -55,7 +55,7 @@ counters! {
     auth_cmds,
     lru_crawler_starts,
     auth_errors,
-    /// Connections that started with a request of the binary protocol and were refused.
+    /// Connections of the binary protocol that were refused, because with `-Y` alone it has no login.
     binary_refused,
     /// Datagrams that were served.
     udp_requests,

@@ -3,10 +3,10 @@
 
 use protocol::Request;
 use protocol::request::{SetMode, Verb};
-use store::{Condition, Join, JoinStep, LargeValue};
+use store::{Condition, Join, JoinStep, LargeValue, NewValue};
 
 use crate::flow::Flow;
-use crate::request::{Body, KEY_BUFFER, LINE_END_LEN};
+use crate::request::{Body, KEY_BUFFER};
 use crate::upload::WAIT_MS;
 use crate::worker::Worker;
 
@@ -15,7 +15,7 @@ const ATTEMPTS_MAX: u32 = 16;
 
 /// A storage command whose value is being joined.
 pub(crate) struct Joining {
-    /// The line of the head, parsed again at the execution.
+    /// The head, parsed again at the execution.
     head: Box<[u8]>,
     key: Box<[u8]>,
     condition: Condition,
@@ -29,7 +29,6 @@ pub(crate) struct Joining {
 
 /// The new bytes.
 pub(crate) enum New {
-    /// With their line end.
     Bytes(Box<[u8]>),
     Large(LargeValue),
 }
@@ -37,18 +36,18 @@ pub(crate) enum New {
 impl New {
     fn value(&self) -> &[u8] {
         match self {
-            New::Bytes(bytes) => &bytes[..bytes.len() - LINE_END_LEN],
+            New::Bytes(bytes) => bytes,
             New::Large(value) => value.as_ref(),
         }
     }
 
-    pub(crate) fn into_body(self, bytes: &mut Box<[u8]>) -> Body<'_> {
+    pub(crate) fn into_value(self, bytes: &mut Box<[u8]>) -> NewValue<'_> {
         match self {
             New::Bytes(new) => {
                 *bytes = new;
-                Body::Bytes(bytes)
+                NewValue::Bytes(bytes)
             }
-            New::Large(value) => Body::Large { value, well_ended: true },
+            New::Large(value) => NewValue::Large(value),
         }
     }
 }
@@ -66,7 +65,7 @@ pub(crate) fn condition(request: &Request<'_>) -> Option<Condition> {
 }
 
 impl Joining {
-    /// The line of the head, the body and the join.
+    /// The head, the new bytes and the join.
     pub(crate) fn into_parts(self) -> (Box<[u8]>, New, Option<Join>) {
         (self.head, self.new, self.join)
     }
@@ -88,12 +87,25 @@ impl Worker {
             Request::MetaSet { key, .. } => key.bytes(&mut buffer),
             _ => return Err(body),
         };
-        let Some(len) = body.value_len() else { return Err(body) };
-        let begun = self.store.begin_join(&self.store.key(key), condition, len, self.second);
-        let Some(join) = begun else { return Err(body) };
-        let new = match body {
-            Body::Bytes(bytes) => New::Bytes(bytes.into()),
-            Body::Large { value, .. } => New::Large(value),
+        match body.into_value() {
+            None => Err(Body::BadEnd),
+            Some(value) => self.begin_join_to(key, condition, head, value).map_err(Body::Value),
+        }
+    }
+
+    /// Begins to join `value` to the item of `key`, if that takes several turns; otherwise returns it.
+    pub(crate) fn begin_join_to<'b>(
+        &mut self,
+        key: &[u8],
+        condition: Condition,
+        head: &[u8],
+        value: NewValue<'b>,
+    ) -> Result<Joining, NewValue<'b>> {
+        let begun = self.store.begin_join(&self.store.key(key), condition, value.len(), self.second);
+        let Some(join) = begun else { return Err(value) };
+        let new = match value {
+            NewValue::Bytes(bytes) => New::Bytes(bytes.into()),
+            NewValue::Large(value) => New::Large(value),
         };
         let (head, key) = (head.into(), key.into());
         Ok(Joining { head, key, condition, new, join: Some(join), attempts: 1, since_ms: None })

@@ -7,13 +7,14 @@
 //!  ───────────────────────────────────────────────────────────────────────────────────────────────────
 //!  receive a batch ──►  Worker::prefetch ──►  (the first key of every connection's input) ──►  prefetch
 //!                  ──►  Worker::on_bytes ──►  serve: by state
-//!                                               Start     text; the binary protocol is refused
+//!                                               Start     the first byte decides: text or binary
 //!                                               Login     required first, with -Y
 //!                                               Commands  protocol::parse, up to 16 at once ─►  prefetch
 //!                                                         then one after the other  ─► execute ─► get, store…
+//!                                               Packets   the same for the binary protocol (binary.rs)
 //!                                               Keys      a get line longer than the turn
 //!                                               Body      ◄── Worker::body: receive here
-//!                                               Swallow   the body of a refused request
+//!                                               Swallow   the body of a refused request; Leave: then close
 //!                                               Report, Watch   long output, in pieces
 //!                  ◄──  Gather: small values copied, large ones held   ◄─────────────────────── Item
 //!  send a batch
@@ -27,10 +28,12 @@ pub mod options;
 pub mod sim;
 
 mod admin;
+mod binary;
 mod classic;
 mod connection;
 mod counters;
 mod datagram;
+mod dialect;
 mod dump;
 mod execute;
 mod flow;

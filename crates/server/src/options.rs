@@ -72,6 +72,8 @@ pub struct Options {
     pub watch: bool,
     /// `-Y`: users and passwords; connections must log in first.
     pub auth: Option<Auth>,
+    /// `-S`: they do so by SASL, in the binary protocol.
+    pub sasl: bool,
 
     /// `-D`: the byte that ends the prefix of a key in `stats detail`.
     pub prefix_delimiter: u8,
@@ -116,6 +118,8 @@ pub enum Protocol {
     Auto,
     /// The text protocol and its meta commands.
     Ascii,
+    /// The binary protocol.
+    Binary,
 }
 
 /// The interface for socket I/O.
@@ -161,6 +165,7 @@ impl Default for Options {
             dumping: true,
             watch: true,
             auth: None,
+            sasl: false,
             prefix_delimiter: b':',
             detail: false,
             track_sizes: false,

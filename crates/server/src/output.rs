@@ -29,12 +29,18 @@ pub(crate) fn say(output: &mut Output, noreply: bool, reply: &[u8]) {
     }
 }
 
-/// Sends a value and its line end: copies a small value, holds a large one.
+/// Sends a value and its line end.
 #[inline]
 pub(crate) fn put(value: Value<'_>, output: &mut Output) {
+    put_value(value, output);
+    output.copy(b"\r\n");
+}
+
+/// Sends a value: copies a small one, holds a large one.
+#[inline]
+pub(crate) fn put_value(value: Value<'_>, output: &mut Output) {
     match value {
         Value::Inline(bytes) => output.copy(bytes),
         Value::Large(large) => output.hold(Held(large.clone())),
     }
-    output.copy(b"\r\n");
 }

@@ -37,7 +37,7 @@ impl Worker {
         }
     }
 
-    /// Counts a failed storage command, deletes the old value if `delete` is set, and returns the reply.
+    /// As [`Worker::count_failed_store`]; returns the reply.
     pub(crate) fn store_failed(
         &mut self,
         key: &Key<'_>,
@@ -46,9 +46,25 @@ impl Worker {
         command: &str,
         fd: i32,
     ) -> &'static [u8] {
-        let (counter, status, reply) = match error {
-            Error::TooLarge => (&self.counters.store_too_large, "too_large", line::TOO_LARGE),
-            _ => (&self.counters.store_no_memory, "no_memory", line::OUT_OF_MEMORY_STORING),
+        self.count_failed_store(key, delete, error, command, fd);
+        match error {
+            Error::TooLarge => line::TOO_LARGE,
+            _ => line::OUT_OF_MEMORY_STORING,
+        }
+    }
+
+    /// Counts a failed storage command, and deletes the old value if `delete` is set.
+    pub(crate) fn count_failed_store(
+        &mut self,
+        key: &Key<'_>,
+        delete: bool,
+        error: &Error,
+        command: &str,
+        fd: i32,
+    ) {
+        let (counter, status) = match error {
+            Error::TooLarge => (&self.counters.store_too_large, "too_large"),
+            _ => (&self.counters.store_no_memory, "no_memory"),
         };
         counter.add(1);
         self.note_store(key, status, command, 0, fd, 0);
@@ -57,6 +73,5 @@ impl Worker {
             // A deletion without a condition cannot fail.
             let _ = self.store.delete(key, &Delete::default(), self.second);
         }
-        reply
     }
 }

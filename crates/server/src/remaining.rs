@@ -1,6 +1,7 @@
 //! Remaining work of a request after its execution.
 
 use net::CloseReason;
+use protocol::binary::{ReplyStatus, ReplyTo};
 
 use crate::join::Joining;
 use crate::reports::Report;
@@ -12,6 +13,8 @@ pub(crate) enum Remaining {
     Close(CloseReason),
     /// It was refused; this many bytes of it are to be dropped.
     Refused(usize),
+    /// It was refused: this many bytes of it are to be dropped; then the error is sent, and the connection closed.
+    Leave { to: ReplyTo, status: ReplyStatus, rest: usize },
     /// The unserved keys of its line: its last `unread` bytes before the line end.
     Keys { rest: Box<RestOfKeys>, unread: usize },
     /// A large value has to be joined first.

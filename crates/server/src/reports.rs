@@ -12,7 +12,7 @@ use store::DumpCursor;
 use crate::dump::{self, Dump};
 use crate::flow::Flow;
 use crate::output::Output;
-use crate::stats::{Connections, PrefixDump, Sizes};
+use crate::stats::{Connections, PrefixDump, Sizes, StatForm};
 use crate::worker::Worker;
 
 pub(crate) mod steps;
@@ -20,7 +20,7 @@ pub(crate) mod steps;
 /// A report in progress.
 pub(crate) enum Report {
     /// Statistics that need one step.
-    Statistics(StatsTopic),
+    Statistics(StatsTopic, StatForm),
     /// All connections.
     Connections(Connections),
     /// Items counted by size.
@@ -37,8 +37,8 @@ impl Report {
     /// Makes the next step. `asking` is the number of the requesting connection.
     pub(crate) fn serve(&mut self, worker: &mut Worker, asking: u64, output: &mut Output) -> Flow {
         match self {
-            Report::Statistics(topic) => {
-                worker.statistics(*topic, output);
+            Report::Statistics(topic, form) => {
+                worker.statistics(*topic, *form, output);
                 Flow::Go
             }
             Report::Connections(list) => list.serve(worker, asking, output),

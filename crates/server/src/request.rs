@@ -4,7 +4,7 @@ use protocol::Request;
 use protocol::base64::KeyBuffer;
 use protocol::limits::KEY_LEN_MAX;
 use protocol::request::{ArithmeticMode, Verb};
-use store::{Direction, LargeValue, NewValue};
+use store::{Direction, NewValue};
 
 /// Room for a key that came in base64.
 pub(crate) const KEY_BUFFER: KeyBuffer = [0; KEY_LEN_MAX];
@@ -16,29 +16,20 @@ pub(crate) const LINE_END_LEN: usize = 2;
 pub(crate) enum Body<'b> {
     /// With its line end.
     Bytes(&'b [u8]),
-    Large {
-        value: LargeValue,
-        /// Whether a line end follows it.
-        well_ended: bool,
-    },
+    /// Without its line end, which was as it must be.
+    Value(NewValue<'b>),
+    /// Something else than a line end stood behind the value.
+    BadEnd,
 }
 
 impl<'b> Body<'b> {
-    /// Length of the value; `None` if something else than a line end stands behind it.
-    #[inline]
-    pub(crate) fn value_len(&self) -> Option<usize> {
-        match self {
-            Body::Bytes(bytes) => bytes.strip_suffix(b"\r\n").map(<[u8]>::len),
-            Body::Large { value, well_ended } => well_ended.then_some(value.len()),
-        }
-    }
-
     /// The value; `None` if something else than a line end stands behind it.
     #[inline]
     pub(crate) fn into_value(self) -> Option<NewValue<'b>> {
         match self {
             Body::Bytes(bytes) => bytes.strip_suffix(b"\r\n").map(NewValue::Bytes),
-            Body::Large { value, well_ended } => well_ended.then_some(NewValue::Large(value)),
+            Body::Value(value) => Some(value),
+            Body::BadEnd => None,
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     pub(crate) stop: Stop,
     /// Sends a line to the operator.
     pub(crate) notice: Notice,
-    /// Whether the operator has been notified of a client of the binary protocol.
+    /// Whether the operator has been notified of a client of the binary protocol that cannot log in.
     pub(crate) binary_noticed: AtomicBool,
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) log: Log,
@@ -172,8 +172,8 @@ impl Shared {
     }
 
     /// The second at which an item with `exptime` expires that is stored at `now`; 0 for never.
-    pub(crate) fn expiry(&self, exptime: i32, now: Now) -> u32 {
-        expiry(i64::from(exptime), now.second(), self.epoch_unix_s())
+    pub(crate) fn expiry(&self, exptime: i64, now: Now) -> u32 {
+        expiry(exptime, now.second(), self.epoch_unix_s())
     }
 }
 

@@ -4,7 +4,7 @@
 //! exist here (slab rebalancing, the LRU crawler, …) are printed with the value that means "nothing
 //! happened", because exporters look them up.
 
-use protocol::reply::{line, stat};
+use protocol::reply::line;
 use protocol::request::{DetailCommand, StatsTopic};
 use stdx::clock::Now;
 use store::Counts;
@@ -16,55 +16,58 @@ use crate::worker::Worker;
 
 mod connections;
 mod items;
+mod list;
 mod prefixes;
 mod sizes;
 
 pub(crate) use connections::Connections;
+pub(crate) use list::StatForm;
 pub(crate) use prefixes::PrefixDump;
 pub(crate) use sizes::Sizes;
 
+use list::{StatList, stat};
+
 impl Worker {
     /// Replies in one step.
-    pub(crate) fn statistics(&mut self, topic: StatsTopic, output: &mut Output) {
-        output.copy(&reply(&self.shared, topic, self.now));
+    pub(crate) fn statistics(&mut self, topic: StatsTopic, form: StatForm, output: &mut Output) {
+        reply(&self.shared, topic, self.now, form.list(output.copied()));
         // The next request may be served in the same turn.
         self.detail = self.shared.prefixes.enabled();
     }
 }
 
 /// A reply that takes one step.
-fn reply(shared: &Shared, topic: StatsTopic, now: Now) -> Vec<u8> {
+fn reply(shared: &Shared, topic: StatsTopic, now: Now, mut list: StatList<'_>) {
     let dumping = shared.options.dumping;
-    let mut out = Vec::new();
+    let out = &mut list;
     match topic {
-        StatsTopic::General => general(shared, &shared.figures(), now, &mut out),
-        StatsTopic::Settings => settings(shared, &mut out),
+        StatsTopic::General => general(shared, &shared.figures(), now, out),
+        StatsTopic::Settings => settings(shared, out),
         StatsTopic::Connections => unreachable!("connections are listed in steps"),
-        StatsTopic::Items => items::items(shared, now, &mut out),
-        StatsTopic::Slabs => items::slabs(shared, &mut out),
-        StatsTopic::Sizes => stat(&mut out, "sizes_status", "disabled"),
+        StatsTopic::Items => items::items(shared, now, out),
+        StatsTopic::Slabs => items::slabs(shared, out),
+        StatsTopic::Sizes => stat(out, "sizes_status", "disabled"),
         // As memcached without extstore: nothing.
         StatsTopic::Extstore => {}
         StatsTopic::Reset => {
             shared.reset();
-            return line::RESET.into();
+            return list.end_with(line::RESET);
         }
-        StatsTopic::Detail(_) if !dumping => return line::STATS_DETAIL_NOT_ALLOWED.into(),
+        StatsTopic::Detail(_) if !dumping => return list.end_with(line::STATS_DETAIL_NOT_ALLOWED),
         StatsTopic::Detail(Ok(command)) => {
             shared.prefixes.enable(command == DetailCommand::On);
-            return line::OK.into();
+            return list.end_with(line::OK);
         }
-        StatsTopic::Cachedump(_) if !dumping => return line::STATS_CACHEDUMP_NOT_ALLOWED.into(),
-        StatsTopic::Detail(Err(error)) | StatsTopic::Cachedump(Err(error)) => return error.into(),
+        StatsTopic::Cachedump(_) if !dumping => return list.end_with(line::STATS_CACHEDUMP_NOT_ALLOWED),
+        StatsTopic::Detail(Err(error)) | StatsTopic::Cachedump(Err(error)) => return list.end_with(error),
         // A class without items.
         StatsTopic::Cachedump(Ok(_)) => {}
-        StatsTopic::Other => return line::ERROR.into(),
+        StatsTopic::Other => return list.end_with(line::ERROR),
     }
-    out.extend_from_slice(line::END);
-    out
+    list.end();
 }
 
-fn settings(shared: &Shared, out: &mut Vec<u8>) {
+fn settings(shared: &Shared, out: &mut StatList<'_>) {
     for (name, value) in shared.options.settings(&shared.echo()) {
         match name {
             // These can change while the server runs.
@@ -77,7 +80,7 @@ fn settings(shared: &Shared, out: &mut Vec<u8>) {
     }
 }
 
-fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut Vec<u8>) {
+fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>) {
     let Figures { totals, network, store, log } = *figures;
     process(shared, now, out);
     stat(out, "max_connections", shared.options.connection_limit);
@@ -127,7 +130,7 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut Vec<u8>) {
 /// Descriptors that are neither clients nor files: listeners, event descriptors and the like.
 const RESERVED_FDS: u32 = 32;
 
-fn process(shared: &Shared, now: Now, out: &mut Vec<u8>) {
+fn process(shared: &Shared, now: Now, out: &mut StatList<'_>) {
     stat(out, "pid", std::process::id());
     stat(out, "uptime", now.ms() / 1000 + 1);
     stat(out, "time", shared.unix_ms(now) / 1000);
@@ -139,7 +142,7 @@ fn process(shared: &Shared, now: Now, out: &mut Vec<u8>) {
     stat(out, "rusage_system", format_args!("{:.6}", usage.system.as_secs_f64()));
 }
 
-fn commands(totals: &Totals, counts: &Counts, out: &mut Vec<u8>) {
+fn commands(totals: &Totals, counts: &Counts, out: &mut StatList<'_>) {
     for (name, value) in [
         ("cmd_get", totals.cmd_get),
         ("cmd_set", totals.cmd_set),

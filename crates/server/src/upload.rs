@@ -6,8 +6,9 @@
 //! progress.
 
 use protocol::{Parsed, Request, parse};
-use store::{Error, LARGE_VALUE_MIN, PartialValue};
+use store::{Error, LARGE_VALUE_MIN, NewValue, PartialValue};
 
+use crate::dialect::Dialect;
 use crate::flow::Flow;
 use crate::output::Output;
 use crate::request::{Body, KEY_BUFFER, LINE_END_LEN};
@@ -24,16 +25,17 @@ pub(crate) const WAIT_MS: u64 = 5_000;
 
 /// A head, and the part of the body that has arrived.
 pub(crate) struct Upload {
-    /// The line of the head, parsed again when the body is complete: cheaper than keeping the parsed request.
+    dialect: Dialect,
+    /// The head, parsed again when the body is complete: cheaper than keeping the parsed request.
     head: Box<[u8]>,
     received: Received,
-    /// Received bytes of the body and its line end.
+    /// Received bytes of the body and, of a text command, its line end.
     filled: usize,
     /// Input was left unread, because there was no room.
     starved: bool,
 }
 
-/// The buffer of a body, with its line end.
+/// The buffer of a body, with the line end of a text command.
 pub(crate) enum Received {
     Small(Box<[u8]>),
     Large(Large),
@@ -45,6 +47,8 @@ pub(crate) struct Large {
     /// `None` until the body begins to arrive and the share has room.
     value: Option<PartialValue>,
     line_end: [u8; LINE_END_LEN],
+    /// 0 in the binary protocol.
+    line_end_len: usize,
     /// When it last made progress or, without a value, began to wait; and the number of bytes at that time.
     since_ms: Option<u64>,
     progress: usize,
@@ -60,19 +64,16 @@ enum Room {
 }
 
 impl Upload {
-    /// An upload of `len` bytes and their line end.
-    pub(crate) fn small(head: &[u8], len: usize) -> Upload {
-        Upload::new(head, Received::Small(vec![0; len + LINE_END_LEN].into()))
-    }
-
-    /// As [`Upload::small`], for a large value.
-    pub(crate) fn large(head: &[u8], len: usize) -> Upload {
-        let line_end = [0; LINE_END_LEN];
-        Upload::new(head, Received::Large(Large { len, value: None, line_end, since_ms: None, progress: 0 }))
-    }
-
-    fn new(head: &[u8], received: Received) -> Upload {
-        Upload { head: head.into(), received, filled: 0, starved: false }
+    /// An upload of `len` bytes, and of their line end if it is text.
+    pub(crate) fn new(dialect: Dialect, head: &[u8], len: usize) -> Upload {
+        let line_end_len = dialect.value_end_len();
+        let received = if len < LARGE_VALUE_MIN {
+            Received::Small(vec![0; len + line_end_len].into())
+        } else {
+            let line_end = [0; LINE_END_LEN];
+            Received::Large(Large { len, value: None, line_end, line_end_len, since_ms: None, progress: 0 })
+        };
+        Upload { dialect, head: head.into(), received, filled: 0, starved: false }
     }
 
     /// The buffer for the next bytes. Empty if the body is complete, or if there is no room yet.
@@ -82,7 +83,7 @@ impl Upload {
             Received::Large(large) => match (self.filled.checked_sub(large.len), &mut large.value) {
                 (None, None) => &mut [],
                 (None, Some(value)) => value.room(),
-                (Some(beyond), _) => &mut large.line_end[beyond..],
+                (Some(beyond), _) => &mut large.line_end[beyond..large.line_end_len],
             },
         }
     }
@@ -125,18 +126,19 @@ impl Upload {
     fn missing(&self) -> usize {
         let len = match &self.received {
             Received::Small(bytes) => bytes.len(),
-            Received::Large(large) => large.len + LINE_END_LEN,
+            Received::Large(large) => large.len + large.line_end_len,
         };
         len - self.filled
     }
 
-    /// The line of the head, and the body.
+    /// The head, and the body.
     pub(crate) fn into_parts(self) -> (Box<[u8]>, Received) {
         (self.head, self.received)
     }
 }
 
 impl Received {
+    /// The body of a text command.
     pub(crate) fn into_body(self, small: &mut Box<[u8]>) -> Body<'_> {
         match self {
             Received::Small(bytes) => {
@@ -145,7 +147,20 @@ impl Received {
             }
             Received::Large(Large { value, line_end, .. }) => {
                 let value = value.expect("a body that is whole has begun").into_value();
-                Body::Large { value, well_ended: &line_end == b"\r\n" }
+                if &line_end == b"\r\n" { Body::Value(NewValue::Large(value)) } else { Body::BadEnd }
+            }
+        }
+    }
+
+    /// The value of a request of the binary protocol.
+    pub(crate) fn into_value(self, small: &mut Box<[u8]>) -> NewValue<'_> {
+        match self {
+            Received::Small(bytes) => {
+                *small = bytes;
+                NewValue::Bytes(small)
+            }
+            Received::Large(Large { value, .. }) => {
+                NewValue::Large(value.expect("a body that is whole has begun").into_value())
             }
         }
     }
@@ -169,8 +184,7 @@ impl Worker {
             _ => unreachable!("only storage commands have a body"),
         };
         match self.shared.store.check_size(key_len, flags, len) {
-            Ok(()) if len < LARGE_VALUE_MIN => Ok(Upload::small(head, len)),
-            Ok(()) => Ok(Upload::large(head, len)),
+            Ok(()) => Ok(Upload::new(Dialect::Text, head, len)),
             Err(error) => {
                 self.refuse_store(request, &error, fd, output);
                 Err(len + LINE_END_LEN)
@@ -270,10 +284,15 @@ impl Worker {
         if let Received::Large(large) = &mut upload.received {
             large.value = None;
         }
-        let Parsed::Head { request, .. } = parse(&upload.head) else {
-            unreachable!("the head was parsed before")
-        };
-        self.refuse_store(&request, error, fd, output);
+        match upload.dialect {
+            Dialect::Text => {
+                let Parsed::Head { request, .. } = parse(&upload.head) else {
+                    unreachable!("the head was parsed before")
+                };
+                self.refuse_store(&request, error, fd, output);
+            }
+            Dialect::Binary => self.refuse_upload(&upload.head, error, fd, output),
+        }
         Flow::Swallow(upload.missing())
     }
 }
@@ -284,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_body_is_complete_with_its_line_end_and_takes_no_more() {
-        let mut upload = Upload::small(b"set a 0 0 3\r\n", 3);
+        let mut upload = Upload::new(Dialect::Text, b"set a 0 0 3\r\n", 3);
         assert_eq!(upload.fill(b"x"), 1);
         upload.free()[0] = b'y';
         upload.filled(1);

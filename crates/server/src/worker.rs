@@ -80,22 +80,22 @@ impl Worker {
         }
     }
 
-    /// Counts a client that was refused because it uses the binary protocol; the first one is reported to the
-    /// operator.
+    /// Counts a client of the binary protocol that cannot log in, because that takes the text protocol; the first one
+    /// is reported to the operator.
     #[cold]
-    pub(crate) fn note_binary(&self, client: &Address) {
+    pub(crate) fn note_excluded(&self, client: &Address) {
         self.counters.binary_refused.add(1);
         if !self.shared.binary_noticed.swap(true, Relaxed) {
             (self.shared.notice)(&format!(
-                "{client} uses memcached's binary protocol, which is not supported: its request was refused and the \
-                 connection closed. Later ones are only counted, in `evenkeel_binary_refused` of `stats`"
+                "{client} uses the binary protocol, in which clients can log in only with -S: its request was refused and \
+                 the connection closed. Later ones are only counted, in `evenkeel_binary_refused` of `stats`"
             ));
         }
     }
 
     /// The second at which an item with `exptime` expires.
     #[inline]
-    pub(crate) fn expiry(&self, exptime: i32) -> u32 {
-        self.shared.expiry(exptime, self.now)
+    pub(crate) fn expiry(&self, exptime: impl Into<i64>) -> u32 {
+        self.shared.expiry(exptime.into(), self.now)
     }
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use server::flags::{self, Flag};
-use server::options::Options;
 
 const BEGIN: &str = "<!-- refused flags: EVENKEEL_TEST_WRITE=1 cargo test -p server --test gaps -->\n";
 const END: &str = "<!-- end of the refused flags -->\n";
@@ -14,13 +13,7 @@ const TOGETHER_MIN: usize = 3;
 
 /// Each reason with its flags, in the order of the help.
 fn refused() -> Vec<(&'static str, Vec<String>)> {
-    let mut refused: Vec<_> =
-        flags::TABLE.not_yet().into_iter().map(|(missing, flags)| (missing, names(&flags))).collect();
-    let binary = flags::parse(["-B", "binary"]).and_then(|low| Options::new(low, &|_| unreachable!()));
-    if let Err(flags::Error::NotYet { flag, missing }) = binary {
-        refused.push((missing, vec![format!("`{flag}`")]));
-    }
-    refused
+    flags::TABLE.not_yet().into_iter().map(|(missing, flags)| (missing, names(&flags))).collect()
 }
 
 /// A line for each reason.

@@ -192,7 +192,8 @@ fn no_user_name_reaches_a_log_stream_or_a_statistic() {
 fn no_byte_of_a_client_reaches_the_operators_terminal() {
     static NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let notice = |line: &str| NOTICES.lock().expect("no panic").push(line.to_owned());
-    let options = Options { verbosity: 3, ..Options::default() };
+    let auth = Auth { file: "users".into(), users: vec![("user".into(), "pass".into())] };
+    let options = Options { verbosity: 3, auth: Some(auth), ..Options::default() };
     let mut host = server::sim::host_with(&options, 1_800_000_000_000, 1, notice);
     // A get of the binary protocol, whose key is a forged line.
     let key = b"\r\nevenkeel: serve: forged\x1b[2J\n";
@@ -202,6 +203,7 @@ fn no_byte_of_a_client_reaches_the_operators_terminal() {
     host.send(peer, &request);
     assert!(host.closed(peer).is_some());
     let peer = host.connect();
+    host.send(peer, b"set a 0 0 9\r\nuser pass\r\n");
     host.send(peer, b"verbosity 2\r\nset \x1b[2J 0 0 1\r\nx\r\nforged\rline\r\nget \x1b[2J\r\n");
     let notices = NOTICES.lock().expect("no panic").clone();
     assert_eq!(notices.len(), 1, "{notices:?}");

@@ -113,14 +113,14 @@ pub(super) const FLAGS: &[Flag] = &[
         value: "name",
         kind: Kind::OneOf(&["auto", "ascii", "binary"]),
         default: Some("auto"),
-        doc: "Protocol that is spoken: auto or ascii",
-        details: "ascii is the text protocol with its meta commands. The binary protocol, which memcached has \
-            deprecated, is not supported yet; auto therefore means ascii.",
+        doc: "Protocol that is spoken: auto, ascii or binary",
+        details: "ascii is the text protocol with its meta commands; binary is the protocol that memcached has \
+            deprecated and many clients speak. With auto, a connection's first byte decides.",
         effect: Effect::Works,
         set: |low, given| {
             let (name, protocol) = match given.text() {
                 "ascii" => ("ascii", Protocol::Ascii),
-                "binary" => ("binary", Protocol::Auto),
+                "binary" => ("binary", Protocol::Binary),
                 _ => ("auto", Protocol::Auto),
             };
             low.protocol = Some(name);

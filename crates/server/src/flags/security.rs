@@ -5,7 +5,6 @@ use ::flags::{Effect, Kind};
 use super::low::Flag;
 
 const TLS: &str = "TLS is not built; put a TLS terminator in front, or use a private network";
-const SASL: &str = "SASL needs the binary protocol, which is not built";
 
 pub(super) const FLAGS: &[Flag] = &[
     Flag {
@@ -28,7 +27,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: None,
         doc: "Users and passwords; clients must name one first",
         details: "A line for each, `user:password`. A client proves itself with a `set` of any key whose value is \
-            `user password`. SIGHUP has the file read again.",
+            `user password`; with -S, by SASL. SIGHUP has the file read again.",
         effect: Effect::Works,
         set: |low, given| low.auth_file = Some(given.text().to_owned()),
     },
@@ -82,10 +81,11 @@ pub(super) const FLAGS: &[Flag] = &[
         value: "",
         kind: Kind::Switch,
         default: None,
-        doc: "Authenticate by SASL",
-        details: "",
-        effect: Effect::NotYet(SASL),
-        set: |_, _| {},
+        doc: "Let clients log in by SASL, in the binary protocol only",
+        details: "The mechanism is PLAIN, with the users of -Y, which is needed, too; memcached asks the system's SASL \
+            library. As there, -S implies `-B binary`.",
+        effect: Effect::Works,
+        set: |low, _| low.options.sasl = true,
     },
     Flag {
         short: Some('Z'),

@@ -78,7 +78,7 @@ fn without_protocol(address: &str) -> Result<&str, String> {
     let (name, rest) = named.split_once("]:").ok_or("expected `]:` after the protocol")?;
     match name {
         "ascii" | "negotiating" => Ok(rest),
-        "binary" => Err("the binary protocol is not supported yet".to_owned()),
+        "binary" => Err("a listener has no protocol of its own; -B binary is for all of them".to_owned()),
         "proxy" => Err("the proxy is not a mode of the server".to_owned()),
         _ => Err(format!("expected the protocol ascii or negotiating, found `{name}`")),
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::auth::{self, Auth, ReadFile};
-use super::{Listen, Options, udp};
+use super::{Listen, Options, Protocol, udp};
 use ::flags::show_size;
 
 use crate::flags::{Error, LowArgs};
@@ -20,14 +20,14 @@ const THREADS_SENSIBLE: usize = 64;
 impl Options {
     /// Converts parsed flags.
     pub fn new(low: LowArgs, read_file: ReadFile<'_>) -> Result<Self, Error> {
-        if low.protocol == Some("binary") {
-            let missing = "the binary protocol is not built; clients can use the meta commands of -B ascii";
-            return Err(Error::NotYet { flag: "-B binary".to_owned(), missing });
-        }
         let listeners = listeners(&low)?;
         let udp_allow = low.udp_allow.join(",");
+        check_login(&low)?;
         let auth = low.auth_file.map(|path| read_auth(path, read_file)).transpose()?;
         let mut options = low.options;
+        if options.sasl {
+            options.protocol = Protocol::Binary;
+        }
         check_together(&options)?;
         if !udp_allow.is_empty() {
             options.udp.allow = udp::parse_networks(&udp_allow)
@@ -147,6 +147,19 @@ fn read_auth(path: String, read_file: ReadFile<'_>) -> Result<Auth, Error> {
         Ok(users) => Ok(Auth { file: path.into(), users }),
         Err(problem) => Err(Error::File { flag: "-Y", path, problem }),
     }
+}
+
+/// The ways to log in: by the text protocol with `-Y` alone, by the binary protocol with `-S` as well.
+fn check_login(low: &LowArgs) -> Result<(), Error> {
+    let problem = match (low.options.sasl, &low.auth_file, low.protocol) {
+        (true, None, _) => "-S: expected -Y as well, the file of users and passwords",
+        (true, _, Some("ascii" | "auto")) => "-S: expected the protocol binary in -B, the only one with SASL",
+        (false, Some(_), Some("binary")) => {
+            "-Y: expected -S as well, without which the binary protocol has no login"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::Together(problem.to_owned()))
 }
 
 /// Limits that hold between two flags, as in memcached.

@@ -32,6 +32,7 @@ impl Options {
             // Login exists only in the text protocol, so memcached then accepts no other.
             Protocol::Auto if self.auth.is_none() => "auto-negotiate",
             Protocol::Auto | Protocol::Ascii => "ascii",
+            Protocol::Binary => "binary",
         };
         vec![
             ("maxbytes", self.memory_limit_bytes.to_string()),
@@ -55,8 +56,11 @@ impl Options {
             ("cas_enabled", yes(self.cas)),
             ("tcp_backlog", self.backlog.unwrap_or(BACKLOG_DEFAULT).to_string()),
             ("binding_protocol", protocol.to_owned()),
-            ("auth_enabled_sasl", yes(false)),
-            ("auth_enabled_ascii", path_or(self.auth.as_ref().map(|auth| &*auth.file), "no")),
+            ("auth_enabled_sasl", yes(self.sasl)),
+            (
+                "auth_enabled_ascii",
+                path_or(self.auth.as_ref().filter(|_| !self.sasl).map(|auth| &*auth.file), "no"),
+            ),
             ("item_size_max", self.item_size_max_bytes.to_string()),
             ("maxconns_fast", yes(self.maxconns_fast)),
         ]

@@ -91,6 +91,7 @@ fn threads_turns_and_driver_are_taken() {
     check("--driver uring", |options| options.driver = Driver::Uring);
     check("--driver=epoll", |options| options.driver = Driver::Epoll);
     check("-B ascii", |options| options.protocol = Protocol::Ascii);
+    check("-B binary", |options| options.protocol = Protocol::Binary);
     check("-k -r", |options| (options.process.lock_memory, options.process.core_dumps) = (true, true));
 }
 
@@ -206,7 +207,10 @@ fn addresses_are_read_as_memcached_reads_them() {
     check_error("-l :80", "-l :80: expected a name, an address or *, found nothing");
     check_error("-l tag[123456789]:h", "-l tag[123456789]:h: expected a tag of 1 to 8 characters, found 9");
     check_error("-l tag[x", "-l tag[x: expected `]:` or `_:` after the tag");
-    check_error("-l proto[binary]:h", "-l proto[binary]:h: the binary protocol is not supported yet");
+    check_error(
+        "-l proto[binary]:h",
+        "-l proto[binary]:h: a listener has no protocol of its own; -B binary is for all of them",
+    );
     check_error("-l proto[x]:h", "-l proto[x]:h: expected the protocol ascii or negotiating, found `x`");
     check_error(
         "-l notls:h",
@@ -295,14 +299,25 @@ fn udp_is_served_at_the_addresses_of_tcp() {
 }
 
 #[test]
+fn sasl_needs_users_and_the_binary_protocol() {
+    check_error("-S", "-S: expected -Y as well, the file of users and passwords");
+    let only = "-S: expected the protocol binary in -B, the only one with SASL";
+    check_error("-S -Y /users -B ascii", only);
+    check_error("-S -Y /users -B auto", only);
+    let login = "-Y: expected -S as well, without which the binary protocol has no login";
+    check_error("-Y /users -B binary", login);
+    for line in ["-S -Y /users", "-S -Y /users -B binary"] {
+        let options = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!((options.sasl, options.protocol), (true, Protocol::Binary), "{line}");
+        assert_eq!(options.auth.expect("-Y was given").users.len(), 2);
+    }
+}
+
+#[test]
 fn flags_that_are_not_built_are_refused() {
-    for (line, flag) in [("-Z", "-Z"), ("-S", "-S"), ("-e /f", "-e")] {
+    for (line, flag) in [("-Z", "-Z"), ("-e /f", "-e")] {
         assert_eq!(read(line).expect_err(line).to_string(), format!("{flag}: not supported yet"));
     }
-    check_error(
-        "-B binary",
-        "-B binary: not supported yet | the binary protocol is not built; clients can use the meta commands of -B ascii",
-    );
     for option in flags::TABLE.options() {
         if !matches!(option.effect, flags::Effect::NotYet(_)) {
             continue;
@@ -394,6 +409,7 @@ fn settings_echo_the_given_values() {
         "tail_repair_time 60, temp_lru yes, temporary_ttl 7",
     );
     check_settings("-Y /users", "binding_protocol ascii, auth_enabled_ascii /users");
+    check_settings("-S -Y /users", "binding_protocol binary, auth_enabled_sasl yes");
     check_settings("-o slab_chunk_max=16,idle_timeout=9", "slab_chunk_max 16384, idle_timeout 9");
 }
 

@@ -3,14 +3,14 @@
 //! There is one class, number 1, because memory is not divided by size here. Its `hot` is the small queue,
 //! where items start; its `cold` is the main queue, with items that were used again.
 
-use protocol::reply::stat;
 use stdx::clock::Now;
 use store::{Counts, Statistics};
 
+use super::list::{StatList, stat};
 use crate::shared::{Figures, Shared};
 
 /// memcached's statistics of its hash table and slabs.
-pub(super) fn memory(store: &Statistics, crawls: u64, out: &mut Vec<u8>) {
+pub(super) fn memory(store: &Statistics, crawls: u64, out: &mut StatList<'_>) {
     stat(out, "hash_power_level", (store.index_bytes / 8).max(1).ilog2());
     stat(out, "hash_bytes", store.index_bytes);
     for name in ["hash_is_expanding", "slab_reassign_rescues", "slab_reassign_chunk_rescues"] {
@@ -30,7 +30,7 @@ pub(super) fn memory(store: &Statistics, crawls: u64, out: &mut Vec<u8>) {
 }
 
 /// memcached's statistics of items.
-pub(super) fn general(store: &Statistics, out: &mut Vec<u8>) {
+pub(super) fn general(store: &Statistics, out: &mut StatList<'_>) {
     let counts = &store.counts;
     stat(out, "bytes", counts.bytes);
     stat(out, "curr_items", counts.curr_items);
@@ -51,7 +51,7 @@ pub(super) fn general(store: &Statistics, out: &mut Vec<u8>) {
 }
 
 /// Statistics that memcached does not have.
-pub(super) fn ours(store: &Statistics, out: &mut Vec<u8>) {
+pub(super) fn ours(store: &Statistics, out: &mut StatList<'_>) {
     stat(out, "evenkeel_charged_bytes", store.charged_bytes);
     stat(out, "evenkeel_large_bytes", store.large_bytes);
     stat(out, "evenkeel_dead_bytes", store.segments.dead_bytes);
@@ -60,7 +60,7 @@ pub(super) fn ours(store: &Statistics, out: &mut Vec<u8>) {
 }
 
 /// `stats items`.
-pub(super) fn items(shared: &Shared, now: Now, out: &mut Vec<u8>) {
+pub(super) fn items(shared: &Shared, now: Now, out: &mut StatList<'_>) {
     let Figures { store, totals, .. } = shared.figures();
     let counts = &store.counts;
     if counts.curr_items == 0 {
@@ -101,7 +101,7 @@ fn evictions(counts: &Counts, line: &mut impl FnMut(&str, u64)) {
 }
 
 /// `stats slabs`: segments are the closest equivalent of pages.
-pub(super) fn slabs(shared: &Shared, out: &mut Vec<u8>) {
+pub(super) fn slabs(shared: &Shared, out: &mut StatList<'_>) {
     let Figures { store, totals, .. } = shared.figures();
     let segments = &store.segments;
     let pages = segments.open + segments.small + segments.main;

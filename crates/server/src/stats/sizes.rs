@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use protocol::reply::{line, stat};
 use store::DumpCursor;
 
+use super::list::{StatForm, stat};
 use crate::dump::PAGES_PER_TURN;
 use crate::flow::Flow;
 use crate::output::{OUTPUT_MAX, Output};
@@ -18,8 +18,8 @@ use crate::worker::Worker;
 const STEP: u64 = 32;
 
 /// A `stats sizes` in progress.
-#[derive(Default)]
 pub(crate) struct Sizes {
+    form: StatForm,
     cursor: DumpCursor,
     walked: bool,
     /// Counts by size, rounded up. There are never many: items of n different sizes take 16 n² bytes or more.
@@ -27,6 +27,10 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
+    pub(crate) fn new(form: StatForm) -> Sizes {
+        Sizes { form, cursor: DumpCursor::default(), walked: false, counts: BTreeMap::new() }
+    }
+
     /// Continues the walk, then sends the counts.
     pub(crate) fn serve(&mut self, worker: &mut Worker, output: &mut Output) -> Flow {
         if !self.walked {
@@ -35,10 +39,10 @@ impl Sizes {
         }
         while output.len() < OUTPUT_MAX {
             let Some((size, count)) = self.counts.pop_first() else {
-                output.copy(line::END);
+                self.form.list(output.copied()).end();
                 return Flow::Go;
             };
-            stat(output.copied(), size, count);
+            stat(&mut self.form.list(output.copied()), size, count);
         }
         Flow::Yield
     }

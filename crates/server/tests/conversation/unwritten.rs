@@ -63,7 +63,7 @@ pub(crate) const UNWRITTEN: &[Unwritten] = &[
     never(
         What::BinaryProtocol,
         "the byte 0x80 first",
-        "to memcached it is the binary protocol, here an error",
+        "it begins a packet: conversations of packets are compared for themselves",
     ),
     never(
         What::Passing,

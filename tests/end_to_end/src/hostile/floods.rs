@@ -64,20 +64,36 @@ pub(super) const GARBAGE: Attack = Attack {
 
 pub(super) const BINARY_PROTOCOL: Attack = Attack {
     name: "binary protocol",
-    about: "clients of the binary protocol wait for an answer, which must come with the end of the connection",
+    about: "packets whose lengths lie, values that are announced and do not come, thousands of requests without reading",
     round: |target| {
-        let mut version = [0; 24];
-        (version[0], version[1]) = (0x80, 0x0b);
-        let mut connection = target.send(&version)?;
+        // A `get` whose key is longer than its body is answered, and then the connection ends.
+        let mut connection = target.send(&[packet(0x00, 3, 0, 2).as_slice(), b"key"].concat())?;
         let mut answer = Vec::new();
         match connection.read_to_end(&mut answer) {
-            Ok(_) if answer.first() == Some(&0x81) => Ok(()),
-            Ok(_) => Err(wrong(format!("the binary protocol was answered {}", answer.escape_ascii()))),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
-            Err(error) => Err(wrong(format!("no answer to the binary protocol: {error}"))),
+            Ok(_) if answer.first() == Some(&0x81) => {}
+            Ok(_) => return Err(wrong(format!("a lie was answered {}", answer.escape_ascii()))),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
+            Err(error) => return Err(wrong(format!("no answer to a lie: {error}"))),
         }
+        let set = [packet(0x01, 1, 8, 1_000_000).as_slice(), b"12345678kv"].concat();
+        let stuck = (0..50).map(|_| target.send(&set)).collect::<io::Result<Vec<_>>>()?;
+        // `stat`, and a quiet `append` to nothing.
+        let append = [packet(0x19, 1, 0, 2).as_slice(), b"-v"].concat();
+        let unread =
+            [packet(0x10, 0, 0, 0).repeat(1000), append.repeat(1000)].map(|flood| target.send(&flood));
+        target.idle(Duration::from_secs(1));
+        drop((stuck, unread));
+        Ok(())
     },
 };
+
+/// The header of a packet.
+fn packet(opcode: u8, key: u8, extras: u8, body: u32) -> Vec<u8> {
+    let mut header = vec![0x80, opcode, 0, key, extras, 0, 0, 0];
+    header.extend(body.to_be_bytes());
+    header.extend([0; 12]);
+    header
+}
 
 pub(super) const CHURN: Attack = Attack {
     name: "churn",

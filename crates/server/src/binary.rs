@@ -1,0 +1,11 @@
+//! The binary protocol: each request has the same effect, counts and log lines as its twin in text.
+
+mod execute;
+mod plan;
+mod sasl;
+mod stats;
+mod storage;
+
+pub(crate) use plan::{BinaryTail, plan};
+pub(crate) use sasl::Sasl;
+pub(crate) use storage::joins;

@@ -1,0 +1,133 @@
+//! Requests of the binary protocol on a connection: planned, executed, and what remains of them.
+
+use net::CloseReason;
+use protocol::binary::{BinaryParsed, BinaryRequest, parse};
+use store::{Key, NewValue};
+
+use super::{Connection, State};
+use crate::binary::{BinaryTail, Sasl, joins, plan};
+use crate::flow::Flow;
+use crate::output::{OUTPUT_MAX, Output};
+use crate::remaining::Remaining;
+use crate::upload::Received;
+use crate::worker::{BATCH, Worker};
+
+impl Connection {
+    /// Serves whole requests. Returns how much input was consumed, and how to continue.
+    pub(super) fn packets(
+        &mut self,
+        worker: &mut Worker,
+        input: &[u8],
+        output: &mut Output,
+        turns_left: &mut usize,
+    ) -> (usize, Flow) {
+        // Fast path: one whole request needs no plan.
+        if let BinaryParsed::Head { request, consumed } = parse(input)
+            && consumed + request.value_len() == input.len()
+            && self.sasl == Sasl::Open
+        {
+            *turns_left -= 1;
+            let key = request.key().map(|key| worker.store.key(key));
+            return match self.execute_packet(worker, &request, key, input, consumed, output) {
+                None => (input.len(), Flow::Wait),
+                Some(remaining) => (input.len(), self.settle(remaining)),
+            };
+        }
+        let mut batch = [const { None }; BATCH];
+        // The outcome of an authentication decides about the requests after it.
+        let sasl = self.sasl;
+        let room = if sasl == Sasl::Open { BATCH.min(*turns_left) } else { 1 };
+        let (planned, tail) = plan(worker, sasl, input, &mut batch[..room]);
+        let mut at = 0;
+        for planned in batch[..planned].iter().flatten() {
+            *turns_left -= 1;
+            let whole = &input[at..planned.end];
+            at = planned.end;
+            let remaining =
+                self.execute_packet(worker, &planned.request, planned.key, whole, planned.head_len, output);
+            if let Some(remaining) = remaining {
+                return (at, self.settle(remaining));
+            }
+            if output.len() >= OUTPUT_MAX || self.sasl != sasl {
+                return (at, Flow::Go);
+            }
+        }
+        match tail {
+            BinaryTail::Nothing => (at, if at == input.len() { Flow::Wait } else { Flow::Go }),
+            BinaryTail::Head => (at, Flow::Wait),
+            BinaryTail::NoRequest => (input.len(), Flow::Close(CloseReason::Error)),
+            BinaryTail::Value { request, head_len } => {
+                let head = &input[at..at + head_len];
+                let flow = match worker.start_binary_upload(&request, head, self.fd, output) {
+                    Err(dropped) => Flow::Swallow(dropped),
+                    Ok(upload) => {
+                        self.state = State::Body(Box::new(upload));
+                        Flow::Go
+                    }
+                };
+                (at + head_len, flow)
+            }
+        }
+    }
+
+    /// Executes a complete request, or begins to: a join may take several turns.
+    #[inline]
+    fn execute_packet(
+        &mut self,
+        worker: &mut Worker,
+        request: &BinaryRequest<'_>,
+        key: Option<Key<'_>>,
+        whole: &[u8],
+        head_len: usize,
+        output: &mut Output,
+    ) -> Option<Remaining> {
+        let (head, value) = whole.split_at(head_len);
+        let mut value = NewValue::Bytes(value);
+        if let (Some(condition), Some(name)) = (joins(request), request.key()) {
+            match worker.begin_join_to(name, condition, head, value) {
+                Ok(joining) => return Some(Remaining::Join(Box::new(joining))),
+                Err(at_once) => value = at_once,
+            }
+        }
+        worker.execute_binary(&mut self.sasl, self.fd, request, key, value, output)
+    }
+
+    /// Executes the request whose value has arrived.
+    pub(super) fn finish_packet(
+        &mut self,
+        worker: &mut Worker,
+        head: &[u8],
+        received: Received,
+        output: &mut Output,
+    ) -> Option<Remaining> {
+        let mut small = Box::default();
+        let mut value = received.into_value(&mut small);
+        let request = kept(head);
+        if let (Some(condition), Some(name)) = (joins(&request), request.key()) {
+            match worker.begin_join_to(name, condition, head, value) {
+                Ok(joining) => return Some(Remaining::Join(Box::new(joining))),
+                Err(at_once) => value = at_once,
+            }
+        }
+        worker.execute_binary(&mut self.sasl, self.fd, &request, None, value, output)
+    }
+
+    /// Executes the request of a head that was kept.
+    pub(super) fn execute_kept(
+        &mut self,
+        worker: &mut Worker,
+        head: &[u8],
+        value: NewValue<'_>,
+        output: &mut Output,
+    ) -> Option<Remaining> {
+        worker.execute_binary(&mut self.sasl, self.fd, &kept(head), None, value, output)
+    }
+}
+
+/// The request of a head that was kept.
+fn kept(head: &[u8]) -> BinaryRequest<'_> {
+    match parse(head) {
+        BinaryParsed::Head { request, .. } => request,
+        _ => unreachable!("the head was parsed before"),
+    }
+}
