@@ -64,14 +64,25 @@ pub fn python(program: &str) -> Command {
     command
 }
 
-/// The client program of Node's `memcached`.
-pub fn node() -> Command {
+/// A Node program from `clients/node`.
+pub fn node(program: &str) -> Command {
     let mut command = Command::new("node");
-    command.arg(sources().join("node/api.js")).env("NODE_PATH", node_project().join("node_modules"));
+    command.arg(sources().join("node").join(program)).env("NODE_PATH", node_project().join("node_modules"));
     command
 }
 
-/// libmemcached's own checker of servers, text protocol only.
+/// A file with the user that the client programs know.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn users_file() -> Result<PathBuf> {
+    let file = target_directory().join("tmp/client-users");
+    std::fs::create_dir_all(file.parent().context("a file has a folder")?)?;
+    std::fs::write(&file, "you:other\nme:secret\n")?;
+    Ok(file)
+}
+
+/// libmemcached's own checker of servers: the names of its tests begin with the protocol.
 pub fn memccapable(server: &Server) -> Result<Vec<(String, bool)>> {
     let address = server.address();
     let mut command = Command::new("memccapable");
@@ -80,15 +91,14 @@ pub fn memccapable(server: &Server) -> Result<Vec<(String, bool)>> {
         &address.ip().to_string(),
         "-p",
         &address.port().to_string(),
-        "-a",
         "-t",
         ANSWER_SECONDS_MAX,
     ]);
     let output = run(command)?;
     let tests: Vec<(String, bool)> = String::from_utf8_lossy(&output.stdout)
         .replace("[pass]", "[pass]\n")
-        .split("ascii ")
-        .skip(1)
+        .lines()
+        .filter(|line| line.starts_with("ascii ") || line.starts_with("binary "))
         .map(|test| (test.replace("[pass]", "").trim().to_owned(), test.contains("[pass]")))
         .collect();
     ensure!(!tests.is_empty(), "memccapable said {output:?}");

@@ -156,9 +156,13 @@ impl PacketWriter {
         PacketWriter { prng: Prng::new(seed) }
     }
 
-    /// `count` requests, some of them with wrong lengths.
+    /// `count` requests, and after every other conversation one with a wrong length, which ends it.
     pub(crate) fn requests(&mut self, count: usize) -> Vec<Vec<u8>> {
-        (0..count).map(|_| self.request()).collect()
+        let mut requests: Vec<Vec<u8>> = (0..count).map(|_| self.request()).collect();
+        if self.below(2) == 0 {
+            requests.push(self.refused());
+        }
+        requests
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -201,9 +205,6 @@ impl PacketWriter {
         request[5] = self.below(2) as u8;
         request[7] = self.below(256) as u8;
         request[12] = self.below(256) as u8;
-        if self.below(150) == 0 {
-            self.damage(&mut request);
-        }
         // memcached counts in place unless the item is on its way to a client: `noop` waits for that.
         if matches!(opcode, 0x05 | 0x06 | 0x15 | 0x16) {
             request.splice(0..0, packet(NOOP, b"", b"", b""));
@@ -211,21 +212,22 @@ impl PacketWriter {
         request
     }
 
-    /// Changes a length, so that the request is refused and the conversation ends.
+    /// A request with a wrong length, which is refused when its head has arrived.
     ///
-    /// Only so that there is a reply: if the next request then began where none begins, memcached would also drop
-    /// replies that it had not sent yet.
-    fn damage(&mut self, request: &mut [u8]) {
+    /// Nothing is left unread then: otherwise the kernel could drop replies that it has not sent yet.
+    fn refused(&mut self) -> Vec<u8> {
+        let opcode = OPCODES[self.below(OPCODES.len())];
+        let mut request = packet(opcode, b"", b"key", b"");
         match self.below(3) {
-            // A key that is too long, or longer than the body.
-            0 => request[2] = 1,
-            // Extras that do not suit the opcode.
-            1 => request[4] += 1,
-            // A body that is shorter than its parts, unless there are none.
-            _ => {
-                request[8..12].fill(0);
-                request[4] += 1;
+            // A key that is too long.
+            0 => {
+                request = packet(opcode, b"", &[b'k'; 300], b"");
             }
+            // Extras that suit no opcode.
+            1 if !matches!(opcode, 0x1b | 0x40..) => request = packet(opcode, b"odd", b"key", b""),
+            // A body that is shorter than the key.
+            _ => request[11] = 2,
         }
+        request
     }
 }

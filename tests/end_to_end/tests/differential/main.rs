@@ -7,6 +7,9 @@
 #[allow(dead_code, reason = "shared with the tests of the server, which use more of it")]
 mod conversation;
 mod differences;
+#[path = "../../../../crates/server/tests/packets/mod.rs"]
+#[allow(dead_code, reason = "shared with the tests of the server, which use more of it")]
+mod packets;
 mod plain;
 
 use std::io::{Read, Write};
@@ -19,6 +22,7 @@ use conversation::unwritten::Peer;
 use differences::comparable;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
+use packets::PacketWriter;
 use stdx::prng::Prng;
 
 /// Conversations of an ordinary run; `EVENKEEL_TEST_SEEDS` selects others, as `first..last`.
@@ -42,8 +46,60 @@ fn seeds() -> Range<u64> {
     first.parse().expect("a number")..last.parse().expect("a number")
 }
 
+/// The protocol of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spoken {
+    Text,
+    Binary,
+}
+
+impl Spoken {
+    /// The requests of a conversation. In text every other one is of requests as clients write them, the rest of
+    /// damaged ones, too.
+    fn requests(self, seed: u64, memcached: &ServerUnderTest) -> Vec<Vec<u8>> {
+        match self {
+            Spoken::Binary => PacketWriter::new(seed).requests(REQUESTS),
+            Spoken::Text if seed.is_multiple_of(2) => plain::requests(seed, REQUESTS, peer(memcached)),
+            Spoken::Text => Writer::toward(peer(memcached), seed).requests(REQUESTS),
+        }
+    }
+
+    /// Requests that complete any announced value.
+    fn tail(self) -> Vec<u8> {
+        match self {
+            Spoken::Text => b"mn\r\n".repeat(300_000),
+            Spoken::Binary => packets::packet(packets::NOOP, b"", b"", b"").repeat(50_000),
+        }
+    }
+
+    /// How the output to a whole tail ends.
+    fn tail_end(self) -> String {
+        match self {
+            Spoken::Text => "MN\n".to_owned(),
+            Spoken::Binary => "0a 00".to_owned(),
+        }
+    }
+
+    fn comparable(self, output: &[u8], memcached: &ServerUnderTest) -> String {
+        match self {
+            Spoken::Text => comparable(output, peer(memcached)),
+            // CAS uniques differ: that there is one is compared.
+            Spoken::Binary => packets::show(output),
+        }
+    }
+}
+
 #[test]
 fn ours_with_both_drivers_answers_as_memcached() {
+    answers_as_memcached(Spoken::Text);
+}
+
+#[test]
+fn ours_with_both_drivers_answers_packets_as_memcached() {
+    answers_as_memcached(Spoken::Binary);
+}
+
+fn answers_as_memcached(spoken: Spoken) {
     let memcached = ServerUnderTest::memcached().expect("a memcached");
     let left_out: Vec<String> =
         peer(&memcached).left_out().map(|it| format!("{} ({})", it.requests, it.reason)).collect();
@@ -60,8 +116,10 @@ fn ours_with_both_drivers_answers_as_memcached() {
                 if seed >= seeds.end || failures.len() > 3 {
                     return failures;
                 }
-                let requests = requests(seed, &memcached);
-                failures.extend(ours.iter().filter_map(|ours| compare(seed, &requests, &memcached, ours)));
+                let requests = spoken.requests(seed, &memcached);
+                let compared =
+                    ours.iter().filter_map(|ours| compare(spoken, seed, &requests, &memcached, ours));
+                failures.extend(compared);
             }
         };
         let players: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(play)).collect();
@@ -75,22 +133,15 @@ fn peer(memcached: &ServerUnderTest) -> Peer {
     Peer(memcached.memcached.expect("the version of a memcached"))
 }
 
-/// Every other conversation is of requests as clients write them, the rest of damaged ones, too.
-fn requests(seed: u64, memcached: &ServerUnderTest) -> Vec<Vec<u8>> {
-    match seed.is_multiple_of(2) {
-        true => plain::requests(seed, REQUESTS, peer(memcached)),
-        false => Writer::toward(peer(memcached), seed).requests(REQUESTS),
-    }
-}
-
 /// The fewest requests that show how `ours` differs from `memcached`, if it does.
 fn compare(
+    spoken: Spoken,
     seed: u64,
     requests: &[Vec<u8>],
     memcached: &ServerUnderTest,
     ours: &ServerUnderTest,
 ) -> Option<String> {
-    let differ = |requests: &[Vec<u8>]| differ(seed, requests, memcached, ours);
+    let differ = |requests: &[Vec<u8>]| differ(spoken, seed, requests, memcached, ours);
     // Twice, because a second may pass in one server and not in the other.
     differ(requests)?;
     differ(requests)?;
@@ -108,6 +159,7 @@ fn compare(
 }
 
 fn differ(
+    spoken: Spoken,
     seed: u64,
     requests: &[Vec<u8>],
     memcached: &ServerUnderTest,
@@ -116,14 +168,14 @@ fn differ(
     let mut input = requests.concat();
     // Then with enough bytes to complete any announced value: memcached reports the error of a request after it has
     // discarded its value. Only if needed, because they are many.
-    for tail in [0, 300_000] {
-        input.extend_from_slice(&b"mn\r\n".repeat(tail));
+    for tail in [Vec::new(), spoken.tail()] {
+        input.extend_from_slice(&tail);
         let [theirs, ours] =
-            [memcached, ours].map(|subject| comparable(&hear(seed, subject, &input), peer(memcached)));
+            [memcached, ours].map(|subject| spoken.comparable(&hear(seed, subject, &input), memcached));
         match (ours == theirs, ours.starts_with(&theirs)) {
             (true, _) => return None,
             // The value is not complete yet.
-            (false, true) if tail == 0 || !ours.ends_with("MN\n") => {}
+            (false, true) if tail.is_empty() || !ours.ends_with(&spoken.tail_end()) => {}
             _ => return Some(difference(&theirs, &ours)),
         }
     }
@@ -173,10 +225,14 @@ fn a_server_with_other_answers_is_detected() {
     let memcached = ServerUnderTest::memcached().expect("a memcached");
     let other = ServerUnderTest { arguments: vec!["-F".to_owned()], ..memcached.clone() };
     let requests = [b"set a 0 0 1\r\nx\r\n".to_vec(), b"flush_all\r\n".to_vec(), b"get b\r\n".to_vec()];
-    let difference = compare(1, &requests, &memcached, &other).expect("a difference");
+    let difference = compare(Spoken::Text, 1, &requests, &memcached, &other).expect("a difference");
     assert!(
         difference.contains(": flush_all\\r\\n\n  memcached:\n    OK\n") && !difference.contains("set a"),
         "{difference}"
     );
-    assert_eq!(compare(1, &requests, &memcached, &memcached), None);
+    assert_eq!(compare(Spoken::Text, 1, &requests, &memcached, &memcached), None);
+    let requests: Vec<Vec<u8>> =
+        [packets::FLUSH, packets::NOOP].map(|it| packets::packet(it, b"", b"", b"")).into();
+    let difference = compare(Spoken::Binary, 1, &requests, &memcached, &other).expect("a difference");
+    assert!(difference.contains("08 00") && difference.contains("08 20 Auth failure."), "{difference}");
 }
