@@ -40,10 +40,11 @@ impl Worker {
         }
     }
 
-    /// The storage operation. As in memcached, `set`, `add` and `replace` with a CAS unique are all a `cas`.
+    /// The storage operation. As in memcached, `set`, `add` and `replace` with a CAS unique are all a `cas`; with `-C` it
+    /// is ignored.
     #[inline]
     fn binary_change(&self, request: &BinaryRequest<'_>, store: &BinaryStore<'_>) -> Change {
-        let compare_cas = (request.cas != 0).then_some(request.cas);
+        let compare_cas = (request.cas != 0 && self.shared.options.cas).then_some(request.cas);
         let condition = match store.mode {
             SetMode::Append => Condition::Append,
             SetMode::Prepend => Condition::Prepend,
