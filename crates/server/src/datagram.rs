@@ -152,7 +152,7 @@ impl Worker {
                 Flow::Go(end)
             }
             Some(Remaining::Report(report)) => {
-                let is_short = matches!(*report, Report::Statistics(_));
+                let is_short = matches!(*report, Report::Statistics(..));
                 if !is_short {
                     // The first line of a dump was written already.
                     output.copied().truncate(before);
@@ -162,7 +162,9 @@ impl Worker {
                 }
                 Flow::Go(end)
             }
-            Some(Remaining::Close(_) | Remaining::Join(_) | Remaining::Watch) => Flow::End,
+            Some(Remaining::Close(_) | Remaining::Leave { .. } | Remaining::Join(_) | Remaining::Watch) => {
+                Flow::End
+            }
         }
     }
 

@@ -33,7 +33,13 @@ impl Options {
             options.udp.allow = udp::parse_networks(&udp_allow)
                 .map_err(|problem| Error::Together(format!("--udp-allow: {problem}")))?;
         }
-        if auth.is_some() && listeners.iter().any(|listen| matches!(listen, Listen::Udp { .. })) {
+        let has_udp = listeners.iter().any(|listen| matches!(listen, Listen::Udp { .. }));
+        if has_udp && options.protocol == Protocol::Binary && auth.is_none() {
+            return Err(Error::Together(
+                "-B binary and -U: expected one of them, because only text is served over UDP".to_owned(),
+            ));
+        }
+        if auth.is_some() && has_udp {
             return Err(Error::Together(
                 "-Y and -U: expected one of them, because a datagram cannot log in".to_owned(),
             ));
