@@ -14,6 +14,11 @@ for number in 0 1; do
     ip address add 10.9.$number.2/24 dev eth$number
     ip link set eth$number up
 done
+# The kernel reports the state of a link some time later.
+for number in 0 1; do
+    tries=0
+    until grep -q up /sys/class/net/eth$number/operstate || [ $((tries += 1)) -gt 100 ]; do usleep 100000; done
+done
 exec > /dev/ttyS1 2>&1
 stty raw -F /dev/ttyS1
 echo "@ booted $(cut -d' ' -f1 /proc/uptime)"
