@@ -1,6 +1,6 @@
 //! A server without work: the lower bound for the cost of a real one on the same sockets.
 //!
-//! It counts newlines and answers each with the same reply, or skips sets of one fixed size.
+//! It answers each line with the same value under the key of the line, or skips sets of one fixed size.
 //!
 //! ```text
 //! null [--port PORT] [--udp PORT] [--unix PATH] [--workers N] [--driver auto|epoll|uring]
@@ -20,7 +20,7 @@ use support::{CommandLine, number};
 /// Every line is a get, and every get has this reply. With a set body, every line is a set's head, whose body
 /// and line end follow, and the reply is `STORED`.
 struct Null {
-    reply: Arc<[u8]>,
+    reply: Reply,
     set_body: Option<usize>,
     /// A datagram with a reply.
     datagram: Vec<u8>,
@@ -28,6 +28,30 @@ struct Null {
 
 /// The frame before a request or a reply in a datagram (protocol.txt, "UDP protocol").
 const FRAME_LEN: usize = 8;
+
+/// The reply to a line.
+#[derive(Clone)]
+enum Reply {
+    /// `VALUE`, the line's key, and this.
+    Value(Arc<[u8]>),
+    /// The same for all lines.
+    Fixed(Arc<[u8]>),
+}
+
+impl Reply {
+    #[inline]
+    fn write(&self, line: &[u8], output: &mut Vec<u8>) {
+        match self {
+            Reply::Value(rest) => {
+                let key = line.strip_prefix(b"get ").unwrap_or(line).trim_ascii_end();
+                output.extend_from_slice(b"VALUE ");
+                output.extend_from_slice(key);
+                output.extend_from_slice(rest);
+            }
+            Reply::Fixed(reply) => output.extend_from_slice(reply),
+        }
+    }
+}
 
 /// Bytes of a set's body, with its line end, that are still to arrive.
 type BodyLeft = usize;
@@ -50,19 +74,22 @@ impl Handler for Null {
     ) -> Progress {
         match self.set_body {
             None => {
-                let lines = input.iter().filter(|&&byte| byte == b'\n').count();
-                (0..lines).for_each(|_| output.copy(&self.reply));
-                Progress { consumed: input.len(), next: Next::Read }
+                let lines = input.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n"));
+                let answer = |consumed, line: &[u8]| {
+                    self.reply.write(line, output.copied());
+                    consumed + line.len()
+                };
+                Progress { consumed: lines.fold(0, answer), next: Next::Read }
             }
             Some(body) => Progress { consumed: swallow(left, input, body, output), next: Next::Read },
         }
     }
 
     fn on_datagram(&mut self, datagram: &Datagram<'_>, turn: &mut Turn<Arc<[u8]>>) {
-        let Some(frame) = datagram.bytes.first_chunk::<FRAME_LEN>() else { return };
+        let Some((frame, line)) = datagram.bytes.split_first_chunk::<FRAME_LEN>() else { return };
         self.datagram.clear();
         self.datagram.extend_from_slice(frame);
-        self.datagram.extend_from_slice(&self.reply);
+        self.reply.write(line, &mut self.datagram);
         turn.send_datagram(datagram.from, &self.datagram);
     }
 }
@@ -99,7 +126,7 @@ fn serve() -> Result<(), String> {
             "--body" => reply = reply_of(number(flag, value)?),
             "--reply-file" => {
                 let bytes = std::fs::read(value).map_err(|error| format!("read {value}: {error}"))?;
-                reply = bytes.into();
+                reply = Reply::Fixed(bytes.into());
             }
             "--set-body" => set_body = Some(number(flag, value)?),
             _ => return Ok(false),
@@ -109,15 +136,15 @@ fn serve() -> Result<(), String> {
     if command_line.listen.is_empty() {
         return Err("nowhere to listen: give --port or --unix".to_owned());
     }
-    command_line.serve(|| Null { reply: Arc::clone(&reply), set_body, datagram: Vec::new() })
+    command_line.serve(|| Null { reply: reply.clone(), set_body, datagram: Vec::new() })
 }
 
 /// The reply to a get that hits a value of `body` bytes.
-fn reply_of(body: usize) -> Arc<[u8]> {
-    let mut bytes = format!("VALUE k 0 {body}\r\n").into_bytes();
+fn reply_of(body: usize) -> Reply {
+    let mut bytes = format!(" 0 {body}\r\n").into_bytes();
     bytes.resize(bytes.len() + body, b'x');
     bytes.extend_from_slice(b"\r\nEND\r\n");
-    bytes.into()
+    Reply::Value(bytes.into())
 }
 
 fn main() -> ExitCode {
