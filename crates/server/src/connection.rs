@@ -334,14 +334,19 @@ impl Connection {
             },
             Tail::Body { request, head_len } => {
                 let head = &input[at..at + head_len];
-                let flow = match worker.start_upload(&request, head, self.fd, output) {
-                    Err(swallowed) => Flow::Swallow(swallowed),
-                    Ok(upload) => {
-                        self.state = State::Body(Box::new(upload));
-                        Flow::Go
-                    }
-                };
-                (at + head_len, flow)
+                let started = worker.start_upload(&request, head, self.fd, output);
+                (at + head_len, self.begin_body(started))
+            }
+        }
+    }
+
+    /// Continues with a body, or drops one that is refused: this many bytes.
+    fn begin_body(&mut self, started: Result<Upload, usize>) -> Flow {
+        match started {
+            Err(dropped) => Flow::Swallow(dropped),
+            Ok(upload) => {
+                self.state = State::Body(Box::new(upload));
+                Flow::Go
             }
         }
     }

@@ -4,7 +4,7 @@ use net::CloseReason;
 use protocol::binary::{BinaryParsed, BinaryRequest, parse};
 use store::{Key, NewValue};
 
-use super::{Connection, State};
+use super::Connection;
 use crate::binary::{BinaryTail, Sasl, joins, plan};
 use crate::flow::Flow;
 use crate::output::{OUTPUT_MAX, Output};
@@ -58,14 +58,8 @@ impl Connection {
             BinaryTail::NoRequest => (input.len(), Flow::Close(CloseReason::Error)),
             BinaryTail::Value { request, head_len } => {
                 let head = &input[at..at + head_len];
-                let flow = match worker.start_binary_upload(&request, head, self.fd, output) {
-                    Err(dropped) => Flow::Swallow(dropped),
-                    Ok(upload) => {
-                        self.state = State::Body(Box::new(upload));
-                        Flow::Go
-                    }
-                };
-                (at + head_len, flow)
+                let started = worker.start_binary_upload(&request, head, self.fd, output);
+                (at + head_len, self.begin_body(started))
             }
         }
     }
