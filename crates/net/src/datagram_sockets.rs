@@ -1,7 +1,7 @@
 //! Datagram sockets of a worker: those of the network's addresses, and dialled ones.
 //!
-//! Nothing is kept over a round: a datagram that a socket does not take at once is dropped and counted, as the network
-//! itself might do.
+//! Nothing that is sent is kept over a round: a datagram that a socket does not take at once is dropped and counted, as the
+//! network itself might do. What one call has received beyond a round's share waits for the next round.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;

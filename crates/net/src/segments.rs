@@ -40,7 +40,7 @@ pub struct ReceivedMessage {
     pub segment_len: usize,
 }
 
-/// ReceivedMessage messages.
+/// Received messages.
 #[derive(Debug, Default)]
 pub struct DatagramBatch {
     /// A part of [`STRIDE`] bytes for each message; empty before the first use.

@@ -71,7 +71,7 @@ struct DatagramPeer<H: Handler> {
     /// Sent by the peer, not received yet.
     incoming: Vec<u8>,
     finished: bool,
-    /// ReceivedMessage by the peer, not taken yet.
+    /// Received by the peer, not taken yet.
     outgoing: Vec<u8>,
     due: bool,
     /// Its window was full.

@@ -152,14 +152,12 @@ impl Worker {
                 Flow::Go(end)
             }
             Some(Remaining::Report(report)) => {
-                let is_short = matches!(*report, Report::Statistics(..));
-                if !is_short {
-                    // The first line of a dump was written already.
-                    output.copied().truncate(before);
-                    output.copy(NEEDS_CONNECTION);
-                } else if !self.serve_report(*report, output) {
-                    return Flow::End;
+                if matches!(*report, Report::Statistics(..)) {
+                    return if self.serve_report(*report, output) { Flow::Go(end) } else { Flow::End };
                 }
+                // The first line of a dump was written already.
+                output.copied().truncate(before);
+                output.copy(NEEDS_CONNECTION);
                 Flow::Go(end)
             }
             Some(Remaining::Close(_) | Remaining::Leave { .. } | Remaining::Join(_) | Remaining::Watch) => {

@@ -28,7 +28,8 @@ impl Connection {
         {
             *turns_left -= 1;
             let key = request.key().map(|key| worker.store.key(key));
-            return match self.execute_packet(worker, &request, key, input, consumed, output) {
+            let (head, value) = input.split_at(consumed);
+            return match self.execute_packet(worker, &request, key, head, NewValue::Bytes(value), output) {
                 None => (input.len(), Flow::Wait),
                 Some(remaining) => (input.len(), self.settle(remaining)),
             };
@@ -41,10 +42,10 @@ impl Connection {
         let mut at = 0;
         for planned in batch[..planned].iter().flatten() {
             *turns_left -= 1;
-            let whole = &input[at..planned.end];
+            let (head, value) = input[at..planned.end].split_at(planned.head_len);
             at = planned.end;
-            let remaining =
-                self.execute_packet(worker, &planned.request, planned.key, whole, planned.head_len, output);
+            let value = NewValue::Bytes(value);
+            let remaining = self.execute_packet(worker, &planned.request, planned.key, head, value, output);
             if let Some(remaining) = remaining {
                 return (at, self.settle(remaining));
             }
@@ -71,12 +72,10 @@ impl Connection {
         worker: &mut Worker,
         request: &BinaryRequest<'_>,
         key: Option<Key<'_>>,
-        whole: &[u8],
-        head_len: usize,
+        head: &[u8],
+        mut value: NewValue<'_>,
         output: &mut Output,
     ) -> Option<Remaining> {
-        let (head, value) = whole.split_at(head_len);
-        let mut value = NewValue::Bytes(value);
         if let (Some(condition), Some(name)) = (joins(request), request.key()) {
             match worker.begin_join_to(name, condition, head, value) {
                 Ok(joining) => return Some(Remaining::Join(Box::new(joining))),
@@ -95,15 +94,8 @@ impl Connection {
         output: &mut Output,
     ) -> Option<Remaining> {
         let mut small = Box::default();
-        let mut value = received.into_value(&mut small);
-        let request = kept(head);
-        if let (Some(condition), Some(name)) = (joins(&request), request.key()) {
-            match worker.begin_join_to(name, condition, head, value) {
-                Ok(joining) => return Some(Remaining::Join(Box::new(joining))),
-                Err(at_once) => value = at_once,
-            }
-        }
-        worker.execute_binary(&mut self.sasl, self.fd, &request, None, value, output)
+        let value = received.into_value(&mut small);
+        self.execute_packet(worker, &kept(head), None, head, value, output)
     }
 
     /// Executes the request of a head that was kept.
