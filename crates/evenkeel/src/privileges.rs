@@ -15,7 +15,7 @@ const SETGROUPS: &str = "/proc/self/setgroups";
 const USER_MAP: &str = "/proc/self/uid_map";
 
 /// The user to become.
-pub(crate) struct Identity {
+pub(crate) struct TargetUser {
     name: String,
     user: u32,
     group: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Identity {
 
 /// The user to become, if this is root: the default one unless another is named, because nothing here needs root's
 /// privileges once the sockets are bound. Any other user stays the same.
-pub(crate) fn identity(name: Option<&str>) -> Result<Option<Identity>, Failure> {
+pub(crate) fn identity(name: Option<&str>) -> Result<Option<TargetUser>, Failure> {
     if !getuid().is_root() && !geteuid().is_root() {
         return Ok(None);
     }
@@ -39,10 +39,10 @@ pub(crate) fn identity(name: Option<&str>) -> Result<Option<Identity>, Failure> 
             Failure::usage(format!("become user `{name}`: here that is another name of root"), None);
         return Err(explained(failure, by_default));
     }
-    Ok(Some(Identity { name: name.to_owned(), user, group, by_default }))
+    Ok(Some(TargetUser { name: name.to_owned(), user, group, by_default }))
 }
 
-impl Identity {
+impl TargetUser {
     /// A part of the start line; empty if the command line names the user.
     pub(crate) fn said(&self) -> String {
         if self.by_default { format!(", as user {} (-u)", self.name) } else { String::new() }

@@ -18,7 +18,7 @@ use crate::background::Background;
 use crate::failure::{Failure, say};
 use crate::output::print;
 use crate::pidfile::PidFile;
-use crate::privileges::{self, Identity};
+use crate::privileges::{self, TargetUser};
 use crate::reload::{Reload, read_users};
 use crate::supervisor::Supervisor;
 use crate::sys;
@@ -111,7 +111,12 @@ fn random() -> Result<u128, Failure> {
 }
 
 /// The first line for the operator.
-fn start_line(options: &Options, addresses: &[String], driver: &str, identity: Option<&Identity>) -> String {
+fn start_line(
+    options: &Options,
+    addresses: &[String],
+    driver: &str,
+    identity: Option<&TargetUser>,
+) -> String {
     let megabytes = options.memory_limit_bytes / stdx::units::MIB;
     let threads =
         if options.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", options.threads) };
@@ -120,7 +125,7 @@ fn start_line(options: &Options, addresses: &[String], driver: &str, identity: O
         env!("CARGO_PKG_VERSION"),
         addresses.join(", "),
         options.connection_limit,
-        identity.map(Identity::said).unwrap_or_default(),
+        identity.map(TargetUser::said).unwrap_or_default(),
     )
 }
 

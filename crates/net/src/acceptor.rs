@@ -31,7 +31,7 @@ const WAKE_UP: u64 = u64::MAX;
 const HUNG_UP: EventFlags = EventFlags::HUP.union(EventFlags::RDHUP);
 
 /// Accepts from all listeners.
-pub(crate) struct Acceptor {
+pub(crate) struct AcceptLoop {
     listeners: Vec<WatchedListener>,
     message_queues: Vec<Arc<MessageQueue>>,
     limit: Arc<ConnectionLimit>,
@@ -62,7 +62,7 @@ enum Accepted {
     Exhausted,
 }
 
-impl Acceptor {
+impl AcceptLoop {
     pub(crate) fn new(
         listeners: Vec<(u16, Listener)>,
         message_queues: Vec<Arc<MessageQueue>>,
@@ -70,7 +70,7 @@ impl Acceptor {
         at_limit: AtLimit,
         notice: Notice,
         stopping: Arc<AtomicBool>,
-    ) -> Result<Acceptor, Errno> {
+    ) -> Result<AcceptLoop, Errno> {
         let poll = Poll::new()?;
         poll.add(&limit.wake_up, WAKE_UP, EventFlags::IN | EventFlags::ET)?;
         for ((_, listener), number) in listeners.iter().zip(0u64..) {
@@ -79,7 +79,7 @@ impl Acceptor {
         let pending = message_queues.iter().map(|_| Vec::new()).collect();
         let watched = |(number, listener)| WatchedListener { number, listener, listens: true };
         let listeners = listeners.into_iter().map(watched).collect();
-        Ok(Acceptor {
+        Ok(AcceptLoop {
             listeners,
             message_queues,
             limit,

@@ -12,7 +12,7 @@ use std::thread::{Builder, JoinHandle};
 use rustix::io::Errno;
 
 use crate::accept_queue::{QueueLength, QueueSettings};
-use crate::acceptor::Acceptor;
+use crate::acceptor::AcceptLoop;
 use crate::address::Address;
 use crate::connection_table::{ConnectionTable, TableWriter};
 use crate::driver::IoDriver;
@@ -200,7 +200,7 @@ impl Network {
         let ends_all = EndsAll(self.stop.clone());
         let accept = move || {
             let _ends_all = ends_all;
-            Acceptor::new(listeners, message_queues, self.view.limit, at_limit, notice, stopping)?.run()
+            AcceptLoop::new(listeners, message_queues, self.view.limit, at_limit, notice, stopping)?.run()
         };
         running.acceptor = Some(spawn("acceptor".to_owned(), accept)?);
         // Returns when the last worker has dropped its sender: from now on the view knows the drivers.

@@ -1,6 +1,6 @@
 //! Client settings: the servers that a client trusts.
 
-use crate::files::{PemFileError, authorities};
+use crate::files::{TlsFileError, authorities};
 use rustls::client::WantsClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -22,7 +22,7 @@ pub enum Trust<'p> {
 ///
 /// # Errors
 /// If there are no authorities in the file.
-pub fn client(trust: Trust<'_>) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, PemFileError> {
+pub fn client(trust: Trust<'_>) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TlsFileError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

@@ -1,13 +1,32 @@
-//! TLS settings that several crates share: PEM files, authorities, trust.
+//! TLS settings that several crates share: files, trust, what a server shows and asks.
 //!
-//! No socket and no session in here: a caller connects with [`client`]'s settings and rustls, or passes them to a
-//! library that does. All use one cryptography provider (ring), TLS 1.2 and 1.3.
+//! No socket and no session in here: a caller makes sessions with rustls from the settings of [`client`] or of an
+//! [`Acceptor`], or passes them to a library that does. All use one cryptography provider (ring), TLS 1.2 and 1.3.
 //!
 //! * [`files`]: certificates, keys and authorities, and why a file cannot be used;
-//! * [`client`]: settings for clients, by the servers that they trust.
+//! * [`client`]: settings for clients, by the servers that they trust;
+//! * [`settings`] of listeners, and what [`server`] makes of them, from files that can be read again ([`ListenerTls`]);
+//!   [`choice`] of a certificate by the name that a client asks for, [`cipher`] names;
+//! * [`ticket`]: session tickets that several processes accept; [`session_cache`]: sessions of clients without them;
+//! * [`certificate`] and [`role`]: who a client is by its certificate, and what it may do.
 
+mod certificate;
+mod choice;
+mod cipher;
 mod client;
 mod files;
+mod role;
+mod server;
+mod session_cache;
+mod settings;
+mod ticket;
 
+#[cfg(test)]
+mod testing;
+
+pub use cipher::Ciphers;
 pub use client::{Trust, client};
-pub use files::{PemFileError, authorities, certificates, key, system_authorities};
+pub use files::{TlsFileError, authorities, certificates, key, system_authorities};
+pub use role::{Identity, Role};
+pub use server::{Acceptor, ListenerTls};
+pub use settings::{CERTIFICATES_MAX, CertificateFiles, KeyFormat, PeerCheck, TlsServerError, TlsSettings};

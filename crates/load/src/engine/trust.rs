@@ -6,7 +6,7 @@ use rustls::ClientConnection;
 use rustls::client::{ClientConfig, Resumption};
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
-use tls::{PemFileError, Trust};
+use tls::{TlsFileError, Trust};
 
 /// The settings of all connections.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl Tls {
             .map_err(|_| Error::Arguments(format!("--tls needs a name or an address, not {host:?}")))?;
         let trust = if run.tls_insecure { Trust::Anyone } else { Trust::Authorities(&run.tls_ca) };
         let config = tls::client(trust)
-            .map_err(|PemFileError { path, source }| Error::Authorities { path, source })?;
+            .map_err(|TlsFileError { path, source }| Error::Authorities { path, source })?;
         Ok(Tls { name, config: config.with_no_client_auth() })
     }
 

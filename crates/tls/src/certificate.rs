@@ -1,0 +1,275 @@
+//! X.509 certificates: the names in one, and when it expires.
+//!
+//! Nothing is verified here. A peer's certificate arrives after rustls has verified its chain, our own from its file.
+
+/// Names of a certificate that are looked at; those after them are not. Certificates have a few names, and the cost of a
+/// handshake must not follow from a file that an authority has signed without looking.
+const NAMES_MAX: usize = 64;
+
+/// What the server needs to know of a certificate.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CertificateFacts {
+    /// The names: those of its extension for names (SAN) in their order, then the common names of its subject.
+    pub(crate) names: Vec<CertificateName>,
+    /// The last second at which it is valid, since 1970.
+    pub(crate) not_after_s: u64,
+}
+
+/// A name that an authority has put into a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CertificateName {
+    pub(crate) kind: NameKind,
+    pub(crate) text: String,
+}
+
+/// Where in a certificate a name stands. An authority may check one kind and not another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NameKind {
+    /// A host name of the extension for names.
+    Dns,
+    /// A URI of the extension for names, such as a SPIFFE ID.
+    Uri,
+    /// A common name of the subject.
+    CommonName,
+}
+
+impl NameKind {
+    /// The kind as the file of roles spells it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Dns => "dns",
+            Self::Uri => "uri",
+            Self::CommonName => "cn",
+        }
+    }
+}
+
+/// Tags of DER (X.690).
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const INTEGER: u8 = 0x02;
+const OBJECT_IDENTIFIER: u8 = 0x06;
+const OCTET_STRING: u8 = 0x04;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+const UTF8_STRING: u8 = 0x0c;
+const PRINTABLE_STRING: u8 = 0x13;
+const IA5_STRING: u8 = 0x16;
+
+/// Tags of the parts of a certificate and of its names (RFC 5280, 4.1 and 4.2.1.6).
+const VERSION: u8 = 0xa0;
+const EXTENSIONS: u8 = 0xa3;
+const DNS_NAME: u8 = 0x82;
+const URI_NAME: u8 = 0x86;
+
+/// 2.5.4.3.
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+
+/// 2.5.29.17.
+const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+
+/// Reads a certificate in DER (RFC 5280, 4.1). `None` if it is none.
+pub(crate) fn facts(certificate: &[u8]) -> Option<CertificateFacts> {
+    let mut certificate = Der(Der(certificate).expect(SEQUENCE)?);
+    let mut body = Der(certificate.expect(SEQUENCE)?);
+    body.skip_if(VERSION);
+    for part in [INTEGER, SEQUENCE, SEQUENCE] {
+        body.expect(part)?; // serial number, algorithm of the signature, issuer
+    }
+    let mut validity = Der(body.expect(SEQUENCE)?);
+    validity.next()?;
+    let (kind, time) = validity.next()?;
+    let not_after_s = seconds(kind, time)?;
+    let subject = body.expect(SEQUENCE)?;
+    let mut names = alternative_names(body).unwrap_or_default();
+    names.extend(subject_names(subject).unwrap_or_default());
+    names.truncate(NAMES_MAX);
+    Some(CertificateFacts { names, not_after_s })
+}
+
+/// The names of kinds that we know in the extension for names, if there is one in what follows the subject.
+fn alternative_names(mut rest: Der<'_>) -> Option<Vec<CertificateName>> {
+    let mut extensions = loop {
+        match rest.next()? {
+            (EXTENSIONS, wrapped) => break Der(Der(wrapped).expect(SEQUENCE)?),
+            _ => continue,
+        }
+    };
+    while let Some(extension) = extensions.expect(SEQUENCE) {
+        let mut extension = Der(extension);
+        if extension.expect(OBJECT_IDENTIFIER)? != SUBJECT_ALT_NAME {
+            continue;
+        }
+        let value = loop {
+            match extension.next()? {
+                (OCTET_STRING, value) => break value,
+                _ => continue, // whether it is critical
+            }
+        };
+        let mut names = Der(Der(value).expect(SEQUENCE)?);
+        let names = std::iter::from_fn(|| names.next()).filter_map(|(tag, text)| match tag {
+            DNS_NAME => name(NameKind::Dns, text),
+            URI_NAME => name(NameKind::Uri, text),
+            _ => None,
+        });
+        return Some(names.take(NAMES_MAX).collect());
+    }
+    None
+}
+
+/// The common names in a subject. Those in letters that are neither ASCII nor UTF-8 are left out.
+fn subject_names(subject: &[u8]) -> Option<Vec<CertificateName>> {
+    let mut names = Vec::new();
+    let mut sets = Der(subject);
+    while let Some(set) = sets.expect(SET) {
+        let mut set = Der(set);
+        while let Some(attribute) = set.expect(SEQUENCE) {
+            let mut attribute = Der(attribute);
+            let is_common_name = attribute.expect(OBJECT_IDENTIFIER)? == COMMON_NAME;
+            let (tag, text) = attribute.next()?;
+            if is_common_name && [UTF8_STRING, PRINTABLE_STRING, IA5_STRING].contains(&tag) {
+                names.extend(name(NameKind::CommonName, text));
+            }
+        }
+    }
+    Some(names)
+}
+
+fn name(kind: NameKind, text: &[u8]) -> Option<CertificateName> {
+    let text = std::str::from_utf8(text).ok().filter(|text| !text.is_empty())?;
+    // Host names have no case.
+    let text = if kind == NameKind::Dns { text.to_ascii_lowercase() } else { text.to_owned() };
+    Some(CertificateName { kind, text })
+}
+
+/// Elements of DER that follow each other.
+struct Der<'d>(&'d [u8]);
+
+impl<'d> Der<'d> {
+    /// Tag and content of the next element. `None` at the end, and if it is cut.
+    fn next(&mut self) -> Option<(u8, &'d [u8])> {
+        let (&[tag, length], rest) = self.0.split_first_chunk::<2>()?;
+        let (length, rest) = match length {
+            0..=0x7f => (usize::from(length), rest),
+            0x81..=0x83 => {
+                let (digits, rest) = rest.split_at_checked(usize::from(length - 0x80))?;
+                (digits.iter().fold(0, |sum, digit| sum << 8 | usize::from(*digit)), rest)
+            }
+            // Longer than any certificate.
+            _ => return None,
+        };
+        let (content, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some((tag, content))
+    }
+
+    /// The content of the next element, which has this tag.
+    fn expect(&mut self, expected: u8) -> Option<&'d [u8]> {
+        self.next().filter(|(tag, _)| *tag == expected).map(|(_, content)| content)
+    }
+
+    fn skip_if(&mut self, tag: u8) {
+        if self.0.first() == Some(&tag) {
+            self.next();
+        }
+    }
+}
+
+/// The second since 1970 that a time in a certificate is (RFC 5280, 4.1.2.5): `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`. A
+/// time before 1970 is 0.
+fn seconds(kind: u8, text: &[u8]) -> Option<u64> {
+    let digits = text.strip_suffix(b"Z")?;
+    let (year, rest) = match kind {
+        UTC_TIME => {
+            let (year, rest) = digits.split_at_checked(2)?;
+            let year = number(year)?;
+            (if year < 50 { 2000 + year } else { 1900 + year }, rest)
+        }
+        GENERALIZED_TIME => {
+            let (year, rest) = digits.split_at_checked(4)?;
+            (number(year)?, rest)
+        }
+        _ => return None,
+    };
+    let parts: Vec<i64> = rest.chunks(2).map(number).collect::<Option<_>>()?;
+    let [month @ 1..=12, day @ 1..=31, hour, minute, second] = parts[..] else { return None };
+    let seconds = ((days_since_1970(year, month, day) * 24 + hour) * 60 + minute) * 60 + second;
+    Some(u64::try_from(seconds).unwrap_or(0))
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    std::str::from_utf8(digits)
+        .ok()
+        .filter(|text| text.bytes().all(|digit| digit.is_ascii_digit()))?
+        .parse()
+        .ok()
+}
+
+/// Days of the Gregorian calendar. The year is counted from March, so that a leap day is its last.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    let days_before_month = (153 * month + 2) / 5;
+    year * 365 + leap_days + days_before_month + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::certificates;
+    use std::path::Path;
+
+    fn tests_certificate(name: &str) -> Vec<u8> {
+        let path = format!("{}/tests/certificates/{name}", env!("CARGO_MANIFEST_DIR"));
+        certificates(Path::new(&path)).expect("a certificate")[0].to_vec()
+    }
+
+    #[track_caller]
+    fn check(file: &str, expected: &[(NameKind, &str)]) {
+        let found = facts(&tests_certificate(file)).expect("a certificate");
+        let names: Vec<_> = found.names.iter().map(|name| (name.kind, &*name.text)).collect();
+        assert_eq!(names, expected);
+        assert_eq!(found.not_after_s, 4_922_899_200, "1 January 2126");
+    }
+
+    #[test]
+    fn names_are_those_of_the_extension_and_then_that_of_the_subject() {
+        use NameKind::{CommonName, Dns, Uri};
+        check("reader.pem", &[(Dns, "reader.clients.example"), (CommonName, "some reader")]);
+        check("writer.pem", &[(Uri, "spiffe://example/writer/1")]);
+        check("admin.pem", &[(CommonName, "admin")]);
+        check("server.pem", &[(Dns, "localhost"), (Dns, "cache.example"), (CommonName, "server")]);
+    }
+
+    #[test]
+    fn a_certificate_that_is_cut_or_damaged_does_no_harm() {
+        let whole = tests_certificate("server.pem");
+        for end in 0..whole.len() {
+            assert_eq!(facts(&whole[..end]), None, "cut at {end}");
+        }
+        for at in 0..whole.len() {
+            for bit in 0..8 {
+                let mut damaged = whole.clone();
+                damaged[at] ^= 1 << bit;
+                let _ = facts(&damaged);
+            }
+        }
+    }
+
+    #[test]
+    fn times_are_seconds_since_1970() {
+        let check =
+            |kind, text: &str, expected| assert_eq!(seconds(kind, text.as_bytes()), expected, "{text}");
+        check(UTC_TIME, "700101000000Z", Some(0));
+        check(UTC_TIME, "000229120000Z", Some(951_825_600));
+        check(UTC_TIME, "491231235959Z", Some(2_524_607_999));
+        check(UTC_TIME, "500101000000Z", Some(0)); // 1950
+        check(GENERALIZED_TIME, "20500101000000Z", Some(2_524_608_000));
+        check(GENERALIZED_TIME, "99991231235959Z", Some(253_402_300_799));
+        for damaged in
+            ["", "Z", "7001010000Z", "700101000000", "701301000000Z", "7001010000-1Z", "70010100000éZ"]
+        {
+            check(UTC_TIME, damaged, None);
+        }
+    }
+}
