@@ -3,19 +3,21 @@
 //! It answers each line with the same value under the key of the line, or skips sets of one fixed size.
 //!
 //! ```text
-//! null [--port PORT] [--udp PORT] [--unix PATH] [--workers N] [--driver auto|epoll|uring]
+//! null [--port PORT] [--udp PORT] [--unix PATH] [--tls PORT:FILE] [--workers N] [--driver auto|epoll|uring]
 //!      [--body BYTES | --reply-file FILE] [--set-body BYTES]
 //! ```
 
 mod support;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use net::{Datagram, Handler, Listen, Next, Opened, Progress, Turn};
 use stdx::gather::Gather;
 use support::{CommandLine, number};
+use tls::{Acceptor, CertificateFiles, ListenerTls, PeerCheck, TlsSettings};
 
 /// Every line is a get, and every get has this reply. With a set body, every line is a set's head, whose body
 /// and line end follow, and the reply is `STORED`.
@@ -128,6 +130,14 @@ fn serve() -> Result<(), String> {
                 let bytes = std::fs::read(value).map_err(|error| format!("read {value}: {error}"))?;
                 reply = Reply::Fixed(bytes.into());
             }
+            // A port for TLS, and a file with a certificate and its key.
+            "--tls" => {
+                let (port, path) = value.split_once(':').ok_or("--tls takes PORT:FILE")?;
+                let address = SocketAddr::from(([127, 0, 0, 1], number(flag, port)?));
+                command_line.options.acceptors.resize(command_line.listen.len(), None);
+                command_line.options.acceptors.push(Some(acceptor(path.as_ref())?));
+                command_line.listen.push(Listen::Tcp(address));
+            }
             "--set-body" => set_body = Some(number(flag, value)?),
             _ => return Ok(false),
         }
@@ -137,6 +147,13 @@ fn serve() -> Result<(), String> {
         return Err("nowhere to listen: give --port or --unix".to_owned());
     }
     command_line.serve(|| Null { reply: reply.clone(), set_body, datagram: Vec::new() })
+}
+
+/// What accepts sessions with the certificate and the key in a file.
+fn acceptor(path: &Path) -> Result<Arc<Acceptor>, String> {
+    let certificates = vec![CertificateFiles { chain: path.to_owned(), key: None }];
+    let (listener, _) = ListenerTls::load(TlsSettings::new(certificates)).map_err(support::describe)?;
+    listener.acceptor(PeerCheck::Never).map(Arc::new).map_err(support::describe)
 }
 
 /// The reply to a get that hits a value of `body` bytes.

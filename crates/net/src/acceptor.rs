@@ -9,11 +9,13 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, send};
 
 use crate::address::Transport;
+use crate::dealer::Dealer;
 use crate::driver::Poll;
 use crate::handler::{Arrival, ConnectionId, Origin};
+use crate::handshakes::{HandshakeDealer, Newcomer};
 use crate::limit::ConnectionLimit;
 use crate::listener::{Listener, local_address, peer_address};
-use crate::message_queue::{MessageQueue, WorkerMessage};
+use crate::message_queue::WorkerMessage;
 use crate::options::{AtLimit, Notice};
 
 /// Connections accepted from one listener before the others have their turn and the workers get their messages.
@@ -33,15 +35,13 @@ const HUNG_UP: EventFlags = EventFlags::HUP.union(EventFlags::RDHUP);
 /// Accepts from all listeners.
 pub(crate) struct AcceptLoop {
     listeners: Vec<WatchedListener>,
-    message_queues: Vec<Arc<MessageQueue>>,
+    dealer: Dealer,
+    handshakes: Option<HandshakeDealer>,
     limit: Arc<ConnectionLimit>,
     at_limit: AtLimit,
     notice: Notice,
     stopping: Arc<AtomicBool>,
     poll: Poll,
-    /// Messages that are not posted yet, by worker.
-    pending: Vec<Vec<WorkerMessage>>,
-    next_worker: usize,
 }
 
 struct WatchedListener {
@@ -65,7 +65,8 @@ enum Accepted {
 impl AcceptLoop {
     pub(crate) fn new(
         listeners: Vec<(u16, Listener)>,
-        message_queues: Vec<Arc<MessageQueue>>,
+        dealer: Dealer,
+        handshakes: Option<HandshakeDealer>,
         limit: Arc<ConnectionLimit>,
         at_limit: AtLimit,
         notice: Notice,
@@ -76,20 +77,9 @@ impl AcceptLoop {
         for ((_, listener), number) in listeners.iter().zip(0u64..) {
             poll.add(&listener.fd, number, EventFlags::IN | HUNG_UP)?;
         }
-        let pending = message_queues.iter().map(|_| Vec::new()).collect();
         let watched = |(number, listener)| WatchedListener { number, listener, listens: true };
         let listeners = listeners.into_iter().map(watched).collect();
-        Ok(AcceptLoop {
-            listeners,
-            message_queues,
-            limit,
-            at_limit,
-            notice,
-            stopping,
-            poll,
-            pending,
-            next_worker: 0,
-        })
+        Ok(AcceptLoop { listeners, dealer, handshakes, limit, at_limit, notice, stopping, poll })
     }
 
     /// Accepts until it is told to stop.
@@ -153,6 +143,9 @@ impl AcceptLoop {
             if self.at_limit == AtLimit::Wait && self.limit.is_reached() {
                 return Accepted::LimitReached;
             }
+            if self.handshakes.as_ref().is_some_and(HandshakeDealer::are_behind) {
+                return Accepted::Exhausted;
+            }
             let listener = &self.listeners[number].listener;
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             match acceptfrom_with(&listener.fd, flags) {
@@ -179,17 +172,25 @@ impl AcceptLoop {
         let _sent = send(fd, line, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
 
-    fn deal(&mut self, fd: OwnedFd, peer: Option<SocketAddrAny>, number: usize) {
+    fn deal(&mut self, socket: OwnedFd, peer: Option<SocketAddrAny>, number: usize) {
         let WatchedListener { number, listener, .. } = &self.listeners[number];
+        let secure = self.handshakes.as_mut().filter(|handshakes| handshakes.are_for(*number));
         let arrival = Arrival {
-            id: ConnectionId(self.limit.connection_opened()),
+            // A connection counts when its handshake is over.
+            id: ConnectionId(match secure {
+                Some(_) => self.limit.next_id(),
+                None => self.limit.connection_opened(),
+            }),
             origin: Origin::Accepted { listener: *number },
             transport: if listener.is_unix() { Transport::Unix } else { Transport::Tcp },
             peer: peer_address(peer, listener),
-            local: local_address(&fd, listener),
+            local: local_address(&socket, listener),
+            security: None,
         };
-        self.pending[self.next_worker].push(WorkerMessage::Accepted(fd, arrival));
-        self.next_worker = (self.next_worker + 1) % self.pending.len();
+        match secure {
+            Some(handshakes) => handshakes.begin(Newcomer { socket, arrival, listener: *number }),
+            None => self.dealer.deal(WorkerMessage::Accepted(socket, arrival)),
+        }
     }
 
     /// Gives up the listeners that are none any more, which the kernel would report again and again. Accepting does not
@@ -217,10 +218,9 @@ impl AcceptLoop {
 
     /// Posts what has been accepted.
     fn post(&mut self) {
-        for (pending, messages) in self.pending.iter_mut().zip(&self.message_queues) {
-            if !pending.is_empty() {
-                messages.post(pending);
-            }
+        self.dealer.post();
+        if let Some(handshakes) = &mut self.handshakes {
+            handshakes.post();
         }
     }
 

@@ -4,6 +4,7 @@ use stdx::gather::Gather;
 
 use crate::handler::{CloseReason, Handler, Next, Opened, Origin};
 use crate::kernel::Kernel;
+use crate::session::{PeerEnd, Session};
 use crate::turn::Turn;
 use crate::{INPUT_MAX, handler};
 
@@ -73,11 +74,19 @@ impl<C> Dialogue<C> {
     }
 }
 
+/// What a connection with TLS has besides.
+pub(crate) struct Secure<Held> {
+    pub(crate) session: Session,
+    /// Encrypted output that the socket has not taken. It goes before [`Connection::blocked`].
+    pub(crate) wire: Gather<Held>,
+}
+
 /// A connection of a worker.
 pub(crate) struct Connection<H: Handler, K: Kernel> {
     pub(crate) dialogue: Dialogue<H::Connection>,
-    /// Output that the socket would not take. While there is some, nothing is received if the connection was accepted.
+    /// Output that the socket would not take, not encrypted. While there is some, nothing is received if the connection was accepted.
     pub(crate) blocked: Option<Box<Gather<H::Held>>>,
+    pub(crate) secure: Option<Box<Secure<H::Held>>>,
     pub(crate) socket: K::Socket,
     /// The handler has dialled it. Such a connection is read also while its output is blocked: a peer may stop reading
     /// until its own output is read, and two such ends would wait for each other for ever.
@@ -102,11 +111,13 @@ impl<H: Handler, K: Kernel> Connection<H, K> {
     pub(crate) fn new(
         socket: K::Socket,
         origin: Origin,
+        session: Option<Box<Session>>,
         dialogue: Dialogue<H::Connection>,
     ) -> Connection<H, K> {
         Connection {
             dialogue,
             blocked: None,
+            secure: session.map(|session| Box::new(Secure { session: *session, wire: Gather::default() })),
             socket,
             dialled: matches!(origin, Origin::Dialled { .. }),
             armed: false,
@@ -142,7 +153,20 @@ impl<H: Handler, K: Kernel> Connection<H, K> {
         match self.dialogue.next {
             Next::Close(reason) => Some(reason),
             Next::Again | Next::Wait => None,
-            Next::Read | Next::Later => self.ended.then_some(CloseReason::Normal),
+            Next::Read | Next::Later => self.ended.then(|| self.end()),
         }
+    }
+
+    #[cold]
+    fn end(&self) -> CloseReason {
+        match &self.secure {
+            Some(secure) if secure.session.end() == Some(PeerEnd::Failed) => CloseReason::Error,
+            _ => CloseReason::Normal,
+        }
+    }
+
+    /// Encrypted output that the socket has not taken, in bytes.
+    pub(crate) fn wire_len(&self) -> usize {
+        self.secure.as_ref().map_or(0, |secure| secure.wire.len())
     }
 }

@@ -139,9 +139,8 @@ pub(crate) fn receive_each<'a, Held: AsRef<[u8]>>(
     fd: impl Fn(u32) -> BorrowedFd<'a>,
 ) {
     for position in 0..lanes.list.len() {
-        let (lane, buffer, _) = lanes.parts(position);
+        let (lane, room) = lanes.target(position);
         if wants(lane) {
-            let room = &mut buffer[lane.filled..];
             lane.received = recv(fd(lane.index), room, RecvFlags::DONTWAIT).map(|(_, received)| received);
         }
     }

@@ -11,6 +11,7 @@
 mod dials;
 mod orders;
 mod reads;
+mod secure;
 mod ticks;
 
 #[cfg(test)]
@@ -45,6 +46,7 @@ use crate::lanes::{Lane, Lanes};
 use crate::limit::ConnectionLimit;
 use crate::message_queue::{MessageQueue, WorkerMessage};
 use crate::options::Notice;
+use crate::session::Session;
 use crate::slab::{Slab, Token};
 use crate::system::System;
 use crate::turn::{Link, Order, Turn};
@@ -84,7 +86,7 @@ pub(crate) struct EventLoop<H: Handler, K: Kernel = System> {
     queue: VecDeque<Token>,
     /// Connections to visit at the next tick.
     waiting: Vec<Token>,
-    messages: Arc<MessageQueue<K::Socket>>,
+    messages: Arc<MessageQueue<WorkerMessage<K::Socket>>>,
     limit: Arc<ConnectionLimit>,
     table: TableWriter,
     idle_timeout_s: u32,
@@ -94,11 +96,13 @@ pub(crate) struct EventLoop<H: Handler, K: Kernel = System> {
     /// The place from which the search for idle connections continues.
     idle_from: Option<u32>,
     stopping: bool,
+    /// Connections with TLS.
+    secure: usize,
 }
 
 /// State shared with the rest of the network, and options.
 pub(crate) struct WorkerSetup<S> {
-    pub(crate) messages: Arc<MessageQueue<S>>,
+    pub(crate) messages: Arc<MessageQueue<WorkerMessage<S>>>,
     pub(crate) limit: Arc<ConnectionLimit>,
     pub(crate) table: TableWriter,
     /// Datagram sockets, with their indices among the network's addresses.
@@ -165,6 +169,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             next_tick_ms: 0,
             idle_from: None,
             stopping: false,
+            secure: 0,
         })
     }
 
@@ -245,9 +250,15 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     }
 
     fn send(&mut self) {
+        if self.secure > 0 {
+            self.seal();
+        }
         let slab = &self.slab;
         if let Err(error) = self.kernel.send(&mut self.lanes, |index| &slab.at(index).socket) {
             self.note_fall_back(error);
+        }
+        if self.secure > 0 {
+            self.unseal();
         }
     }
 
@@ -313,7 +324,9 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             let (lane, buffer, _) = self.lanes.parts(position);
             let connection = self.slab.at_mut(lane.index);
             lane.filled = connection.dialogue.unpack(buffer);
-            if lane.receive
+            if connection.secure.is_some() {
+                self.receive_sealed(position);
+            } else if lane.receive
                 && let Some(body) = self.handler.body(&mut connection.dialogue.state)
             {
                 debug_assert!(!body.is_empty(), "memory for a body is never empty");
@@ -333,10 +346,13 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         if let Err(error) = self.kernel.receive(&mut self.lanes, |index| &slab.at(index).socket) {
             self.note_fall_back(error);
         }
-        for lane in self.lanes.list.iter_mut().filter(|lane| lane.receive) {
+        for lane in self.lanes.list.iter_mut().filter(|lane| lane.receive && lane.sealed.is_none()) {
             let connection = self.slab.at_mut(lane.index);
             let room = INPUT_MAX - lane.filled;
             note_received(lane, connection, lane.received, room, self.table.counters());
+        }
+        if self.secure > 0 {
+            self.open_sealed();
         }
     }
 
@@ -390,7 +406,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             self.table.counters().bytes_written.add(sent as u64);
             if failed {
                 connection.dialogue.next = Next::Close(CloseReason::Error);
-            } else if !output.is_empty() {
+            } else if !output.is_empty() || connection.wire_len() > 0 {
                 let output = std::mem::take(output);
                 self.block(index, output, sent > 0, now);
                 continue;
@@ -405,7 +421,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     fn block(&mut self, index: u32, output: Gather<H::Held>, some_went: bool, now: Now) {
         let token = self.slab.token(index);
         let connection = self.slab.at_mut(index);
-        self.turn.set_blocked(Link(token), output.len());
+        self.turn.set_blocked(Link(token), output.len() + connection.wire_len());
         connection.blocked = Some(Box::new(output));
         connection.armed = true;
         if some_went {
@@ -471,20 +487,35 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     fn receive_messages(&mut self, now: Now) {
         for message in self.messages.take() {
             match message {
-                WorkerMessage::Accepted(socket, arrival) => self.open(socket, arrival, false, now),
+                WorkerMessage::Accepted(socket, arrival) => self.open(socket, arrival, None, false, now),
+                WorkerMessage::Secured(socket, arrival, session) => {
+                    self.open(socket, arrival, Some(session), false, now);
+                }
                 WorkerMessage::Stop => self.stopping = true,
             }
         }
     }
 
     /// Starts to serve a connection, which has been counted.
-    pub(crate) fn open(&mut self, socket: K::Socket, arrival: Arrival, watched: bool, now: Now) {
+    pub(crate) fn open(
+        &mut self,
+        socket: K::Socket,
+        arrival: Arrival,
+        session: Option<Box<Session>>,
+        watched: bool,
+        now: Now,
+    ) {
         let link = Link(self.slab.next_token());
         let origin = arrival.origin;
         let opened = arrival.opened(K::number(&socket), link);
         self.turn.opened(link);
         let dialogue = Dialogue::open(&mut self.handler, &opened, &mut self.turn);
-        let token = self.slab.insert(Connection::new(socket, origin, dialogue));
+        let has_input = session.as_ref().is_some_and(|session| session.has_input());
+        if session.is_some() {
+            self.secure += 1;
+            self.lanes.prepare_sealed();
+        }
+        let token = self.slab.insert(Connection::new(socket, origin, session, dialogue));
         self.table.insert(token.index, opened, now);
         self.table.counters().places.set(self.slab.places() as u64);
         let socket = &self.slab.at(token.index).socket;
@@ -494,14 +525,20 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         };
         if listening.is_err() {
             self.close(token.index, CloseReason::Error);
+        } else if has_input {
+            self.slab.at_mut(token.index).readable = true;
+            self.enqueue(token.index, now);
         }
     }
 
     fn close(&mut self, index: u32, reason: CloseReason) {
         self.turn.closed(Link(self.slab.token(index)));
-        let Connection { dialogue, blocked, socket, dialled, .. } = self.slab.remove(index);
+        let Connection { dialogue, blocked, secure, socket, dialled, .. } = self.slab.remove(index);
         self.table.remove(index);
         drop(blocked);
+        if secure.is_some() {
+            self.secure -= 1;
+        }
         if dialled {
             self.turn.dial_ended();
             self.table.counters().dialled.sub(1);

@@ -1,5 +1,7 @@
 //! Handlers: the code of a worker that gives bytes their meaning.
 
+use std::sync::Arc;
+
 use rustix::io::Errno;
 use stdx::clock::Now;
 use stdx::gather::Gather;
@@ -189,13 +191,27 @@ pub(crate) struct Arrival {
     pub(crate) transport: Transport,
     pub(crate) peer: Address,
     pub(crate) local: Address,
+    pub(crate) security: Option<Arc<Security>>,
 }
 
 impl Arrival {
     pub(crate) fn opened(self, fd: i32, link: Link) -> Opened {
-        let Arrival { id, origin, transport, peer, local } = self;
-        Opened { id, link, fd, origin, transport, peer, local }
+        let Arrival { id, origin, transport, peer, local, security } = self;
+        Opened { id, link, fd, origin, transport, peer, local, security }
     }
+}
+
+/// A TLS session, for reports and for decisions by who the peer is.
+#[derive(Debug)]
+pub struct Security {
+    /// `TLSv1.2` or `TLSv1.3`.
+    pub version: &'static str,
+    /// The name of the cipher suite.
+    pub suite: &'static str,
+    /// Whether a ticket of an earlier session took the place of a full handshake.
+    pub resumed: bool,
+    /// Who the peer is, if it has shown a certificate.
+    pub identity: Option<Arc<tls::Identity>>,
 }
 
 /// The origin of a connection.
@@ -230,4 +246,6 @@ pub struct Opened {
     pub peer: Address,
     /// Our end.
     pub local: Address,
+    /// Its TLS session, if it has one.
+    pub security: Option<Arc<Security>>,
 }

@@ -19,6 +19,9 @@
 //! A handler may read files ([`Turn::read`]): the reads outlive the round, and their results come in a later one. A connection
 //! whose reply needs one waits meanwhile ([`Next::Wait`]) and is woken ([`Turn::wake`]).
 //!
+//! With an acceptor of TLS sessions for a listener ([`Options::acceptors`]), handshakes are done by threads of their own,
+//! and a worker's driver moves ciphertext; the handler sees and writes content only.
+//!
 //! Bytes have no meaning in this crate. It reads the clock once per round; the crates above get the time from it.
 
 pub mod handler;
@@ -41,6 +44,7 @@ mod acceptor;
 mod connection;
 mod connection_table;
 mod datagram_sockets;
+mod dealer;
 mod dialling;
 mod driver;
 #[cfg(test)]
@@ -49,6 +53,7 @@ mod event_loop;
 mod fast_open;
 mod file_reads;
 mod file_ring;
+mod handshakes;
 mod inherited;
 mod kernel;
 mod lanes;
@@ -59,6 +64,7 @@ mod read_threads;
 mod reading;
 #[cfg(test)]
 mod scripted;
+mod session;
 mod slab;
 mod system;
 mod turn;
@@ -69,7 +75,8 @@ pub use block::Block;
 pub use datagram::{Datagram, DatagramPeer, SocketId};
 pub use dial::{Dial, Place, Unreachable};
 pub use file_read::DiskFile;
-pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress};
+pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress, Security};
+pub use handshakes::HandshakeCounts;
 pub use listener::Listen;
 pub use network::{Error, Network, Nudge, Running, Stop};
 pub use options::{AtLimit, DriverChoice, Notice, Options};

@@ -59,6 +59,16 @@ impl ConnectionLimit {
         self.next_id()
     }
 
+    /// Counts a connection that has its number already, unless the limit is reached.
+    pub(crate) fn try_open(&self) -> bool {
+        let below = |current| (current < self.max).then_some(current + 1);
+        let counted = self.current.fetch_update(Ordering::SeqCst, Ordering::SeqCst, below).is_ok();
+        if counted {
+            self.accepted.fetch_add(1, Ordering::Relaxed);
+        }
+        counted
+    }
+
     /// A number for a connection that is not counted.
     pub(crate) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1

@@ -1,4 +1,4 @@
-//! Message queue of a worker: connections and orders from other threads.
+//! Message queues: how other threads give connections and orders to a worker, or to a thread that does handshakes.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
@@ -7,41 +7,44 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, write};
 
 use crate::handler::Arrival;
+use crate::session::Session;
 
 /// A message to a worker.
 pub(crate) enum WorkerMessage<S = OwnedFd> {
     /// Serve this connection.
     Accepted(S, Arrival),
+    /// Serve this connection, whose TLS handshake is over.
+    Secured(S, Arrival, Box<Session>),
     /// Close everything and end.
     Stop,
 }
 
 /// A queue of messages, and the eventfd that announces them.
-pub(crate) struct MessageQueue<S = OwnedFd> {
-    pending: Mutex<Vec<WorkerMessage<S>>>,
+pub(crate) struct MessageQueue<M = WorkerMessage> {
+    pending: Mutex<Vec<M>>,
     /// Watched edge-triggered: every write is an event, and no read has to reset it.
     pub(crate) wake_up: OwnedFd,
 }
 
-impl<S> MessageQueue<S> {
-    pub(crate) fn new() -> Result<MessageQueue<S>, Errno> {
+impl<M> MessageQueue<M> {
+    pub(crate) fn new() -> Result<MessageQueue<M>, Errno> {
         Ok(MessageQueue { pending: Mutex::default(), wake_up: new_eventfd()? })
     }
 
     /// Posts all of `pending`, and leaves it empty.
-    pub(crate) fn post(&self, pending: &mut Vec<WorkerMessage<S>>) {
+    pub(crate) fn post(&self, pending: &mut Vec<M>) {
         let mut queue = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let was_empty = queue.is_empty();
         queue.append(pending);
         drop(queue);
-        // The thread that found it empty writes to the eventfd; the worker takes all messages that are there by then.
+        // The thread that found it empty writes to the eventfd; its reader takes all messages that are there by then.
         if was_empty {
             notify(&self.wake_up);
         }
     }
 
     /// Takes all messages, in the order in which they were posted.
-    pub(crate) fn take(&self) -> Vec<WorkerMessage<S>> {
+    pub(crate) fn take(&self) -> Vec<M> {
         std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

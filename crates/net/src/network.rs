@@ -15,10 +15,12 @@ use crate::accept_queue::{QueueLength, QueueSettings};
 use crate::acceptor::AcceptLoop;
 use crate::address::Address;
 use crate::connection_table::{ConnectionTable, TableWriter};
+use crate::dealer::Dealer;
 use crate::driver::IoDriver;
 use crate::event_loop::{EventLoop, WorkerSetup};
 use crate::fast_open::set_fast_open;
 use crate::handler::Handler;
+use crate::handshakes::{self, Acceptors, HandshakeDealer, HandshakeSetup, HandshakeThread, Newcomer};
 use crate::inherited;
 use crate::limit::ConnectionLimit;
 use crate::listener::{Listen, Listener, bind_udp};
@@ -103,12 +105,16 @@ impl Network {
         let tables = (0..options.workers).map(|_| Arc::new(ConnectionTable::new())).collect();
         let message_queues =
             (0..options.workers).map(|_| MessageQueue::new().map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        let is_secure = options.acceptors.iter().any(Option::is_some);
+        let newcomers = handshakes::queues(if is_secure { options.handshake_threads.max(1) } else { 0 })?;
         let stop = Stop {
             stopping: Arc::default(),
             message_queues: message_queues.into(),
+            newcomers: newcomers.into(),
             limit: Arc::clone(&limit),
         };
-        Ok(Network { listeners, backlog: backlog.granted, options, view: View { limit, tables }, stop })
+        let view = View { limit, tables, handshakes: Arc::default() };
+        Ok(Network { listeners, backlog: backlog.granted, options, view, stop })
     }
 
     /// The addresses in the order of `places`, with the ports that the kernel chose.
@@ -159,7 +165,8 @@ impl Network {
     /// Starts to serve: one worker for each of `handlers`, of which there must be [`Options::workers`].
     pub fn start<H: Handler + Send + 'static>(self, handlers: Vec<H>) -> Result<Running<H>, Error> {
         assert_eq!(handlers.len(), self.options.workers, "one handler for each worker");
-        let mut running = Running { workers: Vec::new(), acceptor: None, stop: self.stop.clone() };
+        let mut running = Running { workers: Vec::new(), others: Vec::new(), stop: self.stop.clone() };
+        let handshakes = self.start_handshakes(&mut running)?;
         let Options { driver, dialled_max, reads_max, idle_timeout_s, clock, at_limit, notice, .. } =
             self.options;
         let (preparing, all_prepared) = channel::<()>();
@@ -195,18 +202,50 @@ impl Network {
             };
             running.workers.push(spawn(format!("worker-{number}"), work)?);
         }
-        let message_queues = self.stop.message_queues.to_vec();
+        let dealer = Dealer::new(self.stop.message_queues.to_vec(), 0);
         let stopping = Arc::clone(&self.stop.stopping);
         let ends_all = EndsAll(self.stop.clone());
         let accept = move || {
             let _ends_all = ends_all;
-            AcceptLoop::new(listeners, message_queues, self.view.limit, at_limit, notice, stopping)?.run()
+            AcceptLoop::new(listeners, dealer, handshakes, self.view.limit, at_limit, notice, stopping)?.run()
         };
-        running.acceptor = Some(spawn("acceptor".to_owned(), accept)?);
+        running.others.push(spawn("acceptor".to_owned(), accept)?);
         // Returns when the last worker has dropped its sender: from now on the view knows the drivers.
         drop(preparing);
         let _ = all_prepared.recv();
         Ok(running)
+    }
+
+    /// Starts the threads that do TLS handshakes, if there is a listener that needs them.
+    fn start_handshakes<H>(&self, running: &mut Running<H>) -> Result<Option<HandshakeDealer>, Error> {
+        let Options { acceptors, handshakes_max, handshake_timeout_ms, at_limit, .. } = &self.options;
+        let mut acceptors = acceptors.clone();
+        acceptors.resize(self.listeners.len(), None);
+        let acceptors: Acceptors = acceptors.into();
+        let threads = self.stop.newcomers.to_vec();
+        if threads.is_empty() {
+            return Ok(None);
+        }
+        for (number, newcomers) in threads.iter().enumerate() {
+            let setup = HandshakeSetup {
+                acceptors: Arc::clone(&acceptors),
+                newcomers: Arc::clone(newcomers),
+                counters: Arc::clone(&self.view.handshakes),
+                dealer: Dealer::new(self.stop.message_queues.to_vec(), number),
+                limit: Arc::clone(&self.view.limit),
+                at_limit: *at_limit,
+                handshakes_max: handshakes_max.div_ceil(threads.len()).max(1),
+                timeout_ms: *handshake_timeout_ms,
+                stopping: Arc::clone(&self.stop.stopping),
+            };
+            let ends_all = EndsAll(self.stop.clone());
+            let work = move || {
+                let _ends_all = ends_all;
+                HandshakeThread::new(setup)?.run()
+            };
+            running.others.push(spawn(format!("handshake-{number}"), work)?);
+        }
+        Ok(Some(HandshakeDealer::new(acceptors, threads, Arc::clone(&self.view.handshakes))))
     }
 }
 
@@ -235,6 +274,7 @@ fn spawn<T: Send + 'static>(
 pub struct Stop {
     stopping: Arc<AtomicBool>,
     message_queues: Arc<[Arc<MessageQueue>]>,
+    newcomers: Arc<[Arc<MessageQueue<Newcomer>>]>,
     limit: Arc<ConnectionLimit>,
 }
 
@@ -243,6 +283,7 @@ impl Stop {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         notify(&self.limit.wake_up);
+        self.newcomers.iter().for_each(|newcomers| notify(&newcomers.wake_up));
         for messages in self.message_queues.iter() {
             messages.post(&mut vec![WorkerMessage::Stop]);
         }
@@ -275,7 +316,8 @@ impl Drop for EndsAll {
 /// A network that serves.
 pub struct Running<H> {
     workers: Vec<JoinHandle<Result<H, Errno>>>,
-    acceptor: Option<JoinHandle<Result<(), Errno>>>,
+    /// The acceptor, and the threads that do handshakes.
+    others: Vec<JoinHandle<Result<(), Errno>>>,
     stop: Stop,
 }
 
@@ -284,7 +326,7 @@ impl<H> Running<H> {
     pub fn join(mut self) -> Result<Vec<H>, Error> {
         let workers = std::mem::take(&mut self.workers).into_iter().map(finish);
         let handlers = workers.collect::<Result<Vec<H>, Errno>>();
-        self.acceptor.take().map_or(Ok(()), finish)?;
+        std::mem::take(&mut self.others).into_iter().try_for_each(finish)?;
         Ok(handlers?)
     }
 }
@@ -302,5 +344,7 @@ fn finish<T>(thread: JoinHandle<T>) -> T {
 
 #[cfg(test)]
 mod accept_tests;
+#[cfg(test)]
+mod secure_tests;
 #[cfg(test)]
 mod tests;

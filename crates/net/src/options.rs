@@ -1,5 +1,9 @@
 //! Options of a network.
 
+use std::sync::Arc;
+
+use tls::Acceptor;
+
 use crate::clock::Clock;
 
 /// Tells the operator, in a line of text, about a problem that no client can be told of.
@@ -27,6 +31,15 @@ pub struct Options {
     /// Connections at each TCP listener that may bring data with their SYN and wait for the end of their handshake; 0
     /// for no TCP Fast Open.
     pub fast_open: u32,
+    /// For each place, in order, what accepts its TLS sessions; `None`, and all places beyond the end, without TLS. For
+    /// datagrams there is none.
+    pub acceptors: Vec<Option<Arc<Acceptor>>>,
+    /// Threads that do TLS handshakes, if there is an acceptor.
+    pub handshake_threads: usize,
+    /// The most handshakes at a time. They are not connections yet, but each has a file descriptor.
+    pub handshakes_max: usize,
+    /// The most that a handshake takes before it is given up.
+    pub handshake_timeout_ms: u32,
     /// Seconds without activity after which an accepted connection is closed; 0 for never.
     pub idle_timeout_s: u32,
     /// The clock of all workers.
@@ -47,6 +60,10 @@ impl Default for Options {
             at_limit: AtLimit::Wait,
             backlog: None,
             fast_open: 0,
+            acceptors: Vec::new(),
+            handshake_threads: 1,
+            handshakes_max: 1024,
+            handshake_timeout_ms: 10_000,
             idle_timeout_s: 0,
             clock: Clock::start(),
             notice: |_| {},

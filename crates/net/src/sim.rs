@@ -107,6 +107,7 @@ impl<H: Handler> SimHost<H> {
             transport: Transport::Unix,
             peer: Address::Unix(None),
             local: Address::Unix(Some(Arc::from(Path::new("/sim")))),
+            security: None,
         };
         let link = link(PeerId(number));
         self.turn.opened(link);
@@ -359,7 +360,7 @@ impl FakeConnections {
         let limit = Arc::new(ConnectionLimit::new(usize::MAX).expect("an event descriptor"));
         let tables: Arc<[_]> = (0..workers).map(|_| Arc::new(ConnectionTable::new())).collect();
         let workers = tables.iter().map(|table| (TableWriter::new(Arc::clone(table)), Slab::new())).collect();
-        FakeConnections { view: View { limit, tables }, workers }
+        FakeConnections { view: View { limit, tables, handshakes: Arc::default() }, workers }
     }
 
     /// The view of these connections.
@@ -378,6 +379,7 @@ impl FakeConnections {
             transport: Transport::Tcp,
             peer: Address::Tcp(([127, 0, 0, 1], number as u16).into()),
             local: Address::Tcp(([127, 0, 0, 1], 11211).into()),
+            security: None,
         };
         let token = slab.insert(number);
         table.insert(token.index, arrival.opened(number as i32, Link(token)), Now::default());

@@ -128,11 +128,10 @@ impl Uring {
         }
         let mut submitted = 0;
         for position in 0..lanes.list.len() {
-            let (lane, buffer, _) = lanes.parts(position);
+            let (lane, room) = lanes.target(position);
             if !lane.receive {
                 continue;
             }
-            let room = &mut buffer[lane.filled..];
             let target = Fd(fd(lane.index).as_raw_fd());
             let entry = opcode::Recv::new(target, room.as_mut_ptr(), room.len() as u32)
                 .flags(RecvFlags::DONTWAIT.bits() as i32)

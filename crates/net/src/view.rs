@@ -9,6 +9,7 @@ use stdx::counter::{Counter, Sum, since};
 
 use crate::connection_table::{ConnectionTable, WorkerCounters};
 use crate::handler::{Activity, Opened};
+use crate::handshakes::{HandshakeCounters, HandshakeCounts};
 use crate::limit::ConnectionLimit;
 use crate::options::DriverChoice;
 
@@ -17,6 +18,7 @@ use crate::options::DriverChoice;
 pub struct View {
     pub(crate) limit: Arc<ConnectionLimit>,
     pub(crate) tables: Arc<[Arc<ConnectionTable>]>,
+    pub(crate) handshakes: Arc<HandshakeCounters>,
 }
 
 /// Sums over all workers.
@@ -122,6 +124,11 @@ impl View {
             dialled: sum(|counters| &counters.dialled),
             unreachable: sum(|counters| &counters.unreachable),
         }
+    }
+
+    /// TLS handshakes.
+    pub fn handshakes(&self) -> HandshakeCounts {
+        self.handshakes.counts()
     }
 
     /// Begins a listing of the connections.

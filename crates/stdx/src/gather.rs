@@ -68,6 +68,21 @@ impl<H: AsRef<[u8]>> Gather<H> {
         self.held.is_empty().then(|| &self.copied[self.sent..])
     }
 
+    /// The first piece that is still to be sent; empty if there is none.
+    pub fn front(&self) -> &[u8] {
+        if let Some(bytes) = self.single() {
+            return bytes;
+        }
+        let mut skip = self.sent;
+        for piece in self.pieces() {
+            if skip < piece.len() {
+                return &piece[skip..];
+            }
+            skip -= piece.len();
+        }
+        &[]
+    }
+
     /// Fills `slices` with the unsent pieces, in order, and returns how many it filled. Pieces that do not fit are
     /// returned by a later call, after [`Gather::advance`].
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
@@ -176,6 +191,7 @@ mod tests {
             for room in 1..5 {
                 let mut slices = [IoSlice::new(&[]); 5];
                 let filled = gather.slices(&mut slices[..room]);
+                assert_eq!(gather.front(), slices[..filled].first().map_or(&[][..], |slice| &slice[..]));
                 let seen: Vec<u8> = slices[..filled].iter().flat_map(|slice| slice.to_vec()).collect();
                 assert!(whole[first..].starts_with(&seen), "{first} {room}");
                 assert!(filled == room || seen.len() == whole.len() - first, "{first} {room}");

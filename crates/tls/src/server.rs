@@ -9,6 +9,7 @@ use loaded::{Loaded, load};
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
+use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The TLS of a server: what its listeners show and ask, from files that can be read again.
@@ -107,6 +108,15 @@ impl Acceptor {
     /// Whether a session's keys are given to the kernel where it can use them (`ssl_kernel_tls`).
     pub fn kernel(&self) -> bool {
         self.kernel
+    }
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acceptor")
+            .field("check", &self.check)
+            .field("kernel", &self.kernel)
+            .finish_non_exhaustive()
     }
 }
 

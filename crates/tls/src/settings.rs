@@ -30,6 +30,23 @@ pub struct TlsSettings {
     pub kernel: bool,
 }
 
+impl TlsSettings {
+    /// These certificates with keys in PEM, and nothing else.
+    pub fn new(certificates: Vec<CertificateFiles>) -> TlsSettings {
+        TlsSettings {
+            certificates,
+            key_format: KeyFormat::Pem,
+            authorities: None,
+            ciphers: Ciphers::default(),
+            tls13_only: false,
+            ticket_keys: None,
+            roles: None,
+            session_cache: false,
+            kernel: false,
+        }
+    }
+}
+
 /// The files of one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {

@@ -15,7 +15,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 16] = [
     ("flags", &["stdx"], &[]),
     ("protocol", &[], &["stdx"]),
     ("store", &["stdx"], &[]),
-    ("net", &["stdx"], &[]),
+    ("net", &["stdx", "tls"], &[]),
     ("server", &["flags", "protocol", "store", "net", "os", "stdx"], &["transcript"]),
     ("load", &["net", "protocol", "os", "stdx", "tls"], &[]),
     ("tuner", &["os", "stdx"], &[]),

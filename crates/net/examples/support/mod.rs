@@ -83,8 +83,7 @@ pub(crate) fn exit(example: &str, outcome: Result<(), String>) -> ExitCode {
 }
 
 /// An error and its cause.
-fn describe(error: net::Error) -> String {
-    use std::error::Error;
+pub(crate) fn describe(error: impl std::error::Error) -> String {
     let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
     format!("{error}{source}")
 }

@@ -46,9 +46,10 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
                     transport: place.transport(),
                     peer: place.address(),
                     local: self.kernel.local(&connected.socket),
+                    security: None,
                 };
                 self.table.counters().dialled.add(1);
-                self.open(connected.socket, arrival, connected.watched, now);
+                self.open(connected.socket, arrival, None, connected.watched, now);
             }
             Err(why) => self.unreachable(tag, why),
         }

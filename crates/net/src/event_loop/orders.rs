@@ -13,7 +13,8 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             let Some(connection) = self.slab.get_mut(link.0) else { continue };
             if let Some(blocked) = &mut connection.blocked {
                 blocked.append(output);
-                self.turn.set_blocked(link, blocked.len());
+                let blocked = blocked.len() + connection.wire_len();
+                self.turn.set_blocked(link, blocked);
                 continue;
             }
             let position = self.lanes.list.iter().position(|lane| lane.index == link.0.index);

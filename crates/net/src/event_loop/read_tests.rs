@@ -86,8 +86,9 @@ impl Rig {
             transport: Transport::Unix,
             peer: Address::Unix(None),
             local: Address::Unix(None),
+            security: None,
         };
-        self.worker.open(server.into(), arrival, false, Now::default());
+        self.worker.open(server.into(), arrival, None, false, Now::default());
         self.clients.push(client);
         self.clients.len() - 1
     }

@@ -114,8 +114,9 @@ impl Rig {
             transport: Transport::Unix,
             peer: Address::Unix(None),
             local: Address::Unix(None),
+            security: None,
         };
-        self.worker.open(server.into(), arrival, false, self.now);
+        self.worker.open(server.into(), arrival, None, false, self.now);
         let told = EchoEvent::Opened(self.connections);
         assert_eq!(self.told.recv(), Ok(told));
         client

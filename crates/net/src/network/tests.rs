@@ -22,20 +22,21 @@ use crate::options::{AtLimit, DriverChoice};
 use crate::reading::ReadingHandler;
 use crate::view::{ConnectionEntry, Counts};
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
-const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+pub(super) const LOOPBACK: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// A network of echo handlers. Dropping it stops it and waits for its end: socket files are removed.
-struct TestNetwork {
+pub(super) struct TestNetwork {
     running: Option<Running<EchoHandler>>,
-    view: View,
+    pub(super) view: View,
     stop: Stop,
-    addresses: Vec<Address>,
+    pub(super) addresses: Vec<Address>,
     told: Receiver<EchoEvent>,
 }
 
-fn open(places: &[Listen], options: Options) -> TestNetwork {
+pub(super) fn open(places: &[Listen], options: Options) -> TestNetwork {
     start(Network::bind(places, options).unwrap())
 }
 
@@ -50,7 +51,7 @@ fn on_loopback(options: Options) -> TestNetwork {
     open(&[Listen::Tcp(LOOPBACK)], options)
 }
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options { workers: 2, ..Options::default() }
 }
 
@@ -71,7 +72,7 @@ impl TestNetwork {
         }
     }
 
-    fn closed(&self) -> (u64, CloseReason) {
+    pub(super) fn closed(&self) -> (u64, CloseReason) {
         loop {
             if let EchoEvent::Closed(id, reason) = self.told.recv_timeout(TIMEOUT).unwrap() {
                 return (id, reason);
@@ -102,12 +103,12 @@ impl Drop for TestNetwork {
     }
 }
 
-trait Client: Read + Write {}
+pub(super) trait Client: Read + Write {}
 impl<T: Read + Write> Client for T {}
 
 /// Sends a line and reads its echo.
 #[track_caller]
-fn exchange(client: &mut dyn Client, line: &str) {
+pub(super) fn exchange(client: &mut dyn Client, line: &str) {
     client.write_all(line.as_bytes()).unwrap();
     expect_reply(client, line);
 }

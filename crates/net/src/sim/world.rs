@@ -117,7 +117,7 @@ impl World {
             worker: EventLoop::new(handler, kernel, setup).expect("a socket that can be watched"),
             messages,
             at_limit: options.at_limit,
-            view: View { limit, tables: [table].into() },
+            view: View { limit, tables: [table].into(), handshakes: Arc::default() },
             addresses,
             nudged: true,
             busy_until_us,
@@ -294,7 +294,7 @@ trait Node {
 
 struct WorldHost<H: Handler> {
     worker: EventLoop<H, SimKernel>,
-    messages: Arc<MessageQueue<Socket>>,
+    messages: Arc<MessageQueue<WorkerMessage<Socket>>>,
     at_limit: AtLimit,
     view: View,
     /// The addresses of its listeners.
@@ -336,6 +336,7 @@ impl<H: Handler + 'static> Node for WorldHost<H> {
                     transport: Transport::Tcp,
                     peer: Address::Tcp(peer),
                     local: Address::Tcp(local),
+                    security: None,
                 };
                 let socket = Socket { token, network: Rc::clone(&self.worker.kernel.network) };
                 self.messages.post(&mut vec![WorkerMessage::Accepted(socket, arrival)]);
@@ -431,9 +432,9 @@ impl Kernel for SimKernel {
     ) -> Result<(), Errno> {
         let mut network = self.network.borrow_mut();
         for position in 0..lanes.list.len() {
-            let (lane, buffer, _) = lanes.parts(position);
+            let (lane, room) = lanes.target(position);
             if lane.receive {
-                lane.received = network.receive(socket(lane.index).token, &mut buffer[lane.filled..]);
+                lane.received = network.receive(socket(lane.index).token, room);
             }
         }
         Ok(())

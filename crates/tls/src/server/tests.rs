@@ -21,17 +21,8 @@ const DAY_S: u64 = 24 * 60 * 60;
 
 /// A server with the tests' certificate, and the authority of the tests' clients.
 fn settings() -> TlsSettings {
-    TlsSettings {
-        certificates: vec![pair("server")],
-        key_format: KeyFormat::Pem,
-        authorities: Some(tests_file("authority.pem")),
-        ciphers: Ciphers::default(),
-        tls13_only: false,
-        ticket_keys: None,
-        roles: None,
-        session_cache: false,
-        kernel: false,
-    }
+    let authorities = Some(tests_file("authority.pem"));
+    TlsSettings { authorities, ..TlsSettings::new(vec![pair("server")]) }
 }
 
 fn pair(name: &str) -> CertificateFiles {

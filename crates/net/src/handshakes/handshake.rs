@@ -1,0 +1,156 @@
+//! One handshake: bytes in, bytes out, and in the end a session.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv, send};
+use rustls::server::UnbufferedServerConnection;
+use rustls::{HandshakeKind, ProtocolVersion};
+use tls::Acceptor;
+
+use crate::driver::SEND_FLAGS;
+use crate::handler::{Arrival, Security};
+use crate::session::{Session, SessionStep, encode_alert, step};
+
+/// Input that is kept without a whole record: more than the longest one (RFC 5246, 6.2.3), and more than rustls takes of
+/// one message.
+const INPUT_MAX: usize = 128 * 1024;
+
+/// A handshake and its connection.
+pub(super) struct Handshake {
+    pub(super) socket: OwnedFd,
+    pub(super) arrival: Arrival,
+    acceptor: Arc<Acceptor>,
+    tls: UnbufferedServerConnection,
+    /// Received, not processed.
+    input: Vec<u8>,
+    /// Content that a quick client has sent with the end of its handshake.
+    opened: Vec<u8>,
+    /// Not sent; empty most of the time.
+    output: Vec<u8>,
+    established: bool,
+    /// The events that it is watched for.
+    pub(super) watched: EventFlags,
+}
+
+/// What a handshake waits for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum HandshakeProgress {
+    /// An event of its socket.
+    Waits(EventFlags),
+    /// Nothing: there is a session.
+    Done,
+}
+
+/// The peer has broken the protocol, has no right to come in, or is gone.
+#[derive(Debug)]
+pub(super) struct Failed;
+
+impl Handshake {
+    pub(super) fn new(
+        socket: OwnedFd,
+        arrival: Arrival,
+        acceptor: Arc<Acceptor>,
+    ) -> Result<Handshake, rustls::Error> {
+        Ok(Handshake {
+            socket,
+            arrival,
+            tls: UnbufferedServerConnection::new(acceptor.settings())?,
+            acceptor,
+            input: Vec::new(),
+            opened: Vec::new(),
+            output: Vec::new(),
+            established: false,
+            watched: EventFlags::IN,
+        })
+    }
+
+    /// Goes on after an event. `buffer` is any memory to receive into.
+    pub(super) fn advance(&mut self, buffer: &mut [u8]) -> Result<HandshakeProgress, Failed> {
+        if self.output.is_empty() && !self.established {
+            self.receive(buffer)?;
+            self.process()?;
+        }
+        self.send()?;
+        Ok(match (self.output.is_empty(), self.established) {
+            (false, _) => HandshakeProgress::Waits(EventFlags::OUT),
+            (true, false) => HandshakeProgress::Waits(EventFlags::IN),
+            (true, true) => HandshakeProgress::Done,
+        })
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<(), Failed> {
+        match recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => Err(Failed),
+            Ok((_, received)) if self.input.len() + received > INPUT_MAX => Err(Failed),
+            Ok((_, received)) => {
+                self.input.extend_from_slice(&buffer[..received]);
+                Ok(())
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+            Err(_) => Err(Failed),
+        }
+    }
+
+    /// Processes the records that have arrived.
+    fn process(&mut self) -> Result<(), Failed> {
+        let mut at = 0;
+        loop {
+            let mut content = |content: &[u8]| self.opened.extend_from_slice(content);
+            let status = self.tls.process_tls_records(&mut self.input[at..]);
+            let (used, step) = step(status, &mut self.output, &mut content);
+            at += used;
+            match step {
+                Ok(SessionStep::Again) => {}
+                Ok(SessionStep::WantsInput) => break,
+                Ok(SessionStep::Established) => {
+                    self.established = !self.tls.is_handshaking();
+                    break;
+                }
+                Ok(SessionStep::Finished | SessionStep::Closed) => return Err(Failed),
+                Err(_) => {
+                    encode_alert(&mut self.tls, &mut self.output);
+                    // The last word: a peer that does not take it at once does not get it.
+                    let _unsent = self.send();
+                    return Err(Failed);
+                }
+            }
+        }
+        self.input.drain(..at);
+        Ok(())
+    }
+
+    fn send(&mut self) -> Result<(), Failed> {
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        match send(&self.socket, &self.output, SEND_FLAGS) {
+            Ok(sent) => drop(self.output.drain(..sent)),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => return Err(Failed),
+        }
+        Ok(())
+    }
+
+    /// Whether a ticket took the place of a key exchange and a signature.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.tls.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// The connection and its session. The handshake must be done.
+    pub(super) fn finish(self) -> (OwnedFd, Arrival, Box<Session>) {
+        let security = Security {
+            version: match self.tls.protocol_version() {
+                Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+                _ => "TLSv1.3",
+            },
+            suite: self.tls.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or(""),
+            resumed: self.is_resumed(),
+            identity: self.acceptor.identify(self.tls.peer_certificates()),
+        };
+        let arrival = Arrival { security: Some(Arc::new(security)), ..self.arrival };
+        (self.socket, arrival, Box::new(Session::new(self.tls, &self.input, &self.opened)))
+    }
+}

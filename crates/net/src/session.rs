@@ -1,0 +1,300 @@
+//! A TLS session: between the driver, which moves ciphertext, and the dialogue, which only ever sees content.
+//!
+//! rustls does the protocol (its API without buffers: `rustls::unbuffered`). What is here is where the bytes lie: an idle
+//! session holds no buffer, one that waits for the rest of a record holds what has arrived of it, and output is
+//! encrypted only as far as the socket may take it.
+
+use std::io::IoSlice;
+
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
+use stdx::gather::Gather;
+
+/// Content of a record (RFC 8446, 5.1).
+const CONTENT_MAX: usize = 16 * 1024;
+
+/// The head of a record and what encryption adds, in every version and suite.
+const OVERHEAD_MAX: usize = 256;
+
+/// Pieces of output in one record.
+const PIECES_MAX: usize = 16;
+
+/// Records that are decrypted for a connection in one round: about 30 µs of work for the shortest ones.
+const RECORDS_MAX: usize = 64;
+
+/// Ciphertext that waits for a socket. The rest of the output waits as it is: held values are not copied for a peer that
+/// does not read.
+pub(crate) const WIRE_MAX: usize = 128 * 1024;
+
+/// A session after its handshake.
+pub(crate) struct Session {
+    tls: UnbufferedServerConnection,
+    /// Ciphertext that waits for its rest, or for room.
+    sealed: Box<[u8]>,
+    /// Content that waits for room.
+    opened: Box<[u8]>,
+    /// There may be whole records in `sealed`.
+    more: bool,
+    /// The peer will send nothing more, or nothing that can be decrypted.
+    end: Option<PeerEnd>,
+    /// The peer has been told that nothing more comes.
+    closed: bool,
+}
+
+/// Why a peer's content has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeerEnd {
+    /// It said so.
+    Finished,
+    /// It broke the protocol. An alert tells it so.
+    Failed,
+}
+
+/// Where content goes: the handler's memory first, then a buffer.
+pub(crate) struct Room<'r> {
+    pub(crate) body: &'r mut [u8],
+    pub(crate) buffer: &'r mut [u8],
+    /// Bytes in each.
+    pub(crate) in_body: usize,
+    pub(crate) in_buffer: usize,
+}
+
+impl Room<'_> {
+    /// Puts in as much of `content` as there is room for, and returns the rest.
+    fn put<'c>(&mut self, content: &'c [u8]) -> &'c [u8] {
+        let content = fill(&mut self.body[self.in_body..], content, &mut self.in_body);
+        fill(&mut self.buffer[self.in_buffer..], content, &mut self.in_buffer)
+    }
+
+    fn is_full(&self) -> bool {
+        self.in_body == self.body.len() && self.in_buffer == self.buffer.len()
+    }
+}
+
+fn fill<'c>(room: &mut [u8], content: &'c [u8], filled: &mut usize) -> &'c [u8] {
+    let (now, rest) = content.split_at(content.len().min(room.len()));
+    room[..now.len()].copy_from_slice(now);
+    *filled += now.len();
+    rest
+}
+
+impl Session {
+    /// A session whose handshake is over, and the ciphertext and the content that came with its end.
+    pub(crate) fn new(tls: UnbufferedServerConnection, sealed: &[u8], opened: &[u8]) -> Session {
+        let more = !sealed.is_empty();
+        Session { tls, sealed: sealed.into(), opened: opened.into(), more, end: None, closed: false }
+    }
+
+    /// Moves the ciphertext that waits to the front of `buffer`, and returns its length.
+    pub(crate) fn unpack(&mut self, buffer: &mut [u8]) -> usize {
+        let sealed = std::mem::take(&mut self.sealed);
+        buffer[..sealed.len()].copy_from_slice(&sealed);
+        sealed.len()
+    }
+
+    /// Whether there is input without a receive.
+    pub(crate) fn has_input(&self) -> bool {
+        self.more || !self.opened.is_empty()
+    }
+
+    /// Why nothing more comes from the peer, once all that came is delivered.
+    pub(crate) fn end(&self) -> Option<PeerEnd> {
+        self.end.filter(|_| !self.has_input())
+    }
+
+    /// Decrypts records of `sealed` as far as there is room for their content, and keeps the rest. What the peer must be
+    /// told is written to `wire`.
+    pub(crate) fn open(&mut self, sealed: &mut [u8], room: &mut Room<'_>, wire: &mut Vec<u8>) {
+        if !self.opened.is_empty() {
+            let opened = std::mem::take(&mut self.opened);
+            self.opened = room.put(&opened).into();
+        }
+        let (mut at, mut records) = (0, 0);
+        self.more = false;
+        while self.end != Some(PeerEnd::Failed) {
+            if records == RECORDS_MAX || room.is_full() {
+                self.more = at < sealed.len();
+                break;
+            }
+            let mut content = |content: &[u8]| {
+                records += 1;
+                self.opened = room.put(content).into();
+            };
+            let (used, step) = step(self.tls.process_tls_records(&mut sealed[at..]), wire, &mut content);
+            at += used;
+            match step {
+                Ok(SessionStep::Again) => {}
+                Ok(SessionStep::Finished) => self.end = Some(PeerEnd::Finished),
+                Ok(SessionStep::Established | SessionStep::WantsInput | SessionStep::Closed) => break,
+                Err(_) => self.fail(wire),
+            }
+        }
+        if self.end.is_none() {
+            self.sealed = sealed[at..].into();
+        } else {
+            self.more = false;
+        }
+    }
+
+    /// The peer has broken the protocol: it gets the alert that rustls has prepared.
+    fn fail(&mut self, wire: &mut Vec<u8>) {
+        self.end = Some(PeerEnd::Failed);
+        encode_alert(&mut self.tls, wire);
+    }
+
+    /// Encrypts `plain` into `wire`, until that has [`WIRE_MAX`] bytes. `scratch` is any vector.
+    ///
+    /// # Errors
+    /// The keys are used up (TLS 1.2 has no way to replace them), and the connection must end.
+    pub(crate) fn seal<Held: AsRef<[u8]>>(
+        &mut self,
+        plain: &mut Gather<Held>,
+        wire: &mut Gather<Held>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), KeysUsedUp> {
+        while !plain.is_empty() && wire.len() < WIRE_MAX {
+            let content = next_content(plain, scratch);
+            self.write(&Record::Content(content), wire.copied())?;
+            let len = content.len();
+            plain.advance(len);
+        }
+        Ok(())
+    }
+
+    /// Tells the peer that nothing more comes, once.
+    pub(crate) fn close(&mut self, wire: &mut Vec<u8>) {
+        if !self.closed {
+            self.closed = true;
+            // After an alert, or with keys that are used up, there is nothing to say.
+            let _unsaid = self.write(&Record::CloseNotify, wire);
+        }
+    }
+
+    /// Appends to `wire` what rustls wants to send, and then `record`.
+    fn write(&mut self, record: &Record<'_>, wire: &mut Vec<u8>) -> Result<(), KeysUsedUp> {
+        while !write_step(self.tls.process_tls_records(&mut []), record, wire)? {}
+        Ok(())
+    }
+}
+
+/// A record to be sent.
+enum Record<'r> {
+    Content(&'r [u8]),
+    CloseNotify,
+}
+
+/// One step towards sending `record`; whether it has been appended to `wire`.
+fn write_step<Data>(
+    status: UnbufferedStatus<'_, '_, Data>,
+    record: &Record<'_>,
+    wire: &mut Vec<u8>,
+) -> Result<bool, KeysUsedUp> {
+    match status.state {
+        Ok(ConnectionState::WriteTraffic(mut traffic)) => {
+            let (before, len) =
+                (wire.len(), if let Record::Content(content) = record { content.len() } else { 0 });
+            wire.resize(before + len + OVERHEAD_MAX, 0);
+            let written = match record {
+                Record::Content(content) => traffic.encrypt(content, &mut wire[before..]),
+                Record::CloseNotify => traffic.queue_close_notify(&mut wire[before..]),
+            };
+            wire.truncate(before + *written.as_ref().unwrap_or(&0));
+            written.map(|_| true).map_err(|_| KeysUsedUp)
+        }
+        Ok(ConnectionState::EncodeTlsData(data)) => {
+            encode(data, wire);
+            Ok(false)
+        }
+        Ok(ConnectionState::TransmitTlsData(data)) => {
+            data.done();
+            Ok(false)
+        }
+        _ => Err(KeysUsedUp),
+    }
+}
+
+/// The keys may not encrypt more, or the session has ended.
+#[derive(Debug)]
+pub(crate) struct KeysUsedUp;
+
+/// The next content of a record: a piece of `plain` in place, or several together in `scratch`.
+fn next_content<'p, Held: AsRef<[u8]>>(plain: &'p Gather<Held>, scratch: &'p mut Vec<u8>) -> &'p [u8] {
+    let front = plain.front();
+    if front.len() >= CONTENT_MAX || front.len() == plain.len() {
+        return &front[..front.len().min(CONTENT_MAX)];
+    }
+    let mut slices = [IoSlice::new(&[]); PIECES_MAX];
+    let filled = plain.slices(&mut slices);
+    scratch.clear();
+    for slice in &slices[..filled] {
+        let room = CONTENT_MAX - scratch.len();
+        scratch.extend_from_slice(&slice[..slice.len().min(room)]);
+    }
+    scratch
+}
+
+/// What a step of rustls leads to.
+pub(crate) enum SessionStep {
+    /// Another step.
+    Again,
+    /// The peer says that nothing more comes.
+    Finished,
+    /// There is no whole record left. Content may be sent.
+    Established,
+    /// There is no whole record left, and the handshake is not over.
+    WantsInput,
+    /// Both sides have finished.
+    Closed,
+}
+
+/// Does what a status asks for: content goes to `content`, records to be sent to `wire`. Returns how many bytes of the
+/// input are done with.
+pub(crate) fn step<Data>(
+    status: UnbufferedStatus<'_, '_, Data>,
+    wire: &mut Vec<u8>,
+    content: &mut impl FnMut(&[u8]),
+) -> (usize, Result<SessionStep, rustls::Error>) {
+    let UnbufferedStatus { discard, state } = status;
+    let step = match state {
+        Err(error) => Err(error),
+        Ok(ConnectionState::ReadTraffic(mut traffic)) => loop {
+            match traffic.next_record() {
+                Some(Ok(record)) => content(record.payload),
+                Some(Err(error)) => break Err(error),
+                None => break Ok(SessionStep::Again),
+            }
+        },
+        Ok(ConnectionState::EncodeTlsData(data)) => {
+            encode(data, wire);
+            Ok(SessionStep::Again)
+        }
+        Ok(ConnectionState::TransmitTlsData(data)) => {
+            data.done();
+            Ok(SessionStep::Again)
+        }
+        Ok(ConnectionState::PeerClosed) => Ok(SessionStep::Finished),
+        Ok(ConnectionState::WriteTraffic(_)) => Ok(SessionStep::Established),
+        Ok(ConnectionState::BlockedHandshake) => Ok(SessionStep::WantsInput),
+        Ok(ConnectionState::Closed) => Ok(SessionStep::Closed),
+        // Early data is never offered, and rustls knows no other states.
+        Ok(_) => Err(rustls::Error::General("an unknown state".to_owned())),
+    };
+    (discard, step)
+}
+
+/// Appends a record that rustls has prepared.
+fn encode<Data>(mut data: EncodeTlsData<'_, Data>, wire: &mut Vec<u8>) {
+    let before = wire.len();
+    if let Err(EncodeError::InsufficientSize(short)) = data.encode(&mut []) {
+        wire.resize(before + short.required_size, 0);
+        let encoded = data.encode(&mut wire[before..]);
+        debug_assert!(encoded.is_ok(), "there is as much room as was required");
+    }
+}
+
+/// Appends the alert that rustls has prepared after an error.
+pub(crate) fn encode_alert(tls: &mut UnbufferedServerConnection, wire: &mut Vec<u8>) {
+    while let Ok(ConnectionState::EncodeTlsData(data)) = tls.process_tls_records(&mut []).state {
+        encode(data, wire);
+    }
+}
