@@ -565,7 +565,8 @@ fn note_received<H: Handler, K: Kernel>(
     counters: &WorkerCounters,
 ) {
     match received {
-        Ok(0) => {
+        // EIO: a TLS record that is no content, where the kernel decrypts. Most often it says that nothing more comes.
+        Ok(0) | Err(Errno::IO) => {
             connection.ended = true;
             connection.readable = false;
         }

@@ -1,30 +1,15 @@
 //! TCP Fast Open on listeners: connections that bring data with their SYN (RFC 7413).
 
-#![expect(unsafe_code, reason = "an option of sockets that has no safe wrapper")]
-
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use rustix::io::Errno;
+
+use crate::socket_option;
 
 /// Lets up to `pending` connections with data in the SYN wait for the end of their handshake; beyond them, and with 0,
 /// the kernel completes the handshake first. Before or after listen(2).
 pub(crate) fn set_fast_open(fd: impl AsFd, pending: i32) -> Result<(), Errno> {
-    let fd = fd.as_fd();
-    // SAFETY: the kernel reads `size_of::<i32>()` bytes at the pointer, which is to an i32 that outlives the call. The
-    // descriptor is borrowed, so it is open.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_FASTOPEN,
-            (&raw const pending).cast(),
-            size_of::<i32>() as libc::socklen_t,
-        )
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
-    }
+    socket_option::set(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, &pending.to_ne_bytes())
 }
 
 #[cfg(test)]

@@ -210,6 +210,8 @@ pub struct Security {
     pub suite: &'static str,
     /// Whether a ticket of an earlier session took the place of a full handshake.
     pub resumed: bool,
+    /// Whether the kernel has its keys.
+    pub in_kernel: bool,
     /// Who the peer is, if it has shown a certificate.
     pub identity: Option<Arc<tls::Identity>>,
 }

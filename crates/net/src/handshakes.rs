@@ -15,7 +15,7 @@ mod thread;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::io::Errno;
 use tls::Acceptor;
@@ -100,6 +100,8 @@ pub(crate) struct HandshakeCounters {
     failed: AtomicU64,
     expired: AtomicU64,
     displaced: AtomicU64,
+    /// The kernel has refused keys.
+    kernel_refused: AtomicBool,
 }
 
 /// Counts of TLS handshakes.

@@ -218,7 +218,7 @@ impl Network {
 
     /// Starts the threads that do TLS handshakes, if there is a listener that needs them.
     fn start_handshakes<H>(&self, running: &mut Running<H>) -> Result<Option<HandshakeDealer>, Error> {
-        let Options { acceptors, handshakes_max, handshake_timeout_ms, at_limit, .. } = &self.options;
+        let Options { acceptors, handshakes_max, handshake_timeout_ms, at_limit, notice, .. } = &self.options;
         let mut acceptors = acceptors.clone();
         acceptors.resize(self.listeners.len(), None);
         let acceptors: Acceptors = acceptors.into();
@@ -236,6 +236,7 @@ impl Network {
                 at_limit: *at_limit,
                 handshakes_max: handshakes_max.div_ceil(threads.len()).max(1),
                 timeout_ms: *handshake_timeout_ms,
+                notice: *notice,
                 stopping: Arc::clone(&self.stop.stopping),
             };
             let ends_all = EndsAll(self.stop.clone());

@@ -12,11 +12,15 @@ use tls::Acceptor;
 
 use crate::driver::SEND_FLAGS;
 use crate::handler::{Arrival, Security};
+use crate::kernel_tls;
 use crate::session::{Session, SessionStep, encode_alert, step};
 
 /// Input that is kept without a whole record: more than the longest one (RFC 5246, 6.2.3), and more than rustls takes of
 /// one message.
 const INPUT_MAX: usize = 128 * 1024;
+
+/// Bytes before the content of a record.
+const RECORD_HEAD_LEN: usize = 5;
 
 /// A handshake and its connection.
 pub(super) struct Handshake {
@@ -31,6 +35,8 @@ pub(super) struct Handshake {
     /// Not sent; empty most of the time.
     output: Vec<u8>,
     established: bool,
+    /// The kernel gets the keys.
+    in_kernel: bool,
     /// The events that it is watched for.
     pub(super) watched: EventFlags,
 }
@@ -58,6 +64,7 @@ impl Handshake {
             socket,
             arrival,
             tls: UnbufferedServerConnection::new(acceptor.settings())?,
+            in_kernel: acceptor.kernel(),
             acceptor,
             input: Vec::new(),
             opened: Vec::new(),
@@ -82,7 +89,8 @@ impl Handshake {
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Result<(), Failed> {
-        match recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT) {
+        let room = if self.in_kernel { self.left_of_record().min(buffer.len()) } else { buffer.len() };
+        match recv(&self.socket, &mut buffer[..room], RecvFlags::DONTWAIT) {
             Ok((_, 0)) => Err(Failed),
             Ok((_, received)) if self.input.len() + received > INPUT_MAX => Err(Failed),
             Ok((_, received)) => {
@@ -91,6 +99,18 @@ impl Handshake {
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(()),
             Err(_) => Err(Failed),
+        }
+    }
+
+    /// Bytes to the end of the record that is being received, or of its head (RFC 8446, 5.1). What lies behind the last
+    /// record of the handshake stays in the socket: it is the kernel's to decrypt.
+    fn left_of_record(&self) -> usize {
+        match self.input.get(..RECORD_HEAD_LEN) {
+            Some(head) => {
+                let record = RECORD_HEAD_LEN + usize::from(u16::from_be_bytes([head[3], head[4]]));
+                record.saturating_sub(self.input.len()).max(1)
+            }
+            None => RECORD_HEAD_LEN - self.input.len(),
         }
     }
 
@@ -139,18 +159,37 @@ impl Handshake {
         self.tls.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// The connection and its session. The handshake must be done.
-    pub(super) fn finish(self) -> (OwnedFd, Arrival, Box<Session>) {
+    /// Whether the kernel is to get the keys; and that it is not, from now on.
+    pub(super) fn is_for_kernel(&self) -> bool {
+        self.in_kernel
+    }
+
+    pub(super) fn stay_out_of_kernel(&mut self) {
+        self.in_kernel = false;
+    }
+
+    /// The connection, and its session unless the kernel has the keys. The handshake must be done.
+    ///
+    /// # Errors
+    /// The kernel does not take the keys, and the session is lost.
+    pub(super) fn finish(self) -> Result<(OwnedFd, Arrival, Option<Box<Session>>), Errno> {
+        let version = self.tls.protocol_version();
+        // Only if no input was received that the kernel would have to decrypt.
+        let in_kernel = self.in_kernel && self.input.is_empty() && self.opened.is_empty();
         let security = Security {
-            version: match self.tls.protocol_version() {
-                Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
-                _ => "TLSv1.3",
-            },
+            version: if version == Some(ProtocolVersion::TLSv1_2) { "TLSv1.2" } else { "TLSv1.3" },
             suite: self.tls.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or(""),
             resumed: self.is_resumed(),
+            in_kernel,
             identity: self.acceptor.identify(self.tls.peer_certificates()),
         };
         let arrival = Arrival { security: Some(Arc::new(security)), ..self.arrival };
-        (self.socket, arrival, Box::new(Session::new(self.tls, &self.input, &self.opened)))
+        if !in_kernel {
+            let session = Session::new(self.tls, &self.input, &self.opened);
+            return Ok((self.socket, arrival, Some(Box::new(session))));
+        }
+        let (secrets, _) = self.tls.dangerous_into_kernel_connection().map_err(|_| Errno::OPNOTSUPP)?;
+        kernel_tls::give_keys(&self.socket, version, &secrets)?;
+        Ok((self.socket, arrival, None))
     }
 }

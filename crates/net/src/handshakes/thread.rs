@@ -9,12 +9,14 @@ use rustix::io::Errno;
 
 use super::handshake::{Failed, Handshake, HandshakeProgress};
 use super::{Acceptors, HandshakeCounters, Newcomer, count};
+use crate::address::Transport;
 use crate::clock::precise_us;
 use crate::dealer::Dealer;
 use crate::driver::Poll;
+use crate::kernel_tls;
 use crate::limit::ConnectionLimit;
 use crate::message_queue::{MessageQueue, WorkerMessage};
-use crate::options::AtLimit;
+use crate::options::{AtLimit, Notice};
 use crate::slab::{Slab, Token};
 
 const WAKE_UP: u64 = u64::MAX;
@@ -39,6 +41,7 @@ pub(crate) struct HandshakeSetup {
     /// Handshakes of this thread at a time.
     pub(crate) handshakes_max: usize,
     pub(crate) timeout_ms: u32,
+    pub(crate) notice: Notice,
     pub(crate) stopping: Arc<AtomicBool>,
 }
 
@@ -112,9 +115,12 @@ impl HandshakeThread {
     fn begin(&mut self, newcomer: Newcomer, now_ms: u64) {
         let acceptor = self.setup.acceptors[usize::from(newcomer.listener)].clone();
         let acceptor = acceptor.expect("a newcomer's listener has an acceptor of sessions");
-        let Ok(handshake) = Handshake::new(newcomer.socket, newcomer.arrival, acceptor) else {
+        let Ok(mut handshake) = Handshake::new(newcomer.socket, newcomer.arrival, acceptor) else {
             return count(&self.setup.counters.failed);
         };
+        if handshake.is_for_kernel() {
+            self.prepare_for_kernel(&mut handshake);
+        }
         let token = self.handshakes.insert(handshake);
         self.count += 1;
         self.setup.counters.in_progress.fetch_add(1, Ordering::Relaxed);
@@ -123,6 +129,19 @@ impl HandshakeThread {
         let socket = &self.handshakes.at(token.index).socket;
         if self.poll.add(socket, token.to_u64(), EventFlags::IN).is_err() {
             self.fail(token);
+        }
+    }
+
+    #[cold]
+    fn prepare_for_kernel(&self, handshake: &mut Handshake) {
+        let refused = self.setup.counters.kernel_refused.load(Ordering::Relaxed);
+        let is_tcp = handshake.arrival.transport == Transport::Tcp;
+        let prepared = if is_tcp && !refused { kernel_tls::prepare(&handshake.socket) } else { Ok(()) };
+        if let Err(error) = prepared {
+            self.refused_by_kernel(error);
+        }
+        if !is_tcp || refused || prepared.is_err() {
+            handshake.stay_out_of_kernel();
         }
     }
 
@@ -154,15 +173,40 @@ impl HandshakeThread {
                     self.setup.limit.rejected.fetch_add(1, Ordering::Relaxed);
                     self.remove(token);
                 } else {
-                    let handshake = self.remove(token);
-                    let resumed = handshake.is_resumed();
-                    let counters = &self.setup.counters;
-                    count(if resumed { &counters.resumed } else { &counters.full });
-                    let (socket, arrival, session) = handshake.finish();
-                    self.setup.dealer.deal(WorkerMessage::Secured(socket, arrival, session));
+                    self.deal(token);
                 }
             }
             self.done.pop_front();
+        }
+    }
+
+    fn deal(&mut self, token: Token) {
+        let handshake = self.remove(token);
+        let counters = &self.setup.counters;
+        let kind = if handshake.is_resumed() { &counters.resumed } else { &counters.full };
+        match handshake.finish() {
+            Ok((socket, arrival, session)) => {
+                count(kind);
+                self.setup.dealer.deal(match session {
+                    Some(session) => WorkerMessage::Secured(socket, arrival, session),
+                    None => WorkerMessage::Accepted(socket, arrival),
+                });
+            }
+            Err(error) => {
+                count(&counters.failed);
+                self.setup.limit.connection_closed();
+                self.refused_by_kernel(error);
+            }
+        }
+    }
+
+    /// The kernel has no TLS, or not this cipher: sessions stay with the workers, and the operator is told once.
+    #[cold]
+    fn refused_by_kernel(&self, error: Errno) {
+        if !self.setup.counters.kernel_refused.swap(true, Ordering::Relaxed) {
+            (self.setup.notice)(&format!(
+                "the kernel does not take the keys of TLS sessions ({error}); this process encrypts"
+            ));
         }
     }
 
