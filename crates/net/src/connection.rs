@@ -41,6 +41,11 @@ impl<C> Dialogue<C> {
         self.rest.len() < INPUT_MAX
     }
 
+    /// Whether the handler waits for input and keeps none of a request that has begun, as far as can be seen here.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.next == Next::Read && self.rest.is_empty()
+    }
+
     /// Calls the handler with `body` bytes that were received into its own memory, then with `input`.
     #[inline]
     pub(crate) fn handle<H: Handler<Connection = C>>(

@@ -21,6 +21,8 @@ mod dial_tests;
 #[cfg(test)]
 mod read_tests;
 #[cfg(test)]
+mod secure_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;

@@ -6,6 +6,7 @@
 
 use std::io::IoSlice;
 
+use rustls::SupportedCipherSuite;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
 use stdx::gather::Gather;
@@ -39,7 +40,12 @@ pub(crate) struct Session {
     end: Option<PeerEnd>,
     /// The peer has been told that nothing more comes.
     closed: bool,
+    /// Records that the keys may still encrypt, less [`RECORDS_IN_RESERVE`].
+    pub(crate) records_left: u64,
 }
+
+/// Records for the replies that are on their way when a session has to end: enough for the largest value.
+const RECORDS_IN_RESERVE: u64 = 1 << 16;
 
 /// Why a peer's content has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +87,14 @@ fn fill<'c>(room: &mut [u8], content: &'c [u8], filled: &mut usize) -> &'c [u8] 
 impl Session {
     /// A session whose handshake is over, and the ciphertext and the content that came with its end.
     pub(crate) fn new(tls: UnbufferedServerConnection, sealed: &[u8], opened: &[u8]) -> Session {
-        let more = !sealed.is_empty();
-        Session { tls, sealed: sealed.into(), opened: opened.into(), more, end: None, closed: false }
+        let records_left = records_max(tls.negotiated_cipher_suite()).saturating_sub(RECORDS_IN_RESERVE);
+        let (more, sealed, opened) = (!sealed.is_empty(), sealed.into(), opened.into());
+        Session { tls, sealed, opened, more, end: None, closed: false, records_left }
+    }
+
+    /// Whether the session should end: in TLS 1.2 there is no way to replace keys that have encrypted enough.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.records_left == 0
     }
 
     /// Moves the ciphertext that waits to the front of `buffer`, and returns its length.
@@ -157,6 +169,7 @@ impl Session {
             self.write(&Record::Content(content), wire.copied())?;
             let len = content.len();
             plain.advance(len);
+            self.records_left = self.records_left.saturating_sub(1);
         }
         Ok(())
     }
@@ -174,6 +187,14 @@ impl Session {
     fn write(&mut self, record: &Record<'_>, wire: &mut Vec<u8>) -> Result<(), KeysUsedUp> {
         while !write_step(self.tls.process_tls_records(&mut []), record, wire)? {}
         Ok(())
+    }
+}
+
+/// Records that keys may encrypt: 2^24 with AES-GCM (RFC 8446, 5.5). TLS 1.3 replaces them in time.
+fn records_max(suite: Option<SupportedCipherSuite>) -> u64 {
+    match suite {
+        Some(SupportedCipherSuite::Tls12(suite)) => suite.common.confidentiality_limit,
+        _ => u64::MAX,
     }
 }
 

@@ -80,6 +80,11 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     pub(super) fn seal(&mut self) {
         for position in 0..self.lanes.list.len() {
             let connection = self.slab.at_mut(self.lanes.list[position].index);
+            let Some(secure) = &connection.secure else { continue };
+            // Between two requests.
+            if secure.session.is_used_up() && connection.dialogue.is_at_rest() {
+                connection.dialogue.next = Next::Close(CloseReason::Normal);
+            }
             let is_over = connection.finished().is_some();
             let Some(secure) = &mut connection.secure else { continue };
             let (plain, wire, scratch) = self.lanes.wire_parts(position);

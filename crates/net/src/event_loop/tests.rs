@@ -18,16 +18,16 @@ use crate::handler::{ConnectionId, Opened, Origin};
 use crate::lanes::LANES_MAX;
 use crate::options::DriverChoice;
 
-struct Rig {
-    worker: EventLoop<EchoHandler>,
+pub(super) struct Rig {
+    pub(super) worker: EventLoop<EchoHandler>,
     table: Arc<ConnectionTable>,
-    told: Receiver<EchoEvent>,
+    pub(super) told: Receiver<EchoEvent>,
     now: Now,
     connections: u64,
 }
 
 /// Runs `test` over both drivers.
-fn with_each_driver(test: impl Fn(Rig)) {
+pub(super) fn with_each_driver(test: impl Fn(Rig)) {
     for choice in [DriverChoice::Epoll, DriverChoice::Uring] {
         test(Rig::new(choice));
     }
@@ -103,6 +103,10 @@ impl Rig {
     }
 
     fn connect(&mut self) -> UnixStream {
+        self.connect_with(None)
+    }
+
+    pub(super) fn connect_with(&mut self, session: Option<Box<Session>>) -> UnixStream {
         let (client, server) = UnixStream::pair().unwrap();
         client.set_nonblocking(true).unwrap();
         server.set_nonblocking(true).unwrap();
@@ -116,7 +120,7 @@ impl Rig {
             local: Address::Unix(None),
             security: None,
         };
-        self.worker.open(server.into(), arrival, None, false, self.now);
+        self.worker.open(server.into(), arrival, session, false, self.now);
         let told = EchoEvent::Opened(self.connections);
         assert_eq!(self.told.recv(), Ok(told));
         client
@@ -131,7 +135,7 @@ impl Rig {
     }
 
     /// Rounds until there is nothing to do.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         while self.round() {}
     }
 
