@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 mod activation;
 mod background;
+mod endpoint;
 mod failure;
 mod lab;
 mod man;

@@ -11,6 +11,9 @@ const FILES_OF_PROCESS: u64 = 64;
 /// Open files of each worker's driver: a ring or an epoll set, timers, an eventfd.
 const FILES_PER_WORKER: u64 = 8;
 
+/// Open files of the endpoint of metrics beside its connections: sockets, an epoll set, and what a scrape reads.
+const FILES_OF_METRICS: u64 = 16;
+
 /// Raises limits while the process may still be root.
 pub(crate) fn raise(options: &Options) -> Result<(), Failure> {
     if options.process.core_dumps {
@@ -26,7 +29,8 @@ pub(crate) fn raise(options: &Options) -> Result<(), Failure> {
 fn raise_open_files(options: &Options) -> Result<(), Failure> {
     let connections = u64::from(options.connection_limit);
     let workers = options.threads as u64 * FILES_PER_WORKER;
-    let needed = connections + workers + options.listeners.len() as u64 + FILES_OF_PROCESS;
+    let metrics = options.metrics.as_ref().map_or(0, |_| admin::CONNECTIONS_MAX as u64 + FILES_OF_METRICS);
+    let needed = connections + workers + metrics + options.listeners.len() as u64 + FILES_OF_PROCESS;
     let limit = getrlimit(Resource::Nofile);
     // `None` is no limit.
     if limit.current.is_none_or(|current| current >= needed) {

@@ -15,6 +15,7 @@ use server::{Bound, Provisioned, Server, flags};
 
 use crate::activation;
 use crate::background::Background;
+use crate::endpoint::Endpoint;
 use crate::failure::{Failure, say};
 use crate::output::print;
 use crate::pidfile::PidFile;
@@ -51,6 +52,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     resources::raise(&options)?;
     let background = options.process.daemonize.then(|| Background::enter(&supervisor)).transpose()?;
     let bound = bind(&options, inherited)?;
+    let endpoint = options.metrics.as_ref().map(Endpoint::bind).transpose()?;
     if let Some(identity) = &identity {
         identity.own_sockets(&options.listeners)?;
         identity.assume()?;
@@ -67,15 +69,21 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         None => failure,
     })?;
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
+    let clock = bound.clock();
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
     let prepared = bound.prepare(random()?).map_err(Failure::other)?;
     start_companions(&prepared, signals, &options, &supervisor).map_err(hint_at_limits)?;
+    let scraped = endpoint.as_ref().map(Endpoint::shown).unwrap_or_default();
+    if let Some(endpoint) = endpoint {
+        let monitor = prepared.monitor();
+        start("admin", move || endpoint.serve(monitor, move || clock.now())).map_err(hint_at_limits)?;
+    }
     let running = prepared.start().map_err(Failure::other).map_err(hint_at_limits)?;
     let driver = match running.uring_refused() {
         None => running.driver().to_owned(),
         Some(error) => format!("{} ({})", running.driver(), uring::refused(&error)),
     };
-    say(format_args!("{}", start_line(&options, &addresses, &driver, identity.as_ref())));
+    say(format_args!("{}{scraped}", start_line(&options, &addresses, &driver, identity.as_ref())));
     match background {
         Some(background) => background.detach(&options)?,
         None => supervisor.ready(),

@@ -135,6 +135,23 @@ pub fn of_threads(pids: &[u32]) -> BTreeMap<u32, ThreadTimes> {
     threads.filter_map(times).collect()
 }
 
+/// Times of this process's threads by their names; those of threads that share a name are added. Threads that have ended
+/// are left out.
+pub fn of_own_threads() -> BTreeMap<String, ThreadTimes> {
+    let mut named: BTreeMap<String, ThreadTimes> = BTreeMap::new();
+    for tid in processes::threads(std::process::id()) {
+        let read = |file| fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).ok();
+        let times = read("schedstat").and_then(|text| ThreadTimes::parse(&text));
+        if let (Some(name), Some(times)) = (read("comm"), times) {
+            let sum = named.entry(name.trim_end().to_owned()).or_default();
+            sum.run_ns += times.run_ns;
+            sum.wait_ns += times.wait_ns;
+            sum.slices += times.slices;
+        }
+    }
+    named
+}
+
 /// Times of this process's thread `tid`; zeros after it has ended.
 pub fn of_thread(tid: i32) -> ThreadTimes {
     let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap_or_default();
@@ -267,6 +284,33 @@ mod tests {
         let ms = |count: u64| Duration::from_millis(count * 1000 / clock_ticks_per_second());
         let stat = ProcessStat::parse("7 (a) b) S 1 7 7 0 -1 0 0 0 0 0 150 25 0 0").expect("fields");
         assert_eq!(CpuTime::of(&stat), Some(CpuTime { user: ms(150), system: ms(25) }));
+    }
+
+    #[test]
+    fn own_threads_are_found_by_name_and_added() {
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let stopped = std::sync::Mutex::new(stopped);
+        let (ready, is_ready) = std::sync::mpsc::channel::<u64>();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let (ready, stopped) = (ready.clone(), &stopped);
+                let work = move || {
+                    while of_this_thread().run_ns < 20_000_000 {}
+                    // What others see is as old as the last switch: the channel's wait is one.
+                    ready.send(of_this_thread().run_ns).expect("a reader");
+                    let _ = stopped.lock().map(|stopped| stopped.recv());
+                };
+                std::thread::Builder::new()
+                    .name("of-one-name".into())
+                    .spawn_scoped(scope, work)
+                    .expect("a thread");
+            }
+            let used: u64 = is_ready.iter().take(2).sum();
+            // A running thread's number is up to a tick old.
+            let found = of_own_threads().get("of-one-name").copied().unwrap_or_default();
+            assert!(found.run_ns + 20_000_000 > used && found.run_ns > 20_000_000, "{found:?}, used {used}");
+            drop(stop);
+        });
     }
 
     #[test]

@@ -24,6 +24,7 @@
 
 pub mod flags;
 mod join;
+pub mod metrics;
 pub mod options;
 pub mod sim;
 
@@ -65,6 +66,7 @@ use net::{Address, AtLimit, DriverChoice, Network};
 pub use net::Notice;
 use store::Store;
 
+use metrics::Monitor;
 use options::auth::Users;
 use options::{Driver, Listen, Options};
 use shared::Shared;
@@ -159,6 +161,7 @@ impl Server {
                 idle_timeout_s: options.idle_timeout_s.unwrap_or(0),
                 clock,
                 notice,
+                ..net::Options::default()
             },
         )?;
         // From now on the number that is in force.
@@ -243,6 +246,11 @@ impl Provisioned {
     /// Access to the users that may log in, for any thread.
     pub fn user_registry(&self) -> UserRegistry {
         UserRegistry(Arc::clone(&self.shared))
+    }
+
+    /// Reads the server from any thread.
+    pub fn monitor(&self) -> Monitor {
+        Monitor::new(Arc::clone(&self.shared))
     }
 
     /// Starts the workers.

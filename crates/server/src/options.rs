@@ -17,7 +17,7 @@ mod tests;
 
 pub use auth::{Auth, ReadFile};
 pub use echo::Echo;
-pub use listen::{FIRST_INHERITED, Listen};
+pub use listen::{FIRST_INHERITED, Listen, MetricsAddress};
 pub use udp::UdpLimits;
 
 /// The user that root becomes without `-u`: every Linux has it, and it owns nothing.
@@ -85,6 +85,8 @@ pub struct Options {
     pub watcher_log_bytes: u32,
     /// `-o worker_logbuf_size`: bytes of the store's events queued before they become log lines.
     pub worker_log_bytes: u32,
+    /// `--metrics-listen`: where metrics are served over HTTP.
+    pub metrics: Option<MetricsAddress>,
     /// `-v`, counted.
     pub verbosity: u8,
 
@@ -171,6 +173,7 @@ impl Default for Options {
             track_sizes: false,
             watcher_log_bytes: 256 * 1024,
             worker_log_bytes: 64 * 1024,
+            metrics: None,
             verbosity: 0,
             notes: Vec::new(),
             process: Process::default(),

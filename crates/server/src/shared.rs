@@ -144,7 +144,8 @@ impl Shared {
         self.prefixes.clear();
     }
 
-    fn since_start(&self) -> Figures {
+    /// Gauges, and counts since the start. Takes no lock that `stats` holds.
+    pub(crate) fn since_start(&self) -> Figures {
         let totals = Totals::of(&self.counters);
         let (network, store, log) = (self.network.counts(), self.store.statistics(), self.log.counts());
         Figures { totals, network, store, log }

@@ -44,8 +44,8 @@ fn reply(shared: &Shared, topic: StatsTopic, now: Now, mut list: StatList<'_>) {
         StatsTopic::General => general(shared, &shared.figures(), now, out),
         StatsTopic::Settings => settings(shared, out),
         StatsTopic::Connections => unreachable!("connections are listed in steps"),
-        StatsTopic::Items => items::items(shared, now, out),
-        StatsTopic::Slabs => items::slabs(shared, out),
+        StatsTopic::Items => items::items(&shared.figures(), now, out),
+        StatsTopic::Slabs => items::slabs(&shared.figures(), out),
         StatsTopic::Sizes => stat(out, "sizes_status", "disabled"),
         // As memcached without extstore: nothing.
         StatsTopic::Extstore => {}
@@ -65,6 +65,23 @@ fn reply(shared: &Shared, topic: StatsTopic, now: Now, mut list: StatList<'_>) {
         StatsTopic::Other => return list.end_with(line::ERROR),
     }
     list.end();
+}
+
+/// The replies to `stats`, `stats items` and `stats slabs` in text, one after the other, with these figures.
+pub(crate) fn all_counts(shared: &Shared, figures: &Figures, now: Now) -> Vec<u8> {
+    let mut text = Vec::new();
+    let out = &mut StatForm::Text.list(&mut text);
+    general(shared, figures, now, out);
+    items::items(figures, now, out);
+    items::slabs(figures, out);
+    text
+}
+
+/// The reply to `stats settings` in text.
+pub(crate) fn all_settings(shared: &Shared) -> Vec<u8> {
+    let mut text = Vec::new();
+    settings(shared, &mut StatForm::Text.list(&mut text));
+    text
 }
 
 fn settings(shared: &Shared, out: &mut StatList<'_>) {

@@ -23,6 +23,7 @@ fn one_turn(request: &str) -> Vec<(usize, Next)> {
         transport: Transport::Unix,
         peer: Address::Unix(None),
         local: Address::Unix(None),
+        security: None,
     };
     let mut connections: Vec<_> =
         (1..=CLIENTS).map(|number| worker.on_open(&opened(number), &mut turn)).collect();

@@ -1,11 +1,12 @@
 //! Parts that could be in std: gathered output, counters, escapes, time as data, random numbers, statistics, the settling
-//! of a series, sizes with units, archives.
+//! of a series, sizes with units, archives, metrics as text.
 //!
 //! Nothing in here is about caching, does I/O or reads a clock.
 
 pub mod clock;
 pub mod counter;
 pub mod escape;
+pub mod exposition;
 pub mod gather;
 pub mod newc;
 pub mod prng;

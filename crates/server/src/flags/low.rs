@@ -30,6 +30,8 @@ pub struct LowArgs {
     pub protocol: Option<&'static str>,
     /// `-Y`
     pub auth_file: Option<String>,
+    /// `--metrics-listen`
+    pub metrics_listen: Option<String>,
     /// `-i`: print the license and end.
     pub license: bool,
     /// Flags whose meaning does not depend on others, already in their final form.

@@ -31,6 +31,18 @@ pub enum Listen {
     Inherited(i32),
 }
 
+/// The address of `--metrics-listen`: its name is not resolved yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricsAddress {
+    /// Name or address, IPv6 without its brackets; without it, every interface.
+    pub host: Option<String>,
+    /// Port, 0 for any.
+    pub port: u16,
+}
+
+/// The port of metrics if none is given: that of memcached_exporter, so that scrape jobs for it find it.
+const METRICS_PORT: u16 = 9150;
+
 /// The first descriptor that is not a standard stream. systemd passes sockets from here on.
 pub const FIRST_INHERITED: i32 = 3;
 
@@ -44,6 +56,16 @@ pub(super) fn parse_list(list: &str, port: u16) -> Result<Vec<Listen>, String> {
     addresses
         .map(|address| parse(address, port).map_err(|problem| format!("-l {address}: {problem}")))
         .collect()
+}
+
+/// Parses `host[:port]`. The error is a clause that names the address and the problem.
+pub(super) fn parse_metrics(address: &str) -> Result<MetricsAddress, String> {
+    let parsed = host_and_port(address, METRICS_PORT);
+    let (host, port) = parsed.map_err(|problem| format!("--metrics-listen {address}: {problem}"))?;
+    if host.is_empty() {
+        return Err(format!("--metrics-listen {address}: expected a name, an address or *, found nothing"));
+    }
+    Ok(MetricsAddress { host: (host != "*").then(|| host.to_owned()), port })
 }
 
 /// Parses descriptors, separated by commas. The error is a clause that names the list.

@@ -44,6 +44,9 @@ impl Options {
                 "-Y and -U: expected one of them, because a datagram cannot log in".to_owned(),
             ));
         }
+        if let Some(address) = &low.metrics_listen {
+            options.metrics = Some(super::listen::parse_metrics(address).map_err(Error::Together)?);
+        }
         check_fast_open(options.fast_open, &listeners)?;
         if options.threads > THREADS_SENSIBLE {
             options.notes.push(format!("-t {}: more threads than cores only cost memory", options.threads));

@@ -422,3 +422,16 @@ fn less_memory_than_the_store_can_work_with_counts_as_the_least() {
     }
     check("-m 5", |options| options.memory_limit_bytes = 5 << 20);
 }
+
+#[test]
+fn metrics_are_served_at_an_address_with_or_without_a_port() {
+    let at = |host: Option<&str>, port| Some(MetricsAddress { host: host.map(Into::into), port });
+    check("--metrics-listen 127.0.0.1", |options| options.metrics = at(Some("127.0.0.1"), 9150));
+    check("--metrics-listen [::1]:0", |options| options.metrics = at(Some("::1"), 0));
+    check("--metrics-listen *:80", |options| options.metrics = at(None, 80));
+    check_error("--metrics-listen a:b", "--metrics-listen a:b: expected a port from 0 to 65535, found `b`");
+    check_error(
+        "--metrics-listen :1",
+        "--metrics-listen :1: expected a name, an address or *, found nothing",
+    );
+}

@@ -132,6 +132,7 @@ mod tests {
             transport: Transport::Tcp,
             peer,
             local,
+            security: None,
         };
         let present = ConnectionEntry { opened, worker: 0, idle_s: 7, activity: Activity::Reading };
         let said = |asks| {

@@ -7,7 +7,7 @@ use stdx::clock::Now;
 use store::{Counts, Statistics};
 
 use super::list::{StatList, stat};
-use crate::shared::{Figures, Shared};
+use crate::shared::Figures;
 
 /// memcached's statistics of its hash table and slabs.
 pub(super) fn memory(store: &Statistics, crawls: u64, out: &mut StatList<'_>) {
@@ -60,8 +60,8 @@ pub(super) fn ours(store: &Statistics, out: &mut StatList<'_>) {
 }
 
 /// `stats items`.
-pub(super) fn items(shared: &Shared, now: Now, out: &mut StatList<'_>) {
-    let Figures { store, totals, .. } = shared.figures();
+pub(super) fn items(figures: &Figures, now: Now, out: &mut StatList<'_>) {
+    let Figures { store, totals, .. } = figures;
     let counts = &store.counts;
     if counts.curr_items == 0 {
         return;
@@ -101,8 +101,8 @@ fn evictions(counts: &Counts, line: &mut impl FnMut(&str, u64)) {
 }
 
 /// `stats slabs`: segments are the closest equivalent of pages.
-pub(super) fn slabs(shared: &Shared, out: &mut StatList<'_>) {
-    let Figures { store, totals, .. } = shared.figures();
+pub(super) fn slabs(figures: &Figures, out: &mut StatList<'_>) {
+    let Figures { store, totals, .. } = figures;
     let segments = &store.segments;
     let pages = segments.open + segments.small + segments.main;
     let used = store.counts.curr_items;

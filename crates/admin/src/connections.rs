@@ -1,0 +1,103 @@
+//! Connections of scrapers: how many there are, how long they last, how much they may send.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::net::TcpListener;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::Limits;
+
+/// The longest head: a request for a page needs some 200 bytes, with a browser's cookies a few thousand.
+const HEAD_LEN_MAX: usize = 16 * 1024;
+/// Headers of a request; browsers send 20.
+const HEADERS_MAX: usize = 64;
+/// Pause after a failure to accept (no descriptor is left), so that the thread does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time for a reply in progress when its connection has reached its age.
+const LAST_REPLY: Duration = Duration::from_secs(5);
+
+/// Serves all sockets for ever.
+pub(crate) async fn serve(sockets: Vec<TcpListener>, router: Router, limits: Limits) -> io::Result<()> {
+    let open = Arc::new(Open::new(limits.connections));
+    let mut accepting = Vec::new();
+    for socket in sockets {
+        socket.set_nonblocking(true)?;
+        let socket = tokio::net::TcpListener::from_std(socket)?;
+        accepting.push(tokio::spawn(accept(socket, router.clone(), Arc::clone(&open), limits)));
+    }
+    for task in accepting {
+        // It ends only with the runtime.
+        let _ = task.await;
+    }
+    Ok(())
+}
+
+async fn accept(
+    socket: tokio::net::TcpListener,
+    router: Router,
+    open: Arc<Open>,
+    limits: Limits,
+) -> Infallible {
+    loop {
+        match socket.accept().await {
+            Ok((stream, _)) => {
+                open.admit(|| tokio::spawn(answer(stream, router.clone(), limits)).abort_handle());
+            }
+            Err(_) => sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// Answers the requests of one connection. What is wrong with it is its client's affair: hyper has answered or closed.
+async fn answer(stream: TcpStream, router: Router, limits: Limits) {
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.head_time)
+            .max_buf_size(HEAD_LEN_MAX)
+            .max_headers(HEADERS_MAX)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+    );
+    if timeout(limits.age, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        let _ = timeout(LAST_REPLY, connection).await;
+    }
+}
+
+/// The open connections, the oldest first.
+struct Open {
+    max: usize,
+    tasks: Mutex<VecDeque<AbortHandle>>,
+}
+
+impl Open {
+    fn new(max: usize) -> Open {
+        Open { max, tasks: Mutex::default() }
+    }
+
+    /// Begins a connection. At the limit the oldest one is closed first: clients that do nothing must not keep out the
+    /// next scrape, and a scraper whose idle connection is closed opens another.
+    fn admit(&self, begin: impl FnOnce() -> AbortHandle) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if tasks.len() >= self.max {
+            tasks.retain(|task| !task.is_finished());
+        }
+        while tasks.len() >= self.max {
+            if let Some(oldest) = tasks.pop_front() {
+                oldest.abort();
+            }
+        }
+        tasks.push_back(begin());
+    }
+}

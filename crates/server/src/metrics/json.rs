@@ -1,0 +1,46 @@
+//! The same figures in JSON, for `evenkeel top` and for programs.
+
+use serde_json::{Map, Value, json};
+use stdx::clock::Now;
+
+use super::statistics::Statistics;
+use crate::shared::{Figures, Shared, VERSION};
+
+/// An object; names under `stats` are memcached's.
+pub(super) fn report(shared: &Shared, statistics: &Statistics, figures: &Figures, now: Now) -> String {
+    let threads: Map<String, Value> = os::cpu_time::of_own_threads()
+        .into_iter()
+        .map(|(name, times)| (name, json!({ "run_ns": times.run_ns, "wait_ns": times.wait_ns })))
+        .collect();
+    let store = &figures.store;
+    let report = json!({
+        "version": VERSION,
+        "uptime_us": now.us,
+        "unix_ms": shared.unix_ms(now),
+        "stats": object(statistics.counts()),
+        "settings": object(statistics.settings()),
+        "memory": {
+            "limit_bytes": store.limit_bytes,
+            "charged_bytes": store.charged_bytes,
+            "index_bytes": store.index_bytes,
+            "large_bytes": store.large_bytes,
+            "ghost_bytes": store.ghost_bytes,
+            "dead_bytes": store.segments.dead_bytes,
+        },
+        "ghost_hits": store.counts.ghost_hits,
+        "threads": threads,
+    });
+    report.to_string()
+}
+
+fn object<'s>(pairs: impl Iterator<Item = (&'s str, &'s str)>) -> Map<String, Value> {
+    pairs.map(|(name, value)| (name.to_owned(), number_or_text(value))).collect()
+}
+
+fn number_or_text(value: &str) -> Value {
+    match (value.parse::<u64>(), value.parse::<f64>()) {
+        (Ok(number), _) => number.into(),
+        (_, Ok(number)) if number.is_finite() => number.into(),
+        _ => value.into(),
+    }
+}

@@ -1,0 +1,97 @@
+//! Families that memcached_exporter does not have, under `evenkeel_`.
+
+use net::DriverChoice;
+use stdx::exposition::{Exposition, FamilyKind};
+
+use crate::shared::{Figures, Shared, VERSION};
+
+use FamilyKind::{Counter, Gauge};
+
+pub(super) fn write(shared: &Shared, figures: &Figures, text: &mut Exposition) {
+    text.family("evenkeel_build_info", Gauge, "The version, as a label.").sample(&[("version", VERSION)], 1);
+    memory(figures, text);
+    requests(figures, text);
+    workers(shared, text);
+    threads(text);
+}
+
+fn memory(figures: &Figures, text: &mut Exposition) {
+    let store = &figures.store;
+    let segments =
+        store.charged_bytes.saturating_sub(store.index_bytes + store.large_bytes + store.ghost_bytes);
+    let mut family =
+        text.family("evenkeel_memory_bytes", Gauge, "Memory charged to the limit (-m), by its use.");
+    family.sample(&[("use", "segments")], segments);
+    family.sample(&[("use", "index")], store.index_bytes);
+    family.sample(&[("use", "large")], store.large_bytes);
+    family.sample(&[("use", "ghosts")], store.ghost_bytes);
+    let help = "Bytes of segments that are garbage: of items that were deleted, replaced or copied.";
+    text.single("evenkeel_dead_bytes", Gauge, help, store.segments.dead_bytes);
+    let help =
+        "Stored keys that had been evicted shortly before: hits that about twice the memory would have had.";
+    text.single("evenkeel_ghost_hits_total", Counter, help, store.counts.ghost_hits);
+    let help = "Values that were written over older ones of the same size.";
+    text.single("evenkeel_overwritten_in_place_total", Counter, help, store.counts.overwritten_in_place);
+    let help = "Segments that were emptied to make room.";
+    text.single("evenkeel_segments_reclaimed_total", Counter, help, store.counts.segments_reclaimed);
+    let help = "Evicted items that had been read lately: memory is short.";
+    text.single("evenkeel_evicted_active_total", Counter, help, store.counts.evicted_active);
+}
+
+fn requests(figures: &Figures, text: &mut Exposition) {
+    let Figures { totals, network, store, .. } = figures;
+    let help = "Keys of gets that found an item which had expired or was flushed; they count as misses.";
+    let mut family = text.family("evenkeel_stale_gets_total", Counter, help);
+    family.sample(&[("reason", "expired")], store.counts.found_expired);
+    family.sample(&[("reason", "flushed")], store.counts.found_flushed);
+    text.single("evenkeel_meta_commands_total", Counter, "Meta commands of any kind.", totals.cmd_meta);
+    text.single("evenkeel_auth_total", Counter, "Attempts to log in.", totals.auth_cmds);
+    text.single("evenkeel_auth_errors_total", Counter, "Attempts to log in that failed.", totals.auth_errors);
+    let help = "Connections closed because they were idle (-o idle_timeout).";
+    text.single("evenkeel_idle_closed_total", Counter, help, network.idle_kicks);
+    let mut family = text.family("evenkeel_datagrams_total", Counter, "Datagrams by what became of them.");
+    family.sample(&[("outcome", "served")], totals.udp_requests);
+    family.sample(&[("outcome", "refused")], totals.udp_refused);
+    family.sample(&[("outcome", "malformed")], totals.udp_malformed);
+    family.sample(&[("outcome", "limited")], totals.udp_limited);
+    family.sample(&[("outcome", "dropped")], network.datagrams_dropped + totals.udp_dropped);
+}
+
+/// One worker that has more to do than the others limits the server.
+fn workers(shared: &Shared, text: &mut Exposition) {
+    let numbers: Vec<String> = (0..shared.counters.len()).map(|number| number.to_string()).collect();
+    let mut family = text.family("evenkeel_worker_info", Gauge, "The socket driver of a worker, as a label.");
+    for (number, label) in numbers.iter().enumerate() {
+        let driver = match shared.network.driver(number) {
+            DriverChoice::Auto => "none",
+            DriverChoice::Epoll => "epoll",
+            DriverChoice::Uring => "io_uring",
+        };
+        family.sample(&[("worker", label), ("driver", driver)], 1);
+    }
+    let help = "Keys of gets, and stores, by worker.";
+    let mut family = text.family("evenkeel_worker_commands_total", Counter, help);
+    for (counters, label) in shared.counters.iter().zip(&numbers) {
+        family.sample(&[("worker", label), ("command", "get")], counters.cmd_get.value());
+        family.sample(&[("worker", label), ("command", "set")], counters.cmd_set.value());
+    }
+}
+
+/// From /proc, read at each scrape: 10 µs for a thread.
+fn threads(text: &mut Exposition) {
+    let threads = os::cpu_time::of_own_threads();
+    let help = "CPU time of the threads of this name.";
+    let mut family = text.family("evenkeel_thread_cpu_seconds_total", Counter, help);
+    for (name, times) in &threads {
+        family.sample(&[("thread", name)], seconds(times.run_ns));
+    }
+    let help = "Time that the threads of this name were ready to run and had no CPU.";
+    let mut family = text.family("evenkeel_thread_wait_seconds_total", Counter, help);
+    for (name, times) in &threads {
+        family.sample(&[("thread", name)], seconds(times.wait_ns));
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}

@@ -1,0 +1,143 @@
+//! Metrics: the families that dashboards for memcached_exporter rely on, and values that agree with what was done.
+
+use net::sim::SimHost;
+use server::Worker;
+use server::metrics::Monitor;
+use server::options::Options;
+use stdx::clock::Now;
+use stdx::exposition::{FamilyRead, read};
+
+/// Names, kinds and labels.
+const EXPORTER: &str = include_str!("memcached_exporter.txt");
+
+/// A server with one worker, and what reads it.
+fn server(options: &Options) -> (SimHost<Worker>, Monitor) {
+    let options = Options { threads: 1, ..options.clone() };
+    let worker = server::sim::worker(&options, 1_800_000_000_000, 1);
+    let monitor = Monitor::of(&worker);
+    (SimHost::new(worker), monitor)
+}
+
+fn say(host: &mut SimHost<Worker>, requests: &str) {
+    let peer = host.connect();
+    host.send(peer, requests.as_bytes());
+}
+
+fn families(monitor: &Monitor) -> Vec<FamilyRead> {
+    let text = monitor.metrics(Now::at_ms(5000));
+    read(&text).unwrap_or_else(|problem| panic!("{problem}\n{text}"))
+}
+
+/// The value of a sample, of which each label is written `name=value`.
+#[track_caller]
+fn value(families: &[FamilyRead], name: &str, labels: &str) -> f64 {
+    let samples = families.iter().flat_map(|family| &family.samples).filter(|sample| sample.name == name);
+    let all = |labels: &[(String, String)]| -> String {
+        labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    let found: Vec<f64> =
+        samples.filter(|sample| all(&sample.labels) == labels).map(|sample| sample.value).collect();
+    assert_eq!(found.len(), 1, "{name} {labels}");
+    found[0]
+}
+
+#[test]
+fn all_families_of_memcached_exporter_are_there_with_its_kinds_and_labels() {
+    let (mut host, monitor) = server(&Options::default());
+    say(&mut host, "set a 0 0 1\r\nx\r\nget a b\r\n");
+    let families = families(&monitor);
+    let expected: Vec<&str> = EXPORTER.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(expected.len(), 70);
+    for line in expected {
+        let mut words = line.split(' ');
+        let (name, kind, labels) =
+            (words.next().expect("a name"), words.next(), words.next().unwrap_or_default());
+        let family =
+            families.iter().find(|family| family.name == name).unwrap_or_else(|| panic!("{name} is missing"));
+        assert_eq!(Some(&*family.kind), kind, "{name}");
+        assert!(!family.samples.is_empty(), "{name}");
+        for sample in &family.samples {
+            let found: Vec<&str> = sample.labels.iter().map(|(label, _)| &**label).collect();
+            assert_eq!(found.join(","), labels, "{name}");
+        }
+    }
+    // What is not theirs has our name.
+    for family in families.iter().filter(|family| !EXPORTER.contains(&family.name)) {
+        assert!(family.name.starts_with("evenkeel_"), "{}", family.name);
+    }
+}
+
+#[test]
+fn values_are_those_of_the_commands() {
+    let (mut host, monitor) = server(&Options::default());
+    say(
+        &mut host,
+        "set a 0 0 1\r\nx\r\nset n 0 0 1\r\n7\r\nget a b c\r\ngats 9 a\r\ndelete a\r\ndelete a\r\n",
+    );
+    say(
+        &mut host,
+        "incr n 1\r\nincr m 1\r\ndecr n 1\r\ntouch n 5\r\ncas n 0 0 1 999\r\n1\r\nflush_all\r\nmn\r\n",
+    );
+    let families = families(&monitor);
+    let commands = |command: &str, status: &str| {
+        value(&families, "memcached_commands_total", &format!("command={command} status={status}"))
+    };
+    assert_eq!((commands("get", "hit"), commands("get", "miss")), (1.0, 2.0));
+    assert_eq!((commands("set", "hit"), commands("cas", "badval")), (2.0, 1.0));
+    assert_eq!((commands("delete", "hit"), commands("delete", "miss")), (1.0, 1.0));
+    assert_eq!((commands("incr", "hit"), commands("incr", "miss"), commands("decr", "hit")), (1.0, 1.0, 1.0));
+    assert_eq!((commands("touch", "hit"), commands("flush", "hit")), (2.0, 1.0));
+    assert_eq!(value(&families, "memcached_limit_bytes", ""), 64.0 * 1024.0 * 1024.0);
+    assert_eq!(value(&families, "memcached_max_connections", ""), 1024.0);
+    assert_eq!(value(&families, "memcached_uptime_seconds", ""), 6.0);
+    assert_eq!(value(&families, "memcached_time_seconds", ""), 1_800_000_005.0);
+    assert_eq!(value(&families, "memcached_items_total", ""), 2.0);
+    assert_eq!(value(&families, "evenkeel_meta_commands_total", ""), 1.0);
+    assert_eq!(value(&families, "evenkeel_worker_commands_total", "worker=0 command=get"), 3.0);
+}
+
+#[test]
+fn a_reset_of_the_statistics_does_not_change_the_counters_of_metrics() {
+    let (mut host, monitor) = server(&Options::default());
+    say(&mut host, "set a 0 0 1\r\nx\r\nget a\r\nstats reset\r\nget a\r\n");
+    assert_eq!(value(&families(&monitor), "memcached_commands_total", "command=get status=hit"), 2.0);
+}
+
+#[test]
+fn families_that_memcached_exporter_leaves_out_are_left_out() {
+    let (mut host, monitor) = server(&Options::default());
+    let has =
+        |families: &[FamilyRead], name: &str| families.iter().any(|family| family.name.starts_with(name));
+    // Without items there is no slab class.
+    assert!(!has(&families(&monitor), "memcached_slab_"));
+    say(&mut host, "lru_crawler disable\r\n");
+    let families = families(&monitor);
+    assert!(
+        !has(&families, "memcached_lru_crawler_sleep")
+            && has(&families, "memcached_lru_crawler_starts_total")
+    );
+}
+
+#[test]
+fn a_server_whose_workers_do_not_run_can_be_read_and_is_not_ready() {
+    let options = Options { threads: 3, listeners: Vec::new(), ..Options::default() };
+    let bound = server::Server::bind(&options, Vec::new(), 0, |_| {}).expect("no address to bind");
+    let provisioned = bound.prepare(1).expect("memory");
+    let monitor = provisioned.monitor();
+    assert_eq!(value(&families(&monitor), "memcached_up", ""), 1.0);
+    assert_eq!(monitor.readiness(), Err("0 of 3 workers have started".into()));
+}
+
+#[test]
+fn the_report_has_the_same_statistics_as_numbers() {
+    let (mut host, monitor) = server(&Options::default());
+    say(&mut host, "set a 0 0 1\r\nx\r\nget a\r\n");
+    let report: serde_json::Value = serde_json::from_str(&monitor.report(Now::at_ms(5000))).expect("JSON");
+    assert_eq!(report["stats"]["get_hits"], 1);
+    assert_eq!(report["stats"]["curr_items"], 1);
+    assert_eq!(report["stats"]["items:1:number"], 1);
+    assert_eq!(report["settings"]["growth_factor"], 1.25);
+    assert_eq!(report["stats"]["slab_reassign_last_busy_status"], "none");
+    assert_eq!(report["unix_ms"], 1_800_000_005_000_u64);
+    assert_eq!(report["memory"]["limit_bytes"], 64 << 20);
+}

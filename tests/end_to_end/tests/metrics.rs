@@ -1,0 +1,98 @@
+//! The endpoint of metrics of a running server, and what its other port does with HTTP.
+
+use end_to_end::bystander::Client;
+use end_to_end::clock;
+use end_to_end::server::Server;
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use stdx::exposition::{FamilyRead, read};
+
+fn start(flags: &[&str]) -> Server {
+    let subject = ServerUnderTest::evenkeel(SocketDriver::Epoll);
+    Server::start(&subject, flags).expect("it starts")
+}
+
+/// The address of the endpoint, from the line at the start.
+fn endpoint(server: &Server) -> SocketAddr {
+    let address = || {
+        let said = server.said();
+        let (_, behind) = said.split_once("metrics at http://")?;
+        behind.split_once("/metrics")?.0.parse().ok()
+    };
+    clock::wait_for(address).expect("the line at the start names it")
+}
+
+/// The reply to a request on a connection of its own.
+fn ask(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("connect");
+    stream.set_read_timeout(Some(clock::PATIENCE)).expect("a timeout");
+    stream.write_all(request.as_bytes()).expect("send");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("an answer in text");
+    reply
+}
+
+fn fetch(address: SocketAddr, path: &str) -> String {
+    let reply = ask(address, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+    let (head, body) = reply.split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    body.to_owned()
+}
+
+fn families(address: SocketAddr) -> Vec<FamilyRead> {
+    let text = fetch(address, "/metrics");
+    read(&text).unwrap_or_else(|problem| panic!("{problem}\n{text}"))
+}
+
+/// The sum over the samples of this name.
+fn sum(families: &[FamilyRead], name: &str) -> f64 {
+    let samples = families.iter().flat_map(|family| &family.samples);
+    samples.filter(|sample| sample.name == name).map(|sample| sample.value).sum()
+}
+
+#[test]
+fn a_scrape_of_a_running_server_counts_what_clients_have_done() {
+    let server = start(&["-t", "2", "--metrics-listen", "127.0.0.1:0"]);
+    let address = endpoint(&server);
+    let mut client = Client::new(server.connect().expect("a connection"));
+    assert_eq!(client.ask(b"set a 0 0 1\r\nx\r\n").expect("an answer"), "STORED");
+    let families = families(address);
+    assert_eq!(sum(&families, "memcached_up"), 1.0);
+    assert_eq!(sum(&families, "memcached_current_items"), 1.0);
+    assert_eq!(sum(&families, "memcached_current_connections"), 1.0);
+    assert_eq!(sum(&families, "evenkeel_worker_info"), 2.0);
+    assert!(sum(&families, "memcached_read_bytes_total") > 0.0);
+    let threads = families.iter().find(|family| family.name == "evenkeel_thread_cpu_seconds_total");
+    let named = |name: &str| {
+        threads.is_some_and(|family| family.samples.iter().any(|sample| sample.label("thread") == Some(name)))
+    };
+    assert!(named("worker-0") && named("worker-1") && named("admin"), "{threads:?}");
+    assert_eq!(fetch(address, "/healthz"), "ok\n");
+    assert_eq!(fetch(address, "/readyz"), "ready\n");
+    assert!(fetch(address, "/api/v1/stats").contains("\"curr_items\":1"));
+}
+
+#[test]
+fn the_port_of_the_cache_does_not_speak_http() {
+    let server = start(&["--metrics-listen", "127.0.0.1:0"]);
+    endpoint(&server);
+    let reply = ask(server.address(), "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(!reply.contains("memcached_up") && !reply.contains("HTTP"), "{reply}");
+}
+
+#[test]
+fn without_the_flag_there_is_no_endpoint() {
+    let server = start(&[]);
+    assert!(!server.said().contains("metrics at"), "{}", server.said());
+}
+
+#[test]
+fn an_address_that_is_taken_ends_the_start_with_its_name() {
+    let server = start(&["--metrics-listen", "127.0.0.1:0"]);
+    let taken = endpoint(&server).to_string();
+    let subject = ServerUnderTest::evenkeel(SocketDriver::Epoll);
+    let error = Server::start(&subject, &["--metrics-listen", &taken]).expect_err("the port is taken");
+    let expected = format!("listen on {taken} for metrics: Address already in use");
+    assert!(format!("{error:#}").contains(&expected), "{error:#}");
+}
