@@ -138,6 +138,7 @@ impl<H: Handler> EventLoop<H> {
             let events = self.kernel.poll.wait(self.wait_ms(now))?;
             now = clock.now();
             self.round(events, now);
+            self.handler.on_sent(|| clock.now());
         }
         Ok(self.end())
     }

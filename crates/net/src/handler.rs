@@ -111,6 +111,9 @@ pub trait Handler {
     /// round.
     fn end_turn(&mut self, _turn: &mut Turn<Self::Held>) {}
 
+    /// Called after the sends of each round. `clock` reads the time: 25 ns, so only for who needs it.
+    fn on_sent(&mut self, _clock: impl FnOnce() -> Now) {}
+
     /// The time of the next [`Handler::on_deadline`]: the worker waits no longer than until then. Asked in every round,
     /// so it must be quick. A deadline in the past is due at once, once in a round.
     fn deadline(&self) -> Option<Now> {

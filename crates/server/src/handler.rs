@@ -8,6 +8,7 @@ use store::Event;
 
 use crate::connection::Connection;
 use crate::output::{Held, Output};
+use crate::service_times::ClassCounts;
 use crate::watch::{KeyName, Streams};
 use crate::worker::Worker;
 
@@ -43,6 +44,15 @@ impl Handler for Worker {
             self.look_at = Now { us: self.now.us + SLEEP_US };
         }
         self.steps.end_turn(turn);
+    }
+
+    fn on_sent(&mut self, clock: impl FnOnce() -> Now) {
+        let counted = ClassCounts::of(&self.counters);
+        if counted != self.counted {
+            let round_us = clock().us.saturating_sub(self.now.us);
+            self.service_times.record(&self.counted, &counted, round_us);
+            self.counted = counted;
+        }
     }
 
     fn on_open(&mut self, opened: &Opened, _turn: &mut Turn<Held>) -> Connection {

@@ -50,6 +50,7 @@ mod remaining;
 mod reports;
 mod request;
 mod retrieve;
+mod service_times;
 mod shared;
 mod stats;
 mod tune;

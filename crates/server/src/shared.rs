@@ -12,6 +12,7 @@ use crate::datagram::reply_limit::ReplyLimit;
 use crate::options::auth::Users;
 use crate::options::{Echo, Options};
 use crate::prefixes::Prefixes;
+use crate::service_times::ServiceTimes;
 use crate::watch::{Log, LogCounts, Streams, TooManyWatchers};
 
 /// memcached's own limit on `verbosity`.
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     /// Whether the operator has been notified of a client of the binary protocol that cannot log in.
     pub(crate) binary_noticed: AtomicBool,
     pub(crate) counters: Vec<Arc<Counters>>,
+    /// By worker.
+    pub(crate) service_times: Vec<Arc<ServiceTimes>>,
     pub(crate) log: Log,
     pub(crate) prefixes: Prefixes,
     pub(crate) reply_limit: ReplyLimit,
@@ -84,6 +87,7 @@ impl Shared {
             notice: network.notice(),
             binary_noticed: AtomicBool::new(false),
             counters: (0..options.threads).map(|_| Arc::default()).collect(),
+            service_times: (0..options.threads).map(|_| Arc::default()).collect(),
             log: Log::default(),
             prefixes: Prefixes::new(options.detail, options.prefix_delimiter),
             reply_limit: ReplyLimit::new(options.udp.reply_bytes_per_second),

@@ -11,6 +11,7 @@ use store::{Handle, Prefetched};
 use crate::counters::Counters;
 use crate::output::Output;
 use crate::reports::steps::Steps;
+use crate::service_times::{ClassCounts, ServiceTimes};
 use crate::shared::Shared;
 use crate::watch::Streams;
 
@@ -23,6 +24,9 @@ pub struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) store: Handle,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) service_times: Arc<ServiceTimes>,
+    /// At the end of the last round.
+    pub(crate) counted: ClassCounts,
     /// Keys whose index buckets are being prefetched, and whose items come next.
     pub(crate) fetching: Vec<Prefetched>,
     /// The second of this turn, in the store's time.
@@ -46,11 +50,14 @@ impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, number: usize) -> Worker {
         let store = shared.store.handle();
         let counters = Arc::clone(&shared.counters[number]);
+        let service_times = Arc::clone(&shared.service_times[number]);
         let now = Now::default();
         let watched = Streams::NONE;
         Worker {
             store,
             counters,
+            service_times,
+            counted: ClassCounts::default(),
             fetching: Vec::new(),
             second: now.second(),
             now,

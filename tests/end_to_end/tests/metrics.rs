@@ -74,6 +74,30 @@ fn a_scrape_of_a_running_server_counts_what_clients_have_done() {
 }
 
 #[test]
+fn every_request_has_a_service_time() {
+    let server = start(&["-t", "1", "--metrics-listen", "127.0.0.1:0"]);
+    let address = endpoint(&server);
+    let mut client = Client::new(server.connect().expect("a connection"));
+    for _ in 0..10 {
+        assert_eq!(client.ask(b"set a 0 0 1\r\nx\r\n").expect("an answer"), "STORED");
+        assert_eq!(client.ask(b"delete a\r\n").expect("an answer"), "DELETED");
+    }
+    let count = |families: &[FamilyRead], class: &str| {
+        let samples = families.iter().flat_map(|family| &family.samples);
+        let mut counts = samples.filter(|sample| sample.name == "evenkeel_service_seconds_count");
+        counts.find(|sample| sample.label("class") == Some(class)).map_or(0.0, |sample| sample.value)
+    };
+    // The last round is counted after its reply was sent.
+    let all = || {
+        let families = families(address);
+        (count(&families, "set") == 10.0 && count(&families, "delete") == 10.0).then_some(families)
+    };
+    let families = clock::wait_for(all).expect("all requests are counted");
+    assert_eq!(count(&families, "get"), 0.0);
+    assert!(sum(&families, "evenkeel_service_seconds_sum") > 0.0);
+}
+
+#[test]
 fn the_port_of_the_cache_does_not_speak_http() {
     let server = start(&["--metrics-listen", "127.0.0.1:0"]);
     endpoint(&server);

@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value, json};
 use stdx::clock::Now;
+use stdx::log_linear;
 
 use super::statistics::Statistics;
+use crate::service_times::{CommandClass, ServiceHistogram};
 use crate::shared::{Figures, Shared, VERSION};
 
 /// An object; names under `stats` are memcached's.
@@ -28,9 +30,23 @@ pub(super) fn report(shared: &Shared, statistics: &Statistics, figures: &Figures
             "dead_bytes": store.segments.dead_bytes,
         },
         "ghost_hits": store.counts.ghost_hits,
+        "service": service_times(shared),
         "threads": threads,
     });
     report.to_string()
+}
+
+/// Every bucket that counts something, as its end in microseconds and its count.
+fn service_times(shared: &Shared) -> Map<String, Value> {
+    let class = |class: CommandClass| {
+        let histogram = ServiceHistogram::of(&shared.service_times, class);
+        let filled = histogram.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        let buckets: Vec<[u64; 2]> =
+            filled.map(|(bucket, count)| [log_linear::end(bucket), *count]).collect();
+        let times = json!({ "count": histogram.count(), "sum_us": histogram.sum_us, "buckets": buckets });
+        (class.name().to_owned(), times)
+    };
+    CommandClass::ALL.into_iter().map(class).collect()
 }
 
 fn object<'s>(pairs: impl Iterator<Item = (&'s str, &'s str)>) -> Map<String, Value> {

@@ -1,18 +1,38 @@
 //! Families that memcached_exporter does not have, under `evenkeel_`.
 
+use std::ops::RangeInclusive;
+
 use net::DriverChoice;
 use stdx::exposition::{Exposition, FamilyKind};
 
+use crate::service_times::{CommandClass, ServiceHistogram};
 use crate::shared::{Figures, Shared, VERSION};
 
-use FamilyKind::{Counter, Gauge};
+use FamilyKind::{Counter, Gauge, Histogram};
 
 pub(super) fn write(shared: &Shared, figures: &Figures, text: &mut Exposition) {
     text.family("evenkeel_build_info", Gauge, "The version, as a label.").sample(&[("version", VERSION)], 1);
     memory(figures, text);
     requests(figures, text);
+    service_times(shared, text);
     workers(shared, text);
     threads(text);
+}
+
+/// Bounds of the exported buckets: powers of two of a microsecond, from 4 µs to 4 s.
+const SERVICE_BOUNDS_LOG2_US: RangeInclusive<u32> = 2..=22;
+
+fn service_times(shared: &Shared, text: &mut Exposition) {
+    let help = "From the beginning of a worker's turn until its replies were given to the kernel; a command on several \
+        keys counts for each.";
+    let mut family = text.family("evenkeel_service_seconds", Histogram, help);
+    for class in CommandClass::ALL {
+        let histogram = ServiceHistogram::of(&shared.service_times, class);
+        let bound = |log2: u32| (f64::from(1 << log2) / 1e6, histogram.below(1 << log2));
+        let buckets = SERVICE_BOUNDS_LOG2_US.map(bound);
+        let sum = histogram.sum_us as f64 / 1e6;
+        family.histogram(&[("class", class.name())], buckets, sum, histogram.count());
+    }
 }
 
 fn memory(figures: &Figures, text: &mut Exposition) {
