@@ -72,7 +72,7 @@ impl NullProxy {
         });
         let place = self.places[self.next_place % self.places.len()].clone();
         self.next_place += 1;
-        let dialled = turn.dial(Dial { place, timeout_ms: DIAL_TIMEOUT_MS }, number as u64);
+        let dialled = turn.dial(Dial { place, timeout_ms: DIAL_TIMEOUT_MS, tls: None }, number as u64);
         let (dialling, refused) = (dialled.is_ok(), dialled.err());
         self.pairs[number] = Pair { client: Some(client), back_end: None, dialling, refused };
         number

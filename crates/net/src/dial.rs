@@ -6,16 +6,30 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 
 use crate::address::{Address, Transport};
 
 /// An order to connect to a place ([`crate::Turn::dial`]).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Dial {
     /// Where to.
     pub place: Place,
-    /// Time limit in milliseconds, counted from the order.
+    /// Time limit in milliseconds, counted from the order; a TLS handshake is included.
     pub timeout_ms: u32,
+    /// With TLS, if the network can ([`crate::Options::secure_dials`]). Not for datagrams.
+    pub tls: Option<DialTls>,
+}
+
+/// TLS of a dialled connection. Dials with the same settings share the tickets of their servers: all but the first to a
+/// name resume its session.
+#[derive(Clone, Debug)]
+pub struct DialTls {
+    /// Whom to trust, and what to show.
+    pub settings: Arc<ClientConfig>,
+    /// The name that the server's certificate must have.
+    pub name: ServerName<'static>,
 }
 
 /// An address that a server may listen at.
@@ -69,6 +83,8 @@ pub enum Unreachable {
     Exhausted,
     /// This worker has [`crate::Options::dialled_max`] dials and dialled connections already.
     LimitReached,
+    /// The server has broken the TLS protocol, or is not to be trusted, or does not trust us.
+    Handshake,
     /// The network is stopping.
     Stopping,
     /// The system refused for another reason: an error number.
@@ -102,6 +118,7 @@ impl fmt::Display for Unreachable {
             Unreachable::NoRoute => f.write_str("no route"),
             Unreachable::Exhausted => f.write_str("out of descriptors, memory or ports"),
             Unreachable::LimitReached => f.write_str("too many dialled connections"),
+            Unreachable::Handshake => f.write_str("the TLS handshake failed"),
             Unreachable::Stopping => f.write_str("stopping"),
             Unreachable::Failed(error) => std::io::Error::from_raw_os_error(*error).fmt(f),
         }

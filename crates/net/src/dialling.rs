@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use rustix::event::epoll::EventFlags;
 use stdx::clock::Now;
 
-use crate::dial::{Dial, Place, Unreachable};
+use crate::dial::{Dial, Unreachable};
 use crate::kernel::{Connect, Kernel};
 use crate::slab::{Slab, Token};
 
@@ -53,8 +53,9 @@ struct Attempt<S> {
 
 /// A finished dial.
 pub(crate) struct DialOutcome<S> {
-    pub(crate) place: Place,
+    pub(crate) dial: Dial,
     pub(crate) tag: u64,
+    pub(crate) expires: Now,
     pub(crate) result: Result<Connected<S>, Unreachable>,
 }
 
@@ -173,6 +174,6 @@ impl<S> Dials<S> {
     fn end(&mut self, index: u32, result: Result<Connected<S>, Unreachable>) -> DialOutcome<S> {
         let Attempt { dial, tag, expires, .. } = self.attempts.remove(index);
         self.expiries.remove(&(expires, index));
-        DialOutcome { place: dial.place, tag, result }
+        DialOutcome { dial, tag, expires, result }
     }
 }

@@ -12,6 +12,7 @@ mod dials;
 mod orders;
 mod reads;
 mod secure;
+mod secure_dials;
 mod ticks;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ use rustix::io::Errno;
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
+use self::secure_dials::Securing;
 use crate::INPUT_MAX;
 use crate::connection::{Connection, Dialogue};
 use crate::connection_table::{TableWriter, WorkerCounters};
@@ -43,6 +45,7 @@ use crate::driver::{IoDriver, Poll};
 use crate::file_read::FinishedRead;
 use crate::file_reads::{FileReads, READS};
 use crate::handler::{Activity, Arrival, CloseReason, Handler, Next};
+use crate::handshakes::DialHandshakes;
 use crate::kernel::Kernel;
 use crate::lanes::{Lane, Lanes};
 use crate::limit::ConnectionLimit;
@@ -77,6 +80,7 @@ pub(crate) struct EventLoop<H: Handler, K: Kernel = System> {
     pub(crate) kernel: K,
     slab: Slab<Connection<H, K>>,
     dials: Dials<K::Socket>,
+    securing: Slab<Securing>,
     datagram_sockets: DatagramSockets<K::Socket>,
     /// Results of reads that the handler has not been told.
     finished_reads: Vec<FinishedRead>,
@@ -111,6 +115,8 @@ pub(crate) struct WorkerSetup<S> {
     pub(crate) datagram_sockets: Vec<(u16, S)>,
     pub(crate) dialled_max: usize,
     pub(crate) reads_max: usize,
+    /// Where dialled connections get their sessions.
+    pub(crate) handshakes: Option<DialHandshakes>,
     pub(crate) idle_timeout_s: u32,
     pub(crate) notice: Notice,
 }
@@ -128,7 +134,8 @@ impl<H: Handler> EventLoop<H> {
         counters.driver.set(driver.code());
         counters.refused.set(refused.map_or(0, |error| u64::from(error.raw_os_error().unsigned_abs())));
         let file_reads = FileReads::new(setup.reads_max);
-        EventLoop::new(handler, System { poll, driver, file_reads }, setup)
+        let handshakes = setup.handshakes.clone();
+        EventLoop::new(handler, System { poll, driver, file_reads, handshakes }, setup)
     }
 
     /// Runs until it is told to stop, and returns the handler.
@@ -156,6 +163,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             kernel,
             slab: Slab::new(),
             dials: Dials::new(),
+            securing: Slab::new(),
             datagram_sockets,
             finished_reads: Vec::new(),
             reads_ready: false,
@@ -187,6 +195,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         while let Some(outcome) = self.dials.cancel_first() {
             self.dialled(outcome, self.turn.now());
         }
+        self.cancel_securing();
         self.end_reads();
         for index in self.slab.indices().collect::<Vec<_>>() {
             self.close(index, CloseReason::Shutdown);
@@ -494,6 +503,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
                 WorkerMessage::Secured(socket, arrival, session) => {
                     self.open(socket, arrival, Some(session), false, now);
                 }
+                WorkerMessage::Dialled(token, result) => self.secured(token, result, now),
                 WorkerMessage::Stop => self.stopping = true,
             }
         }

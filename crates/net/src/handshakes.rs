@@ -7,8 +7,11 @@
 //!                              └──► closed
 //! ```
 //!
-//! A handshake in progress is no connection yet: it does not count against [`crate::Options::connections_max`], but has a
-//! limit of its own. At that limit the oldest one makes room, so that clients who stop half-way delay nobody.
+//! Dialled connections come from the workers, and go back to them.
+//!
+//! A handshake of an accepted connection is no connection yet: it does not count against
+//! [`crate::Options::connections_max`], but has a limit of its own. At that limit the oldest one makes room, so that
+//! clients who stop half-way delay nobody.
 
 mod handshake;
 mod thread;
@@ -20,8 +23,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rustix::io::Errno;
 use tls::Acceptor;
 
-use crate::handler::Arrival;
+use crate::dial::DialTls;
+use crate::handler::{Arrival, Security};
 use crate::message_queue::MessageQueue;
+use crate::session::Session;
+use crate::slab::Token;
 pub(crate) use thread::{HandshakeSetup, HandshakeThread};
 
 /// Connections that may wait for a thread to begin their handshake. With more, accepting pauses.
@@ -35,15 +41,60 @@ pub(crate) struct Newcomer {
     pub(crate) listener: u16,
 }
 
+/// A dialled connection without a session.
+pub(crate) struct DialledCandidate<S> {
+    pub(crate) socket: S,
+    pub(crate) tls: DialTls,
+    /// What is left of the dial's time.
+    pub(crate) timeout_ms: u64,
+    /// The worker's name for it.
+    pub(crate) token: Token,
+}
+
+/// A dialled connection with its session.
+pub(crate) struct SecuredDial<S> {
+    pub(crate) socket: S,
+    pub(crate) security: Arc<Security>,
+    pub(crate) session: Box<Session>,
+}
+
+/// A connection for a thread.
+pub(crate) enum Candidate {
+    Accepted(Newcomer),
+    /// And the number of its worker.
+    Dialled(DialledCandidate<OwnedFd>, usize),
+}
+
+/// A worker's way to the threads. Its dials are bounded where they are ordered ([`crate::Options::dialled_max`]).
+#[derive(Clone)]
+pub(crate) struct DialHandshakes {
+    threads: Arc<[Arc<MessageQueue<Candidate>>]>,
+    worker: usize,
+    next_thread: usize,
+}
+
+impl DialHandshakes {
+    pub(crate) fn new(threads: Arc<[Arc<MessageQueue<Candidate>>]>, worker: usize) -> DialHandshakes {
+        DialHandshakes { threads, worker, next_thread: worker }
+    }
+
+    /// Begins a handshake.
+    pub(crate) fn begin(&mut self, dialled: DialledCandidate<OwnedFd>) {
+        let thread = &self.threads[self.next_thread % self.threads.len()];
+        thread.post(&mut vec![Candidate::Dialled(dialled, self.worker)]);
+        self.next_thread += 1;
+    }
+}
+
 /// The acceptors of sessions, by the numbers of their listeners.
 pub(crate) type Acceptors = Arc<[Option<Arc<Acceptor>>]>;
 
 /// Where the acceptor of connections gives those that need a session.
 pub(crate) struct HandshakeDealer {
     acceptors: Acceptors,
-    threads: Vec<Arc<MessageQueue<Newcomer>>>,
+    threads: Vec<Arc<MessageQueue<Candidate>>>,
     /// Not posted yet, by thread.
-    pending: Vec<Vec<Newcomer>>,
+    pending: Vec<Vec<Candidate>>,
     next_thread: usize,
     counters: Arc<HandshakeCounters>,
 }
@@ -51,7 +102,7 @@ pub(crate) struct HandshakeDealer {
 impl HandshakeDealer {
     pub(crate) fn new(
         acceptors: Acceptors,
-        threads: Vec<Arc<MessageQueue<Newcomer>>>,
+        threads: Vec<Arc<MessageQueue<Candidate>>>,
         counters: Arc<HandshakeCounters>,
     ) -> HandshakeDealer {
         let pending = threads.iter().map(|_| Vec::new()).collect();
@@ -71,21 +122,21 @@ impl HandshakeDealer {
     /// Begins a handshake, with the next [`HandshakeDealer::post`].
     pub(crate) fn begin(&mut self, newcomer: Newcomer) {
         self.counters.newcomers.fetch_add(1, Ordering::Relaxed);
-        self.pending[self.next_thread].push(newcomer);
+        self.pending[self.next_thread].push(Candidate::Accepted(newcomer));
         self.next_thread = (self.next_thread + 1) % self.pending.len();
     }
 
     pub(crate) fn post(&mut self) {
-        for (pending, newcomers) in self.pending.iter_mut().zip(&self.threads) {
+        for (pending, thread) in self.pending.iter_mut().zip(&self.threads) {
             if !pending.is_empty() {
-                newcomers.post(pending);
+                thread.post(pending);
             }
         }
     }
 }
 
-/// A queue of newcomers for each thread.
-pub(crate) fn queues(threads: usize) -> Result<Vec<Arc<MessageQueue<Newcomer>>>, Errno> {
+/// A queue for each thread.
+pub(crate) fn queues(threads: usize) -> Result<Vec<Arc<MessageQueue<Candidate>>>, Errno> {
     (0..threads).map(|_| MessageQueue::new().map(Arc::new)).collect()
 }
 

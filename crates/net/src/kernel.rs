@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use crate::address::Address;
 use crate::dial::{Place, Unreachable};
 use crate::file_read::{FileRead, FinishedRead};
+use crate::handshakes::DialledCandidate;
 use crate::lanes::Lanes;
 use crate::segments::DatagramBatch;
 
@@ -89,6 +90,9 @@ pub(crate) trait Kernel {
 
     /// The outcome of connecting, once the socket can be written to.
     fn connected(&mut self, socket: &Self::Socket, place: &Place) -> Result<(), Unreachable>;
+
+    /// Has the TLS handshake of a dialled connection done. Its outcome comes as a message.
+    fn secure(&mut self, dialled: DialledCandidate<Self::Socket>) -> Result<(), Unreachable>;
 }
 
 /// State of a connection attempt.

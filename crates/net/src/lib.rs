@@ -75,7 +75,7 @@ mod uring;
 pub use address::{Address, Transport};
 pub use block::Block;
 pub use datagram::{Datagram, DatagramPeer, SocketId};
-pub use dial::{Dial, Place, Unreachable};
+pub use dial::{Dial, DialTls, Place, Unreachable};
 pub use file_read::DiskFile;
 pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress, Security};
 pub use handshakes::HandshakeCounts;

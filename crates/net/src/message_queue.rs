@@ -6,8 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, write};
 
+use crate::dial::Unreachable;
 use crate::handler::Arrival;
+use crate::handshakes::SecuredDial;
 use crate::session::Session;
+use crate::slab::Token;
 
 /// A message to a worker.
 pub(crate) enum WorkerMessage<S = OwnedFd> {
@@ -15,6 +18,8 @@ pub(crate) enum WorkerMessage<S = OwnedFd> {
     Accepted(S, Arrival),
     /// Serve this connection, whose TLS handshake is over.
     Secured(S, Arrival, Box<Session>),
+    /// The handshake of a dialled connection is over, or has failed.
+    Dialled(Token, Result<SecuredDial<S>, Unreachable>),
     /// Close everything and end.
     Stop,
 }

@@ -20,7 +20,9 @@ use crate::driver::IoDriver;
 use crate::event_loop::{EventLoop, WorkerSetup};
 use crate::fast_open::set_fast_open;
 use crate::handler::Handler;
-use crate::handshakes::{self, Acceptors, HandshakeDealer, HandshakeSetup, HandshakeThread, Newcomer};
+use crate::handshakes::{
+    self, Acceptors, Candidate, DialHandshakes, HandshakeDealer, HandshakeSetup, HandshakeThread,
+};
 use crate::inherited;
 use crate::limit::ConnectionLimit;
 use crate::listener::{Listen, Listener, bind_udp};
@@ -105,12 +107,12 @@ impl Network {
         let tables = (0..options.workers).map(|_| Arc::new(ConnectionTable::new())).collect();
         let message_queues =
             (0..options.workers).map(|_| MessageQueue::new().map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
-        let is_secure = options.acceptors.iter().any(Option::is_some);
-        let newcomers = handshakes::queues(if is_secure { options.handshake_threads.max(1) } else { 0 })?;
+        let is_secure = options.secure_dials || options.acceptors.iter().any(Option::is_some);
+        let candidates = handshakes::queues(if is_secure { options.handshake_threads.max(1) } else { 0 })?;
         let stop = Stop {
             stopping: Arc::default(),
             message_queues: message_queues.into(),
-            newcomers: newcomers.into(),
+            candidates: candidates.into(),
             limit: Arc::clone(&limit),
         };
         let view = View { limit, tables, handshakes: Arc::default() };
@@ -182,6 +184,7 @@ impl Network {
             }
         }
         for (number, handler) in handlers.into_iter().enumerate() {
+            let secured = Some(&self.stop.candidates).filter(|threads| !threads.is_empty()).cloned();
             let setup = WorkerSetup {
                 messages: Arc::clone(&self.stop.message_queues[number]),
                 limit: Arc::clone(&self.view.limit),
@@ -189,6 +192,7 @@ impl Network {
                 datagram_sockets: std::mem::take(&mut datagram_sockets[number]),
                 dialled_max,
                 reads_max,
+                handshakes: secured.map(|threads| DialHandshakes::new(threads, number)),
                 idle_timeout_s,
                 notice,
             };
@@ -222,14 +226,15 @@ impl Network {
         let mut acceptors = acceptors.clone();
         acceptors.resize(self.listeners.len(), None);
         let acceptors: Acceptors = acceptors.into();
-        let threads = self.stop.newcomers.to_vec();
+        let threads = self.stop.candidates.to_vec();
         if threads.is_empty() {
             return Ok(None);
         }
-        for (number, newcomers) in threads.iter().enumerate() {
+        for (number, candidates) in threads.iter().enumerate() {
             let setup = HandshakeSetup {
                 acceptors: Arc::clone(&acceptors),
-                newcomers: Arc::clone(newcomers),
+                candidates: Arc::clone(candidates),
+                workers: Arc::clone(&self.stop.message_queues),
                 counters: Arc::clone(&self.view.handshakes),
                 dealer: Dealer::new(self.stop.message_queues.to_vec(), number),
                 limit: Arc::clone(&self.view.limit),
@@ -275,7 +280,7 @@ fn spawn<T: Send + 'static>(
 pub struct Stop {
     stopping: Arc<AtomicBool>,
     message_queues: Arc<[Arc<MessageQueue>]>,
-    newcomers: Arc<[Arc<MessageQueue<Newcomer>>]>,
+    candidates: Arc<[Arc<MessageQueue<Candidate>>]>,
     limit: Arc<ConnectionLimit>,
 }
 
@@ -284,7 +289,7 @@ impl Stop {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         notify(&self.limit.wake_up);
-        self.newcomers.iter().for_each(|newcomers| notify(&newcomers.wake_up));
+        self.candidates.iter().for_each(|candidates| notify(&candidates.wake_up));
         for messages in self.message_queues.iter() {
             messages.post(&mut vec![WorkerMessage::Stop]);
         }
@@ -345,6 +350,8 @@ fn finish<T>(thread: JoinHandle<T>) -> T {
 
 #[cfg(test)]
 mod accept_tests;
+#[cfg(test)]
+mod secure_dial_tests;
 #[cfg(test)]
 mod secure_tests;
 #[cfg(test)]

@@ -34,9 +34,11 @@ pub struct Options {
     /// For each place, in order, what accepts its TLS sessions; `None`, and all places beyond the end, without TLS. For
     /// datagrams there is none.
     pub acceptors: Vec<Option<Arc<Acceptor>>>,
-    /// Threads that do TLS handshakes, if there is an acceptor.
+    /// Whether handlers may dial with TLS ([`crate::Dial::tls`]).
+    pub secure_dials: bool,
+    /// Threads that do TLS handshakes, if there is an acceptor or handlers may dial with TLS.
     pub handshake_threads: usize,
-    /// The most handshakes at a time. They are not connections yet, but each has a file descriptor.
+    /// The most handshakes of accepted connections at a time. They are not connections yet, but each has a file descriptor.
     pub handshakes_max: usize,
     /// The most that a handshake takes before it is given up.
     pub handshake_timeout_ms: u32,
@@ -61,6 +63,7 @@ impl Default for Options {
             backlog: None,
             fast_open: 0,
             acceptors: Vec::new(),
+            secure_dials: false,
             handshake_threads: 1,
             handshakes_max: 1024,
             handshake_timeout_ms: 10_000,

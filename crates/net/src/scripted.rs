@@ -60,7 +60,7 @@ pub(crate) enum TestOrder {
 
 impl ScriptedHandler {
     pub(crate) fn dial(&mut self, place: &Place, timeout_ms: u32, tag: u64) {
-        self.orders.push(TestOrder::Dial(Dial { place: place.clone(), timeout_ms }, tag));
+        self.orders.push(TestOrder::Dial(Dial { place: place.clone(), timeout_ms, tls: None }, tag));
     }
 
     pub(crate) fn write(&mut self, tag: u64, bytes: impl Into<Vec<u8>>) {

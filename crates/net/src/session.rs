@@ -6,9 +6,10 @@
 
 use std::io::IoSlice;
 
-use rustls::SupportedCipherSuite;
+use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
+use rustls::{CommonState, SupportedCipherSuite};
 use stdx::gather::Gather;
 
 /// Content of a record (RFC 8446, 5.1).
@@ -27,9 +28,43 @@ const RECORDS_MAX: usize = 64;
 /// does not read.
 pub(crate) const WIRE_MAX: usize = 128 * 1024;
 
+/// Either end of a session.
+pub(crate) enum SessionSide {
+    Server(Box<UnbufferedServerConnection>),
+    Client(Box<UnbufferedClientConnection>),
+}
+
+impl SessionSide {
+    /// What both ends have.
+    pub(crate) fn common(&self) -> &CommonState {
+        match self {
+            SessionSide::Server(tls) => tls,
+            SessionSide::Client(tls) => tls,
+        }
+    }
+
+    /// One step: see [`step`].
+    pub(crate) fn step(
+        &mut self,
+        sealed: &mut [u8],
+        wire: &mut Vec<u8>,
+        content: &mut impl FnMut(&[u8]),
+    ) -> (usize, Result<SessionStep, rustls::Error>) {
+        match self {
+            SessionSide::Server(tls) => step(tls.process_tls_records(sealed), wire, content),
+            SessionSide::Client(tls) => step(tls.process_tls_records(sealed), wire, content),
+        }
+    }
+
+    /// Appends the alert that rustls has prepared after an error.
+    pub(crate) fn encode_alert(&mut self, wire: &mut Vec<u8>) {
+        while let (_, Ok(SessionStep::Again)) = self.step(&mut [], wire, &mut |_: &[u8]| {}) {}
+    }
+}
+
 /// A session after its handshake.
 pub(crate) struct Session {
-    tls: UnbufferedServerConnection,
+    tls: SessionSide,
     /// Ciphertext that waits for its rest, or for room.
     sealed: Box<[u8]>,
     /// Content that waits for room.
@@ -86,8 +121,9 @@ fn fill<'c>(room: &mut [u8], content: &'c [u8], filled: &mut usize) -> &'c [u8] 
 
 impl Session {
     /// A session whose handshake is over, and the ciphertext and the content that came with its end.
-    pub(crate) fn new(tls: UnbufferedServerConnection, sealed: &[u8], opened: &[u8]) -> Session {
-        let records_left = records_max(tls.negotiated_cipher_suite()).saturating_sub(RECORDS_IN_RESERVE);
+    pub(crate) fn new(tls: SessionSide, sealed: &[u8], opened: &[u8]) -> Session {
+        let records_left =
+            records_max(tls.common().negotiated_cipher_suite()).saturating_sub(RECORDS_IN_RESERVE);
         let (more, sealed, opened) = (!sealed.is_empty(), sealed.into(), opened.into());
         Session { tls, sealed, opened, more, end: None, closed: false, records_left }
     }
@@ -132,7 +168,7 @@ impl Session {
                 records += 1;
                 self.opened = room.put(content).into();
             };
-            let (used, step) = step(self.tls.process_tls_records(&mut sealed[at..]), wire, &mut content);
+            let (used, step) = self.tls.step(&mut sealed[at..], wire, &mut content);
             at += used;
             match step {
                 Ok(SessionStep::Again) => {}
@@ -151,7 +187,7 @@ impl Session {
     /// The peer has broken the protocol: it gets the alert that rustls has prepared.
     fn fail(&mut self, wire: &mut Vec<u8>) {
         self.end = Some(PeerEnd::Failed);
-        encode_alert(&mut self.tls, wire);
+        self.tls.encode_alert(wire);
     }
 
     /// Encrypts `plain` into `wire`, until that has [`WIRE_MAX`] bytes. `scratch` is any vector.
@@ -185,8 +221,15 @@ impl Session {
 
     /// Appends to `wire` what rustls wants to send, and then `record`.
     fn write(&mut self, record: &Record<'_>, wire: &mut Vec<u8>) -> Result<(), KeysUsedUp> {
-        while !write_step(self.tls.process_tls_records(&mut []), record, wire)? {}
-        Ok(())
+        loop {
+            let written = match &mut self.tls {
+                SessionSide::Server(tls) => write_step(tls.process_tls_records(&mut []), record, wire)?,
+                SessionSide::Client(tls) => write_step(tls.process_tls_records(&mut []), record, wire)?,
+            };
+            if written {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -270,7 +313,7 @@ pub(crate) enum SessionStep {
 
 /// Does what a status asks for: content goes to `content`, records to be sent to `wire`. Returns how many bytes of the
 /// input are done with.
-pub(crate) fn step<Data>(
+fn step<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     wire: &mut Vec<u8>,
     content: &mut impl FnMut(&[u8]),
@@ -310,12 +353,5 @@ fn encode<Data>(mut data: EncodeTlsData<'_, Data>, wire: &mut Vec<u8>) {
         wire.resize(before + short.required_size, 0);
         let encoded = data.encode(&mut wire[before..]);
         debug_assert!(encoded.is_ok(), "there is as much room as was required");
-    }
-}
-
-/// Appends the alert that rustls has prepared after an error.
-pub(crate) fn encode_alert(tls: &mut UnbufferedServerConnection, wire: &mut Vec<u8>) {
-    while let Ok(ConnectionState::EncodeTlsData(data)) = tls.process_tls_records(&mut []).state {
-        encode(data, wire);
     }
 }

@@ -14,6 +14,7 @@ use crate::dial::{Place, Unreachable};
 use crate::driver::{IoDriver, Poll, receive_body};
 use crate::file_read::{FileRead, FinishedRead};
 use crate::file_reads::FileReads;
+use crate::handshakes::{DialHandshakes, DialledCandidate};
 use crate::kernel::{Connect, Kernel};
 use crate::lanes::Lanes;
 use crate::listener::{datagram_socket, stream_socket};
@@ -25,6 +26,7 @@ pub(crate) struct System {
     pub(crate) poll: Poll,
     pub(crate) driver: IoDriver,
     pub(crate) file_reads: FileReads,
+    pub(crate) handshakes: Option<DialHandshakes>,
 }
 
 impl System {
@@ -150,6 +152,11 @@ impl Kernel for System {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) | Err(error) => Err(Unreachable::from_errno(error)),
         }
+    }
+
+    fn secure(&mut self, dialled: DialledCandidate<OwnedFd>) -> Result<(), Unreachable> {
+        let none = Unreachable::Failed(Errno::OPNOTSUPP.raw_os_error());
+        self.handshakes.as_mut().ok_or(none).map(|handshakes| handshakes.begin(dialled))
     }
 }
 

@@ -43,7 +43,7 @@ impl Handler for Dialler {
 
     fn end_turn(&mut self, turn: &mut Turn<Vec<u8>>) {
         while let Ok((place, tag)) = self.orders.try_recv() {
-            turn.dial(Dial { place, timeout_ms: 60_000 }, tag).unwrap();
+            turn.dial(Dial { place, timeout_ms: 60_000, tls: None }, tag).unwrap();
         }
     }
 }

@@ -82,7 +82,7 @@ impl Pair {
         let at = net::Options { workers: 1, ..net::Options::default() };
         let worker: Worker = server::sim::worker(options, STARTED_UNIX_MS, 1);
         let server = world.add_with_datagrams(worker, &[], &[PORT], &at);
-        let dial = Dial { place: world.datagram_place(server, PORT), timeout_ms: 1000 };
+        let dial = Dial { place: world.datagram_place(server, PORT), timeout_ms: 1000, tls: None };
         let client = world.add(Client { dial: Some(dial), ..Client::default() }, &[], &at);
         world.run_for(WAIT_US);
         Pair { world, client, requests: 0, unread: BTreeMap::new(), closed: BTreeSet::new() }

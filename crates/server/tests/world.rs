@@ -74,7 +74,7 @@ impl Handler for Client {
 
     fn end_turn(&mut self, turn: &mut Turn<Vec<u8>>) {
         if let Some(place) = self.place.take() {
-            turn.dial(Dial { place, timeout_ms: 1000 }, 0).expect("the first one");
+            turn.dial(Dial { place, timeout_ms: 1000, tls: None }, 0).expect("the first one");
         }
         if let Some(link) = self.link.filter(|_| turn.now().us >= self.reads_from_us) {
             turn.wake(link);

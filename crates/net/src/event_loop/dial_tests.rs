@@ -41,6 +41,7 @@ pub(super) fn with_each_driver(test: impl Fn(Rig)) {
             datagram_sockets: sockets.drain(..).map(|socket| (9, socket)).collect(),
             dialled_max: DIALLED_MAX,
             reads_max: 8,
+            handshakes: None,
             idle_timeout_s: 10,
             notice: |_| {},
         };
@@ -419,7 +420,7 @@ fn each_of_ten_thousand_dials_has_an_outcome_and_others_are_served_meanwhile() {
 fn endless_dials_take_a_bounded_share_of_the_worker() {
     with_each_driver(|mut rig| {
         let (_deaf, refused) = deaf();
-        rig.handler().again = Some(Dial { place: refused.clone(), timeout_ms: 1000 });
+        rig.handler().again = Some(Dial { place: refused.clone(), timeout_ms: 1000, tls: None });
         (0..100).for_each(|tag| rig.handler().dial(&refused, 1000, tag));
         let mut rounds = 0;
         for _ in 0..100 {
@@ -451,8 +452,8 @@ fn a_worker_that_ends_cancels_its_dials() {
         // One that has not been begun, and one that is still an order.
         rig.handler().dial(&place, 1000, 12);
         rig.round(0);
-        rig.worker.turn.dial(Dial { place: place.clone(), timeout_ms: 1000 }, 13).unwrap();
-        rig.handler().again = Some(Dial { place, timeout_ms: 1000 });
+        rig.worker.turn.dial(Dial { place: place.clone(), timeout_ms: 1000, tls: None }, 13).unwrap();
+        rig.handler().again = Some(Dial { place, timeout_ms: 1000, tls: None });
         let mut handler = rig.worker.end();
         let mut expected: Vec<Seen> = (10..14)
             .flat_map(|tag| {

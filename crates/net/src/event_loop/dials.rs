@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use stdx::clock::Now;
 
 use super::EventLoop;
+use super::secure_dials::Securing;
 use crate::datagram_sockets::Purpose;
-use crate::dial::{Place, Unreachable};
+use crate::dial::{Dial, Place, Unreachable};
 use crate::dialling::DialOutcome;
 use crate::handler::{Arrival, ConnectionId, Handler, Origin};
 use crate::kernel::Kernel;
@@ -28,9 +29,9 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     /// Reports the outcome of a dial to the handler.
     #[cold]
     pub(super) fn dialled(&mut self, outcome: DialOutcome<K::Socket>, now: Now) {
-        let DialOutcome { place, tag, result } = outcome;
-        match result {
-            Ok(connected) if matches!(place, Place::Udp(_)) => {
+        let DialOutcome { dial: Dial { place, tls, .. }, tag, expires, result } = outcome;
+        match (result, tls) {
+            (Ok(connected), _) if matches!(place, Place::Udp(_)) => {
                 match self.datagram_sockets.add_dialled(&self.kernel, connected.socket) {
                     Ok(socket) => {
                         self.table.counters().dialled.add(1);
@@ -39,23 +40,32 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
                     Err(error) => self.unreachable(tag, Unreachable::from_errno(error)),
                 }
             }
-            Ok(connected) => {
-                let arrival = Arrival {
-                    id: ConnectionId(self.limit.next_id()),
-                    origin: Origin::Dialled { tag },
-                    transport: place.transport(),
-                    peer: place.address(),
-                    local: self.kernel.local(&connected.socket),
-                    security: None,
-                };
+            (Ok(connected), Some(tls)) => {
+                let left_us = expires.us.saturating_sub(now.us);
+                let securing = Securing { place, tag, watched: connected.watched };
+                self.secure_dialled(connected.socket, securing, tls, left_us.div_ceil(1000));
+            }
+            (Ok(connected), None) => {
+                let arrival = self.dialled_arrival(&place, tag, &connected.socket);
                 self.table.counters().dialled.add(1);
                 self.open(connected.socket, arrival, None, connected.watched, now);
             }
-            Err(why) => self.unreachable(tag, why),
+            (Err(why), _) => self.unreachable(tag, why),
         }
     }
 
-    fn unreachable(&mut self, tag: u64, why: Unreachable) {
+    pub(super) fn dialled_arrival(&self, place: &Place, tag: u64, socket: &K::Socket) -> Arrival {
+        Arrival {
+            id: ConnectionId(self.limit.next_id()),
+            origin: Origin::Dialled { tag },
+            transport: place.transport(),
+            peer: place.address(),
+            local: self.kernel.local(socket),
+            security: None,
+        }
+    }
+
+    pub(super) fn unreachable(&mut self, tag: u64, why: Unreachable) {
         self.table.counters().unreachable.add(1);
         // Before the call, so that there is room for another dial.
         self.turn.dial_ended();

@@ -67,6 +67,7 @@ impl Rig {
             datagram_sockets: Vec::new(),
             dialled_max: 0,
             reads_max: READS_MAX,
+            handshakes: None,
             idle_timeout_s: 0,
             notice: |_| {},
         };

@@ -14,7 +14,7 @@ use super::tests::{Rig, with_each_driver};
 use crate::INPUT_MAX;
 use crate::echo::EchoEvent;
 use crate::handler::CloseReason;
-use crate::session::{Session, SessionStep, step};
+use crate::session::{Session, SessionSide, SessionStep};
 
 /// A client whose records the test cuts and delays.
 struct Client {
@@ -59,23 +59,20 @@ fn pair(version: &'static SupportedProtocolVersion) -> (ClientConnection, Sessio
     let config = builder.expect("a version").with_root_certificates(authorities).with_no_client_auth();
     let name = ServerName::try_from("127.0.0.1").expect("a name");
     let mut client = ClientConnection::new(Arc::new(config), name).expect("a client");
-    let mut server = UnbufferedServerConnection::new(acceptor.settings()).expect("a server");
-    while client.is_handshaking() || server.is_handshaking() {
+    let server = UnbufferedServerConnection::new(acceptor.settings()).expect("a server");
+    let mut server = SessionSide::Server(Box::new(server));
+    while client.is_handshaking() || server.common().is_handshaking() {
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
         while client.wants_write() {
             client.write_tls(&mut to_server).expect("memory takes all");
         }
         let mut at = 0;
         while at < to_server.len() {
-            let status = server.process_tls_records(&mut to_server[at..]);
-            let (used, step) = step(status, &mut to_client, &mut |_: &[u8]| {});
+            let (used, step) = server.step(&mut to_server[at..], &mut to_client, &mut |_: &[u8]| {});
             step.expect("a handshake");
             at += used;
         }
-        while !matches!(
-            step(server.process_tls_records(&mut []), &mut to_client, &mut |_: &[u8]| {}).1,
-            Ok(SessionStep::Established | SessionStep::WantsInput)
-        ) {}
+        while let (_, Ok(SessionStep::Again)) = server.step(&mut [], &mut to_client, &mut |_: &[u8]| {}) {}
         let mut left = &*to_client;
         while !left.is_empty() {
             client.read_tls(&mut left).expect("memory gives all");

@@ -95,6 +95,7 @@ impl Rig {
             datagram_sockets: Vec::new(),
             dialled_max: 100,
             reads_max: 8,
+            handshakes: None,
             idle_timeout_s: 10,
             notice: |line| NOTICES.lock().unwrap().push(line.to_owned()),
         };

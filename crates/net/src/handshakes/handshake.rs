@@ -6,14 +6,17 @@ use std::sync::Arc;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv, send};
+use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::{HandshakeKind, ProtocolVersion};
 use tls::Acceptor;
 
+use crate::dial::DialTls;
 use crate::driver::SEND_FLAGS;
 use crate::handler::{Arrival, Security};
 use crate::kernel_tls;
-use crate::session::{Session, SessionStep, encode_alert, step};
+use crate::session::{Session, SessionSide, SessionStep};
+use crate::slab::Token;
 
 /// Input that is kept without a whole record: more than the longest one (RFC 5246, 6.2.3), and more than rustls takes of
 /// one message.
@@ -25,12 +28,11 @@ const RECORD_HEAD_LEN: usize = 5;
 /// A handshake and its connection.
 pub(super) struct Handshake {
     pub(super) socket: OwnedFd,
-    pub(super) arrival: Arrival,
-    acceptor: Arc<Acceptor>,
-    tls: UnbufferedServerConnection,
+    pub(super) purpose: Purpose,
+    tls: SessionSide,
     /// Received, not processed.
     input: Vec<u8>,
-    /// Content that a quick client has sent with the end of its handshake.
+    /// Content that a quick peer has sent with the end of its handshake.
     opened: Vec<u8>,
     /// Not sent; empty most of the time.
     output: Vec<u8>,
@@ -39,6 +41,21 @@ pub(super) struct Handshake {
     in_kernel: bool,
     /// The events that it is watched for.
     pub(super) watched: EventFlags,
+}
+
+/// Which connection gets the session.
+pub(super) enum Purpose {
+    Accepted(Arrival, Arc<Acceptor>),
+    /// The worker, and its name for the dial.
+    Dialled(usize, Token),
+}
+
+/// A session for a worker, with its socket.
+pub(super) struct Established {
+    pub(super) socket: OwnedFd,
+    pub(super) security: Security,
+    /// None where the kernel has the keys.
+    pub(super) session: Option<Box<Session>>,
 }
 
 /// What a handshake waits for.
@@ -55,23 +72,40 @@ pub(super) enum HandshakeProgress {
 pub(super) struct Failed;
 
 impl Handshake {
-    pub(super) fn new(
+    pub(super) fn accepted(
         socket: OwnedFd,
         arrival: Arrival,
         acceptor: Arc<Acceptor>,
     ) -> Result<Handshake, rustls::Error> {
-        Ok(Handshake {
+        let tls = UnbufferedServerConnection::new(acceptor.settings())?;
+        let in_kernel = acceptor.kernel();
+        let purpose = Purpose::Accepted(arrival, acceptor);
+        Ok(Handshake { in_kernel, ..Handshake::new(socket, purpose, SessionSide::Server(Box::new(tls))) })
+    }
+
+    pub(super) fn dialled(
+        socket: OwnedFd,
+        DialTls { settings, name }: DialTls,
+        worker: usize,
+        token: Token,
+    ) -> Result<Handshake, rustls::Error> {
+        let tls = UnbufferedClientConnection::new(settings, name)?;
+        let tls = SessionSide::Client(Box::new(tls));
+        Ok(Handshake::new(socket, Purpose::Dialled(worker, token), tls))
+    }
+
+    fn new(socket: OwnedFd, purpose: Purpose, tls: SessionSide) -> Handshake {
+        Handshake {
             socket,
-            arrival,
-            tls: UnbufferedServerConnection::new(acceptor.settings())?,
-            in_kernel: acceptor.kernel(),
-            acceptor,
+            purpose,
+            tls,
             input: Vec::new(),
             opened: Vec::new(),
             output: Vec::new(),
             established: false,
+            in_kernel: false,
             watched: EventFlags::IN,
-        })
+        }
     }
 
     /// Goes on after an event. `buffer` is any memory to receive into.
@@ -119,19 +153,18 @@ impl Handshake {
         let mut at = 0;
         loop {
             let mut content = |content: &[u8]| self.opened.extend_from_slice(content);
-            let status = self.tls.process_tls_records(&mut self.input[at..]);
-            let (used, step) = step(status, &mut self.output, &mut content);
+            let (used, step) = self.tls.step(&mut self.input[at..], &mut self.output, &mut content);
             at += used;
             match step {
                 Ok(SessionStep::Again) => {}
                 Ok(SessionStep::WantsInput) => break,
                 Ok(SessionStep::Established) => {
-                    self.established = !self.tls.is_handshaking();
+                    self.established = !self.tls.common().is_handshaking();
                     break;
                 }
                 Ok(SessionStep::Finished | SessionStep::Closed) => return Err(Failed),
                 Err(_) => {
-                    encode_alert(&mut self.tls, &mut self.output);
+                    self.tls.encode_alert(&mut self.output);
                     // The last word: a peer that does not take it at once does not get it.
                     let _unsent = self.send();
                     return Err(Failed);
@@ -156,7 +189,7 @@ impl Handshake {
 
     /// Whether a ticket took the place of a key exchange and a signature.
     pub(super) fn is_resumed(&self) -> bool {
-        self.tls.handshake_kind() == Some(HandshakeKind::Resumed)
+        self.tls.common().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// Whether the kernel is to get the keys; and that it is not, from now on.
@@ -168,28 +201,33 @@ impl Handshake {
         self.in_kernel = false;
     }
 
-    /// The connection, and its session unless the kernel has the keys. The handshake must be done.
+    /// The session. The handshake must be done.
     ///
     /// # Errors
     /// The kernel does not take the keys, and the session is lost.
-    pub(super) fn finish(self) -> Result<(OwnedFd, Arrival, Option<Box<Session>>), Errno> {
-        let version = self.tls.protocol_version();
+    pub(super) fn finish(self) -> Result<(Purpose, Established), Errno> {
+        let common = self.tls.common();
+        let version = common.protocol_version();
         // Only if no input was received that the kernel would have to decrypt.
         let in_kernel = self.in_kernel && self.input.is_empty() && self.opened.is_empty();
         let security = Security {
             version: if version == Some(ProtocolVersion::TLSv1_2) { "TLSv1.2" } else { "TLSv1.3" },
-            suite: self.tls.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or(""),
+            suite: common.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or(""),
             resumed: self.is_resumed(),
             in_kernel,
-            identity: self.acceptor.identify(self.tls.peer_certificates()),
+            identity: match &self.purpose {
+                Purpose::Accepted(_, acceptor) => acceptor.identify(common.peer_certificates()),
+                Purpose::Dialled(..) => None,
+            },
         };
-        let arrival = Arrival { security: Some(Arc::new(security)), ..self.arrival };
-        if !in_kernel {
-            let session = Session::new(self.tls, &self.input, &self.opened);
-            return Ok((self.socket, arrival, Some(Box::new(session))));
-        }
-        let (secrets, _) = self.tls.dangerous_into_kernel_connection().map_err(|_| Errno::OPNOTSUPP)?;
-        kernel_tls::give_keys(&self.socket, version, &secrets)?;
-        Ok((self.socket, arrival, None))
+        let session = match self.tls {
+            SessionSide::Server(tls) if in_kernel => {
+                let (secrets, _) = tls.dangerous_into_kernel_connection().map_err(|_| Errno::OPNOTSUPP)?;
+                kernel_tls::give_keys(&self.socket, version, &secrets)?;
+                None
+            }
+            tls => Some(Box::new(Session::new(tls, &self.input, &self.opened))),
+        };
+        Ok((self.purpose, Established { socket: self.socket, security, session }))
     }
 }

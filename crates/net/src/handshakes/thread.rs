@@ -1,18 +1,21 @@
 //! A thread that does handshakes: epoll, a deadline for each, and a limit for all.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use super::handshake::{Failed, Handshake, HandshakeProgress};
-use super::{Acceptors, HandshakeCounters, Newcomer, count};
+use super::handshake::{Established, Failed, Handshake, HandshakeProgress, Purpose};
+use super::{Acceptors, Candidate, DialledCandidate, HandshakeCounters, Newcomer, SecuredDial, count};
 use crate::address::Transport;
 use crate::clock::precise_us;
 use crate::dealer::Dealer;
+use crate::dial::Unreachable;
 use crate::driver::Poll;
+use crate::handler::Arrival;
 use crate::kernel_tls;
 use crate::limit::ConnectionLimit;
 use crate::message_queue::{MessageQueue, WorkerMessage};
@@ -33,26 +36,34 @@ const RETRY_MS: u64 = 10;
 /// What a thread needs.
 pub(crate) struct HandshakeSetup {
     pub(crate) acceptors: Acceptors,
-    pub(crate) newcomers: Arc<MessageQueue<Newcomer>>,
+    pub(crate) candidates: Arc<MessageQueue<Candidate>>,
     pub(crate) counters: Arc<HandshakeCounters>,
     pub(crate) dealer: Dealer,
     pub(crate) limit: Arc<ConnectionLimit>,
     pub(crate) at_limit: AtLimit,
-    /// Handshakes of this thread at a time.
+    /// The workers' queues, for dialled connections.
+    pub(crate) workers: Arc<[Arc<MessageQueue>]>,
+    /// Handshakes of accepted connections, of this thread, at a time.
     pub(crate) handshakes_max: usize,
     pub(crate) timeout_ms: u32,
     pub(crate) notice: Notice,
     pub(crate) stopping: Arc<AtomicBool>,
 }
 
+struct Entry {
+    handshake: Handshake,
+    deadline_ms: u64,
+}
+
 /// The handshakes of a thread.
 pub(crate) struct HandshakeThread {
     setup: HandshakeSetup,
     poll: Poll,
-    handshakes: Slab<Handshake>,
-    count: usize,
-    /// All of them, and some that are over, with their deadlines, which come in this order.
-    by_age: VecDeque<(Token, u64)>,
+    handshakes: Slab<Entry>,
+    /// Those of accepted connections, by deadline, which is by age.
+    accepted: BTreeSet<(u64, Token)>,
+    /// Those of dialled connections.
+    dialled: BTreeSet<(u64, Token)>,
     /// Those that are done and wait until a connection closes.
     done: VecDeque<Token>,
     buffer: Box<[u8]>,
@@ -61,13 +72,13 @@ pub(crate) struct HandshakeThread {
 impl HandshakeThread {
     pub(crate) fn new(setup: HandshakeSetup) -> Result<HandshakeThread, Errno> {
         let poll = Poll::new()?;
-        poll.add(&setup.newcomers.wake_up, WAKE_UP, EventFlags::IN | EventFlags::ET)?;
+        poll.add(&setup.candidates.wake_up, WAKE_UP, EventFlags::IN | EventFlags::ET)?;
         Ok(HandshakeThread {
             setup,
             poll,
             handshakes: Slab::new(),
-            count: 0,
-            by_age: VecDeque::new(),
+            accepted: BTreeSet::new(),
+            dialled: BTreeSet::new(),
             done: VecDeque::new(),
             buffer: vec![0; RECEIVE_MAX].into_boxed_slice(),
         })
@@ -93,49 +104,69 @@ impl HandshakeThread {
     }
 
     fn wait_ms(&self, now_ms: u64) -> u64 {
-        let until_deadline = self.by_age.front().map(|(_, deadline_ms)| deadline_ms.saturating_sub(now_ms));
+        let next = [self.accepted.first(), self.dialled.first()].into_iter().flatten().min();
+        let until_deadline = next.map_or(TIMEOUT_MS, |(deadline_ms, _)| deadline_ms.saturating_sub(now_ms));
         let until_retry = if self.done.is_empty() { TIMEOUT_MS } else { RETRY_MS };
-        until_deadline.unwrap_or(TIMEOUT_MS).min(until_retry)
+        until_deadline.min(until_retry)
     }
 
-    /// Begins the handshakes of newcomers.
+    /// Begins the handshakes of those that have come.
     fn admit(&mut self, now_ms: u64) {
-        let newcomers = self.setup.newcomers.take();
-        self.setup.counters.newcomers.fetch_sub(newcomers.len(), Ordering::Relaxed);
-        for newcomer in newcomers {
-            if self.count == self.setup.handshakes_max {
-                self.displace_oldest();
+        for candidate in self.setup.candidates.take() {
+            match candidate {
+                Candidate::Accepted(newcomer) => {
+                    self.setup.counters.newcomers.fetch_sub(1, Ordering::Relaxed);
+                    self.admit_accepted(newcomer, now_ms);
+                }
+                Candidate::Dialled(dialled, worker) => {
+                    let DialledCandidate { socket, tls, timeout_ms, token } = dialled;
+                    match Handshake::dialled(socket, tls, worker, token) {
+                        Ok(handshake) => self.begin(handshake, now_ms + timeout_ms),
+                        Err(_) => self.tell(worker, token, Err(Unreachable::Handshake)),
+                    }
+                }
             }
-            self.begin(newcomer, now_ms);
         }
         // The acceptor may have paused for these.
         self.setup.limit.descriptor_freed();
     }
 
-    fn begin(&mut self, newcomer: Newcomer, now_ms: u64) {
-        let acceptor = self.setup.acceptors[usize::from(newcomer.listener)].clone();
-        let acceptor = acceptor.expect("a newcomer's listener has an acceptor of sessions");
-        let Ok(mut handshake) = Handshake::new(newcomer.socket, newcomer.arrival, acceptor) else {
-            return count(&self.setup.counters.failed);
-        };
-        if handshake.is_for_kernel() {
-            self.prepare_for_kernel(&mut handshake);
+    fn admit_accepted(&mut self, Newcomer { socket, arrival, listener }: Newcomer, now_ms: u64) {
+        if self.accepted.len() == self.setup.handshakes_max {
+            let (_, oldest) = *self.accepted.first().expect("the most is more than none");
+            self.end(oldest, Ended::Displaced);
         }
-        let token = self.handshakes.insert(handshake);
-        self.count += 1;
+        let acceptor = self.setup.acceptors[usize::from(listener)].clone();
+        let acceptor = acceptor.expect("a newcomer's listener has an acceptor of sessions");
+        match Handshake::accepted(socket, arrival, acceptor) {
+            Ok(mut handshake) => {
+                if handshake.is_for_kernel() {
+                    self.prepare_for_kernel(&mut handshake);
+                }
+                self.begin(handshake, now_ms + u64::from(self.setup.timeout_ms));
+            }
+            Err(_) => count(&self.setup.counters.failed),
+        }
+    }
+
+    fn begin(&mut self, handshake: Handshake, deadline_ms: u64) {
+        let is_dialled = matches!(handshake.purpose, Purpose::Dialled(..));
+        let token = self.handshakes.insert(Entry { handshake, deadline_ms });
         self.setup.counters.in_progress.fetch_add(1, Ordering::Relaxed);
-        self.forget_those_that_are_over();
-        self.by_age.push_back((token, now_ms + u64::from(self.setup.timeout_ms)));
-        let socket = &self.handshakes.at(token.index).socket;
+        if is_dialled { &mut self.dialled } else { &mut self.accepted }.insert((deadline_ms, token));
+        let socket = &self.handshakes.at(token.index).handshake.socket;
         if self.poll.add(socket, token.to_u64(), EventFlags::IN).is_err() {
-            self.fail(token);
+            self.end(token, Ended::Failed);
+        } else if is_dialled {
+            // The first word is ours.
+            self.advance(token);
         }
     }
 
     #[cold]
     fn prepare_for_kernel(&self, handshake: &mut Handshake) {
         let refused = self.setup.counters.kernel_refused.load(Ordering::Relaxed);
-        let is_tcp = handshake.arrival.transport == Transport::Tcp;
+        let is_tcp = matches!(&handshake.purpose, Purpose::Accepted(arrival, _) if arrival.transport == Transport::Tcp);
         let prepared = if is_tcp && !refused { kernel_tls::prepare(&handshake.socket) } else { Ok(()) };
         if let Err(error) = prepared {
             self.refused_by_kernel(error);
@@ -146,13 +177,13 @@ impl HandshakeThread {
     }
 
     fn advance(&mut self, token: Token) {
-        let Some(handshake) = self.handshakes.get_mut(token) else { return };
+        let Some(Entry { handshake, .. }) = self.handshakes.get_mut(token) else { return };
         match handshake.advance(&mut self.buffer) {
             Ok(HandshakeProgress::Waits(flags)) if flags == handshake.watched => {}
             Ok(HandshakeProgress::Waits(flags)) => {
                 handshake.watched = flags;
                 if self.poll.modify(&handshake.socket, token.to_u64(), flags).is_err() {
-                    self.fail(token);
+                    self.end(token, Ended::Failed);
                 }
             }
             Ok(HandshakeProgress::Done) => {
@@ -160,23 +191,24 @@ impl HandshakeThread {
                 let _watched = self.poll.remove(&handshake.socket);
                 self.done.push_back(token);
             }
-            Err(Failed) => self.fail(token),
+            Err(Failed) => self.end(token, Ended::Failed),
         }
     }
 
-    /// Gives finished handshakes to the workers, as long as there may be more connections.
+    /// Gives established sessions to the workers, as long as there may be more connections.
     fn deal_done(&mut self) {
-        while let Some(&token) = self.done.front() {
-            if self.handshakes.get_mut(token).is_some() {
-                if !self.setup.limit.try_open() {
-                    let AtLimit::Refuse(_) = self.setup.at_limit else { return };
-                    self.setup.limit.rejected.fetch_add(1, Ordering::Relaxed);
-                    self.remove(token);
-                } else {
-                    self.deal(token);
-                }
+        for _ in 0..self.done.len() {
+            let Some(token) = self.done.pop_front() else { break };
+            let Some(Entry { handshake, .. }) = self.handshakes.get_mut(token) else { continue };
+            let counts = matches!(handshake.purpose, Purpose::Accepted(..));
+            if !counts || self.setup.limit.try_open() {
+                self.deal(token);
+            } else if let AtLimit::Refuse(_) = self.setup.at_limit {
+                self.setup.limit.rejected.fetch_add(1, Ordering::Relaxed);
+                self.remove(token);
+            } else {
+                self.done.push_back(token);
             }
-            self.done.pop_front();
         }
     }
 
@@ -185,12 +217,18 @@ impl HandshakeThread {
         let counters = &self.setup.counters;
         let kind = if handshake.is_resumed() { &counters.resumed } else { &counters.full };
         match handshake.finish() {
-            Ok((socket, arrival, session)) => {
+            Ok((Purpose::Accepted(arrival, _), Established { socket, security, session })) => {
                 count(kind);
+                let arrival = Arrival { security: Some(Arc::new(security)), ..arrival };
                 self.setup.dealer.deal(match session {
                     Some(session) => WorkerMessage::Secured(socket, arrival, session),
                     None => WorkerMessage::Accepted(socket, arrival),
                 });
+            }
+            Ok((Purpose::Dialled(worker, token), Established { socket, security, session })) => {
+                count(kind);
+                let session = session.expect("only accepted connections are the kernel's");
+                self.tell(worker, token, Ok(SecuredDial { socket, security: Arc::new(security), session }));
             }
             Err(error) => {
                 count(&counters.failed);
@@ -212,43 +250,51 @@ impl HandshakeThread {
 
     /// Ends the handshakes whose time is over.
     fn expire(&mut self, now_ms: u64) {
-        while let Some(&(token, _)) = self.by_age.front().filter(|(_, deadline_ms)| *deadline_ms <= now_ms) {
-            self.by_age.pop_front();
-            if self.handshakes.get_mut(token).is_some() {
-                // First, so that a peer that sees the end finds it counted.
-                count(&self.setup.counters.expired);
-                self.remove(token);
-            }
+        while let Some((_, token)) = first_due(&self.accepted, now_ms).or(first_due(&self.dialled, now_ms)) {
+            self.end(token, Ended::Expired);
         }
     }
 
-    fn displace_oldest(&mut self) {
-        while let Some((token, _)) = self.by_age.pop_front() {
-            if self.handshakes.get_mut(token).is_some() {
-                count(&self.setup.counters.displaced);
-                self.remove(token);
-                return;
-            }
+    /// Ends a handshake without a session. It is counted first, so that a peer that sees the end finds it counted.
+    fn end(&mut self, token: Token, how: Ended) {
+        let counters = &self.setup.counters;
+        count(match how {
+            Ended::Failed => &counters.failed,
+            Ended::Expired => &counters.expired,
+            Ended::Displaced => &counters.displaced,
+        });
+        if let Purpose::Dialled(worker, dial) = self.remove(token).purpose {
+            let why = if how == Ended::Expired { Unreachable::TimedOut } else { Unreachable::Handshake };
+            self.tell(worker, dial, Err(why));
         }
     }
 
-    /// Keeps the list by age about as long as there are handshakes.
-    fn forget_those_that_are_over(&mut self) {
-        if self.by_age.len() > 2 * self.count + 1024 {
-            let handshakes = &mut self.handshakes;
-            self.by_age.retain(|(token, _)| handshakes.get_mut(*token).is_some());
-        }
-    }
-
-    fn fail(&mut self, token: Token) {
-        count(&self.setup.counters.failed);
-        self.remove(token);
+    /// Tells a worker what came of its dial.
+    fn tell(&self, worker: usize, token: Token, result: Result<SecuredDial<OwnedFd>, Unreachable>) {
+        self.setup.workers[worker].post(&mut vec![WorkerMessage::Dialled(token, result)]);
     }
 
     /// Takes a handshake out. With its socket it leaves the epoll set.
     fn remove(&mut self, token: Token) -> Handshake {
-        self.count -= 1;
+        let Entry { handshake, deadline_ms } = self.handshakes.remove(token.index);
+        let is_accepted = self.accepted.remove(&(deadline_ms, token));
+        debug_assert!(is_accepted || self.dialled.contains(&(deadline_ms, token)));
+        if !is_accepted {
+            self.dialled.remove(&(deadline_ms, token));
+        }
         self.setup.counters.in_progress.fetch_sub(1, Ordering::Relaxed);
-        self.handshakes.remove(token.index)
+        handshake
     }
+}
+
+/// How a handshake ends without a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Failed,
+    Expired,
+    Displaced,
+}
+
+fn first_due(by_deadline: &BTreeSet<(u64, Token)>, now_ms: u64) -> Option<(u64, Token)> {
+    by_deadline.first().copied().filter(|(deadline_ms, _)| *deadline_ms <= now_ms)
 }

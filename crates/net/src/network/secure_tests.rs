@@ -30,7 +30,7 @@ fn acceptor() -> Arc<Acceptor> {
     Arc::new(listener.acceptor(PeerCheck::Never).expect("no authorities are needed"))
 }
 
-fn secure(options: Options) -> TestNetwork {
+pub(super) fn secure(options: Options) -> TestNetwork {
     open(&[Listen::Tcp(LOOPBACK)], Options { acceptors: vec![Some(acceptor())], ..options })
 }
 

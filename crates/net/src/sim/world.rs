@@ -27,6 +27,7 @@ use crate::event_loop::{EventLoop, WAKE_UP, WorkerSetup};
 use crate::file_read::{DiskFile, FileRead, FinishedRead};
 use crate::file_reads::READS;
 use crate::handler::{Arrival, ConnectionId, Handler, Origin};
+use crate::handshakes::DialledCandidate;
 use crate::kernel::{Connect, Kernel};
 use crate::lanes::{LANES_MAX, Lanes};
 use crate::limit::ConnectionLimit;
@@ -107,6 +108,7 @@ impl World {
                 .collect(),
             dialled_max: options.dialled_max,
             reads_max: options.reads_max,
+            handshakes: None,
             idle_timeout_s: options.idle_timeout_s,
             notice: options.notice,
         };
@@ -509,6 +511,11 @@ impl Kernel for SimKernel {
             // There is no file system.
             Place::Unix(_) => Connect::Failed(Unreachable::Refused),
         }
+    }
+
+    fn secure(&mut self, _: DialledCandidate<Socket>) -> Result<(), Unreachable> {
+        // A handshake takes time on a thread, and so could not be repeated.
+        Err(Unreachable::Failed(Errno::OPNOTSUPP.raw_os_error()))
     }
 
     fn connected(&mut self, socket: &Socket, _place: &Place) -> Result<(), Unreachable> {
