@@ -35,7 +35,7 @@ pub(crate) enum SessionSide {
 }
 
 impl SessionSide {
-    /// What both ends have.
+    /// What rustls tells of either.
     pub(crate) fn common(&self) -> &CommonState {
         match self {
             SessionSide::Server(tls) => tls,
@@ -56,9 +56,14 @@ impl SessionSide {
         }
     }
 
-    /// Appends the alert that rustls has prepared after an error.
+    /// Appends the alert that rustls has prepared after an error, and nothing else: after an error it must not be given
+    /// input again.
     pub(crate) fn encode_alert(&mut self, wire: &mut Vec<u8>) {
-        while let (_, Ok(SessionStep::Again)) = self.step(&mut [], wire, &mut |_: &[u8]| {}) {}
+        while self.common().wants_write() {
+            // What is prepared comes before input is looked at.
+            let (_, prepared) = self.step(&mut [], wire, &mut |_: &[u8]| {});
+            debug_assert!(matches!(prepared, Ok(SessionStep::Again)));
+        }
     }
 }
 
@@ -174,7 +179,10 @@ impl Session {
                 Ok(SessionStep::Again) => {}
                 Ok(SessionStep::Finished) => self.end = Some(PeerEnd::Finished),
                 Ok(SessionStep::Established | SessionStep::WantsInput | SessionStep::Closed) => break,
-                Err(_) => self.fail(wire),
+                Err(_) => {
+                    self.end = Some(PeerEnd::Failed);
+                    self.tls.encode_alert(wire);
+                }
             }
         }
         if self.end.is_none() {
@@ -182,12 +190,6 @@ impl Session {
         } else {
             self.more = false;
         }
-    }
-
-    /// The peer has broken the protocol: it gets the alert that rustls has prepared.
-    fn fail(&mut self, wire: &mut Vec<u8>) {
-        self.end = Some(PeerEnd::Failed);
-        self.tls.encode_alert(wire);
     }
 
     /// Encrypts `plain` into `wire`, until that has [`WIRE_MAX`] bytes. `scratch` is any vector.
@@ -221,13 +223,37 @@ impl Session {
 
     /// Appends to `wire` what rustls wants to send, and then `record`.
     fn write(&mut self, record: &Record<'_>, wire: &mut Vec<u8>) -> Result<(), KeysUsedUp> {
+        if self.end == Some(PeerEnd::Failed) {
+            return Err(KeysUsedUp);
+        }
         loop {
-            let written = match &mut self.tls {
-                SessionSide::Server(tls) => write_step(tls.process_tls_records(&mut []), record, wire)?,
-                SessionSide::Client(tls) => write_step(tls.process_tls_records(&mut []), record, wire)?,
+            // rustls keeps positions in the input that waits, so it is always given that. Where whole records are among
+            // it, it decrypts one more.
+            let mut opened = Vec::new();
+            let content = |content: &[u8]| opened.extend_from_slice(content);
+            let (used, written) = match &mut self.tls {
+                SessionSide::Server(tls) => {
+                    write_step(tls.process_tls_records(&mut self.sealed), record, wire, content)
+                }
+                SessionSide::Client(tls) => {
+                    write_step(tls.process_tls_records(&mut self.sealed), record, wire, content)
+                }
             };
-            if written {
-                return Ok(());
+            if used > 0 {
+                self.sealed = self.sealed[used..].into();
+            }
+            if !opened.is_empty() {
+                self.opened = [&self.opened, &*opened].concat().into();
+            }
+            match written {
+                Ok(SessionStep::Established) => return Ok(()),
+                Ok(SessionStep::Finished) => self.end = Some(PeerEnd::Finished),
+                Ok(_) => {}
+                Err(used_up) => {
+                    self.end = Some(PeerEnd::Failed);
+                    self.tls.encode_alert(wire);
+                    return Err(used_up);
+                }
             }
         }
     }
@@ -247,13 +273,16 @@ enum Record<'r> {
     CloseNotify,
 }
 
-/// One step towards sending `record`; whether it has been appended to `wire`.
+/// One step towards sending `record`, which has been appended to `wire` when the session is established; and how many
+/// bytes of the input are done with.
 fn write_step<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     record: &Record<'_>,
     wire: &mut Vec<u8>,
-) -> Result<bool, KeysUsedUp> {
-    match status.state {
+    mut content: impl FnMut(&[u8]),
+) -> (usize, Result<SessionStep, KeysUsedUp>) {
+    let UnbufferedStatus { discard, state } = status;
+    let written = match state {
         Ok(ConnectionState::WriteTraffic(mut traffic)) => {
             let (before, len) =
                 (wire.len(), if let Record::Content(content) = record { content.len() } else { 0 });
@@ -263,18 +292,16 @@ fn write_step<Data>(
                 Record::CloseNotify => traffic.queue_close_notify(&mut wire[before..]),
             };
             wire.truncate(before + *written.as_ref().unwrap_or(&0));
-            written.map(|_| true).map_err(|_| KeysUsedUp)
+            written.map(|_| SessionStep::Established).map_err(|_| KeysUsedUp)
         }
-        Ok(ConnectionState::EncodeTlsData(data)) => {
-            encode(data, wire);
-            Ok(false)
+        // Input, or a record of rustls' own that goes first.
+        state => {
+            let stepped = step(UnbufferedStatus { discard, state }, wire, &mut content).1.ok();
+            let goes_on = |step: &SessionStep| matches!(step, SessionStep::Again | SessionStep::Finished);
+            stepped.filter(goes_on).ok_or(KeysUsedUp)
         }
-        Ok(ConnectionState::TransmitTlsData(data)) => {
-            data.done();
-            Ok(false)
-        }
-        _ => Err(KeysUsedUp),
-    }
+    };
+    (discard, written)
 }
 
 /// The keys may not encrypt more, or the session has ended.

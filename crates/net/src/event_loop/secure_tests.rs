@@ -5,9 +5,14 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustls::crypto::cipher::{MessageEncrypter, OutboundChunks, OutboundPlainMessage};
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
-use rustls::{ClientConnection, SupportedProtocolVersion, version};
+use rustls::{
+    ClientConnection, ConnectionTrafficSecrets, ContentType, ProtocolVersion, SupportedProtocolVersion,
+    version,
+};
+use stdx::prng::Prng;
 use tls::{CertificateFiles, ListenerTls, PeerCheck, TlsSettings};
 
 use super::tests::{Rig, with_each_driver};
@@ -56,7 +61,8 @@ fn pair(version: &'static SupportedProtocolVersion) -> (ClientConnection, Sessio
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(&[version]);
     let authorities = tls::authorities(&file("ca.pem")).expect("authorities");
-    let config = builder.expect("a version").with_root_certificates(authorities).with_no_client_auth();
+    let mut config = builder.expect("a version").with_root_certificates(authorities).with_no_client_auth();
+    config.enable_secret_extraction = true;
     let name = ServerName::try_from("127.0.0.1").expect("a name");
     let mut client = ClientConnection::new(Arc::new(config), name).expect("a client");
     let server = UnbufferedServerConnection::new(acceptor.settings()).expect("a server");
@@ -158,5 +164,104 @@ fn the_end_of_the_input_comes_after_all_of_it() {
         rig.settle();
         let told: Vec<_> = rig.told.try_iter().collect();
         assert_eq!(told, [EchoEvent::Closed(1, CloseReason::Normal)]);
+    });
+}
+
+/// A client of TLS 1.3 that encrypts whatever the test wants.
+struct FreeClient {
+    encrypter: Box<dyn MessageEncrypter>,
+    sequence: u64,
+    socket: UnixStream,
+}
+
+impl FreeClient {
+    fn connect(rig: &mut Rig) -> FreeClient {
+        let (client, server) = pair(&version::TLS13);
+        let suite = client.negotiated_cipher_suite().and_then(|suite| suite.tls13()).expect("a suite");
+        let secrets = client.dangerous_extract_secrets().expect("secrets");
+        let (sequence, secrets) = secrets.tx;
+        let (key, iv) = match secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv }
+            | ConnectionTrafficSecrets::Aes256Gcm { key, iv }
+            | ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (key, iv),
+            _ => panic!("another cipher"),
+        };
+        let encrypter = suite.aead_alg.encrypter(key, iv);
+        FreeClient { encrypter, sequence, socket: rig.connect_with(Some(Box::new(server))) }
+    }
+
+    fn record(&mut self, content_type: ContentType, content: &[u8]) -> Vec<u8> {
+        let payload = OutboundChunks::Single(content);
+        let plain = OutboundPlainMessage { typ: content_type, version: ProtocolVersion::TLSv1_2, payload };
+        let record = self.encrypter.encrypt(plain, self.sequence).expect("a record");
+        self.sequence += 1;
+        record.encode()
+    }
+}
+
+#[test]
+fn half_a_handshake_message_before_replies_disturbs_nothing() {
+    with_each_driver(|mut rig| {
+        let mut client = FreeClient::connect(&mut rig);
+        // A request, and the first byte of a KeyUpdate (RFC 8446, 4.6.3), which does not go on.
+        let mut records = client.record(ContentType::ApplicationData, b"a line\n");
+        records.extend(client.record(ContentType::Handshake, &[24]));
+        client.socket.write_all(&records).expect("room");
+        rig.settle();
+        let mut reply = [0; 1000];
+        assert!(client.socket.read(&mut reply).is_ok_and(|len| len > 7), "a reply");
+        // Content in between is forbidden (5.1).
+        let record = client.record(ContentType::ApplicationData, b"a line\n");
+        client.socket.write_all(&record).expect("room");
+        rig.settle();
+        let told: Vec<_> = rig.told.try_iter().collect();
+        assert_eq!(told, [EchoEvent::Closed(1, CloseReason::Error)]);
+    });
+}
+
+#[test]
+fn no_sequence_of_records_stops_the_worker() {
+    with_each_driver(|mut rig| {
+        for seed in 0..300 {
+            let mut random = Prng::new(seed);
+            let mut client = FreeClient::connect(&mut rig);
+            let mut records = Vec::new();
+            for _ in 0..1 + random.below(100) {
+                let content: Vec<u8> = match random.below(6) {
+                    0 => b"copy 20000\n".to_vec(),
+                    1 => b"a line\n".to_vec(),
+                    2 => vec![24, 0, 0, 1, random.below(3) as u8],
+                    3 => [24, 0, 0, 1, 1][..random.below(5) as usize].to_vec(),
+                    4 => (0..random.below(20)).map(|_| random.below(256) as u8).collect(),
+                    _ => [vec![b'x'; random.below(16_000) as usize], b"\n".to_vec()].concat(),
+                };
+                let content_type = match random.below(8) {
+                    0 => ContentType::Handshake,
+                    1 if random.below(10) == 0 => ContentType::Alert,
+                    2 if random.below(10) == 0 => ContentType::ChangeCipherSpec,
+                    _ => ContentType::ApplicationData,
+                };
+                records.extend(client.record(content_type, &content));
+            }
+            if random.below(3) == 0 {
+                let place = random.below(records.len() as u64) as usize;
+                records[place] ^= 1 << random.below(8);
+            }
+            let mut left = &*records;
+            let mut reply = vec![0; 1 << 16];
+            while !left.is_empty() {
+                let (now, later) = left.split_at(left.len().min(1 + random.below(30_000) as usize));
+                // It may have been closed, or be full because replies are waiting.
+                let sent = client.socket.write(now).unwrap_or(if rig.round() { 0 } else { now.len() });
+                left = if sent < now.len() { &left[sent..] } else { later };
+                rig.round();
+                let _would_block = client.socket.read(&mut reply);
+            }
+            rig.settle();
+            drop(client);
+            rig.settle();
+            assert_eq!(rig.worker.slab.indices().count(), 0, "seed {seed}");
+            rig.told.try_iter().for_each(drop);
+        }
     });
 }

@@ -128,7 +128,7 @@ impl Rig {
     }
 
     /// One round; `false` if there was nothing to do.
-    fn round(&mut self) -> bool {
+    pub(super) fn round(&mut self) -> bool {
         let had_queue = !self.worker.queue.is_empty();
         let events = self.worker.kernel.poll.wait(0).unwrap();
         self.worker.round(events, self.now);

@@ -250,19 +250,15 @@ fn a_handshake_has_a_deadline() {
 }
 
 #[test]
-fn sessions_stay_with_the_workers_where_the_kernel_does_not_take_keys() {
+fn sessions_for_the_kernel_work_whether_it_takes_keys_or_not() {
     let settings = TlsSettings { kernel: true, ..TlsSettings::new(certificates()) };
     let (listener, _) = ListenerTls::load(settings).expect("files");
     let acceptor = Arc::new(listener.acceptor(PeerCheck::Never).expect("no authorities are needed"));
-    let socket = std::env::temp_dir().join(format!("net-{}-kernel-tls", std::process::id()));
-    let places = [Listen::Tcp(LOOPBACK), Listen::Unix { path: socket.clone(), mode: 0o700 }];
-    let network = open(&places, Options { acceptors: vec![Some(acceptor); 2], ..options() });
-    // Over TCP it depends on the kernel, over unix sockets none does.
+    let network = open(&[Listen::Tcp(LOOPBACK)], Options { acceptors: vec![Some(acceptor)], ..options() });
+    // Whether it does depends on this machine's kernel.
     for version in VERSIONS {
         let mut client = network.secure(version);
         (0..100).for_each(|_| exchange(&mut client, "served\n"));
-        let unix = std::os::unix::net::UnixStream::connect(&socket).expect("a connection");
-        exchange(&mut StreamOwned::new(session(version), unix), "served\n");
     }
 }
 
