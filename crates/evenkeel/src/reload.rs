@@ -1,35 +1,51 @@
-//! Reloading on SIGHUP: the server reads the users of `-Y` again.
+//! Reloading on SIGHUP: the server reads the users of `-Y` again, and the files of TLS.
 //!
-//! All or nothing: if a file cannot be read to its end, the previous users stay in force, and a line on standard error
-//! reports the error, with or without `-v`.
+//! All or nothing for each of the two: if a file cannot be used, what was read before stays in force, and a line on
+//! standard error reports the error, with or without `-v`.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use server::UserRegistry;
 use server::options::{Options, auth};
+use server::{TlsFiles, UserRegistry};
 
 use crate::failure::say;
 
-/// The file to read, and the server that receives its users.
+/// The files to read, and the server that receives what is in them.
 pub(crate) struct Reload {
     users_file: Option<PathBuf>,
     user_registry: UserRegistry,
+    tls_files: Option<Arc<TlsFiles>>,
     verbose: bool,
 }
 
 impl Reload {
-    pub(crate) fn new(options: &Options, user_registry: UserRegistry) -> Self {
+    pub(crate) fn new(
+        options: &Options,
+        user_registry: UserRegistry,
+        tls_files: Option<Arc<TlsFiles>>,
+    ) -> Self {
         let users_file = options.auth.as_ref().map(|auth| auth.file.clone());
-        Self { users_file, user_registry, verbose: options.verbosity > 0 }
+        Self { users_file, user_registry, tls_files, verbose: options.verbosity > 0 }
     }
 
-    /// Reads it now.
+    /// Reads them now.
     pub(crate) fn now(&self) {
-        let Some(file) = &self.users_file else {
+        if self.users_file.is_none() && self.tls_files.is_none() {
             return self.say("there is nothing to reload (SIGHUP)");
-        };
+        }
+        if let Some(file) = &self.users_file {
+            self.read_users(file);
+        }
+        // The server reports an error itself.
+        if self.tls_files.as_ref().is_some_and(|files| files.reload().is_ok()) {
+            self.say("certificates, keys, tickets and roles are read again (SIGHUP)");
+        }
+    }
+
+    fn read_users(&self, file: &Path) {
         let shown = file.display();
         match auth::read(file, &read_users) {
             Ok(users) => {

@@ -146,7 +146,7 @@ fn start_companions(
     supervisor: &Supervisor,
 ) -> Result<(), Failure> {
     let (stop, prefault) = (prepared.stop(), prepared.prefault());
-    let reload = Reload::new(options, prepared.user_registry());
+    let reload = Reload::new(options, prepared.user_registry(), prepared.tls_files());
     let (verbosity, supervisor) = (options.verbosity, supervisor.clone());
     let stop = move || {
         supervisor.stopping();

@@ -174,7 +174,8 @@ impl AcceptLoop {
 
     fn deal(&mut self, socket: OwnedFd, peer: Option<SocketAddrAny>, number: usize) {
         let WatchedListener { number, listener, .. } = &self.listeners[number];
-        let secure = self.handshakes.as_mut().filter(|handshakes| handshakes.are_for(*number));
+        let secure =
+            self.handshakes.as_mut().filter(|handshakes| handshakes.are_for(*number) && !listener.is_unix());
         let arrival = Arrival {
             // A connection counts when its handshake is over.
             id: ConnectionId(match secure {

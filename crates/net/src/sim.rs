@@ -16,7 +16,7 @@ use crate::address::{Address, Transport};
 use crate::connection::Dialogue;
 use crate::connection_table::{ConnectionTable, TableWriter};
 use crate::datagram::Outgoing;
-use crate::handler::{Arrival, CloseReason, ConnectionId, Handler, Next, Origin};
+use crate::handler::{Arrival, CloseReason, ConnectionId, Handler, Next, Origin, Security};
 use crate::limit::ConnectionLimit;
 use crate::slab::{Slab, Token};
 use crate::turn::{Link, Order, Turn};
@@ -100,6 +100,11 @@ impl<H: Handler> SimHost<H> {
 
     /// A new connection.
     pub fn connect(&mut self) -> PeerId {
+        self.connect_with(None)
+    }
+
+    /// A new connection that has a TLS session as far as the handler can see.
+    pub fn connect_with(&mut self, security: Option<Arc<Security>>) -> PeerId {
         let number = self.peers.len();
         let arrival = Arrival {
             id: ConnectionId(number as u64 + 1),
@@ -107,7 +112,7 @@ impl<H: Handler> SimHost<H> {
             transport: Transport::Unix,
             peer: Address::Unix(None),
             local: Address::Unix(Some(Arc::from(Path::new("/sim")))),
-            security: None,
+            security,
         };
         let link = link(PeerId(number));
         self.turn.opened(link);

@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::remaining::Remaining;
 use crate::reports::Report;
 use crate::shared::VERSION;
-use crate::stats::{Connections, PrefixDump, Sizes, StatForm};
+use crate::stats::{Connections, PrefixDump, Sizes, StatForm, is_about_tls};
 use crate::tune;
 use crate::worker::Worker;
 
@@ -34,6 +34,10 @@ impl Worker {
                 return None;
             }
             Request::Quit => return Some(Remaining::Close(CloseReason::Normal)),
+            Request::Stats { topic: StatsTopic::Other, args } if is_about_tls(args) => {
+                self.tls_statistics(output);
+                return None;
+            }
             Request::Stats { topic, .. } => {
                 return Some(Remaining::Report(Box::new(self.report(topic, output))));
             }
@@ -67,7 +71,17 @@ impl Worker {
             Request::Lru { command, noreply } => (tune::lru(&mut shared.echo(), command), noreply),
             // As memcached without extstore: there is nothing to change.
             Request::Extstore { noreply, .. } => (line::OK, noreply),
-            Request::RefreshCerts { noreply } => (line::TLS_NOT_ENABLED, noreply),
+            Request::RefreshCerts { noreply } => match shared.tls.as_ref().map(|files| files.reload()) {
+                None => (line::TLS_NOT_ENABLED, noreply),
+                Some(Ok(())) => (line::OK, noreply),
+                Some(Err(problem)) => {
+                    if !noreply {
+                        // memcached's replies begin with the same word.
+                        output.copy(format!("Error {problem}\r\n").as_bytes());
+                    }
+                    return None;
+                }
+            },
             _ => unreachable!("requests about items are executed elsewhere"),
         };
         if !noreply {

@@ -2,21 +2,24 @@
 
 use net::{Activity, Address, CloseReason, ConnectionId, Link, Next, Opened, Progress};
 use protocol::binary::{self, BinaryParsed, ReplyStatus, ReplyTo};
+use protocol::reply::line;
 use protocol::request::{Unfinished, unfinished};
 use protocol::{Parsed, Request, parse};
 use store::Key;
+use tls::Role;
 
 use crate::binary::Sasl;
 use crate::dialect::Dialect;
 use crate::flow::Flow;
 use crate::join::{self, Joining};
 use crate::options::Protocol;
-use crate::output::{OUTPUT_MAX, Output};
+use crate::output::{OUTPUT_MAX, Output, say};
 use crate::plan::{Tail, plan};
 use crate::remaining::Remaining;
 use crate::reports::Report;
 use crate::request::{Body, body_len, text_key};
 use crate::retrieve::RestOfKeys;
+use crate::rights::{Rights, is_silent, needed};
 use crate::upload::Upload;
 use crate::worker::{BATCH, Worker};
 
@@ -31,6 +34,10 @@ pub struct Connection {
     dialect: Dialect,
     /// How far it has authenticated itself in the binary protocol.
     sasl: Sasl,
+    /// What its client may do: everything, unless `rights` restricts it.
+    role: Role,
+    /// The client's name and role, if it has come by TLS and has one.
+    rights: Option<Box<Rights>>,
     state: State,
 }
 
@@ -62,6 +69,8 @@ enum State {
 
 impl Connection {
     pub(crate) fn new(opened: &Opened, must_log_in: bool) -> Connection {
+        let identity = opened.security.as_ref().and_then(|security| security.identity.clone());
+        let rights = identity.map(|identity| Box::new(Rights::of(identity)));
         Connection {
             id: opened.id,
             link: opened.link,
@@ -69,6 +78,8 @@ impl Connection {
             client: opened.peer.clone(),
             dialect: Dialect::Text,
             sasl: Sasl::Open,
+            role: rights.as_ref().map_or(Role::Admin, |rights| rights.role()),
+            rights,
             state: State::Start { login: must_log_in },
         }
     }
@@ -83,6 +94,27 @@ impl Connection {
 
     pub(crate) fn fd(&self) -> i32 {
         self.fd
+    }
+
+    /// The client's name, if it has one.
+    pub(crate) fn identity(&self) -> Option<&str> {
+        self.rights.as_ref().map(|rights| rights.name())
+    }
+
+    /// Whether a request that needs this role is refused; then it counts.
+    #[inline]
+    fn refuses(&mut self, worker: &Worker, needed: impl FnOnce() -> Role) -> bool {
+        self.role < Role::Admin && self.lacks(worker, needed())
+    }
+
+    fn lacks(&mut self, worker: &Worker, needed: Role) -> bool {
+        if needed <= self.role {
+            return false;
+        }
+        if let Some(rights) = &mut self.rights {
+            rights.count_refusal(&worker.shared.refusals);
+        }
+        true
     }
 
     /// Address of the client.
@@ -327,11 +359,19 @@ impl Connection {
             Tail::Line => match unfinished(&input[at..]) {
                 Unfinished::Wait => (at, Flow::Wait),
                 Unfinished::Close => (at, Flow::Close(CloseReason::Error)),
+                Unfinished::Keys { .. } if self.refuses(worker, || Role::Read) => {
+                    output.copy(line::NOT_PERMITTED);
+                    (input.len(), Flow::Close(CloseReason::Error))
+                }
                 Unfinished::Keys { run, consumed } => {
                     self.state = State::Keys(Box::new(RestOfKeys::new(run)));
                     (at + consumed, Flow::Go)
                 }
             },
+            Tail::Body { request, head_len } if self.refuses(worker, || needed(&request)) => {
+                say(output, is_silent(&request), line::NOT_PERMITTED);
+                (at + head_len, Flow::Swallow(body_len(&request)))
+            }
             Tail::Body { request, head_len } => {
                 let head = &input[at..at + head_len];
                 let started = worker.start_upload(&request, head, self.fd, output);
@@ -407,7 +447,7 @@ impl Connection {
     /// Executes a complete request, or begins to: a join may take several turns.
     #[inline]
     fn execute(
-        &self,
+        &mut self,
         worker: &mut Worker,
         request: &Request<'_>,
         key: Option<Key<'_>>,
@@ -415,6 +455,10 @@ impl Connection {
         head_len: usize,
         output: &mut Output,
     ) -> Option<Remaining> {
+        if self.refuses(worker, || needed(request)) {
+            say(output, is_silent(request), line::NOT_PERMITTED);
+            return None;
+        }
         let (head, body) = whole.split_at(head_len);
         if let Some(condition) = join::condition(request)
             && let Ok(joining) = worker.begin_join(request, condition, head, Body::Bytes(body))

@@ -59,7 +59,12 @@ impl Handler for Worker {
         let connection = Connection::new(opened, self.shared.options.auth.is_some());
         self.log(
             Streams::CONNECTION_EVENTS,
-            format_args!("type=conn_new {} cfd={}", ClientEnd(&opened.peer), opened.fd),
+            format_args!(
+                "type=conn_new {} cfd={}{}",
+                ClientEnd(&opened.peer),
+                opened.fd,
+                ClientName(connection.identity())
+            ),
         );
         connection
     }
@@ -125,9 +130,10 @@ impl Handler for Worker {
         self.log(
             Streams::CONNECTION_EVENTS,
             format_args!(
-                "type=conn_close {} reason={reason} cfd={}",
+                "type=conn_close {} reason={reason} cfd={}{}",
                 ClientEnd(connection.client()),
-                connection.fd()
+                connection.fd(),
+                ClientName(connection.identity())
             ),
         );
     }
@@ -165,6 +171,15 @@ impl Worker {
         });
         self.shared.log.drop_lines(Streams::EVICTIONS, dropped.evictions);
         self.shared.log.drop_lines(Streams::SYSTEM_EVENTS, dropped.segments);
+    }
+}
+
+/// The name of a client that has one, as a further word of a line.
+struct ClientName<'a>(Option<&'a str>);
+
+impl fmt::Display for ClientName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |name| write!(f, " identity={name}"))
     }
 }
 

@@ -50,9 +50,11 @@ mod remaining;
 mod reports;
 mod request;
 mod retrieve;
+mod rights;
 mod service_times;
 mod shared;
 mod stats;
+mod tls_files;
 mod tune;
 mod upload;
 mod watch;
@@ -63,6 +65,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use net::{Address, AtLimit, DriverChoice, Network};
+use tls::{Acceptor, TlsServerError};
 
 pub use net::Notice;
 use store::Store;
@@ -72,6 +75,7 @@ use options::auth::Users;
 use options::{Driver, Listen, Options};
 use shared::Shared;
 
+pub use tls_files::TlsFiles;
 pub use worker::Worker;
 
 /// The reply to a client beyond the limit on connections before it is closed, as in memcached.
@@ -96,6 +100,9 @@ pub enum Error {
         "use io_uring: the kernel, or a container around the server, refuses it (`--driver auto` does without)"
     )]
     NoUring(#[source] Option<std::io::Error>),
+    /// The certificates, keys, tickets or roles cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsServerError),
     /// The store could not be set up.
     #[error("set up the store")]
     Store(#[from] store::Error),
@@ -104,6 +111,7 @@ pub enum Error {
 /// A server whose sockets are bound: privileges can be dropped now.
 pub struct Bound {
     network: Network,
+    tls: Option<Arc<TlsFiles>>,
     options: Options,
     clock: net::clock::Clock,
     started_unix_ms: u64,
@@ -140,9 +148,18 @@ impl Server {
         notice: Notice,
     ) -> Result<Bound, Error> {
         let clock = net::clock::Clock::start();
+        let load = |tls| TlsFiles::load(tls, clock, notice).map(Arc::new);
+        let tls = options.tls.as_ref().map(load).transpose()?;
+        let places = places(options, inherited, tls.as_deref())?;
+        let (places, acceptors): (Vec<_>, Vec<_>) = places.into_iter().unzip();
+        let handshakes = options.tls.as_ref();
         let network = Network::bind(
-            &places(&options.listeners, inherited)?,
+            &places,
             net::Options {
+                acceptors,
+                handshake_threads: handshakes.map_or(0, |tls| tls.handshake_threads),
+                handshakes_max: handshakes.map_or(0, |tls| tls.handshakes_max),
+                handshake_timeout_ms: handshakes.map_or(0, |tls| tls.handshake_timeout_ms),
                 workers: options.threads,
                 driver: match options.driver {
                     Driver::Auto => DriverChoice::Auto,
@@ -167,26 +184,40 @@ impl Server {
         )?;
         // From now on the number that is in force.
         let options = Options { backlog: Some(network.backlog()), ..options.clone() };
-        Ok(Bound { network, options, clock, started_unix_ms })
+        Ok(Bound { network, tls, options, clock, started_unix_ms })
     }
 }
 
-fn places(listeners: &[Listen], inherited: Vec<OwnedFd>) -> Result<Vec<net::Listen>, Error> {
+/// A place to listen at, and what accepts its TLS sessions.
+type SecurePlace = (net::Listen, Option<Arc<Acceptor>>);
+
+/// The places of all listeners.
+fn places(
+    options: &Options,
+    inherited: Vec<OwnedFd>,
+    tls: Option<&TlsFiles>,
+) -> Result<Vec<SecurePlace>, Error> {
+    let acceptor = |check| tls.map(|tls| tls.acceptor(check)).transpose();
     let (mut places, mut inherited) = (Vec::new(), inherited.into_iter());
-    for listener in listeners {
+    for listener in &options.listeners {
         match listener {
-            Listen::Unix { path, mask } => places.push(net::Listen::Unix { path: path.clone(), mode: *mask }),
+            Listen::Unix { path, mask } => {
+                places.push((net::Listen::Unix { path: path.clone(), mode: *mask }, None));
+            }
             Listen::Inherited(_) => {
                 let socket = inherited.next().expect("a socket for each that is inherited");
-                places.push(net::Listen::Inherited(Arc::new(socket)));
+                let check = options.tls.as_ref().map(|tls| tls.default_check);
+                let acceptor = check.map_or(Ok(None), acceptor)?;
+                places.push((net::Listen::Inherited(Arc::new(socket)), acceptor));
             }
-            Listen::Tcp { host, port } => {
-                let addresses = resolve(host.as_deref(), *port)?;
-                places.extend(addresses.into_iter().map(net::Listen::Tcp));
+            Listen::Tcp { host, port, secure } => {
+                let acceptor = secure.map_or(Ok(None), acceptor)?;
+                let addresses = resolve(host.as_deref(), *port)?.into_iter();
+                places.extend(addresses.map(|address| (net::Listen::Tcp(address), acceptor.clone())));
             }
             Listen::Udp { host, port } => {
-                let addresses = resolve(host.as_deref(), *port)?;
-                places.extend(addresses.into_iter().map(net::Listen::Udp));
+                let addresses = resolve(host.as_deref(), *port)?.into_iter();
+                places.extend(addresses.map(|address| (net::Listen::Udp(address), None)));
             }
         }
     }
@@ -220,7 +251,8 @@ impl Bound {
     /// Sets up the store. `hash_secret` should be random, so that clients cannot choose colliding keys.
     pub fn prepare(self, hash_secret: u128) -> Result<Provisioned, Error> {
         let store = open_store(&self.options, hash_secret, self.started_unix_ms)?;
-        let shared = Arc::new(Shared::new(self.options, store, &self.network, self.started_unix_ms));
+        let shared =
+            Arc::new(Shared::new(self.options, store, &self.network, self.tls, self.started_unix_ms));
         Ok(Provisioned { network: self.network, shared })
     }
 
@@ -252,6 +284,11 @@ impl Provisioned {
     /// Reads the server from any thread.
     pub fn monitor(&self) -> Monitor {
         Monitor::new(Arc::clone(&self.shared))
+    }
+
+    /// The files of TLS, to be read again from any thread; `None` without TLS.
+    pub fn tls_files(&self) -> Option<Arc<TlsFiles>> {
+        self.shared.tls.clone()
     }
 
     /// Starts the workers.

@@ -10,6 +10,7 @@ mod echo;
 mod listen;
 mod meaning;
 mod settings;
+mod tls;
 pub mod udp;
 
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod tests;
 pub use auth::{Auth, ReadFile};
 pub use echo::Echo;
 pub use listen::{FIRST_INHERITED, Listen, MetricsAddress};
+pub use tls::{TlsGiven, TlsOptions};
 pub use udp::UdpLimits;
 
 /// The user that root becomes without `-u`: every Linux has it, and it owns nothing.
@@ -74,6 +76,11 @@ pub struct Options {
     pub auth: Option<Auth>,
     /// `-S`: they do so by SASL, in the binary protocol.
     pub sasl: bool,
+
+    /// `-Z`: what listeners with TLS show and ask, from files that are not read yet.
+    pub tls: Option<TlsOptions>,
+    /// The same as typed, for `stats settings`.
+    pub tls_given: TlsGiven,
 
     /// `-D`: the byte that ends the prefix of a key in `stats detail`.
     pub prefix_delimiter: u8,
@@ -151,7 +158,7 @@ impl Default for Options {
             evictions: true,
             cas: true,
             large_pages: false,
-            listeners: vec![Listen::Tcp { host: None, port: 11211 }],
+            listeners: vec![Listen::Tcp { host: None, port: 11211, secure: None }],
             backlog: None,
             fast_open: 0,
             udp: UdpLimits::default(),
@@ -168,6 +175,8 @@ impl Default for Options {
             watch: true,
             auth: None,
             sasl: false,
+            tls: None,
+            tls_given: TlsGiven::default(),
             prefix_delimiter: b':',
             detail: false,
             track_sizes: false,

@@ -12,7 +12,9 @@ use crate::datagram::reply_limit::ReplyLimit;
 use crate::options::auth::Users;
 use crate::options::{Echo, Options};
 use crate::prefixes::Prefixes;
+use crate::rights::Refusals;
 use crate::service_times::ServiceTimes;
+use crate::tls_files::TlsFiles;
 use crate::watch::{Log, LogCounts, Streams, TooManyWatchers};
 
 /// memcached's own limit on `verbosity`.
@@ -40,6 +42,10 @@ pub(crate) struct Shared {
     pub(crate) reply_limit: ReplyLimit,
     /// The users that may log in, with `-Y`.
     pub(crate) users: RwLock<Users>,
+    /// The files of TLS, with `-Z`.
+    pub(crate) tls: Option<Arc<TlsFiles>>,
+    /// Requests that clients made whose role does not allow it.
+    pub(crate) refusals: Refusals,
     /// All counts at the last `stats reset`.
     reset: Mutex<Figures>,
     /// Items stored up to this second were flushed by the last `flush_all`, as memcached counts it; 0: there
@@ -77,6 +83,7 @@ impl Shared {
         options: Options,
         store: Arc<Store>,
         network: &net::Network,
+        tls: Option<Arc<TlsFiles>>,
         started_unix_ms: u64,
     ) -> Shared {
         Shared {
@@ -92,6 +99,8 @@ impl Shared {
             prefixes: Prefixes::new(options.detail, options.prefix_delimiter),
             reply_limit: ReplyLimit::new(options.udp.reply_bytes_per_second),
             users: RwLock::new(options.auth.as_ref().map(|auth| auth.users.clone()).unwrap_or_default()),
+            tls,
+            refusals: Refusals::default(),
             reset: Mutex::default(),
             oldest: AtomicU32::new(0),
             started_unix_ms,
@@ -208,7 +217,7 @@ mod tests {
         let options = Options { threads: 2, ..Options::default() };
         let store = crate::open_store(&options, 1, 0).expect("a store");
         let network = net::Network::bind(&[], net::Options::default()).expect("a network");
-        let shared = Shared::new(options, store, &network, 0);
+        let shared = Shared::new(options, store, &network, None, 0);
         let done = AtomicBool::new(false);
         let read = std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -24,7 +24,7 @@ fn worker_with(options: &Options, started_unix_ms: u64, hash_secret: u128, notic
     // A network without addresses has no sockets; its counters stay at 0.
     let network = Network::bind(&[], net::Options { workers: 1, notice, ..net::Options::default() });
     let network = network.map_err(Error::from).expect("set up a network");
-    Worker::new(Arc::new(Shared::new(options.clone(), store, &network, started_unix_ms)), 0)
+    Worker::new(Arc::new(Shared::new(options.clone(), store, &network, None, started_unix_ms)), 0)
 }
 
 /// [`worker`] on a host, at time 0.

@@ -19,11 +19,13 @@ mod items;
 mod list;
 mod prefixes;
 mod sizes;
+mod tls;
 
 pub(crate) use connections::Connections;
 pub(crate) use list::StatForm;
 pub(crate) use prefixes::PrefixDump;
 pub(crate) use sizes::Sizes;
+pub(crate) use tls::is_about_tls;
 
 use list::{StatList, stat};
 
@@ -130,6 +132,7 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>)
     stat(out, "log_watcher_skipped", log.watcher_skipped);
     stat(out, "log_watcher_sent", log.watcher_sent);
     stat(out, "log_watchers", shared.log.watchers());
+    tls::general(shared, now, out);
     stat(out, "unexpected_napi_ids", 0);
     stat(out, "round_robin_fallback", 0);
     items::general(&store, out);
@@ -142,6 +145,7 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>)
         stat(out, "evenkeel_udp_limited", totals.udp_limited);
         stat(out, "evenkeel_udp_dropped", network.datagrams_dropped + totals.udp_dropped);
     }
+    tls::ours(shared, out);
 }
 
 /// Descriptors that are neither clients nor files: listeners, event descriptors and the like.

@@ -19,11 +19,11 @@ fn one_turn(request: &str) -> Vec<(usize, Next)> {
         id: ConnectionId(number),
         link: Link::default(),
         fd: 9,
+        security: None,
         origin: net::Origin::Accepted { listener: 0 },
         transport: Transport::Unix,
         peer: Address::Unix(None),
         local: Address::Unix(None),
-        security: None,
     };
     let mut connections: Vec<_> =
         (1..=CLIENTS).map(|number| worker.on_open(&opened(number), &mut turn)).collect();

@@ -14,7 +14,7 @@ const SUITES: [(&str, SupportedCipherSuite); 6] = [
 ];
 
 /// The suites that a server accepts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Ciphers(Vec<SupportedCipherSuite>);
 
 impl Default for Ciphers {

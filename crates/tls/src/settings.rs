@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub const CERTIFICATES_MAX: usize = 256;
 
 /// Names of files, and choices.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TlsSettings {
     /// Certificates, at least one: the first is the default.
     pub certificates: Vec<CertificateFiles>,

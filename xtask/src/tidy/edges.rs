@@ -17,7 +17,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 17] = [
     ("store", &["stdx"], &[]),
     ("net", &["stdx", "tls"], &[]),
     ("admin", &[], &[]),
-    ("server", &["flags", "protocol", "store", "net", "os", "stdx"], &["transcript"]),
+    ("server", &["flags", "protocol", "store", "net", "os", "stdx", "tls"], &["transcript"]),
     ("load", &["net", "protocol", "os", "stdx", "tls"], &[]),
     ("tuner", &["os", "stdx"], &[]),
     ("lab", &["load", "tuner", "os", "stdx", "tls"], &[]),

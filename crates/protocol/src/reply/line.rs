@@ -95,6 +95,7 @@ lines! {
 
     UNAUTHENTICATED = "CLIENT_ERROR unauthenticated";
     AUTH_FAILURE = "CLIENT_ERROR authentication failure";
+    NOT_PERMITTED = "CLIENT_ERROR not permitted by role";
     AUTH_TOO_LONG = "CLIENT_ERROR auth token too long";
     AUTH_BAD_FORMAT = "CLIENT_ERROR bad authentication token format";
 }

@@ -1,7 +1,7 @@
 //! Requests of the binary protocol on a connection: planned, executed, and what remains of them.
 
 use net::CloseReason;
-use protocol::binary::{BinaryParsed, BinaryRequest, parse};
+use protocol::binary::{BinaryParsed, BinaryRequest, ReplyStatus, parse, reply};
 use store::{Key, NewValue};
 
 use super::Connection;
@@ -9,6 +9,7 @@ use crate::binary::{BinaryTail, Sasl, joins, plan};
 use crate::flow::Flow;
 use crate::output::{OUTPUT_MAX, Output};
 use crate::remaining::Remaining;
+use crate::rights::needed_for_packet;
 use crate::upload::Received;
 use crate::worker::{BATCH, Worker};
 
@@ -57,6 +58,12 @@ impl Connection {
             BinaryTail::Nothing => (at, if at == input.len() { Flow::Wait } else { Flow::Go }),
             BinaryTail::Head => (at, Flow::Wait),
             BinaryTail::NoRequest => (input.len(), Flow::Close(CloseReason::Error)),
+            BinaryTail::Value { request, head_len }
+                if self.refuses(worker, || needed_for_packet(&request)) =>
+            {
+                reply::error(output.copied(), request.reply_to, ReplyStatus::AuthError);
+                (at + head_len, Flow::Swallow(request.value_len()))
+            }
             BinaryTail::Value { request, head_len } => {
                 let head = &input[at..at + head_len];
                 let started = worker.start_binary_upload(&request, head, self.fd, output);
@@ -76,6 +83,10 @@ impl Connection {
         mut value: NewValue<'_>,
         output: &mut Output,
     ) -> Option<Remaining> {
+        if self.refuses(worker, || needed_for_packet(request)) {
+            reply::error(output.copied(), request.reply_to, ReplyStatus::AuthError);
+            return None;
+        }
         if let (Some(condition), Some(name)) = (joins(request), request.key()) {
             match worker.begin_join_to(name, condition, head, value) {
                 Ok(joining) => return Some(Remaining::Join(Box::new(joining))),

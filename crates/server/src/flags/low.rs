@@ -2,7 +2,7 @@
 
 use ::flags::Target;
 
-use crate::options::Options;
+use crate::options::{Options, TlsGiven};
 
 /// One flag, or one sub-option of `-o`.
 pub type Flag = flags::Flag<LowArgs>;
@@ -32,6 +32,8 @@ pub struct LowArgs {
     pub auth_file: Option<String>,
     /// `--metrics-listen`
     pub metrics_listen: Option<String>,
+    /// `-Z`, `-o ssl_…` and `--tls-…`
+    pub tls: TlsGiven,
     /// `-i`: print the license and end.
     pub license: bool,
     /// Flags whose meaning does not depend on others, already in their final form.

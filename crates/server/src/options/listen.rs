@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tls::PeerCheck;
+
 /// An address to listen on, as given: names are not resolved yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
@@ -12,8 +14,10 @@ pub enum Listen {
         host: Option<String>,
         /// Port, 0 for any.
         port: u16,
+        /// Whether clients must show a certificate; `None` for plain text.
+        secure: Option<PeerCheck>,
     },
-    /// The same addresses, for datagrams.
+    /// The same addresses, for datagrams, which are never encrypted.
     Udp {
         /// Name or address, IPv6 without its brackets.
         host: Option<String>,
@@ -49,12 +53,20 @@ pub const FIRST_INHERITED: i32 = 3;
 /// The longest tag that memcached takes.
 const TAG_LEN_MAX: usize = 8;
 
-/// Parses `[notls:][proto[name]:][tag[name]:]host[:port]`, separated by commas or semicolons. An address
-/// without a port gets `port`. The error is a clause that names the address and the problem.
-pub(super) fn parse_list(list: &str, port: u16) -> Result<Vec<Listen>, String> {
+/// What counts for an address that does not say otherwise.
+#[derive(Clone, Copy)]
+pub(super) struct ListenDefaults {
+    pub(super) port: u16,
+    /// With `-Z`: whether clients must show a certificate.
+    pub(super) secure: Option<PeerCheck>,
+}
+
+/// Parses `[notls:|btls:|mtls:][proto[name]:][tag[name]:]host[:port]`, separated by commas or semicolons. The error is a
+/// clause that names the address and the problem.
+pub(super) fn parse_list(list: &str, defaults: ListenDefaults) -> Result<Vec<Listen>, String> {
     let addresses = list.split([',', ';']).map(str::trim).filter(|address| !address.is_empty());
     addresses
-        .map(|address| parse(address, port).map_err(|problem| format!("-l {address}: {problem}")))
+        .map(|address| parse(address, defaults).map_err(|problem| format!("-l {address}: {problem}")))
         .collect()
 }
 
@@ -76,22 +88,26 @@ pub(super) fn parse_descriptors(list: &str) -> Result<Vec<i32>, String> {
     })
 }
 
-fn parse(address: &str, port: u16) -> Result<Listen, String> {
-    let rest = without_tls(address)?;
+fn parse(address: &str, defaults: ListenDefaults) -> Result<Listen, String> {
+    let (secure, rest) = security(address, defaults.secure)?;
     let rest = without_protocol(rest)?;
     let rest = without_tag(rest)?;
-    let (host, port) = host_and_port(rest, port)?;
+    let (host, port) = host_and_port(rest, defaults.port)?;
     if host.is_empty() {
         return Err("expected a name, an address or *, found nothing".to_owned());
     }
-    Ok(Listen::Tcp { host: (host != "*").then(|| host.to_owned()), port })
+    Ok(Listen::Tcp { host: (host != "*").then(|| host.to_owned()), port, secure })
 }
 
-/// Refuses the prefixes that select TLS or plain text, because TLS is not built.
-fn without_tls(address: &str) -> Result<&str, String> {
-    match ["notls:", "btls:", "mtls:"].into_iter().find(|prefix| address.starts_with(prefix)) {
-        Some(prefix) => Err(format!("`{prefix}` means something with TLS only, which is not supported yet")),
-        None => Ok(address),
+/// The prefix that selects TLS or plain text, and what follows it.
+fn security(address: &str, default: Option<PeerCheck>) -> Result<(Option<PeerCheck>, &str), String> {
+    let prefixes = [("notls:", None), ("btls:", Some(PeerCheck::Never)), ("mtls:", Some(PeerCheck::Always))];
+    let given =
+        prefixes.iter().find_map(|&(prefix, secure)| Some((prefix, secure, address.strip_prefix(prefix)?)));
+    match given {
+        None => Ok((default, address)),
+        Some((prefix, ..)) if default.is_none() => Err(format!("`{prefix}` is valid only with -Z")),
+        Some((_, secure, rest)) => Ok((secure, rest)),
     }
 }
 

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::auth::{self, Auth, ReadFile};
-use super::{Listen, Options, Protocol, udp};
+use super::listen::ListenDefaults;
+use super::{Listen, Options, Protocol, tls, udp};
 use ::flags::show_size;
 
 use crate::flags::{Error, LowArgs};
@@ -21,10 +22,12 @@ impl Options {
     /// Converts parsed flags.
     pub fn new(low: LowArgs, read_file: ReadFile<'_>) -> Result<Self, Error> {
         let listeners = listeners(&low)?;
+        let tls = tls::meaning(&low.tls, &listeners).map_err(Error::Together)?;
         let udp_allow = low.udp_allow.join(",");
         check_login(&low)?;
         let auth = low.auth_file.map(|path| read_auth(path, read_file)).transpose()?;
         let mut options = low.options;
+        options.notes.extend(tls::notes(&low.tls, &listeners));
         if options.sasl {
             options.protocol = Protocol::Binary;
         }
@@ -57,7 +60,7 @@ impl Options {
         echo.interfaces = (!low.listen.is_empty()).then(|| low.listen.join(","));
         echo.unix_socket = low.unix_socket.map(Into::into);
         echo.unix_mask = low.unix_mask.unwrap_or(echo.unix_mask);
-        Ok(Self { listeners, auth, ..options })
+        Ok(Self { listeners, auth, tls, tls_given: low.tls, ..options })
     }
 }
 
@@ -78,7 +81,7 @@ fn listeners(low: &LowArgs) -> Result<Vec<Listen>, Error> {
     }
     if !only_unix {
         add_internet(low, udp_port, &mut listeners, |tcp| match tcp {
-            Listen::Tcp { host, port } => Listen::Udp { host, port },
+            Listen::Tcp { host, port, .. } => Listen::Udp { host, port },
             other => other,
         })?;
     }
@@ -111,8 +114,10 @@ fn add_internet(
         return Ok(());
     }
     let port = u16::try_from(port).unwrap_or(0);
+    let secure = low.tls.default_check();
     for list in &low.listen {
-        for listen in super::listen::parse_list(list, port).map_err(Error::Together)? {
+        let defaults = ListenDefaults { port, secure };
+        for listen in super::listen::parse_list(list, defaults).map_err(Error::Together)? {
             // As in memcached, an address may be given twice.
             let listen = kind(listen);
             if !listeners.contains(&listen) {
@@ -121,7 +126,7 @@ fn add_internet(
         }
     }
     if low.listen.is_empty() {
-        listeners.push(kind(Listen::Tcp { host: None, port }));
+        listeners.push(kind(Listen::Tcp { host: None, port, secure }));
     }
     Ok(())
 }

@@ -19,7 +19,8 @@ impl Options {
             "slab_automove_freeratio" => (name, format!("{:.3}", echo.slab_automove_freeratio)),
             _ => (name, value.to_owned()),
         }));
-        lines.extend(TLS.iter().map(|&(name, value)| (name, value.to_owned())));
+        lines.extend(self.tls_given.settings());
+        lines.extend(PROXY.iter().map(|&(name, value)| (name, value.to_owned())));
         lines.push(("num_napi_ids", self.echo.napi_ids.to_string()));
         lines.push(("memory_file", "(null)".to_owned()));
         lines.push(("client_flags_size", size_of::<u32>().to_string()));
@@ -122,24 +123,10 @@ const FLASH: &[(&str, &str)] = &[
     ("ext_drop_unread", "no"),
 ];
 
-/// TLS and the proxy, off.
-const TLS: &[(&str, &str)] = &[
-    ("ssl_enabled", "no"),
-    ("ssl_chain_cert", "(null)"),
-    ("ssl_key", "(null)"),
-    ("ssl_verify_mode", "0"),
-    ("ssl_keyformat", "1"),
-    ("ssl_ciphers", "NULL"),
-    ("ssl_ca_cert", "NULL"),
-    ("ssl_wbuf_size", "16384"),
-    ("ssl_session_cache", "no"),
-    ("ssl_kernel_tls", "no"),
-    ("ssl_min_version", "tlsv1.2"),
-    ("proxy_enabled", "no"),
-    ("proxy_uring_enabled", "no"),
-];
+/// The proxy, off.
+const PROXY: &[(&str, &str)] = &[("proxy_enabled", "no"), ("proxy_uring_enabled", "no")];
 
-fn yes(on: bool) -> String {
+pub(super) fn yes(on: bool) -> String {
     if on { "yes" } else { "no" }.to_owned()
 }
 

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use ::tls::{CertificateFiles, Ciphers, KeyFormat};
+
 use super::*;
 use crate::flags::{self, Error};
 
@@ -38,7 +40,10 @@ fn check_listeners(line: &str, wanted: &str) {
         .listeners
         .iter()
         .map(|listen| match listen {
-            Listen::Tcp { host, port } => format!("{} {port}", host.as_deref().unwrap_or("any")),
+            Listen::Tcp { host, port, secure } => {
+                let check = secure.map_or(String::new(), |check| format!(" {check:?}"));
+                format!("{} {port}{check}", host.as_deref().unwrap_or("any"))
+            }
             Listen::Udp { host, port } => format!("udp {} {port}", host.as_deref().unwrap_or("any")),
             Listen::Unix { path, mask } => format!("{} {mask:o}", path.display()),
             Listen::Inherited(number) => format!("#{number}"),
@@ -77,7 +82,8 @@ fn memory_is_counted_in_megabytes_and_items_in_bytes() {
 #[test]
 fn the_usual_start_script_works() {
     check("-d -m 64 -p 11211 -u memcache -l 127.0.0.1 -P /run/x.pid -c 4096 -vv", |options| {
-        options.listeners = vec![Listen::Tcp { host: Some("127.0.0.1".to_owned()), port: 11211 }];
+        options.listeners =
+            vec![Listen::Tcp { host: Some("127.0.0.1".to_owned()), port: 11211, secure: None }];
         (options.connection_limit, options.verbosity) = (4096, 2);
         options.process.daemonize = true;
         options.process.user = Some("memcache".to_owned());
@@ -160,7 +166,7 @@ fn inherited_sockets_are_served_alone_unless_others_are_asked_for() {
     let passed = [Listen::Inherited(3), Listen::Inherited(4)];
     assert_eq!(activated("", &[3, 4]).expect("accepted"), passed);
     assert_eq!(activated("-p 0", &[3, 4]).expect("accepted"), passed);
-    let any = Listen::Tcp { host: None, port: 1 };
+    let any = Listen::Tcp { host: None, port: 1, secure: None };
     assert_eq!(activated("-p 1", &[3]).expect("accepted"), [any, Listen::Inherited(3)]);
     assert_eq!(activated("--listen-fd 9", &[3]).expect("accepted"), [9, 3].map(Listen::Inherited));
 }
@@ -212,10 +218,8 @@ fn addresses_are_read_as_memcached_reads_them() {
         "-l proto[binary]:h: a listener has no protocol of its own; -B binary is for all of them",
     );
     check_error("-l proto[x]:h", "-l proto[x]:h: expected the protocol ascii or negotiating, found `x`");
-    check_error(
-        "-l notls:h",
-        "-l notls:h: `notls:` means something with TLS only, which is not supported yet",
-    );
+    check_error("-l notls:h", "-l notls:h: `notls:` is valid only with -Z");
+    check_error("-l mtls:h", "-l mtls:h: `mtls:` is valid only with -Z");
 }
 
 #[test]
@@ -317,9 +321,7 @@ fn sasl_needs_users_and_the_binary_protocol() {
 
 #[test]
 fn flags_that_are_not_built_are_refused() {
-    for (line, flag) in [("-Z", "-Z"), ("-e /f", "-e")] {
-        assert_eq!(read(line).expect_err(line).to_string(), format!("{flag}: not supported yet"));
-    }
+    assert_eq!(read("-e /f").expect_err("-e").to_string(), "-e: not supported yet");
     for option in flags::TABLE.options() {
         if !matches!(option.effect, flags::Effect::NotYet(_)) {
             continue;
@@ -344,6 +346,115 @@ fn flags_without_effect_are_noted() {
         ]
     );
     assert_eq!(read("-m 100").expect("accepted").notes, [""; 0]);
+}
+
+/// What `-Z -o ssl_chain_cert=/c` with `more` means.
+#[track_caller]
+fn tls_options(more: &str) -> TlsOptions {
+    let line = format!("-Z -o ssl_chain_cert=/c {more}");
+    read(&line).unwrap_or_else(|error| panic!("{line}: {error}")).tls.expect("TLS is on")
+}
+
+#[test]
+fn files_of_tls_are_named_by_options() {
+    let pair =
+        |chain: &str, key: Option<&str>| CertificateFiles { chain: chain.into(), key: key.map(Into::into) };
+    let files = |more: &str| tls_options(more).settings.certificates;
+    assert_eq!(files(""), [pair("/c", None)]);
+    assert_eq!(files("-o ssl_key=/k"), [pair("/c", Some("/k"))]);
+    assert_eq!(
+        files("-o ssl_chain_cert=/d --tls-certificate /e --tls-certificate /f:/g"),
+        [pair("/d", None), pair("/e", None), pair("/f", Some("/g"))]
+    );
+    let settings =
+        tls_options("-o ssl_ca_cert=/a,ssl_verify_mode=1 --tls-ticket-keys /t --tls-roles /r").settings;
+    let path = |path: &str| Some(path.into());
+    assert_eq!(
+        (settings.authorities, settings.ticket_keys, settings.roles),
+        (path("/a"), path("/t"), path("/r"))
+    );
+}
+
+#[test]
+fn choices_about_tls_are_taken() {
+    assert_eq!(
+        tls_options(""),
+        tls_options("-o ssl_keyformat=1,ssl_min_version=2,ssl_verify_mode=0,ssl_wbuf_size=1")
+    );
+    let more = "-o ssl_keyformat=2,ssl_min_version=3,ssl_session_cache,ssl_kernel_tls";
+    let settings = tls_options(more).settings;
+    assert_eq!(settings.key_format, KeyFormat::Der);
+    assert!(settings.tls13_only && settings.session_cache && settings.kernel);
+    let ciphers = tls_options("-o ssl_ciphers=ECDHE-RSA-AES128-GCM-SHA256").settings.ciphers;
+    assert_eq!(ciphers, Ciphers::parse("ECDHE-RSA-AES128-GCM-SHA256").expect("ciphers"));
+    let limits = tls_options("--tls-handshake-threads 3 --tls-handshakes-max 7 --tls-handshake-timeout 5");
+    let limits = (limits.handshake_threads, limits.handshakes_max, limits.handshake_timeout_ms);
+    assert_eq!(limits, (3, 7, 5000));
+}
+
+#[test]
+fn listeners_are_encrypted_unless_their_prefix_says_otherwise() {
+    let given = "-Z -o ssl_chain_cert=/c,ssl_ca_cert=/a";
+    check_listeners(given, "any 11211 Never");
+    for (mode, check) in [("0", "Never"), ("1", "IfShown"), ("2", "Always"), ("3", "Always")] {
+        check_listeners(&format!("{given},ssl_verify_mode={mode}"), &format!("any 11211 {check}"));
+    }
+    check_listeners(
+        &format!("{given},ssl_verify_mode=1 -l a,notls:b:1,btls:c,mtls:proto[ascii]:tag_x_:[::1]:2"),
+        "a 11211 IfShown, b 1, c 11211 Never, ::1 2 Always",
+    );
+    check_listeners(&format!("{given} -s /s -p 1 -U 5 -l mtls:h"), "h 1 Always, udp h 5, /s 700");
+    check_error(
+        &format!("{given} -l notls:btls:h"),
+        "-l notls:btls:h: expected a port from 0 to 65535, found `h`",
+    );
+}
+
+#[test]
+fn flags_of_tls_that_do_not_fit_together_are_refused() {
+    let check = |more: &str, wanted: &str| check_error(&format!("-Z -o ssl_chain_cert=/c {more}"), wanted);
+    check_error("-Z", "-Z: expected -o ssl_chain_cert=FILE as well, the server's certificate");
+    check_error("--tls-roles /r", "--tls-roles: expected -Z as well");
+    check_error("--tls-ticket-keys /t", "--tls-ticket-keys: expected -Z as well");
+    check("-p 0 -s /s", "-Z: expected a TCP listener, the only kind that is encrypted");
+    check("-s /s", "-Z: expected a TCP listener, the only kind that is encrypted");
+    let authorities = "clients' certificates (-o ssl_verify_mode, `mtls:`): expected -o ssl_ca_cert=FILE as well, their authorities";
+    check("-o ssl_verify_mode=1", authorities);
+    check("-l mtls:h", authorities);
+    check(
+        "--tls-roles /r -o ssl_ca_cert=/a",
+        "--tls-roles: expected -o ssl_verify_mode or `mtls:` as well, because roles follow from clients' certificates",
+    );
+    check(
+        "--tls-roles /r -o ssl_ca_cert=/a,ssl_verify_mode=2 -U 5",
+        "--tls-roles and -U: expected one of them, because a datagram comes without a certificate",
+    );
+    for (version, name) in [("0", "0"), ("1", "1")] {
+        check(
+            &format!("-o ssl_min_version={version}"),
+            &format!(
+                "-o ssl_min_version={name}: expected 2 (TLS 1.2) or 3 (TLS 1.3), because TLS 1.0 and 1.1 are not \
+                 supported"
+            ),
+        );
+    }
+    check("-o ssl_min_version=4", "-o ssl_min_version: expected a number from 0 to 3, found `4`");
+    check("-o ssl_keyformat=3", "-o ssl_keyformat: expected a number from 1 to 2, found `3`");
+    check("--tls-certificate :k", "--tls-certificate :k: expected FILE or FILE:FILE");
+    check("--tls-certificate c:", "--tls-certificate c:: expected FILE or FILE:FILE");
+    let many = "--tls-certificate /d ".repeat(256);
+    check(&many, "--tls-certificate: expected at most 256 certificates, found 257");
+    let error = read("-Z -o ssl_chain_cert=/c,ssl_ciphers=HIGH").expect_err("unknown").to_string();
+    assert!(error.starts_with("-o ssl_ciphers: expected ciphers of TLS 1.2 out of ECDHE-"), "{error}");
+    assert!(error.ends_with("found `HIGH`"), "{error}");
+}
+
+#[test]
+fn what_is_not_encrypted_is_noted() {
+    let notes = |line: &str| read(line).expect(line).notes;
+    let plain = ["-U: datagrams are not encrypted", "-s: the unix socket is not encrypted"];
+    assert_eq!(notes("-Z -o ssl_chain_cert=/c -U 5 -p 5 -s /s"), plain);
+    assert_eq!(notes("-o ssl_chain_cert=/c"), ["-o ssl_chain_cert: nothing is encrypted without -Z"]);
 }
 
 /// The users of a `-Y` file, or the error.
@@ -412,6 +523,12 @@ fn settings_echo_the_given_values() {
     );
     check_settings("-Y /users", "binding_protocol ascii, auth_enabled_ascii /users");
     check_settings("-S -Y /users", "binding_protocol binary, auth_enabled_sasl yes");
+    check_settings("-o ssl_ca_cert=/a,ssl_verify_mode=2", "ssl_verify_mode 3, ssl_ca_cert /a");
+    check_settings(
+        "-Z -o ssl_chain_cert=/c,ssl_key=/k,ssl_keyformat=2,ssl_wbuf_size=64,ssl_session_cache,ssl_kernel_tls",
+        "ssl_enabled yes, ssl_chain_cert /c, ssl_key /k, ssl_keyformat 2, ssl_wbuf_size 65536, \
+         ssl_session_cache yes, ssl_kernel_tls yes",
+    );
     check_settings("-o slab_chunk_max=16,idle_timeout=9", "slab_chunk_max 16384, idle_timeout 9");
 }
 

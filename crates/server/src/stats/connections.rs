@@ -10,8 +10,8 @@ use crate::shared::Shared;
 use crate::worker::Worker;
 
 /// Slots of connections examined per turn: a tenth of a millisecond, and at most some 50 KB of output, with
-/// unix sockets of the longest paths.
-const PLACES_PER_TURN: usize = 128;
+/// identities of the longest names.
+const PLACES_PER_TURN: usize = 100;
 
 /// A `stats conns` in progress.
 pub(crate) struct Connections {
@@ -68,6 +68,12 @@ fn connection(present: &ConnectionEntry, asks: bool, out: &mut Vec<u8>) {
     stat(out, format_args!("{fd}:listen_addr"), name(&present.opened.local));
     stat(out, format_args!("{fd}:state"), state);
     stat(out, format_args!("{fd}:secs_since_last_cmd"), idle_s);
+    if let Some(security) = &present.opened.security {
+        stat(out, format_args!("{fd}:tls"), security.version);
+        if let Some(identity) = &security.identity {
+            stat(out, format_args!("{fd}:identity"), &identity.name);
+        }
+    }
 }
 
 /// memcached's name of the state.
