@@ -55,8 +55,8 @@ impl Worker {
         command: &'static str,
         fd: i32,
     ) -> Result<Stored, Error> {
-        self.note_lookup(key, fd);
         let new_len = value.len();
+        self.note_lookup(key, new_len, fd);
         let stored = self.store.store(key, change, value, self.second)?;
         // As in memcached, a set that failed for lack of memory is not counted.
         self.counters.cmd_set.add(1);
@@ -91,7 +91,7 @@ impl Worker {
         if self.detail {
             self.shared.prefixes.record(key.as_bytes(), Use::Delete);
         }
-        self.note_lookup(key, fd);
+        self.note_lookup(key, 0, fd);
         let delete = Delete { compare_cas, ..Delete::default() };
         let deleted = self.store.delete(key, &delete, self.second)?;
         match deleted {
@@ -107,7 +107,7 @@ impl Worker {
 
     pub(crate) fn touch(&mut self, key: &Key<'_>, exptime: i32, fd: i32) -> &'static [u8] {
         self.counters.cmd_touch.add(1);
-        self.note_lookup(key, fd);
+        self.note_lookup(key, 0, fd);
         let expiry = self.expiry(exptime);
         if self.store.touch(key, expiry, self.second) {
             self.counters.touch_hits.add(1);
@@ -143,7 +143,7 @@ impl Worker {
         arithmetic: &Arithmetic,
         fd: i32,
     ) -> Result<Counted, Error> {
-        self.note_lookup(key, fd);
+        self.note_lookup(key, 0, fd);
         let counted = self.store.arithmetic(key, arithmetic, self.second);
         self.count_arithmetic(arithmetic.direction, &counted);
         counted

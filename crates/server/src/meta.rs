@@ -97,7 +97,7 @@ impl Worker {
             self.counters.cmd_set.add(1);
             return output.copy(line::BAD_DATA_CHUNK);
         };
-        self.note_lookup(&key, fd);
+        self.note_lookup(&key, value.len(), fd);
         let change = self.meta_change(flags, mode, written.is_binary());
         let stored = match self.store.store(&key, &change, value, self.second) {
             Ok(stored) => stored,
@@ -158,7 +158,7 @@ impl Worker {
         self.counters.cmd_meta.add(1);
         let mut buffer = KEY_BUFFER;
         let key = key.unwrap_or_else(|| self.store.key(written.bytes(&mut buffer)));
-        self.note_lookup(&key, fd);
+        self.note_lookup(&key, 0, fd);
         let delete = Delete {
             compare_cas: flags.compare_cas(),
             new_cas: flags.new_cas(),
@@ -209,7 +209,7 @@ impl Worker {
         self.counters.cmd_meta.add(1);
         let mut buffer = KEY_BUFFER;
         let key = key.unwrap_or_else(|| self.store.key(written.bytes(&mut buffer)));
-        self.note_lookup(&key, fd);
+        self.note_lookup(&key, 0, fd);
         let arithmetic = Arithmetic {
             direction: direction(mode),
             delta: flags.delta(),
@@ -261,7 +261,7 @@ impl Worker {
         self.counters.cmd_meta.add(1);
         let mut buffer = KEY_BUFFER;
         let key = self.store.key(written.bytes(&mut buffer));
-        self.note_lookup(&key, fd);
+        self.note_lookup(&key, 0, fd);
         let second = self.second;
         let Some(item) = self.store.get(&key, Look::Peek, second) else {
             return output.copy(line::META_MISS);

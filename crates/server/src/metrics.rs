@@ -39,7 +39,7 @@ impl Monitor {
     pub fn metrics(&self, now: Now) -> String {
         let (figures, mut text) = (self.shared.since_start(), Exposition::default());
         exporter::write(&Statistics::read(&self.shared, &figures, now), &mut text);
-        ours::write(&self.shared, &figures, &mut text);
+        ours::write(&self.shared, &figures, now, &mut text);
         text.finish()
     }
 

@@ -2,6 +2,7 @@
 
 use store::{Counted, Direction, Error, Key, Look, Miss, Stored};
 
+use crate::hot_keys::KeyAccess;
 use crate::prefixes::Use;
 use crate::watch::{KeyName, Streams};
 use crate::worker::Worker;
@@ -80,9 +81,19 @@ impl Worker {
         if found { hits.add(1) } else { misses.add(1) }
     }
 
+    /// Counts an access for the hot keys, with the bytes of the value that was read or brought.
+    #[inline]
+    fn note_access(&mut self, key: &Key<'_>, bytes: usize, missed: bool) {
+        if self.key_sampler.is_due() {
+            let access = KeyAccess { key: key.as_bytes(), hash: key.hash(), bytes: bytes as u64, missed };
+            self.key_sampler.take(&access, self.now);
+        }
+    }
+
     /// Counts by prefix and logs a get that found a value of this length, or none.
     #[inline]
     pub(crate) fn note_get(&mut self, key: &Key<'_>, found: Option<usize>, fd: i32) {
+        self.note_access(key, found.unwrap_or(0), found.is_none());
         if self.detail {
             let what = if found.is_some() { Use::Hit } else { Use::Miss };
             self.shared.prefixes.record(key.as_bytes(), what);
@@ -92,9 +103,10 @@ impl Worker {
         }
     }
 
-    /// Logs the lookup that another command is about to make.
+    /// Counts and logs the lookup that another command is about to make. It brings so many bytes of value.
     #[inline]
-    pub(crate) fn note_lookup(&mut self, key: &Key<'_>, fd: i32) {
+    pub(crate) fn note_lookup(&mut self, key: &Key<'_>, bytes: usize, fd: i32) {
+        self.note_access(key, bytes, false);
         if self.watched.intersects(Streams::FETCHERS) {
             self.log_lookup(key, fd);
         }

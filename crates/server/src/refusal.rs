@@ -69,7 +69,7 @@ impl Worker {
         counter.add(1);
         self.note_store(key, status, command, 0, fd, 0);
         if delete {
-            self.note_lookup(key, fd);
+            self.note_lookup(key, 0, fd);
             // A deletion without a condition cannot fail.
             let _ = self.store.delete(key, &Delete::default(), self.second);
         }

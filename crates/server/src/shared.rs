@@ -9,6 +9,7 @@ use store::{PerKind, Store};
 
 use crate::counters::{Counters, Totals};
 use crate::datagram::reply_limit::ReplyLimit;
+use crate::hot_keys::HotTable;
 use crate::options::auth::Users;
 use crate::options::{Echo, Options};
 use crate::prefixes::Prefixes;
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Vec<Arc<Counters>>,
     /// By worker.
     pub(crate) service_times: Vec<Arc<ServiceTimes>>,
+    /// By worker.
+    pub(crate) hot_tables: Vec<Arc<HotTable>>,
     pub(crate) log: Log,
     pub(crate) prefixes: Prefixes,
     pub(crate) reply_limit: ReplyLimit,
@@ -95,6 +98,7 @@ impl Shared {
             binary_noticed: AtomicBool::new(false),
             counters: (0..options.threads).map(|_| Arc::default()).collect(),
             service_times: (0..options.threads).map(|_| Arc::default()).collect(),
+            hot_tables: (0..options.threads).map(|_| Arc::default()).collect(),
             log: Log::default(),
             prefixes: Prefixes::new(options.detail, options.prefix_delimiter),
             reply_limit: ReplyLimit::new(options.udp.reply_bytes_per_second),

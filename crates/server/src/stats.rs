@@ -10,11 +10,13 @@ use stdx::clock::Now;
 use store::Counts;
 
 use crate::counters::Totals;
+use crate::hot_keys::report::HotKeys;
 use crate::output::Output;
 use crate::shared::{Figures, Shared, VERSION};
 use crate::worker::Worker;
 
 mod connections;
+mod hot_keys;
 mod items;
 mod list;
 mod prefixes;
@@ -60,6 +62,8 @@ fn reply(shared: &Shared, topic: StatsTopic, now: Now, mut list: StatList<'_>) {
             shared.prefixes.enable(command == DetailCommand::On);
             return list.end_with(line::OK);
         }
+        StatsTopic::HotKeys if !dumping => return list.end_with(line::STATS_HOT_NOT_ALLOWED),
+        StatsTopic::HotKeys => hot_keys::hot_keys(&HotKeys::read(&shared.hot_tables, now), out),
         StatsTopic::Cachedump(_) if !dumping => return list.end_with(line::STATS_CACHEDUMP_NOT_ALLOWED),
         StatsTopic::Detail(Err(error)) | StatsTopic::Cachedump(Err(error)) => return list.end_with(error),
         // A class without items.

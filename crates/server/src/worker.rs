@@ -9,6 +9,7 @@ use stdx::clock::Now;
 use store::{Handle, Prefetched};
 
 use crate::counters::Counters;
+use crate::hot_keys::KeySampler;
 use crate::output::Output;
 use crate::reports::steps::Steps;
 use crate::service_times::{ClassCounts, ServiceTimes};
@@ -25,6 +26,7 @@ pub struct Worker {
     pub(crate) store: Handle,
     pub(crate) counters: Arc<Counters>,
     pub(crate) service_times: Arc<ServiceTimes>,
+    pub(crate) key_sampler: KeySampler,
     /// At the end of the last round.
     pub(crate) counted: ClassCounts,
     /// Keys whose index buckets are being prefetched, and whose items come next.
@@ -51,12 +53,15 @@ impl Worker {
         let store = shared.store.handle();
         let counters = Arc::clone(&shared.counters[number]);
         let service_times = Arc::clone(&shared.service_times[number]);
+        let seed = store.key(b"hot keys").hash() ^ number as u64;
+        let key_sampler = KeySampler::new(Arc::clone(&shared.hot_tables[number]), seed);
         let now = Now::default();
         let watched = Streams::NONE;
         Worker {
             store,
             counters,
             service_times,
+            key_sampler,
             counted: ClassCounts::default(),
             fetching: Vec::new(),
             second: now.second(),

@@ -21,6 +21,12 @@ impl<'k> Key<'k> {
         Key { bytes, hash: hash.of(bytes) }
     }
 
+    /// The hash, which clients cannot predict.
+    #[inline]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
     /// The key itself.
     pub fn as_bytes(&self) -> &'k [u8] {
         self.bytes

@@ -59,6 +59,7 @@ lines! {
     STATS_DETAIL_USAGE = "CLIENT_ERROR usage: stats detail on|off|dump";
     STATS_DETAIL_NOT_ALLOWED = "CLIENT_ERROR stats detail not allowed";
     STATS_CACHEDUMP_NOT_ALLOWED = "CLIENT_ERROR stats cachedump not allowed";
+    STATS_HOT_NOT_ALLOWED = "CLIENT_ERROR stats evenkeel hot not allowed";
     STATS_BAD_CLASS = "CLIENT_ERROR Illegal slab id";
 
     WATCH_NOT_ALLOWED = "CLIENT_ERROR watch commands not allowed";

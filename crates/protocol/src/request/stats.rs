@@ -27,6 +27,7 @@ fn topic(sentence: &Sentence<'_>) -> StatsTopic {
         Some(b"items") => StatsTopic::Items,
         Some(b"slabs") => StatsTopic::Slabs,
         Some(b"sizes") => StatsTopic::Sizes,
+        Some(b"evenkeel") if sentence.word(2) == Some(b"hot") => StatsTopic::HotKeys,
         Some(_) => StatsTopic::Other,
     }
 }

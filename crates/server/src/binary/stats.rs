@@ -20,6 +20,7 @@ impl Worker {
             _ if name.starts_with(b"reset") => StatsTopic::Reset,
             _ if name.starts_with(b"settings") => StatsTopic::Settings,
             _ if !options.dumping => return None,
+            b"evenkeel hot" => StatsTopic::HotKeys,
             _ if name.starts_with(b"detail dump") => return Some(Report::Prefixes(PrefixDump::new(form))),
             _ if name.starts_with(b"detail on") => StatsTopic::Detail(Ok(DetailCommand::On)),
             _ if name.starts_with(b"detail off") => StatsTopic::Detail(Ok(DetailCommand::Off)),

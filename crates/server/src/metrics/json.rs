@@ -5,8 +5,10 @@ use stdx::clock::Now;
 use stdx::log_linear;
 
 use super::statistics::Statistics;
+use crate::hot_keys::report::{HotKey, HotKeys};
 use crate::service_times::{CommandClass, ServiceHistogram};
 use crate::shared::{Figures, Shared, VERSION};
+use crate::watch::KeyName;
 
 /// An object; names under `stats` are memcached's.
 pub(super) fn report(shared: &Shared, statistics: &Statistics, figures: &Figures, now: Now) -> String {
@@ -31,6 +33,7 @@ pub(super) fn report(shared: &Shared, statistics: &Statistics, figures: &Figures
         },
         "ghost_hits": store.counts.ghost_hits,
         "service": service_times(shared),
+        "hot": shared.options.dumping.then(|| hot_keys(&HotKeys::read(&shared.hot_tables, now))),
         "threads": threads,
     });
     report.to_string()
@@ -47,6 +50,19 @@ fn service_times(shared: &Shared) -> Map<String, Value> {
         (class.name().to_owned(), times)
     };
     CommandClass::ALL.into_iter().map(class).collect()
+}
+
+/// Keys are encoded as in dumps, because JSON holds no bytes.
+fn hot_keys(hot: &HotKeys) -> Value {
+    let key = |hot: &HotKey| {
+        let key = KeyName(&hot.key).to_string();
+        json!({ "key": key, "share": hot.share, "share_min": hot.share_min, "share_max": hot.share_max })
+    };
+    let mut report = json!({ "window_s": hot.window_s, "accesses": hot.accesses });
+    for (by, keys) in hot.rankings() {
+        report[by] = keys.iter().map(key).collect();
+    }
+    report
 }
 
 fn object<'s>(pairs: impl Iterator<Item = (&'s str, &'s str)>) -> Map<String, Value> {

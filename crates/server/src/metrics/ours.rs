@@ -3,18 +3,24 @@
 use std::ops::RangeInclusive;
 
 use net::DriverChoice;
+use stdx::clock::Now;
 use stdx::exposition::{Exposition, FamilyKind};
 
+use crate::hot_keys::report::HotKeys;
 use crate::service_times::{CommandClass, ServiceHistogram};
 use crate::shared::{Figures, Shared, VERSION};
+use crate::watch::KeyName;
 
 use FamilyKind::{Counter, Gauge, Histogram};
 
-pub(super) fn write(shared: &Shared, figures: &Figures, text: &mut Exposition) {
+pub(super) fn write(shared: &Shared, figures: &Figures, now: Now, text: &mut Exposition) {
     text.family("evenkeel_build_info", Gauge, "The version, as a label.").sample(&[("version", VERSION)], 1);
     memory(figures, text);
     requests(figures, text);
     service_times(shared, text);
+    if shared.options.dumping {
+        hot_keys(&HotKeys::read(&shared.hot_tables, now), text);
+    }
     workers(shared, text);
     threads(text);
 }
@@ -75,6 +81,18 @@ fn requests(figures: &Figures, text: &mut Exposition) {
     family.sample(&[("outcome", "malformed")], totals.udp_malformed);
     family.sample(&[("outcome", "limited")], totals.udp_limited);
     family.sample(&[("outcome", "dropped")], network.datagrams_dropped + totals.udp_dropped);
+}
+
+/// At most 20 keys by each measure, so that Prometheus keeps few series of keys that come and go.
+fn hot_keys(hot: &HotKeys, text: &mut Exposition) {
+    let help =
+        "Share of the last five to ten seconds' requests, bytes of values, or misses, of the hottest keys.";
+    let mut family = text.family("evenkeel_hot_key_share", Gauge, help);
+    for (by, keys) in hot.rankings() {
+        for hot in keys {
+            family.sample(&[("by", by), ("key", &KeyName(&hot.key).to_string())], hot.share);
+        }
+    }
 }
 
 /// One worker that has more to do than the others limits the server.

@@ -141,3 +141,20 @@ fn the_report_has_the_same_statistics_as_numbers() {
     assert_eq!(report["unix_ms"], 1_800_000_005_000_u64);
     assert_eq!(report["memory"]["limit_bytes"], 64 << 20);
 }
+
+#[test]
+fn hot_keys_are_in_metrics_and_report_with_any_bytes_escaped_and_not_with_x() {
+    let requests = "mn\r\nget a a a b\r\nmg ImEN b v\r\nmg DSIK b v\r\n";
+    let (mut host, monitor) = server(&Options::default());
+    say(&mut host, requests);
+    let found = families(&monitor);
+    assert_eq!(value(&found, "evenkeel_hot_key_share", "by=requests key=a"), 0.5);
+    // The bytes of "DSIK" are a carriage return, a quote and a line feed.
+    assert!(value(&found, "evenkeel_hot_key_share", "by=misses key=%0D%22%0A") > 0.16);
+    let report: serde_json::Value = serde_json::from_str(&monitor.report(Now::at_ms(5000))).expect("JSON");
+    assert_eq!(report["hot"]["requests"][0]["key"], "a");
+    let (mut host, monitor) = server(&Options { dumping: false, ..Options::default() });
+    say(&mut host, requests);
+    assert!(families(&monitor).iter().all(|family| family.name != "evenkeel_hot_key_share"));
+    assert!(!monitor.report(Now::at_ms(5000)).contains("requests"));
+}

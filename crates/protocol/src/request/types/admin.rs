@@ -209,6 +209,8 @@ pub enum StatsTopic {
     Slabs,
     /// `sizes`
     Sizes,
+    /// `evenkeel hot`, which memcached does not have.
+    HotKeys,
     /// Not a topic of memcached: `ERROR`, unless the server has topics of its own.
     Other,
 }

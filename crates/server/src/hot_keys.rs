@@ -1,0 +1,166 @@
+//! Hot keys: those with most of the requests, of the bytes, and of the misses, in the last five to ten seconds.
+//!
+//! Always counted, because nobody has turned it on when it happens. Each worker takes one access in several as a sample,
+//! whatever its command, after gaps that are drawn at random: between two samples an access costs a subtraction. A
+//! sample goes into rankings of bounded size ([`ranking`]), in a window of five seconds. Other threads read the windows;
+//! while one does, samples are left out, so that no worker waits.
+
+use std::sync::{Arc, Mutex};
+
+use stdx::clock::Now;
+use stdx::prng::Prng;
+
+pub(crate) mod ranking;
+pub(crate) mod report;
+
+use ranking::Ranking;
+
+/// Length of a window. Reports have the last whole one and the present one, so a key that becomes hot is reported with
+/// its true share after two of them.
+pub(crate) const WINDOW_US: u64 = 5_000_000;
+
+/// Samples after which the gap between them is adapted.
+const ADAPT_SAMPLES: u32 = 1024;
+/// Time for these at the highest rate, 128,000 a second: with 60 ns for one, 0.8 % of a CPU.
+const ADAPT_US_MIN: u64 = 8_000;
+/// And at the lowest, half of that, below which the gap is shortened. Every access is a sample of a worker with up to so
+/// many accesses a second.
+const ADAPT_US_MAX: u64 = 16_000;
+/// The longest gap in the mean: enough for 131 million accesses a second.
+const GAP_MAX: u32 = 1024;
+
+/// An access to a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyAccess<'k> {
+    pub(crate) key: &'k [u8],
+    /// The store's hash, which clients cannot predict.
+    pub(crate) hash: u64,
+    /// Bytes of the value that was read or brought.
+    pub(crate) bytes: u64,
+    /// A read that found nothing.
+    pub(crate) missed: bool,
+}
+
+/// A worker's choice of samples.
+pub(crate) struct KeySampler {
+    table: Arc<HotTable>,
+    prng: Prng,
+    /// Accesses until the next sample, and of these at the last one.
+    left: u32,
+    drawn: u32,
+    gap: u32,
+    /// Samples since the gap was looked at, and when that was.
+    samples: u32,
+    looked_us: u64,
+}
+
+/// A worker's windows, which other threads read.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct HotTable {
+    windows: Mutex<Windows>,
+}
+
+/// The present window and the one before.
+#[derive(Default)]
+struct Windows {
+    present: HotWindow,
+    last: HotWindow,
+}
+
+/// What was sampled in one window.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HotWindow {
+    /// Counted since the start of the server.
+    pub(crate) number: u64,
+    /// Accesses, of which the samples were drawn.
+    pub(crate) accesses: u64,
+    pub(crate) requests: Ranking,
+    pub(crate) bytes: Ranking,
+    pub(crate) misses: Ranking,
+}
+
+impl KeySampler {
+    pub(crate) fn new(table: Arc<HotTable>, seed: u64) -> KeySampler {
+        KeySampler { table, prng: Prng::new(seed), left: 1, drawn: 1, gap: 1, samples: 0, looked_us: 0 }
+    }
+
+    /// Counts an access, and returns whether it is a sample.
+    #[inline]
+    pub(crate) fn is_due(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0
+    }
+
+    /// Takes a sample.
+    #[inline(never)]
+    pub(crate) fn take(&mut self, access: &KeyAccess<'_>, now: Now) {
+        // A thread that reads holds the lock for some 100 µs: without this sample the rest is still true.
+        if let Ok(mut windows) = self.table.windows.try_lock() {
+            windows.at(now).add(access, self.drawn, self.gap);
+        }
+        self.adapt(now);
+        self.drawn = 1 + self.prng.below(u64::from(2 * self.gap - 1)) as u32;
+        self.left = self.drawn;
+    }
+
+    /// Keeps the number of samples in a second within its limits.
+    fn adapt(&mut self, now: Now) {
+        self.samples += 1;
+        let passed_us = now.us.saturating_sub(self.looked_us);
+        let is_slow = passed_us > ADAPT_US_MAX;
+        if self.samples < ADAPT_SAMPLES && !is_slow {
+            return;
+        }
+        if is_slow {
+            self.gap = (self.gap / 2).max(1);
+        } else if passed_us < ADAPT_US_MIN {
+            self.gap = (self.gap * 2).min(GAP_MAX);
+        }
+        (self.samples, self.looked_us) = (0, now.us);
+    }
+}
+
+impl Windows {
+    /// The window of this time, after the older ones have made room.
+    fn at(&mut self, now: Now) -> &mut HotWindow {
+        let number = now.us / WINDOW_US;
+        if self.present.number != number {
+            std::mem::swap(&mut self.present, &mut self.last);
+            self.present.begin(number);
+        }
+        &mut self.present
+    }
+}
+
+impl HotWindow {
+    /// Empties it. Memory of keys is kept for the next ones.
+    fn begin(&mut self, number: u64) {
+        (self.number, self.accesses) = (number, 0);
+        for ranking in [&mut self.requests, &mut self.bytes, &mut self.misses] {
+            ranking.clear();
+        }
+    }
+
+    /// Adds a sample that stands for the `drawn` accesses up to it, drawn so that one in `gap` is a sample.
+    fn add(&mut self, access: &KeyAccess<'_>, drawn: u32, gap: u32) {
+        self.accesses += u64::from(drawn);
+        self.requests.add(access, 1, gap);
+        if access.bytes > 0 {
+            self.bytes.add(access, access.bytes, gap);
+        }
+        if access.missed {
+            self.misses.add(access, 1, gap);
+        }
+    }
+}
+
+impl HotTable {
+    /// Copies of the windows that are in the report of this time: the present one, and the whole one before.
+    pub(crate) fn windows(&self, now: Now) -> Vec<HotWindow> {
+        let number = now.us / WINDOW_US;
+        let Ok(windows) = self.windows.lock() else { return Vec::new() };
+        let both = [&windows.present, &windows.last].into_iter();
+        both.filter(|window| window.accesses > 0 && window.number + 1 >= number).cloned().collect()
+    }
+}
