@@ -5,7 +5,7 @@
 //! are threads, which a fork does not copy; memory is locked before there is much of it; and signals are blocked before
 //! threads start, so that only one thread receives them.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::thread;
 
@@ -84,6 +84,11 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         Some(error) => format!("{} ({})", running.driver(), uring::refused(&error)),
     };
     say(format_args!("{}{scraped}", start_line(&options, &addresses, &driver, identity.as_ref())));
+    if options.verbosity > 0
+        && let Some(error) = running.slice_refused()
+    {
+        say(format_args!("evenkeel: serve: {}", slice_refused(&error)));
+    }
     match background {
         Some(background) => background.detach(&options)?,
         None => supervisor.ready(),
@@ -108,6 +113,15 @@ fn bind(options: &Options, inherited: Vec<OwnedFd>) -> Result<Bound, Failure> {
     let notice = |line: &str| say(format_args!("evenkeel: serve: {line}"));
     Server::bind(options, inherited, os::clock::unix_time().as_millis() as u64, notice)
         .map_err(Failure::other)
+}
+
+/// The effect of the kernel's refusal, in one line.
+fn slice_refused(error: &io::Error) -> String {
+    let why = match error.kind() {
+        ErrorKind::Unsupported => "it needs Linux 6.12 or later".to_owned(),
+        _ => format!("{error}; a seccomp profile may forbid sched_setattr"),
+    };
+    format!("threads have no time slices of their own ({why}): where they share CPUs, replies take longer")
 }
 
 /// An unpredictable number.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::io::Errno;
 use stdx::clock::Now;
 use stdx::counter::Counter;
 
@@ -62,6 +63,13 @@ pub(crate) struct WorkerCounters {
     pub(crate) driver: Counter,
     /// The error with which the kernel refused io_uring; 0 if it was not refused or not asked for.
     pub(crate) refused: Counter,
+    /// The error with which the kernel refused short time slices; 0 if it granted them.
+    pub(crate) slice_refused: Counter,
+}
+
+/// An error as a counter has it, 0 for none.
+pub(crate) fn code(error: Option<Errno>) -> u64 {
+    error.map_or(0, |error| u64::from(error.raw_os_error().unsigned_abs()))
 }
 
 impl ConnectionTable {

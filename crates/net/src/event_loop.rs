@@ -38,7 +38,7 @@ use stdx::gather::Gather;
 use self::secure_dials::Securing;
 use crate::INPUT_MAX;
 use crate::connection::{Connection, Dialogue};
-use crate::connection_table::{TableWriter, WorkerCounters};
+use crate::connection_table::{TableWriter, WorkerCounters, code};
 use crate::datagram_sockets::DatagramSockets;
 use crate::dialling::Dials;
 use crate::driver::{IoDriver, Poll};
@@ -54,6 +54,7 @@ use crate::options::Notice;
 use crate::session::Session;
 use crate::slab::{Slab, Token};
 use crate::system::System;
+use crate::time_slice::TimeSlice;
 use crate::turn::{Link, Order, Turn};
 
 /// Time between two calls of a connection with [`crate::Next::Later`].
@@ -132,10 +133,12 @@ impl<H: Handler> EventLoop<H> {
         poll.add(&setup.messages.wake_up, WAKE_UP, EventFlags::IN | EventFlags::ET)?;
         let counters = setup.table.counters();
         counters.driver.set(driver.code());
-        counters.refused.set(refused.map_or(0, |error| u64::from(error.raw_os_error().unsigned_abs())));
+        counters.refused.set(code(refused));
+        let (slice, shortened) = TimeSlice::begin();
+        counters.slice_refused.set(code(shortened.err()));
         let file_reads = FileReads::new(setup.reads_max);
         let handshakes = setup.handshakes.clone();
-        EventLoop::new(handler, System { poll, driver, file_reads, handshakes }, setup)
+        EventLoop::new(handler, System { poll, driver, file_reads, handshakes, slice }, setup)
     }
 
     /// Runs until it is told to stop, and returns the handler.
@@ -146,6 +149,7 @@ impl<H: Handler> EventLoop<H> {
             now = clock.now();
             self.round(events, now);
             self.handler.on_sent(|| clock.now());
+            self.kernel.slice.end_if_over(events, now);
         }
         Ok(self.end())
     }

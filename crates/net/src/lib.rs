@@ -69,6 +69,7 @@ mod session;
 mod slab;
 mod socket_option;
 mod system;
+mod time_slice;
 mod turn;
 mod uring;
 

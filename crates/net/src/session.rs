@@ -36,7 +36,7 @@ pub(crate) enum SessionSide {
 
 impl SessionSide {
     /// What rustls tells of either.
-    pub(crate) fn common(&self) -> &CommonState {
+    pub(crate) fn state(&self) -> &CommonState {
         match self {
             SessionSide::Server(tls) => tls,
             SessionSide::Client(tls) => tls,
@@ -59,7 +59,7 @@ impl SessionSide {
     /// Appends the alert that rustls has prepared after an error, and nothing else: after an error it must not be given
     /// input again.
     pub(crate) fn encode_alert(&mut self, wire: &mut Vec<u8>) {
-        while self.common().wants_write() {
+        while self.state().wants_write() {
             // What is prepared comes before input is looked at.
             let (_, prepared) = self.step(&mut [], wire, &mut |_: &[u8]| {});
             debug_assert!(matches!(prepared, Ok(SessionStep::Again)));
@@ -128,7 +128,7 @@ impl Session {
     /// A session whose handshake is over, and the ciphertext and the content that came with its end.
     pub(crate) fn new(tls: SessionSide, sealed: &[u8], opened: &[u8]) -> Session {
         let records_left =
-            records_max(tls.common().negotiated_cipher_suite()).saturating_sub(RECORDS_IN_RESERVE);
+            records_max(tls.state().negotiated_cipher_suite()).saturating_sub(RECORDS_IN_RESERVE);
         let (more, sealed, opened) = (!sealed.is_empty(), sealed.into(), opened.into());
         Session { tls, sealed, opened, more, end: None, closed: false, records_left }
     }

@@ -19,14 +19,16 @@ use crate::kernel::{Connect, Kernel};
 use crate::lanes::Lanes;
 use crate::listener::{datagram_socket, stream_socket};
 use crate::segments::{self, DatagramBatch, MESSAGES_MAX, Message};
+use crate::time_slice::TimeSlice;
 use crate::uring::BrokenRing;
 
-/// A worker thread's epoll set, driver and file reads.
+/// A worker thread's epoll set, driver, file reads and time slices.
 pub(crate) struct System {
     pub(crate) poll: Poll,
     pub(crate) driver: IoDriver,
     pub(crate) file_reads: FileReads,
     pub(crate) handshakes: Option<DialHandshakes>,
+    pub(crate) slice: TimeSlice,
 }
 
 impl System {

@@ -170,8 +170,12 @@ impl View {
 
     /// The error with which the kernel refused io_uring to a worker.
     pub fn uring_refused(&self, worker: usize) -> Option<io::Error> {
-        let error = i32::try_from(self.tables[worker].counters.refused.value()).unwrap_or_default();
-        (error != 0).then(|| io::Error::from_raw_os_error(error))
+        error(&self.tables[worker].counters.refused)
+    }
+
+    /// The error with which the kernel refused a worker shorter time slices than others have.
+    pub fn slice_refused(&self, worker: usize) -> Option<io::Error> {
+        error(&self.tables[worker].counters.slice_refused)
     }
 
     /// The driver of a worker; `Auto` before it has run.
@@ -182,6 +186,12 @@ impl View {
             _ => DriverChoice::Uring,
         }
     }
+}
+
+/// The error that a counter holds.
+fn error(counter: &Counter) -> Option<io::Error> {
+    let error = i32::try_from(counter.value()).unwrap_or_default();
+    (error != 0).then(|| io::Error::from_raw_os_error(error))
 }
 
 #[cfg(test)]

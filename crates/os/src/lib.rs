@@ -1,4 +1,4 @@
-//! Linux for programs: clocks, CPUs, CPU time, processes, commands, signals, messages to a supervisor.
+//! Linux for programs: clocks, CPUs, CPU time, processes, commands, scheduling, signals, messages to a supervisor.
 //!
 //! Everything here is about this host, and nothing about caching or decisions. `tuner`, which also reads a captured
 //! /proc, uses the parsers of this crate.
@@ -12,6 +12,7 @@ pub mod file;
 pub mod notify;
 pub mod process_stat;
 pub mod processes;
+pub mod scheduling;
 pub mod signals;
 
 pub use cpu_list::CpuList;

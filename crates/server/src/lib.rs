@@ -320,6 +320,11 @@ impl Running {
         self.shared.network.uring_refused(0)
     }
 
+    /// Why the kernel refuses short time slices, of which hosts with fewer CPUs than busy threads have lower latencies.
+    pub fn slice_refused(&self) -> Option<std::io::Error> {
+        self.shared.network.slice_refused(0)
+    }
+
     /// Waits until the server has ended.
     pub fn wait(self) -> Result<(), Error> {
         self.running.join()?;

@@ -113,6 +113,7 @@ fn needed_for_stats(topic: StatsTopic) -> Role {
         | StatsTopic::Detail(_)
         | StatsTopic::Cachedump(_)
         | StatsTopic::Connections
+        | StatsTopic::HotKeys
         | StatsTopic::Other => Role::Admin,
     }
 }

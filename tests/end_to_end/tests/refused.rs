@@ -1,4 +1,5 @@
-//! Refused system calls, as in containers: io_uring, where the server uses epoll and reports why, and TCP Fast Open.
+//! Refused system calls, as in containers: io_uring, where the server uses epoll and reports why, TCP Fast Open, and time
+//! slices of the workers.
 
 use std::io::{Read, Write};
 use std::process::Command;
@@ -32,6 +33,9 @@ const IO_URING_SETUP: &str = "425";
 
 /// setsockopt(2) of the option TCP_FASTOPEN.
 const SET_FAST_OPEN: &str = if cfg!(target_arch = "x86_64") { "54 1=6 2=23" } else { "208 1=6 2=23" };
+
+/// sched_setattr(2).
+const SET_SCHEDULING: &str = if cfg!(target_arch = "x86_64") { "314" } else { "274" };
 
 /// Evenkeel on a host where `call` is refused with `errno`.
 fn subject(call: &str, errno: i32, driver: &str) -> ServerUnderTest {
@@ -92,5 +96,28 @@ fn a_server_without_fast_open_reports_it_and_serves() {
         let refused =
             format!("evenkeel: serve: the kernel refuses TCP Fast Open: {why} (os error {errno})\n");
         assert!(lines.starts_with(&refused), "{lines}");
+    }
+}
+
+/// Lines of a server without slices of its own.
+#[track_caller]
+fn lines_without_slices(errno: i32, flags: &[&str]) -> String {
+    let server = Server::start(&subject(SET_SCHEDULING, errno, "epoll"), flags).expect("a server");
+    check_service(&server);
+    let ends =
+        |said: &String| said.ends_with("replies take longer\n") || flags.is_empty() && said.ends_with('\n');
+    clock::wait_for(|| Some(server.said()).filter(ends)).expect("its lines")
+}
+
+#[test]
+fn a_server_whose_threads_get_no_slices_of_their_own_serves_and_reports_it_with_v_only() {
+    for (errno, why) in
+        [(1, "Operation not permitted (os error 1); a seccomp profile"), (38, "it needs Linux 6.12 or later")]
+    {
+        let said = lines_without_slices(errno, &["-v"]);
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains("time slices")).collect();
+        assert!(lines.len() == 1 && lines[0].contains(why), "{said}");
+        let said = lines_without_slices(errno, &[]);
+        assert_eq!(said.lines().count(), 1, "{said}");
     }
 }

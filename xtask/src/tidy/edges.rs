@@ -15,7 +15,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 17] = [
     ("flags", &["stdx"], &[]),
     ("protocol", &[], &["stdx"]),
     ("store", &["stdx"], &[]),
-    ("net", &["stdx", "tls"], &[]),
+    ("net", &["os", "stdx", "tls"], &[]),
     ("admin", &[], &[]),
     ("server", &["flags", "protocol", "store", "net", "os", "stdx", "tls"], &["transcript"]),
     ("load", &["net", "protocol", "os", "stdx", "tls"], &[]),

@@ -67,7 +67,7 @@ fn pair(version: &'static SupportedProtocolVersion) -> (ClientConnection, Sessio
     let mut client = ClientConnection::new(Arc::new(config), name).expect("a client");
     let server = UnbufferedServerConnection::new(acceptor.settings()).expect("a server");
     let mut server = SessionSide::Server(Box::new(server));
-    while client.is_handshaking() || server.common().is_handshaking() {
+    while client.is_handshaking() || server.state().is_handshaking() {
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
         while client.wants_write() {
             client.write_tls(&mut to_server).expect("memory takes all");

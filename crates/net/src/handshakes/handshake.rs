@@ -159,7 +159,7 @@ impl Handshake {
                 Ok(SessionStep::Again) => {}
                 Ok(SessionStep::WantsInput) => break,
                 Ok(SessionStep::Established) => {
-                    self.established = !self.tls.common().is_handshaking();
+                    self.established = !self.tls.state().is_handshaking();
                     break;
                 }
                 Ok(SessionStep::Finished | SessionStep::Closed) => return Err(Failed),
@@ -189,7 +189,7 @@ impl Handshake {
 
     /// Whether a ticket took the place of a key exchange and a signature.
     pub(super) fn is_resumed(&self) -> bool {
-        self.tls.common().handshake_kind() == Some(HandshakeKind::Resumed)
+        self.tls.state().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// Whether the kernel is to get the keys; and that it is not, from now on.
@@ -206,17 +206,17 @@ impl Handshake {
     /// # Errors
     /// The kernel does not take the keys, and the session is lost.
     pub(super) fn finish(self) -> Result<(Purpose, Established), Errno> {
-        let common = self.tls.common();
-        let version = common.protocol_version();
+        let state = self.tls.state();
+        let version = state.protocol_version();
         // Only if no input was received that the kernel would have to decrypt.
         let in_kernel = self.in_kernel && self.input.is_empty() && self.opened.is_empty();
         let security = Security {
             version: if version == Some(ProtocolVersion::TLSv1_2) { "TLSv1.2" } else { "TLSv1.3" },
-            suite: common.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or(""),
+            suite: state.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or(""),
             resumed: self.is_resumed(),
             in_kernel,
             identity: match &self.purpose {
-                Purpose::Accepted(_, acceptor) => acceptor.identify(common.peer_certificates()),
+                Purpose::Accepted(_, acceptor) => acceptor.identify(state.peer_certificates()),
                 Purpose::Dialled(..) => None,
             },
         };

@@ -1,4 +1,4 @@
-//! Thread scheduling, read and set with sched_getattr(2) and sched_setattr(2), which no safe library has.
+//! Thread scheduling, as text and by name.
 //!
 //! As a text it is `policy=0 priority=0 nice=0 slice_ns=3000000 started=8123 seen=9120`. `started` (clock ticks since
 //! boot) identifies the thread: ids are used again. `seen`, on the same clock, is the time of reading: threads that
@@ -8,22 +8,15 @@
 //! The nice value is read and set with getpriority(2) and setpriority(2), which support it under every policy:
 //! sched_getattr does not return that of a real-time thread, and sched_setattr does not set that of an idle one.
 
-#![expect(unsafe_code, reason = "two system calls that have no safe wrapper")]
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
 
 use os::process_stat::{self, ProcessStat};
+pub use os::scheduling::{FIFO, OTHER, RR};
+use os::scheduling::{attributes, set_attributes};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
-
-/// sched(7): shared fairly.
-pub const OTHER: u32 = 0;
-/// sched(7): runs until it waits, before everything that is shared fairly.
-pub const FIFO: u32 = 1;
-/// sched(7): as before, but in turn with others of its priority.
-pub const RR: u32 = 2;
 
 /// Some or all of a thread's scheduling, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,23 +70,6 @@ impl FromStr for Scheduling {
     }
 }
 
-/// The kernel's `struct sched_attr`, version 0.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Attributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    /// For fair threads the length of a time slice, since Linux 6.12.
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
-}
-
-const ATTRIBUTES_LEN: u32 = size_of::<Attributes>() as u32;
-
 /// A thread's scheduling and start time.
 pub(crate) fn read(tid: u32) -> io::Result<Scheduling> {
     let attributes = attributes(tid)?;
@@ -117,16 +93,12 @@ pub(crate) fn write(tid: u32, wanted: &Scheduling) -> io::Result<()> {
     let or = |name: &str, now: u64| wanted.get(name).unwrap_or(now);
     let nice_now = nice(tid)?;
     let nice_wanted = or("nice", i64::from(nice_now) as u64) as i64 as i32;
-    let attributes = Attributes {
-        size: ATTRIBUTES_LEN,
-        policy: or("policy", now.policy.into()) as u32,
-        nice: nice_wanted,
-        priority: or("priority", now.priority.into()) as u32,
-        runtime_ns: or("slice_ns", now.runtime_ns),
-        ..now
-    };
-    // SAFETY: the structure outlives the call, which reads as many bytes as `size` says.
-    done(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attributes, 0) })?;
+    let mut attributes = now;
+    attributes.policy = or("policy", now.policy.into()) as u32;
+    attributes.nice = nice_wanted;
+    attributes.priority = or("priority", now.priority.into()) as u32;
+    attributes.runtime_ns = or("slice_ns", now.runtime_ns);
+    set_attributes(tid, &attributes)?;
     if nice(tid)? != nice_wanted {
         setpriority_process(pid(tid)?, nice_wanted)?;
     }
@@ -157,17 +129,6 @@ pub(crate) fn others(tid: u32) -> io::Result<Vec<u32>> {
     // Any thread's directory lists all threads of its process.
     let all = std::fs::read_dir(format!("/proc/{tid}/task"))?.filter_map(number);
     Ok(all.filter(|other| *other != tid).collect())
-}
-
-fn attributes(tid: u32) -> io::Result<Attributes> {
-    let mut attributes = Attributes::default();
-    // SAFETY: the structure outlives the call, which writes at most as many bytes as it is told that there are.
-    done(unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attributes, ATTRIBUTES_LEN, 0) })?;
-    Ok(attributes)
-}
-
-fn done(result: libc::c_long) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// When a thread was started, in clock ticks since boot.
