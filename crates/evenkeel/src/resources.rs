@@ -2,13 +2,13 @@
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
-use server::options::Options;
+use server::options::{Options, TlsOptions};
 
 use crate::failure::{Failure, say};
 
 /// Open files other than connections: standard streams, event descriptors of the process.
 const FILES_OF_PROCESS: u64 = 64;
-/// Open files of each worker's driver: a ring or an epoll set, timers, an eventfd.
+/// Open files of each worker's driver, and of each thread for handshakes: a ring or an epoll set, timers, an eventfd.
 const FILES_PER_WORKER: u64 = 8;
 
 /// Open files of the endpoint of metrics beside its connections: sockets, an epoll set, and what a scrape reads.
@@ -30,7 +30,12 @@ fn raise_open_files(options: &Options) -> Result<(), Failure> {
     let connections = u64::from(options.connection_limit);
     let workers = options.threads as u64 * FILES_PER_WORKER;
     let metrics = options.metrics.as_ref().map_or(0, |_| admin::CONNECTIONS_MAX as u64 + FILES_OF_METRICS);
-    let needed = connections + workers + metrics + options.listeners.len() as u64 + FILES_OF_PROCESS;
+    // Handshakes are no connections yet, but have files.
+    let of_tls =
+        |tls: &TlsOptions| tls.handshakes_max as u64 + tls.handshake_threads as u64 * FILES_PER_WORKER;
+    let handshakes = options.tls.as_ref().map_or(0, of_tls);
+    let needed =
+        connections + handshakes + workers + metrics + options.listeners.len() as u64 + FILES_OF_PROCESS;
     let limit = getrlimit(Resource::Nofile);
     // `None` is no limit.
     if limit.current.is_none_or(|current| current >= needed) {
@@ -40,8 +45,9 @@ fn raise_open_files(options: &Options) -> Result<(), Failure> {
     setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).map_err(|error| {
         let found = limit.maximum.map_or("none".to_owned(), |maximum| maximum.to_string());
         let what = format!("raise the limit on open files to {needed} for -c {connections} (found: {found})");
-        Failure::system(what, error)
-            .hint("start as root, raise `ulimit -Hn`, or ask for fewer connections with -c")
+        Failure::system(what, error).hint(
+            "start as root, raise `ulimit -Hn`, or ask for fewer connections with -c or --tls-handshakes-max",
+        )
     })
 }
 

@@ -145,7 +145,8 @@ pub(super) const FLAGS: &[Flag] = &[
             "num",
             Kind::Number { min: 1, max: 10_000_000 },
             "TLS handshakes at one time",
-            "They count for -c, too. memcached has no such flag.",
+            "Beyond it the oldest one is given up. They do not count for -c, but need open files as well. memcached has no \
+                such flag.",
             |low, given| low.tls.handshakes_max = given.number(),
         )
     },

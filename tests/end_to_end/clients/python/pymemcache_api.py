@@ -1,6 +1,7 @@
-"""The whole of pymemcache against the server at host:port."""
+"""The whole of pymemcache against the server at host:port; `tls FILE` before it: over TLS, with these authorities."""
 
 import json
+import ssl
 import sys
 import threading
 
@@ -12,10 +13,13 @@ from pymemcache.client.retrying import RetryingClient
 from pymemcache.exceptions import MemcacheUnknownCommandError
 
 
+TLS = {"tls_context": ssl.create_default_context(cafile=sys.argv[2])} if sys.argv[1] == "tls" else {}
+
+
 def client(address, **options):
     """A fresh client of an empty server."""
     options.setdefault("default_noreply", False)
-    fresh = Client(address, connect_timeout=60, timeout=60, **options)
+    fresh = Client(address, connect_timeout=60, timeout=60, **TLS, **options)
     fresh.flush_all()
     return fresh
 
@@ -138,7 +142,7 @@ def flags_carry_a_serializer(address):
 def prefixes_and_other_keys(address):
     c = client(address, key_prefix=b"app:")
     c.set("a", "1")
-    assert c.get("a") == b"1" and Client(address).get("app:a") == b"1"
+    assert c.get("a") == b"1" and Client(address, **TLS).get("app:a") == b"1"
     u = client(address, allow_unicode_keys=True)
     u.set("schlüssel", "1")
     assert u.get("schlüssel") == b"1"
@@ -192,7 +196,7 @@ def quit_and_close_are_survived(address):
 @check
 def a_pool_serves_threads(address):
     client(address)
-    pool = PooledClient(address, max_pool_size=8, default_noreply=False, connect_timeout=60, timeout=60)
+    pool = PooledClient(address, max_pool_size=8, default_noreply=False, connect_timeout=60, timeout=60, **TLS)
     pool.set("n", "0")
 
     def count():
@@ -209,7 +213,7 @@ def a_pool_serves_threads(address):
 @check
 def hashing_and_retrying_clients_work(address):
     client(address)
-    h = HashClient([address], default_noreply=False, connect_timeout=60, timeout=60)
+    h = HashClient([address], default_noreply=False, connect_timeout=60, timeout=60, **TLS)
     assert h.set("a", "1") is True and h.get("a") == b"1"
     assert h.set_many({"b": "2", "c": "3"}) == [] and h.get_many(["b", "c"]) == {"b": b"2", "c": b"3"}
     assert h.incr("a", 1) == 2 and h.delete("a") is True
@@ -220,5 +224,5 @@ def hashing_and_retrying_clients_work(address):
     assert r.set("a", "1") is True and r.get("a") == b"1"
 
 
-host, port = sys.argv[1].rsplit(":", 1)
+host, port = sys.argv[-1].rsplit(":", 1)
 run((host, int(port)))
