@@ -11,7 +11,7 @@ use server::flags;
 
 use crate::failure::Failure;
 use crate::output::{COLUMNS_DEFAULT, columns, passed_on, print};
-use crate::{lab, man, serve, tune};
+use crate::{lab, man, serve, top, tune};
 
 /// The whole command line, with help for a terminal of this many columns.
 pub(crate) fn command(columns: usize) -> Command {
@@ -29,6 +29,7 @@ pub(crate) fn command(columns: usize) -> Command {
         .subcommand(load::Arguments::augment_args(
             Command::new("load").about("Generate load, and measure it"),
         ))
+        .subcommand(top::Arguments::augment_args(Command::new("top").about("Watch servers in the terminal")))
         .subcommand(tune::command())
         .subcommand(lab::command())
         .subcommand(Command::new("man").about("Print the man page of a command").arg(page))
@@ -40,7 +41,7 @@ fn pages() -> Vec<String> {
     let jobs = |verb: Command| -> Vec<String> {
         verb.get_subcommands().map(|job| format!("{}-{}", verb.get_name(), job.get_name())).collect()
     };
-    let verbs = ["serve", "load", "tune", "lab"].map(str::to_owned).into_iter();
+    let verbs = ["serve", "load", "top", "tune", "lab"].map(str::to_owned).into_iter();
     verbs.chain(jobs(tune::command())).chain(jobs(lab::command())).collect()
 }
 
@@ -59,6 +60,10 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
             let arguments = load::Arguments::from_arg_matches(matches);
             generate_load(&arguments.map_err(|error| Failure::usage(error, None))?, matches)
         }
+        Some(("top", matches)) => {
+            let arguments = top::Arguments::from_arg_matches(matches);
+            top::run(&arguments.map_err(|error| Failure::usage(error, None))?)
+        }
         Some(("man", matches)) => print(&man::page(matches.get_one::<String>("verb").map(String::as_str))),
         Some(("completions", matches)) => {
             let shell = *matches.get_one::<Shell>("shell").expect("clap requires the shell");
@@ -71,7 +76,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
 
 /// The verb that was typed, if it is one.
 pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
-    let verbs = ["serve", "load", "tune", "lab", "man", "completions"];
+    let verbs = ["serve", "load", "top", "tune", "lab", "man", "completions"];
     verbs.into_iter().find(|verb| typed.get(1).is_some_and(|typed| typed == verb))
 }
 

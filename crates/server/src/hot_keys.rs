@@ -48,6 +48,7 @@ pub(crate) struct KeySampler {
     /// Accesses until the next sample, and of these at the last one.
     left: u32,
     drawn: u32,
+    /// In the mean; 0 without samples.
     gap: u32,
     /// Samples since the gap was looked at, and when that was.
     samples: u32,
@@ -92,9 +93,18 @@ impl KeySampler {
         self.left == 0
     }
 
+    /// One that takes no samples.
+    pub(crate) fn off() -> KeySampler {
+        KeySampler { left: u32::MAX, gap: 0, ..KeySampler::new(Arc::default(), 0) }
+    }
+
     /// Takes a sample.
     #[inline(never)]
     pub(crate) fn take(&mut self, access: &KeyAccess<'_>, now: Now) {
+        if self.gap == 0 {
+            self.left = u32::MAX;
+            return;
+        }
         // A thread that reads holds the lock for some 100 µs: without this sample the rest is still true.
         if let Ok(mut windows) = self.table.windows.try_lock() {
             windows.at(now).add(access, self.drawn, self.gap);

@@ -54,7 +54,11 @@ impl Worker {
         let counters = Arc::clone(&shared.counters[number]);
         let service_times = Arc::clone(&shared.service_times[number]);
         let seed = store.key(b"hot keys").hash() ^ number as u64;
-        let key_sampler = KeySampler::new(Arc::clone(&shared.hot_tables[number]), seed);
+        let key_sampler = match shared.options.dumping {
+            true => KeySampler::new(Arc::clone(&shared.hot_tables[number]), seed),
+            // With -X nobody may see keys, so none are kept.
+            false => KeySampler::off(),
+        };
         let now = Now::default();
         let watched = Streams::NONE;
         Worker {

@@ -120,3 +120,28 @@ fn an_address_that_is_taken_ends_the_start_with_its_name() {
     let expected = format!("listen on {taken} for metrics: Address already in use");
     assert!(format!("{error:#}").contains(&expected), "{error:#}");
 }
+
+#[test]
+fn top_shows_servers_and_those_that_it_does_not_reach() {
+    let server = start(&["--metrics-listen", "127.0.0.1:0"]);
+    let address = endpoint(&server).to_string();
+    let subject = ServerUnderTest::evenkeel(SocketDriver::Epoll);
+    let top = |arguments: &[&str]| {
+        let output = std::process::Command::new(&subject.program)
+            .arg("top")
+            .args(arguments)
+            .output()
+            .expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    // Without a terminal one picture is printed.
+    let one = top(&[&address]);
+    assert!(one.contains(&format!("evenkeel top: {address}, 1.6.45-evenkeel-")), "{one}");
+    assert!(one.contains("of 64 MiB, 0 items"), "{one}");
+    // The cache's own port answers, but not with a report.
+    let cache = server.address().to_string();
+    let both = top(&["--once", "--json", &address, &cache]);
+    assert!(both.contains("\"hit_ratio\": null"), "{both}");
+    assert!(both.contains("\"unreachable\": \"the answer is not that of `--metrics-listen`\""), "{both}");
+}

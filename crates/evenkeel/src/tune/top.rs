@@ -1,14 +1,10 @@
 //! `evenkeel tune top`: CPUs that handle packets and interrupts, live.
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use os::clock::{Stopwatch, pause};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::termios::{self, LocalModes, OptionalActions, Termios};
-use rustix::time::Timespec;
 use tuner::{Capture, Facts, Reading, Root, Series, report};
 use tuning::observe::observe;
 
@@ -16,6 +12,7 @@ use super::arguments::HostArguments;
 use super::terminal;
 use crate::failure::Failure;
 use crate::output::{columns, draw, print};
+use crate::screen::{Screen, rows};
 
 /// Show where packets and interrupts are handled, live
 #[derive(Clone, Debug, clap::Args)]
@@ -31,8 +28,6 @@ pub(super) struct Arguments {
 const ROWS_BESIDE: usize = 4;
 /// The most threads that are shown: those that wait longest are of interest.
 const WAITS_MAX: usize = 8;
-/// Rows if the terminal does not report them.
-const ROWS_DEFAULT: usize = 24;
 
 /// Pictures until `q`. Only one without a terminal, or of a captured host, which does not change.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -53,10 +48,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         print(picture(&facts, &between(before, read()?), usize::MAX).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let screen = Screen::enter().map_err(|error| Failure::system("prepare the terminal", error))?;
+    let screen =
+        Screen::enter("evenkeel tune top").map_err(|error| Failure::system("prepare the terminal", error))?;
     while !screen.left_within(seconds).map_err(|error| Failure::system("read the terminal", error))? {
         let after = read()?;
-        let picture = picture(&facts, &between(before, after.clone()), rows());
+        let picture =
+            picture(&facts, &between(before, after.clone()), rows().saturating_sub(ROWS_BESIDE).max(1));
         draw(&picture)?;
         before = after;
     }
@@ -77,50 +74,4 @@ fn picture(facts: &Facts, series: &Series, rows_max: usize) -> String {
     let waits = report::waits(facts, series, style, waits);
     let gap = if waits.is_empty() { "" } else { "\n" };
     format!("evenkeel tune top: q ends\n\n{heat}{gap}{waits}")
-}
-
-fn rows() -> usize {
-    let size = termios::tcgetwinsize(rustix::stdio::stdout()).ok();
-    let rows = size.map(|size| usize::from(size.ws_row)).filter(|rows| *rows > 0).unwrap_or(ROWS_DEFAULT);
-    rows.saturating_sub(ROWS_BESIDE).max(1)
-}
-
-/// The terminal's alternate screen, with keys that are read unbuffered; dropping it restores the main screen.
-struct Screen {
-    keys: File,
-    before: Termios,
-}
-
-impl Screen {
-    fn enter() -> io::Result<Screen> {
-        let keys = File::open("/dev/tty")?;
-        let before = termios::tcgetattr(&keys)?;
-        let mut raw = before.clone();
-        // Ctrl-C arrives as a key, too, so that the terminal is always restored.
-        raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
-        termios::tcsetattr(&keys, OptionalActions::Now, &raw)?;
-        let screen = Screen { keys, before };
-        io::stdout().write_all(b"\x1b[?1049h\x1b[?25l\x1b[H\x1b[2Jevenkeel tune top: reading\n")?;
-        io::stdout().flush()?;
-        Ok(screen)
-    }
-
-    /// Waits, and returns whether the user wants to leave: q, Ctrl-C, Ctrl-D.
-    fn left_within(&self, time: Duration) -> io::Result<bool> {
-        let time = Timespec::try_from(time).expect("a minute at most");
-        if poll(&mut [PollFd::new(&self.keys, PollFlags::IN)], Some(&time))? == 0 {
-            return Ok(false);
-        }
-        let mut key = [0; 16];
-        let len = io::Read::read(&mut &self.keys, &mut key)?;
-        Ok(len == 0 || key[..len].iter().any(|key| matches!(key, b'q' | b'Q' | 3 | 4)))
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        // If the terminal is gone, nobody can be told.
-        let _ = io::stdout().write_all(b"\x1b[?25h\x1b[?1049l").and_then(|()| io::stdout().flush());
-        let _ = termios::tcsetattr(&self.keys, OptionalActions::Now, &self.before);
-    }
 }

@@ -1,0 +1,179 @@
+//! Figures of a server between two reports.
+
+use std::collections::BTreeMap;
+
+use super::reading::ServerReading;
+
+/// The classes of commands, in the order in which they are shown.
+pub(super) const CLASSES: [&str; 5] = ["get", "set", "delete", "arithmetic", "touch"];
+/// The measures of hot keys.
+pub(super) const MEASURES: [&str; 3] = ["requests", "bytes", "misses"];
+
+/// What happened between two reports, in a second, and what is so now.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ServerFigures {
+    pub(super) version: String,
+    pub(super) uptime_s: u64,
+    /// By class, of those that happened.
+    pub(super) classes: Vec<ClassFigures>,
+    /// Hits of all keys that were asked for.
+    pub(super) hit_ratio: Option<f64>,
+    pub(super) misses_per_s: f64,
+    pub(super) connections: u64,
+    pub(super) connections_max: u64,
+    pub(super) accepted_per_s: f64,
+    pub(super) refused_per_s: f64,
+    pub(super) memory_bytes: u64,
+    pub(super) memory_limit_bytes: u64,
+    pub(super) items: u64,
+    pub(super) evictions_per_s: f64,
+    pub(super) ghost_hits_per_s: f64,
+    pub(super) received_bytes_per_s: f64,
+    pub(super) sent_bytes_per_s: f64,
+    /// Of a CPU, by worker.
+    pub(super) workers: Vec<WorkerFigures>,
+    /// By measure: keys and shares; `None` if the server lists no keys.
+    pub(super) hot: Vec<Option<Vec<(String, f64)>>>,
+}
+
+/// A class of commands.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ClassFigures {
+    pub(super) name: &'static str,
+    pub(super) per_s: f64,
+    /// Service time in microseconds, less than this: the ends of buckets, 12.5 % apart.
+    pub(super) p50_us: u64,
+    pub(super) p99_us: u64,
+    pub(super) max_us: u64,
+}
+
+/// A worker thread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct WorkerFigures {
+    pub(super) busy: f64,
+    /// Ready to run, without a CPU.
+    pub(super) waiting: f64,
+}
+
+impl ServerFigures {
+    /// `None` if the server was started anew in between, or nothing has passed: there are no rates.
+    pub(super) fn between(before: &ServerReading, after: &ServerReading) -> Option<ServerFigures> {
+        let passed_us = after.uptime_us.checked_sub(before.uptime_us).filter(|us| *us > 0)?;
+        let per_s = |count: u64| count as f64 * 1e6 / passed_us as f64;
+        let since =
+            |after: Option<u64>, before: Option<u64>| after.unwrap_or(0).saturating_sub(before.unwrap_or(0));
+        let stat = |name: &str| since(after.stat(name), before.stat(name));
+        let classes =
+            CLASSES.into_iter().filter_map(|class| ClassFigures::between(class, before, after, &per_s));
+        let (gets, hits) = (stat("cmd_get"), stat("get_hits"));
+        Some(ServerFigures {
+            version: after.version().to_owned(),
+            uptime_s: after.uptime_us / 1_000_000,
+            classes: classes.collect(),
+            // Read one after the other: hits may have one get more.
+            hit_ratio: (gets > 0).then(|| (hits as f64 / gets as f64).min(1.0)),
+            misses_per_s: per_s(stat("get_misses")),
+            connections: after.stat("curr_connections").unwrap_or(0),
+            connections_max: after.stat("max_connections").unwrap_or(0),
+            accepted_per_s: per_s(stat("total_connections")),
+            refused_per_s: per_s(stat("rejected_connections")),
+            memory_bytes: after.number("memory", "charged_bytes").unwrap_or(0),
+            memory_limit_bytes: after.number("memory", "limit_bytes").unwrap_or(0),
+            items: after.stat("curr_items").unwrap_or(0),
+            evictions_per_s: per_s(stat("evictions")),
+            ghost_hits_per_s: per_s(since(after.ghost_hits(), before.ghost_hits())),
+            received_bytes_per_s: per_s(stat("bytes_read")),
+            sent_bytes_per_s: per_s(stat("bytes_written")),
+            workers: workers(before, after, passed_us),
+            hot: MEASURES.map(|by| after.hot(by)).into(),
+        })
+    }
+}
+
+fn workers(before: &ServerReading, after: &ServerReading, passed_us: u64) -> Vec<WorkerFigures> {
+    let earlier = before.threads("worker-");
+    let share = |after: u64, before: u64| after.saturating_sub(before) as f64 / (passed_us as f64 * 1e3);
+    let figures = |(name, (run, wait)): (String, (u64, u64))| {
+        let (run_before, wait_before) = earlier.get(&name).copied().unwrap_or((run, wait));
+        let number = name.trim_start_matches("worker-").parse::<u64>().unwrap_or(u64::MAX);
+        (number, WorkerFigures { busy: share(run, run_before), waiting: share(wait, wait_before) })
+    };
+    let mut numbered: Vec<_> = after.threads("worker-").into_iter().map(figures).collect();
+    // worker-10 comes after worker-2.
+    numbered.sort_by_key(|(number, _)| *number);
+    numbered.into_iter().map(|(_, figures)| figures).collect()
+}
+
+impl ClassFigures {
+    fn between(
+        name: &'static str,
+        before: &ServerReading,
+        after: &ServerReading,
+        per_s: &impl Fn(u64) -> f64,
+    ) -> Option<ClassFigures> {
+        let mut buckets = after.service(name);
+        for (end, count) in before.service(name) {
+            buckets.entry(end).and_modify(|after| *after = after.saturating_sub(count));
+        }
+        buckets.retain(|_, count| *count > 0);
+        let count: u64 = buckets.values().sum();
+        let max_us = *buckets.keys().next_back()?;
+        let (p50_us, p99_us) = (quantile(&buckets, count, 50), quantile(&buckets, count, 99));
+        Some(ClassFigures { name, per_s: per_s(count), p50_us, p99_us, max_us })
+    }
+}
+
+/// The end of the bucket with the value below which are so many percent.
+fn quantile(buckets: &BTreeMap<u64, u64>, count: u64, percent: u64) -> u64 {
+    let rank = (u128::from(count) * u128::from(percent)).div_ceil(100);
+    let mut seen = 0;
+    let reaches = |(_, count): &(&u64, &u64)| {
+        seen += u128::from(**count);
+        seen >= rank
+    };
+    buckets.iter().find(reaches).map_or(0, |(end, _)| *end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::picture::tests::report;
+
+    #[test]
+    fn rates_are_differences_by_the_servers_own_clock() {
+        let (before, after) = (report(1, 1000), report(3, 5000));
+        let figures = ServerFigures::between(&before, &after).expect("time has passed");
+        let get = &figures.classes[0];
+        assert_eq!((get.name, get.per_s), ("get", 1900.0));
+        assert_eq!((figures.hit_ratio, figures.misses_per_s), (Some(0.75), 500.0));
+        assert_eq!(figures.classes.len(), 1, "sets have not happened in between");
+    }
+
+    #[test]
+    fn a_server_that_was_started_anew_has_no_rates() {
+        assert_eq!(ServerFigures::between(&report(9, 1000), &report(3, 5000)), None);
+        assert_eq!(ServerFigures::between(&report(3, 5000), &report(3, 5000)), None);
+    }
+
+    #[test]
+    fn reports_of_other_versions_lack_figures_but_are_read() {
+        let bare = |us: u64| ServerReading::parse(&format!("{{\"uptime_us\": {us}}}")).expect("a report");
+        let figures = ServerFigures::between(&bare(1), &bare(2)).expect("time has passed");
+        assert_eq!((figures.classes.len(), figures.hit_ratio, &*figures.version), (0, None, "?"));
+        for other in ["", "[]", "{}", "{\"uptime_us\": -1}", "{\"uptime_us\": \"x\"}"] {
+            assert!(ServerReading::parse(other).is_err(), "{other}");
+        }
+        let odd = "{\"uptime_us\": 5, \"service\": {\"get\": {\"buckets\": [[1], 2, [\"x\", 1], [8, 1]]}}, \"threads\": [1]}";
+        let odd = ServerReading::parse(odd).expect("a report");
+        assert_eq!(odd.service("get").len(), 1);
+        assert!(ServerFigures::between(&bare(1), &odd).is_some());
+    }
+
+    #[test]
+    fn quantiles_are_ends_of_buckets() {
+        let buckets = BTreeMap::from([(8, 50), (16, 49), (32, 1)]);
+        let of = |percent| quantile(&buckets, 100, percent);
+        assert_eq!((of(50), of(51), of(99), of(100)), (8, 16, 16, 32));
+        assert_eq!(quantile(&BTreeMap::from([(9, u64::MAX)]), u64::MAX, 99), 9);
+    }
+}

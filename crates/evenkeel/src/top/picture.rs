@@ -1,0 +1,224 @@
+//! The picture of one server in full, or of several in a line each.
+
+use super::TITLE;
+use super::figures::{MEASURES, ServerFigures};
+use super::watcher::{Seen, ServerState};
+
+/// Hot keys by each measure that are shown: more than fit most terminals.
+const HOT_MAX: usize = 20;
+/// Hot keys of all servers together.
+const HOT_OF_ALL: usize = 10;
+/// Workers that are shown one by one.
+const WORKERS_MAX: usize = 16;
+
+/// At most `rows` lines of at most `columns` characters.
+pub(super) fn picture(servers: &[ServerState], columns: usize, rows: usize) -> String {
+    let mut lines = match servers {
+        [server] => one(server, columns),
+        servers => several(servers),
+    };
+    lines.truncate(rows.saturating_sub(1).max(1));
+    lines.iter().map(|line| cut(line, columns) + "\n").collect()
+}
+
+/// With an ellipsis if it is too long.
+fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.trim_end().to_owned();
+    }
+    text.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
+}
+
+fn one(server: &ServerState, columns: usize) -> Vec<String> {
+    let title = format!("{TITLE}: {}", server.name);
+    let Seen::Figures(figures) = &server.seen else {
+        return vec![format!("{title} (q ends)"), String::new(), absence(&server.seen)];
+    };
+    let mut lines = vec![
+        format!("{title}, {}, up {} (q ends)", figures.version, duration(figures.uptime_s)),
+        String::new(),
+        format!("{:<12}{:>12}  {:>9}{:>9}{:>9} µs", "", "per second", "p50 <", "p99 <", "max <"),
+    ];
+    lines.extend(figures.classes.iter().map(|class| {
+        let rate = grouped(class.per_s);
+        format!("{:<12}{rate:>12}  {:>9}{:>9}{:>9}", class.name, class.p50_us, class.p99_us, class.max_us)
+    }));
+    if figures.classes.is_empty() {
+        lines.push("no requests".to_owned());
+    }
+    lines.extend([
+        String::new(),
+        hits(figures),
+        memory(figures),
+        evictions(figures),
+        clients(figures),
+        network(figures),
+        workers(figures),
+    ]);
+    lines.push(String::new());
+    lines.extend(hot_columns(figures, columns));
+    lines
+}
+
+fn absence(seen: &Seen) -> String {
+    match seen {
+        Seen::Unreachable(why) => format!("unreachable: {why}"),
+        _ => "reading".to_owned(),
+    }
+}
+
+fn row(name: &str, text: String) -> String {
+    format!("{name:<12}{text}")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
+fn hits(figures: &ServerFigures) -> String {
+    let ratio = figures.hit_ratio.map_or("–".to_owned(), percent);
+    row("hits", format!("{ratio} of gets, {} misses/s", grouped(figures.misses_per_s)))
+}
+
+fn memory(figures: &ServerFigures) -> String {
+    let [used, limit] =
+        [figures.memory_bytes, figures.memory_limit_bytes].map(|bytes| grouped(bytes as f64 / MIB));
+    row("memory", format!("{used} of {limit} MiB, {} items", grouped(figures.items as f64)))
+}
+
+fn evictions(figures: &ServerFigures) -> String {
+    let [evictions, ghosts] = [figures.evictions_per_s, figures.ghost_hits_per_s].map(grouped);
+    row("evictions", format!("{evictions}/s; {ghosts}/s were stored again soon (ghost hits)"))
+}
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+fn clients(figures: &ServerFigures) -> String {
+    let [now, max] = [figures.connections, figures.connections_max].map(|count| grouped(count as f64));
+    let [new, refused] = [figures.accepted_per_s, figures.refused_per_s].map(grouped);
+    row("clients", format!("{now} of {max} connections, {new} new/s, {refused} refused/s"))
+}
+
+fn network(figures: &ServerFigures) -> String {
+    let [received, sent] =
+        [figures.received_bytes_per_s, figures.sent_bytes_per_s].map(|bytes| format!("{:.1}", bytes / 1e6));
+    row("network", format!("{received} MB/s received, {sent} MB/s sent"))
+}
+
+fn workers(figures: &ServerFigures) -> String {
+    let shown = figures.workers.iter().take(WORKERS_MAX);
+    let list = |of: fn(&super::figures::WorkerFigures) -> f64| {
+        shown.clone().map(|worker| format!("{:.0}", of(worker) * 100.0)).collect::<Vec<_>>().join(" ")
+    };
+    let more = if figures.workers.len() > WORKERS_MAX { " …" } else { "" };
+    let (busy, waiting) = (list(|worker| worker.busy), list(|worker| worker.waiting));
+    row("workers", format!("busy {busy}{more} %, without a CPU {waiting}{more} %"))
+}
+
+/// Three columns beside each other.
+fn hot_columns(figures: &ServerFigures, columns: usize) -> Vec<String> {
+    let width = (columns / MEASURES.len()).saturating_sub(2).clamp(20, 40);
+    let cells = |cells: Vec<String>| {
+        cells.iter().map(|cell| format!("{:<width$}  ", cut(cell, width))).collect::<String>()
+    };
+    let mut lines = vec![cells(MEASURES.map(|by| format!("hot by {by}")).into())];
+    if figures.hot.iter().all(Option::is_none) {
+        return vec!["the server lists no keys (-X)".to_owned()];
+    }
+    for place in 0..HOT_MAX {
+        let cell = |keys: &Option<Vec<(String, f64)>>| {
+            let hot = keys.as_ref().and_then(|keys| keys.get(place));
+            hot.map_or(String::new(), |(key, share)| format!("{:>7}  {key}", percent(*share)))
+        };
+        let row: Vec<String> = figures.hot.iter().map(cell).collect();
+        if row.iter().all(String::is_empty) {
+            break;
+        }
+        lines.push(cells(row));
+    }
+    if lines.len() == 1 {
+        lines.push("none".to_owned());
+    }
+    lines
+}
+
+fn several(servers: &[ServerState]) -> Vec<String> {
+    let width = servers.iter().map(|server| server.name.chars().count()).max().unwrap_or(0).max(6);
+    let mut lines = vec![
+        format!("{TITLE}: {} servers (q ends)", servers.len()),
+        String::new(),
+        format!(
+            "{:<width$} {:>11} {:>10} {:>8} {:>8} {:>8} {:>7} {:>9} {:>7}",
+            "server", "gets/s", "sets/s", "hits", "p99 < µs", "clients", "memory", "evict/s", "busiest"
+        ),
+    ];
+    lines.extend(servers.iter().map(|server| match &server.seen {
+        Seen::Figures(figures) => format!("{:<width$} {}", server.name, summary(figures)),
+        seen => format!("{:<width$} {}", server.name, absence(seen)),
+    }));
+    let hot = hottest(servers);
+    if !hot.is_empty() {
+        lines.extend([String::new(), "hot by requests, of those of its server".to_owned()]);
+        lines.extend(
+            hot.into_iter().map(|(share, name, key)| format!("{:>7}  {name:<width$}  {key}", percent(share))),
+        );
+    }
+    lines
+}
+
+fn summary(figures: &ServerFigures) -> String {
+    let class = |name: &str| figures.classes.iter().find(|class| class.name == name);
+    let rate = |name: &str| grouped(class(name).map_or(0.0, |class| class.per_s));
+    let p99 = class("get").map_or("–".to_owned(), |class| class.p99_us.to_string());
+    let full = figures.memory_bytes as f64 / (figures.memory_limit_bytes as f64).max(1.0);
+    let busiest = figures.workers.iter().map(|worker| worker.busy).fold(0.0, f64::max);
+    format!(
+        "{:>11} {:>10} {:>8} {p99:>8} {:>8} {:>5.0} % {:>9} {:>5.0} %",
+        rate("get"),
+        rate("set"),
+        figures.hit_ratio.map_or("–".to_owned(), percent),
+        figures.connections,
+        full * 100.0,
+        grouped(figures.evictions_per_s),
+        busiest * 100.0,
+    )
+}
+
+/// The keys with the largest shares, with their servers.
+fn hottest(servers: &[ServerState]) -> Vec<(f64, &str, &str)> {
+    let mut all = Vec::new();
+    for server in servers {
+        if let Seen::Figures(figures) = &server.seen {
+            let keys = figures.hot[0].iter().flatten();
+            all.extend(keys.map(|(key, share)| (*share, &*server.name, &**key)));
+        }
+    }
+    all.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+    all.truncate(HOT_OF_ALL);
+    all
+}
+
+/// With commas between thousands.
+fn grouped(value: f64) -> String {
+    let digits = (value.round().max(0.0) as u64).to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn duration(seconds: u64) -> String {
+    match seconds {
+        ..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,76 @@
+//! A thread that reads one server again and again, so that an unreachable one does not hold up the others.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use os::clock::{Stopwatch, pause};
+
+use super::fetch::{Place, fetch};
+use super::figures::ServerFigures;
+use super::reading::ServerReading;
+
+/// What is known of a server.
+#[derive(Clone, Debug)]
+pub(super) struct ServerState {
+    pub(super) name: String,
+    pub(super) seen: Seen,
+}
+
+/// The outcome of the last attempt.
+#[derive(Clone, Debug)]
+pub(super) enum Seen {
+    /// None has ended.
+    Nothing,
+    /// Once: there are no rates yet.
+    Once,
+    /// The figures since the attempt before.
+    Figures(Box<ServerFigures>),
+    /// Not: why.
+    Unreachable(String),
+}
+
+/// A server that is being read. Its thread ends with the process.
+pub(super) struct Watcher {
+    name: String,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Watcher {
+    pub(super) fn start(place: Place, interval: Duration) -> io::Result<Watcher> {
+        let seen = Arc::new(Mutex::new(Seen::Nothing));
+        let watcher = Watcher { name: place.to_string(), seen: Arc::clone(&seen) };
+        std::thread::Builder::new().name("watcher".into()).spawn(move || watch(&place, interval, &seen))?;
+        Ok(watcher)
+    }
+
+    pub(super) fn state(&self) -> ServerState {
+        ServerState { name: self.name.clone(), seen: self.seen().clone() }
+    }
+
+    /// Whether rates are known, or will not be.
+    pub(super) fn has_rates(&self) -> bool {
+        matches!(*self.seen(), Seen::Figures(_) | Seen::Unreachable(_))
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn watch(place: &Place, interval: Duration, seen: &Mutex<Seen>) -> ! {
+    let mut before: Option<ServerReading> = None;
+    loop {
+        let watch = Stopwatch::start();
+        let read = fetch(place).and_then(|report| ServerReading::parse(&report));
+        let now = match (&read, &before) {
+            (Err(why), _) => Seen::Unreachable(why.clone()),
+            (Ok(after), Some(before)) => ServerFigures::between(before, after)
+                .map_or(Seen::Once, |figures| Seen::Figures(Box::new(figures))),
+            (Ok(_), None) => Seen::Once,
+        };
+        *seen.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        before = read.ok();
+        pause(interval.saturating_sub(watch.passed()));
+    }
+}
