@@ -8,6 +8,7 @@
 
 pub(crate) mod hostile;
 pub(crate) mod load;
+pub(crate) mod network;
 mod process;
 mod report;
 pub(crate) mod store;

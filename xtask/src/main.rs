@@ -39,6 +39,8 @@ enum Verb {
 enum Bench {
     /// Servers: requests per server CPU-second
     Serve(bench::Arguments),
+    /// UDP, TLS, binary packets, handshakes, crowded hosts, storms, idle connections
+    Network(bench::network::Arguments),
     /// Load generators: requests per client CPU-second
     Load(bench::load::Arguments),
     /// Memory: density, misses, resident memory and its limit
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Verb::Tidy => tidy::tidy(),
         Verb::Transcripts(arguments) => transcripts::transcripts(&arguments),
         Verb::Bench(Bench::Serve(arguments)) => bench::run(&arguments).map(|()| true),
+        Verb::Bench(Bench::Network(arguments)) => bench::network::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Load(arguments)) => bench::load::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Store(arguments)) => bench::store::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Hostile(arguments)) => bench::hostile::run(&arguments),

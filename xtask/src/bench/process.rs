@@ -53,10 +53,15 @@ pub(crate) struct BenchProcess {
 impl BenchProcess {
     /// Runs `program`, on `cpu` only if one is given.
     pub(crate) fn start(program: &Path, words: &[&str], cpu: Option<usize>) -> Result<BenchProcess> {
+        BenchProcess::start_on(program, words, cpu.map(|cpu| cpu.to_string()).as_deref())
+    }
+
+    /// Runs `program`, on a list of CPUs only if one is given: `0,1`.
+    pub(super) fn start_on(program: &Path, words: &[&str], cpus: Option<&str>) -> Result<BenchProcess> {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]);
-        if let Some(cpu) = cpu {
-            command.args(["taskset", "-c", &cpu.to_string()]);
+        if let Some(cpus) = cpus {
+            command.args(["taskset", "-c", cpus]);
         }
         let silent = command.arg(program).args(words).stdin(Stdio::null()).stdout(Stdio::null());
         let child = silent.stderr(Stdio::null()).spawn().context("start setpriv (of util-linux)")?;
