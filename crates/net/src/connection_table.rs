@@ -55,6 +55,7 @@ pub(crate) struct WorkerCounters {
     pub(crate) bytes_written: Counter,
     pub(crate) yields: Counter,
     pub(crate) idle_kicks: Counter,
+    pub(crate) sessions_failed: Counter,
     pub(crate) datagrams: Counter,
     pub(crate) datagrams_dropped: Counter,
     pub(crate) dialled: Counter,

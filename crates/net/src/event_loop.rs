@@ -51,7 +51,7 @@ use crate::lanes::{Lane, Lanes};
 use crate::limit::ConnectionLimit;
 use crate::message_queue::{MessageQueue, WorkerMessage};
 use crate::options::Notice;
-use crate::session::Session;
+use crate::session::{PeerEnd, Session};
 use crate::slab::{Slab, Token};
 use crate::system::System;
 use crate::time_slice::TimeSlice;
@@ -553,8 +553,11 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         let Connection { dialogue, blocked, secure, socket, dialled, .. } = self.slab.remove(index);
         self.table.remove(index);
         drop(blocked);
-        if secure.is_some() {
+        if let Some(secure) = secure {
             self.secure -= 1;
+            if secure.session.end() == Some(PeerEnd::Failed) {
+                self.table.counters().sessions_failed.add(1);
+            }
         }
         if dialled {
             self.turn.dial_ended();

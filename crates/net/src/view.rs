@@ -46,6 +46,8 @@ pub struct Counts {
     pub yields: u64,
     /// Connections closed by the idle timeout.
     pub idle_kicks: u64,
+    /// TLS sessions that a record ended which was none, or was damaged.
+    pub sessions_failed: u64,
     /// Datagrams received.
     pub datagrams: u64,
     /// Datagrams that could not be sent for lack of room.
@@ -69,6 +71,7 @@ impl Counts {
             bytes_written: since(|counts| counts.bytes_written),
             yields: since(|counts| counts.yields),
             idle_kicks: since(|counts| counts.idle_kicks),
+            sessions_failed: since(|counts| counts.sessions_failed),
             datagrams: since(|counts| counts.datagrams),
             datagrams_dropped: since(|counts| counts.datagrams_dropped),
             unreachable: since(|counts| counts.unreachable),
@@ -119,6 +122,7 @@ impl View {
             bytes_written: sum(|counters| &counters.bytes_written),
             yields: sum(|counters| &counters.yields),
             idle_kicks: sum(|counters| &counters.idle_kicks),
+            sessions_failed: sum(|counters| &counters.sessions_failed),
             datagrams: sum(|counters| &counters.datagrams),
             datagrams_dropped: sum(|counters| &counters.datagrams_dropped),
             dialled: sum(|counters| &counters.dialled),

@@ -136,7 +136,7 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>)
     stat(out, "log_watcher_skipped", log.watcher_skipped);
     stat(out, "log_watcher_sent", log.watcher_sent);
     stat(out, "log_watchers", shared.log.watchers());
-    tls::general(shared, now, out);
+    tls::general(shared, network.sessions_failed, now, out);
     stat(out, "unexpected_napi_ids", 0);
     stat(out, "round_robin_fallback", 0);
     items::general(&store, out);

@@ -274,4 +274,5 @@ fn plain_text_and_garbage_at_a_port_with_tls_end_their_connection_only() {
     }
     let errors = || statistic(&server, "ssl_handshake_errors") - before;
     clock::wait_for(|| (errors() == 3).then_some(())).expect("three errors");
+    assert_eq!(statistic(&server, "ssl_proto_errors"), 0, "no session was established");
 }

@@ -195,6 +195,7 @@ fn what_cannot_be_decrypted_ends_the_connection_with_an_alert() {
         assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
         assert!(error.to_string().contains("BadRecordMac"), "{error}");
         assert_eq!(network.closed().1, CloseReason::Error);
+        assert_eq!(network.view.counts().sessions_failed, 1);
         exchange(&mut network.secure(version), "others go on\n");
     });
 }

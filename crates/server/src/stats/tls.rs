@@ -8,13 +8,14 @@ use crate::shared::Shared;
 use crate::worker::Worker;
 
 /// memcached's lines of `stats`, if there is TLS.
-pub(super) fn general(shared: &Shared, now: Now, out: &mut StatList<'_>) {
+pub(super) fn general(shared: &Shared, sessions_failed: u64, now: Now, out: &mut StatList<'_>) {
     let (Some(files), Some(options)) = (&shared.tls, &shared.options.tls) else { return };
     let handshakes = shared.network.handshakes();
     if options.settings.session_cache {
         stat(out, "ssl_new_sessions", handshakes.full);
     }
     stat(out, "ssl_handshake_errors", handshakes.failed);
+    stat(out, "ssl_proto_errors", sessions_failed);
     stat(out, "time_since_server_cert_refresh", now.second().saturating_sub(files.read_at_s()));
 }
 
