@@ -4,6 +4,7 @@
 //! honest clients are in `honest.rs`.
 
 mod floods;
+mod handshakes;
 mod operators;
 mod target;
 mod uploads;
@@ -18,13 +19,22 @@ use std::time::Duration;
 pub use target::Attack;
 use target::Target;
 
-/// The flags of an attacked server: values of 20 MB may be stored, a client may have many connections, and datagrams are
-/// served.
-pub const FLAGS: [&str; 12] =
-    ["-m", "64", "-I", "32m", "-t", "2", "-c", "4096", "-o", "track_sizes", "-U", "-1"];
+macro_rules! certificates {
+    () => {
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/tls/tests/certificates/")
+    };
+}
+
+/// The flags of an attacked server: values of 20 MB may be stored, a client may have many connections, and datagrams and
+/// TLS are served.
+#[rustfmt::skip]
+pub const FLAGS: [&str; 17] = [
+    "-m", "64", "-I", "32m", "-t", "2", "-c", "4096", "-o", "track_sizes", "-U", "-1", "-Z", "-l", "btls:127.0.0.1:0",
+    "-o", concat!("ssl_chain_cert=", certificates!(), "cert.pem,ssl_key=", certificates!(), "key.pem"),
+];
 
 /// All attacks.
-pub const ATTACKS: [&Attack; 18] = [
+pub const ATTACKS: [&Attack; 19] = [
     &uploads::IDLE_UPLOADS,
     &uploads::DRIPPING_UPLOADS,
     &uploads::LARGE_VALUES,
@@ -37,6 +47,7 @@ pub const ATTACKS: [&Attack; 18] = [
     &floods::CHURN,
     &floods::READERS_THAT_DO_NOT_READ,
     &floods::DATAGRAMS,
+    &handshakes::HALF_HANDSHAKES,
     &operators::FORGED_KEYS,
     &operators::STATISTICS,
     &operators::MEMORY_LIMIT,

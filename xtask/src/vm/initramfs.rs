@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use stdx::newc::Archive;
 
 /// Where the machine's first program finds things.
-const FOLDERS: [&str; 10] = ["dev", "proc", "sys", "tmp", "run", "etc", "bin", "var", "modules", "steps"];
+const FOLDERS: [&str; 11] =
+    ["dev", "proc", "sys", "tmp", "run", "etc", "bin", "var", "tls", "modules", "steps"];
 
 /// An archive with our binary, the kernel's modules, and the conversations as one script for each step.
 pub(super) fn pack(parts: &Parts, binary: &Path, conversations: &[Conversation]) -> Result<Vec<u8>> {
@@ -27,6 +28,10 @@ pub(super) fn pack(parts: &Parts, binary: &Path, conversations: &[Conversation])
     archive.add("bin/evenkeel", &stripped(binary, &parts.folder)?);
     for library in libraries(&[binary, &parts.ethtool])? {
         archive.add(&library.to_string_lossy()[1..], &read(&library)?);
+    }
+    let certificates = workspace().join("crates/tls/tests/certificates");
+    for name in ["cert.pem", "key.pem"] {
+        archive.add(&format!("tls/{name}"), &read(&certificates.join(name))?);
     }
     for (number, module) in modules::in_order(&parts.modules)?.iter().enumerate() {
         archive.add(&format!("modules/{number:02}"), &read(module)?);

@@ -6,8 +6,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of the machine's devices and of the conversations.
-const WANTED: [&str; 8] =
-    ["virtio_pci", "virtio_net", "nvme", "raid0", "bonding", "8021q", "dummy", "tcp_diag"];
+const WANTED: [&str; 13] = [
+    "virtio_pci",
+    "virtio_net",
+    "nvme",
+    "raid0",
+    "bonding",
+    "8021q",
+    "dummy",
+    "tcp_diag",
+    "tls",
+    // The ciphers of TLS.
+    "aesni_intel",
+    "gcm",
+    "ctr",
+    "ghash_generic",
+];
 
 /// The files of the wanted modules and of all that they need, in order. What has no file is in the kernel itself.
 pub(super) fn in_order(folder: &Path) -> Result<Vec<PathBuf>> {

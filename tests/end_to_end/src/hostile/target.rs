@@ -77,6 +77,19 @@ pub(super) fn datagram_address(target: &Target) -> io::Result<SocketAddr> {
     address.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no socket for datagrams is listed"))
 }
 
+/// The address at which a server takes TLS sessions, by its list of sockets: the other listener.
+pub(super) fn secure_address(target: &Target) -> io::Result<SocketAddr> {
+    let list = target.ask(b"stats conns\r\n", b"END\r\n")?;
+    let list = String::from_utf8_lossy(&list);
+    let mut listeners =
+        list.lines().zip(list.lines().skip(1)).filter(|(_, next)| next.ends_with("conn_listening"));
+    let address = listeners.find_map(|(line, _)| {
+        let address = line.split_once("addr tcp:")?.1.parse().ok()?;
+        (address != target.address).then_some(address)
+    });
+    address.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no socket for TLS is listed"))
+}
+
 /// An answer that no server should give.
 pub(super) fn wrong(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
