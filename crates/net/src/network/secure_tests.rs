@@ -243,6 +243,20 @@ fn clients_that_stop_half_way_make_room_for_others() {
 }
 
 #[test]
+fn a_unix_socket_is_served_without_tls_also_where_an_acceptor_is_given() {
+    let path = std::env::temp_dir().join(format!("evenkeel-plain-{}", std::process::id()));
+    let _stale = std::fs::remove_file(&path);
+    let socket = std::os::unix::net::UnixListener::bind(&path).expect("a listener");
+    let place = Listen::Inherited(Arc::new(socket.into()));
+    let network = open(&[place], Options { acceptors: vec![Some(acceptor())], ..options() });
+    let mut client = std::os::unix::net::UnixStream::connect(&path).expect("a connection");
+    client.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    exchange(&mut client, "plain\n");
+    assert_eq!(network.view.handshakes().full, 0);
+    let _gone = std::fs::remove_file(&path);
+}
+
+#[test]
 fn a_handshake_has_a_deadline() {
     let network = secure(Options { handshake_timeout_ms: 50, ..options() });
     let mut silent = network.socket();

@@ -99,6 +99,8 @@ fn name(address: &Address) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use net::{ConnectionId, Opened};
 
     use super::*;
@@ -124,6 +126,29 @@ mod tests {
         listed.sort_unstable();
         listed.dedup();
         assert_eq!((listed.len(), all.matches("conn_parse_cmd").count()), (COUNT, 1));
+    }
+
+    #[test]
+    fn connections_of_the_longest_identities_fit_a_turn() {
+        let identity = Some(Arc::new(tls::Identity { name: "n".repeat(250).into(), role: tls::Role::Admin }));
+        let version = "TLSv1.3";
+        let security = net::Security { version, suite: "", resumed: false, in_kernel: false, identity };
+        let address =
+            Address::Tcp("[1111:2222:3333:4444:5555:6666:7777:8888]:55555".parse().expect("an address"));
+        let opened = Opened {
+            id: ConnectionId(1),
+            link: net::Link::default(),
+            fd: 1_000_000,
+            origin: net::Origin::Accepted { listener: 0 },
+            transport: Transport::Tcp,
+            peer: address.clone(),
+            local: address,
+            security: Some(Arc::new(security)),
+        };
+        let present = ConnectionEntry { opened, worker: 0, idle_s: 100_000, activity: Activity::Reading };
+        let mut out = Vec::new();
+        connection(&present, false, &mut out);
+        assert!(out.ends_with(b"n\r\n") && out.len() * PLACES_PER_TURN < OUTPUT_MAX, "{} bytes", out.len());
     }
 
     #[test]

@@ -66,7 +66,14 @@ pub(super) fn load(
     let own = own.collect::<Result<Vec<_>, _>>()?;
     warnings
         .extend(settings.certificates.iter().zip(&own).filter_map(|(files, own)| warning(files, own, clock)));
-    let authorities = settings.authorities.as_deref().map(authorities).transpose()?.map(Arc::new);
+    let authorities = match &settings.authorities {
+        None => None,
+        Some(path) => {
+            let found = authorities(path)?;
+            warnings.extend(left_out(path, &found)?);
+            Some(Arc::new(found))
+        }
+    };
     let roles = settings.roles.as_deref().map(role_rules).transpose()?;
     let secrets = match (&settings.ticket_keys, before) {
         (Some(path), _) => {
@@ -203,6 +210,16 @@ fn warning(files: &CertificateFiles, own: &CertifiedKey, clock: &Arc<dyn TimePro
         return Some(format!("the certificate in {} has expired", files.chain.display()));
     }
     public(files.key.as_ref().unwrap_or(&files.chain))
+}
+
+/// Certificates that cannot be an authority's are left out: a system's list may have some, a list of our clients'
+/// authorities should not.
+fn left_out(path: &Path, authorities: &RootCertStore) -> Result<Option<String>, TlsFileError> {
+    let (all, usable) = (certificates(path)?.len(), authorities.len());
+    let line = || {
+        format!("{} of {all} certificates in {} cannot be used", all.saturating_sub(usable), path.display())
+    };
+    Ok((usable < all).then(line))
 }
 
 fn public(path: &Path) -> Option<String> {

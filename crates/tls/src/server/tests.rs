@@ -451,6 +451,19 @@ fn secrets_that_everyone_may_read_are_warned_about() {
 }
 
 #[test]
+fn an_authority_that_cannot_be_used_is_warned_about() {
+    let server = Replaceable::new();
+    let authority = std::fs::read_to_string(tests_file("authority.pem")).expect("a file");
+    // A certificate in name only: a number in DER.
+    let number = "-----BEGIN CERTIFICATE-----\nAgEA\n-----END CERTIFICATE-----\n";
+    server.scratch.file("authorities", authority + number);
+    let warnings = server.listener.reload().expect("one is enough");
+    let expected =
+        format!("1 of 2 certificates in {} cannot be used", server.scratch.path("authorities").display());
+    assert!(warnings.contains(&expected), "{warnings:?}");
+}
+
+#[test]
 fn clients_cannot_be_checked_without_authorities() {
     let listener = listener(TlsSettings { authorities: None, ..settings() });
     assert!(listener.acceptor(PeerCheck::Never).is_ok());
