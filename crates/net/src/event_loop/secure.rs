@@ -52,6 +52,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             }
             Err(Errno::INTR) => 0,
             Err(_) => {
+                session.abandon();
                 connection.dialogue.next = Next::Close(CloseReason::Error);
                 lane.handle = false;
                 return;

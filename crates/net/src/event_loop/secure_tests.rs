@@ -220,6 +220,22 @@ fn half_a_handshake_message_before_replies_disturbs_nothing() {
 }
 
 #[test]
+fn a_reset_in_the_middle_of_a_handshake_message_ends_the_connection() {
+    with_each_driver(|mut rig| {
+        let mut client = FreeClient::connect(&mut rig);
+        let mut records = client.record(ContentType::ApplicationData, b"a line\n");
+        records.extend(client.record(ContentType::Handshake, &[24]));
+        client.socket.write_all(&records).expect("room");
+        rig.settle();
+        // With a reply that is not read, the end is a reset.
+        drop(client);
+        rig.settle();
+        let told: Vec<_> = rig.told.try_iter().collect();
+        assert_eq!(told, [EchoEvent::Closed(1, CloseReason::Error)]);
+    });
+}
+
+#[test]
 fn no_sequence_of_records_stops_the_worker() {
     with_each_driver(|mut rig| {
         for seed in 0..300 {
