@@ -84,7 +84,7 @@ impl Worker {
     /// Counts an access for the hot keys, with the bytes of the value that was read or brought.
     #[inline]
     fn note_access(&mut self, key: &Key<'_>, bytes: usize, missed: bool) {
-        if self.key_sampler.is_due() {
+        if self.key_sampler.is_due(key.hash()) {
             let access = KeyAccess { key: key.as_bytes(), hash: key.hash(), bytes: bytes as u64, missed };
             self.key_sampler.take(&access, self.now);
         }

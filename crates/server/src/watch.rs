@@ -28,6 +28,17 @@ impl std::fmt::Display for KeyName<'_> {
     }
 }
 
+/// A key in a report for people: as it is if it is readable, otherwise encoded.
+pub(crate) struct ReadableKey<'a>(pub(crate) &'a [u8]);
+
+impl std::fmt::Display for ReadableKey<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = Vec::new();
+        uri::encode_unreadable(&mut text, self.0);
+        f.write_str(&String::from_utf8_lossy(&text))
+    }
+}
+
 /// The log: written by all workers, read by all watchers.
 #[derive(Debug, Default)]
 pub(crate) struct Log {

@@ -22,7 +22,7 @@ pub(crate) struct Ranking {
     pub(crate) total: u64,
 }
 
-/// The keys of a set. A weight of 0 is a free place.
+/// The keys of a set. In a free place the weight and the hash are 0.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 struct KeySet {
@@ -46,11 +46,12 @@ pub(crate) struct RankedKey<'r> {
 }
 
 impl Ranking {
-    /// Adds `weight` for each of the accesses of which one in `gap` is a sample.
-    pub(crate) fn add(&mut self, access: &KeyAccess<'_>, weight: u64, gap: u32) {
+    /// Adds `weight` for each of the accesses of which one in `gap` is a sample. Returns what is certain of the key's weight.
+    pub(crate) fn add(&mut self, access: &KeyAccess<'_>, weight: u64, gap: u32) -> u64 {
         if self.sets.is_empty() {
             self.sets.resize_with(SETS, KeySet::default);
         }
+        debug_assert!(weight > 0);
         let estimate = weight.saturating_mul(gap.into());
         self.total = self.total.saturating_add(estimate);
         let set = &mut self.sets[set_of(access.hash)];
@@ -58,13 +59,14 @@ impl Ranking {
         set.weights[place] = set.weights[place].saturating_add(estimate);
         // Of a sum of samples that are each taken with probability 1/gap.
         set.variances[place] += weight as f32 * weight as f32 * (gap as f32 * (gap - 1) as f32);
+        set.weights[place] - set.errors[place]
     }
 
     /// Forgets all keys, and keeps their memory.
     pub(crate) fn clear(&mut self) {
         self.total = 0;
         for set in &mut self.sets {
-            (set.weights, set.errors, set.variances) = Default::default();
+            (set.hashes, set.weights, set.errors, set.variances) = Default::default();
         }
     }
 
@@ -96,10 +98,11 @@ impl KeySet {
     /// The key's place. If it has none, that of the lightest key, whose weight becomes its error.
     #[inline]
     fn place(&mut self, access: &KeyAccess<'_>) -> usize {
-        let has = |place: &usize| self.hashes[*place] == access.hash && self.weights[*place] > 0;
-        // Two keys of one hash would count as one: 1 in 2^64.
-        if let Some(place) = (0..SET_KEYS).find(has) {
-            return place;
+        // Two keys of one hash would count as one: 1 in 2^64. All eight are compared, without a branch for each.
+        let same = (0..SET_KEYS)
+            .fold(0u32, |same, place| same | u32::from(self.hashes[place] == access.hash) << place);
+        if same != 0 {
+            return same.trailing_zeros() as usize;
         }
         let place = (0..SET_KEYS).min_by_key(|place| self.weights[*place]).expect("a set has places");
         (self.hashes[place], self.errors[place], self.variances[place]) =
@@ -132,7 +135,7 @@ mod tests {
                 // Squared: some keys are much hotter than others.
                 let key = (prng.unit() * prng.unit() * keys as f64) as u64;
                 let weight = 1 + prng.below(1 + seed);
-                ranking.add(&access(&key.to_le_bytes(), mix(key)), weight, 1);
+                ranking.add(&access(&key.to_le_bytes(), mix(key + 1)), weight, 1);
                 *model.entry(key).or_default() += weight;
             }
             assert_eq!(ranking.total, model.values().sum::<u64>());
@@ -148,7 +151,7 @@ mod tests {
             }
             assert!(present <= SETS * SET_KEYS);
             for (key, truth) in model {
-                assert!(truth <= ranking.missing_max(mix(key)), "seed {seed}: {key} {truth}");
+                assert!(truth <= ranking.missing_max(mix(key + 1)), "seed {seed}: {key} {truth}");
             }
         }
     }

@@ -8,7 +8,7 @@ use super::statistics::Statistics;
 use crate::hot_keys::report::{HotKey, HotKeys};
 use crate::service_times::{CommandClass, ServiceHistogram};
 use crate::shared::{Figures, Shared, VERSION};
-use crate::watch::KeyName;
+use crate::watch::ReadableKey;
 
 /// An object; names under `stats` are memcached's.
 pub(super) fn report(shared: &Shared, statistics: &Statistics, figures: &Figures, now: Now) -> String {
@@ -52,10 +52,10 @@ fn service_times(shared: &Shared) -> Map<String, Value> {
     CommandClass::ALL.into_iter().map(class).collect()
 }
 
-/// Keys are encoded as in dumps, because JSON holds no bytes.
+/// Keys are shown as in `stats`, because JSON holds no bytes.
 fn hot_keys(hot: &HotKeys) -> Value {
     let key = |hot: &HotKey| {
-        let key = KeyName(&hot.key).to_string();
+        let key = ReadableKey(&hot.key).to_string();
         json!({ "key": key, "share": hot.share, "share_min": hot.share_min, "share_max": hot.share_max })
     };
     let mut report = json!({ "window_s": hot.window_s, "accesses": hot.accesses });

@@ -9,7 +9,7 @@ use stdx::exposition::{Exposition, FamilyKind};
 use crate::hot_keys::report::HotKeys;
 use crate::service_times::{CommandClass, ServiceHistogram};
 use crate::shared::{Figures, Shared, VERSION};
-use crate::watch::KeyName;
+use crate::watch::ReadableKey;
 
 use FamilyKind::{Counter, Gauge, Histogram};
 
@@ -90,7 +90,7 @@ fn hot_keys(hot: &HotKeys, text: &mut Exposition) {
     let mut family = text.family("evenkeel_hot_key_share", Gauge, help);
     for (by, keys) in hot.rankings() {
         for hot in keys {
-            family.sample(&[("by", by), ("key", &KeyName(&hot.key).to_string())], hot.share);
+            family.sample(&[("by", by), ("key", &ReadableKey(&hot.key).to_string())], hot.share);
         }
     }
 }

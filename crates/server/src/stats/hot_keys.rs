@@ -2,7 +2,7 @@
 
 use super::list::{StatList, stat};
 use crate::hot_keys::report::HotKeys;
-use crate::watch::KeyName;
+use crate::watch::ReadableKey;
 
 /// At most 250 lines, with the longest keys 60 KB.
 pub(super) fn hot_keys(hot: &HotKeys, out: &mut StatList<'_>) {
@@ -16,7 +16,7 @@ pub(super) fn hot_keys(hot: &HotKeys, out: &mut StatList<'_>) {
             line("percent", hot.share);
             line("percent_min", hot.share_min);
             line("percent_max", hot.share_max);
-            stat(out, format_args!("{by}:{}:key", place + 1), KeyName(&hot.key));
+            stat(out, format_args!("{by}:{}:key", place + 1), ReadableKey(&hot.key));
         }
     }
 }

@@ -150,7 +150,7 @@ fn hot_keys_are_in_metrics_and_report_with_any_bytes_escaped_and_not_with_x() {
     let found = families(&monitor);
     assert_eq!(value(&found, "evenkeel_hot_key_share", "by=requests key=a"), 0.5);
     // The bytes of "DSIK" are a carriage return, a quote and a line feed.
-    assert!(value(&found, "evenkeel_hot_key_share", "by=misses key=%0D%22%0A") > 0.16);
+    assert!(value(&found, "evenkeel_hot_key_share", "by=misses key=%0D\"%0A") > 0.16);
     let report: serde_json::Value = serde_json::from_str(&monitor.report(Now::at_ms(5000))).expect("JSON");
     assert_eq!(report["hot"]["requests"][0]["key"], "a");
     let (mut host, monitor) = server(&Options { dumping: false, ..Options::default() });

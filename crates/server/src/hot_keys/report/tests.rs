@@ -36,7 +36,7 @@ impl Load {
         self.now_us += 1e6 / self.per_second;
         self.accesses += 1;
         let (worker, now) = (self.prng.below(self.samplers.len() as u64) as usize, self.now());
-        if self.samplers[worker].is_due() {
+        if self.samplers[worker].is_due(hash) {
             self.samplers[worker].take(&KeyAccess { key, hash, bytes, missed }, now);
         }
     }
@@ -92,13 +92,13 @@ fn check_errors(runs: u64, workers: usize, per_second: f64) {
     assert!(deviation <= 0.03, "{workers} workers, {per_second}/s: {deviation:.4} {errors:.3?}");
 }
 
-/// Standard deviations over 12 runs: one worker with 100,000 requests a second 1.8 %, with 1,000,000 2.3 %; four workers with
-/// 400,000 1.0 %, with 1,000,000 0.7 %. The load itself is random here, too: of 500,000 accesses 2,500 ± 50, or 2 %, are to
-/// the key.
+/// Most of what remains is the load's own chance: of 500,000 accesses 2,500 ± 50, or 2 %, are to the key. At 1,000,000 a second
+/// the standard deviation is 0.2 %.
 #[test]
 fn a_key_with_half_a_percent_of_the_requests_is_found_with_its_share_after_ten_seconds() {
     check_errors(8, 1, 100_000.0);
     check_errors(3, 4, 200_000.0);
+    check_errors(2, 1, 1_000_000.0);
 }
 
 #[test]
@@ -111,8 +111,10 @@ fn what_is_reported_as_certain_contains_the_truth() {
         let report = load.report();
         let hot = found(&report.requests);
         assert!(hot.share_min <= hot.share && hot.share <= hot.share_max, "{hot:?}");
-        outside += usize::from(!(hot.share_min..=hot.share_max).contains(&truth));
-        assert!(report.accesses <= load.accesses && report.accesses + 10_000 > load.accesses);
+        // Counts that are in no window yet are beside the bounds.
+        let bounds = hot.share_min * 0.998..=hot.share_max * 1.002;
+        outside += usize::from(!bounds.contains(&truth));
+        assert!(report.accesses <= load.accesses && report.accesses + 20_000 > load.accesses);
     }
     // Two standard deviations: 1 in 20 may be outside.
     assert!(outside <= 3, "{outside} of 20");
@@ -179,16 +181,16 @@ fn the_number_of_samples_in_a_second_is_bounded_after_a_jump_of_the_load_and_sma
         samples = 0;
         for number in 0..4_000_000u64 {
             load.now_us += 0.25;
-            if load.samplers[0].is_due() {
+            if load.samplers[0].is_due(mix(number)) {
                 samples += 1;
                 let (key, now) = (number.to_le_bytes(), load.now());
                 load.samplers[0]
                     .take(&KeyAccess { key: &key, hash: mix(number), bytes: 1, missed: false }, now);
             }
         }
-        assert!(samples < 160_000, "{samples} in second {second}");
+        assert!(samples < 30_000, "{samples} in second {second}");
     }
-    assert!(samples > 60_000, "{samples}");
+    assert!(samples > 7_500, "{samples}");
     load.per_second = 1000.0;
     load.run(20.0, 0.5);
     let (hot, accesses) = (load.hot, load.accesses);
