@@ -9,7 +9,7 @@ use std::sync::Arc;
 use net::Security;
 use net::sim::PeerId;
 use packets::{APPEND, DELETE, FLUSH, GAT, GETKQ, INCREMENT, NOOP, SETQ, STAT, TOUCH, VERSION, packet};
-use server::options::Options;
+use server::options::{Auth, Options};
 use simulated::Server;
 use tls::{Identity, Role};
 
@@ -209,6 +209,17 @@ fn refusals_are_counted_by_name_and_the_table_is_bounded() {
     let listed = counts(&mut server);
     assert_eq!(listed.lines().count(), 128 + 2, "names, others, END");
     assert!(listed.contains("STAT refused:others 874\r\n"), "{listed}");
+}
+
+#[test]
+fn with_users_a_client_needs_a_password_and_a_role() {
+    let users = vec![("ann".to_owned(), "one".to_owned())];
+    let auth = Some(Auth { file: "/users".into(), users });
+    let mut server = Server::new(&Options { auth, ..options() });
+    let reader = connect(&mut server, "cn:reader", Role::Read);
+    assert_eq!(server.ask(reader, "get a\r\n"), "CLIENT_ERROR unauthenticated\r\n");
+    assert_eq!(server.ask(reader, "set login 0 0 7\r\nann one\r\n"), "STORED\r\n");
+    assert_eq!(server.ask(reader, "get a\r\ndelete a\r\n"), format!("END\r\n{REFUSED}"));
 }
 
 #[test]

@@ -76,16 +76,21 @@ fn hang_up(server: &Server) {
 
 /// OpenSSL's client with `requests` and `quit`: all that it says, the server's replies in it.
 fn openssl(server: &Server, options: &[&str], requests: &str) -> String {
+    openssl_with(server, &[options, &["-ign_eof"]].concat(), &format!("{requests}quit\r\n"))
+}
+
+/// OpenSSL's client, until the connection ends. Without `-ign_eof`, letters that begin its input are orders to it.
+fn openssl_with(server: &Server, options: &[&str], typed: &str) -> String {
     let mut command = Command::new("timeout");
-    command.args([SECONDS_MAX, "openssl", "s_client", "-ign_eof", "-connect", &server.address().to_string()]);
+    command.args([SECONDS_MAX, "openssl", "s_client", "-connect", &server.address().to_string()]);
     command.args(["-CAfile", &certificate("authority.pem")]).args(options);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut client = command.spawn().expect("run openssl");
     let mut input = client.stdin.take().expect("it is piped");
     // A client that was refused does not read it.
-    let _ = input.write_all(format!("{requests}quit\r\n").as_bytes());
-    drop(input);
+    let _ = input.write_all(typed.as_bytes());
     let output = client.wait_with_output().expect("an end");
+    drop(input);
     assert_ne!(output.status.code(), Some(124), "the connection stays open");
     [output.stdout, output.stderr].concat().iter().map(|&byte| char::from(byte)).collect()
 }
@@ -255,6 +260,15 @@ fn with_mode_2_a_client_needs_a_certificate() {
     assert_eq!(replies(&server, None, "version\r\n"), "");
     assert_eq!(replies(&server, Some("stranger"), "version\r\n"), "");
     assert!(replies(&server, Some("writer"), "version\r\n").starts_with("VERSION"));
+}
+
+#[test]
+fn a_session_is_not_renegotiated() {
+    let files = Files::new();
+    let server = files.serve(SocketDriver::Epoll, &[]);
+    let said = openssl_with(&server, &["-tls1_2"], "R\n");
+    assert!(said.contains("RENEGOTIATING") && said.contains("no renegotiation"), "{said}");
+    assert!(replies(&server, None, "version\r\n").starts_with("VERSION"));
 }
 
 #[test]

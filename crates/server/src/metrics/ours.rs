@@ -17,6 +17,9 @@ pub(super) fn write(shared: &Shared, figures: &Figures, now: Now, text: &mut Exp
     text.family("evenkeel_build_info", Gauge, "The version, as a label.").sample(&[("version", VERSION)], 1);
     memory(figures, text);
     requests(figures, text);
+    if shared.tls.is_some() {
+        tls(shared, figures, text);
+    }
     service_times(shared, text);
     if shared.options.dumping {
         hot_keys(&HotKeys::read(&shared.hot_tables, now), text);
@@ -81,6 +84,26 @@ fn requests(figures: &Figures, text: &mut Exposition) {
     family.sample(&[("outcome", "malformed")], totals.udp_malformed);
     family.sample(&[("outcome", "limited")], totals.udp_limited);
     family.sample(&[("outcome", "dropped")], network.datagrams_dropped + totals.udp_dropped);
+}
+
+fn tls(shared: &Shared, figures: &Figures, text: &mut Exposition) {
+    let handshakes = shared.network.handshakes();
+    let help = "TLS handshakes by their outcome; a resumed one needs no signature.";
+    let mut family = text.family("evenkeel_tls_handshakes_total", Counter, help);
+    family.sample(&[("outcome", "full")], handshakes.full);
+    family.sample(&[("outcome", "resumed")], handshakes.resumed);
+    family.sample(&[("outcome", "failed")], handshakes.failed);
+    family.sample(&[("outcome", "expired")], handshakes.expired);
+    family.sample(&[("outcome", "displaced")], handshakes.displaced);
+    let help = "TLS handshakes now, those that wait for their beginning included.";
+    text.single("evenkeel_tls_handshaking", Gauge, help, handshakes.in_progress);
+    let help = "TLS sessions that ended with a damaged record.";
+    text.single("evenkeel_tls_sessions_failed_total", Counter, help, figures.network.sessions_failed);
+    let help = "Requests that a client's role does not allow, by its name in the certificate.";
+    let mut family = text.family("evenkeel_tls_refused_requests_total", Counter, help);
+    for (name, count) in shared.refusals.by_name() {
+        family.sample(&[("identity", &name)], count);
+    }
 }
 
 /// At most 20 keys by each measure, so that Prometheus keeps few series of keys that come and go.
