@@ -66,6 +66,10 @@ pub(crate) struct WorkerCounters {
     pub(crate) refused: Counter,
     /// The error with which the kernel refused short time slices; 0 if it granted them.
     pub(crate) slice_refused: Counter,
+    /// The error with which the kernel refused to move it to its CPU.
+    pub(crate) pin_refused: Counter,
+    /// The error with which the kernel refused busy polling.
+    pub(crate) busy_poll_refused: Counter,
 }
 
 /// An error as a counter has it, 0 for none.

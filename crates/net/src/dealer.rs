@@ -1,8 +1,9 @@
-//! A dealer: deals connections out to the workers in turn.
+//! A dealer: deals connections out to the workers in turn, or as their CPUs and receive queues suggest.
 
 use std::sync::Arc;
 
 use crate::message_queue::{MessageQueue, WorkerMessage};
+use crate::worker_choice::WorkerChoice;
 
 /// Each thread that accepts connections, or establishes their sessions, has one.
 pub(crate) struct Dealer {
@@ -10,19 +11,32 @@ pub(crate) struct Dealer {
     /// Messages that are not posted yet, by worker.
     pending: Vec<Vec<WorkerMessage>>,
     next_worker: usize,
+    choice: Arc<WorkerChoice>,
 }
 
 impl Dealer {
     /// A dealer that begins with the worker `first`, modulo their number.
-    pub(crate) fn new(message_queues: Vec<Arc<MessageQueue>>, first: usize) -> Dealer {
+    pub(crate) fn new(
+        message_queues: Vec<Arc<MessageQueue>>,
+        first: usize,
+        choice: Arc<WorkerChoice>,
+    ) -> Dealer {
         let pending = message_queues.iter().map(|_| Vec::new()).collect();
-        Dealer { next_worker: first % message_queues.len(), message_queues, pending }
+        Dealer { next_worker: first % message_queues.len(), message_queues, pending, choice }
     }
 
-    /// Gives a connection to the next worker; it goes with the next [`Dealer::post`].
+    /// Gives a connection to a worker; it goes with the next [`Dealer::post`].
     pub(crate) fn deal(&mut self, connection: WorkerMessage) {
-        self.pending[self.next_worker].push(connection);
-        self.next_worker = (self.next_worker + 1) % self.pending.len();
+        let chosen = match &connection {
+            WorkerMessage::Accepted(socket, _) | WorkerMessage::Secured(socket, ..) => {
+                self.choice.worker(socket)
+            }
+            WorkerMessage::Dialled(..) | WorkerMessage::Stop => None,
+        };
+        self.pending[chosen.unwrap_or(self.next_worker)].push(connection);
+        if chosen.is_none() {
+            self.next_worker = (self.next_worker + 1) % self.pending.len();
+        }
     }
 
     /// Posts what has been dealt.

@@ -10,6 +10,7 @@ use rustix::io::{Errno, readv};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 use stdx::gather::Gather;
 
+use crate::busy_poll::set_busy_poll;
 use crate::lanes::{LANES_MAX, Lane, Lanes};
 use crate::options::DriverChoice;
 use crate::uring::{BrokenRing, Uring};
@@ -31,6 +32,11 @@ impl Poll {
     pub(crate) fn new() -> Result<Poll, Errno> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         Ok(Poll { epoll, events: Vec::with_capacity(LANES_MAX) })
+    }
+
+    /// Lets waits poll the receive queue of the connections for so long before they sleep.
+    pub(crate) fn poll_busily(&self, busy_poll_us: u32) -> Result<(), Errno> {
+        set_busy_poll(&self.epoll, busy_poll_us)
     }
 
     /// Reports changes of `fd` with `data`.

@@ -119,6 +119,8 @@ pub(crate) struct WorkerSetup<S> {
     /// Where dialled connections get their sessions.
     pub(crate) handshakes: Option<DialHandshakes>,
     pub(crate) idle_timeout_s: u32,
+    /// How long waits poll the connections' receive queues; 0 for not at all.
+    pub(crate) busy_poll_us: u32,
     pub(crate) notice: Notice,
 }
 
@@ -134,6 +136,9 @@ impl<H: Handler> EventLoop<H> {
         let counters = setup.table.counters();
         counters.driver.set(driver.code());
         counters.refused.set(code(refused));
+        if setup.busy_poll_us > 0 {
+            counters.busy_poll_refused.set(code(poll.poll_busily(setup.busy_poll_us).err()));
+        }
         let (slice, shortened) = TimeSlice::begin();
         counters.slice_refused.set(code(shortened.err()));
         let file_reads = FileReads::new(setup.reads_max);

@@ -35,12 +35,14 @@ pub mod file_read;
 pub mod listener;
 pub mod network;
 pub mod options;
+pub mod placement;
 pub mod segments;
 pub mod sim;
 pub mod view;
 
 mod accept_queue;
 mod acceptor;
+mod busy_poll;
 mod connection;
 mod connection_table;
 mod datagram_sockets;
@@ -60,6 +62,7 @@ mod kernel_tls;
 mod lanes;
 mod limit;
 mod message_queue;
+mod napi_id;
 mod read_threads;
 #[cfg(test)]
 mod reading;
@@ -72,6 +75,7 @@ mod system;
 mod time_slice;
 mod turn;
 mod uring;
+mod worker_choice;
 
 pub use address::{Address, Transport};
 pub use block::Block;
@@ -83,6 +87,7 @@ pub use handshakes::HandshakeCounts;
 pub use listener::Listen;
 pub use network::{Error, Network, Nudge, Running, Stop};
 pub use options::{AtLimit, DriverChoice, Notice, Options};
+pub use placement::{Deal, WorkerPlacement};
 pub use rustix::io::Errno;
 pub use turn::{Link, Turn};
 pub use view::{ConnectionCursor, ConnectionEntry, Counts, View};

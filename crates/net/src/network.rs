@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::accept_queue::{QueueLength, QueueSettings};
 use crate::acceptor::AcceptLoop;
 use crate::address::Address;
-use crate::connection_table::{ConnectionTable, TableWriter};
+use crate::connection_table::{ConnectionTable, TableWriter, code};
 use crate::dealer::Dealer;
 use crate::driver::IoDriver;
 use crate::event_loop::{EventLoop, WorkerSetup};
@@ -28,7 +28,9 @@ use crate::limit::ConnectionLimit;
 use crate::listener::{Listen, Listener, bind_udp};
 use crate::message_queue::{MessageQueue, WorkerMessage, notify};
 use crate::options::{Notice, Options};
+use crate::placement;
 use crate::view::View;
+use crate::worker_choice::WorkerChoice;
 
 /// An error of a network as a whole.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +84,8 @@ impl Network {
     /// A queue that the kernel does not make as long as requested is no error: the operator is told.
     pub fn bind(places: &[Listen], options: Options) -> Result<Network, Error> {
         assert!(options.workers > 0, "a network needs a worker");
+        let cpus = options.placement.cpus.len();
+        assert!(cpus == 0 || cpus == options.workers, "a CPU for each worker, or none");
         let settings = QueueSettings::read();
         let backlog = settings.backlog(options.backlog);
         let failed = |place: &Listen, source| Error::Listen { place: place.clone(), source };
@@ -115,7 +119,8 @@ impl Network {
             candidates: candidates.into(),
             limit: Arc::clone(&limit),
         };
-        let view = View { limit, tables, handshakes: Arc::default() };
+        let choice = Arc::new(WorkerChoice::new(&options.placement, options.workers));
+        let view = View { limit, tables, handshakes: Arc::default(), choice };
         Ok(Network { listeners, backlog: backlog.granted, options, view, stop })
     }
 
@@ -169,6 +174,7 @@ impl Network {
         assert_eq!(handlers.len(), self.options.workers, "one handler for each worker");
         let mut running = Running { workers: Vec::new(), others: Vec::new(), stop: self.stop.clone() };
         let handshakes = self.start_handshakes(&mut running)?;
+        let (view, placement) = (self.view(), self.options.placement.clone());
         let Options { driver, dialled_max, reads_max, idle_timeout_s, clock, at_limit, notice, .. } =
             self.options;
         let (preparing, all_prepared) = channel::<()>();
@@ -194,19 +200,24 @@ impl Network {
                 reads_max,
                 handshakes: secured.map(|threads| DialHandshakes::new(threads, number)),
                 idle_timeout_s,
+                busy_poll_us: placement.busy_poll_us,
                 notice,
             };
             let ends_all = EndsAll(self.stop.clone());
             let preparing = preparing.clone();
+            let cpu = placement.cpus.get(number).copied();
             let work = move || {
                 let _ends_all = ends_all;
+                // Before it allocates: its memory then is its CPU's.
+                let pinned = cpu.map_or(Ok(()), placement::pin);
+                setup.table.counters().pin_refused.set(code(pinned.err()));
                 let worker = EventLoop::on_system(handler, IoDriver::choose(driver), setup)?;
                 drop(preparing);
                 worker.run(clock)
             };
             running.workers.push(spawn(format!("worker-{number}"), work)?);
         }
-        let dealer = Dealer::new(self.stop.message_queues.to_vec(), 0);
+        let dealer = Dealer::new(self.stop.message_queues.to_vec(), 0, Arc::clone(&self.view.choice));
         let stopping = Arc::clone(&self.stop.stopping);
         let ends_all = EndsAll(self.stop.clone());
         let accept = move || {
@@ -217,6 +228,7 @@ impl Network {
         // Returns when the last worker has dropped its sender: from now on the view knows the drivers.
         drop(preparing);
         let _ = all_prepared.recv();
+        view.refusal_lines().iter().for_each(|line| notice(line));
         Ok(running)
     }
 
@@ -236,7 +248,7 @@ impl Network {
                 candidates: Arc::clone(candidates),
                 workers: Arc::clone(&self.stop.message_queues),
                 counters: Arc::clone(&self.view.handshakes),
-                dealer: Dealer::new(self.stop.message_queues.to_vec(), number),
+                dealer: Dealer::new(self.stop.message_queues.to_vec(), number, Arc::clone(&self.view.choice)),
                 limit: Arc::clone(&self.view.limit),
                 at_limit: *at_limit,
                 handshakes_max: handshakes_max.div_ceil(threads.len()).max(1),
@@ -350,6 +362,8 @@ fn finish<T>(thread: JoinHandle<T>) -> T {
 
 #[cfg(test)]
 mod accept_tests;
+#[cfg(test)]
+mod placement_tests;
 #[cfg(test)]
 mod secure_dial_tests;
 #[cfg(test)]

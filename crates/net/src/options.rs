@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tls::Acceptor;
 
 use crate::clock::Clock;
+use crate::placement::WorkerPlacement;
 
 /// Tells the operator, in a line of text, about a problem that no client can be told of.
 pub type Notice = fn(&str);
@@ -44,6 +45,8 @@ pub struct Options {
     pub handshake_timeout_ms: u32,
     /// Seconds without activity after which an accepted connection is closed; 0 for never.
     pub idle_timeout_s: u32,
+    /// Where workers run, and which of them serves a connection.
+    pub placement: WorkerPlacement,
     /// The clock of all workers.
     pub clock: Clock,
     /// Receives problems that do not end the network.
@@ -68,6 +71,7 @@ impl Default for Options {
             handshakes_max: 1024,
             handshake_timeout_ms: 10_000,
             idle_timeout_s: 0,
+            placement: WorkerPlacement::default(),
             clock: Clock::start(),
             notice: |_| {},
         }

@@ -365,7 +365,10 @@ impl FakeConnections {
         let limit = Arc::new(ConnectionLimit::new(usize::MAX).expect("an event descriptor"));
         let tables: Arc<[_]> = (0..workers).map(|_| Arc::new(ConnectionTable::new())).collect();
         let workers = tables.iter().map(|table| (TableWriter::new(Arc::clone(table)), Slab::new())).collect();
-        FakeConnections { view: View { limit, tables, handshakes: Arc::default() }, workers }
+        FakeConnections {
+            view: View { limit, tables, handshakes: Arc::default(), choice: Arc::default() },
+            workers,
+        }
     }
 
     /// The view of these connections.

@@ -1,6 +1,6 @@
 //! Options of sockets that have no safe wrapper.
 
-#![expect(unsafe_code, reason = "setsockopt takes an address; it is that of a slice, with its length")]
+#![expect(unsafe_code, reason = "both calls take addresses, of values that outlive them")]
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -14,6 +14,20 @@ pub(crate) fn set(socket: impl AsFd, level: i32, option: i32, value: &[u8]) -> R
     let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value.as_ptr().cast(), len) };
     match result {
         0 => Ok(()),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
+    }
+}
+
+/// getsockopt(2) of an option that is a number.
+pub(crate) fn number(socket: impl AsFd, level: i32, option: i32) -> Result<u32, Errno> {
+    let (mut value, mut len) = (0_u32, size_of::<u32>() as libc::socklen_t);
+    let socket = socket.as_fd();
+    // SAFETY: the kernel writes at most `len` bytes at the first address, which is a u32's, and the length at the second; both
+    // outlive the call, and the kernel keeps neither. The descriptor is borrowed, so it is open.
+    let result =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut len) };
+    match result {
+        0 => Ok(value),
         _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
     }
 }

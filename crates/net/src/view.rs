@@ -12,6 +12,7 @@ use crate::handler::{Activity, Opened};
 use crate::handshakes::{HandshakeCounters, HandshakeCounts};
 use crate::limit::ConnectionLimit;
 use crate::options::DriverChoice;
+use crate::worker_choice::WorkerChoice;
 
 /// Reads the state of a network from any thread. Cheap to clone.
 #[derive(Clone)]
@@ -19,6 +20,7 @@ pub struct View {
     pub(crate) limit: Arc<ConnectionLimit>,
     pub(crate) tables: Arc<[Arc<ConnectionTable>]>,
     pub(crate) handshakes: Arc<HandshakeCounters>,
+    pub(crate) choice: Arc<WorkerChoice>,
 }
 
 /// Sums over all workers.
@@ -56,6 +58,10 @@ pub struct Counts {
     pub dialled: u64,
     /// Failed dials so far.
     pub unreachable: u64,
+    /// Receive queues beyond the number of workers, which made the assignment begin anew.
+    pub unexpected_napi_ids: u64,
+    /// Connections that were dealt in turn because no worker was for their CPU or receive queue.
+    pub round_robin_fallback: u64,
 }
 
 impl Counts {
@@ -75,6 +81,8 @@ impl Counts {
             datagrams: since(|counts| counts.datagrams),
             datagrams_dropped: since(|counts| counts.datagrams_dropped),
             unreachable: since(|counts| counts.unreachable),
+            unexpected_napi_ids: since(|counts| counts.unexpected_napi_ids),
+            round_robin_fallback: since(|counts| counts.round_robin_fallback),
             ..*self
         }
     }
@@ -127,6 +135,8 @@ impl View {
             datagrams_dropped: sum(|counters| &counters.datagrams_dropped),
             dialled: sum(|counters| &counters.dialled),
             unreachable: sum(|counters| &counters.unreachable),
+            unexpected_napi_ids: self.choice.unexpected_ids.load(Ordering::Relaxed),
+            round_robin_fallback: self.choice.fallbacks.load(Ordering::Relaxed),
         }
     }
 
@@ -182,6 +192,22 @@ impl View {
         error(&self.tables[worker].counters.slice_refused)
     }
 
+    /// Lines for the operator about what was asked for the workers' placement and refused: one of each kind.
+    pub(crate) fn refusal_lines(&self) -> Vec<String> {
+        let refused = |of: fn(&WorkerCounters) -> &Counter| {
+            first_of(self.tables.iter().filter_map(|table| error(of(&table.counters))).collect())
+        };
+        let pin = refused(|counters| &counters.pin_refused).map(|(error, count)| {
+            let of = self.tables.len();
+            format!(
+                "the kernel does not move {count} of {of} threads to their CPUs: {error}; they run anywhere"
+            )
+        });
+        let busy_poll = refused(|counters| &counters.busy_poll_refused)
+            .map(|(error, _)| format!("the kernel refuses busy polling: {error}; it needs Linux 6.9"));
+        pin.into_iter().chain(busy_poll).collect()
+    }
+
     /// The driver of a worker; `Auto` before it has run.
     pub fn driver(&self, worker: usize) -> DriverChoice {
         match self.tables[worker].counters.driver.value() {
@@ -190,6 +216,12 @@ impl View {
             _ => DriverChoice::Uring,
         }
     }
+}
+
+/// The first of these errors, and how many there are.
+fn first_of(errors: Vec<io::Error>) -> Option<(io::Error, usize)> {
+    let count = errors.len();
+    errors.into_iter().next().map(|error| (error, count))
 }
 
 /// The error that a counter holds.

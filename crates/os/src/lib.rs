@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod command;
 mod cpu_list;
+pub mod cpu_order;
 mod cpu_set;
 pub mod cpu_time;
 pub mod file;

@@ -44,6 +44,7 @@ mod login;
 mod meta;
 mod notes;
 mod output;
+mod placement;
 mod plan;
 mod prefixes;
 mod refusal;
@@ -104,6 +105,21 @@ pub enum Error {
     /// The certificates, keys, tickets or roles cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsServerError),
+    /// The CPUs of the process could not be read.
+    #[error("read the CPUs that the process may use (--pin)")]
+    Cpus(#[source] std::io::Error),
+    /// There are more threads than CPUs to pin them to.
+    #[error(
+        "--pin: expected at most one thread for each CPU that the process may use (-t {count}), found -t {threads}; the CPUs are {usable}"
+    )]
+    TooFewCpus {
+        /// `-t`
+        threads: usize,
+        /// The number of CPUs.
+        count: usize,
+        /// The CPUs.
+        usable: os::CpuSet,
+    },
     /// The store could not be set up.
     #[error("set up the store")]
     Store(#[from] store::Error),
@@ -178,6 +194,7 @@ impl Server {
                 backlog: options.backlog,
                 fast_open: options.fast_open,
                 idle_timeout_s: options.idle_timeout_s.unwrap_or(0),
+                placement: placement::of_options(options)?,
                 clock,
                 notice,
                 ..net::Options::default()

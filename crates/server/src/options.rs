@@ -63,6 +63,10 @@ pub struct Options {
     pub requests_per_turn: u32,
     /// `--driver`: the interface for socket I/O.
     pub driver: Driver,
+    /// `--pin`: a CPU for each thread.
+    pub pin: bool,
+    /// `--busy-poll`: how long a thread polls for packets before it sleeps; 0 for not at all.
+    pub busy_poll_us: u32,
 
     /// `-A`: the `shutdown` command works.
     pub shutdown: bool,
@@ -169,6 +173,8 @@ impl Default for Options {
             threads: 4,
             requests_per_turn: 256,
             driver: Driver::Auto,
+            pin: false,
+            busy_poll_us: 0,
             shutdown: false,
             flush_all: true,
             dumping: true,

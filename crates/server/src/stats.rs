@@ -137,8 +137,8 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>)
     stat(out, "log_watcher_sent", log.watcher_sent);
     stat(out, "log_watchers", shared.log.watchers());
     tls::general(shared, network.sessions_failed, now, out);
-    stat(out, "unexpected_napi_ids", 0);
-    stat(out, "round_robin_fallback", 0);
+    stat(out, "unexpected_napi_ids", network.unexpected_napi_ids);
+    stat(out, "round_robin_fallback", network.round_robin_fallback);
     items::general(&store, out);
     items::ours(&store, out);
     stat(out, "evenkeel_binary_refused", totals.binary_refused);

@@ -67,8 +67,7 @@ const CONSTANT: &str = "response_obj_oom response_obj_count response_obj_bytes r
     read_buf_bytes_free read_buf_oom reserved_fds hash_is_expanding slab_reassign_rescues \
     slab_reassign_chunk_rescues slab_reassign_inline_reclaim slab_reassign_busy_items slab_reassign_busy_deletes \
     slab_reassign_busy_nomem slab_reassign_last_busy_status slab_reassign_running lru_crawler_running \
-    lru_maintainer_juggles malloc_fails unexpected_napi_ids round_robin_fallback \
-    lrutail_reflocked moves_to_warm moves_within_lru direct_reclaims \
+    lru_maintainer_juggles malloc_fails lrutail_reflocked moves_to_warm moves_within_lru direct_reclaims \
     lru_bumps_dropped pointer_size accepting_conns version libevent";
 
 #[test]

@@ -43,6 +43,7 @@ pub(super) fn with_each_driver(test: impl Fn(Rig)) {
             reads_max: 8,
             handshakes: None,
             idle_timeout_s: 10,
+            busy_poll_us: 0,
             notice: |_| {},
         };
         let worker =

@@ -69,6 +69,7 @@ impl Rig {
             reads_max: READS_MAX,
             handshakes: None,
             idle_timeout_s: 0,
+            busy_poll_us: 0,
             notice: |_| {},
         };
         let worker =

@@ -97,6 +97,7 @@ impl Rig {
             reads_max: 8,
             handshakes: None,
             idle_timeout_s: 10,
+            busy_poll_us: 0,
             notice: |line| NOTICES.lock().unwrap().push(line.to_owned()),
         };
         let worker = EventLoop::on_system(EchoHandler::new(tell), IoDriver::choose(choice), setup).unwrap();

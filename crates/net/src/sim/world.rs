@@ -110,6 +110,7 @@ impl World {
             reads_max: options.reads_max,
             handshakes: None,
             idle_timeout_s: options.idle_timeout_s,
+            busy_poll_us: 0,
             notice: options.notice,
         };
         let (messages, busy_until_us) = (Arc::clone(&setup.messages), network.now.us);
@@ -119,7 +120,7 @@ impl World {
             worker: EventLoop::new(handler, kernel, setup).expect("a socket that can be watched"),
             messages,
             at_limit: options.at_limit,
-            view: View { limit, tables: [table].into(), handshakes: Arc::default() },
+            view: View { limit, tables: [table].into(), handshakes: Arc::default(), choice: Arc::default() },
             addresses,
             nudged: true,
             busy_until_us,

@@ -55,14 +55,41 @@ pub(super) const FLAGS: &[Flag] = &[
         },
     },
     Flag {
+        short: None,
+        name: "pin",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Bind each thread to a CPU of its own",
+        details: "Of the CPUs that the process may use (taskset, cpusets), one hardware thread of each core first, node by \
+            node. Connections go to the thread on the CPU that handles their packets, unless it got 64 more than another \
+            (-N: by receive queue). More threads than CPUs are refused. memcached has no such flag.",
+        effect: Effect::Works,
+        set: |low, _| low.options.pin = true,
+    },
+    Flag {
+        short: None,
+        name: "busy-poll",
+        value: "usec",
+        kind: Kind::Number { min: 0, max: 1_000_000 },
+        default: Some("0"),
+        doc: "Time to poll for packets before sleeping; 0 for none",
+        details: "Needs Linux 6.9 and a network interface with NAPI; where the kernel refuses it, a line says so and the \
+            server serves without. A thread that polls takes its CPU's time. memcached has no such flag.",
+        effect: Effect::Works,
+        set: |low, given| low.options.busy_poll_us = given.number(),
+    },
+    Flag {
         short: Some('N'),
         name: "napi-ids",
         value: "num",
         kind: Kind::Number { min: 1, max: THREADS_MAX },
         default: None,
         doc: "Receive queues by which threads are chosen",
-        details: "",
-        effect: Effect::Without("connections are dealt to the workers in turn"),
+        details: "All connections whose packets arrive at one receive queue of the network interface (NAPI id) are served \
+            by one thread, which --busy-poll needs. At most as many as threads. Connections without a queue (loopback) \
+            are dealt out in turn and counted in round_robin_fallback; more queues than threads in unexpected_napi_ids.",
+        effect: Effect::Works,
         set: |low, given| low.options.echo.napi_ids = given.number(),
     },
 ];

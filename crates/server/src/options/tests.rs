@@ -96,6 +96,8 @@ fn threads_turns_and_driver_are_taken() {
     check("-t 8 -R 20", |options| (options.threads, options.requests_per_turn) = (8, 20));
     check("--driver uring", |options| options.driver = Driver::Uring);
     check("--driver=epoll", |options| options.driver = Driver::Epoll);
+    check("--pin --busy-poll 50", |options| (options.pin, options.busy_poll_us) = (true, 50));
+    check_error("--busy-poll 1000001", "--busy-poll: expected a number from 0 to 1000000, found `1000001`");
     check("-B ascii", |options| options.protocol = Protocol::Ascii);
     check("-B binary", |options| options.protocol = Protocol::Binary);
     check("-k -r", |options| (options.process.lock_memory, options.process.core_dumps) = (true, true));
