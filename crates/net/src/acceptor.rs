@@ -24,6 +24,9 @@ const ACCEPTS_MAX: usize = 64;
 /// Length of a pause caused by a lack of descriptors or memory, unless a connection of this network closes earlier.
 const RETRY_MS: u64 = 100;
 
+/// Time between two looks whether the threads that do handshakes have caught up.
+const BEHIND_MS: u64 = 5;
+
 /// Length of a wait that only an event can end.
 const TIMEOUT_MS: u64 = 60_000;
 
@@ -42,6 +45,8 @@ pub(crate) struct AcceptLoop {
     notice: Notice,
     stopping: Arc<AtomicBool>,
     poll: Poll,
+    /// Listeners with TLS are not watched now.
+    secure_held: bool,
 }
 
 struct WatchedListener {
@@ -79,7 +84,17 @@ impl AcceptLoop {
         }
         let watched = |(number, listener)| WatchedListener { number, listener, listens: true };
         let listeners = listeners.into_iter().map(watched).collect();
-        Ok(AcceptLoop { listeners, dealer, handshakes, limit, at_limit, notice, stopping, poll })
+        Ok(AcceptLoop {
+            listeners,
+            dealer,
+            handshakes,
+            limit,
+            at_limit,
+            notice,
+            stopping,
+            poll,
+            secure_held: false,
+        })
     }
 
     /// Accepts until it is told to stop.
@@ -107,8 +122,28 @@ impl AcceptLoop {
                 (Accepted::LimitReached, true) => TIMEOUT_MS,
                 (Accepted::Exhausted, true) => RETRY_MS,
             };
+            wait_ms = wait_ms.min(self.hold_secure()?);
         }
         Ok(())
+    }
+
+    /// Whether connections from this listener would have to wait for the threads that do handshakes.
+    fn is_behind(&self, number: usize) -> bool {
+        let number = self.listeners[number].number;
+        self.handshakes
+            .as_ref()
+            .is_some_and(|handshakes| handshakes.are_for(number) && handshakes.are_behind())
+    }
+
+    /// Stops to watch the listeners with TLS as long as the threads that do handshakes are behind: the others go on.
+    /// Returns when to look again.
+    fn hold_secure(&mut self) -> Result<u64, Errno> {
+        let hold = self.handshakes.as_ref().is_some_and(HandshakeDealer::are_behind);
+        if hold != self.secure_held {
+            self.secure_held = hold;
+            self.listen(if self.limit.is_paused() { EventFlags::empty() } else { EventFlags::IN })?;
+        }
+        Ok(if hold { BEHIND_MS } else { TIMEOUT_MS })
     }
 
     fn accept_from_ready(&mut self, events: usize) -> Accepted {
@@ -143,8 +178,8 @@ impl AcceptLoop {
             if self.at_limit == AtLimit::Wait && self.limit.is_reached() {
                 return Accepted::LimitReached;
             }
-            if self.handshakes.as_ref().is_some_and(HandshakeDealer::are_behind) {
-                return Accepted::Exhausted;
+            if self.is_behind(number) {
+                break;
             }
             let listener = &self.listeners[number].listener;
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -225,11 +260,16 @@ impl AcceptLoop {
         }
     }
 
-    /// Watches all listeners for `flags`. With none, they stay open and their queues fill.
+    /// Watches all listeners for `flags`, but those with TLS for none while they are held. With none, they stay open and
+    /// their queues fill.
     fn listen(&self, flags: EventFlags) -> Result<(), Errno> {
-        let numbered = self.listeners.iter().zip(0u64..);
-        numbered
-            .filter(|(watched, _)| watched.listens)
-            .try_for_each(|(watched, number)| self.poll.modify(&watched.listener.fd, number, flags | HUNG_UP))
+        let is_secure =
+            |number| self.handshakes.as_ref().is_some_and(|handshakes| handshakes.are_for(number));
+        for (watched, position) in self.listeners.iter().zip(0u64..).filter(|(watched, _)| watched.listens) {
+            let held = self.secure_held && is_secure(watched.number);
+            let flags = if held { EventFlags::empty() } else { flags };
+            self.poll.modify(&watched.listener.fd, position, flags | HUNG_UP)?;
+        }
+        Ok(())
     }
 }

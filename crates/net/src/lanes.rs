@@ -19,7 +19,8 @@ const STRIDE: usize = INPUT_MAX + 5 * 64;
 const OUTPUT_KEPT_MAX: usize = 256 * 1024;
 
 /// Ciphertext of a connection that is received before it is decrypted. More than the longest record of TLS
-/// (RFC 5246, 6.2.3: 18 KiB and a head of 5 bytes), so that a whole one always has room.
+/// (RFC 5246, 6.2.3: 18 KiB and a head of 5 bytes), so that a whole one always has room;
+/// a message of the protocol in several records may have none.
 pub(crate) const SEALED_MAX: usize = 32 * 1024;
 
 /// As [`STRIDE`].

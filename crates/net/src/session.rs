@@ -11,6 +11,7 @@ use std::io::IoSlice;
 use rustls::SupportedCipherSuite;
 use stdx::gather::Gather;
 
+use crate::lanes::SEALED_MAX;
 use steps::{KeysUsedUp, Record};
 pub(crate) use steps::{SessionSide, SessionStep};
 
@@ -145,6 +146,10 @@ impl Session {
                 }
             }
         }
+        // A message of the protocol in so many records that its end would never have room.
+        if !self.more && sealed.len() - at == SEALED_MAX {
+            self.abandon();
+        }
         if self.end.is_none() {
             self.sealed = sealed[at..].into();
         } else {
@@ -152,7 +157,7 @@ impl Session {
         }
     }
 
-    /// The input is lost: nothing more is read or written.
+    /// The input is lost, or of no use: nothing more is read or written.
     pub(crate) fn abandon(&mut self) {
         self.end = Some(PeerEnd::Failed);
     }

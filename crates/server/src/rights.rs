@@ -155,9 +155,8 @@ pub(crate) fn needed_for_packet(request: &BinaryRequest<'_>) -> Role {
         | BinaryCommand::Delete { .. }
         | BinaryCommand::Arithmetic { .. } => Role::Write,
         BinaryCommand::Flush { .. } => Role::Admin,
-        BinaryCommand::Stat { name } if name.starts_with(b"reset") || name.starts_with(b"detail") => {
-            Role::Admin
-        }
-        BinaryCommand::Stat { .. } => Role::Read,
+        BinaryCommand::Stat { name: b"" | b"items" | b"slabs" | b"sizes" } => Role::Read,
+        BinaryCommand::Stat { name } if name.starts_with(b"settings") => Role::Read,
+        BinaryCommand::Stat { .. } => Role::Admin,
     }
 }

@@ -162,6 +162,7 @@ fn packets_are_refused_as_their_twins_in_text() {
         (Role::Admin, packet(FLUSH, b"", b"", b"")),
         (Role::Admin, packet(STAT, b"", b"reset", b"")),
         (Role::Admin, packet(STAT, b"", b"detail dump", b"")),
+        (Role::Admin, packet(STAT, b"", b"evenkeel hot", b"")),
     ];
     for (least, request) in &requests {
         for role in [Role::Nothing, Role::Read, Role::Write, Role::Admin] {

@@ -2,7 +2,7 @@
 //!
 //! Nothing is verified here. A peer's certificate arrives after rustls has verified its chain, our own from its file.
 
-/// Names of a certificate that are looked at; those after them are not. Certificates have a few names, and the cost of a
+/// Names of a certificate that are kept. Certificates have a few names, and the cost of a
 /// handshake must not follow from a file that an authority has signed without looking.
 const NAMES_MAX: usize = 64;
 
@@ -11,6 +11,8 @@ const NAMES_MAX: usize = 64;
 pub(crate) struct CertificateFacts {
     /// The names: those of its extension for names (SAN) in their order, then the common names of its subject.
     pub(crate) names: Vec<CertificateName>,
+    /// Whether these are all: there are no more than [`NAMES_MAX`], and each can be read.
+    pub(crate) all_names: bool,
     /// The last second at which it is valid, since 1970.
     pub(crate) not_after_s: u64,
 }
@@ -81,14 +83,29 @@ pub(crate) fn facts(certificate: &[u8]) -> Option<CertificateFacts> {
     let (kind, time) = validity.next()?;
     let not_after_s = seconds(kind, time)?;
     let subject = body.expect(SEQUENCE)?;
-    let mut names = alternative_names(body).unwrap_or_default();
-    names.extend(subject_names(subject).unwrap_or_default());
-    names.truncate(NAMES_MAX);
-    Some(CertificateFacts { names, not_after_s })
+    let mut names = Names { kept: Vec::new(), are_all: true };
+    // What is no extension for names, or no subject, ends the search.
+    let _ends = alternative_names(body, &mut names);
+    let _ends = subject_names(subject, &mut names);
+    Some(CertificateFacts { names: names.kept, all_names: names.are_all, not_after_s })
 }
 
-/// The names of kinds that we know in the extension for names, if there is one in what follows the subject.
-fn alternative_names(mut rest: Der<'_>) -> Option<Vec<CertificateName>> {
+struct Names {
+    kept: Vec<CertificateName>,
+    are_all: bool,
+}
+
+impl Names {
+    fn add(&mut self, name: Option<CertificateName>) {
+        match name {
+            Some(name) if self.kept.len() < NAMES_MAX => self.kept.push(name),
+            _ => self.are_all = false,
+        }
+    }
+}
+
+/// Adds the names of kinds that we know in the extension for names, if there is one in what follows the subject.
+fn alternative_names(mut rest: Der<'_>, found: &mut Names) -> Option<()> {
     let mut extensions = loop {
         match rest.next()? {
             (EXTENSIONS, wrapped) => break Der(Der(wrapped).expect(SEQUENCE)?),
@@ -107,19 +124,20 @@ fn alternative_names(mut rest: Der<'_>) -> Option<Vec<CertificateName>> {
             }
         };
         let mut names = Der(Der(value).expect(SEQUENCE)?);
-        let names = std::iter::from_fn(|| names.next()).filter_map(|(tag, text)| match tag {
-            DNS_NAME => name(NameKind::Dns, text),
-            URI_NAME => name(NameKind::Uri, text),
-            _ => None,
-        });
-        return Some(names.take(NAMES_MAX).collect());
+        while let Some((tag, text)) = names.next() {
+            match tag {
+                DNS_NAME => found.add(name(NameKind::Dns, text)),
+                URI_NAME => found.add(name(NameKind::Uri, text)),
+                _ => {}
+            }
+        }
+        return Some(());
     }
     None
 }
 
-/// The common names in a subject. Those in letters that are neither ASCII nor UTF-8 are left out.
-fn subject_names(subject: &[u8]) -> Option<Vec<CertificateName>> {
-    let mut names = Vec::new();
+/// Adds the common names in a subject. Those in letters that are neither ASCII nor UTF-8 cannot be read.
+fn subject_names(subject: &[u8], found: &mut Names) -> Option<()> {
     let mut sets = Der(subject);
     while let Some(set) = sets.expect(SET) {
         let mut set = Der(set);
@@ -127,12 +145,13 @@ fn subject_names(subject: &[u8]) -> Option<Vec<CertificateName>> {
             let mut attribute = Der(attribute);
             let is_common_name = attribute.expect(OBJECT_IDENTIFIER)? == COMMON_NAME;
             let (tag, text) = attribute.next()?;
-            if is_common_name && [UTF8_STRING, PRINTABLE_STRING, IA5_STRING].contains(&tag) {
-                names.extend(name(NameKind::CommonName, text));
+            if is_common_name {
+                let can_be_read = [UTF8_STRING, PRINTABLE_STRING, IA5_STRING].contains(&tag);
+                found.add(if can_be_read { name(NameKind::CommonName, text) } else { None });
             }
         }
     }
-    Some(names)
+    Some(())
 }
 
 fn name(kind: NameKind, text: &[u8]) -> Option<CertificateName> {
@@ -239,6 +258,26 @@ mod tests {
         check("writer.pem", &[(Uri, "spiffe://example/writer/1")]);
         check("admin.pem", &[(CommonName, "admin")]);
         check("server.pem", &[(Dns, "localhost"), (Dns, "cache.example"), (CommonName, "server")]);
+    }
+
+    #[test]
+    fn more_names_than_are_kept_and_names_that_cannot_be_read_are_noticed() {
+        let with = |names: &[Option<&str>]| {
+            let mut found = Names { kept: Vec::new(), are_all: true };
+            names
+                .iter()
+                .for_each(|text| found.add(text.and_then(|text| name(NameKind::Dns, text.as_bytes()))));
+            (found.kept.len(), found.are_all)
+        };
+        assert_eq!(with(&[Some("a"), Some("b")]), (2, true));
+        assert_eq!(with(&[Some("a"), None]), (1, false));
+        assert_eq!(with(&[Some("a"); NAMES_MAX]), (NAMES_MAX, true));
+        assert_eq!(with(&[Some("a"); NAMES_MAX + 1]), (NAMES_MAX, false));
+        // BMPString, as old authorities write it: a SET of a SEQUENCE with the kind and the text.
+        let subject =
+            [&[SET, 11, SEQUENCE, 9, OBJECT_IDENTIFIER, 3], COMMON_NAME, &[0x1e, 2, 0, b'x']].concat();
+        let mut found = Names { kept: Vec::new(), are_all: true };
+        assert_eq!((subject_names(&subject, &mut found), found.are_all), (Some(()), false));
     }
 
     #[test]

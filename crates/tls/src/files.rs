@@ -80,6 +80,10 @@ pub(crate) fn is_public(path: &Path) -> bool {
 }
 
 fn bytes(path: &Path) -> Result<Vec<u8>, TlsFileError> {
+    // A pipe could keep its reader waiting for ever.
+    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(unusable(path, "it is no regular file"));
+    }
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes))
@@ -127,8 +131,10 @@ mod tests {
         check(key(&file("cert.pem")), &file("cert.pem"), "no key without a password");
         check(key(Path::new("/nowhere")), Path::new("/nowhere"), "No such file");
         check(key_in_der(&file("key.pem")), &file("key.pem"), "no key without a password in it (DER)");
-        check(words(Path::new("/dev/zero")), Path::new("/dev/zero"), "more than 4 MiB");
+        check(words(Path::new("/dev/zero")), Path::new("/dev/zero"), "no regular file");
         let scratch = Scratch::new();
+        let long = scratch.file("long", vec![b'a'; FILE_LEN_MAX as usize + 1]);
+        check(words(&long), &long, "more than 4 MiB");
         let latin = scratch.file("latin", [b'a', 0xff]);
         check(words(&latin), &latin, "not text");
     }

@@ -100,6 +100,10 @@ impl Acceptor {
             return Identity { name: displayed(facts.names.first()), role: Role::Nothing };
         }
         match roles {
+            // A rule might be about a name that was not looked at.
+            Some(_) if !facts.all_names => {
+                Identity { name: displayed(facts.names.first()), role: Role::Nothing }
+            }
             Some(roles) => roles.identify(&facts.names),
             None => Identity { name: displayed(facts.names.first()), role: Role::Admin },
         }

@@ -236,6 +236,23 @@ fn a_reset_in_the_middle_of_a_handshake_message_ends_the_connection() {
 }
 
 #[test]
+fn a_handshake_message_without_end_ends_the_connection() {
+    with_each_driver(|mut rig| {
+        let mut client = FreeClient::connect(&mut rig);
+        // A KeyUpdate of 65,535 bytes, more of it than there is room for.
+        let mut records = client.record(ContentType::Handshake, &[24, 0, 255, 255]);
+        (0..3).for_each(|_| records.extend(client.record(ContentType::Handshake, &[0; 16_000])));
+        let mut left = &*records;
+        while !left.is_empty() && rig.worker.slab.indices().next().is_some() {
+            left = &left[client.socket.write(left).unwrap_or(0)..];
+            rig.settle();
+        }
+        let told: Vec<_> = rig.told.try_iter().collect();
+        assert_eq!(told, [EchoEvent::Closed(1, CloseReason::Error)]);
+    });
+}
+
+#[test]
 fn no_sequence_of_records_stops_the_worker() {
     with_each_driver(|mut rig| {
         for seed in 0..300 {

@@ -132,8 +132,11 @@ impl HandshakeThread {
     }
 
     fn admit_accepted(&mut self, Newcomer { socket, arrival, listener }: Newcomer, now_ms: u64) {
-        if self.accepted.len() == self.setup.handshakes_max {
-            let (_, oldest) = *self.accepted.first().expect("the most is more than none");
+        if self.accepted.len() + self.done.len() >= self.setup.handshakes_max {
+            // Those that are done wait for other connections to close, and are not displaced.
+            let Some(&(_, oldest)) = self.accepted.first() else {
+                return count(&self.setup.counters.displaced);
+            };
             self.end(oldest, Ended::Displaced);
         }
         let acceptor = self.setup.acceptors[usize::from(listener)].clone();
@@ -177,7 +180,7 @@ impl HandshakeThread {
     }
 
     fn advance(&mut self, token: Token) {
-        let Some(Entry { handshake, .. }) = self.handshakes.get_mut(token) else { return };
+        let Some(Entry { handshake, deadline_ms }) = self.handshakes.get_mut(token) else { return };
         match handshake.advance(&mut self.buffer) {
             Ok(HandshakeProgress::Waits(flags)) if flags == handshake.watched => {}
             Ok(HandshakeProgress::Waits(flags)) => {
@@ -187,8 +190,10 @@ impl HandshakeThread {
                 }
             }
             Ok(HandshakeProgress::Done) => {
-                // From now on it waits for a worker, not for its peer.
+                // From now on it waits for a worker, not for its peer, and has no deadline.
                 let _watched = self.poll.remove(&handshake.socket);
+                let due = (*deadline_ms, token);
+                let _either = self.accepted.remove(&due) || self.dialled.remove(&due);
                 self.done.push_back(token);
             }
             Err(Failed) => self.end(token, Ended::Failed),
@@ -277,11 +282,8 @@ impl HandshakeThread {
     /// Takes a handshake out. With its socket it leaves the epoll set.
     fn remove(&mut self, token: Token) -> Handshake {
         let Entry { handshake, deadline_ms } = self.handshakes.remove(token.index);
-        let is_accepted = self.accepted.remove(&(deadline_ms, token));
-        debug_assert!(is_accepted || self.dialled.contains(&(deadline_ms, token)));
-        if !is_accepted {
-            self.dialled.remove(&(deadline_ms, token));
-        }
+        let due = (deadline_ms, token);
+        let _was_done = !self.accepted.remove(&due) && !self.dialled.remove(&due);
         self.setup.counters.in_progress.fetch_sub(1, Ordering::Relaxed);
         handshake
     }

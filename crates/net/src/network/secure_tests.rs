@@ -279,10 +279,15 @@ fn sessions_for_the_kernel_work_whether_it_takes_keys_or_not() {
 
 #[test]
 fn sessions_count_as_connections_once_they_are_established() {
-    let network = secure(Options { connections_max: 1, ..options() });
+    let network = secure(Options { connections_max: 1, handshake_timeout_ms: 200, ..options() });
     let mut first = network.secure(&version::TLS13);
-    exchange(&mut first, "first\n");
     let mut second = network.secure(&version::TLS13);
+    // Both were accepted before either counts; the second then waits for longer than a handshake may take.
+    first.conn.complete_io(&mut first.sock).expect("a handshake");
+    exchange(&mut first, "first\n");
+    second.conn.complete_io(&mut second.sock).expect("a handshake");
+    let (_sender, never) = channel::<()>();
+    let _passed = never.recv_timeout(std::time::Duration::from_millis(300));
     let waiting = std::thread::spawn(move || exchange(&mut second, "second\n"));
     (0..50).for_each(|_| exchange(&mut first, "first\n"));
     assert_eq!(network.view.counts().accepted, 1);
