@@ -34,9 +34,9 @@ impl Server {
     fn try_start<S: AsRef<str>>(subject: &ServerUnderTest, flags: &[S]) -> Result<Server> {
         let (reserved, address) = reserve_port().context("reserve a port")?;
         let mut command = Command::new(&subject.program);
-        // This listener is the one that tests talk to; with TLS there are others.
-        let host =
-            if flags.iter().any(|flag| flag.as_ref() == "-Z") { "notls:127.0.0.1" } else { "127.0.0.1" };
+        // Where another listener is the one with TLS, this one is plain.
+        let is_plain = flags.iter().any(|flag| flag.as_ref().starts_with("btls:"));
+        let host = if is_plain { "notls:127.0.0.1" } else { "127.0.0.1" };
         command.args(&subject.arguments).args(["-l", host, "-p", &address.port().to_string()]);
         if rustix::process::getuid().is_root() {
             command.args(["-u", "root"]); // memcached refuses to run as root without it
