@@ -89,7 +89,8 @@ pub(crate) struct Secure<Held> {
 /// A connection of a worker.
 pub(crate) struct Connection<H: Handler, K: Kernel> {
     pub(crate) dialogue: Dialogue<H::Connection>,
-    /// Output that the socket would not take, not encrypted. While there is some, nothing is received if the connection was accepted.
+    /// Output that the socket would not take, not encrypted. While there is some, nothing is received if the connection was
+    /// accepted.
     pub(crate) blocked: Option<Box<Gather<H::Held>>>,
     pub(crate) secure: Option<Box<Secure<H::Held>>>,
     pub(crate) socket: K::Socket,
