@@ -30,7 +30,8 @@ use crate::session::Session;
 use crate::slab::Token;
 pub(crate) use thread::{HandshakeSetup, HandshakeThread};
 
-/// Connections that may wait for a thread to begin their handshake. With more, accepting pauses.
+/// Connections that may wait for a thread to begin their handshake. With more, listeners with TLS are not accepted from; the
+/// acceptor looks again by itself.
 const NEWCOMERS_MAX: usize = 1024;
 
 /// An accepted connection without a session.

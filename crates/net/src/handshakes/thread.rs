@@ -127,8 +127,6 @@ impl HandshakeThread {
                 }
             }
         }
-        // The acceptor may have paused for these.
-        self.setup.limit.descriptor_freed();
     }
 
     fn admit_accepted(&mut self, Newcomer { socket, arrival, listener }: Newcomer, now_ms: u64) {
