@@ -73,6 +73,8 @@ mod slab;
 mod socket_option;
 mod system;
 mod time_slice;
+#[cfg(test)]
+mod tls_ends;
 mod turn;
 mod uring;
 mod worker_choice;

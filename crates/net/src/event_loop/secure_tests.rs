@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::crypto::cipher::{MessageEncrypter, OutboundChunks, OutboundPlainMessage};
@@ -13,13 +12,13 @@ use rustls::{
     version,
 };
 use stdx::prng::Prng;
-use tls::{CertificateFiles, ListenerTls, PeerCheck, TlsSettings};
 
 use super::tests::{Rig, with_each_driver};
 use crate::INPUT_MAX;
 use crate::echo::EchoEvent;
 use crate::handler::CloseReason;
 use crate::session::{Session, SessionSide, SessionStep};
+use crate::tls_ends::{acceptor, client_config};
 
 /// A client whose records the test cuts and delays.
 struct Client {
@@ -49,23 +48,13 @@ impl Client {
     }
 }
 
-fn file(name: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../tls/tests/certificates")).join(name)
-}
-
 /// Both ends of a session, after the handshake.
 fn pair(version: &'static SupportedProtocolVersion) -> (ClientConnection, Session) {
-    let certificates = vec![CertificateFiles { chain: file("cert.pem"), key: Some(file("key.pem")) }];
-    let (listener, _) = ListenerTls::load(TlsSettings::new(certificates)).expect("files");
-    let acceptor = listener.acceptor(PeerCheck::Never).expect("an acceptor");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(&[version]);
-    let authorities = tls::authorities(&file("ca.pem")).expect("authorities");
-    let mut config = builder.expect("a version").with_root_certificates(authorities).with_no_client_auth();
+    let mut config = client_config(version);
     config.enable_secret_extraction = true;
     let name = ServerName::try_from("127.0.0.1").expect("a name");
     let mut client = ClientConnection::new(Arc::new(config), name).expect("a client");
-    let server = UnbufferedServerConnection::new(acceptor.settings()).expect("a server");
+    let server = UnbufferedServerConnection::new(acceptor().settings()).expect("a server");
     let mut server = SessionSide::Server(Box::new(server));
     while client.is_handshaking() || server.state().is_handshaking() {
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());

@@ -1,7 +1,6 @@
 //! Tests of dialled connections with TLS.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use rustls::pki_types::ServerName;
@@ -14,6 +13,7 @@ use super::tests::{TIMEOUT, options};
 use super::*;
 use crate::dial::{Dial, DialTls, Place, Unreachable};
 use crate::handler::{Next, Opened, Progress, Security};
+use crate::tls_ends::{client_config, file};
 use crate::turn::Turn;
 
 /// Dials what comes through a channel, greets who answers, and tells the test.
@@ -100,12 +100,7 @@ impl Drop for DialNetwork {
 }
 
 fn dial_tls(version: &'static SupportedProtocolVersion, name: &'static str) -> DialTls {
-    let authorities = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../tls/tests/certificates/ca.pem"));
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[version]);
-    let trusted = tls::authorities(&authorities).expect("authorities");
-    let settings = builder.expect("a version").with_root_certificates(trusted).with_no_client_auth();
-    DialTls { settings: Arc::new(settings), name: ServerName::try_from(name).expect("a name") }
+    DialTls { settings: Arc::new(client_config(version)), name: ServerName::try_from(name).expect("a name") }
 }
 
 fn can_dial() -> Options {
@@ -151,7 +146,7 @@ fn a_server_that_is_not_the_one_or_breaks_the_protocol_is_unreachable() {
 
 /// The system's authorities, or none: the tests' own is not among them.
 fn no_authorities() -> Arc<ClientConfig> {
-    let system = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../tls/tests/certificates/foreign.pem"));
+    let system = file("foreign.pem");
     Arc::new(tls::client(Trust::Authorities(&system)).expect("authorities").with_no_client_auth())
 }
 

@@ -1,49 +1,29 @@
 //! Tests of TLS over real sockets, with rustls' own client.
 
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion, version};
+use rustls::{ClientConnection, StreamOwned, SupportedProtocolVersion, version};
 use stdx::prng::Prng;
-use tls::{Acceptor, CertificateFiles, ListenerTls, PeerCheck, TlsSettings};
+use tls::{ListenerTls, PeerCheck, TlsSettings};
 
 use super::tests::{LOOPBACK, TIMEOUT, TestNetwork, exchange, open, options};
 use super::*;
 use crate::handler::CloseReason;
 use crate::options::{AtLimit, DriverChoice};
+use crate::tls_ends::{acceptor, certificates, client_config};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
 
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&version::TLS12, &version::TLS13];
 
-fn file(name: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../tls/tests/certificates")).join(name)
-}
-
-fn certificates() -> Vec<CertificateFiles> {
-    vec![CertificateFiles { chain: file("cert.pem"), key: Some(file("key.pem")) }]
-}
-
-fn acceptor() -> Arc<Acceptor> {
-    let (listener, _) = ListenerTls::load(TlsSettings::new(certificates())).expect("files");
-    Arc::new(listener.acceptor(PeerCheck::Never).expect("no authorities are needed"))
-}
-
 pub(super) fn secure(options: Options) -> TestNetwork {
     open(&[Listen::Tcp(LOOPBACK)], Options { acceptors: vec![Some(acceptor())], ..options })
 }
 
-fn client_config(version: &'static SupportedProtocolVersion) -> Arc<ClientConfig> {
-    let authorities = tls::authorities(&file("ca.pem")).expect("authorities");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[version]);
-    Arc::new(builder.expect("a version").with_root_certificates(authorities).with_no_client_auth())
-}
-
 fn session(version: &'static SupportedProtocolVersion) -> ClientConnection {
     let name = ServerName::try_from("127.0.0.1").expect("a name");
-    ClientConnection::new(client_config(version), name).expect("a session")
+    ClientConnection::new(Arc::new(client_config(version)), name).expect("a session")
 }
 
 impl TestNetwork {
