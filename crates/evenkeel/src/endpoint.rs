@@ -8,6 +8,7 @@ use server::options::MetricsAddress;
 use stdx::clock::Now;
 
 use crate::failure::Failure;
+use crate::host_sampler::HostSampler;
 
 /// A bound endpoint.
 pub(crate) struct Endpoint {
@@ -29,8 +30,14 @@ impl Endpoint {
 
     /// Serves until the process ends. `clock` is that of the server. The cache serves without metrics, too, so a failure is
     /// only reported.
-    pub(crate) fn serve(self, monitor: Monitor, clock: impl Fn() -> Now + Send + Sync + 'static) {
-        if let Err(error) = self.listener.serve(Arc::new(Pages { monitor, clock }), Limits::default()) {
+    pub(crate) fn serve(
+        self,
+        monitor: Monitor,
+        host: HostSampler,
+        clock: impl Fn() -> Now + Send + Sync + 'static,
+    ) {
+        let pages = Pages { monitor, host, clock };
+        if let Err(error) = self.listener.serve(Arc::new(pages), Limits::default()) {
             Failure::other(error).hint("the cache is served without them").report(Some("serve"));
         }
     }
@@ -38,12 +45,13 @@ impl Endpoint {
 
 struct Pages<C> {
     monitor: Monitor,
+    host: HostSampler,
     clock: C,
 }
 
 impl<C: Fn() -> Now + Send + Sync + 'static> Source for Pages<C> {
     fn metrics(&self) -> String {
-        self.monitor.metrics((self.clock)())
+        self.monitor.metrics((self.clock)()) + &self.host.metrics()
     }
 
     fn readiness(&self) -> Result<(), String> {

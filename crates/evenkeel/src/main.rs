@@ -10,6 +10,7 @@ mod activation;
 mod background;
 mod endpoint;
 mod failure;
+mod host_sampler;
 mod lab;
 mod man;
 mod output;

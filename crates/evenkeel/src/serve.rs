@@ -17,6 +17,7 @@ use crate::activation;
 use crate::background::Background;
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, say};
+use crate::host_sampler::HostSampler;
 use crate::output::print;
 use crate::pidfile::PidFile;
 use crate::privileges::{self, TargetUser};
@@ -76,7 +77,10 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     let scraped = endpoint.as_ref().map(Endpoint::shown).unwrap_or_default();
     if let Some(endpoint) = endpoint {
         let monitor = prepared.monitor();
-        start("admin", move || endpoint.serve(monitor, move || clock.now())).map_err(hint_at_limits)?;
+        let host = HostSampler::start(tuner::Root::new("/"));
+        let host =
+            host.map_err(|error| Failure::system("start thread host", error)).map_err(hint_at_limits)?;
+        start("admin", move || endpoint.serve(monitor, host, move || clock.now())).map_err(hint_at_limits)?;
     }
     let running = prepared.start().map_err(Failure::other).map_err(hint_at_limits)?;
     let driver = match running.uring_refused() {

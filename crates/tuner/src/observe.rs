@@ -18,6 +18,7 @@ pub(crate) mod irqbalance;
 pub mod listening;
 pub mod network_namespace;
 pub mod probe;
+pub mod queue_counter;
 pub mod read;
 pub mod reading;
 pub(crate) mod realtime;

@@ -3,6 +3,7 @@
 //! Values in, text out: nothing is printed here, and the caller decides about colours.
 
 mod bars;
+mod counters;
 mod heat;
 mod paint;
 mod prometheus;
@@ -18,6 +19,7 @@ use crate::{Facts, Finding, Series};
 
 pub use crate::text::folded::folded;
 pub use bars::bars;
+pub use counters::counters;
 pub use heat::heat;
 pub use paint::{Paint, TextStyle, Tint};
 pub use prometheus::prometheus;

@@ -1,4 +1,4 @@
-//! Text for people and programs that several steps write: line breaks, folded lines, escaped labels.
+//! Text for people and programs that several steps write: line breaks, folded lines.
 
 pub(crate) mod folded;
 pub(crate) mod wrap;
@@ -7,8 +7,3 @@ pub(crate) mod wrap;
 /// agents.
 pub(crate) const HEADER: &str =
     "# Written by `evenkeel tune persist`; `evenkeel tune persist --remove` takes it away.";
-
-/// A label's value: backslash, quote and line feed are written with a backslash (Prometheus' text format).
-pub(crate) fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}

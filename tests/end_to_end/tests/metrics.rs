@@ -74,6 +74,21 @@ fn a_scrape_of_a_running_server_counts_what_clients_have_done() {
 }
 
 #[test]
+fn the_hosts_counters_stand_beside_the_servers() {
+    let server = start(&["-t", "1", "--metrics-listen", "127.0.0.1:0"]);
+    let address = endpoint(&server);
+    // A busy machine may not read them in time.
+    let sampled = || {
+        let families = families(address);
+        (sum(&families, "evenkeel_host_sampled") == 1.0).then_some(families)
+    };
+    let families = clock::wait_for(sampled).expect("the host can be read");
+    assert!(sum(&families, "evenkeel_host_softirqs_total") > 0.0);
+    let cpus = families.iter().find(|family| family.name == "evenkeel_host_softirq_seconds_total");
+    assert!(cpus.is_some_and(|family| !family.samples.is_empty()), "{cpus:?}");
+}
+
+#[test]
 fn every_request_has_a_service_time() {
     let server = start(&["-t", "1", "--metrics-listen", "127.0.0.1:0"]);
     let address = endpoint(&server);

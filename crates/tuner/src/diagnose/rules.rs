@@ -30,6 +30,8 @@ use crate::{Facts, Finding, Series};
 use host::RuleInput;
 use rule::Rule;
 
+pub(crate) use host::is_allowance;
+
 pub use figures::{bytes, number, per_second, percent};
 pub use rule::Explanation;
 pub(crate) use rule::{AtBoot, Remedy, RemedyOrder, SettingsRemedy};

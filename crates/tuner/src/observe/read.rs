@@ -5,6 +5,7 @@
 //! A counter that does not exist, or cannot be read, is missing in the reading; the probe has noted the reason.
 
 mod cpu;
+mod devices;
 mod network;
 mod service;
 
@@ -16,6 +17,8 @@ use crate::observe::probe::{datagram, host_is_there, listener, process};
 use crate::observe::reading::{Accepting, DiskTimes, Reading};
 use crate::observe::root::{Error, Root};
 
+pub use devices::devices;
+
 /// Reads all counters. `at_ms` is the moment, in milliseconds since any fixed time.
 ///
 /// Fails only if `root` holds no host.
@@ -25,14 +28,14 @@ pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
     Ok(Reading {
         queued: listener::queued(&view, facts, &accepting),
         datagrams: datagram::counts(&view, facts),
-        nics: network::nics(&view, facts),
+        nics: network::nics(&view, &facts.nics.iter().map(|nic| nic.name.as_str()).collect::<Vec<_>>()),
         protocols: network::protocols(&view),
         vmstat: pairs(&view, "/proc/vmstat"),
         threads: service::threads(&view, facts),
         processes: process::times(&view),
         stalled_us: stalled(&view),
         cgroups: service::cgroups(&view, facts),
-        disks: disks(&view, facts),
+        disks: disks(&view, |name| facts.disks.iter().any(|disk| disk.name == name)),
         accepting,
         ..cpus(root, facts, at_ms)?
     })
@@ -85,18 +88,20 @@ const READS: usize = 0;
 const READ_MS: usize = 3;
 const WRITES: usize = 4;
 const WRITE_MS: usize = 7;
+const IN_FLIGHT: usize = 8;
 const BUSY_MS: usize = 9;
 
-fn disks(view: &ProbeView, facts: &Facts) -> BTreeMap<String, DiskTimes> {
+fn disks(view: &ProbeView, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, DiskTimes> {
     let disk = |line: &String| {
         let mut words = line.split_whitespace().skip(2);
-        let name = words.next().filter(|name| facts.disks.iter().any(|disk| disk.name == *name))?;
+        let name = words.next().filter(|name| wanted(name))?;
         let numbers: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
         let number = |place: usize| numbers.get(place).copied();
         let times = DiskTimes {
             requests: number(READS)? + number(WRITES)?,
             waited_ms: number(READ_MS)? + number(WRITE_MS)?,
             busy_ms: number(BUSY_MS)?,
+            in_flight: number(IN_FLIGHT)?,
         };
         Some((name.to_owned(), times))
     };

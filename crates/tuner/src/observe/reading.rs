@@ -145,6 +145,8 @@ pub struct DiskTimes {
     pub waited_ms: u64,
     /// Milliseconds in which there were requests.
     pub busy_ms: u64,
+    /// Requests that are being served, at this moment.
+    pub in_flight: u64,
 }
 
 /// Readings in order of time, at least two.

@@ -2,48 +2,42 @@
 
 use std::collections::BTreeMap;
 
-use crate::text::escaped;
+use stdx::exposition::{Exposition, FamilyKind};
+
 use crate::{Finding, RemedyStatus, Series, Severity};
 
 /// The text of a `.prom` file, with the time of the last reading.
 pub fn prometheus(series: &Series, findings: &[Finding], unix_s: u64) -> String {
-    let mut text = String::from(
-        "# HELP evenkeel_tune_finding What `evenkeel tune check` found; 1 for each finding.\n\
-         # TYPE evenkeel_tune_finding gauge\n",
-    );
-    // A sample may stand there only once.
-    let mut samples: BTreeMap<String, usize> = BTreeMap::new();
+    let mut text = Exposition::default();
+    let help = "What `evenkeel tune check` found; 1 for each finding.";
+    let mut family = text.family("evenkeel_tune_finding", FamilyKind::Gauge, help);
     // Each by itself, as before they were merged: an alarm for a rule must not end because its cause is known.
-    for (finding, cause) in crate::diagnose::rules::unfold(findings) {
-        let fixable = finding.verdict == RemedyStatus::Fixable;
-        let cause = cause.map_or(String::new(), |cause| format!(",cause=\"{}\"", escaped(cause)));
-        let labels = format!(
-            "rule=\"{}\",severity=\"{}\",subject=\"{}\",fixable=\"{fixable}\"{cause}",
-            escaped(&finding.rule),
-            finding.severity.word(),
-            escaped(&finding.subject)
-        );
+    let found = crate::diagnose::rules::unfold(findings);
+    // A sample may stand there only once.
+    let mut samples: BTreeMap<Vec<(&str, &str)>, usize> = BTreeMap::new();
+    for (finding, cause) in &found {
+        let fixable = if finding.verdict == RemedyStatus::Fixable { "true" } else { "false" };
+        let mut labels = vec![
+            ("rule", &*finding.rule),
+            ("severity", finding.severity.word()),
+            ("subject", &*finding.subject),
+            ("fixable", fixable),
+        ];
+        labels.extend(cause.as_ref().map(|cause| ("cause", &**cause)));
         *samples.entry(labels).or_default() += 1;
     }
     for (labels, count) in samples {
-        text += &format!("evenkeel_tune_finding{{{labels}}} {count}\n");
+        family.sample(&labels, count);
     }
-    text +=
-        "# HELP evenkeel_tune_findings How many findings there are.\n# TYPE evenkeel_tune_findings gauge\n";
+    let mut family = text.family("evenkeel_tune_findings", FamilyKind::Gauge, "How many findings there are.");
     for severity in [Severity::Critical, Severity::Warning, Severity::Note] {
         let count = findings.iter().filter(|finding| finding.severity == severity).count();
-        text += &format!("evenkeel_tune_findings{{severity=\"{}\"}} {count}\n", severity.word());
+        family.sample(&[("severity", severity.word())], count);
     }
-    text += &format!(
-        "# HELP evenkeel_tune_window_seconds Over how long counters were read.\n\
-         # TYPE evenkeel_tune_window_seconds gauge\n\
-         evenkeel_tune_window_seconds {}\n\
-         # HELP evenkeel_tune_checked_timestamp_seconds When.\n\
-         # TYPE evenkeel_tune_checked_timestamp_seconds gauge\n\
-         evenkeel_tune_checked_timestamp_seconds {unix_s}\n",
-        series.window_s()
-    );
-    text
+    let help = "Over how long counters were read.";
+    text.single("evenkeel_tune_window_seconds", FamilyKind::Gauge, help, series.window_s());
+    text.single("evenkeel_tune_checked_timestamp_seconds", FamilyKind::Gauge, "When.", unix_s);
+    text.finish()
 }
 
 #[cfg(test)]
@@ -72,5 +66,6 @@ mod tests {
         has(r#"evenkeel_tune_findings{severity="critical"} 0"#);
         has("evenkeel_tune_window_seconds 30");
         has("evenkeel_tune_checked_timestamp_seconds 1700000000");
+        stdx::exposition::read(&text).expect("it is as the format wants it");
     }
 }

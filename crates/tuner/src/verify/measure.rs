@@ -304,7 +304,7 @@ mod tests {
         let softnet =
             |received_rps: u64| Softnet { received_rps: received_rps * seconds, ..Softnet::default() };
         let thread = ThreadTimes { run_ns: 200_000_000 * seconds, wait_ns: 30_000_000 * seconds, slices: 1 };
-        let disk = DiskTimes { requests: 50 * seconds, waited_ms: 200 * seconds, busy_ms: 0 };
+        let disk = DiskTimes { requests: 50 * seconds, waited_ms: 200 * seconds, ..DiskTimes::default() };
         Reading {
             at_ms: 1000 * seconds,
             cpus: BTreeMap::from([(0, per_s(cpu(50))), (1, per_s(cpu(0)))]),

@@ -1,57 +1,56 @@
 //! Metrics of a watch, for node_exporter's textfile collector.
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
+
+use stdx::exposition::{Exposition, FamilyKind};
 
 use super::{Stance, Watch};
-use crate::text::escaped;
+use crate::Setting;
+
+use FamilyKind::{Counter, Gauge};
 
 /// The text of a `.prom` file. Counters begin with the watch; `unix_s` is the time of the last look.
 pub fn prometheus(watch: &Watch, unix_s: u64) -> String {
-    let mut text = String::new();
-    let mut family = |name: &str, kind: &str, help: &str, samples: Vec<(String, u64)>| {
-        let _ = writeln!(
-            text,
-            "# HELP evenkeel_tune_watch_{name} {help}\n# TYPE evenkeel_tune_watch_{name} {kind}"
-        );
-        for (labels, value) in samples {
-            let _ = writeln!(text, "evenkeel_tune_watch_{name}{labels} {value}");
-        }
-    };
-    let one = |value: u64| vec![(String::new(), value)];
-    let label = |setting: &dyn std::fmt::Display| format!("setting=\"{}\"", escaped(&setting.to_string()));
-    let labelled = |counts: &std::collections::BTreeMap<crate::Setting, u64>| {
-        counts.iter().map(|(setting, count)| (format!("{{{}}}", label(setting)), *count)).collect()
-    };
-    let drifts = watch.counts.drifts.iter().map(|((setting, cause), count)| {
-        (format!("{{{},cause=\"{}\"}}", label(setting), cause.word()), *count)
-    });
-    let of_stance = |wanted: fn(&Stance) -> bool| {
-        let kept = watch.kept.iter().filter(|(_, kept)| wanted(&kept.stance));
-        kept.map(|(setting, _)| (format!("{{{}}}", label(setting)), 1)).collect()
-    };
-    let drifted = watch.kept.values().filter(|kept| kept.said.is_some()).count() as u64;
-    family("settings", "gauge", "How many settings are watched.", one(watch.kept.len() as u64));
-    family("drifted", "gauge", "How many of them are not as they should be.", one(drifted));
-    family("drifts_total", "counter", "How often a setting was found changed, by cause.", drifts.collect());
-    family("repairs_total", "counter", "How often it was set again.", labelled(&watch.counts.repairs));
-    family(
-        "repair_failures_total",
-        "counter",
-        "How often it could not be set again.",
-        labelled(&watch.counts.failures),
-    );
-    family(
-        "backed_off",
-        "gauge",
-        "Settings that are left to the program that keeps changing them.",
-        of_stance(|stance| matches!(stance, Stance::BackedOff { .. })),
-    );
-    family(
-        "stepped_aside",
-        "gauge",
-        "Settings that are left at a value that a user or a program has chosen.",
-        of_stance(|stance| *stance == Stance::SteppedAside),
-    );
-    family("looked_timestamp_seconds", "gauge", "When the last look was.", one(unix_s));
-    text
+    let mut text = Exposition::default();
+    let drifted = watch.kept.values().filter(|kept| kept.said.is_some()).count();
+    text.single("evenkeel_tune_watch_settings", Gauge, "How many settings are watched.", watch.kept.len());
+    let help = "How many of them are not as they should be.";
+    text.single("evenkeel_tune_watch_drifted", Gauge, help, drifted);
+    let help = "How often a setting was found changed, by cause.";
+    let mut family = text.family("evenkeel_tune_watch_drifts_total", Counter, help);
+    for ((setting, cause), count) in &watch.counts.drifts {
+        family.sample(&[("setting", &setting.to_string()), ("cause", cause.word())], count);
+    }
+    let help = "How often it was set again.";
+    by_setting(&mut text, "evenkeel_tune_watch_repairs_total", help, &watch.counts.repairs);
+    let help = "How often it could not be set again.";
+    by_setting(&mut text, "evenkeel_tune_watch_repair_failures_total", help, &watch.counts.failures);
+    let help = "Settings that are left to the program that keeps changing them.";
+    let backed_off = |stance: &Stance| matches!(stance, Stance::BackedOff { .. });
+    of_stance(&mut text, "evenkeel_tune_watch_backed_off", help, watch, backed_off);
+    let help = "Settings that are left at a value that a user or a program has chosen.";
+    let stepped_aside = |stance: &Stance| *stance == Stance::SteppedAside;
+    of_stance(&mut text, "evenkeel_tune_watch_stepped_aside", help, watch, stepped_aside);
+    text.single("evenkeel_tune_watch_looked_timestamp_seconds", Gauge, "When the last look was.", unix_s);
+    text.finish()
+}
+
+fn by_setting(text: &mut Exposition, name: &str, help: &str, counts: &BTreeMap<Setting, u64>) {
+    let mut family = text.family(name, Counter, help);
+    for (setting, count) in counts {
+        family.sample(&[("setting", &setting.to_string())], count);
+    }
+}
+
+fn of_stance(
+    text: &mut Exposition,
+    name: &str,
+    help: &str,
+    watch: &Watch,
+    is_wanted: impl Fn(&Stance) -> bool,
+) {
+    let mut family = text.family(name, Gauge, help);
+    for (setting, _) in watch.kept.iter().filter(|(_, kept)| is_wanted(&kept.stance)) {
+        family.sample(&[("setting", &setting.to_string())], 1);
+    }
 }

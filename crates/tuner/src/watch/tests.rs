@@ -531,6 +531,7 @@ fn metrics_count_drifts_by_cause_and_say_what_is_left_alone() {
     has(&format!("evenkeel_tune_watch_repairs_total{{setting=\"{RPS}\"}} 2"));
     has(&format!("evenkeel_tune_watch_stepped_aside{{setting=\"{BACKLOG}\"}} 1"));
     has("evenkeel_tune_watch_looked_timestamp_seconds 1700000000");
+    stdx::exposition::read(&text).expect("it is as the format wants it");
 }
 
 #[test]

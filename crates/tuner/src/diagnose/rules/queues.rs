@@ -8,6 +8,7 @@ use super::packets::saturated;
 use super::rule::{Explanation, Remedy, RemedyOrder, Rule};
 use crate::observe::cpu_load::BUSY_PERCENT;
 use crate::observe::facts::Nic;
+use crate::observe::queue_counter::{PacketDirection, queue_of};
 use crate::settings::strategy::Strategy;
 use crate::settings::{moderation, queues};
 use crate::{Evidence, Finding, Severity};
@@ -222,27 +223,10 @@ fn per_packet_of(host: &RuleInput, nic: &Nic) -> Option<Finding> {
 fn by_queue(host: &RuleInput, nic: &Nic) -> BTreeMap<u32, u64> {
     let Some(counters) = host.series.last().nics.get(&nic.name) else { return BTreeMap::new() };
     let queue = |counter: &String| {
-        let queue = queue_of(counter)?;
+        let (PacketDirection::Receive, queue) = queue_of(counter)? else { return None };
         Some((queue, host.series.nic(&nic.name, counter)?.count))
     };
     counters.keys().filter_map(queue).collect()
-}
-
-/// The receive queue that a counter of packets is about: `queue_3_rx_cnt` (ena), `rx_queue_3_packets` (virtio, ixgbe),
-/// `rx3_packets` (mlx5, virtio since 6.10), `rx-3.packets` (i40e), `rx_3_packets` (mana), `rx_completed_desc[3]` (gve).
-fn queue_of(counter: &str) -> Option<u32> {
-    let number =
-        |prefix: &str, suffix: &str| counter.strip_prefix(prefix)?.strip_suffix(suffix)?.parse().ok();
-    [
-        ("queue_", "_rx_cnt"),
-        ("rx_queue_", "_packets"),
-        ("rx-", ".packets"),
-        ("rx_", "_packets"),
-        ("rx", "_packets"),
-        ("rx_completed_desc[", "]"),
-    ]
-    .into_iter()
-    .find_map(|(prefix, suffix)| number(prefix, suffix))
 }
 
 /// The way in which one queue differs.
@@ -338,7 +322,6 @@ fn uneven(host: &RuleInput) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::queue_of;
     use crate::diagnose::rules::situation::check;
 
     #[test]
@@ -406,22 +389,5 @@ mod tests {
         check(&counted(even, "5000"), "no elephant-flow\n no queues-uneven");
         let slow = "rx0_packets=100000 rx1_packets=0";
         check(&counted(slow, "5000"), "no elephant-flow\n no queues-uneven");
-    }
-
-    #[test]
-    fn counters_of_queues_are_known_by_their_names() {
-        let names = [
-            "queue_3_rx_cnt",
-            "rx_queue_3_packets",
-            "rx3_packets",
-            "rx-3.packets",
-            "rx_3_packets",
-            "rx_completed_desc[3]",
-        ];
-        assert!(names.into_iter().all(|name| queue_of(name) == Some(3)));
-        assert_eq!(
-            [queue_of("rx_packets"), queue_of("rx_queue_3_bytes"), queue_of("tx3_packets")],
-            [None; 3]
-        );
     }
 }

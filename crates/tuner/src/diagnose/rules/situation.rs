@@ -277,7 +277,9 @@ impl Stage {
             "work" => self.over_time(|reading, seconds| {
                 let (requests, waited_ms) = (part("requests", seconds), part("waited", seconds));
                 let busy_ms = line.number("busy").unwrap_or(0) * seconds * 10;
-                reading.disks.insert(words[1].to_owned(), DiskTimes { requests, waited_ms, busy_ms });
+                reading
+                    .disks
+                    .insert(words[1].to_owned(), DiskTimes { requests, waited_ms, busy_ms, in_flight: 0 });
             }),
             "cpu" => set(words[1]).iter().for_each(|cpu| self.cpu_times(cpu, pairs)),
             kind @ ("NET_RX" | "BLOCK") => self.each(pairs, |reading, cpu, count| {

@@ -7,8 +7,14 @@ use crate::observe::facts::{Disk, Mount, Raid};
 const NO_DISKS: [&str; 6] = ["loop", "ram", "zram", "sr", "fd", "nbd"];
 
 pub(super) fn disks(view: &ProbeView) -> Vec<Disk> {
-    let names = view.names("/sys/block");
-    names.iter().filter(|name| is_disk(name)).map(|name| disk(view, name)).collect()
+    names(view).iter().map(|name| disk(view, name)).collect()
+}
+
+/// Disks and arrays, without their partitions.
+pub(crate) fn names(view: &ProbeView) -> Vec<String> {
+    let mut names = view.names("/sys/block");
+    names.retain(|name| is_disk(name));
+    names
 }
 
 fn is_disk(name: &str) -> bool {

@@ -14,18 +14,22 @@ const TYPE_LOOPBACK: u32 = 772;
 const FLAG_UP: u32 = 1;
 
 pub(super) fn nics(view: &ProbeView) -> Vec<Nic> {
-    let names = view.names(NICS);
-    // `bonding_masters` is a file among them.
-    let interfaces = names.iter().filter(|name| view.root.path(&format!("{NICS}/{name}")).is_dir());
-    let names: Vec<&str> = interfaces
-        .filter(|name| view.number(&format!("{NICS}/{name}/type")) != Some(TYPE_LOOPBACK))
-        .map(String::as_str)
-        .collect();
+    let names = names(view);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut drivers = ethtool::drivers(view.root, &names).unwrap_or_else(|why| {
         view.note(format!("channels, rings and drivers' own counters are unknown: {why}"));
         BTreeMap::new()
     });
     names.into_iter().map(|name| nic(view, name, drivers.remove(name).unwrap_or_default())).collect()
+}
+
+/// Interfaces but the loopback.
+pub(crate) fn names(view: &ProbeView) -> Vec<String> {
+    let mut names = view.names(NICS);
+    // `bonding_masters` is a file among them.
+    names.retain(|name| view.root.path(&format!("{NICS}/{name}")).is_dir());
+    names.retain(|name| view.number(&format!("{NICS}/{name}/type")) != Some(TYPE_LOOPBACK));
+    names
 }
 
 fn nic(view: &ProbeView, name: &str, driver: DriverParameters) -> Nic {

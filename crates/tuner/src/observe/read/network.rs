@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 
 use crate::observe::ethtool;
-use crate::observe::facts::Facts;
 use crate::observe::probe::view::ProbeView;
 
-pub(super) fn nics(view: &ProbeView, facts: &Facts) -> BTreeMap<String, BTreeMap<String, u64>> {
-    let names: Vec<&str> = facts.nics.iter().map(|nic| nic.name.as_str()).collect();
-    let mut drivers = ethtool::statistics(view.root, &names).unwrap_or_default();
+/// Of one that has vanished there is an empty map.
+pub(super) fn nics(view: &ProbeView, names: &[&str]) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let mut drivers = ethtool::statistics(view.root, names).unwrap_or_default();
     let counters = |name: &str| {
         let mut counters = drivers.remove(name).unwrap_or_default();
         // Drivers use some of the kernel's names with another meaning; the kernel's meaning goes first.
         counters.extend(statistics(view, name));
         (name.to_owned(), counters)
     };
-    names.into_iter().map(counters).collect()
+    names.iter().copied().map(counters).collect()
 }
 
 fn statistics(view: &ProbeView, nic: &str) -> BTreeMap<String, u64> {
