@@ -3,6 +3,8 @@
 use rustix::time::{ClockId, clock_gettime};
 use stdx::clock::Now;
 
+use crate::arrival_clock::ClockReading;
+
 /// A clock that shows 0 when it is started.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
@@ -20,6 +22,17 @@ impl Clock {
     pub fn now(&self) -> Now {
         Now { us: precise_us().saturating_sub(self.origin_us) }
     }
+
+    /// This clock and the wall clock.
+    pub(crate) fn read_both(&self) -> ClockReading {
+        ClockReading { before: self.now(), wall_us: wall_us(), after: self.now() }
+    }
+}
+
+/// Microseconds of the wall clock since 1970. It can be set at any time.
+pub(crate) fn wall_us() -> i64 {
+    let time = clock_gettime(ClockId::Realtime);
+    time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
 }
 
 /// Microseconds of the monotonic clock, from an arbitrary origin.

@@ -97,6 +97,12 @@ pub(crate) struct Connection<H: Handler, K: Kernel> {
     /// The handler has dialled it. Such a connection is read also while its output is blocked: a peer may stop reading
     /// until its own output is read, and two such ends would wait for each other for ever.
     pub(crate) dialled: bool,
+    /// It receives apart from the others: it has TLS, or stamps.
+    pub(crate) apart: bool,
+    /// Its arrivals can be stamped: TCP, not dialled, and without keys in the kernel.
+    pub(crate) stampable: bool,
+    /// Its arrivals are stamped.
+    pub(crate) stamped: bool,
     /// Epoll reports when the socket takes output again.
     pub(crate) armed: bool,
     /// There may be something to receive: an event said so, and no short receive has contradicted it since.
@@ -120,12 +126,16 @@ impl<H: Handler, K: Kernel> Connection<H, K> {
         session: Option<Box<Session>>,
         dialogue: Dialogue<H::Connection>,
     ) -> Connection<H, K> {
+        let apart = session.is_some();
         Connection {
             dialogue,
             blocked: None,
             secure: session.map(|session| Box::new(Secure { session: *session, wire: Gather::default() })),
             socket,
             dialled: matches!(origin, Origin::Dialled { .. }),
+            apart,
+            stampable: false,
+            stamped: false,
             armed: false,
             readable: false,
             hangup: false,

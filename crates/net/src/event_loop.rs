@@ -13,6 +13,7 @@ mod orders;
 mod reads;
 mod secure;
 mod secure_dials;
+mod stamps;
 mod ticks;
 
 #[cfg(test)]
@@ -36,7 +37,9 @@ use stdx::clock::Now;
 use stdx::gather::Gather;
 
 use self::secure_dials::Securing;
+use self::stamps::StampedConnections;
 use crate::INPUT_MAX;
+use crate::clock::Clock;
 use crate::connection::{Connection, Dialogue};
 use crate::connection_table::{TableWriter, WorkerCounters, code};
 use crate::datagram_sockets::DatagramSockets;
@@ -105,6 +108,7 @@ pub(crate) struct EventLoop<H: Handler, K: Kernel = System> {
     stopping: bool,
     /// Connections with TLS.
     secure: usize,
+    stamped: StampedConnections,
 }
 
 /// State shared with the rest of the network, and options.
@@ -130,6 +134,7 @@ impl<H: Handler> EventLoop<H> {
         handler: H,
         (driver, refused): (IoDriver, Option<Errno>),
         setup: WorkerSetup<OwnedFd>,
+        clock: Clock,
     ) -> Result<EventLoop<H>, Errno> {
         let poll = Poll::new()?;
         poll.add(&setup.messages.wake_up, WAKE_UP, EventFlags::IN | EventFlags::ET)?;
@@ -143,11 +148,13 @@ impl<H: Handler> EventLoop<H> {
         counters.slice_refused.set(code(shortened.err()));
         let file_reads = FileReads::new(setup.reads_max);
         let handshakes = setup.handshakes.clone();
-        EventLoop::new(handler, System { poll, driver, file_reads, handshakes, slice }, setup)
+        let system = System { poll, driver, file_reads, handshakes, slice, clock, stamping: None };
+        EventLoop::new(handler, system, setup)
     }
 
     /// Runs until it is told to stop, and returns the handler.
-    pub(crate) fn run(mut self, clock: crate::clock::Clock) -> Result<H, Errno> {
+    pub(crate) fn run(mut self) -> Result<H, Errno> {
+        let clock = self.kernel.clock;
         let mut now = clock.now();
         while !self.stopping {
             let events = self.kernel.poll.wait(self.wait_ms(now))?;
@@ -190,6 +197,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             idle_from: None,
             stopping: false,
             secure: 0,
+            stamped: StampedConnections::default(),
         })
     }
 
@@ -244,7 +252,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         }
         self.fill_lanes();
         if !self.lanes.list.is_empty() {
-            self.receive();
+            self.receive(now);
             self.prefetch();
             self.handle(now);
         }
@@ -340,27 +348,16 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         }
     }
 
-    fn receive(&mut self) {
+    fn receive(&mut self, now: Now) {
         for position in 0..self.lanes.list.len() {
             let (lane, buffer, _) = self.lanes.parts(position);
             let connection = self.slab.at_mut(lane.index);
             lane.filled = connection.dialogue.unpack(buffer);
-            if connection.secure.is_some() {
-                self.receive_sealed(position);
-            } else if lane.receive
-                && let Some(body) = self.handler.body(&mut connection.dialogue.state)
-            {
-                debug_assert!(!body.is_empty(), "memory for a body is never empty");
-                debug_assert_eq!(lane.filled, 0, "a handler that gives memory has consumed its input");
-                lane.receive = false;
-                let body_len = body.len().min(BODY_RECEIVE_MAX);
-                // Bytes behind the body may be received only if the body's end is in reach.
-                let beyond = if body_len == body.len() { &mut buffer[lane.filled..] } else { &mut [][..] };
-                let room = body_len + beyond.len();
-                let received = self.kernel.receive_body(&connection.socket, &mut body[..body_len], beyond);
-                lane.body = received.map_or(0, |received| received.min(body_len));
-                note_received(lane, connection, received, room, self.table.counters());
-                lane.filled -= lane.body;
+            if connection.apart {
+                self.receive_apart(position, now);
+            } else if lane.receive {
+                let counters = self.table.counters();
+                receive_body(&mut self.handler, &mut self.kernel, lane, connection, buffer, counters);
             }
         }
         let slab = &self.slab;
@@ -374,6 +371,9 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         }
         if self.secure > 0 {
             self.open_sealed();
+        }
+        if self.stamped.has_news {
+            self.note_stamped(now);
         }
     }
 
@@ -528,7 +528,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         now: Now,
     ) {
         let link = Link(self.slab.next_token());
-        let origin = arrival.origin;
+        let (origin, stampable) = (arrival.origin, stamps::is_stampable(&arrival));
         let opened = arrival.opened(K::number(&socket), link);
         self.turn.opened(link);
         let dialogue = Dialogue::open(&mut self.handler, &opened, &mut self.turn);
@@ -538,6 +538,10 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             self.lanes.prepare_sealed();
         }
         let token = self.slab.insert(Connection::new(socket, origin, session, dialogue));
+        self.slab.at_mut(token.index).stampable = stampable;
+        if self.stamped.missing > 0 {
+            self.begin_stamps(token.index, now);
+        }
         self.table.insert(token.index, opened, now);
         self.table.counters().places.set(self.slab.places() as u64);
         let socket = &self.slab.at(token.index).socket;
@@ -555,6 +559,9 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
 
     fn close(&mut self, index: u32, reason: CloseReason) {
         self.turn.closed(Link(self.slab.token(index)));
+        if self.slab.at(index).stamped {
+            self.end_stamps(index);
+        }
         let Connection { dialogue, blocked, secure, socket, dialled, .. } = self.slab.remove(index);
         self.table.remove(index);
         drop(blocked);
@@ -578,6 +585,30 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             self.limit.connection_closed();
         }
     }
+}
+
+/// Receives into the handler's own memory if it gives some, and takes the lane out of the batch then.
+#[inline]
+fn receive_body<H: Handler, K: Kernel>(
+    handler: &mut H,
+    kernel: &mut K,
+    lane: &mut Lane,
+    connection: &mut Connection<H, K>,
+    buffer: &mut [u8],
+    counters: &WorkerCounters,
+) {
+    let Some(body) = handler.body(&mut connection.dialogue.state) else { return };
+    debug_assert!(!body.is_empty(), "memory for a body is never empty");
+    debug_assert_eq!(lane.filled, 0, "a handler that gives memory has consumed its input");
+    lane.receive = false;
+    let body_len = body.len().min(BODY_RECEIVE_MAX);
+    // Bytes behind the body may be received only if the body's end is in reach.
+    let beyond = if body_len == body.len() { &mut buffer[lane.filled..] } else { &mut [][..] };
+    let room = body_len + beyond.len();
+    let received = kernel.receive_body(&connection.socket, &mut body[..body_len], beyond);
+    lane.body = received.map_or(0, |received| received.min(body_len));
+    note_received(lane, connection, received, room, counters);
+    lane.filled -= lane.body;
 }
 
 /// Updates the state after a receive that had `room`.

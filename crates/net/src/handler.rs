@@ -101,6 +101,11 @@ pub trait Handler {
         Activity::Reading
     }
 
+    /// Input waited so long: from its arrival at this host, by the kernel's receive stamp, to the beginning of this turn.
+    /// Known for the connections of a sample, at each receive that found the newest input of a connection that had read all
+    /// before.
+    fn on_waited(&mut self, _waited_us: u64) {}
+
     /// Called at least once a second.
     fn on_tick(&mut self, _now: Now) {}
 

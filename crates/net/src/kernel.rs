@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use stdx::clock::Now;
 
 use crate::address::Address;
 use crate::dial::{Place, Unreachable};
@@ -62,6 +63,20 @@ pub(crate) trait Kernel {
         body: &mut [u8],
         beyond: &mut [u8],
     ) -> Result<usize, Errno>;
+
+    /// Has arrivals at this TCP socket stamped, or no longer; false where that cannot be.
+    fn stamp(&mut self, _socket: &Self::Socket, _on: bool) -> bool {
+        false
+    }
+
+    /// Receives from a socket whose arrivals are stamped, and the time at which the newest bytes came, if that is known.
+    fn receive_stamped(
+        &mut self,
+        _socket: &Self::Socket,
+        _room: &mut [u8],
+    ) -> Result<(usize, Option<Now>), Errno> {
+        unreachable!("where nothing is stamped, nothing is received so")
+    }
 
     /// Receives datagrams that have arrived, in place of the earlier ones in `arrivals`.
     fn receive_datagrams(&mut self, socket: &Self::Socket, arrivals: &mut DatagramBatch)

@@ -42,6 +42,7 @@ pub mod view;
 
 mod accept_queue;
 mod acceptor;
+mod arrival_clock;
 mod busy_poll;
 mod connection;
 mod connection_table;
@@ -66,6 +67,7 @@ mod napi_id;
 mod read_threads;
 #[cfg(test)]
 mod reading;
+mod receive_stamp;
 #[cfg(test)]
 mod scripted;
 mod session;

@@ -211,9 +211,9 @@ impl Network {
                 // Before it allocates: its memory then is its CPU's.
                 let pinned = cpu.map_or(Ok(()), placement::pin);
                 setup.table.counters().pin_refused.set(code(pinned.err()));
-                let worker = EventLoop::on_system(handler, IoDriver::choose(driver), setup)?;
+                let worker = EventLoop::on_system(handler, IoDriver::choose(driver), setup, clock)?;
                 drop(preparing);
-                worker.run(clock)
+                worker.run()
             };
             running.workers.push(spawn(format!("worker-{number}"), work)?);
         }
@@ -370,3 +370,5 @@ mod secure_dial_tests;
 mod secure_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wait_tests;

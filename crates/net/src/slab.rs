@@ -102,7 +102,12 @@ impl<T> Slab<T> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.free.len() == self.entries.len()
+        self.len() == 0
+    }
+
+    /// Places in use.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
     }
 
     /// Places in use and free.

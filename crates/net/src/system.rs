@@ -8,8 +8,11 @@ use std::sync::Arc;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, connect, getsockname, sockopt};
+use stdx::clock::Now;
 
 use crate::address::Address;
+use crate::arrival_clock::ArrivalClock;
+use crate::clock::Clock;
 use crate::dial::{Place, Unreachable};
 use crate::driver::{IoDriver, Poll, receive_body};
 use crate::file_read::{FileRead, FinishedRead};
@@ -18,6 +21,7 @@ use crate::handshakes::{DialHandshakes, DialledCandidate};
 use crate::kernel::{Connect, Kernel};
 use crate::lanes::Lanes;
 use crate::listener::{datagram_socket, stream_socket};
+use crate::receive_stamp::{self, keep_stamping, set_stamps};
 use crate::segments::{self, DatagramBatch, MESSAGES_MAX, Message};
 use crate::time_slice::TimeSlice;
 use crate::uring::BrokenRing;
@@ -29,6 +33,15 @@ pub(crate) struct System {
     pub(crate) file_reads: FileReads,
     pub(crate) handshakes: Option<DialHandshakes>,
     pub(crate) slice: TimeSlice,
+    pub(crate) clock: Clock,
+    pub(crate) stamping: Option<Stamping>,
+}
+
+/// What conversions of receive stamps need; there is one from the first stamped connection on.
+pub(crate) struct Stamping {
+    arrivals: ArrivalClock,
+    /// See [`keep_stamping`].
+    _keeper: Option<OwnedFd>,
 }
 
 impl System {
@@ -87,6 +100,22 @@ impl Kernel for System {
 
     fn receive_body(&mut self, socket: &OwnedFd, body: &mut [u8], beyond: &mut [u8]) -> Result<usize, Errno> {
         receive_body(socket.as_fd(), body, beyond)
+    }
+
+    fn stamp(&mut self, socket: &OwnedFd, on: bool) -> bool {
+        if self.stamping.is_none() {
+            let arrivals = ArrivalClock::new(self.clock.read_both());
+            self.stamping = Some(Stamping { arrivals, _keeper: keep_stamping().ok() });
+        }
+        set_stamps(socket, on).is_ok()
+    }
+
+    fn receive_stamped(&mut self, socket: &OwnedFd, room: &mut [u8]) -> Result<(usize, Option<Now>), Errno> {
+        let (received, stamp_ns) = receive_stamp::receive(socket.as_fd(), room)?;
+        let arrival = self.stamping.as_mut().zip(stamp_ns).and_then(|(stamping, stamp_ns)| {
+            stamping.arrivals.arrival(stamp_ns / 1000, self.clock.read_both())
+        });
+        Ok((received, arrival))
     }
 
     fn receive_datagrams(&mut self, socket: &OwnedFd, arrivals: &mut DatagramBatch) -> Result<(), Errno> {

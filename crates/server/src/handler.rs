@@ -55,6 +55,10 @@ impl Handler for Worker {
         }
     }
 
+    fn on_waited(&mut self, waited_us: u64) {
+        self.wait_times.record(waited_us, 1);
+    }
+
     fn on_open(&mut self, opened: &Opened, _turn: &mut Turn<Held>) -> Connection {
         let connection = Connection::new(opened, self.shared.options.auth.is_some());
         self.log(

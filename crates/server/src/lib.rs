@@ -39,6 +39,7 @@ mod dump;
 mod execute;
 mod flow;
 mod handler;
+mod histogram;
 mod hot_keys;
 mod login;
 mod meta;

@@ -108,6 +108,7 @@ fn needed_for_stats(topic: StatsTopic) -> Role {
         | StatsTopic::Items
         | StatsTopic::Slabs
         | StatsTopic::Sizes
+        | StatsTopic::Times
         | StatsTopic::Extstore => Role::Read,
         StatsTopic::Reset
         | StatsTopic::Detail(_)

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use stdx::counter::{Counter, Sum};
-use stdx::log_linear::{self, BUCKETS};
+use stdx::counter::Counter;
 
 use crate::counters::Counters;
+use crate::histogram::{TimeHistogram, Times};
 
 /// A class of commands. A command on several keys counts for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,69 +70,26 @@ impl ClassCounts {
 }
 
 /// One worker's histograms: 10 KiB. Only this worker writes them.
+#[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct ServiceTimes {
-    classes: [ClassTimes; CLASSES],
-}
-
-struct ClassTimes {
-    /// Counts by microseconds.
-    buckets: [Counter; BUCKETS],
-    sum_us: Counter,
-}
-
-impl Default for ServiceTimes {
-    fn default() -> ServiceTimes {
-        let empty = || ClassTimes {
-            buckets: std::array::from_fn(|_| Counter::default()),
-            sum_us: Counter::default(),
-        };
-        ServiceTimes { classes: std::array::from_fn(|_| empty()) }
-    }
+    classes: [Times; CLASSES],
 }
 
 impl ServiceTimes {
     /// Counts what was served since `before` with the time of a round.
     pub(crate) fn record(&self, before: &ClassCounts, after: &ClassCounts, round_us: u64) {
-        let bucket = log_linear::bucket(round_us);
         for ((times, before), after) in self.classes.iter().zip(before.0).zip(after.0) {
             let count = after.wrapping_sub(before);
             if count > 0 {
-                times.buckets[bucket].add(count);
-                times.sum_us.add(count.saturating_mul(round_us));
+                times.record(round_us, count);
             }
         }
     }
-}
 
-/// The histogram of a class over all workers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ServiceHistogram {
-    /// By [`log_linear::bucket`] of microseconds.
-    pub(crate) buckets: Vec<u64>,
-    pub(crate) sum_us: u64,
-}
-
-impl ServiceHistogram {
-    /// Read while the workers count: an observation that is being counted may be missing in the sum.
-    pub(crate) fn of(workers: &[Arc<ServiceTimes>], class: CommandClass) -> ServiceHistogram {
-        let times = || workers.iter().map(|worker| &worker.classes[class as usize]);
-        let bucket = |bucket: usize| times().map(|times| &times.buckets[bucket]).collect::<Sum>().value();
-        ServiceHistogram {
-            buckets: (0..BUCKETS).map(bucket).collect(),
-            sum_us: times().map(|times| &times.sum_us).collect::<Sum>().value(),
-        }
-    }
-
-    /// Observations.
-    pub(crate) fn count(&self) -> u64 {
-        self.buckets.iter().sum()
-    }
-
-    /// Observations of less than this many microseconds, which have to be the end of a bucket.
-    pub(crate) fn below(&self, us: u64) -> u64 {
-        let inside = |place: &(usize, &u64)| log_linear::end(place.0) <= us;
-        self.buckets.iter().enumerate().filter(inside).map(|(_, count)| count).sum()
+    /// The histogram of a class over all workers.
+    pub(crate) fn histogram(workers: &[Arc<ServiceTimes>], class: CommandClass) -> TimeHistogram {
+        TimeHistogram::of(workers.iter().map(|worker| &worker.classes[class as usize]))
     }
 }
 
@@ -152,7 +109,7 @@ mod tests {
         counters.cmd_get.add(1);
         counters.delete_hits.add(2);
         times.record(&first, &ClassCounts::of(&counters), 5);
-        let histogram = |class| ServiceHistogram::of(&[Arc::clone(&times)], class);
+        let histogram = |class| ServiceTimes::histogram(&[Arc::clone(&times)], class);
         let get = histogram(CommandClass::Get);
         assert_eq!((get.count(), get.sum_us, get.below(8), get.below(64), get.below(128)), (4, 215, 1, 1, 4));
         let counts = CommandClass::ALL.map(|class| histogram(class).count());
@@ -165,7 +122,7 @@ mod tests {
         let begin = ClassCounts::of(&counters);
         counters.cmd_touch.add(2);
         times.record(&begin, &ClassCounts::of(&counters), u64::MAX);
-        let touch = ServiceHistogram::of(&[times], CommandClass::Touch);
+        let touch = ServiceTimes::histogram(&[times], CommandClass::Touch);
         assert_eq!((touch.count(), touch.below(1 << 31)), (2, 0));
     }
 }

@@ -9,6 +9,7 @@ use store::{PerKind, Store};
 
 use crate::counters::{Counters, Totals};
 use crate::datagram::reply_limit::ReplyLimit;
+use crate::histogram::{TimeHistogram, Times};
 use crate::hot_keys::HotTable;
 use crate::options::auth::Users;
 use crate::options::{Echo, Options};
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Vec<Arc<Counters>>,
     /// By worker.
     pub(crate) service_times: Vec<Arc<ServiceTimes>>,
+    /// By worker: of input, on a sample of the connections.
+    pub(crate) wait_times: Vec<Arc<Times>>,
     /// By worker.
     pub(crate) hot_tables: Vec<Arc<HotTable>>,
     pub(crate) log: Log,
@@ -98,6 +101,7 @@ impl Shared {
             binary_noticed: AtomicBool::new(false),
             counters: (0..options.threads).map(|_| Arc::default()).collect(),
             service_times: (0..options.threads).map(|_| Arc::default()).collect(),
+            wait_times: (0..options.threads).map(|_| Arc::default()).collect(),
             hot_tables: (0..options.threads).map(|_| Arc::default()).collect(),
             log: Log::default(),
             prefixes: Prefixes::new(options.detail, options.prefix_delimiter),
@@ -166,6 +170,11 @@ impl Shared {
         let totals = Totals::of(&self.counters);
         let (network, store, log) = (self.network.counts(), self.store.statistics(), self.log.counts());
         Figures { totals, network, store, log }
+    }
+
+    /// How long input waited for a worker, over all workers.
+    pub(crate) fn waits(&self) -> TimeHistogram {
+        TimeHistogram::of(self.wait_times.iter().map(|times| &**times))
     }
 
     /// Flushes everything stored so far: now (0), or at `second`.

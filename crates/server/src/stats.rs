@@ -21,6 +21,7 @@ mod items;
 mod list;
 mod prefixes;
 mod sizes;
+mod times;
 mod tls;
 
 pub(crate) use connections::Connections;
@@ -64,6 +65,7 @@ fn reply(shared: &Shared, topic: StatsTopic, now: Now, mut list: StatList<'_>) {
         }
         StatsTopic::HotKeys if !dumping => return list.end_with(line::STATS_HOT_NOT_ALLOWED),
         StatsTopic::HotKeys => hot_keys::hot_keys(&HotKeys::read(&shared.hot_tables, now), out),
+        StatsTopic::Times => times::times(shared, out),
         StatsTopic::Cachedump(_) if !dumping => return list.end_with(line::STATS_CACHEDUMP_NOT_ALLOWED),
         StatsTopic::Detail(Err(error)) | StatsTopic::Cachedump(Err(error)) => return list.end_with(error),
         // A class without items.

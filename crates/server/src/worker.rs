@@ -9,6 +9,7 @@ use stdx::clock::Now;
 use store::{Handle, Prefetched};
 
 use crate::counters::Counters;
+use crate::histogram::Times;
 use crate::hot_keys::KeySampler;
 use crate::output::Output;
 use crate::reports::steps::Steps;
@@ -26,6 +27,7 @@ pub struct Worker {
     pub(crate) store: Handle,
     pub(crate) counters: Arc<Counters>,
     pub(crate) service_times: Arc<ServiceTimes>,
+    pub(crate) wait_times: Arc<Times>,
     pub(crate) key_sampler: KeySampler,
     /// At the end of the last round.
     pub(crate) counted: ClassCounts,
@@ -53,6 +55,7 @@ impl Worker {
         let store = shared.store.handle();
         let counters = Arc::clone(&shared.counters[number]);
         let service_times = Arc::clone(&shared.service_times[number]);
+        let wait_times = Arc::clone(&shared.wait_times[number]);
         let seed = store.key(b"hot keys").hash() ^ number as u64;
         let key_sampler = match shared.options.dumping {
             true => KeySampler::new(Arc::clone(&shared.hot_tables[number]), seed),
@@ -65,6 +68,7 @@ impl Worker {
             store,
             counters,
             service_times,
+            wait_times,
             key_sampler,
             counted: ClassCounts::default(),
             fetching: Vec::new(),

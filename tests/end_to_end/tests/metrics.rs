@@ -4,8 +4,10 @@ use end_to_end::bystander::Client;
 use end_to_end::clock;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
-use std::io::{Read, Write};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 use stdx::exposition::{FamilyRead, read};
 
 fn start(flags: &[&str]) -> Server {
@@ -110,6 +112,55 @@ fn every_request_has_a_service_time() {
     let families = clock::wait_for(all).expect("all requests are counted");
     assert_eq!(count(&families, "get"), 0.0);
     assert!(sum(&families, "evenkeel_service_seconds_sum") > 0.0);
+}
+
+/// How long a server is stopped.
+const STOPPED: Duration = Duration::from_millis(65);
+
+/// The server is stopped while requests come, as if its workers had no CPU: their service is as short as ever, their wait
+/// is not.
+#[test]
+fn requests_to_a_worker_that_does_not_run_have_waited() {
+    for driver in [SocketDriver::Epoll, SocketDriver::Uring] {
+        let subject = ServerUnderTest::evenkeel(driver);
+        let server =
+            Server::start(&subject, &["-t", "1", "--metrics-listen", "127.0.0.1:0"]).expect("it starts");
+        let address = endpoint(&server);
+        let pid = Pid::from_raw(server.pid() as i32).expect("a process");
+        let signal = |signal| kill_process(pid, signal).expect("send a signal");
+        let mut clients: Vec<BufReader<TcpStream>> =
+            (0..3).map(|_| BufReader::new(server.connect().expect("a connection"))).collect();
+        let waited = || {
+            exchange(&mut clients, || {});
+            signal(Signal::STOP);
+            exchange(&mut clients, || {
+                clock::pass(STOPPED);
+                signal(Signal::CONT);
+            });
+            let families = families(address);
+            // The connections that are measured are chosen when they have something to do.
+            (sum(&families, "evenkeel_wait_seconds_sum") >= STOPPED.as_secs_f64()).then_some(families)
+        };
+        let families = clock::wait_for(waited).expect("a wait is counted");
+        // The largest bound below that time.
+        let shorter = families.iter().flat_map(|family| &family.samples).find(|sample| {
+            sample.name == "evenkeel_wait_seconds_bucket" && sample.label("le") == Some("0.032768")
+        });
+        let count = sum(&families, "evenkeel_wait_seconds_count");
+        assert!(shorter.is_some_and(|shorter| shorter.value < count), "{shorter:?} of {count}");
+        assert!(count < sum(&families, "evenkeel_service_seconds_count"), "only a sample is measured");
+    }
+}
+
+/// A request and its reply on each connection; `between` when all requests are sent.
+fn exchange(clients: &mut [BufReader<TcpStream>], between: impl Fn()) {
+    clients.iter().for_each(|client| client.get_ref().write_all(b"get a\r\n").expect("send"));
+    between();
+    for client in clients {
+        let mut reply = String::new();
+        client.read_line(&mut reply).expect("an answer");
+        assert_eq!(reply, "END\r\n");
+    }
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(super) struct ServerFigures {
     pub(super) uptime_s: u64,
     /// By class, of those that happened.
     pub(super) classes: Vec<ClassFigures>,
+    /// How long input waited for a worker, on one connection in 256; `None` if none was seen.
+    pub(super) wait: Option<TimeFigures>,
     /// Hits of all keys that were asked for.
     pub(super) hit_ratio: Option<f64>,
     pub(super) misses_per_s: f64,
@@ -41,7 +43,13 @@ pub(super) struct ServerFigures {
 pub(super) struct ClassFigures {
     pub(super) name: &'static str,
     pub(super) per_s: f64,
-    /// Service time in microseconds, less than this: the ends of buckets, 12.5 % apart.
+    /// Of service.
+    pub(super) times: TimeFigures,
+}
+
+/// Times of which so many were less than this, in microseconds: the ends of buckets, 12.5 % apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct TimeFigures {
     pub(super) p50_us: u64,
     pub(super) p99_us: u64,
     pub(super) max_us: u64,
@@ -70,6 +78,7 @@ impl ServerFigures {
             version: after.version().to_owned(),
             uptime_s: after.uptime_us / 1_000_000,
             classes: classes.collect(),
+            wait: TimeFigures::between(&before.waits(), after.waits()).map(|(_, times)| times),
             // Read one after the other: hits may have one get more.
             hit_ratio: (gets > 0).then(|| (hits as f64 / gets as f64).min(1.0)),
             misses_per_s: per_s(stat("get_misses")),
@@ -111,15 +120,23 @@ impl ClassFigures {
         after: &ServerReading,
         per_s: &impl Fn(u64) -> f64,
     ) -> Option<ClassFigures> {
-        let mut buckets = after.service(name);
-        for (end, count) in before.service(name) {
-            buckets.entry(end).and_modify(|after| *after = after.saturating_sub(count));
+        let (count, times) = TimeFigures::between(&before.service(name), after.service(name))?;
+        Some(ClassFigures { name, per_s: per_s(count), times })
+    }
+}
+
+impl TimeFigures {
+    /// What was counted in between, and how often; `None` if nothing was.
+    fn between(before: &BTreeMap<u64, u64>, after: BTreeMap<u64, u64>) -> Option<(u64, TimeFigures)> {
+        let mut buckets = after;
+        for (end, count) in before {
+            buckets.entry(*end).and_modify(|after| *after = after.saturating_sub(*count));
         }
         buckets.retain(|_, count| *count > 0);
         let count: u64 = buckets.values().sum();
         let max_us = *buckets.keys().next_back()?;
         let (p50_us, p99_us) = (quantile(&buckets, count, 50), quantile(&buckets, count, 99));
-        Some(ClassFigures { name, per_s: per_s(count), p50_us, p99_us, max_us })
+        Some((count, TimeFigures { p50_us, p99_us, max_us }))
     }
 }
 

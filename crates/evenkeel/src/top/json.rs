@@ -22,7 +22,8 @@ fn server(server: &ServerState) -> Value {
 fn shown(figures: &ServerFigures) -> Value {
     let class = |class: &super::figures::ClassFigures| {
         let times = json!({
-            "per_s": class.per_s, "p50_us": class.p50_us, "p99_us": class.p99_us, "max_us": class.max_us,
+            "per_s": class.per_s, "p50_us": class.times.p50_us, "p99_us": class.times.p99_us,
+            "max_us": class.times.max_us,
         });
         (class.name.to_owned(), times)
     };
@@ -36,6 +37,9 @@ fn shown(figures: &ServerFigures) -> Value {
         "version": figures.version,
         "uptime_s": figures.uptime_s,
         "service": figures.classes.iter().map(class).collect::<Map<_, _>>(),
+        "wait": figures.wait.map(|wait| json!({
+            "p50_us": wait.p50_us, "p99_us": wait.p99_us, "max_us": wait.max_us,
+        })),
         "hit_ratio": figures.hit_ratio,
         "misses_per_s": figures.misses_per_s,
         "connections": figures.connections,

@@ -1,7 +1,7 @@
 //! The picture of one server in full, or of several in a line each.
 
 use super::TITLE;
-use super::figures::{MEASURES, ServerFigures};
+use super::figures::{MEASURES, ServerFigures, TimeFigures};
 use super::watcher::{Seen, ServerState};
 
 /// Hot keys by each measure that are shown: more than fit most terminals.
@@ -39,13 +39,12 @@ fn one(server: &ServerState, columns: usize) -> Vec<String> {
         String::new(),
         format!("{:<12}{:>12}  {:>9}{:>9}{:>9} µs", "", "per second", "p50 <", "p99 <", "max <"),
     ];
-    lines.extend(figures.classes.iter().map(|class| {
-        let rate = grouped(class.per_s);
-        format!("{:<12}{rate:>12}  {:>9}{:>9}{:>9}", class.name, class.p50_us, class.p99_us, class.max_us)
-    }));
+    lines.extend(figures.classes.iter().map(|class| times(class.name, &grouped(class.per_s), &class.times)));
     if figures.classes.is_empty() {
         lines.push("no requests".to_owned());
     }
+    // Before their turn, of any class.
+    lines.extend(figures.wait.iter().map(|wait| times("waited", "", wait)));
     lines.extend([
         String::new(),
         hits(figures),
@@ -58,6 +57,10 @@ fn one(server: &ServerState, columns: usize) -> Vec<String> {
     lines.push(String::new());
     lines.extend(hot_columns(figures, columns));
     lines
+}
+
+fn times(name: &str, rate: &str, times: &TimeFigures) -> String {
+    format!("{name:<12}{rate:>12}  {:>9}{:>9}{:>9}", times.p50_us, times.p99_us, times.max_us)
 }
 
 fn absence(seen: &Seen) -> String {
@@ -169,7 +172,7 @@ fn several(servers: &[ServerState]) -> Vec<String> {
 fn summary(figures: &ServerFigures) -> String {
     let class = |name: &str| figures.classes.iter().find(|class| class.name == name);
     let rate = |name: &str| grouped(class(name).map_or(0.0, |class| class.per_s));
-    let p99 = class("get").map_or("–".to_owned(), |class| class.p99_us.to_string());
+    let p99 = class("get").map_or("–".to_owned(), |class| class.times.p99_us.to_string());
     let full = figures.memory_bytes as f64 / (figures.memory_limit_bytes as f64).max(1.0);
     let busiest = figures.workers.iter().map(|worker| worker.busy).fold(0.0, f64::max);
     format!(

@@ -42,9 +42,12 @@ impl ServerReading {
 
     /// Counts of a class's service times by the end of their bucket, in microseconds.
     pub(super) fn service(&self, class: &str) -> BTreeMap<u64, u64> {
-        let buckets = self.report["service"][class]["buckets"].as_array();
-        let pair = |pair: &Value| Some((pair[0].as_u64()?, pair[1].as_u64()?));
-        buckets.into_iter().flatten().filter_map(pair).collect()
+        pairs(&self.report["service"][class]["buckets"])
+    }
+
+    /// Counts of the waits of input, as of [`ServerReading::service`].
+    pub(super) fn waits(&self) -> BTreeMap<u64, u64> {
+        pairs(&self.report["wait"]["buckets"])
     }
 
     /// CPU time and waiting time of the threads with this prefix of their name, in nanoseconds.
@@ -61,4 +64,9 @@ impl ServerReading {
         let pair = |hot: &Value| Some((hot["key"].as_str()?.to_owned(), hot["share"].as_f64()?));
         Some(keys.iter().filter_map(pair).collect())
     }
+}
+
+fn pairs(buckets: &Value) -> BTreeMap<u64, u64> {
+    let pair = |pair: &Value| Some((pair[0].as_u64()?, pair[1].as_u64()?));
+    buckets.as_array().into_iter().flatten().filter_map(pair).collect()
 }

@@ -47,7 +47,8 @@ pub(super) fn with_each_driver(test: impl Fn(Rig)) {
             notice: |_| {},
         };
         let worker =
-            EventLoop::on_system(ScriptedHandler::default(), IoDriver::choose(choice), setup).unwrap();
+            EventLoop::on_system(ScriptedHandler::default(), IoDriver::choose(choice), setup, Clock::start())
+                .unwrap();
         test(Rig { worker, table, datagram_address, now: Now::at_ms(1000) });
     }
 }

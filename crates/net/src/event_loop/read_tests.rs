@@ -73,7 +73,8 @@ impl Rig {
             notice: |_| {},
         };
         let worker =
-            EventLoop::on_system(ReadingHandler::new(file), IoDriver::choose(choice), setup).unwrap();
+            EventLoop::on_system(ReadingHandler::new(file), IoDriver::choose(choice), setup, Clock::start())
+                .unwrap();
         Rig { worker, clients: Vec::new() }
     }
 

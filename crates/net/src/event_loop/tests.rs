@@ -100,7 +100,9 @@ impl Rig {
             busy_poll_us: 0,
             notice: |line| NOTICES.lock().unwrap().push(line.to_owned()),
         };
-        let worker = EventLoop::on_system(EchoHandler::new(tell), IoDriver::choose(choice), setup).unwrap();
+        let worker =
+            EventLoop::on_system(EchoHandler::new(tell), IoDriver::choose(choice), setup, Clock::start())
+                .unwrap();
         Rig { worker, table, told, now: Now::default(), connections: 0 }
     }
 
@@ -440,7 +442,7 @@ fn a_stopped_worker_closes_all_connections() {
         let limit = Arc::clone(&rig.worker.limit);
         rig.worker.messages.post(&mut vec![WorkerMessage::Stop]);
         let Rig { worker, told, .. } = rig;
-        worker.run(crate::clock::Clock::start()).unwrap();
+        worker.run().unwrap();
         clients.iter().for_each(|client| assert!(receive_all(client).1));
         assert_eq!(
             told.iter().filter(|told| matches!(told, EchoEvent::Closed(_, CloseReason::Shutdown))).count(),

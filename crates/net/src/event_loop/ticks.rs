@@ -34,6 +34,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         if now.ms() >= self.next_tick_ms {
             self.next_tick_ms = now.ms() + TICK_MS;
             self.handler.on_tick(now);
+            self.choose_stamped_anew();
             if self.idle_timeout_s > 0 {
                 self.idle_from.get_or_insert(0);
             }

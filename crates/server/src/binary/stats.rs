@@ -19,6 +19,7 @@ impl Worker {
             b"sizes" => StatsTopic::Sizes,
             _ if name.starts_with(b"reset") => StatsTopic::Reset,
             _ if name.starts_with(b"settings") => StatsTopic::Settings,
+            b"evenkeel times" => StatsTopic::Times,
             _ if !options.dumping => return None,
             b"evenkeel hot" => StatsTopic::HotKeys,
             _ if name.starts_with(b"detail dump") => return Some(Report::Prefixes(PrefixDump::new(form))),

@@ -5,8 +5,9 @@ use stdx::clock::Now;
 use stdx::log_linear;
 
 use super::statistics::Statistics;
+use crate::histogram::TimeHistogram;
 use crate::hot_keys::report::{HotKey, HotKeys};
-use crate::service_times::{CommandClass, ServiceHistogram};
+use crate::service_times::{CommandClass, ServiceTimes};
 use crate::shared::{Figures, Shared, VERSION};
 use crate::watch::ReadableKey;
 
@@ -33,23 +34,25 @@ pub(super) fn report(shared: &Shared, statistics: &Statistics, figures: &Figures
         },
         "ghost_hits": store.counts.ghost_hits,
         "service": service_times(shared),
+        "wait": times(&shared.waits()),
         "hot": shared.options.dumping.then(|| hot_keys(&HotKeys::read(&shared.hot_tables, now))),
         "threads": threads,
     });
     report.to_string()
 }
 
-/// Every bucket that counts something, as its end in microseconds and its count.
 fn service_times(shared: &Shared) -> Map<String, Value> {
     let class = |class: CommandClass| {
-        let histogram = ServiceHistogram::of(&shared.service_times, class);
-        let filled = histogram.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
-        let buckets: Vec<[u64; 2]> =
-            filled.map(|(bucket, count)| [log_linear::end(bucket), *count]).collect();
-        let times = json!({ "count": histogram.count(), "sum_us": histogram.sum_us, "buckets": buckets });
-        (class.name().to_owned(), times)
+        (class.name().to_owned(), times(&ServiceTimes::histogram(&shared.service_times, class)))
     };
     CommandClass::ALL.into_iter().map(class).collect()
+}
+
+/// Every bucket that counts something, as its end in microseconds and its count.
+fn times(histogram: &TimeHistogram) -> Value {
+    let filled = histogram.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+    let buckets: Vec<[u64; 2]> = filled.map(|(bucket, count)| [log_linear::end(bucket), *count]).collect();
+    json!({ "count": histogram.count(), "sum_us": histogram.sum_us, "buckets": buckets })
 }
 
 /// Keys are shown as in `stats`, because JSON holds no bytes.

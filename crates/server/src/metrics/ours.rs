@@ -4,10 +4,11 @@ use std::ops::RangeInclusive;
 
 use net::DriverChoice;
 use stdx::clock::Now;
-use stdx::exposition::{Exposition, FamilyKind};
+use stdx::exposition::{Exposition, Family, FamilyKind};
 
+use crate::histogram::TimeHistogram;
 use crate::hot_keys::report::HotKeys;
-use crate::service_times::{CommandClass, ServiceHistogram};
+use crate::service_times::{CommandClass, ServiceTimes};
 use crate::shared::{Figures, Shared, VERSION};
 use crate::watch::ReadableKey;
 
@@ -21,6 +22,7 @@ pub(super) fn write(shared: &Shared, figures: &Figures, now: Now, text: &mut Exp
         tls(shared, figures, text);
     }
     service_times(shared, text);
+    wait_times(shared, text);
     if shared.options.dumping {
         hot_keys(&HotKeys::read(&shared.hot_tables, now), text);
     }
@@ -29,19 +31,28 @@ pub(super) fn write(shared: &Shared, figures: &Figures, now: Now, text: &mut Exp
 }
 
 /// Bounds of the exported buckets: powers of two of a microsecond, from 4 µs to 4 s.
-const SERVICE_BOUNDS_LOG2_US: RangeInclusive<u32> = 2..=22;
+const TIME_BOUNDS_LOG2_US: RangeInclusive<u32> = 2..=22;
 
 fn service_times(shared: &Shared, text: &mut Exposition) {
     let help = "From the beginning of a worker's turn until its replies were given to the kernel; a command on several \
         keys counts for each.";
     let mut family = text.family("evenkeel_service_seconds", Histogram, help);
     for class in CommandClass::ALL {
-        let histogram = ServiceHistogram::of(&shared.service_times, class);
-        let bound = |log2: u32| (f64::from(1 << log2) / 1e6, histogram.below(1 << log2));
-        let buckets = SERVICE_BOUNDS_LOG2_US.map(bound);
-        let sum = histogram.sum_us as f64 / 1e6;
-        family.histogram(&[("class", class.name())], buckets, sum, histogram.count());
+        let histogram = ServiceTimes::histogram(&shared.service_times, class);
+        write_histogram(&mut family, &[("class", class.name())], &histogram);
     }
+}
+
+fn wait_times(shared: &Shared, text: &mut Exposition) {
+    let help = "From the arrival of input at this host, by the kernel's receive stamp, to the beginning of the worker's \
+        turn, on one connection in 256.";
+    write_histogram(&mut text.family("evenkeel_wait_seconds", Histogram, help), &[], &shared.waits());
+}
+
+fn write_histogram(family: &mut Family<'_>, labels: &[(&str, &str)], histogram: &TimeHistogram) {
+    let bound = |log2: u32| (f64::from(1 << log2) / 1e6, histogram.below(1 << log2));
+    let sum = histogram.sum_us as f64 / 1e6;
+    family.histogram(labels, TIME_BOUNDS_LOG2_US.map(bound), sum, histogram.count());
 }
 
 fn memory(figures: &Figures, text: &mut Exposition) {

@@ -20,6 +20,7 @@ pub(in crate::top) fn report(seconds: u64, gets: u64) -> ServerReading {
             "get": { "buckets": [[8, 100], [16, gets * 9 / 10], [256, gets / 20]] },
             "set": { "buckets": [[32, 5]] },
         },
+        "wait": { "count": gets / 256, "buckets": [[4, gets / 512], [1024, gets / 512]] },
         "threads": {
             "worker-0": { "run_ns": seconds * 250_000_000, "wait_ns": seconds * 10_000_000 },
             "worker-1": { "run_ns": seconds * 500_000_000, "wait_ns": 0 },
@@ -52,6 +53,7 @@ evenkeel top: 127.0.0.1:9150, 1.6.45-evenkeel-0.1.0, up 1 min (q ends)
 
               per second      p50 <    p99 <    max < µs
 get              950,000         16      256      256
+waited                            4     1024     1024
 
 hits        75.00 % of gets, 250,000 misses/s
 memory      60 of 64 MiB, 1,234,567 items

@@ -211,6 +211,8 @@ pub enum StatsTopic {
     Sizes,
     /// `evenkeel hot`, which memcached does not have.
     HotKeys,
+    /// `evenkeel times`, which memcached does not have.
+    Times,
     /// Not a topic of memcached: `ERROR`, unless the server has topics of its own.
     Other,
 }
