@@ -1,8 +1,10 @@
 //! Properties that hold for any bytes: checked here with a fixed seed, and by `fuzz/` without end.
 
 mod client;
+mod packets;
 
 pub use client::{check_replies, check_requests};
+pub use packets::check_packets;
 
 use crate::auth::{self, Login};
 use crate::key::{KeyRun, Step};

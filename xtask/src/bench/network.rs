@@ -7,7 +7,6 @@
 
 mod handshake;
 mod idle;
-mod packets;
 mod report;
 mod row;
 mod server;
@@ -66,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         bail!("no row matches; there are: {}", ROWS.each_ref().map(|row| row.name).join(", "));
     }
     println!("{}", server::build(&arguments.peer)?);
-    // The clients of handshakes and packets are threads of this process.
+    // The clients of handshakes are threads of this process.
     let mut load_cpu = CpuSet::new();
     load_cpu.set(arguments.turns.load_cpu);
     sched_setaffinity(None, &load_cpu).context("move to the load's CPU (--load-cpu)")?;
@@ -109,7 +108,8 @@ fn measure(
     port: u16,
 ) -> Result<Option<f64>> {
     // The null server speaks lines only.
-    if *program == Program::Null && !matches!(row.work, Work::Requests(_)) {
+    let is_lines = matches!(row.work, Work::Requests(words) if !words.contains(&"binary"));
+    if *program == Program::Null && !is_lines {
         return Ok(None);
     }
     let room = if matches!(row.work, Work::Storm) { 2 * arguments.storm + STORM_SPARE } else { ROOM };
@@ -128,7 +128,6 @@ fn measure(
     match row.work {
         Work::Requests(words) => number(&load(words, &window_text)?, "/server/keys_per_cpu_second").map(Some),
         Work::Latency(words) => number(&load(words, &window_text)?, "/latency/p99_us").map(Some),
-        Work::Packets { depth } => packets::per_cpu_s(&server, depth, window).map(Some),
         Work::Handshakes { version, resumed } => {
             handshake::cpu_us(&server, &certificate.chain(), (version, resumed), window)
         }

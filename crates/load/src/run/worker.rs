@@ -137,6 +137,7 @@ impl<E: Engine> LoadWorker<'_, E> {
             items,
             verify: *verify,
             track: *verify || *backfill,
+            packets: composer.speaks_packets(),
             missed: backfill.then_some(&mut composer.missed),
             done_ns,
             unread_ns: None,

@@ -142,7 +142,7 @@ pub struct Description {
     /// Keys per get
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
     pub multiget: usize,
-    /// Commands to use: get, set and so on, or mg, ms, md and ma
+    /// Commands to use: get, set and so on, mg, ms, md and ma, or the packets of the binary protocol
     #[arg(long, value_enum, default_value_t = CommandProtocol::Text, help_heading = "Shape of the load")]
     pub protocol: CommandProtocol,
 
@@ -290,6 +290,8 @@ pub enum CommandProtocol {
     Text,
     /// `mg`, `ms`, `md` and `ma`.
     Meta,
+    /// The packets of the binary protocol.
+    Binary,
 }
 
 impl fmt::Display for CommandProtocol {
@@ -297,6 +299,7 @@ impl fmt::Display for CommandProtocol {
         f.write_str(match self {
             CommandProtocol::Text => "text",
             CommandProtocol::Meta => "meta",
+            CommandProtocol::Binary => "binary",
         })
     }
 }

@@ -47,7 +47,7 @@ impl<'a> Composer<'a> {
         let prng = Prng::new(stdx::prng::mix(seed).wrapping_add(index as u64));
         let source =
             Source::Mix { prng, chooser: &plan.chooser, mix: &plan.asked.mix, multiget: plan.run.multiget };
-        let writer = Writer { items: &plan.items, protocol: plan.run.protocol };
+        let writer = Writer::new(plan);
         Composer { writer, track: plan.tracks(), missed: VecDeque::new(), recorder, source }
     }
 
@@ -58,9 +58,14 @@ impl<'a> Composer<'a> {
 
     /// The requests of a trace.
     pub(crate) fn replay(plan: &'a RunPlan, replay: Replay) -> Composer<'a> {
-        let writer = Writer { items: &plan.items, protocol: plan.run.protocol };
+        let writer = Writer::new(plan);
         let source = Source::Trace(replay);
         Composer { writer, track: false, missed: VecDeque::new(), recorder: None, source }
+    }
+
+    /// Requests and replies are packets.
+    pub(crate) fn speaks_packets(&self) -> bool {
+        self.writer.protocol == CommandProtocol::Binary
     }
 
     /// The trace, if it is the source of requests.
@@ -73,7 +78,7 @@ impl<'a> Composer<'a> {
 
     /// Stores the items of `range` once.
     pub(crate) fn fill(plan: &'a RunPlan, range: Range<u64>) -> Composer<'a> {
-        let writer = Writer { items: &plan.items, protocol: plan.run.protocol };
+        let writer = Writer::new(plan);
         let source = Source::Fill(range);
         Composer { writer, track: false, missed: VecDeque::new(), recorder: None, source }
     }
@@ -90,7 +95,8 @@ impl<'a> Composer<'a> {
     #[inline]
     pub(crate) fn refill(&mut self, out: &mut Vec<u8>, conversation: &mut Conversation) -> bool {
         let Some(item) = self.missed.pop_front() else { return false };
-        self.writer.change(Command::Set, item, out);
+        let writer = Writer { number: conversation.next_number(), ..self.writer };
+        writer.change(Command::Set, item, out);
         if let Some(recorder) = &mut self.recorder {
             recorder.note(Command::Set, item);
         }
@@ -102,6 +108,7 @@ impl<'a> Composer<'a> {
     #[inline]
     pub(crate) fn compose(&mut self, out: &mut Vec<u8>, conversation: &mut Conversation) -> bool {
         let Composer { writer, track, recorder, source, .. } = self;
+        let writer = Writer { number: conversation.next_number(), ..*writer };
         let protocol = writer.protocol;
         match source {
             Source::Fill(range) => {
@@ -122,6 +129,9 @@ impl<'a> Composer<'a> {
                     }
                     CommandProtocol::Meta if command.is_get() => {
                         conversation.expect(RequestKind::MetaGet(command));
+                    }
+                    CommandProtocol::Binary if command.is_get() => {
+                        conversation.expect(RequestKind::PacketGet(command));
                     }
                     _ => conversation.expect(RequestKind::Change(command, protocol)),
                 }
@@ -157,6 +167,12 @@ impl<'a> Composer<'a> {
                     CommandProtocol::Text => conversation.expect(RequestKind::Get { command, keys }),
                     CommandProtocol::Meta if keys == 1 => conversation.expect(RequestKind::MetaGet(command)),
                     CommandProtocol::Meta => conversation.expect(RequestKind::MetaGets { command, keys }),
+                    CommandProtocol::Binary if keys == 1 => {
+                        conversation.expect(RequestKind::PacketGet(command));
+                    }
+                    CommandProtocol::Binary => {
+                        conversation.expect(RequestKind::PacketGets { command, keys });
+                    }
                 }
             }
         }
@@ -223,6 +239,47 @@ mod tests {
         check("--keys 1 --key-size 1 --protocol meta --verify", r"mg 0 v k\r\nmg 0 v k\r\n");
         let two = r"mg 0 v q\r\nmg 0 v q\r\nmn\r\n";
         check("--keys 1 --key-size 1 --protocol meta --multiget 2", &format!("{two}{two}"));
+    }
+
+    /// The opcodes, numbers and bodies of the first two requests in packets.
+    fn check_packets(line: &str, expected: &str) {
+        let plan = plan(&format!("--keys 1 --key-size 5 --value-size 3 --ttl 60 --protocol binary {line}"));
+        let (mut out, mut conversation) = (Vec::new(), Conversation::default());
+        let mut composer = Composer::mix(&plan, 1, 0, None);
+        assert!((0..2).all(|_| composer.compose(&mut out, &mut conversation)));
+        let (mut shown, mut rest) = (String::new(), &out[..]);
+        while let Some((header, after)) = rest.split_first_chunk::<24>() {
+            assert_eq!((header[0], usize::from(header[5])), (0x80, 0), "{line}");
+            let len = u32::from_be_bytes([header[8], header[9], header[10], header[11]]) as usize;
+            let (body, after) = after.split_at(len);
+            let (extras, body) = body.split_at(usize::from(header[4]));
+            let extras: String = extras.iter().map(|byte| format!("{byte:02x}")).collect();
+            shown += &format!("{:02x}#{} {extras} {};", header[1], header[15], body.escape_ascii());
+            rest = after;
+        }
+        assert_eq!(shown, expected, "{line}");
+    }
+
+    #[test]
+    fn requests_in_packets_have_numbers() {
+        check_packets("", "00#0  key:0;00#1  key:0;");
+        check_packets("--verify", "0c#0  key:0;0c#1  key:0;");
+        check_packets("--multiget 2", "09#0  key:0;09#0  key:0;0a#0  ;09#1  key:0;09#1  key:0;0a#1  ;");
+        for (command, opcode, extras, body) in [
+            ("gets", "00", "", "key:0"),
+            ("set", "01", "000000000000003c", "key:0lXw"),
+            ("add", "02", "000000000000003c", "key:0lXw"),
+            ("replace", "03", "000000000000003c", "key:0lXw"),
+            ("append", "0e", "", "key:0lXw"),
+            ("prepend", "0f", "", "key:0lXw"),
+            ("delete", "04", "", "key:0"),
+            ("incr", "05", "00000000000000010000000000000000ffffffff", "num:0"),
+            ("decr", "06", "00000000000000010000000000000000ffffffff", "num:0"),
+            ("touch", "1c", "0000003c", "key:0"),
+        ] {
+            let expected = format!("{opcode}#0 {extras} {body};{opcode}#1 {extras} {body};");
+            check_packets(&format!("--mix {command}=1"), &expected);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Conversation on one connection: pending requests, and the replies to them.
 
 mod kind;
+mod packets;
 
 pub(crate) use kind::RequestKind;
 
@@ -9,7 +10,7 @@ use crate::types::error::Error;
 use crate::types::mix::Command;
 use crate::workload::items::Items;
 use kind::{ReplyOutcome, outcome};
-use protocol::client::{ErrorKind, Framer, Line, MalformedReply, Piece, Value};
+use protocol::client::{ErrorKind, Framer, Line, MalformedReply, PacketFramer, Piece, Value};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -18,6 +19,9 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     framer: Framer,
+    /// In the binary protocol, in place of `framer`; and whether the value of the latest packet is an item's.
+    packets: PacketFramer,
+    value_is_wanted: bool,
     ledger: Ledger,
 }
 
@@ -25,6 +29,8 @@ pub(crate) struct Conversation {
 #[derive(Debug, Default)]
 struct Ledger {
     pending: VecDeque<Pending>,
+    /// The number of the next request, which only packets have.
+    next_number: u32,
     /// Requests that were sent together, oldest first.
     batches: VecDeque<Batch>,
     /// Where items are tracked: those of all pending gets, in the order of the requests.
@@ -99,6 +105,8 @@ pub(crate) struct ReplyContext<'a> {
     pub(crate) verify: bool,
     /// Whether the items of requests are tracked.
     pub(crate) track: bool,
+    /// Replies are packets.
+    pub(crate) packets: bool,
     /// Takes the items that were not found.
     pub(crate) missed: Option<&'a mut VecDeque<u64>>,
     pub(crate) done_ns: u64,
@@ -114,6 +122,12 @@ impl Conversation {
     #[inline]
     pub(crate) fn outstanding(&self) -> usize {
         self.ledger.pending.len()
+    }
+
+    /// The number of the next request.
+    #[inline]
+    pub(crate) fn next_number(&self) -> u32 {
+        self.ledger.next_number
     }
 
     /// When the request was sent whose reply comes next.
@@ -179,6 +193,9 @@ impl Conversation {
     /// Takes received bytes and counts the requests that they complete.
     #[inline]
     pub(crate) fn receive(&mut self, mut input: &[u8], reading: &mut ReplyContext<'_>) -> Result<(), Error> {
+        if reading.packets {
+            return self.receive_packets(input, reading);
+        }
         while let Some(piece) = self.framer.next(&mut input).map_err(broken)? {
             match piece {
                 Piece::Line { line, raw } => self.ledger.line(&line, raw, reading)?,
@@ -192,7 +209,14 @@ impl Conversation {
 impl Ledger {
     #[inline]
     fn expect(&mut self, kind: RequestKind, key_end: Option<NonZeroU64>) {
+        self.next_number = self.next_number.wrapping_add(1);
         self.pending.push_back(Pending { kind, found: 0, unanswered: kind.keys(), passed: 0, key_end });
+    }
+
+    /// The number of the request at the front.
+    #[inline]
+    fn oldest(&self) -> u32 {
+        self.next_number.wrapping_sub(self.pending.len() as u32)
     }
 
     #[inline]
@@ -261,7 +285,7 @@ impl Ledger {
             && end
         {
             pending.found += 1;
-            if matches!(pending.kind, RequestKind::MetaGet(_)) {
+            if matches!(pending.kind, RequestKind::MetaGet(_) | RequestKind::PacketGet(_)) {
                 self.complete(Ending::Answered, reading);
             }
         }

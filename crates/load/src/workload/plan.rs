@@ -306,8 +306,9 @@ fn check_udp(run: &Description, mix: &Mix, item_max: usize) -> Result<(), String
     Ok(())
 }
 
-/// The bytes of a request besides key and value: `prepend `, ` 0 2147483647 65507` and two line ends.
-const SET_WORDS_MAX: usize = 31;
+/// The bytes of a request besides key and value: a packet's header and extras, which are longer than `prepend `,
+/// ` 0 2147483647 65507` and two line ends.
+const SET_WORDS_MAX: usize = 32;
 /// Shorter than a server that the scheduler delays once may need.
 const UDP_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 /// Pending keys per connection: bounds the memory of a conversation.

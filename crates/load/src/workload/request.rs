@@ -1,9 +1,14 @@
-//! Bytes of requests, in either protocol.
+//! Bytes of requests, in any of the protocols.
+
+mod packets;
+
+pub(crate) use packets::opcode;
 
 use crate::types::description::CommandProtocol;
 use crate::types::mix::Command;
 use crate::types::ttl::on_the_wire;
 use crate::workload::items::Items;
+use crate::workload::plan::RunPlan;
 use crate::workload::trace::TraceRecord;
 use protocol::client::Flag;
 use protocol::client::command::{self, Reply, ValueAttributes};
@@ -14,6 +19,8 @@ use protocol::request::{ArithmeticMode, SetMode, Verb};
 pub(crate) struct Writer<'a> {
     pub(crate) items: &'a Items,
     pub(crate) protocol: CommandProtocol,
+    /// The number of the next request, which packets have.
+    pub(crate) number: u32,
 }
 
 /// The form of a get's reply.
@@ -23,6 +30,13 @@ pub(crate) struct Answer {
     pub(crate) several: bool,
     /// With the key, which the text protocol always does.
     pub(crate) keyed: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// The items and the protocol of a run.
+    pub(crate) fn new(plan: &'a RunPlan) -> Writer<'a> {
+        Writer { items: &plan.items, protocol: plan.run.protocol, number: 0 }
+    }
 }
 
 impl Writer<'_> {
@@ -47,6 +61,7 @@ impl Writer<'_> {
                     command::meta_noop(out);
                 }
             }
+            (CommandProtocol::Binary, _) => self.packet_gets(chosen, answer, out),
         }
     }
 
@@ -61,10 +76,18 @@ impl Writer<'_> {
         let Items { keys, values, .. } = self.items;
         self.store_head(command, |out| keys.write(item, out), self.items.ttl(item), values.size(item), out);
         values.write(item, out);
-        out.extend_from_slice(b"\r\n");
+        self.end_value(out);
     }
 
-    /// The line before a value.
+    /// What ends a value: nothing in a packet.
+    #[inline]
+    fn end_value(self, out: &mut Vec<u8>) {
+        if self.protocol != CommandProtocol::Binary {
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// The line or packet before a value.
     #[inline]
     fn store_head(
         self,
@@ -93,6 +116,7 @@ impl Writer<'_> {
                     (Some(mode), Some(exptime)) => command::meta_set(out, key, len, &[mode, exptime]),
                 }
             }
+            CommandProtocol::Binary => self.packet_store_head(command, key, ttl, len, out),
         }
     }
 
@@ -117,7 +141,7 @@ impl Writer<'_> {
             true => out.resize(out.len() + value_len, b'1'),
             false => self.items.values.write_sized(record.hash(), *value_len, out),
         }
-        out.extend_from_slice(b"\r\n");
+        self.end_value(out);
     }
 
     /// A request of one key without a value.
@@ -146,6 +170,7 @@ impl Writer<'_> {
                 command::meta_get(out, key, retrieval_flags(command, answer));
             }
             (CommandProtocol::Meta, _) => command::meta_delete(out, key, &[]),
+            (CommandProtocol::Binary, _) => self.packet_line(command, key, ttl, out),
         }
     }
 
@@ -153,7 +178,8 @@ impl Writer<'_> {
     pub(crate) fn set_counter(self, number: u64, out: &mut Vec<u8>) {
         let key = |out: &mut Vec<u8>| self.items.keys.write_counter(number, out);
         self.store_head(Command::Set, key, self.items.ttl(number), 1, out);
-        out.extend_from_slice(b"0\r\n");
+        out.push(b'0');
+        self.end_value(out);
     }
 }
 

@@ -1,8 +1,9 @@
-//! Whole runs of the load generator: against a scripted server and against memcached.
+//! Whole runs of the load generator: against scripted servers and against memcached.
 
 mod churn;
 mod memcached;
 mod open;
+mod packets;
 mod probes;
 mod recording;
 mod scripted;

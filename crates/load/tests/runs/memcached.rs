@@ -131,6 +131,9 @@ fn memcached_keeps_what_is_stored() {
             "--protocol meta --gets 0.8",
             "--connections 2000 --threads 2",
             "--protocol meta --multiget 50 --depth 4",
+            "--protocol binary --gets 0.8 --depth 8",
+            "--protocol binary --multiget 50 --depth 4",
+            "--protocol binary --gets 0.5 --key-size 10-250 --value-size 0-2000",
             "--threads 2 --key-size 10-250 --value-size 0-2000 --gets 0.5",
             "--workload etc",
             "--workload twitter:c29 --popularity hot:0.5,100",
@@ -144,7 +147,7 @@ fn memcached_keeps_what_is_stored() {
 #[test]
 fn memcached_understands_every_command() {
     let Some(memcached) = Memcached::start("commands") else { return };
-    for protocol in ["text", "meta"] {
+    for protocol in ["text", "meta", "binary"] {
         let line = format!(
             "--socket {} --protocol {protocol} --keys 200 --prefill --verify --requests 20000 --warm-up 0 --depth 8 --mix \
              get=4,gets=1,set=1,add=1,replace=1,delete=1,incr=1,decr=1,touch=1",
@@ -171,9 +174,12 @@ fn memcached_understands_every_command() {
 fn memcached_sees_the_time_to_live() {
     let Some(memcached) = Memcached::start("ttl") else { return };
     // memcached counts seconds of its own from 1970.
-    for (ttl, protocol, least, most) in
-        [("500", "text", 400, 500), ("500", "meta", 400, 500), ("31d", "text", 2_678_000, 2_678_402)]
-    {
+    for (ttl, protocol, least, most) in [
+        ("500", "text", 400, 500),
+        ("500", "meta", 400, 500),
+        ("500", "binary", 400, 500),
+        ("31d", "text", 2_678_000, 2_678_402),
+    ] {
         let line = format!(
             "--socket {} --keys 1 --prefill --ttl {ttl} --protocol {protocol} --requests 1 --warm-up 0",
             memcached.socket.display()
@@ -205,6 +211,7 @@ fn a_trace_is_replayed() {
     for line in [
         "--threads 2 --connections 2",
         "--protocol meta --connections 1",
+        "--protocol binary --connections 1",
         "--engine epoll --connections 1 --depth 4",
     ] {
         let line = format!(
@@ -232,11 +239,13 @@ fn a_trace_is_replayed() {
 #[test]
 fn memcached_refuses_what_is_too_large() {
     let Some(memcached) = Memcached::start("large") else { return };
-    let line = format!(
-        "--socket {} --keys 10 --gets 0 --value-size 2m --connections 2 --requests 10 --warm-up 0",
-        memcached.socket.display()
-    );
-    let summary = run(&line).expect(&line);
-    assert_eq!(summary.errors, summary.sets, "{summary}");
-    assert_eq!(summary.error_lines[0].line, "SERVER_ERROR object too large for cache");
+    for (protocol, error) in [("text", "SERVER_ERROR object too large for cache"), ("binary", "Too large.")] {
+        let line = format!(
+            "--socket {} --protocol {protocol} --keys 10 --gets 0 --value-size 2m --connections 2 --requests 10 --warm-up 0",
+            memcached.socket.display()
+        );
+        let summary = run(&line).expect(&line);
+        assert_eq!(summary.errors, summary.sets, "{summary}");
+        assert_eq!(summary.error_lines[0].line, error);
+    }
 }

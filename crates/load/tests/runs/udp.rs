@@ -144,7 +144,7 @@ fn what_cannot_be_asked_by_datagrams_is_refused() {
         ("--udp-timeout 0", "--udp-timeout must be at least 1ms"),
         (
             "--gets 0 --value-size 1-66k",
-            "a set must fit a datagram: keys and values of --udp must be at most 65468 ",
+            "a set must fit a datagram: keys and values of --udp must be at most 65467 ",
         ),
     ] {
         let error = run(&format!("--udp {line}")).expect_err(line);
@@ -159,6 +159,7 @@ fn memcached_answers_datagrams() {
         "",
         "--depth 16 --gets 0.9 --popularity zipf",
         "--protocol meta --gets 0.8 --depth 4",
+        "--protocol binary --gets 0.8 --depth 4",
         // Replies of up to eight datagrams.
         "--value-size 0-10000 --gets 0.8 --threads 2",
         "--rate 3000 --depth 8",

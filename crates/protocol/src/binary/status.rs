@@ -29,6 +29,26 @@ pub enum ReplyStatus {
 }
 
 impl ReplyStatus {
+    /// All of them.
+    pub const ALL: &[ReplyStatus] = &[
+        ReplyStatus::Success,
+        ReplyStatus::NotFound,
+        ReplyStatus::Exists,
+        ReplyStatus::TooLarge,
+        ReplyStatus::InvalidArguments,
+        ReplyStatus::NotStored,
+        ReplyStatus::NotNumeric,
+        ReplyStatus::AuthError,
+        ReplyStatus::AuthContinue,
+        ReplyStatus::UnknownCommand,
+        ReplyStatus::OutOfMemory,
+    ];
+
+    /// The status with this number.
+    pub fn of(number: u16) -> Option<ReplyStatus> {
+        ReplyStatus::ALL.iter().copied().find(|status| *status as u16 == number)
+    }
+
     /// memcached's text for an error; empty for the others.
     pub fn text(self) -> &'static str {
         match self {

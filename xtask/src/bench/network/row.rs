@@ -34,8 +34,6 @@ pub(super) enum Work {
     Requests(&'static [&'static str]),
     /// The same on the server's CPUs: the 99th percentile of latency in microseconds.
     Latency(&'static [&'static str]),
-    /// Gets in binary packets over 50 connections, with so many unanswered on each: requests per server CPU-second.
-    Packets { depth: usize },
     /// Connections, one after the other, with a handshake and one request each: server CPU in microseconds for each.
     Handshakes { version: TlsVersion, resumed: bool },
     /// Connections opened anew at the same time: the 99th percentile of opening one in milliseconds.
@@ -79,7 +77,7 @@ impl Work {
     /// The unit of the figure.
     pub(super) fn unit(self) -> &'static str {
         match self {
-            Work::Requests(_) | Work::Packets { .. } => "/CPU-s",
+            Work::Requests(_) => "/CPU-s",
             Work::Latency(_) => "µs p99",
             Work::Handshakes { .. } => "CPU-µs",
             Work::Storm => "ms p99",
@@ -109,8 +107,9 @@ pub(super) static ROWS: [NetworkRow; 14] = [
         ..row("tls-get-d1", Tls, Work::Requests(&["--tls", "--connections", "50"]), AtLeast(1.15)) },
     NetworkRow { of_null: Some(AtLeast(0.8)),
         ..row("tls-get-d16", Tls, Work::Requests(&["--tls", "--depth", "16", "--connections", "50"]), AtLeast(1.5)) },
-    row("binary-get-d1", Plain, Work::Packets { depth: 1 }, AtLeast(1.2)),
-    row("binary-get-d16", Plain, Work::Packets { depth: 16 }, AtLeast(2.0)),
+    row("binary-get-d1", Plain, Work::Requests(&["--protocol", "binary", "--connections", "50"]), AtLeast(1.2)),
+    row("binary-get-d16", Plain,
+        Work::Requests(&["--protocol", "binary", "--depth", "16", "--connections", "50"]), AtLeast(2.0)),
     row("handshake-1.2", Tls, handshakes(V1_2, false), AtMost(1.0)),
     row("handshake-1.3", Tls, handshakes(V1_3, false), AtMost(1.0)),
     NetworkRow { base: Some("handshake-1.2"),

@@ -13,7 +13,11 @@ pub(crate) enum RequestKind {
     MetaGet(Command),
     /// Quiet `mg`s and `mn`: values, then `MN`.
     MetaGets { command: Command, keys: u32 },
-    /// Anything else: one line.
+    /// One get in a packet: a value or a miss.
+    PacketGet(Command),
+    /// Quiet gets in packets and a `noop`: values, then the reply to the `noop`.
+    PacketGets { command: Command, keys: u32 },
+    /// Anything else: one line or packet.
     Change(Command, CommandProtocol),
     /// A set of an item that was missed: not part of the load.
     Refill(CommandProtocol),
@@ -24,8 +28,10 @@ impl RequestKind {
     #[inline]
     pub(super) fn keys(self) -> u32 {
         match self {
-            RequestKind::Get { keys, .. } | RequestKind::MetaGets { keys, .. } => keys,
-            RequestKind::MetaGet(_) => 1,
+            RequestKind::Get { keys, .. }
+            | RequestKind::MetaGets { keys, .. }
+            | RequestKind::PacketGets { keys, .. } => keys,
+            RequestKind::MetaGet(_) | RequestKind::PacketGet(_) => 1,
             RequestKind::Change(..) | RequestKind::Refill(_) => 0,
         }
     }
@@ -36,6 +42,8 @@ impl RequestKind {
             RequestKind::Get { command, .. }
             | RequestKind::MetaGet(command)
             | RequestKind::MetaGets { command, .. }
+            | RequestKind::PacketGet(command)
+            | RequestKind::PacketGets { command, .. }
             | RequestKind::Change(command, _) => command,
             RequestKind::Refill(_) => Command::Set,
         }
@@ -46,6 +54,12 @@ impl RequestKind {
             RequestKind::Get { .. } => "VALUE or END, to a get",
             RequestKind::MetaGet(_) => "VA or EN, to an mg",
             RequestKind::MetaGets { .. } => "VA or MN, to quiet mgs and mn",
+            RequestKind::PacketGet(_) => "a value or Not found, to a get in a packet",
+            RequestKind::PacketGets { .. } => "values, then a noop, to quiet gets and a noop in packets",
+            RequestKind::Change(_, CommandProtocol::Binary)
+            | RequestKind::Refill(CommandProtocol::Binary) => {
+                "a packet with the opcode and the number of the request"
+            }
             RequestKind::Change(Command::Touch, CommandProtocol::Text) => "TOUCHED or NOT_FOUND, to a touch",
             RequestKind::Change(Command::Touch, CommandProtocol::Meta) => "HD or EN, to an mg with T",
             RequestKind::Change(Command::Delete, CommandProtocol::Text) => {
