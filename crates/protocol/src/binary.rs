@@ -15,8 +15,7 @@ mod request;
 pub mod sasl;
 mod status;
 
-pub(crate) use header::REPLY_MAGIC;
-pub use header::{HEADER_LEN, REQUEST_MAGIC, ReplyTo};
+pub use header::{HEADER_LEN, REPLY_MAGIC, REQUEST_MAGIC, ReplyTo};
 pub use opcode::Opcode;
 pub use request::{BinaryCommand, BinaryParsed, BinaryRequest, BinaryStore, parse};
 pub use status::ReplyStatus;

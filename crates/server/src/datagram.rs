@@ -3,11 +3,12 @@
 //! A sender's address can be forged, so a reply may reach somebody who has asked for nothing. Three rules follow:
 //! only senders in [`crate::options::UdpLimits::allow`] are served; the bytes of replies to a network are bounded
 //! ([`reply_limit::ReplyLimit`]); and a line that is no command is not answered, so that two servers whose replies reach
-//! each other never go on (no reply begins with a command).
+//! each other never go on (no reply begins with a command, and one in packets has a first byte that no request has).
 
 use std::net::IpAddr;
 
 use net::{ConnectionId, Datagram, DatagramPeer, Turn};
+use protocol::binary::{self, BinaryParsed, REPLY_MAGIC, REQUEST_MAGIC};
 use protocol::reply::line;
 use protocol::request::Refused;
 use protocol::udp::{self, Frame};
@@ -20,6 +21,7 @@ use crate::reports::Report;
 use crate::request::{Body, body_len, text_key};
 use crate::worker::Worker;
 
+mod packets;
 pub(crate) mod reply_limit;
 
 /// Bytes of a reply datagram after its frame, as in memcached: with headers it fits into an Ethernet frame.
@@ -63,10 +65,9 @@ impl Worker {
         self.fetch_items();
         let fd = self.shared.listeners.get(usize::from(listener)).map_or(-1, |(fd, _)| *fd);
         let mut output = std::mem::take(&mut self.datagram_output);
-        self.serve_requests(requests, fd, &mut output);
-        if output.len() > REPLY_MAX {
-            output = Output::default();
-            output.copy(TOO_LONG);
+        match is_packet(requests) {
+            true => self.serve_packets(requests, fd, &mut output),
+            false => self.serve_requests(requests, fd, &mut output),
         }
         if !output.is_empty() {
             self.reply(datagram.from, address.ip(), id, &output, turn);
@@ -95,8 +96,7 @@ impl Worker {
     /// Prefetches the index bucket of the first request's key, while other datagrams are examined.
     pub(crate) fn prefetch_request(&mut self, datagram: &Datagram<'_>) {
         if let Some((_, requests)) = whole_request(datagram.bytes)
-            && let Parsed::Head { request, .. } = parse(requests)
-            && let Some(key) = text_key(&request)
+            && let Some(key) = first_key(requests)
         {
             self.fetching.push(self.store.prefetch(&self.store.key(key)));
         }
@@ -104,8 +104,13 @@ impl Worker {
 
     fn serve_requests(&mut self, datagram: &[u8], fd: i32, output: &mut Output) {
         let mut at = 0;
-        while at < datagram.len() && output.len() <= REPLY_MAX {
-            match self.serve_request(&datagram[at..], fd, output) {
+        while at < datagram.len() {
+            let flow = self.serve_request(&datagram[at..], fd, output);
+            if output.len() > REPLY_MAX {
+                *output = Output::default();
+                return output.copy(TOO_LONG);
+            }
+            match flow {
                 Flow::Go(consumed) => at = at.saturating_add(consumed),
                 Flow::End => return,
             }
@@ -177,10 +182,29 @@ impl Worker {
     }
 }
 
-/// The number of a request and its content. `None` if it is not one, or only a part of one: memcached drops these, too.
+/// Whether the requests of a datagram are those of the binary protocol: its first byte decides, as in memcached.
+#[inline]
+fn is_packet(requests: &[u8]) -> bool {
+    requests.first() == Some(&REQUEST_MAGIC)
+}
+
+/// The key of the first request of a datagram.
+#[inline]
+fn first_key(requests: &[u8]) -> Option<&[u8]> {
+    if is_packet(requests) {
+        let BinaryParsed::Head { request, .. } = binary::parse(requests) else { return None };
+        return request.key();
+    }
+    let Parsed::Head { request, .. } = parse(requests) else { return None };
+    text_key(&request)
+}
+
+/// The number of a request and its content. `None` if it is not one, or only a part of one, which memcached drops, too; or
+/// if it is a reply in packets, of whose bytes a line feed could make lines.
 fn whole_request(datagram: &[u8]) -> Option<(u16, &[u8])> {
     let (frame, content) = Frame::read(datagram)?;
-    ((frame.sequence, frame.total) == (0, 1) && !content.is_empty()).then_some((frame.id, content))
+    let is_request = content.first().is_some_and(|&first| first != REPLY_MAGIC);
+    ((frame.sequence, frame.total) == (0, 1) && is_request).then_some((frame.id, content))
 }
 
 /// Sends a reply in as many datagrams as it needs, all or none of them.

@@ -11,6 +11,15 @@ use stdx::gather::Gather;
 use stdx::prng::Prng;
 use transcript::{Peer, ReceivedOutput, Transcript};
 
+#[expect(dead_code, reason = "shared with other tests, which need more of it")]
+#[path = "packets/mod.rs"]
+mod packets;
+
+use packets::{
+    APPEND, DELETEQ, FLUSH, GAT, GET, GETK, GETKQ, GETQ, INCREMENT, NOOP, PacketWriter, QUIT, SASL_AUTH,
+    SASL_LIST, SETQ, STAT, TOUCH, VERSION, counted, get, header, packet, set, show, stored,
+};
+
 const STARTED_UNIX_MS: u64 = 1_800_000_000_000;
 const PORT: u16 = 11211;
 /// The frame before a request or a reply: its number, the datagram's number, the datagrams, and two zeros.
@@ -100,7 +109,7 @@ impl Pair {
     /// Sends one datagram with `request`, and returns the reply, whose datagrams must be whole and in order.
     #[track_caller]
     fn ask(&mut self, request: &[u8]) -> Vec<u8> {
-        self.requests += 1;
+        self.requests = self.requests.wrapping_add(1);
         let id = self.requests.to_be_bytes();
         let mut reply = Vec::new();
         let mut datagrams = self.exchange(&[&[&id[..], &[0, 0, 0, 1, 0, 0], request].concat()]);
@@ -266,6 +275,149 @@ fn several_requests_in_a_datagram_have_one_reply() {
     pair.check("set a 0 0 1 noreply\r\ny\r\nmg a v q\r\n", "VA 1\r\ny\r\n");
     pair.check("delete a noreply\r\n", "");
     pair.check("mg a v q\r\n", "");
+}
+
+/// The replies to these packets in one datagram, in words.
+#[track_caller]
+fn check_packets(pair: &mut Pair, requests: &[Vec<u8>], replies: &str) {
+    assert_eq!(show(&pair.ask(&requests.concat())), replies);
+}
+
+#[test]
+fn packets_in_a_datagram_are_served() {
+    let mut pair = pair();
+    check_packets(&mut pair, &[set("a", b"xy")], "01 00 cas");
+    check_packets(&mut pair, &[get("a")], "00 00 00000000 xy cas");
+    check_packets(&mut pair, &[packet(GETK, b"", b"none", b"")], "0c 01 key=none");
+    check_packets(&mut pair, &[packet(TOUCH, &[0; 4], b"a", b"")], "1c 00 00000000 cas");
+    check_packets(&mut pair, &[packet(GAT, &[0; 4], b"a", b"")], "1d 00 00000000 xy cas");
+    check_packets(&mut pair, &[packet(APPEND, b"", b"a", b"z")], "0e 00 cas");
+    check_packets(&mut pair, &[packet(INCREMENT, &counted(1, 7, 0), b"n", b"")], {
+        "05 00 \\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x07 cas"
+    });
+    assert!(show(&pair.ask(&packet(VERSION, b"", b"", b""))).starts_with("0b 00 1.6."));
+    check_packets(&mut pair, &[packet(FLUSH, b"", b"", b""), get("a")], "08 00\n00 01 Not found");
+    // Both protocols are served, each datagram in its own.
+    pair.check("get a\r\n", "END\r\n");
+}
+
+#[test]
+fn quiet_packets_have_a_reply_only_where_something_is_unusual() {
+    let mut pair = pair();
+    let quiet = [
+        packet(SETQ, &stored(0, 0), b"a", b"x"),
+        packet(GETQ, b"", b"none", b""),
+        packet(GETKQ, b"", b"a", b""),
+        packet(DELETEQ, b"", b"none", b""),
+        packet(NOOP, b"", b"", b""),
+    ];
+    check_packets(&mut pair, &quiet, "0d 00 00000000 key=a x cas\n14 01 Not found\n0a 00");
+    check_packets(&mut pair, &[packet(SETQ, &stored(0, 0), b"a", b"y")], "");
+    check_packets(&mut pair, &[get("a")], "00 00 00000000 y cas");
+    // Nothing follows a quit.
+    check_packets(&mut pair, &[packet(QUIT, b"", b"", b""), get("a")], "07 00");
+}
+
+#[test]
+fn a_reply_in_packets_takes_as_many_datagrams_as_it_needs() {
+    let mut pair = pair();
+    for len in [1392 - 28, 1392 - 27, 40_000, 60_000] {
+        let value = vec![b'v'; len];
+        check_packets(&mut pair, &[set("k", &value)], "01 00 cas");
+        let reply = pair.ask(&get("k"));
+        assert_eq!((reply.len(), &reply[28..]), (28 + len, &value[..]));
+    }
+    assert_eq!(pair.ask(&get("k").repeat(4)).len(), 4 * 60_028);
+    check_packets(&mut pair, &[get("k").repeat(18)], "00 03 Too large.");
+    assert!(show(&pair.ask(&packet(STAT, b"", b"", b""))).lines().count() > 90);
+    // What takes several turns needs a connection.
+    check_packets(&mut pair, &[packet(STAT, b"", b"detail dump", b""), get("none")], {
+        "10 81 Unknown command\n00 01 Not found"
+    });
+}
+
+#[test]
+fn a_join_with_a_large_value_needs_a_connection() {
+    let mut pair = pair();
+    check_packets(&mut pair, &[set("k", &[b'v'; 60_000])], "01 00 cas");
+    let mut len = 60_000;
+    for _ in 0..3 {
+        check_packets(&mut pair, &[packet(APPEND, b"", b"k", &[b'w'; 60_000])], "0e 00 cas");
+        len += 60_000;
+    }
+    // One attempt in a datagram.
+    let longer = packet(APPEND, b"", b"k", &[b'x'; 30_000]).repeat(2);
+    check_packets(&mut pair, &[longer], "0e 03 Too large.");
+    assert_eq!(pair.ask(&get("k")).len(), 28 + len);
+}
+
+#[test]
+fn packets_with_wrong_lengths_are_refused_and_end_the_datagram() {
+    let mut pair = pair();
+    let invalid = |opcode: u8| format!("{opcode:02x} 04 Invalid arguments");
+    // More is announced than the datagram has, up to the most that there can be.
+    for body in [4 + 8 + 1, 65_536, 1 << 30] {
+        let lying = [header(1, 3, 8, body, 0), stored(0, 0), b"key".to_vec()].concat();
+        check_packets(&mut pair, &[lying.clone()], &invalid(1));
+        check_packets(&mut pair, &[get("none"), lying], &format!("00 01 Not found\n{}", invalid(1)));
+    }
+    check_packets(&mut pair, &[header(1, 3, 8, u32::MAX, 0), get("none")], &invalid(1));
+    // Extras that are larger than the body; a key that is too long; extras that suit nothing.
+    check_packets(&mut pair, &[header(0, 1, 255, 4, 0), get("none")], "00 81 Unknown command");
+    check_packets(&mut pair, &[packet(GET, b"", &[b'k'; 251], b"")], &invalid(0));
+    check_packets(&mut pair, &[packet(GET, b"odd", b"k", b"")], &invalid(0));
+    // A head without its end is no request, and no later datagram continues it.
+    check_packets(&mut pair, &[get("none")[..24].to_vec()], "");
+    check_packets(&mut pair, &[b"none".to_vec()], "");
+    check_packets(&mut pair, &[vec![0x80]], "");
+    check_packets(&mut pair, &[get("none"), b"get none\r\n".to_vec()], "00 01 Not found");
+    // An unknown opcode is answered, and skipped with its value.
+    check_packets(&mut pair, &[packet(0x40, b"", b"", b"value"), get("none")], {
+        "40 81 Unknown command\n00 01 Not found"
+    });
+    for opcode in [SASL_LIST, SASL_AUTH] {
+        let key: &[u8] = if opcode == SASL_AUTH { b"PLAIN" } else { b"" };
+        check_packets(
+            &mut pair,
+            &[packet(opcode, b"", key, b"")],
+            &format!("{opcode:02x} 81 Unknown command"),
+        );
+    }
+}
+
+/// Whatever lengths a header has, with whatever behind it, for every opcode.
+#[test]
+fn every_opcode_with_every_header_is_answered_with_packets_or_not_at_all() {
+    let mut pair = pair();
+    let lens = [0, 1, 4, 8, 20, 24, 250, 255];
+    for opcode in 0..=u8::MAX {
+        for key in [0, 1, 3, 250, 251, u16::MAX] {
+            for extras in lens {
+                let least = u32::from(key) + u32::from(extras);
+                for body in [least, least + 5, least.saturating_sub(1), 0, u32::MAX] {
+                    let datagram = [header(opcode, key, extras, body, 0), vec![b'x'; 40]].concat();
+                    let reply = pair.ask(&datagram);
+                    show(&reply);
+                    assert_eq!(pair.ask(&reply), b"", "a reply is never answered");
+                }
+            }
+        }
+    }
+    check_packets(&mut pair, &[get("none")], "00 01 Not found");
+}
+
+/// Random packets get the same replies in datagrams as over a connection, but for what needs one.
+#[test]
+fn random_packets_get_whole_packets() {
+    let mut pair = pair();
+    for seed in 0..200 {
+        for request in PacketWriter::new(seed).requests(20) {
+            if request.len() < REQUEST_MAX {
+                let shown = show(&pair.ask(&request));
+                assert!(!shown.contains("a part of a reply"), "{shown}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::opcode::Opcode;
 pub const REQUEST_MAGIC: u8 = 0x80;
 
 /// The first byte of every reply.
-pub(crate) const REPLY_MAGIC: u8 = 0x81;
+pub const REPLY_MAGIC: u8 = 0x81;
 
 /// Length of a header.
 pub const HEADER_LEN: usize = 24;

@@ -37,11 +37,6 @@ impl Options {
                 .map_err(|problem| Error::Together(format!("--udp-allow: {problem}")))?;
         }
         let has_udp = listeners.iter().any(|listen| matches!(listen, Listen::Udp { .. }));
-        if has_udp && options.protocol == Protocol::Binary && auth.is_none() {
-            return Err(Error::Together(
-                "-B binary and -U: expected one of them, because only text is served over UDP".to_owned(),
-            ));
-        }
         if auth.is_some() && has_udp {
             return Err(Error::Together(
                 "-Y and -U: expected one of them, because a datagram cannot log in".to_owned(),

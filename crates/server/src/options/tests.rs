@@ -287,8 +287,7 @@ fn udp_is_served_at_the_addresses_of_tcp() {
         check(nothing, |_| {});
     }
     check_error("-U 5 -Y /users", "-Y and -U: expected one of them, because a datagram cannot log in");
-    let only_text = "-B binary and -U: expected one of them, because only text is served over UDP";
-    check_error("-U 5 -B binary", only_text);
+    check_listeners("-U 5 -B binary", "any 5, udp any 5");
     check_error(
         "-U 5 --udp-allow 10.0.0.0/40",
         "--udp-allow: expected a prefix of 0 to 32 bits, found `10.0.0.0/40`",
