@@ -358,7 +358,7 @@ fn packets_with_wrong_lengths_are_refused_and_end_the_datagram() {
     // More is announced than the datagram has, up to the most that there can be.
     for body in [4 + 8 + 1, 65_536, 1 << 30] {
         let lying = [header(1, 3, 8, body, 0), stored(0, 0), b"key".to_vec()].concat();
-        check_packets(&mut pair, &[lying.clone()], &invalid(1));
+        check_packets(&mut pair, std::slice::from_ref(&lying), &invalid(1));
         check_packets(&mut pair, &[get("none"), lying], &format!("00 01 Not found\n{}", invalid(1)));
     }
     check_packets(&mut pair, &[header(1, 3, 8, u32::MAX, 0), get("none")], &invalid(1));

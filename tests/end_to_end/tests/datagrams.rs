@@ -10,6 +10,15 @@ use end_to_end::clock;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 
+#[expect(dead_code, reason = "shared with other tests, which need more of it")]
+#[path = "../../../crates/server/tests/packets/mod.rs"]
+mod packets;
+
+use packets::{
+    ADD, APPEND, DECREMENT, DELETE, DELETEQ, FLUSH, GAT, GETK, GETKQ, GETQ, INCREMENT, NOOP, PREPEND,
+    REPLACE, SETQ, TOUCH, counted, get, header, packet, set, show, stored, with_cas,
+};
+
 /// A reply takes much less; nothing comes after it.
 const SILENCE: Duration = Duration::from_millis(100);
 
@@ -54,6 +63,10 @@ impl Pair {
     }
 
     fn ask(&self, request: &str) -> Vec<Vec<u8>> {
+        self.ask_bytes(request.as_bytes())
+    }
+
+    fn ask_bytes(&self, request: &[u8]) -> Vec<Vec<u8>> {
         self.send(&framed(request));
         self.reply()
     }
@@ -66,8 +79,8 @@ fn client(at: SocketAddr) -> UdpSocket {
     socket
 }
 
-fn framed(request: &str) -> Vec<u8> {
-    [b"\x12\x34\0\0\0\x01\0\0", request.as_bytes()].concat()
+fn framed(request: impl AsRef<[u8]>) -> Vec<u8> {
+    [b"\x12\x34\0\0\0\x01\0\0", request.as_ref()].concat()
 }
 
 /// Requests with one key and one command, to which memcached's replies can be compared.
@@ -121,6 +134,64 @@ fn replies_in_datagrams_are_those_of_memcached() {
     }
 }
 
+/// One packet each. Numbers of CAS are servers' own, so that only one that no item has can be compared.
+fn packet_requests() -> Vec<Vec<u8>> {
+    let bare = |opcode: u8, key: &[u8]| packet(opcode, b"", key, b"");
+    vec![
+        bare(FLUSH, b""),
+        bare(NOOP, b""),
+        get("a"),
+        bare(GETK, b"a"),
+        bare(GETQ, b"a"),
+        set("a", b"abc"),
+        get("a"),
+        bare(GETK, b"a"),
+        bare(GETKQ, b"a"),
+        packet(SETQ, &stored(7, 0), b"q", b"quiet"),
+        get("q"),
+        packet(ADD, &stored(0, 0), b"a", b"x"),
+        packet(REPLACE, &stored(0, 0), b"none", b"x"),
+        packet(APPEND, b"", b"a", b"d"),
+        packet(PREPEND, b"", b"none", b"d"),
+        with_cas(DELETE, b"", b"a", b"", 18_000_000_000_000_000_000),
+        packet(INCREMENT, &counted(5, 3, 0), b"n", b""),
+        packet(DECREMENT, &counted(1, 3, 0), b"n", b""),
+        packet(INCREMENT, &counted(5, 3, 0), b"a", b""),
+        packet(TOUCH, &100_u32.to_be_bytes(), b"a", b""),
+        packet(GAT, &100_u32.to_be_bytes(), b"a", b""),
+        bare(DELETE, b"a"),
+        bare(DELETE, b"a"),
+        bare(DELETEQ, b"q"),
+        bare(DELETEQ, b"q"),
+        bare(0x40, b""),
+        // Lengths that do not suit, or contradict each other.
+        packet(0x00, b"odd", b"k", b""),
+        bare(0x00, &[b'k'; 251]),
+        [header(0x00, 3, 0, 2, 0), b"key".to_vec()].concat(),
+        set("long", &[b'v'; 10_000]),
+        get("long"),
+    ]
+}
+
+#[test]
+fn packets_in_datagrams_are_answered_as_by_memcached() {
+    let memcached = ServerUnderTest::memcached().expect("a memcached");
+    let theirs = Pair::start(&memcached, &["-t", "1"]);
+    let ours = Pair::start(&ServerUnderTest::evenkeel(SocketDriver::Epoll), &["-t", "1"]);
+    for request in packet_requests() {
+        let shown = |pair: &Pair| {
+            let mut reply = pair.ask_bytes(&request);
+            // memcached answers nothing with a frame that has nothing behind it.
+            reply.retain(|datagram| datagram.len() > 8);
+            reply.sort();
+            // The frames, of which the content may come in any order; then the packets.
+            let frames: Vec<Vec<u8>> = reply.iter().map(|datagram| datagram[..8].to_vec()).collect();
+            (frames, show(&reply.iter().flat_map(|datagram| datagram[8..].to_vec()).collect::<Vec<_>>()))
+        };
+        assert_eq!(shown(&ours), shown(&theirs), "{}", request.escape_ascii());
+    }
+}
+
 /// Switches of the process's worker threads from waiting to working, by their ids.
 fn wake_ups(pid: u32) -> BTreeMap<String, u64> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("threads");
@@ -160,11 +231,17 @@ fn a_flood_of_datagrams_leaves_other_clients_their_turns() {
         let datagrams = [
             framed(&value),
             framed(&keys),
-            framed(&"stats\r\n".repeat(9_000)),
-            framed(&"x".repeat(60_000)),
+            framed("stats\r\n".repeat(9_000)),
+            framed("x".repeat(60_000)),
             framed("set half 0 0 1000000\r\n"),
-            framed(&"mn\r\n".repeat(10_000)),
+            framed("mn\r\n".repeat(10_000)),
             framed("watch fetchers\r\n"),
+            // In packets: many, one whose length lies, one that could be the reply of another server.
+            framed(get("k").repeat(1_000)),
+            framed(packet(0x10, b"", b"", b"").repeat(1_000)),
+            framed(header(0x01, 1, 8, 1 << 30, 0)),
+            framed(header(0x00, 1, 255, 3, 0)),
+            framed(b"\x81\x0a\0\0\0\0\0\0\0\0\0\0mn\r\nmn\r\n"),
             b"".to_vec(),
             b"\0\x01\0\0\xff\xff\0\0get k\r\n".to_vec(),
             vec![0xff; 65_000],
