@@ -44,7 +44,7 @@ pub struct Connection {
 /// The state of a connection, by what it expects next.
 enum State {
     /// The first byte, which distinguishes the binary protocol from text.
-    Start { login: bool },
+    Start { login: bool, protocol: Protocol },
     /// A login: nothing else is accepted before.
     Login,
     /// A command.
@@ -68,7 +68,7 @@ enum State {
 }
 
 impl Connection {
-    pub(crate) fn new(opened: &Opened, must_log_in: bool) -> Connection {
+    pub(crate) fn new(opened: &Opened, must_log_in: bool, protocol: Protocol) -> Connection {
         let identity = opened.security.as_ref().and_then(|security| security.identity.clone());
         let rights = identity.map(|identity| Box::new(Rights::of(identity)));
         Connection {
@@ -80,7 +80,7 @@ impl Connection {
             sasl: Sasl::Open,
             role: rights.as_ref().map_or(Role::Admin, |rights| rights.role()),
             rights,
-            state: State::Start { login: must_log_in },
+            state: State::Start { login: must_log_in, protocol },
         }
     }
 
@@ -139,7 +139,7 @@ impl Connection {
     /// Prefetches the index bucket of the first request's key, while input of other connections is examined.
     pub(crate) fn prefetch(&self, worker: &mut Worker, input: &[u8]) {
         let key = match self.state {
-            State::Commands | State::Start { login: false } => match parse(input) {
+            State::Commands | State::Start { login: false, .. } => match parse(input) {
                 Parsed::Head { request, .. } => text_key(&request),
                 Parsed::Incomplete => None,
             },
@@ -195,10 +195,7 @@ impl Connection {
         match &mut self.state {
             State::Commands => self.commands(worker, rest, output, turns_left),
             State::Packets => self.packets(worker, rest, output, turns_left),
-            State::Start { login } => {
-                let login = *login;
-                (0, self.start(login, worker, rest))
-            }
+            &mut State::Start { login, protocol } => (0, self.start((login, protocol), worker, rest)),
             State::Leave { left, to, status } => leave(left, *to, *status, rest, output),
             State::Login => {
                 let step = worker.log_in(rest, output);
@@ -244,9 +241,9 @@ impl Connection {
 
     /// Decides about the protocol with the first input of a connection. No text command starts with the first byte of
     /// the binary protocol.
-    fn start(&mut self, login: bool, worker: &Worker, input: &[u8]) -> Flow {
+    fn start(&mut self, (login, protocol): (bool, Protocol), worker: &Worker, input: &[u8]) -> Flow {
         let Some(&first) = input.first() else { return Flow::Wait };
-        let is_binary = match worker.shared.options.protocol {
+        let is_binary = match protocol {
             Protocol::Auto => first == binary::REQUEST_MAGIC,
             Protocol::Ascii => false,
             Protocol::Binary => true,

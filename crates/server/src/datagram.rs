@@ -15,6 +15,7 @@ use protocol::udp::{self, Frame};
 use protocol::{Parsed, Request, parse};
 
 use crate::join;
+use crate::options::Protocol;
 use crate::output::{Held, Output};
 use crate::remaining::Remaining;
 use crate::reports::Report;
@@ -56,7 +57,9 @@ impl Worker {
             self.counters.udp_refused.add(1);
             return;
         }
-        let Some((id, requests)) = whole_request(datagram.bytes) else {
+        let protocol = self.shared.protocol_at(listener);
+        let served = whole_request(datagram.bytes).filter(|(_, requests)| speaks(protocol, requests));
+        let Some((id, requests)) = served else {
             self.counters.udp_malformed.add(1);
             return;
         };
@@ -186,6 +189,16 @@ impl Worker {
 #[inline]
 fn is_packet(requests: &[u8]) -> bool {
     requests.first() == Some(&REQUEST_MAGIC)
+}
+
+/// Whether requests are of the protocol that is spoken.
+#[inline]
+fn speaks(protocol: Protocol, requests: &[u8]) -> bool {
+    match protocol {
+        Protocol::Auto => true,
+        Protocol::Ascii => !is_packet(requests),
+        Protocol::Binary => is_packet(requests),
+    }
 }
 
 /// The key of the first request of a datagram.

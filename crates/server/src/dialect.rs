@@ -1,4 +1,4 @@
-//! The protocol of a connection: its first byte decides, or `-B`.
+//! The protocol of a connection: its first byte decides, or its listener, or `-B`.
 
 use crate::request::LINE_END_LEN;
 

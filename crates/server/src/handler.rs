@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use net::{Activity, Address, CloseReason, Datagram, Handler, Next, Opened, Progress, Turn};
+use net::{Activity, Address, CloseReason, Datagram, Handler, Next, Opened, Origin, Progress, Turn};
 use stdx::clock::Now;
 use store::Event;
 
@@ -60,7 +60,11 @@ impl Handler for Worker {
     }
 
     fn on_open(&mut self, opened: &Opened, _turn: &mut Turn<Held>) -> Connection {
-        let connection = Connection::new(opened, self.shared.options.auth.is_some());
+        let protocol = match opened.origin {
+            Origin::Accepted { listener } => self.shared.protocol_at(listener),
+            Origin::Dialled { .. } => self.shared.options.protocol,
+        };
+        let connection = Connection::new(opened, self.shared.options.auth.is_some(), protocol);
         self.log(
             Streams::CONNECTION_EVENTS,
             format_args!(

@@ -75,7 +75,7 @@ use store::Store;
 
 use metrics::Monitor;
 use options::auth::Users;
-use options::{Driver, Listen, Options};
+use options::{Driver, Listen, Options, Protocol};
 use shared::Shared;
 
 pub use tls_files::TlsFiles;
@@ -131,6 +131,8 @@ pub struct Bound {
     network: Network,
     tls: Option<Arc<TlsFiles>>,
     options: Options,
+    /// By listener.
+    protocols: Vec<Protocol>,
     clock: net::clock::Clock,
     started_unix_ms: u64,
 }
@@ -168,11 +170,15 @@ impl Server {
         let clock = net::clock::Clock::start();
         let load = |tls| TlsFiles::load(tls, clock, notice).map(Arc::new);
         let tls = options.tls.as_ref().map(load).transpose()?;
-        let places = places(options, inherited, tls.as_deref())?;
-        let (places, acceptors): (Vec<_>, Vec<_>) = places.into_iter().unzip();
+        let (mut at, mut acceptors, mut protocols) = (Vec::new(), Vec::new(), Vec::new());
+        for place in places(options, inherited, tls.as_deref())? {
+            at.push(place.at);
+            acceptors.push(place.acceptor);
+            protocols.push(place.protocol);
+        }
         let handshakes = options.tls.as_ref();
         let network = Network::bind(
-            &places,
+            &at,
             net::Options {
                 acceptors,
                 handshake_threads: handshakes.map_or(0, |tls| tls.handshake_threads),
@@ -203,40 +209,41 @@ impl Server {
         )?;
         // From now on the number that is in force.
         let options = Options { backlog: Some(network.backlog()), ..options.clone() };
-        Ok(Bound { network, tls, options, clock, started_unix_ms })
+        Ok(Bound { network, tls, options, protocols, clock, started_unix_ms })
     }
 }
 
-/// A place to listen at, and what accepts its TLS sessions.
-type SecurePlace = (net::Listen, Option<Arc<Acceptor>>);
+/// A place to listen at, what accepts its TLS sessions, and the protocol that is spoken there.
+struct Place {
+    at: net::Listen,
+    acceptor: Option<Arc<Acceptor>>,
+    protocol: Protocol,
+}
 
 /// The places of all listeners.
-fn places(
-    options: &Options,
-    inherited: Vec<OwnedFd>,
-    tls: Option<&TlsFiles>,
-) -> Result<Vec<SecurePlace>, Error> {
+fn places(options: &Options, inherited: Vec<OwnedFd>, tls: Option<&TlsFiles>) -> Result<Vec<Place>, Error> {
     let acceptor = |check| tls.map(|tls| tls.acceptor(check)).transpose();
     let (mut places, mut inherited) = (Vec::new(), inherited.into_iter());
     for listener in &options.listeners {
+        let protocol = listener.protocol().unwrap_or(options.protocol);
+        let mut add = |at, acceptor| places.push(Place { at, acceptor, protocol });
         match listener {
-            Listen::Unix { path, mask } => {
-                places.push((net::Listen::Unix { path: path.clone(), mode: *mask }, None));
-            }
+            Listen::Unix { path, mask } => add(net::Listen::Unix { path: path.clone(), mode: *mask }, None),
             Listen::Inherited(_) => {
                 let socket = inherited.next().expect("a socket for each that is inherited");
                 let check = options.tls.as_ref().map(|tls| tls.default_check);
-                let acceptor = check.map_or(Ok(None), acceptor)?;
-                places.push((net::Listen::Inherited(Arc::new(socket)), acceptor));
+                add(net::Listen::Inherited(Arc::new(socket)), check.map_or(Ok(None), acceptor)?);
             }
-            Listen::Tcp { host, port, secure } => {
+            Listen::Tcp { host, port, secure, .. } => {
                 let acceptor = secure.map_or(Ok(None), acceptor)?;
-                let addresses = resolve(host.as_deref(), *port)?.into_iter();
-                places.extend(addresses.map(|address| (net::Listen::Tcp(address), acceptor.clone())));
+                for address in resolve(host.as_deref(), *port)? {
+                    add(net::Listen::Tcp(address), acceptor.clone());
+                }
             }
-            Listen::Udp { host, port } => {
-                let addresses = resolve(host.as_deref(), *port)?.into_iter();
-                places.extend(addresses.map(|address| (net::Listen::Udp(address), None)));
+            Listen::Udp { host, port, .. } => {
+                for address in resolve(host.as_deref(), *port)? {
+                    add(net::Listen::Udp(address), None);
+                }
             }
         }
     }
@@ -270,9 +277,9 @@ impl Bound {
     /// Sets up the store. `hash_secret` should be random, so that clients cannot choose colliding keys.
     pub fn prepare(self, hash_secret: u128) -> Result<Provisioned, Error> {
         let store = open_store(&self.options, hash_secret, self.started_unix_ms)?;
-        let shared =
-            Arc::new(Shared::new(self.options, store, &self.network, self.tls, self.started_unix_ms));
-        Ok(Provisioned { network: self.network, shared })
+        let mut shared = Shared::new(self.options, store, &self.network, self.tls, self.started_unix_ms);
+        shared.protocols = self.protocols;
+        Ok(Provisioned { network: self.network, shared: Arc::new(shared) })
     }
 
     /// The clock of the workers.

@@ -9,6 +9,7 @@ pub mod auth;
 mod echo;
 mod listen;
 mod meaning;
+mod protocol;
 mod settings;
 mod tls;
 pub mod udp;
@@ -19,6 +20,7 @@ mod tests;
 pub use auth::{Auth, ReadFile};
 pub use echo::Echo;
 pub use listen::{FIRST_INHERITED, Listen, MetricsAddress};
+pub use protocol::Protocol;
 pub use tls::{TlsGiven, TlsOptions};
 pub use udp::UdpLimits;
 
@@ -47,7 +49,7 @@ pub struct Options {
     pub fast_open: u32,
     /// Who gets replies over UDP, and how much.
     pub udp: UdpLimits,
-    /// `-B`: the protocol that every connection speaks.
+    /// `-B`: the protocol that every connection speaks whose listener has none of its own.
     pub protocol: Protocol,
 
     /// `-c`: maximum number of concurrent connections.
@@ -124,17 +126,6 @@ pub struct Process {
     pub core_dumps: bool,
 }
 
-/// The protocol that `-B` names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// The protocol of the client's first byte.
-    Auto,
-    /// The text protocol and its meta commands.
-    Ascii,
-    /// The binary protocol.
-    Binary,
-}
-
 /// The interface for socket I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
@@ -162,7 +153,7 @@ impl Default for Options {
             evictions: true,
             cas: true,
             large_pages: false,
-            listeners: vec![Listen::Tcp { host: None, port: 11211, secure: None }],
+            listeners: vec![Listen::Tcp { host: None, port: 11211, secure: None, protocol: None }],
             backlog: None,
             fast_open: 0,
             udp: UdpLimits::default(),

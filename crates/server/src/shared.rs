@@ -12,7 +12,7 @@ use crate::datagram::reply_limit::ReplyLimit;
 use crate::histogram::{TimeHistogram, Times};
 use crate::hot_keys::HotTable;
 use crate::options::auth::Users;
-use crate::options::{Echo, Options};
+use crate::options::{Echo, Options, Protocol};
 use crate::prefixes::Prefixes;
 use crate::rights::Refusals;
 use crate::service_times::ServiceTimes;
@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) network: View,
     /// Descriptor and address of each listener.
     pub(crate) listeners: Vec<(i32, Address)>,
+    /// The protocol of each listener.
+    pub(crate) protocols: Vec<Protocol>,
     pub(crate) stop: Stop,
     /// Sends a line to the operator.
     pub(crate) notice: Notice,
@@ -85,6 +87,12 @@ impl Figures {
 }
 
 impl Shared {
+    /// The protocol that is spoken at a listener.
+    #[inline]
+    pub(crate) fn protocol_at(&self, listener: u16) -> Protocol {
+        self.protocols.get(usize::from(listener)).copied().unwrap_or(self.options.protocol)
+    }
+
     pub(crate) fn new(
         options: Options,
         store: Arc<Store>,
@@ -96,6 +104,7 @@ impl Shared {
             store,
             network: network.view(),
             listeners: network.descriptors().into_iter().zip(network.addresses()).collect(),
+            protocols: Vec::new(),
             stop: network.stop(),
             notice: network.notice(),
             binary_noticed: AtomicBool::new(false),

@@ -29,8 +29,8 @@ pub(super) const FLAGS: &[Flag] = &[
         details: "A list, separated by commas or semicolons, or the flag several times. An address is a name, an \
             IPv4 address, an IPv6 address (in brackets if a port follows) or `*`, each with or without `:port`; \
             without one, -p counts. A name that stands for several addresses gets a socket for each.\n\n\
-            As in memcached, `proto[ascii]:` may precede an address; `tag[name]:` is read and means nothing \
-            without memcached's proxy.",
+            As in memcached, `proto[ascii]:`, `proto[binary]:` or `proto[negotiating]:` may precede an address, for \
+            which it counts instead of -B; `tag[name]:` is read and means nothing without memcached's proxy.",
         effect: Effect::Works,
         set: |low, given| low.listen.push(given.text().to_owned()),
     },

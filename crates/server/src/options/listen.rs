@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use tls::PeerCheck;
 
+use super::protocol::Protocol;
+
 /// An address to listen on, as given: names are not resolved yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
@@ -16,6 +18,8 @@ pub enum Listen {
         port: u16,
         /// Whether clients must show a certificate; `None` for plain text.
         secure: Option<PeerCheck>,
+        /// The protocol that is spoken here; `None` for that of `-B`.
+        protocol: Option<Protocol>,
     },
     /// The same addresses, for datagrams, which are never encrypted.
     Udp {
@@ -23,6 +27,8 @@ pub enum Listen {
         host: Option<String>,
         /// Port, 0 for any.
         port: u16,
+        /// The protocol that is spoken here; `None` for that of `-B`.
+        protocol: Option<Protocol>,
     },
     /// A socket in the file system.
     Unix {
@@ -33,6 +39,16 @@ pub enum Listen {
     },
     /// A socket that listens already, made by another process: its descriptor in this one.
     Inherited(i32),
+}
+
+impl Listen {
+    /// The protocol that the address itself asks for.
+    pub(crate) fn protocol(&self) -> Option<Protocol> {
+        match self {
+            Listen::Tcp { protocol, .. } | Listen::Udp { protocol, .. } => *protocol,
+            Listen::Unix { .. } | Listen::Inherited(_) => None,
+        }
+    }
 }
 
 /// The address of `--metrics-listen`: its name is not resolved yet.
@@ -90,13 +106,13 @@ pub(super) fn parse_descriptors(list: &str) -> Result<Vec<i32>, String> {
 
 fn parse(address: &str, defaults: ListenDefaults) -> Result<Listen, String> {
     let (secure, rest) = security(address, defaults.secure)?;
-    let rest = without_protocol(rest)?;
+    let (protocol, rest) = protocol(rest)?;
     let rest = without_tag(rest)?;
     let (host, port) = host_and_port(rest, defaults.port)?;
     if host.is_empty() {
         return Err("expected a name, an address or *, found nothing".to_owned());
     }
-    Ok(Listen::Tcp { host: (host != "*").then(|| host.to_owned()), port, secure })
+    Ok(Listen::Tcp { host: (host != "*").then(|| host.to_owned()), port, secure, protocol })
 }
 
 /// The prefix that selects TLS or plain text, and what follows it.
@@ -111,15 +127,18 @@ fn security(address: &str, default: Option<PeerCheck>) -> Result<(Option<PeerChe
     }
 }
 
-fn without_protocol(address: &str) -> Result<&str, String> {
-    let Some(named) = address.strip_prefix("proto[") else { return Ok(address) };
+/// The prefix that names a protocol, and what follows it.
+fn protocol(address: &str) -> Result<(Option<Protocol>, &str), String> {
+    let Some(named) = address.strip_prefix("proto[") else { return Ok((None, address)) };
     let (name, rest) = named.split_once("]:").ok_or("expected `]:` after the protocol")?;
-    match name {
-        "ascii" | "negotiating" => Ok(rest),
-        "binary" => Err("a listener has no protocol of its own; -B binary is for all of them".to_owned()),
-        "proxy" => Err("the proxy is not a mode of the server".to_owned()),
-        _ => Err(format!("expected the protocol ascii or negotiating, found `{name}`")),
-    }
+    let protocol = match name {
+        "ascii" => Protocol::Ascii,
+        "binary" => Protocol::Binary,
+        "negotiating" => Protocol::Auto,
+        "proxy" => return Err("the proxy is not a mode of the server".to_owned()),
+        _ => return Err(format!("expected the protocol ascii, binary or negotiating, found `{name}`")),
+    };
+    Ok((Some(protocol), rest))
 }
 
 /// Tags identify listeners in memcached's proxy; they have no other use.

@@ -46,6 +46,13 @@ impl Options {
             options.metrics = Some(super::listen::parse_metrics(address).map_err(Error::Together)?);
         }
         check_fast_open(options.fast_open, &listeners)?;
+        let speaks_binary = |listen: &Listen| listen.protocol() == Some(Protocol::Binary);
+        if auth.is_some() && !options.sasl && listeners.iter().any(speaks_binary) {
+            return Err(Error::Together(
+                "-Y and proto[binary]: expected -S as well, without which the binary protocol has no login"
+                    .to_owned(),
+            ));
+        }
         if options.threads > THREADS_SENSIBLE {
             options.notes.push(format!("-t {}: more threads than cores only cost memory", options.threads));
         }
@@ -76,7 +83,7 @@ fn listeners(low: &LowArgs) -> Result<Vec<Listen>, Error> {
     }
     if !only_unix {
         add_internet(low, udp_port, &mut listeners, |tcp| match tcp {
-            Listen::Tcp { host, port, .. } => Listen::Udp { host, port },
+            Listen::Tcp { host, port, protocol, .. } => Listen::Udp { host, port, protocol },
             other => other,
         })?;
     }
@@ -121,7 +128,7 @@ fn add_internet(
         }
     }
     if low.listen.is_empty() {
-        listeners.push(kind(Listen::Tcp { host: None, port, secure }));
+        listeners.push(kind(Listen::Tcp { host: None, port, secure, protocol: None }));
     }
     Ok(())
 }

@@ -40,11 +40,15 @@ fn check_listeners(line: &str, wanted: &str) {
         .listeners
         .iter()
         .map(|listen| match listen {
-            Listen::Tcp { host, port, secure } => {
+            Listen::Tcp { host, port, secure, protocol } => {
                 let check = secure.map_or(String::new(), |check| format!(" {check:?}"));
-                format!("{} {port}{check}", host.as_deref().unwrap_or("any"))
+                let protocol = protocol.map_or(String::new(), |protocol| format!(" {protocol:?}"));
+                format!("{} {port}{check}{protocol}", host.as_deref().unwrap_or("any"))
             }
-            Listen::Udp { host, port } => format!("udp {} {port}", host.as_deref().unwrap_or("any")),
+            Listen::Udp { host, port, protocol } => {
+                let protocol = protocol.map_or(String::new(), |protocol| format!(" {protocol:?}"));
+                format!("udp {} {port}{protocol}", host.as_deref().unwrap_or("any"))
+            }
             Listen::Unix { path, mask } => format!("{} {mask:o}", path.display()),
             Listen::Inherited(number) => format!("#{number}"),
         })
@@ -82,8 +86,12 @@ fn memory_is_counted_in_megabytes_and_items_in_bytes() {
 #[test]
 fn the_usual_start_script_works() {
     check("-d -m 64 -p 11211 -u memcache -l 127.0.0.1 -P /run/x.pid -c 4096 -vv", |options| {
-        options.listeners =
-            vec![Listen::Tcp { host: Some("127.0.0.1".to_owned()), port: 11211, secure: None }];
+        options.listeners = vec![Listen::Tcp {
+            host: Some("127.0.0.1".to_owned()),
+            port: 11211,
+            secure: None,
+            protocol: None,
+        }];
         (options.connection_limit, options.verbosity) = (4096, 2);
         options.process.daemonize = true;
         options.process.user = Some("memcache".to_owned());
@@ -168,7 +176,7 @@ fn inherited_sockets_are_served_alone_unless_others_are_asked_for() {
     let passed = [Listen::Inherited(3), Listen::Inherited(4)];
     assert_eq!(activated("", &[3, 4]).expect("accepted"), passed);
     assert_eq!(activated("-p 0", &[3, 4]).expect("accepted"), passed);
-    let any = Listen::Tcp { host: None, port: 1, secure: None };
+    let any = Listen::Tcp { host: None, port: 1, secure: None, protocol: None };
     assert_eq!(activated("-p 1", &[3]).expect("accepted"), [any, Listen::Inherited(3)]);
     assert_eq!(activated("--listen-fd 9", &[3]).expect("accepted"), [9, 3].map(Listen::Inherited));
 }
@@ -205,8 +213,9 @@ fn addresses_are_read_as_memcached_reads_them() {
         "10.0.0.1 9, 10.0.0.2 1, ::1 2, fe80::1 9, any 9, any 3, h 9",
     );
     check_listeners(
-        "-l proto[ascii]:tag[a]:127.0.0.1:5,tag_b_:[::1],proto[negotiating]:h",
-        "127.0.0.1 5, ::1 11211, h 11211",
+        "-l proto[ascii]:tag[a]:127.0.0.1:5,tag_b_:[::1],proto[negotiating]:h,proto[binary]:[::1]:7 -U 9",
+        "127.0.0.1 5 Ascii, ::1 9, h 9 Auto, ::1 7 Binary, \
+         udp 127.0.0.1 5 Ascii, udp ::1 9, udp h 9 Auto, udp ::1 7 Binary",
     );
     check_listeners("-l h:-1,h:-1", "h 0");
     check_error("-l h:x", "-l h:x: expected a port from 0 to 65535, found `x`");
@@ -216,10 +225,16 @@ fn addresses_are_read_as_memcached_reads_them() {
     check_error("-l tag[123456789]:h", "-l tag[123456789]:h: expected a tag of 1 to 8 characters, found 9");
     check_error("-l tag[x", "-l tag[x: expected `]:` or `_:` after the tag");
     check_error(
-        "-l proto[binary]:h",
-        "-l proto[binary]:h: a listener has no protocol of its own; -B binary is for all of them",
+        "-l proto[x]:h",
+        "-l proto[x]:h: expected the protocol ascii, binary or negotiating, found `x`",
     );
-    check_error("-l proto[x]:h", "-l proto[x]:h: expected the protocol ascii or negotiating, found `x`");
+    check_error("-l proto[proxy]:h", "-l proto[proxy]:h: the proxy is not a mode of the server");
+    check_error("-l proto[ascii", "-l proto[ascii: expected `]:` after the protocol");
+    check_error(
+        "-l proto[binary]:h -Y /users",
+        "-Y and proto[binary]: expected -S as well, without which the binary protocol has no login",
+    );
+    check_listeners("-l proto[binary]:h,proto[ascii]:i -S -Y /users", "h 11211 Binary, i 11211 Ascii");
     check_error("-l notls:h", "-l notls:h: `notls:` is valid only with -Z");
     check_error("-l mtls:h", "-l mtls:h: `mtls:` is valid only with -Z");
 }
@@ -402,7 +417,7 @@ fn listeners_are_encrypted_unless_their_prefix_says_otherwise() {
     }
     check_listeners(
         &format!("{given},ssl_verify_mode=1 -l a,notls:b:1,btls:c,mtls:proto[ascii]:tag_x_:[::1]:2"),
-        "a 11211 IfShown, b 1, c 11211 Never, ::1 2 Always",
+        "a 11211 IfShown, b 1, c 11211 Never, ::1 2 Always Ascii",
     );
     check_listeners(&format!("{given} -s /s -p 1 -U 5 -l mtls:h"), "h 1 Always, udp h 5, /s 700");
     check_error(
