@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// A program, how it is asked whether it is there, and the Debian packages that have it.
 type Program = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const PROGRAMS: [Program; 12] = [
+const PROGRAMS: [Program; 13] = [
     ("memcached", &["-V"], &["memcached"]),
     ("/usr/sbin/mariadbd", &["--version"], &["mariadb-server-core"]),
     ("sh", &["-c", "ls /usr/lib/postgresql/*/bin/initdb"], &["postgresql"]),
@@ -31,6 +31,7 @@ const PROGRAMS: [Program; 12] = [
     ("go", &["version"], &["golang-go"]),
     ("node", &["--version"], &["nodejs"]),
     ("npm", &["--version"], &["npm"]),
+    ("ruby", &["-e", "require 'dalli'"], &["ruby", "ruby-dalli"]),
     ("ip", &["-V"], &["iproute2"]),
     ("openssl", &["version"], &["openssl"]),
 ];

@@ -71,6 +71,13 @@ pub fn node(program: &str) -> Command {
     command
 }
 
+/// A Ruby program from `clients/ruby`.
+pub fn ruby(program: &str) -> Command {
+    let mut command = Command::new("ruby");
+    command.arg(sources().join("ruby").join(program));
+    command
+}
+
 /// A file with the user that the client programs know.
 ///
 /// # Errors

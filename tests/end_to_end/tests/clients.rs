@@ -87,6 +87,13 @@ fn memjs_works_also_as_a_user() {
 }
 
 #[test]
+fn dalli_works_also_as_a_user() {
+    check(clients::ruby("dalli_api.rb"), SocketDriver::Uring);
+    let server = start_with_users(SocketDriver::Epoll);
+    passes(with(clients::ruby("dalli_api.rb"), "sasl"), &server);
+}
+
+#[test]
 fn gomemcache_works() {
     check(clients::gomemcache().expect("gomemcache"), SocketDriver::Uring);
 }
