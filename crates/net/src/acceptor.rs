@@ -27,6 +27,10 @@ const RETRY_MS: u64 = 100;
 /// Time between two looks whether the threads that do handshakes have caught up.
 const BEHIND_MS: u64 = 5;
 
+/// What a client with TLS is told at the limit, before its session has keys: an alert, fatal, internal_error (RFC 8446,
+/// 5.1 and 6). It would take a line of text for a broken protocol.
+const REFUSED: &[u8] = b"\x15\x03\x03\x00\x02\x02\x50";
+
 /// Length of a wait that only an event can end.
 const TIMEOUT_MS: u64 = 60_000;
 
@@ -185,6 +189,9 @@ impl AcceptLoop {
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             match acceptfrom_with(&listener.fd, flags) {
                 Ok((fd, peer)) => match self.at_limit {
+                    AtLimit::Refuse(_) if self.limit.is_reached() && self.is_secure(number) => {
+                        self.refuse(&fd, REFUSED);
+                    }
                     AtLimit::Refuse(line) if self.limit.is_reached() => self.refuse(&fd, line),
                     _ => self.deal(fd, peer, number),
                 },
@@ -201,6 +208,12 @@ impl AcceptLoop {
         Accepted::Enough
     }
 
+    /// Whether connections from this listener need a session.
+    fn is_secure(&self, number: usize) -> bool {
+        let WatchedListener { number, listener, .. } = &self.listeners[number];
+        self.handshakes.as_ref().is_some_and(|handshakes| handshakes.are_for(*number)) && !listener.is_unix()
+    }
+
     fn refuse(&self, fd: &OwnedFd, line: &[u8]) {
         self.limit.rejected.fetch_add(1, Ordering::Relaxed);
         // Best effort: a client that is gone, or whose socket cannot take a line, does not get it.
@@ -208,9 +221,9 @@ impl AcceptLoop {
     }
 
     fn deal(&mut self, socket: OwnedFd, peer: Option<SocketAddrAny>, number: usize) {
+        let is_secure = self.is_secure(number);
         let WatchedListener { number, listener, .. } = &self.listeners[number];
-        let secure =
-            self.handshakes.as_mut().filter(|handshakes| handshakes.are_for(*number) && !listener.is_unix());
+        let secure = self.handshakes.as_mut().filter(|_| is_secure);
         let arrival = Arrival {
             // A connection counts when its handshake is over.
             id: ConnectionId(match secure {

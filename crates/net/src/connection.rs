@@ -93,6 +93,8 @@ pub(crate) struct Connection<H: Handler, K: Kernel> {
     /// accepted.
     pub(crate) blocked: Option<Box<Gather<H::Held>>>,
     pub(crate) secure: Option<Box<Secure<H::Held>>>,
+    /// The kernel has the keys of its TLS session.
+    pub(crate) in_kernel: bool,
     pub(crate) socket: K::Socket,
     /// The handler has dialled it. Such a connection is read also while its output is blocked: a peer may stop reading
     /// until its own output is read, and two such ends would wait for each other for ever.
@@ -131,6 +133,7 @@ impl<H: Handler, K: Kernel> Connection<H, K> {
             dialogue,
             blocked: None,
             secure: session.map(|session| Box::new(Secure { session: *session, wire: Gather::default() })),
+            in_kernel: false,
             socket,
             dialled: matches!(origin, Origin::Dialled { .. }),
             apart,
@@ -179,6 +182,12 @@ impl<H: Handler, K: Kernel> Connection<H, K> {
             Some(secure) if secure.session.end() == Some(PeerEnd::Failed) => CloseReason::Error,
             _ => CloseReason::Normal,
         }
+    }
+
+    /// Whether a TLS session has to be ended.
+    #[inline]
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.secure.is_some() || self.in_kernel
     }
 
     /// Encrypted output that the socket has not taken, in bytes.

@@ -531,14 +531,16 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         let (origin, stampable) = (arrival.origin, stamps::is_stampable(&arrival));
         let opened = arrival.opened(K::number(&socket), link);
         self.turn.opened(link);
+        let in_kernel = opened.security.as_ref().is_some_and(|security| security.in_kernel);
         let dialogue = Dialogue::open(&mut self.handler, &opened, &mut self.turn);
         let has_input = session.as_ref().is_some_and(|session| session.has_input());
         if session.is_some() {
             self.secure += 1;
             self.lanes.prepare_sealed();
         }
-        let token = self.slab.insert(Connection::new(socket, origin, session, dialogue));
-        self.slab.at_mut(token.index).stampable = stampable;
+        let connection =
+            Connection { in_kernel, stampable, ..Connection::new(socket, origin, session, dialogue) };
+        let token = self.slab.insert(connection);
         if self.stamped.missing > 0 {
             self.begin_stamps(token.index, now);
         }
@@ -561,6 +563,9 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         self.turn.closed(Link(self.slab.token(index)));
         if self.slab.at(index).stamped {
             self.end_stamps(index);
+        }
+        if self.slab.at(index).is_encrypted() && reason != CloseReason::Error {
+            self.tell_end(index);
         }
         let Connection { dialogue, blocked, secure, socket, dialled, .. } = self.slab.remove(index);
         self.table.remove(index);

@@ -56,6 +56,12 @@ pub(crate) trait Kernel {
     where
         Self::Socket: 's;
 
+    /// Sends a few bytes before the connection is closed, if the socket takes them.
+    fn send_last(&mut self, socket: &Self::Socket, bytes: &[u8]);
+
+    /// The same, of the alert with which a TLS session ends whose keys the kernel has.
+    fn end_kernel_session(&mut self, socket: &Self::Socket);
+
     /// Receives into `body`, and what follows the body into `beyond`.
     fn receive_body(
         &mut self,

@@ -2,9 +2,12 @@
 //! `ssl_kernel_tls`).
 //!
 //! The connection is then like any other for the worker. The kernel shows what is no content (an alert, a new key) as
-//! EIO, and the connection ends; an end from our side has no alert.
+//! EIO, and the connection ends.
 
-use std::os::fd::AsFd;
+#![expect(unsafe_code, reason = "a message of control data has no safe wrapper")]
+
+use std::mem::size_of_val;
+use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
 use rustls::{ConnectionTrafficSecrets, ExtractedSecrets, ProtocolVersion};
@@ -37,6 +40,48 @@ pub(crate) fn give_keys(
         socket_option::set(&socket, libc::SOL_TLS, direction, &info)?;
     }
     Ok(())
+}
+
+/// TLS_SET_RECORD_TYPE of `linux/tls.h`: the control data is the type of the record to be sent.
+const SET_RECORD_TYPE: i32 = 1;
+
+/// The type of a record with an alert, and its content: a warning, close_notify (RFC 8446, 6).
+const ALERT: u8 = 21;
+const CLOSE_NOTIFY: [u8; 2] = [1, 0];
+
+/// Control data with one byte: its head, and one word for the byte.
+#[repr(C)]
+struct RecordType {
+    head: libc::cmsghdr,
+    record_type: u64,
+}
+
+/// Tells the peer that nothing more comes.
+///
+/// # Errors
+/// The socket does not take it now, or has no keys.
+pub(crate) fn send_close_notify(socket: impl AsFd) -> Result<(), Errno> {
+    let socket = socket.as_fd();
+    let mut content = CLOSE_NOTIFY;
+    let mut piece = libc::iovec { iov_base: content.as_mut_ptr().cast(), iov_len: content.len() };
+    // SAFETY: a macro of C that computes with lengths only.
+    let len = unsafe { libc::CMSG_LEN(1) };
+    let mut control = RecordType {
+        head: libc::cmsghdr { cmsg_len: len as _, cmsg_level: libc::SOL_TLS, cmsg_type: SET_RECORD_TYPE },
+        // The byte is the first one behind the head, in either order of bytes.
+        record_type: u64::from_ne_bytes([ALERT, 0, 0, 0, 0, 0, 0, 0]),
+    };
+    // SAFETY: all fields of `msghdr` are numbers or addresses, for which zero is valid.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
+    (message.msg_control, message.msg_controllen) = ((&raw mut control).cast(), size_of_val(&control) as _);
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    // SAFETY: the kernel reads the message, its piece and its control data, at addresses of values that outlive the call and
+    // with their lengths, and keeps none. The descriptor is borrowed, so it is open.
+    match unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) } {
+        -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
+        _ => Ok(()),
+    }
 }
 
 /// `struct tls12_crypto_info_…` of `linux/tls.h`.

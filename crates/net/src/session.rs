@@ -191,6 +191,15 @@ impl Session {
         }
     }
 
+    /// A session that is over at once: `line`, and its end, encrypted.
+    pub(crate) fn refusal(mut self, line: &[u8]) -> Vec<u8> {
+        let mut wire = Vec::new();
+        if self.write(&Record::Content(line), &mut wire).is_ok() {
+            self.close(&mut wire);
+        }
+        wire
+    }
+
     /// Appends to `wire` what rustls wants to send, and then `record`.
     fn write(&mut self, record: &Record<'_>, wire: &mut Vec<u8>) -> Result<(), KeysUsedUp> {
         if self.end == Some(PeerEnd::Failed) {

@@ -14,11 +14,12 @@ use crate::address::Address;
 use crate::arrival_clock::ArrivalClock;
 use crate::clock::Clock;
 use crate::dial::{Place, Unreachable};
-use crate::driver::{IoDriver, Poll, receive_body};
+use crate::driver::{IoDriver, Poll, SEND_FLAGS, receive_body};
 use crate::file_read::{FileRead, FinishedRead};
 use crate::file_reads::FileReads;
 use crate::handshakes::{DialHandshakes, DialledCandidate};
 use crate::kernel::{Connect, Kernel};
+use crate::kernel_tls;
 use crate::lanes::Lanes;
 use crate::listener::{datagram_socket, stream_socket};
 use crate::receive_stamp::{self, keep_stamping, set_stamps};
@@ -96,6 +97,15 @@ impl Kernel for System {
     ) -> Result<(), Errno> {
         let sent = self.driver.send(lanes, |index| socket(index).as_fd());
         sent.map_err(|broken| self.fall_back(&broken))
+    }
+
+    fn send_last(&mut self, socket: &OwnedFd, bytes: &[u8]) {
+        // The peer may be gone, or read nothing.
+        let _unsent = rustix::net::send(socket, bytes, SEND_FLAGS);
+    }
+
+    fn end_kernel_session(&mut self, socket: &OwnedFd) {
+        let _unsent = kernel_tls::send_close_notify(socket);
     }
 
     fn receive_body(&mut self, socket: &OwnedFd, body: &mut [u8], beyond: &mut [u8]) -> Result<usize, Errno> {

@@ -3,13 +3,14 @@
 //! The compiler refuses `unsafe` everywhere else (`Cargo.toml`, `unsafe_code = "deny"`).
 
 /// A new file here is a new place to prove: ask first whether one of these can do it.
-const ALLOWED: [&str; 18] = [
+const ALLOWED: [&str; 19] = [
     "crates/evenkeel/src/sys.rs",
     "crates/load/src/engine/uring.rs",
     "crates/load/src/engine/uring/buffers.rs",
     "crates/load/src/engine/uring/stamps.rs",
     "crates/net/src/busy_poll.rs",
     "crates/net/src/file_ring.rs",
+    "crates/net/src/kernel_tls.rs",
     "crates/net/src/receive_stamp.rs",
     "crates/net/src/segments.rs",
     "crates/net/src/socket_option.rs",

@@ -104,6 +104,27 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         }
     }
 
+    /// Tells the peer that nothing more comes: otherwise it could not know that nobody has cut the connection. Where output
+    /// is lost with the connection, it is cut.
+    #[cold]
+    pub(super) fn tell_end(&mut self, index: u32) {
+        let connection = self.slab.at_mut(index);
+        if connection.blocked.is_some() || connection.wire_len() > 0 {
+            return;
+        }
+        match &mut connection.secure {
+            Some(secure) => {
+                let mut alert = Vec::new();
+                secure.session.close(&mut alert);
+                // It has been sent already where the end was known before the last output.
+                if !alert.is_empty() {
+                    self.kernel.send_last(&connection.socket, &alert);
+                }
+            }
+            None => self.kernel.end_kernel_session(&connection.socket),
+        }
+    }
+
     /// Undoes the exchange of [`EventLoop::seal`], after the send.
     #[cold]
     pub(super) fn unseal(&mut self) {

@@ -25,6 +25,9 @@ const INPUT_MAX: usize = 128 * 1024;
 /// Bytes before the content of a record.
 const RECORD_HEAD_LEN: usize = 5;
 
+/// An alert without encryption: close_notify (RFC 8446, 5.1 and 6.1).
+const CLOSE_NOTIFY: &[u8] = b"\x15\x03\x03\x00\x02\x01\x00";
+
 /// A handshake and its connection.
 pub(super) struct Handshake {
     pub(super) socket: OwnedFd,
@@ -36,6 +39,8 @@ pub(super) struct Handshake {
     opened: Vec<u8>,
     /// Not sent; empty most of the time.
     output: Vec<u8>,
+    /// Bytes have been sent.
+    has_sent: bool,
     established: bool,
     /// The kernel gets the keys.
     in_kernel: bool,
@@ -102,6 +107,7 @@ impl Handshake {
             input: Vec::new(),
             opened: Vec::new(),
             output: Vec::new(),
+            has_sent: false,
             established: false,
             in_kernel: false,
             watched: EventFlags::IN,
@@ -180,11 +186,29 @@ impl Handshake {
             return Ok(());
         }
         match send(&self.socket, &self.output, SEND_FLAGS) {
-            Ok(sent) => drop(self.output.drain(..sent)),
+            Ok(sent) => {
+                self.has_sent = true;
+                self.output.drain(..sent);
+            }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => return Err(Failed),
         }
         Ok(())
+    }
+
+    /// Tells a peer whose time is over that this is the end, if it has been told nothing yet. Later an alert would have to be
+    /// encrypted, which rustls offers for its own errors only.
+    pub(super) fn tell_end(&self) {
+        if !self.has_sent && self.output.is_empty() {
+            let _unsent = send(&self.socket, CLOSE_NOTIFY, SEND_FLAGS);
+        }
+    }
+
+    /// Ends the session with this line. The handshake must be done.
+    pub(super) fn refuse(self, line: &[u8]) {
+        let refusal = Session::new(self.tls, &self.input, &self.opened).refusal(line);
+        // As without TLS: a client that is gone, or whose socket cannot take a line, does not get it.
+        let _unsent = send(&self.socket, &refusal, SEND_FLAGS);
     }
 
     /// Whether a ticket took the place of a key exchange and a signature.

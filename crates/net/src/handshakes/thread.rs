@@ -206,9 +206,9 @@ impl HandshakeThread {
             let counts = matches!(handshake.purpose, Purpose::Accepted(..));
             if !counts || self.setup.limit.try_open() {
                 self.deal(token);
-            } else if let AtLimit::Refuse(_) = self.setup.at_limit {
+            } else if let AtLimit::Refuse(line) = self.setup.at_limit {
                 self.setup.limit.rejected.fetch_add(1, Ordering::Relaxed);
-                self.remove(token);
+                self.remove(token).refuse(line);
             } else {
                 self.done.push_back(token);
             }
@@ -266,7 +266,11 @@ impl HandshakeThread {
             Ended::Expired => &counters.expired,
             Ended::Displaced => &counters.displaced,
         });
-        if let Purpose::Dialled(worker, dial) = self.remove(token).purpose {
+        let handshake = self.remove(token);
+        if how == Ended::Expired {
+            handshake.tell_end();
+        }
+        if let Purpose::Dialled(worker, dial) = handshake.purpose {
             let why = if how == Ended::Expired { Unreachable::TimedOut } else { Unreachable::Handshake };
             self.tell(worker, dial, Err(why));
         }

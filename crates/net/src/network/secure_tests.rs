@@ -240,8 +240,73 @@ fn a_unix_socket_is_served_without_tls_also_where_an_acceptor_is_given() {
 fn a_handshake_has_a_deadline() {
     let network = secure(Options { handshake_timeout_ms: 50, ..options() });
     let mut silent = network.socket();
-    assert_eq!(silent.read(&mut [0]).expect("the end"), 0);
+    let mut told = Vec::new();
+    silent.read_to_end(&mut told).expect("the end");
+    assert_eq!(told, b"\x15\x03\x03\x00\x02\x01\x00", "close_notify");
     assert_eq!(network.view.handshakes().expired, 1);
+}
+
+/// An end without the server's word for it would be the error `UnexpectedEof`.
+#[track_caller]
+fn check_clean_end(client: &mut Client) {
+    assert_eq!(client.read(&mut [0]).expect("close_notify"), 0);
+}
+
+#[test]
+fn idle_and_stopped_sessions_end_with_close_notify() {
+    each(|driver, version| {
+        let network = secure(Options { driver, idle_timeout_s: 1, ..options() });
+        let mut idle = network.secure(version);
+        exchange(&mut idle, "hello\n");
+        check_clean_end(&mut idle);
+        assert_eq!(network.closed().1, CloseReason::IdleTimeout);
+
+        let network = secure(Options { driver, ..options() });
+        let mut open = network.secure(version);
+        exchange(&mut open, "hello\n");
+        drop(network);
+        check_clean_end(&mut open);
+    });
+}
+
+#[test]
+fn output_that_is_lost_at_the_end_is_a_cut() {
+    each(|driver, version| {
+        let network = secure(Options { driver, ..options() });
+        let mut slow = network.secure(version);
+        // More than the sockets hold.
+        slow.write_all(b"hold 30000000\n").expect("sent");
+        slow.read_exact(&mut [0]).expect("the beginning of the reply");
+        drop(network);
+        let mut rest = Vec::new();
+        let error = slow.read_to_end(&mut rest).expect_err("no close_notify");
+        assert!(matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset), "{error}");
+        assert!(rest.len() < 30_000_000);
+    });
+}
+
+#[test]
+fn a_client_that_is_refused_at_the_limit_is_told_in_tls() {
+    let at_limit = AtLimit::Refuse(b"full\r\n");
+    each(|driver, version| {
+        let network = secure(Options { driver, connections_max: 1, at_limit, ..options() });
+        let (mut first, mut second) = (network.secure(version), network.secure(version));
+        while network.view.handshakes().in_progress < 2 {
+            std::thread::yield_now();
+        }
+        // Accepted while there was room: the session is refused.
+        exchange(&mut first, "first\n");
+        let _refused = second.conn.complete_io(&mut second.sock);
+        let mut told = Vec::new();
+        second.read_to_end(&mut told).expect("close_notify");
+        assert_eq!(told, b"full\r\n");
+        // Accepted at the limit: the handshake is refused.
+        let mut third = Vec::new();
+        network.socket().read_to_end(&mut third).expect("the end");
+        assert_eq!(third, b"\x15\x03\x03\x00\x02\x02\x50", "internal_error");
+        exchange(&mut first, "first\n");
+        assert_eq!(network.view.counts().rejected, 2);
+    });
 }
 
 #[test]

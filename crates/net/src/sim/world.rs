@@ -458,6 +458,14 @@ impl Kernel for SimKernel {
         Ok(())
     }
 
+    fn send_last(&mut self, socket: &Socket, bytes: &[u8]) {
+        let _unsent = self.network.borrow_mut().send(socket.token, bytes);
+    }
+
+    fn end_kernel_session(&mut self, _: &Socket) {
+        unreachable!("the simulated kernel takes no keys");
+    }
+
     fn receive_body(&mut self, socket: &Socket, body: &mut [u8], beyond: &mut [u8]) -> Result<usize, Errno> {
         let mut network = self.network.borrow_mut();
         let received = network.receive(socket.token, body)?;
