@@ -433,6 +433,61 @@ fn a_reload_replaces_everything_for_later_handshakes() {
     assert_eq!((identity.role, &*identity.name), (Role::Write, "cn:admin"));
 }
 
+/// A session resumes with the certificate of its first handshake, and with the roles and the expiry of today: whoever is removed
+/// from the roles must not come in with a ticket from before, nor with one from such a session.
+#[test]
+fn a_resumed_session_has_the_role_of_today() {
+    for version in BOTH {
+        let server = Replaceable::new();
+        let acceptor = server.listener.acceptor(PeerCheck::Always).expect("an acceptor");
+        let reader = client_named(Some("reader"), version);
+        handshake(&reader, &acceptor, "localhost").expect("a handshake");
+        let roles =
+            [("none *\n", Role::Nothing), ("admin *\n", Role::Admin), ("write cn:other\n", Role::Nothing)];
+        for (text, role) in roles {
+            server.scratch.file("roles", text);
+            server.listener.reload().expect("usable files");
+            let again = handshake(&reader, &acceptor, "localhost").expect("a handshake");
+            assert!(again.resumed, "{version:?}");
+            assert_eq!(again.identity.expect("an identity").role, role);
+        }
+    }
+}
+
+/// With a cache of sessions, too, what a client has not shown to one listener it cannot resume with another.
+#[test]
+fn a_cached_session_does_not_replace_a_check_of_the_certificate() {
+    let listener = listener(TlsSettings { session_cache: true, ..settings() });
+    let acceptors = [PeerCheck::Never, PeerCheck::IfShown, PeerCheck::Always];
+    let [open, optional, strict] = acceptors.map(|check| listener.acceptor(check).expect("an acceptor"));
+    for lenient in [&open, &optional] {
+        let mut client = Arc::into_inner(client_named(None, &TLS12)).expect("one owner");
+        client.resumption = client.resumption.tls12_resumption(Tls12Resumption::SessionIdOnly);
+        let client = Arc::new(client);
+        handshake(&client, lenient, "localhost").expect("a handshake");
+        assert!(handshake(&client, lenient, "localhost").expect("a handshake").resumed);
+        assert!(handshake(&client, &strict, "localhost").is_err());
+    }
+}
+
+/// Reloads keep the keys of tickets in memory, and take those of the file as they are now.
+#[test]
+fn a_ticket_of_a_key_that_a_reload_has_removed_means_a_full_handshake() {
+    for version in BOTH {
+        let server = Replaceable::new();
+        let acceptor = server.listener.acceptor(PeerCheck::Always).expect("an acceptor");
+        let reader = client_named(Some("reader"), version);
+        let steps = [("1", false), ("1", true), ("2\n1", true), ("2", true), ("3", false)];
+        for (keys, resumed) in steps {
+            let text: String = keys.lines().map(|digit| digit.repeat(64) + "\n").collect();
+            server.scratch.file("tickets", text);
+            server.listener.reload().expect("usable files");
+            let established = handshake(&reader, &acceptor, "localhost").expect("a handshake");
+            assert_eq!(established.resumed, resumed, "{version:?}, {keys:?}");
+        }
+    }
+}
+
 #[test]
 fn secrets_that_everyone_may_read_are_warned_about() {
     use std::os::unix::fs::PermissionsExt;
