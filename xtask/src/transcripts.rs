@@ -10,6 +10,9 @@ use std::path::PathBuf;
 pub(crate) struct Arguments {
     /// A memcached, or another program that takes its flags
     server: PathBuf,
+    /// Over TLS; a memcached must be built with it
+    #[arg(long)]
+    tls: bool,
     /// What stands before memcached's flags, such as `serve --driver epoll`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
@@ -18,6 +21,7 @@ pub(crate) struct Arguments {
 /// Prints each difference; whether there was none.
 pub(crate) fn transcripts(arguments: &Arguments) -> Result<bool> {
     let subject = ServerUnderTest::given(&arguments.server, &arguments.arguments)?;
+    let subject = if arguments.tls { subject.over_tls() } else { subject };
     let verdict = judge(&subject, &transcript::all());
     println!("{}: {verdict}", subject.name);
     Ok(verdict.failures.is_empty())

@@ -87,7 +87,7 @@ fn play(subject: &ServerUnderTest, transcript: &Transcript) -> Result<(), String
     loop {
         let server = Server::start(subject, &transcript.flags)
             .map_err(|error| format!("{}.txt: {error:#}", transcript.name))?;
-        let mut sockets = Sockets::new(&server);
+        let mut sockets = Sockets::new(&server, subject.tls);
         let Err(failure) = transcript::run(transcript, &mut sockets) else { return Ok(()) };
         // memcached's clock is a timer, which is late at times and then skips a second.
         let late = transcript.slow && subject.memcached.is_some();

@@ -14,4 +14,5 @@ pub mod judge;
 pub mod process;
 pub mod server;
 pub mod sockets;
+mod stream;
 pub mod subject;

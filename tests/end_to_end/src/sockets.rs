@@ -1,10 +1,10 @@
-//! A real server as the peer of a transcript.
+//! A real server as the peer of a transcript, with TLS or without.
 
 use crate::clock;
 use crate::server::Server;
+use crate::stream::ClientStream;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 use transcript::{Peer, ReceivedOutput};
 
@@ -15,16 +15,17 @@ const SECOND: Duration = Duration::from_millis(1050);
 /// The connections of one transcript to one server.
 pub struct Sockets<'s> {
     server: &'s Server,
-    streams: BTreeMap<usize, TcpStream>,
+    tls: bool,
+    streams: BTreeMap<usize, ClientStream>,
     began: Instant,
     /// The part of the time since then that the transcript requested.
     advanced: Duration,
 }
 
 impl Sockets<'_> {
-    /// No connection yet.
-    pub fn new(server: &Server) -> Sockets<'_> {
-        Sockets { server, streams: BTreeMap::new(), began: clock::now(), advanced: Duration::ZERO }
+    /// No connection yet. With `tls`, the server's listener speaks it.
+    pub fn new(server: &Server, tls: bool) -> Sockets<'_> {
+        Sockets { server, tls, streams: BTreeMap::new(), began: clock::now(), advanced: Duration::ZERO }
     }
 
     /// How much more time has passed than the transcript requested.
@@ -32,9 +33,9 @@ impl Sockets<'_> {
         self.began.elapsed().saturating_sub(self.advanced)
     }
 
-    fn stream(&mut self, connection: usize) -> Result<&mut TcpStream, String> {
+    fn stream(&mut self, connection: usize) -> Result<&mut ClientStream, String> {
         if !self.streams.contains_key(&connection) {
-            let stream = self.server.connect().map_err(|error| format!("{error:#}"))?;
+            let stream = ClientStream::open(self.server, self.tls).map_err(|error| format!("{error:#}"))?;
             self.streams.insert(connection, stream);
         }
         Ok(self.streams.get_mut(&connection).expect("just inserted"))
@@ -48,7 +49,8 @@ impl Sockets<'_> {
 
 impl Peer for Sockets<'_> {
     fn send(&mut self, connection: usize, bytes: &[u8]) -> Result<(), String> {
-        match self.stream(connection)?.write_all(bytes) {
+        let stream = self.stream(connection)?;
+        match stream.write_all(bytes).and_then(|()| stream.flush()) {
             // The server may close in the middle of a refused request: the next expectation shows whether it should.
             Err(error) if is_close(error.kind()) => Ok(()),
             other => other.map_err(|error| error.to_string()),
@@ -75,13 +77,15 @@ impl Peer for Sockets<'_> {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 Ok(ReceivedOutput::Nothing)
             }
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                Err("the session ends without close_notify".to_owned())
+            }
             Err(error) => Err(error.to_string()),
         }
     }
 
     fn close(&mut self, connection: usize) -> Result<(), String> {
-        // After the server's own close there is nothing left to shut down.
-        let _ = self.stream(connection)?.shutdown(Shutdown::Write);
+        self.stream(connection)?.finish();
         Ok(())
     }
 

@@ -15,6 +15,8 @@ pub struct ServerUnderTest {
     pub program: PathBuf,
     /// Arguments before memcached's flags.
     pub arguments: Vec<String>,
+    /// Its listener speaks TLS.
+    pub tls: bool,
     /// The version, if it is a memcached: an old one is not compared with transcripts about later ones.
     pub memcached: Option<Version>,
 }
@@ -50,8 +52,19 @@ impl ServerUnderTest {
             name: format!("evenkeel ({})", driver.word()),
             program: evenkeel_binary().to_owned(),
             arguments: vec!["serve".to_owned(), "--driver".to_owned(), driver.word().to_owned()],
+            tls: false,
             memcached: None,
         }
+    }
+
+    /// The same with TLS on its listener.
+    #[must_use]
+    pub fn over_tls(mut self) -> ServerUnderTest {
+        let files = format!("ssl_chain_cert={},ssl_key={}", certificate("server"), certificate("server-key"));
+        self.name += " over TLS";
+        self.arguments.extend(["-Z".to_owned(), "-o".to_owned(), files]);
+        self.tls = true;
+        self
     }
 
     /// The memcached of this machine, or the one that `EVENKEEL_TEST_MEMCACHED` names.
@@ -79,8 +92,14 @@ impl ServerUnderTest {
             "{shown} is not a memcached: add the words that make it serve"
         );
         let name = if memcached.is_some() { answer.trim().to_owned() } else { shown.to_string() };
-        Ok(ServerUnderTest { name, program: program.to_owned(), arguments: arguments.to_vec(), memcached })
+        let (program, arguments) = (program.to_owned(), arguments.to_vec());
+        Ok(ServerUnderTest { name, program, arguments, tls: false, memcached })
     }
+}
+
+/// A file of the crate `tls`, by its name without the extension.
+pub(crate) fn certificate(name: &str) -> String {
+    format!("{}/{name}.pem", workspace().join("crates/tls/tests/certificates").display())
 }
 
 /// The optimised binary: the one that `EVENKEEL_BIN` names, or the one that cargo builds now.

@@ -45,6 +45,7 @@ fn subject(call: &str, errno: i32, driver: &str) -> ServerUnderTest {
         name: format!("evenkeel without {call} ({errno})"),
         program: "/usr/bin/python3".into(),
         arguments: words.map(str::to_owned).to_vec(),
+        tls: false,
         memcached: None,
     }
 }

@@ -1,5 +1,5 @@
 //! The transcripts on three servers: Evenkeel with each driver, and a real memcached, which proves that the text is
-//! right.
+//! right; Evenkeel also over TLS. memcached 1.6.45 agrees over TLS, too (`cargo xtask transcripts --tls`).
 
 use end_to_end::judge::judge;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
@@ -27,6 +27,18 @@ fn evenkeel_agrees_with_every_transcript_with_epoll() {
 #[test]
 fn evenkeel_agrees_with_every_transcript_with_io_uring() {
     check(&ServerUnderTest::evenkeel(SocketDriver::Uring));
+}
+
+/// All of them apply: what a transcript does to connections can be done to sessions, and an end that the server makes must have
+/// close_notify. Requests in datagrams are compared in `server/tests/datagrams.rs`.
+#[test]
+fn evenkeel_agrees_with_every_transcript_over_tls_with_epoll() {
+    check(&ServerUnderTest::evenkeel(SocketDriver::Epoll).over_tls());
+}
+
+#[test]
+fn evenkeel_agrees_with_every_transcript_over_tls_with_io_uring() {
+    check(&ServerUnderTest::evenkeel(SocketDriver::Uring).over_tls());
 }
 
 #[test]
