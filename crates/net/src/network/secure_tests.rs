@@ -314,11 +314,14 @@ fn sessions_for_the_kernel_work_whether_it_takes_keys_or_not() {
     let settings = TlsSettings { kernel: true, ..TlsSettings::new(certificates()) };
     let (listener, _) = ListenerTls::load(settings).expect("files");
     let acceptor = Arc::new(listener.acceptor(PeerCheck::Never).expect("no authorities are needed"));
-    let network = open(&[Listen::Tcp(LOOPBACK)], Options { acceptors: vec![Some(acceptor)], ..options() });
     // Whether it does depends on this machine's kernel.
     for version in VERSIONS {
+        let acceptors = vec![Some(Arc::clone(&acceptor))];
+        let network = open(&[Listen::Tcp(LOOPBACK)], Options { acceptors, ..options() });
         let mut client = network.secure(version);
         (0..100).for_each(|_| exchange(&mut client, "served\n"));
+        drop(network);
+        check_clean_end(&mut client);
     }
 }
 
