@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use stdx::clock::Now;
 use stdx::counter::Counter;
 
-use crate::handler::{Activity, Opened};
+use crate::handler::{Activity, Opened, Origin};
 
 /// Places per chunk of activity records.
 const CHUNK: usize = 1024;
@@ -38,6 +38,15 @@ fn unpack(packed: u32) -> (u32, Activity) {
 pub(crate) struct ConnectionTable {
     present: Mutex<Entries>,
     pub(crate) counters: WorkerCounters,
+    /// By the number of the listener.
+    pub(crate) by_listener: Box<[ListenerCounters]>,
+}
+
+/// Connections from a listener, of a worker.
+#[derive(Default)]
+pub(crate) struct ListenerCounters {
+    pub(crate) opened: Counter,
+    pub(crate) present: Counter,
 }
 
 #[derive(Default)]
@@ -79,7 +88,19 @@ pub(crate) fn code(error: Option<Errno>) -> u64 {
 
 impl ConnectionTable {
     pub(crate) fn new() -> ConnectionTable {
-        ConnectionTable { present: Mutex::default(), counters: WorkerCounters::default() }
+        ConnectionTable::for_listeners(0)
+    }
+
+    pub(crate) fn for_listeners(listeners: usize) -> ConnectionTable {
+        let by_listener = (0..listeners).map(|_| ListenerCounters::default()).collect();
+        ConnectionTable { present: Mutex::default(), counters: WorkerCounters::default(), by_listener }
+    }
+
+    fn listener(&self, opened: &Opened) -> Option<&ListenerCounters> {
+        match opened.origin {
+            Origin::Accepted { listener } => self.by_listener.get(usize::from(listener)),
+            Origin::Dialled { .. } => None,
+        }
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
@@ -123,6 +144,10 @@ impl TableWriter {
 
     pub(crate) fn insert(&mut self, index: u32, opened: Opened, now: Now) {
         let place = index as usize;
+        if let Some(counters) = self.table.listener(&opened) {
+            counters.opened.add(1);
+            counters.present.add(1);
+        }
         let mut entries = self.table.entries();
         while self.activity.len() <= place / CHUNK {
             self.activity.push(Arc::new([const { AtomicU32::new(0) }; CHUNK]));
@@ -139,7 +164,10 @@ impl TableWriter {
     }
 
     pub(crate) fn remove(&mut self, index: u32) {
-        self.table.entries().opened[index as usize] = None;
+        let removed = self.table.entries().opened[index as usize].take();
+        if let Some(counters) = removed.as_ref().and_then(|opened| self.table.listener(opened)) {
+            counters.present.sub(1);
+        }
     }
 
     /// Records activity on the connection.

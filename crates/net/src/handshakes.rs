@@ -147,8 +147,8 @@ pub(crate) struct HandshakeCounters {
     /// Accepted, and not yet seen by a thread.
     newcomers: AtomicUsize,
     in_progress: AtomicU64,
-    full: AtomicU64,
-    resumed: AtomicU64,
+    full: PerVersion<AtomicU64>,
+    resumed: PerVersion<AtomicU64>,
     failed: AtomicU64,
     expired: AtomicU64,
     displaced: AtomicU64,
@@ -156,15 +156,44 @@ pub(crate) struct HandshakeCounters {
     kernel_refused: AtomicBool,
 }
 
+/// A count for each version of TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerVersion<T> {
+    /// TLS 1.2.
+    pub v1_2: T,
+    /// TLS 1.3.
+    pub v1_3: T,
+}
+
+impl<T> PerVersion<T> {
+    fn map<U>(&self, of: impl Fn(&T) -> U) -> PerVersion<U> {
+        PerVersion { v1_2: of(&self.v1_2), v1_3: of(&self.v1_3) }
+    }
+
+    fn of(&self, security: &Security) -> &T {
+        if security.version == TLS_1_2 { &self.v1_2 } else { &self.v1_3 }
+    }
+}
+
+impl PerVersion<u64> {
+    /// Over all versions.
+    pub fn sum(&self) -> u64 {
+        self.v1_2 + self.v1_3
+    }
+}
+
+/// The name of TLS 1.2 in reports.
+const TLS_1_2: &str = "TLSv1.2";
+
 /// Counts of TLS handshakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandshakeCounts {
     /// HandshakeDealer now, those that wait for their beginning included.
     pub in_progress: u64,
     /// Sessions established with a key exchange and a signature.
-    pub full: u64,
+    pub full: PerVersion<u64>,
     /// Sessions established with a ticket.
-    pub resumed: u64,
+    pub resumed: PerVersion<u64>,
     /// HandshakeDealer that ended with an error: of the protocol, of a certificate, or of the socket.
     pub failed: u64,
     /// HandshakeDealer that took longer than [`crate::Options::handshake_timeout_ms`].
@@ -178,8 +207,8 @@ impl HandshakeCounters {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         HandshakeCounts {
             in_progress: load(&self.in_progress) + self.newcomers.load(Ordering::Relaxed) as u64,
-            full: load(&self.full),
-            resumed: load(&self.resumed),
+            full: self.full.map(load),
+            resumed: self.resumed.map(load),
             failed: load(&self.failed),
             expired: load(&self.expired),
             displaced: load(&self.displaced),

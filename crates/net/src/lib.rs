@@ -87,7 +87,7 @@ pub use datagram::{Datagram, DatagramPeer, SocketId};
 pub use dial::{Dial, DialTls, Place, Unreachable};
 pub use file_read::DiskFile;
 pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress, Security};
-pub use handshakes::HandshakeCounts;
+pub use handshakes::{HandshakeCounts, PerVersion};
 pub use listener::Listen;
 pub use network::{Error, Network, Nudge, Running, Stop};
 pub use options::{AtLimit, DriverChoice, Notice, Options};

@@ -108,7 +108,8 @@ impl Network {
         let told = told.chain(settings.fast_open_lines(options.fast_open, fast_open));
         told.for_each(|line| (options.notice)(&line));
         let limit = Arc::new(ConnectionLimit::new(options.connections_max)?);
-        let tables = (0..options.workers).map(|_| Arc::new(ConnectionTable::new())).collect();
+        let tables =
+            (0..options.workers).map(|_| Arc::new(ConnectionTable::for_listeners(places.len()))).collect();
         let message_queues =
             (0..options.workers).map(|_| MessageQueue::new().map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
         let is_secure = options.secure_dials || options.acceptors.iter().any(Option::is_some);

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use stdx::clock::Now;
 use stdx::counter::{Counter, Sum, since};
 
-use crate::connection_table::{ConnectionTable, WorkerCounters};
+use crate::connection_table::{ConnectionTable, ListenerCounters, WorkerCounters};
 use crate::handler::{Activity, Opened};
 use crate::handshakes::{HandshakeCounters, HandshakeCounts};
 use crate::limit::ConnectionLimit;
@@ -138,6 +138,15 @@ impl View {
             unexpected_napi_ids: self.choice.unexpected_ids.load(Ordering::Relaxed),
             round_robin_fallback: self.choice.fallbacks.load(Ordering::Relaxed),
         }
+    }
+
+    /// Connections from the listener of this number: now, and in all.
+    pub fn of_listener(&self, listener: usize) -> (u64, u64) {
+        let sum = |of: fn(&ListenerCounters) -> &Counter| {
+            let counters = self.tables.iter().filter_map(|table| table.by_listener.get(listener));
+            counters.map(of).collect::<Sum>().value()
+        };
+        (sum(|counters| &counters.present), sum(|counters| &counters.opened))
     }
 
     /// TLS handshakes.

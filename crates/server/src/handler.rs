@@ -7,6 +7,8 @@ use stdx::clock::Now;
 use store::Event;
 
 use crate::connection::Connection;
+use crate::hot_keys::WINDOW_US;
+use crate::hot_keys::report::HotKeys;
 use crate::output::{Held, Output};
 use crate::service_times::ClassCounts;
 use crate::watch::{KeyName, Streams};
@@ -29,6 +31,12 @@ impl Handler for Worker {
         self.detail = self.shared.prefixes.enabled();
         self.store.begin_turn(self.second);
         self.log_store();
+    }
+
+    fn on_tick(&mut self, now: Now) {
+        if self.logs_hot_keys && self.watched.intersects(Streams::HOT_KEYS) {
+            self.log_hot_keys(now);
+        }
     }
 
     fn deadline(&self) -> Option<Now> {
@@ -148,6 +156,30 @@ impl Handler for Worker {
 }
 
 impl Worker {
+    /// Logs the hot keys, once in each of their windows: at most 60 lines.
+    #[cold]
+    fn log_hot_keys(&mut self, now: Now) {
+        let window = now.us / WINDOW_US;
+        if self.hot_keys_logged == window {
+            return;
+        }
+        self.hot_keys_logged = window;
+        for (by, keys) in HotKeys::read(&self.shared.hot_tables, now).rankings() {
+            for (place, hot) in keys.iter().enumerate() {
+                let [percent, min, max] =
+                    [hot.share, hot.share_min, hot.share_max].map(|share| share * 100.0);
+                self.log(
+                    Streams::HOT_KEYS,
+                    format_args!(
+                        "type=hot_key by={by} place={} percent={percent:.2} percent_min={min:.2} percent_max={max:.2} key={}",
+                        place + 1,
+                        KeyName(&hot.key)
+                    ),
+                );
+            }
+        }
+    }
+
     /// Logs evictions and emptied segments, if they are watched.
     #[inline]
     fn log_store(&self) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Bound;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use protocol::uri;
 
@@ -19,16 +19,40 @@ const PREFIXES_MAX: usize = 16 * 1024;
 pub(crate) struct Prefixes {
     enabled: AtomicBool,
     delimiter: u8,
-    counts: Mutex<BTreeMap<Box<[u8]>, Counts>>,
+    counts: Mutex<BTreeMap<Box<[u8]>, PrefixUses>>,
+    uncounted: AtomicU64,
+    counted: AtomicBool,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    get: u64,
-    hit: u64,
-    set: u64,
-    del: u64,
+/// Uses of the keys with a prefix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PrefixUses {
+    pub(crate) get: u64,
+    /// Of these.
+    pub(crate) hit: u64,
+    pub(crate) set: u64,
+    pub(crate) del: u64,
 }
+
+impl PrefixUses {
+    fn all(&self) -> u64 {
+        self.get + self.set + self.del
+    }
+}
+
+/// The prefixes with the most uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PrefixSummary {
+    /// Counted ones.
+    pub(crate) prefixes: usize,
+    /// Uses of others, for which there was no room.
+    pub(crate) uncounted: u64,
+    /// The most used first.
+    pub(crate) most_used: Vec<(Box<[u8]>, PrefixUses)>,
+}
+
+/// Prefixes that a summary reads at a time. Requests wait for the lock meanwhile: some 5 µs.
+const STEP: usize = 64;
 
 /// The kind of use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +65,13 @@ pub(crate) enum Use {
 
 impl Prefixes {
     pub(crate) fn new(enabled: bool, delimiter: u8) -> Prefixes {
-        Prefixes { enabled: AtomicBool::new(enabled), delimiter, counts: Mutex::default() }
+        Prefixes {
+            enabled: AtomicBool::new(enabled),
+            delimiter,
+            counts: Mutex::default(),
+            uncounted: AtomicU64::new(0),
+            counted: AtomicBool::new(enabled),
+        }
     }
 
     #[inline]
@@ -51,9 +81,16 @@ impl Prefixes {
 
     pub(crate) fn enable(&self, enabled: bool) {
         self.enabled.store(enabled, Relaxed);
+        self.counted.fetch_or(enabled, Relaxed);
+    }
+
+    /// Whether it has ever been on.
+    pub(crate) fn have_been_counted(&self) -> bool {
+        self.counted.load(Relaxed)
     }
 
     pub(crate) fn clear(&self) {
+        self.uncounted.store(0, Relaxed);
         self.counts.lock().expect("no panic while counting").clear();
     }
 
@@ -63,9 +100,10 @@ impl Prefixes {
         let mut counts = self.counts.lock().expect("no panic while counting");
         if !counts.contains_key(&key[..end]) {
             if counts.len() == PREFIXES_MAX {
+                self.uncounted.fetch_add(1, Relaxed);
                 return;
             }
-            counts.insert(key[..end].into(), Counts::default());
+            counts.insert(key[..end].into(), PrefixUses::default());
         }
         let entry = counts.get_mut(&key[..end]).expect("inserted above");
         match what {
@@ -76,12 +114,36 @@ impl Prefixes {
         }
     }
 
+    /// The `most` prefixes with the most uses. Read in steps, between which requests count.
+    pub(crate) fn summary(&self, most: usize) -> PrefixSummary {
+        let mut summary =
+            PrefixSummary { uncounted: self.uncounted.load(Relaxed), ..PrefixSummary::default() };
+        let mut after: Option<Box<[u8]>> = None;
+        loop {
+            let counts = self.counts.lock().expect("no panic while counting");
+            let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let step = counts.range::<[u8], _>((from, Bound::Unbounded)).take(STEP);
+            let step: Vec<(Box<[u8]>, PrefixUses)> =
+                step.map(|(prefix, uses)| (prefix.clone(), *uses)).collect();
+            drop(counts);
+            let Some((last, _)) = step.last() else { break };
+            after = Some(last.clone());
+            summary.prefixes += step.len();
+            summary.most_used.extend(step);
+            summary
+                .most_used
+                .sort_by(|(a, less), (b, more)| more.all().cmp(&less.all()).then_with(|| a.cmp(b)));
+            summary.most_used.truncate(most);
+        }
+        summary
+    }
+
     /// Appends lines of `stats detail dump` until `out` has `len_max` bytes, starting after the prefix
     /// `after`. Returns the last prefix, or `None` once there are no more.
     pub(crate) fn dump(&self, after: Option<&[u8]>, len_max: usize, out: &mut Vec<u8>) -> Option<Box<[u8]>> {
         let counts = self.counts.lock().expect("no panic while counting");
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        for (prefix, Counts { get, hit, set, del }) in counts.range::<[u8], _>((from, Bound::Unbounded)) {
+        for (prefix, PrefixUses { get, hit, set, del }) in counts.range::<[u8], _>((from, Bound::Unbounded)) {
             out.extend_from_slice(b"PREFIX ");
             // It may come from a key in base64, and contain any bytes.
             uri::encode_unreadable(out, prefix);
@@ -141,5 +203,22 @@ mod tests {
         let all = dump(&prefixes, usize::MAX);
         assert_eq!(all.matches("\\n").count(), PREFIXES_MAX);
         assert!(dump(&prefixes, 1000) == all, "in pieces it says the same");
+        let summary = prefixes.summary(50);
+        assert_eq!((summary.prefixes, summary.uncounted, summary.most_used.len()), (PREFIXES_MAX, 10, 50));
+    }
+
+    #[test]
+    fn a_summary_has_the_most_used_prefixes_of_all_steps() {
+        let prefixes = Prefixes::new(true, b':');
+        let uses = |index: usize| if index.is_multiple_of(100) { index } else { 1 };
+        for index in 0..1000 {
+            (0..uses(index)).for_each(|_| prefixes.record(format!("{index}:x").as_bytes(), Use::Hit));
+        }
+        let summary = prefixes.summary(3);
+        let shown: Vec<(&[u8], u64)> =
+            summary.most_used.iter().map(|(prefix, uses)| (&**prefix, uses.hit)).collect();
+        assert_eq!(shown, [(&b"900"[..], 900), (b"800", 800), (b"700", 700)]);
+        prefixes.clear();
+        assert_eq!(prefixes.summary(3), PrefixSummary::default());
     }
 }

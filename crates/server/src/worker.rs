@@ -29,6 +29,10 @@ pub struct Worker {
     pub(crate) service_times: Arc<ServiceTimes>,
     pub(crate) wait_times: Arc<Times>,
     pub(crate) key_sampler: KeySampler,
+    /// One worker logs those of all.
+    pub(crate) logs_hot_keys: bool,
+    /// The last window of which they were logged.
+    pub(crate) hot_keys_logged: u64,
     /// At the end of the last round.
     pub(crate) counted: ClassCounts,
     /// Keys whose index buckets are being prefetched, and whose items come next.
@@ -70,6 +74,8 @@ impl Worker {
             service_times,
             wait_times,
             key_sampler,
+            logs_hot_keys: number == 0,
+            hot_keys_logged: u64::MAX,
             counted: ClassCounts::default(),
             fetching: Vec::new(),
             second: now.second(),

@@ -162,3 +162,39 @@ fn evictions_without_room_are_counted_for_their_watchers() {
     server.ask(other, "stats reset\r\n");
     assert_eq!(statistic(&mut server, other, "log_worker_dropped"), 0);
 }
+
+/// In base64, bytes that would end a line or a field: a line feed, a space, an equals sign.
+#[test]
+fn hot_keys_are_logged_in_every_window_with_any_bytes_encoded() {
+    let mut server = Server::new(&Options::default());
+    let other = server.host.connect();
+    let watcher = watch(&mut server, "hotkeys");
+    server.set(other, "hot", "value");
+    server.host.send(other, b"mg hot v\r\nmg hot v\r\nmg Yg9iIAo9YQ== b v\r\n");
+    server.host.advance(1000);
+    let (log, mut more) = (lines_of(&mut server, watcher), String::new());
+    let lines: Vec<String> = log.lines().filter(|line| line.contains("by=requests")).map(fields).collect();
+    assert_eq!(
+        lines,
+        [
+            "type=hot_key by=requests place=1 percent=75.00 percent_min=75.00 percent_max=75.00 key=hot",
+            "type=hot_key by=requests place=2 percent=25.00 percent_min=25.00 percent_max=25.00 key=b%0Fb%20%0A%3Da",
+        ]
+    );
+    assert!(log.contains("by=bytes place=1") && log.contains("by=misses place=1 percent=100.00"), "{log}");
+    // The same window is not logged again, the next one is.
+    (0..3).for_each(|_| more.push_str(&lines_of(&mut server, watcher)));
+    assert_eq!(more, "");
+    server.host.advance(5000);
+    assert!(lines_of(&mut server, watcher).contains("place=1"));
+}
+
+#[test]
+fn with_x_there_are_no_hot_keys_to_watch() {
+    let mut server = Server::new(&Options { dumping: false, ..Options::default() });
+    let other = server.host.connect();
+    let watcher = watch(&mut server, "hotkeys");
+    server.set(other, "secret", "value");
+    server.host.advance(10_000);
+    assert_eq!(lines_of(&mut server, watcher), "");
+}

@@ -91,5 +91,5 @@ pub use request::{
     Stored, Vivify,
 };
 pub use segment::{Queue, SegmentStatistics};
-pub use statistics::{Counts, Statistics};
+pub use statistics::{Counts, EvictedIdle, Statistics};
 pub use store::Store;

@@ -11,7 +11,10 @@ macro_rules! counters {
         /// One handle's counters.
         #[derive(Debug, Default)]
         #[repr(align(128))]
-        pub(crate) struct Counters { $(pub(crate) $name: Counter,)* }
+        pub(crate) struct Counters {
+            $(pub(crate) $name: Counter,)*
+            pub(crate) evicted_idle: IdleCounters,
+        }
 
         /// Sums over all handles.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,6 +86,47 @@ impl Counts {
     }
 }
 
+/// Bounds of idle times in seconds are powers of two: 1 s to 12 days, and beyond.
+const IDLE_BUCKETS: usize = 22;
+
+/// Evicted items by the time since their last access.
+#[derive(Debug, Default)]
+pub(crate) struct IdleCounters {
+    /// In each, times of less than 2 to its number seconds; in the last one, all others.
+    buckets: [Counter; IDLE_BUCKETS],
+    sum_s: Counter,
+}
+
+impl IdleCounters {
+    #[inline]
+    pub(crate) fn add(&self, idle_s: u32) {
+        let bits = (u32::BITS - idle_s.leading_zeros()) as usize;
+        self.buckets[bits.min(IDLE_BUCKETS - 1)].add(1);
+        self.sum_s.add(u64::from(idle_s));
+    }
+}
+
+/// Evicted items by the time since their last access, over all handles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EvictedIdle {
+    /// In each, those with less than 2 to its number seconds; in the last one, all others.
+    pub counts: [u64; IDLE_BUCKETS],
+    /// Of all times, in seconds.
+    pub sum_s: u64,
+}
+
+impl EvictedIdle {
+    pub(crate) fn of(all: &[Arc<Counters>]) -> EvictedIdle {
+        let sum = |of: &dyn Fn(&IdleCounters) -> &Counter| {
+            all.iter().map(|counters| of(&counters.evicted_idle)).collect::<Sum>().value()
+        };
+        EvictedIdle {
+            counts: std::array::from_fn(|bucket| sum(&|idle| &idle.buckets[bucket])),
+            sum_s: sum(&|idle| &idle.sum_s),
+        }
+    }
+}
+
 /// Statistics of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -102,4 +146,21 @@ pub struct Statistics {
     pub ghost_bytes: u64,
     /// Segments, which are the rest.
     pub segments: SegmentStatistics,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_times_are_counted_below_the_next_power_of_two() {
+        let counters = Arc::new(Counters::default());
+        for idle_s in [0, 1, 2, 3, 4, 1 << 20, u32::MAX] {
+            counters.evicted_idle.add(idle_s);
+        }
+        let idle = EvictedIdle::of(&[counters]);
+        assert_eq!(idle.counts[..5], [1, 1, 2, 1, 0]);
+        assert_eq!((idle.counts[20], idle.counts[21]), (0, 2));
+        assert_eq!(idle.sum_s, 10 + (1 << 20) + u64::from(u32::MAX));
+    }
 }

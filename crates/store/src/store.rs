@@ -21,7 +21,7 @@ use crate::partial::uploads::Uploads;
 use crate::prefault::PrefaultThread;
 use crate::reclaim::state::Reclaim;
 use crate::segment::Segments;
-use crate::statistics::{Counters, Statistics, sums};
+use crate::statistics::{Counters, EvictedIdle, Statistics, sums};
 use crate::sync::{Mutex, lock};
 use crate::unused::STEP_MAX;
 
@@ -269,6 +269,11 @@ impl Store {
             drop(store);
             std::thread::park();
         }
+    }
+
+    /// Evicted items by the time since their last access.
+    pub fn evicted_idle(&self) -> EvictedIdle {
+        EvictedIdle::of(&lock(&self.counters))
     }
 
     /// Statistics of all handles and of the memory.

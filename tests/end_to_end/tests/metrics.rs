@@ -64,6 +64,15 @@ fn a_scrape_of_a_running_server_counts_what_clients_have_done() {
     assert_eq!(sum(&families, "memcached_current_items"), 1.0);
     assert_eq!(sum(&families, "memcached_current_connections"), 1.0);
     assert_eq!(sum(&families, "evenkeel_worker_info"), 2.0);
+    let listeners = families.iter().find(|family| family.name == "evenkeel_listener_connections");
+    let listeners = &listeners.expect("a family").samples;
+    let address_of_cache = server.address().to_string();
+    assert!(
+        matches!(&listeners[..], [one] if one.value == 1.0 && one.label("address") == Some(&*address_of_cache)),
+        "{listeners:?}"
+    );
+    // Whoever waited for the server to listen has gone.
+    assert!(sum(&families, "evenkeel_listener_connections_total") >= 1.0);
     assert!(sum(&families, "memcached_read_bytes_total") > 0.0);
     let threads = families.iter().find(|family| family.name == "evenkeel_thread_cpu_seconds_total");
     let named = |name: &str| {

@@ -14,6 +14,7 @@ use tls::Acceptor;
 use crate::dial::DialTls;
 use crate::driver::SEND_FLAGS;
 use crate::handler::{Arrival, Security};
+use crate::handshakes::TLS_1_2;
 use crate::kernel_tls;
 use crate::session::{Session, SessionSide, SessionStep};
 use crate::slab::Token;
@@ -235,7 +236,7 @@ impl Handshake {
         // Only if no input was received that the kernel would have to decrypt.
         let in_kernel = self.in_kernel && self.input.is_empty() && self.opened.is_empty();
         let security = Security {
-            version: if version == Some(ProtocolVersion::TLSv1_2) { "TLSv1.2" } else { "TLSv1.3" },
+            version: if version == Some(ProtocolVersion::TLSv1_2) { TLS_1_2 } else { "TLSv1.3" },
             suite: state.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or(""),
             resumed: self.is_resumed(),
             in_kernel,

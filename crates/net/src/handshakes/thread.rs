@@ -221,7 +221,7 @@ impl HandshakeThread {
         let kind = if handshake.is_resumed() { &counters.resumed } else { &counters.full };
         match handshake.finish() {
             Ok((Purpose::Accepted(arrival, _), Established { socket, security, session })) => {
-                count(kind);
+                count(kind.of(&security));
                 let arrival = Arrival { security: Some(Arc::new(security)), ..arrival };
                 self.setup.dealer.deal(match session {
                     Some(session) => WorkerMessage::Secured(socket, arrival, session),
@@ -229,7 +229,7 @@ impl HandshakeThread {
                 });
             }
             Ok((Purpose::Dialled(worker, token), Established { socket, security, session })) => {
-                count(kind);
+                count(kind.of(&security));
                 let session = session.expect("only accepted connections are the kernel's");
                 self.tell(worker, token, Ok(SecuredDial { socket, security: Arc::new(security), session }));
             }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use net::DriverChoice;
+use net::{Address, DriverChoice};
 use stdx::clock::Now;
 use stdx::exposition::{Exposition, Family, FamilyKind};
 
@@ -18,6 +18,9 @@ pub(super) fn write(shared: &Shared, figures: &Figures, now: Now, text: &mut Exp
     text.family("evenkeel_build_info", Gauge, "The version, as a label.").sample(&[("version", VERSION)], 1);
     memory(figures, text);
     requests(figures, text);
+    evictions(shared, text);
+    listeners(shared, text);
+    prefixes(shared, text);
     if shared.tls.is_some() {
         tls(shared, figures, text);
     }
@@ -97,15 +100,86 @@ fn requests(figures: &Figures, text: &mut Exposition) {
     family.sample(&[("outcome", "dropped")], network.datagrams_dropped + totals.udp_dropped);
 }
 
+fn evictions(shared: &Shared, text: &mut Exposition) {
+    let idle = shared.store.evicted_idle();
+    let help =
+        "Evicted live items by the time since their last use: how long what is not used stays in the memory.";
+    let mut below = 0;
+    let bounded = &idle.counts[..idle.counts.len() - 1];
+    let buckets = bounded.iter().enumerate().map(|(log2_s, count)| {
+        below += count;
+        (f64::from(1 << log2_s), below)
+    });
+    let buckets: Vec<(f64, u64)> = buckets.collect();
+    let mut family = text.family("evenkeel_evicted_idle_seconds", Histogram, help);
+    family.histogram(&[], buckets, idle.sum_s as f64, idle.counts.iter().sum());
+}
+
+/// The number tells listeners without a name apart.
+fn listeners(shared: &Shared, text: &mut Exposition) {
+    let streams = || {
+        let streams = shared.listeners.iter().enumerate();
+        let streams = streams.filter(|(_, (_, address))| !matches!(address, Address::Udp(_)));
+        streams.map(|(number, (_, address))| (number, number.to_string(), address.to_string()))
+    };
+    let mut write = |name: &str, kind, help: &str, of: fn((u64, u64)) -> u64| {
+        let mut family = text.family(name, kind, help);
+        for (number, label, address) in streams() {
+            family.sample(
+                &[("listener", &label), ("address", &address)],
+                of(shared.network.of_listener(number)),
+            );
+        }
+    };
+    let help = "Connections that a worker has now, by the address at which they were accepted.";
+    write("evenkeel_listener_connections", Gauge, help, |(present, _)| present);
+    let help = "Connections given to a worker, by the address at which they were accepted.";
+    write("evenkeel_listener_connections_total", Counter, help, |(_, all)| all);
+}
+
+/// Prefixes with the most uses, so that the number of series is bounded whatever keys clients have.
+const PREFIXES_SHOWN_MAX: usize = 50;
+
+/// Nothing with -X, which forbids all lists of keys, and nothing unless they have been counted (`stats detail`).
+fn prefixes(shared: &Shared, text: &mut Exposition) {
+    if !shared.options.dumping || !shared.prefixes.have_been_counted() {
+        return;
+    }
+    let summary = shared.prefixes.summary(PREFIXES_SHOWN_MAX);
+    let help = "Prefixes of keys that are counted (stats detail); those with the most uses are shown.";
+    text.single("evenkeel_prefixes", Gauge, help, summary.prefixes);
+    let help = "Uses of keys whose prefixes are not counted, because there are too many.";
+    text.single("evenkeel_prefix_uncounted_total", Counter, help, summary.uncounted);
+    let help = "Commands by the prefix of their key.";
+    let mut family = text.family("evenkeel_prefix_commands_total", Counter, help);
+    for (prefix, uses) in &summary.most_used {
+        let prefix = ReadableKey(prefix).to_string();
+        let mut sample = |command, status, count| {
+            family.sample(&[("prefix", &prefix), ("command", command), ("status", status)], count);
+        };
+        sample("get", "hit", uses.hit);
+        sample("get", "miss", uses.get.saturating_sub(uses.hit));
+        sample("set", "any", uses.set);
+        sample("delete", "any", uses.del);
+    }
+}
+
 fn tls(shared: &Shared, figures: &Figures, text: &mut Exposition) {
     let handshakes = shared.network.handshakes();
     let help = "TLS handshakes by their outcome; a resumed one needs no signature.";
     let mut family = text.family("evenkeel_tls_handshakes_total", Counter, help);
-    family.sample(&[("outcome", "full")], handshakes.full);
-    family.sample(&[("outcome", "resumed")], handshakes.resumed);
+    family.sample(&[("outcome", "full")], handshakes.full.sum());
+    family.sample(&[("outcome", "resumed")], handshakes.resumed.sum());
     family.sample(&[("outcome", "failed")], handshakes.failed);
     family.sample(&[("outcome", "expired")], handshakes.expired);
     family.sample(&[("outcome", "displaced")], handshakes.displaced);
+    let help =
+        "TLS sessions established, by version, and whether a ticket took the place of a full handshake.";
+    let mut family = text.family("evenkeel_tls_sessions_total", Counter, help);
+    for (resumed, counts) in [("no", handshakes.full), ("yes", handshakes.resumed)] {
+        family.sample(&[("version", "TLSv1.2"), ("resumed", resumed)], counts.v1_2);
+        family.sample(&[("version", "TLSv1.3"), ("resumed", resumed)], counts.v1_3);
+    }
     let help = "TLS handshakes now, those that wait for their beginning included.";
     text.single("evenkeel_tls_handshaking", Gauge, help, handshakes.in_progress);
     let help = "TLS sessions that ended with a damaged record.";

@@ -12,7 +12,7 @@ pub(super) fn general(shared: &Shared, sessions_failed: u64, now: Now, out: &mut
     let (Some(files), Some(options)) = (&shared.tls, &shared.options.tls) else { return };
     let handshakes = shared.network.handshakes();
     if options.settings.session_cache {
-        stat(out, "ssl_new_sessions", handshakes.full);
+        stat(out, "ssl_new_sessions", handshakes.full.sum());
     }
     stat(out, "ssl_handshake_errors", handshakes.failed);
     stat(out, "ssl_proto_errors", sessions_failed);
@@ -25,8 +25,8 @@ pub(super) fn ours(shared: &Shared, out: &mut StatList<'_>) {
         return;
     }
     let handshakes = shared.network.handshakes();
-    stat(out, "evenkeel_tls_handshakes", handshakes.full);
-    stat(out, "evenkeel_tls_resumed", handshakes.resumed);
+    stat(out, "evenkeel_tls_handshakes", handshakes.full.sum());
+    stat(out, "evenkeel_tls_resumed", handshakes.resumed.sum());
     stat(out, "evenkeel_tls_handshaking", handshakes.in_progress);
     stat(out, "evenkeel_tls_expired", handshakes.expired);
     stat(out, "evenkeel_tls_displaced", handshakes.displaced);

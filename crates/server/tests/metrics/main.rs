@@ -158,3 +158,83 @@ fn hot_keys_are_in_metrics_and_report_with_any_bytes_escaped_and_not_with_x() {
     assert!(families(&monitor).iter().all(|family| family.name != "evenkeel_hot_key_share"));
     assert!(!monitor.report(Now::at_ms(5000)).contains("requests"));
 }
+
+/// The samples of a family.
+fn samples<'f>(families: &'f [FamilyRead], name: &str) -> &'f [stdx::exposition::SampleRead] {
+    families.iter().find(|family| family.name == name).map_or(&[], |family| &family.samples)
+}
+
+#[test]
+fn prefixes_are_shown_once_they_are_counted_and_not_with_x() {
+    let (mut host, monitor) = server(&Options::default());
+    say(&mut host, "get a:1\r\n");
+    assert_eq!(samples(&families(&monitor), "evenkeel_prefixes").len(), 0);
+    say(
+        &mut host,
+        "stats detail on\r\nset a:1 0 0 1\r\nx\r\nget a:1 a:2 b:1\r\ndelete b:1\r\nstats detail off\r\n",
+    );
+    let found = families(&monitor);
+    let commands = |prefix: &str, command: &str, status: &str| {
+        let labels = format!("prefix={prefix} command={command} status={status}");
+        value(&found, "evenkeel_prefix_commands_total", &labels)
+    };
+    assert_eq!(
+        (commands("a", "get", "hit"), commands("a", "get", "miss"), commands("a", "set", "any")),
+        (1.0, 1.0, 1.0)
+    );
+    assert_eq!((commands("b", "get", "miss"), commands("b", "delete", "any")), (1.0, 1.0));
+    assert_eq!(value(&found, "evenkeel_prefixes", ""), 2.0);
+    let (mut host, monitor) = server(&Options { dumping: false, detail: true, ..Options::default() });
+    say(&mut host, "get secret:1\r\n");
+    assert!(!monitor.metrics(Now::at_ms(5000)).contains("secret"));
+}
+
+/// 20,000 prefixes of hostile bytes: quotes, backslashes, line feeds, braces, terminal escapes.
+#[test]
+fn prefixes_of_any_bytes_by_the_thousand_leave_a_page_that_can_be_read() {
+    let (mut host, monitor) = server(&Options { detail: true, ..Options::default() });
+    let peer = host.connect();
+    for number in 0..20_000_u32 {
+        // In base64, a key can have any bytes: the number and all of these.
+        let key = format!("\"\\\n}}{{,= \x1b[2J{number}:\u{fe}");
+        let request = format!("mg {} b v\r\n", base64(key.as_bytes()));
+        host.send(peer, request.as_bytes());
+    }
+    let page = monitor.metrics(Now::at_ms(5000));
+    assert!(page.len() < 200_000, "{} bytes", page.len());
+    assert!(!page.contains('\x1b'), "no terminal is moved by it");
+    let found = families(&monitor);
+    let shown = samples(&found, "evenkeel_prefix_commands_total");
+    assert_eq!(shown.len(), 50 * 4);
+    assert!(shown.iter().all(|sample| sample.labels.len() == 3));
+    assert_eq!(value(&found, "evenkeel_prefixes", ""), 16.0 * 1024.0);
+    assert_eq!(value(&found, "evenkeel_prefix_uncounted_total", ""), 20_000.0 - 16.0 * 1024.0);
+}
+
+/// Base64 of a few bytes (RFC 4648).
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let group = |group: &[u8]| -> String {
+        let bits =
+            (0..3).fold(0_u32, |bits, place| bits << 8 | u32::from(group.get(place).copied().unwrap_or(0)));
+        let digit = |place: usize| DIGITS[(bits >> (18 - 6 * place) & 63) as usize] as char;
+        (0..4).map(|place| if place <= group.len() { digit(place) } else { '=' }).collect()
+    };
+    bytes.chunks(3).map(group).collect()
+}
+
+#[test]
+fn evictions_are_counted_by_the_time_since_the_last_use() {
+    let (mut host, monitor) = server(&Options { memory_limit_bytes: 8 << 20, ..Options::default() });
+    let value_len = 8000;
+    let peer = host.connect();
+    for number in 0..3000 {
+        let request = format!("set {number} 0 0 {value_len}\r\n{}\r\n", "x".repeat(value_len));
+        host.send(peer, request.as_bytes());
+    }
+    let found = families(&monitor);
+    let count = value(&found, "evenkeel_evicted_idle_seconds_count", "");
+    assert!(count > 0.0);
+    assert_eq!(count, value(&found, "memcached_items_evicted_total", ""));
+    assert_eq!(value(&found, "evenkeel_evicted_idle_seconds_bucket", "le=1048576"), count);
+}

@@ -106,7 +106,9 @@ impl Store {
         let record = self.segments.record(slot.at());
         counters.evictions.add(1);
         self.events.note_eviction(record, lock);
-        self.evicted_idle_s.store(now.saturating_sub(record.last_access()), Relaxed);
+        let idle_s = now.saturating_sub(record.last_access());
+        self.evicted_idle_s.store(idle_s, Relaxed);
+        counters.evicted_idle.add(idle_s);
         if record.expiry() != 0 {
             counters.evicted_nonzero.add(1);
         }

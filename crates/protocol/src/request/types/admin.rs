@@ -14,7 +14,7 @@ pub enum ShutdownMode {
 pub struct Streams(u16);
 
 /// The names of [`Streams`], bit by bit, in the order in which abbreviations are tried.
-pub(in crate::request) const STREAM_NAMES: [&str; 10] = [
+pub(in crate::request) const STREAM_NAMES: [&str; 11] = [
     "rawcmds",
     "evictions",
     "fetchers",
@@ -25,6 +25,7 @@ pub(in crate::request) const STREAM_NAMES: [&str; 10] = [
     "proxyevents",
     "proxyuser",
     "deletions",
+    "hotkeys",
 ];
 
 impl Streams {
@@ -50,6 +51,9 @@ impl Streams {
     pub const PROXY_USER: Streams = Streams(1 << 8);
     /// `deletions`
     pub const DELETIONS: Streams = Streams(1 << 9);
+
+    /// `hotkeys`, which memcached does not have
+    pub const HOT_KEYS: Streams = Streams(1 << 10);
 
     /// The streams of both.
     pub const fn union(self, other: Streams) -> Streams {
