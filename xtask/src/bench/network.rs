@@ -1,14 +1,17 @@
-//! `cargo xtask bench network`: UDP, TLS, binary packets, handshakes, crowded hosts, storms and idle connections.
+//! `cargo xtask bench network`: UDP, TLS, binary packets, handshakes, crowded hosts, storms, metrics, idle connections.
 //!
 //! Only one server runs at a time: each is started for its turn, so that memory and CPU time are its own. In every round
 //! each row visits memcached, ours and, where it makes sense, a server that does nothing over our own `net`, in a new random
 //! order. The figure is mostly requests per server CPU-second, of all of the server's threads; the verdict is about the
 //! median over rounds of the ratio within a round.
 
+mod beside_handshakes;
+mod endpoint;
 mod handshake;
 mod idle;
 mod report;
 mod row;
+mod scrape;
 mod server;
 
 use std::path::PathBuf;
@@ -85,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 });
                 let Some(figure) = figure else { continue };
                 let unit = row.work.unit();
-                eprintln!("round {round} {:<16} {:<10} {figure:>12.1} {unit}", row.name, program.name());
+                eprintln!("round {round} {:<16} {:<10} {figure:>12.2} {unit}", row.name, program.name());
                 let subject = program.name();
                 report.measurements.push(Measurement { row: row.name, unit, subject, round, figure });
             }
@@ -112,13 +115,19 @@ fn measure(
     if *program == Program::Null && !is_lines {
         return Ok(None);
     }
-    let room = if matches!(row.work, Work::Storm) { 2 * arguments.storm + STORM_SPARE } else { ROOM };
+    let room = match row.work {
+        Work::Storm => 2 * arguments.storm + STORM_SPARE,
+        Work::Scrape => scrape::CONNECTIONS_MAX + STORM_SPARE,
+        _ => ROOM,
+    };
     let start = Start { service: row.service, room, port };
     let Some(server) = NetworkServer::start(program, start, &arguments.turns, certificate)? else {
         return Ok(None);
     };
     let window = Duration::from_millis(arguments.window_ms);
-    if matches!(row.work, Work::Requests(_) | Work::Latency(_) | Work::Storm) && *program != Program::Null {
+    if matches!(row.work, Work::Requests(_) | Work::Latency(_) | Work::Storm | Work::BesideHandshakes)
+        && *program != Program::Null
+    {
         server.prefill(row.service, certificate)?;
     }
     let load = |words: &[&str], duration: &str| {
@@ -136,6 +145,8 @@ fn measure(
             let words = ["--connections", &count, "--storm", &format!("{count}@3s")];
             storm(&load(&words, STORM_WINDOW)?).map(Some)
         }
+        Work::Scrape => scrape::median_ms(&server).map(Some),
+        Work::BesideHandshakes => beside_handshakes::p99_ratio(arguments, &server, certificate).map(Some),
         Work::Idle => idle::bytes_each(&server, row.service, &certificate.chain()).map(Some),
     }
 }

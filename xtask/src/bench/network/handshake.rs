@@ -98,9 +98,14 @@ pub(super) fn newest(chain: &Path) -> Result<Arc<ClientConfig>> {
 
 /// Sends a get, which any server here answers, and reads the end of its reply.
 pub(super) fn ask(stream: &mut (impl Read + Write)) -> Result<()> {
-    stream.write_all(b"get a\r\n").context("send a request")?;
+    converse(stream, b"get a\r\n", b"END\r\n")
+}
+
+/// Sends a request, and reads the reply until it ends so.
+pub(super) fn converse(stream: &mut (impl Read + Write), request: &[u8], end: &[u8]) -> Result<()> {
+    stream.write_all(request).context("send a request")?;
     let (mut reply, mut buffer) = (Vec::new(), [0; 1024]);
-    while !reply.ends_with(b"END\r\n") {
+    while !reply.ends_with(end) {
         let received = stream.read(&mut buffer).context("receive a reply")?;
         ensure!(received > 0, "the server closed the connection");
         reply.extend_from_slice(&buffer[..received]);

@@ -102,6 +102,7 @@ fn median(values: &[f64]) -> f64 {
 fn shown(figure: f64) -> String {
     match figure {
         _ if figure.is_nan() => "–".to_owned(),
+        _ if figure < 10.0 => format!("{figure:.2}"),
         _ if figure >= 10_000.0 => format!("{:.0} k", figure / 1000.0),
         _ => format!("{figure:.0}"),
     }

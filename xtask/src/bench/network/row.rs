@@ -23,6 +23,8 @@ pub(super) enum Service {
     Plain,
     /// One worker on one CPU, TLS.
     Tls,
+    /// One worker, TCP plain and with TLS, and the endpoint of metrics.
+    Watched,
     /// Two workers on the two CPUs that the load has, too.
     Crowded,
 }
@@ -38,6 +40,11 @@ pub(super) enum Work {
     Handshakes { version: TlsVersion, resumed: bool },
     /// Connections opened anew at the same time: the 99th percentile of opening one in milliseconds.
     Storm,
+    /// Scrapes of the metrics beside 10,000 idle connections: the median in milliseconds.
+    Scrape,
+    /// Plain gets at half of what the worker can do, with and without 500 full handshakes of TLS a second on another CPU: the
+    /// ratio of the 99th percentiles of the time in the server.
+    BesideHandshakes,
     /// Connections that have sent one request and nothing since: bytes of resident memory for each.
     Idle,
 }
@@ -81,6 +88,8 @@ impl Work {
             Work::Latency(_) => "µs p99",
             Work::Handshakes { .. } => "CPU-µs",
             Work::Storm => "ms p99",
+            Work::Scrape => "ms",
+            Work::BesideHandshakes => "× p99",
             Work::Idle => "bytes",
         }
     }
@@ -95,12 +104,12 @@ const fn handshakes(version: TlsVersion, resumed: bool) -> Work {
 }
 
 use Bound::{AtLeast, AtMost};
-use Service::{Crowded, Plain, Tls};
+use Service::{Crowded, Plain, Tls, Watched};
 use TlsVersion::{V1_2, V1_3};
 
 /// All rows. A resumed handshake of TLS 1.2 is compared with memcached's full one.
 #[rustfmt::skip]
-pub(super) static ROWS: [NetworkRow; 14] = [
+pub(super) static ROWS: [NetworkRow; 16] = [
     row("udp-64-peers", Plain, Work::Requests(&["--udp", "--connections", "64"]), AtLeast(1.5)),
     row("udp-burst", Plain, Work::Requests(&["--udp", "--depth", "64", "--connections", "1"]), AtLeast(3.0)),
     NetworkRow { of_null: Some(AtLeast(0.8)),
@@ -118,6 +127,10 @@ pub(super) static ROWS: [NetworkRow; 14] = [
     row("crowded-get-d1", Crowded, Work::Latency(&["--connections", "64"]), AtMost(1.0)),
     NetworkRow { of_memcached: None, alone: Some(AtMost(1000.0)),
         ..row("storm", Plain, Work::Storm, AtMost(1.0)) },
+    NetworkRow { of_memcached: None, alone: Some(AtMost(5.0)),
+        ..row("scrape", Watched, Work::Scrape, AtMost(1.0)) },
+    NetworkRow { of_memcached: None, alone: Some(AtMost(1.5)),
+        ..row("get-handshakes", Watched, Work::BesideHandshakes, AtMost(1.0)) },
     row("idle-plain", Plain, Work::Idle, AtMost(1.0)),
     NetworkRow { alone: Some(AtMost(6144.0)), ..row("idle-tls", Tls, Work::Idle, AtMost(1.0)) },
 ];

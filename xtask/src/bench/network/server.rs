@@ -128,6 +128,16 @@ impl NetworkServer {
         Ok(Some(NetworkServer { process, port, load_cpus, is_crowded }))
     }
 
+    /// The port of its metrics, if it is watched.
+    pub(super) fn metrics_port(&self) -> u16 {
+        metrics_port(self.port)
+    }
+
+    /// The port of its TLS, if it is watched: the other one is plain.
+    pub(super) fn tls_port(&self) -> u16 {
+        tls_port(self.port)
+    }
+
     pub(super) fn id(&self) -> u32 {
         self.process.id()
     }
@@ -168,6 +178,15 @@ impl NetworkServer {
     }
 }
 
+/// Beyond the ports of all rounds.
+fn metrics_port(port: u16) -> u16 {
+    port + 4000
+}
+
+fn tls_port(port: u16) -> u16 {
+    port + 8000
+}
+
 /// A program, and how it is started for a service.
 fn command_line(
     program: &Program,
@@ -184,9 +203,16 @@ fn command_line(
     let flags = match service {
         Service::Plain => format!("{common} -U {port}"),
         Service::Tls => format!("{common}{tls}"),
+        Service::Watched => {
+            let (metrics, secure) = (metrics_port(port), tls_port(port));
+            let listen = format!("-l notls:127.0.0.1:{port} -l 127.0.0.1:{secure}");
+            let common = common.replace(&format!("-l 127.0.0.1 -p {port}"), &listen);
+            format!("{common}{tls} --metrics-listen 127.0.0.1:{metrics}")
+        }
         Service::Crowded => common,
     };
     let (path, line) = match (program, service) {
+        (Program::Memcached(_) | Program::Null, Service::Watched) => return None,
         (Program::Memcached(path), _) => (path.clone(), flags),
         (Program::Evenkeel, _) => (built("evenkeel"), format!("serve {flags}")),
         (Program::Null, Service::Plain) => {
