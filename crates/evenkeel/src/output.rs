@@ -14,13 +14,6 @@ pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
     passed_on(write(harmless(&String::from_utf8_lossy(text)).as_bytes()))
 }
 
-/// Draws a picture over the last one: from the top left corner; every line clears the rest of the old line, and the last
-/// one everything below.
-pub(crate) fn draw(picture: &str) -> Result<(), Failure> {
-    let lines = harmless(picture).replace('\n', "\x1b[K\n");
-    passed_on(write(format!("\x1b[H{lines}\x1b[J").as_bytes()))
-}
-
 /// With colours, but without any other order to a terminal.
 fn harmless(text: &str) -> String {
     let mut parts = text.split(ORDER);

@@ -1,24 +1,29 @@
 //! `evenkeel top`: servers, live, from the reports of their `--metrics-listen`.
 
 use std::io::{self, IsTerminal};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use os::clock::pause;
+use os::signals::Signals;
 
 use crate::failure::Failure;
-use crate::output::{columns, draw, print};
-use crate::screen::{Screen, rows};
+use crate::live;
+use crate::output::{columns, print};
+use crate::tune::paint;
 
 mod fetch;
 mod figures;
+mod host;
 mod json;
 mod picture;
 mod reading;
+mod view;
 mod watcher;
 
+use host::LocalHost;
+use view::View;
 use watcher::Watcher;
-
-const TITLE: &str = "evenkeel top";
 
 /// Watch servers that were started with `--metrics-listen`
 #[derive(Clone, Debug, clap::Args)]
@@ -38,24 +43,27 @@ pub(crate) struct Arguments {
 }
 
 /// Pictures until `q`; one without a terminal.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let interval = Duration::from_secs(arguments.seconds.into());
+    let is_live = !arguments.once && io::stdin().is_terminal() && io::stdout().is_terminal();
+    // Before there are threads: a signal is to find the one that restores the terminal.
+    let signals = is_live.then(Signals::block).transpose();
+    let signals = signals.map_err(|error| Failure::system("block signals", error))?;
     let start = |place: &fetch::Place| Watcher::start(place.clone(), interval);
     let watchers = arguments.servers.iter().map(start).collect::<io::Result<Vec<Watcher>>>();
     let watchers = watchers.map_err(|error| Failure::system("start a thread for each server", error))?;
-    let states = || watchers.iter().map(Watcher::state).collect::<Vec<_>>();
-    if arguments.once || !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
-        while !watchers.iter().all(Watcher::has_rates) {
-            pause(Duration::from_millis(10));
-        }
-        return match arguments.json {
-            true => print(json::report(&states()).as_bytes()),
-            false => print(picture::picture(&states(), columns(), usize::MAX).as_bytes()),
-        };
+    if let Some(signals) = signals {
+        let host = LocalHost::start(arguments.servers.clone(), interval);
+        let host = host.map_err(|error| Failure::system("start thread host", error))?;
+        return live::show(&mut View::new(watchers, host, paint()), interval, &signals);
     }
-    let screen = Screen::enter(TITLE).map_err(|error| Failure::system("prepare the terminal", error))?;
-    while !screen.left_within(interval).map_err(|error| Failure::system("read the terminal", error))? {
-        draw(&picture::picture(&states(), columns(), rows()))?;
+    while !watchers.iter().all(Watcher::has_rates) {
+        pause(Duration::from_millis(10));
     }
-    Ok(())
+    let states: Vec<_> = watchers.iter().map(Watcher::state).collect();
+    let text = match arguments.json {
+        true => json::report(&states),
+        false => picture::picture(&states, columns(), usize::MAX),
+    };
+    print(text.as_bytes()).map(|()| ExitCode::SUCCESS)
 }

@@ -27,6 +27,7 @@ use crate::failure::Failure;
 use os::signals::survive_file_size_limit;
 
 pub(crate) use check::STATUSES;
+pub(crate) use terminal::paint;
 pub(crate) use tournament::STATUSES as TOURNAMENT_STATUSES;
 pub(crate) use verify::STATUSES as VERIFY_STATUSES;
 pub(crate) use watch::STATUSES as WATCH_STATUSES;

@@ -62,7 +62,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
         }
         Some(("top", matches)) => {
             let arguments = top::Arguments::from_arg_matches(matches);
-            top::run(&arguments.map_err(|error| Failure::usage(error, None))?)
+            return top::run(&arguments.map_err(|error| Failure::usage(error, None))?);
         }
         Some(("man", matches)) => print(&man::page(matches.get_one::<String>("verb").map(String::as_str))),
         Some(("completions", matches)) => {

@@ -46,6 +46,7 @@ mod workload;
 pub use agents::{agent, kubernetes_job, run_on_agents, search_on_agents};
 pub use measure::latency::Latency;
 pub use measure::verdict::{InvalidReason, RunVerdict};
+pub use report::live::screen::{Screen, ScreenOutput, UserKey};
 pub use report::summary::{
     AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Probes, Recorded, Second, Summary,
     WaitsSummary,

@@ -22,6 +22,10 @@ pub(super) struct Place {
 }
 
 impl Place {
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// Parses `[http://]host[:port][/]`, an IPv6 address in brackets if a port follows.
     pub(super) fn parse(text: &str) -> Result<Place, String> {
         let bare = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
@@ -153,6 +157,19 @@ mod tests {
             assert_eq!(answered(other), Err(not_ours.into()));
         }
         assert_eq!(answered(b"\xff\xfe\r\n\r\n"), Err("the answer is no text".into()));
+    }
+
+    #[test]
+    fn an_answer_of_many_megabytes_is_given_up_before_it_is_kept() {
+        let mut answer = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
+        answer.resize(10 << 20, b'[');
+        let too_long = answered(answer.leak());
+        // On a busy machine the time may be over first.
+        let expected = ["the answer is too long", "no answer within 2 s"].map(|why| Err(why.to_owned()));
+        assert!(expected.contains(&too_long), "{:?}", too_long.map(|body| body.len()));
+        // As deep as it is long.
+        let nested = "[".repeat(1 << 20);
+        assert!(crate::top::reading::ServerReading::parse(&nested).is_err());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The picture of one server in full, or of several in a line each.
 
-use super::TITLE;
 use super::figures::{MEASURES, ServerFigures, TimeFigures};
 use super::watcher::{Seen, ServerState};
 
+pub(super) const TITLE: &str = "evenkeel top";
 /// Hot keys by each measure that are shown: more than fit most terminals.
 const HOT_MAX: usize = 20;
 /// Hot keys of all servers together.
@@ -74,7 +74,7 @@ fn row(name: &str, text: String) -> String {
     format!("{name:<12}{text}")
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
@@ -94,7 +94,7 @@ fn evictions(figures: &ServerFigures) -> String {
     row("evictions", format!("{evictions}/s; {ghosts}/s were stored again soon (ghost hits)"))
 }
 
-const MIB: f64 = 1024.0 * 1024.0;
+pub(super) const MIB: f64 = 1024.0 * 1024.0;
 
 fn clients(figures: &ServerFigures) -> String {
     let [now, max] = [figures.connections, figures.connections_max].map(|count| grouped(count as f64));
@@ -188,7 +188,9 @@ fn summary(figures: &ServerFigures) -> String {
 }
 
 /// The keys with the largest shares, with their servers.
-fn hottest(servers: &[ServerState]) -> Vec<(f64, &str, &str)> {
+pub(super) fn hottest<'s>(
+    servers: impl IntoIterator<Item = &'s ServerState>,
+) -> Vec<(f64, &'s str, &'s str)> {
     let mut all = Vec::new();
     for server in servers {
         if let Seen::Figures(figures) = &server.seen {
@@ -202,7 +204,7 @@ fn hottest(servers: &[ServerState]) -> Vec<(f64, &str, &str)> {
 }
 
 /// With commas between thousands.
-fn grouped(value: f64) -> String {
+pub(super) fn grouped(value: f64) -> String {
     let digits = (value.round().max(0.0) as u64).to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
@@ -214,7 +216,7 @@ fn grouped(value: f64) -> String {
     text
 }
 
-fn duration(seconds: u64) -> String {
+pub(super) fn duration(seconds: u64) -> String {
     match seconds {
         ..60 => format!("{seconds} s"),
         60..3600 => format!("{} min", seconds / 60),

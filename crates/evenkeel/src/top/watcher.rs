@@ -1,6 +1,7 @@
 //! A thread that reads one server again and again, so that an unreachable one does not hold up the others.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,18 +35,28 @@ pub(super) enum Seen {
 pub(super) struct Watcher {
     name: String,
     seen: Arc<Mutex<Seen>>,
+    /// Attempts that have ended.
+    rounds: Arc<AtomicU64>,
 }
 
 impl Watcher {
     pub(super) fn start(place: Place, interval: Duration) -> io::Result<Watcher> {
         let seen = Arc::new(Mutex::new(Seen::Nothing));
-        let watcher = Watcher { name: place.to_string(), seen: Arc::clone(&seen) };
-        std::thread::Builder::new().name("watcher".into()).spawn(move || watch(&place, interval, &seen))?;
+        let rounds = Arc::new(AtomicU64::new(0));
+        let watcher =
+            Watcher { name: place.to_string(), seen: Arc::clone(&seen), rounds: Arc::clone(&rounds) };
+        let work = move || watch(&place, interval, &seen, &rounds);
+        std::thread::Builder::new().name("watcher".into()).spawn(work)?;
         Ok(watcher)
     }
 
     pub(super) fn state(&self) -> ServerState {
         ServerState { name: self.name.clone(), seen: self.seen().clone() }
+    }
+
+    /// Attempts that have ended.
+    pub(super) fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Acquire)
     }
 
     /// Whether rates are known, or will not be.
@@ -58,7 +69,7 @@ impl Watcher {
     }
 }
 
-fn watch(place: &Place, interval: Duration, seen: &Mutex<Seen>) -> ! {
+fn watch(place: &Place, interval: Duration, seen: &Mutex<Seen>, rounds: &AtomicU64) -> ! {
     let mut before: Option<ServerReading> = None;
     loop {
         let watch = Stopwatch::start();
@@ -70,6 +81,7 @@ fn watch(place: &Place, interval: Duration, seen: &Mutex<Seen>) -> ! {
             (Ok(_), None) => Seen::Once,
         };
         *seen.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        rounds.fetch_add(1, Ordering::Release);
         before = read.ok();
         pause(interval.saturating_sub(watch.passed()));
     }

@@ -4,7 +4,7 @@
 //! and restores it.
 
 mod heat;
-mod screen;
+pub(crate) mod screen;
 mod view;
 
 use crate::measure::seconds::Whole;
@@ -13,7 +13,7 @@ use crate::report::summary::Second;
 use crate::types::clock::now_ns;
 use crate::types::description::Description;
 use crate::types::error::Error;
-use screen::{Screen, UserKey};
+use screen::{Screen, ScreenOutput, UserKey};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 use view::{Stage, View};
@@ -37,9 +37,9 @@ impl Live {
     fn show(&mut self) -> Result<(), Error> {
         let screen = match &mut self.screen {
             Some(screen) => screen,
-            none => none.insert(Screen::enter().map_err(Error::Terminal)?),
+            none => none.insert(Screen::enter(ScreenOutput::Stderr).map_err(Error::Terminal)?),
         };
-        screen.draw(&self.view).map_err(Error::Terminal)
+        screen.draw(|frame| self.view.draw(frame)).map_err(Error::Terminal)
     }
 }
 
@@ -81,7 +81,14 @@ impl Follower for Live {
     }
 
     fn leaves(&mut self) -> Result<bool, Error> {
-        match self.screen.as_ref().map(Screen::asked).transpose().map_err(Error::Terminal)?.flatten() {
+        match self
+            .screen
+            .as_ref()
+            .map(|screen| screen.asked(Duration::ZERO))
+            .transpose()
+            .map_err(Error::Terminal)?
+            .flatten()
+        {
             Some(UserKey::Leave) => self.has_left = true,
             Some(UserKey::Redraw) => self.show()?,
             None => {}
