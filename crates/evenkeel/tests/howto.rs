@@ -128,6 +128,33 @@ fn an_interrupt_for_every_packet() {
 }
 
 #[test]
+fn polling_in_place_of_interrupts() {
+    let has = |program: &str| std::process::Command::new(program).arg("--version").output().is_ok();
+    if !(has("ethtool") || has("python3")) {
+        return eprintln!("there is neither ethtool nor python3 here");
+    }
+    // A plan refuses on older kernels, and then nothing can be applied.
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    if (numbers.next(), numbers.next()) < (Some(6), Some(13)) {
+        return eprintln!("Linux {release} cannot suspend interrupts");
+    }
+    check(
+        "polling-in-place-of-interrupts.md",
+        2,
+        &[
+            "NAPI 0 of eth0: defer-hard-irqs=0 gro-flush-timeout=0 irq-suspend-timeout=0 → ",
+            "2 of 2 changes are in force",
+            "rate",
+            "irq-suspend-timeout=20000000: holds",
+            "irq-suspend-timeout=20000000: holds",
+            "NAPI 1 of eth0: restored",
+            "NAPI 0 of eth0: restored",
+        ],
+    );
+}
+
+#[test]
 fn a_host_for_mysql() {
     if !Path::new("/usr/sbin/mariadbd").exists() {
         return eprintln!("there is no /usr/sbin/mariadbd here");

@@ -16,6 +16,8 @@ pub mod facts;
 pub(crate) mod irq_name;
 pub(crate) mod irqbalance;
 pub mod listening;
+pub mod napi;
+pub(crate) mod netlink;
 pub mod network_namespace;
 pub mod probe;
 pub mod queue_counter;

@@ -40,7 +40,7 @@ pub(super) struct PlanArguments {
     #[command(flatten)]
     pub(super) host: HostArguments,
     /// A strategy: none, irqbalance, spread, irq0-rps, rps-rfs, xps, queues, rings, coalesce, defer-20, defer-50,
-    /// busy-poll, sched-slice or sched-fifo
+    /// busy-poll, irq-suspend, sched-slice or sched-fifo
     #[arg(long, value_name = "NAME", value_parser = strategy)]
     strategy: Option<Strategy>,
     /// The needs of a kind of service: memcached (or evenkeel), mysql, redis or generic

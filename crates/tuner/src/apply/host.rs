@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use crate::apply::undoable::other_unit;
 use crate::observe::ethtool::{self, Knob};
 use crate::observe::irqbalance;
+use crate::observe::napi;
 use crate::observe::probe;
 use crate::observe::root::Root;
 use crate::observe::scheduling;
@@ -90,6 +91,11 @@ impl HostAccess for FileHost {
                 let (nic, knob) = (nic.clone(), *knob);
                 self.in_time(move || ethtool::read(&nic, knob).map(|parameters| parameters.to_string()))
             }
+            Setting::Napi { nic, number } => {
+                self.live()?;
+                let (root, nic, number) = (self.root.clone(), nic.clone(), *number);
+                self.in_time(move || napi::read(&root, &nic, number).map(|deferral| deferral.to_string()))
+            }
             Setting::Irqbalance { pid } => {
                 self.live()?;
                 irqbalance::banned(*pid).map(|irqs| irqbalance::list(&irqs))
@@ -115,6 +121,12 @@ impl HostAccess for FileHost {
                 let wanted = knob.parse(text).map_err(|_| io::Error::from(Errno::INVAL))?;
                 let (nic, knob) = (nic.clone(), *knob);
                 self.in_time(move || ethtool::write(&nic, knob, &wanted))
+            }
+            Setting::Napi { nic, number } => {
+                self.live()?;
+                let wanted = text.parse().map_err(|_| io::Error::from(Errno::INVAL))?;
+                let (root, nic, number) = (self.root.clone(), nic.clone(), *number);
+                self.in_time(move || napi::write(&root, &nic, number, wanted))
             }
             Setting::Irqbalance { pid } => {
                 self.live()?;
@@ -166,7 +178,7 @@ impl HostAccess for FileHost {
     fn reset_by(&self, setting: &Setting) -> Vec<Setting> {
         if let Setting::File { path, holds } = setting {
             let other = other_unit(path).map(|path| Setting::File { path: path.to_owned(), holds: *holds });
-            return other.into_iter().collect();
+            return other.into_iter().chain(self.napis_below(path)).collect();
         }
         let Setting::Device { nic, knob: Knob::Channels | Knob::Rings } = setting else { return Vec::new() };
         let queues = format!("/sys/class/net/{nic}/queues");
@@ -185,7 +197,7 @@ impl HostAccess for FileHost {
         let unique = handlers.chunk_by(|one, other| one == other).filter(|same| same.len() == 1).flatten();
         let interrupts =
             unique.map(|handler| Setting::Interrupt { nic: nic.clone(), handler: handler.clone() });
-        files.chain(interrupts).collect()
+        files.chain(interrupts).chain(self.napis(nic)).collect()
     }
 
     fn identity(&self, setting: &Setting) -> Option<String> {
@@ -200,6 +212,20 @@ impl HostAccess for FileHost {
 }
 
 impl FileHost {
+    /// NAPIs that this file of their interface sets, all at once.
+    fn napis_below(&self, path: &str) -> Vec<Setting> {
+        let rest = path.strip_prefix("/sys/class/net/").and_then(|path| path.split_once('/'));
+        match rest {
+            Some((nic, "gro_flush_timeout" | "napi_defer_hard_irqs")) => self.napis(nic),
+            _ => Vec::new(),
+        }
+    }
+
+    fn napis(&self, nic: &str) -> Vec<Setting> {
+        let numbers = napi::napis(&self.root, nic).into_keys();
+        numbers.map(|number| Setting::Napi { nic: nic.to_owned(), number }).collect()
+    }
+
     /// A setting without a file exists on this host alone.
     fn live(&self) -> io::Result<()> {
         if self.root.is_live() { Ok(()) } else { Err(Errno::OPNOTSUPP.into()) }

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::observe::napi::InterruptDeferral;
 use os::CpuSet;
 
 /// One host.
@@ -177,6 +178,8 @@ pub struct Nic {
     pub gro_flush_timeout_ns: Option<u64>,
     /// Whether NAPI runs in threads of its own.
     pub threaded: Option<bool>,
+    /// When its NAPIs interrupt, by their numbers; empty: the driver or the kernel does not show it.
+    pub napis: BTreeMap<u32, InterruptDeferral>,
 }
 
 /// The numbers of queues of each kind, now and at most.
@@ -379,6 +382,8 @@ pub struct Service {
     pub sockets: Option<u64>,
     /// The limit of open descriptors (RLIMIT_NOFILE); `None`: unknown, or without a limit.
     pub descriptors_max: Option<u64>,
+    /// Whether it polls for packets before it sleeps (`evenkeel serve --busy-poll`).
+    pub polls: bool,
     /// The limit of clients, where its command line or its default gives it.
     pub connections_max: Option<u64>,
     /// Directories of its data, as far as its working directory and its command line show.

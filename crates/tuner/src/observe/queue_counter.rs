@@ -26,6 +26,14 @@ const NAMES: [(PacketDirection, &str, &str); 12] = [
     (PacketDirection::Transmit, "tx_completed_desc[", "]"),
 ];
 
+/// The name of such a counter that the kernel has, and the driver's own counters do not (virtio since Linux 6.10).
+pub(crate) fn name(direction: PacketDirection, queue: u32) -> String {
+    match direction {
+        PacketDirection::Receive => format!("rx_queue_{queue}_packets"),
+        PacketDirection::Transmit => format!("tx_queue_{queue}_packets"),
+    }
+}
+
 /// The queue that a counter of packets is about.
 pub(crate) fn queue_of(counter: &str) -> Option<(PacketDirection, u32)> {
     let queue = |(direction, prefix, suffix): &(PacketDirection, &str, &str)| {

@@ -96,6 +96,8 @@ pub(super) fn of<'f>(
         // Its list holds numbers; the policy script, which comes with placed interrupts, identifies devices.
         Setting::Irqbalance { .. } => return Ok(Means::Implied),
         Setting::Listener { limit, .. } => return Err(until_restart(*limit).to_owned()),
+        // It goes with a cache that polls, which may start later than any unit of ours.
+        Setting::Napi { .. } => return Err(AFTER_THE_CACHE.to_owned()),
     };
     file(keep, path, facts, here)
 }
@@ -153,6 +155,9 @@ fn device<'f>(
         _ => boot(keep, Some(nic), None),
     }
 }
+
+/// No file keeps what is set by netlink.
+const AFTER_THE_CACHE: &str = "no file keeps it: apply the strategy irq-suspend when the cache has started";
 
 /// A program sets both when it begins to listen.
 fn until_restart(limit: QueueLimit) -> &'static str {
@@ -244,6 +249,7 @@ fn stage(setting: &Setting) -> Stage {
         Setting::Device { knob: Knob::Coalescing, .. } => return Stage::Coalescing,
         Setting::Device { .. } => return Stage::Queues,
         Setting::Listener { .. } => return Stage::Listener,
+        Setting::Napi { .. } => return Stage::Coalescing,
     };
     const PLACES: [(&str, Stage); 5] = [
         ("/proc/irq/", Stage::Affinity),

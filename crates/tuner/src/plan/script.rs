@@ -88,7 +88,7 @@ fn line(change: &Change, value: &str) -> Option<String> {
             };
             format!("chrt {policy}{slice} --pid {priority} {tid}\n")
         }
-        Setting::Listener { .. } => return None,
+        Setting::Listener { .. } | Setting::Napi { .. } => return None,
     })
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observe::ethtool::{Knob, Parameters};
 use crate::observe::listening::{ListenerHandle, QueueLimit};
+use crate::observe::napi::InterruptDeferral;
 use crate::observe::scheduling::Scheduling;
 use crate::settings::signal::ExpectedSignal;
 use os::CpuSet;
@@ -44,6 +45,13 @@ pub enum Setting {
         nic: String,
         /// `virtio0-input.3`
         handler: String,
+    },
+    /// When a NAPI interrupts; its value is an [`InterruptDeferral`].
+    Napi {
+        /// The interface.
+        nic: String,
+        /// The receive queue that it serves or, where the driver does not tell, its place among those of the interface.
+        number: u32,
     },
     /// The interrupts that irqbalance leaves alone: `38 39`.
     Irqbalance {
@@ -86,6 +94,8 @@ pub enum SettingValue {
     Scheduling(Scheduling),
     /// Of a driver.
     Parameters(Parameters),
+    /// Of a NAPI.
+    Deferral(InterruptDeferral),
     /// Of irqbalance.
     Interrupts(BTreeSet<u32>),
 }
@@ -110,7 +120,9 @@ impl Setting {
     pub fn nic(&self) -> Option<&str> {
         match self {
             Setting::File { path, .. } => path.strip_prefix(NICS)?.split('/').next(),
-            Setting::Interrupt { nic, .. } | Setting::Device { nic, .. } => Some(nic),
+            Setting::Interrupt { nic, .. } | Setting::Device { nic, .. } | Setting::Napi { nic, .. } => {
+                Some(nic)
+            }
             _ => None,
         }
     }
@@ -124,7 +136,9 @@ impl Setting {
                     *path = format!("{NICS}{name}/{rest}");
                 }
             }
-            Setting::Interrupt { nic, .. } | Setting::Device { nic, .. } => name.clone_into(nic),
+            Setting::Interrupt { nic, .. } | Setting::Device { nic, .. } | Setting::Napi { nic, .. } => {
+                name.clone_into(nic);
+            }
             _ => {}
         }
         self
@@ -175,6 +189,7 @@ impl Setting {
                 return knob.parse(text).map(SettingValue::Parameters).map_err(wrong);
             }
             Setting::Interrupt { .. } => return mask(),
+            Setting::Napi { .. } => return text.parse().map(SettingValue::Deferral).map_err(wrong),
             Setting::Listener { .. } => return number(),
             Setting::Irqbalance { .. } => {
                 let irqs: Result<_, _> = text.split_whitespace().map(str::parse).collect();
@@ -231,6 +246,7 @@ impl fmt::Display for Setting {
             Setting::Thread { tid } => write!(f, "scheduling of thread {tid}"),
             Setting::Device { nic, knob } => write!(f, "{} of {nic}", knob.name()),
             Setting::Interrupt { nic, handler } => write!(f, "affinity of {handler} of {nic}"),
+            Setting::Napi { nic, number } => write!(f, "NAPI {number} of {nic}"),
             Setting::Irqbalance { pid } => write!(f, "interrupts that irqbalance ({pid}) leaves alone"),
             Setting::Listener { socket, limit } => write!(f, "{limit} of {socket}"),
         }
@@ -316,6 +332,7 @@ impl Change {
                 format!("ethtool {} {nic} {arguments}", knob.option())
             }
             Setting::Interrupt { .. } => format!("write {:?} to its smp_affinity", now.trim()),
+            Setting::Napi { .. } => format!("set {now} again, by netdev netlink (napi-set)"),
             Setting::Irqbalance { .. } => {
                 let irqs = if now.trim().is_empty() { "none" } else { now.trim() };
                 format!("tell irqbalance to leave alone: {irqs}")

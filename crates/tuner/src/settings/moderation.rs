@@ -2,6 +2,7 @@
 
 use crate::observe::ethtool::Knob;
 use crate::observe::facts::{Coalescing, Facts, Nic};
+use crate::observe::napi::InterruptDeferral;
 use crate::settings::change::{Risk, Setting, Stage};
 use crate::settings::proposal::{ProposedChanges, Reason};
 use crate::settings::scope::Scope;
@@ -34,6 +35,51 @@ const GATHERED: Reason = Reason {
         ExpectedSignals::words("latency may rise when idle"),
     ],
 };
+
+/// Nanoseconds for which a program that polls keeps interrupts off, and after which packets are looked for without it: those
+/// of "suspend20" in the same measurements. The first is a safety net for a program that stops polling; it is served by the
+/// second meanwhile.
+const IRQ_SUSPEND_TIMEOUT_NS: u64 = 20_000_000;
+const SUSPENDED_FLUSH_NS: u64 = 20_000;
+
+const SUSPENDED: Reason = Reason {
+    why: "while a cache polls the queue and finds packets, it takes no interrupt; when the cache sleeps, it does",
+    risk: Risk::Moderate,
+    signal: &[
+        ExpectedSignals::figure(Figure::InterruptsPerPacket, Moves::Falls),
+        ExpectedSignals::words("p99 latency falls under load"),
+    ],
+};
+
+/// Interrupts of each queue suspended while a cache polls it.
+pub(crate) fn suspend(proposed: &mut ProposedChanges, scope: &Scope) {
+    let facts = scope.facts();
+    if facts.kernel.version < (6, 13) {
+        return proposed.refuse("kernel", "interrupts can be suspended since Linux 6.13");
+    }
+    // Without a program that polls, they would only be deferred.
+    if !facts.services.iter().any(|service| service.polls) {
+        let reason = "no cache that polls runs here: start `evenkeel serve` with --busy-poll first";
+        return proposed.refuse("services", reason);
+    }
+    proposed.each(&scope.nics, suspend_of);
+}
+
+fn suspend_of(proposed: &mut ProposedChanges, nic: &Nic) {
+    if nic.napis.is_empty() {
+        let reason = "it shows no NAPI, so there are no interrupts to suspend";
+        return proposed.refuse(&nic.name, reason);
+    }
+    let wanted = InterruptDeferral {
+        defer_hard_irqs: DEFER_HARD_IRQS,
+        gro_flush_timeout_ns: SUSPENDED_FLUSH_NS,
+        irq_suspend_timeout_ns: IRQ_SUSPEND_TIMEOUT_NS,
+    };
+    for (number, now) in &nic.napis {
+        let setting = Setting::Napi { nic: nic.name.clone(), number: *number };
+        proposed.propose(Stage::Coalescing, setting, now.to_string(), wanted.to_string(), SUSPENDED);
+    }
+}
 
 /// Interrupts deferred for up to 20 µs.
 pub(crate) fn defer_20(proposed: &mut ProposedChanges, scope: &Scope) {

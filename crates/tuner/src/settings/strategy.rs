@@ -41,6 +41,8 @@ pub enum Strategy {
     Defer50,
     /// Readers poll for packets themselves before they sleep.
     BusyPoll,
+    /// Interrupts of a queue stay off for as long as a cache polls it.
+    IrqSuspend,
     /// The services' threads get short time slices, and so get them sooner.
     SchedSlice,
     /// The services' threads run before all others.
@@ -49,7 +51,7 @@ pub enum Strategy {
 
 impl Strategy {
     /// All, in the order in which to try them.
-    pub const ALL: [Strategy; 14] = [
+    pub const ALL: [Strategy; 15] = [
         Strategy::None,
         Strategy::Irqbalance,
         Strategy::Spread,
@@ -62,6 +64,7 @@ impl Strategy {
         Strategy::Defer20,
         Strategy::Defer50,
         Strategy::BusyPoll,
+        Strategy::IrqSuspend,
         Strategy::SchedSlice,
         Strategy::SchedFifo,
     ];
@@ -81,6 +84,7 @@ impl Strategy {
             Strategy::Defer20 => "defer-20",
             Strategy::Defer50 => "defer-50",
             Strategy::BusyPoll => "busy-poll",
+            Strategy::IrqSuspend => "irq-suspend",
             Strategy::SchedSlice => "sched-slice",
             Strategy::SchedFifo => "sched-fifo",
         }
@@ -106,6 +110,7 @@ impl Strategy {
             Strategy::Defer20 => &[moderation::defer_20],
             Strategy::Defer50 => &[moderation::defer_50],
             Strategy::BusyPoll => &[sysctls::busy_poll],
+            Strategy::IrqSuspend => &[moderation::suspend],
             Strategy::SchedSlice => &[turns::slice],
             Strategy::SchedFifo => &[turns::fifo],
         }

@@ -6,26 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
-};
+use rustix::net::AddressFamily;
+use rustix::net::netlink::SOCK_DIAG;
 
 use super::process::Process;
 use super::view::ProbeView;
 use crate::observe::facts::{Facts, ListeningSocket, Service};
 use crate::observe::listening::{ListenerHandle, QueueLimit};
+use crate::observe::netlink::{self, attribute, u32_at};
 use crate::observe::reading::Accepting;
 use crate::observe::scheduling;
 
 /// `SOCK_DIAG_BY_FAMILY` of sock_diag.h.
 const BY_FAMILY: u16 = 20;
-/// `NLMSG_ERROR` and `NLMSG_DONE` of netlink.h.
-const MESSAGE_ERROR: u16 = 2;
-const MESSAGE_DONE: u16 = 3;
-/// `NLM_F_REQUEST | NLM_F_DUMP`.
-const FLAGS_DUMP: u16 = 0x1 | 0x300;
 /// `1 << TCP_LISTEN`.
 const STATES_LISTEN: u32 = 1 << 10;
 /// `1 << TCP_ESTABLISHED | 1 << TCP_CLOSE_WAIT`: handshakes that are over, until the program accepts and closes them.
@@ -33,8 +27,6 @@ const STATES_CONNECTED: u32 = 1 << 1 | 1 << 8;
 /// `1 << TCP_SYN_RECV`, which stands for handshakes that have no socket yet, too.
 const STATES_HALF_OPEN: u32 = 1 << 3;
 const PROTOCOL_TCP: u8 = 6;
-/// `struct nlmsghdr`.
-const HEADER_LEN: usize = 16;
 /// `struct inet_diag_req_v2`.
 const REQUEST_LEN: usize = 56;
 /// `struct inet_diag_msg`.
@@ -51,8 +43,6 @@ const COOKIE: usize = 44;
 const INODE: usize = 68;
 /// A request for all ports.
 const ANY_PORT: u16 = 0;
-/// The most that the kernel writes per message of a dump (`NLMSG_GOODSIZE` grows up to 32 KiB).
-const BUFFER_LEN: usize = 64 << 10;
 
 /// Of sockets.
 const FAMILIES: [AddressFamily; 2] = [AddressFamily::INET, AddressFamily::INET6];
@@ -215,55 +205,17 @@ fn all(view: &ProbeView) -> Vec<Answer> {
 
 /// Passes each socket in one of these states at this port to `each`.
 fn dump(family: AddressFamily, states: u32, port: u16, each: impl FnMut(&[u8])) -> Result<(), Errno> {
-    let socket = socket_with(
-        AddressFamily::NETLINK,
-        SocketType::DGRAM,
-        SocketFlags::CLOEXEC,
-        Some(netlink::SOCK_DIAG),
-    )?;
-    send(&socket, &request(family, states, port), SendFlags::empty())?;
-    collect(&socket, each)
+    let socket = netlink::open(Some(SOCK_DIAG))?;
+    netlink::ask(&socket, &request(family, states, port), each)
 }
 
 fn request(family: AddressFamily, states: u32, port: u16) -> Vec<u8> {
-    let mut message = Vec::with_capacity(HEADER_LEN + REQUEST_LEN);
-    message.extend(((HEADER_LEN + REQUEST_LEN) as u32).to_ne_bytes());
-    message.extend(BY_FAMILY.to_ne_bytes());
-    message.extend(FLAGS_DUMP.to_ne_bytes());
-    message.extend([0; 8]); // sequence number, port: one request per socket
-    message.extend([family.as_raw() as u8, PROTOCOL_TCP, ASKS_FOR_MEMORY, 0]);
-    message.extend(states.to_ne_bytes());
-    message.extend(port.to_be_bytes());
-    message.resize(HEADER_LEN + REQUEST_LEN, 0); // any address, any port of the others
-    message
-}
-
-fn collect(socket: &OwnedFd, mut each: impl FnMut(&[u8])) -> Result<(), Errno> {
-    let mut buffer = vec![0; BUFFER_LEN];
-    loop {
-        let (len, _) = recv(socket, &mut buffer[..], RecvFlags::empty())?;
-        let mut rest = &buffer[..len];
-        while let Some((kind, body, next)) = message(rest) {
-            match kind {
-                MESSAGE_DONE => return Ok(()),
-                MESSAGE_ERROR => return Err(Errno::from_raw_os_error(-(u32_at(body, 0) as i32))),
-                _ => each(body),
-            }
-            rest = next;
-        }
-    }
-}
-
-/// The first message's kind and body, and what follows it.
-fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
-    let header = bytes.get(..HEADER_LEN)?;
-    let len = u32_at(header, 0) as usize;
-    let body = bytes.get(HEADER_LEN..len)?;
-    Some((
-        u16::from_ne_bytes([header[4], header[5]]),
-        body,
-        bytes.get(len.next_multiple_of(4)..).unwrap_or(&[]),
-    ))
+    let mut body = Vec::with_capacity(REQUEST_LEN);
+    body.extend([family.as_raw() as u8, PROTOCOL_TCP, ASKS_FOR_MEMORY, 0]);
+    body.extend(states.to_ne_bytes());
+    body.extend(port.to_be_bytes());
+    body.resize(REQUEST_LEN, 0); // any address, any port of the others
+    netlink::request(BY_FAMILY, netlink::FLAGS_DUMP, &body)
 }
 
 /// A `struct inet_diag_msg`. For a listening socket, the queues are the waiting connections and their maximum.
@@ -295,23 +247,6 @@ fn local_address(body: &[u8]) -> Option<(String, u16)> {
     let v4 = || Ipv4Addr::new(address[0], address[1], address[2], address[3]);
     let host = if is_v6 { format!("[{}]", Ipv6Addr::from(address)) } else { v4().to_string() };
     Some((host, port))
-}
-
-/// The value of the attribute of this kind.
-fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
-    while let [len_low, len_high, kind_low, kind_high, ..] = *attributes {
-        let len = usize::from(u16::from_ne_bytes([len_low, len_high]));
-        if u16::from_ne_bytes([kind_low, kind_high]) == wanted {
-            return attributes.get(4..len);
-        }
-        attributes = attributes.get(len.next_multiple_of(4).max(4)..)?;
-    }
-    None
-}
-
-fn u32_at(bytes: &[u8], place: usize) -> u32 {
-    let bytes = bytes.get(place..place + 4).and_then(|four| four.try_into().ok());
-    bytes.map_or(0, u32::from_ne_bytes)
 }
 
 /// The holders of sockets: /proc/PID/fd has links to `socket:[INODE]`.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::view::ProbeView;
 use crate::observe::ethtool::{self, DriverParameters};
 use crate::observe::facts::{Nic, RxQueue, TxQueue};
+use crate::observe::napi;
 
 const NICS: &str = "/sys/class/net";
 
@@ -56,6 +57,7 @@ fn nic(view: &ProbeView, name: &str, driver: DriverParameters) -> Nic {
         defer_hard_irqs: view.number(&format!("{here}/napi_defer_hard_irqs")),
         gro_flush_timeout_ns: view.number(&format!("{here}/gro_flush_timeout")),
         threaded: view.flag(&format!("{here}/threaded")),
+        napis: napi::napis(view.root, name),
         channels: driver.channels,
         channels_max: driver.channels_max,
         channel_kinds: driver.channel_kinds,

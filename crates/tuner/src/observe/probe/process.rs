@@ -118,6 +118,7 @@ fn service(view: &ProbeView, process: &Process) -> Option<Service> {
         name: if is_known { process.program() } else { &process.name }.to_owned(),
         data: data(view, pid, kind),
         descriptors_max: descriptors_max(view, pid),
+        polls: kind == ServiceKind::Evenkeel && polls(view, pid),
         connections_max: connections_max(view, pid, kind),
         unit: unit(&cgroups),
         cgroup: cpu_cgroup(&cgroups),
@@ -183,6 +184,17 @@ fn connections_max(view: &ProbeView, pid: u32, kind: ServiceKind) -> Option<u64>
         }
     });
     given.map_or(Some(CONNECTIONS_DEFAULT), |given| given.parse().ok())
+}
+
+/// Whether its command line has `--busy-poll` with another time than 0; the last one counts.
+fn polls(view: &ProbeView, pid: u32) -> bool {
+    let line = view.text(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<&str> = line.split('\0').collect();
+    let given = words.iter().enumerate().rev().find_map(|(i, word)| match *word {
+        "--busy-poll" => words.get(i + 1).copied(),
+        word => word.strip_prefix("--busy-poll="),
+    });
+    given.and_then(|time| time.parse::<u64>().ok()).is_some_and(|time| time > 0)
 }
 
 /// Process ids of those in a unit of systemd: `memcached.service`, or `memcached` for short.

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::observe::ethtool;
 use crate::observe::probe::view::ProbeView;
+use crate::observe::{ethtool, napi, queue_counter};
 
 /// Of one that has vanished there is an empty map.
 pub(super) fn nics(view: &ProbeView, names: &[&str]) -> BTreeMap<String, BTreeMap<String, u64>> {
     let mut drivers = ethtool::statistics(view.root, names).unwrap_or_default();
     let counters = |name: &str| {
         let mut counters = drivers.remove(name).unwrap_or_default();
+        for ((direction, queue), packets) in napi::queue_packets(view.root, name) {
+            counters.entry(queue_counter::name(direction, queue)).or_insert(packets);
+        }
         // Drivers use some of the kernel's names with another meaning; the kernel's meaning goes first.
         counters.extend(statistics(view, name));
         (name.to_owned(), counters)

@@ -1,5 +1,6 @@
 use super::*;
-use crate::observe::facts::{Agent, Channels, Coalescing, Facts, Irqbalance};
+use crate::observe::facts::{Agent, Channels, Coalescing, Facts, Irqbalance, Service};
+use crate::observe::napi::InterruptDeferral;
 use crate::observe::shapes::{ENA, Shape, VIRTIO, XEN};
 use crate::plan::{PlanRequest, plan};
 use crate::settings::change::Change;
@@ -121,6 +122,31 @@ fn masks_of_many_cpus_are_written_in_words_of_32() {
     let proposed = Strategy::RpsRfs.changes(&CpuModel::of(&facts), &[&facts.nics[0]]);
     let mask = proposed.changes.iter().find(|change| change.setting.to_string().ends_with("rx-7/rps_cpus"));
     assert_eq!(mask.unwrap().wanted, "ff,fffe0000,00fffffe", "1-23 and 49-71");
+}
+
+#[test]
+fn interrupts_are_suspended_only_where_a_cache_polls() {
+    let mut facts = host(XEN_16);
+    check(
+        &facts,
+        "irq-suspend",
+        &["services: no cache that polls runs here: start `evenkeel serve` with --busy-poll first"],
+    );
+    facts.services = vec![Service { pid: 7, polls: true, ..Service::default() }];
+    check(&facts, "irq-suspend", &["eth0: it shows no NAPI, so there are no interrupts to suspend"]);
+    let polled = InterruptDeferral {
+        irq_suspend_timeout_ns: 20_000_000,
+        defer_hard_irqs: 100,
+        gro_flush_timeout_ns: 20_000,
+    };
+    facts.nics[0].napis = [(0, polled), (1, InterruptDeferral::default())].into();
+    check(
+        &facts,
+        "irq-suspend",
+        &["NAPI 1 of eth0 defer-hard-irqs=100 gro-flush-timeout=20000 irq-suspend-timeout=20000000"],
+    );
+    facts.kernel.version = (6, 12);
+    check(&facts, "irq-suspend", &["kernel: interrupts can be suspended since Linux 6.13"]);
 }
 
 #[test]
