@@ -31,12 +31,22 @@ ip link set eth0 up
 on_client ip address add 10.77.0.2/24 dev eth0
 on_client ip link set eth0 up
 
-# A virtual interface has NAPI while it gathers received packets (GRO), which ethtool switches on; ETHTOOL_SGRO without it.
+# A virtual interface has NAPI while it gathers received packets (GRO), and takes packets through it while its peer does not
+# leave segmentation to it (TSO). `offload` switches them as `ethtool -K eth0 gro on` does (ETHTOOL_SGRO, ETHTOOL_STSO).
 napi_of_virtual_interface() {
-    ethtool -K eth0 gro on 2> /dev/null || python3 -c '
+    if command -v ethtool > /dev/null; then
+        ethtool -K eth0 gro on
+        on_client ethtool -K eth0 tso off
+    else
+        offload python3 0x2C 1
+        offload "on_client python3" 0x1F 0
+    fi
+}
+offload() {
+    $1 -c "
 import array, fcntl, socket, struct
-command = array.array("I", [0x2C, 1])
-fcntl.ioctl(socket.socket(), 0x8946, struct.pack("16sP16x", b"eth0", command.buffer_info()[0]))'
+command = array.array('I', [$2, $3])
+fcntl.ioctl(socket.socket(), 0x8946, struct.pack('16sP16x', b'eth0', command.buffer_info()[0]))"
 }
 
 # The server has the last CPU, the client's load the first.
