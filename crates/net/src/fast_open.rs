@@ -1,4 +1,4 @@
-//! TCP Fast Open on listeners: connections that bring data with their SYN (RFC 7413).
+//! TCP Fast Open: connections whose SYN has data (RFC 7413), accepted by listeners or asked for by clients.
 
 use std::os::fd::AsFd;
 
@@ -12,10 +12,22 @@ pub(crate) fn set_fast_open(fd: impl AsFd, pending: i32) -> Result<(), Errno> {
     socket_option::set(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, &pending.to_ne_bytes())
 }
 
+/// Lets a socket that is not connected yet send its first data with the SYN: connect(2) then only waits for that data if
+/// the kernel has a cookie of the server, and asks for one otherwise.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP`: `net.ipv4.tcp_fastopen` does not allow it to clients (bit 1). `EINVAL`: the socket is connected.
+pub fn connect_fast(fd: impl AsFd) -> Result<(), Errno> {
+    socket_option::set(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &1_i32.to_ne_bytes())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, UdpSocket};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::os::unix::net::UnixListener;
+
+    use rustix::net::{AddressFamily, SocketType, socket};
 
     use super::*;
 
@@ -29,5 +41,17 @@ mod tests {
         let unix = UnixListener::bind(&path).expect("a listener");
         assert!(set_fast_open(&unix, 1).is_err());
         std::fs::remove_file(path).expect("it is there");
+    }
+
+    #[test]
+    fn a_tcp_socket_that_is_not_connected_may_send_with_its_syn() {
+        let new = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        // The system may not allow it to clients.
+        assert!(matches!(connect_fast(&new), Ok(()) | Err(Errno::OPNOTSUPP)));
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let connected = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        assert!(connect_fast(&connected).is_err());
+        let udp = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        assert!(connect_fast(&udp).is_err());
     }
 }

@@ -85,6 +85,7 @@ pub use address::{Address, Transport};
 pub use block::Block;
 pub use datagram::{Datagram, DatagramPeer, SocketId};
 pub use dial::{Dial, DialTls, Place, Unreachable};
+pub use fast_open::connect_fast;
 pub use file_read::DiskFile;
 pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress, Security};
 pub use handshakes::{HandshakeCounts, PerVersion};

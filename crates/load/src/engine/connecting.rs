@@ -14,11 +14,20 @@ const AT_ONCE: usize = 64;
 /// A connection that is not established after this time will not be.
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
+/// A server over TCP, and how connections to it are opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TcpServer {
+    pub(crate) address: SocketAddr,
+    /// The first bytes go with the SYN if the kernel has a cookie of the server. The connection is open at once then, and
+    /// learns of a refusal when it has sent something.
+    pub(crate) fast_open: bool,
+}
+
 /// A connection that could not be opened: its number from 1, and why.
 pub(crate) type FailedConnection = (usize, io::Error);
 
 /// Opens `count` connections, which block.
-pub(crate) fn open(address: SocketAddr, count: usize) -> Result<Vec<OwnedFd>, FailedConnection> {
+pub(crate) fn open(server: TcpServer, count: usize) -> Result<Vec<OwnedFd>, FailedConnection> {
     let first = |error: Errno| (1, error.into());
     let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(first)?;
     let mut sockets: Vec<OwnedFd> = Vec::with_capacity(count);
@@ -28,7 +37,7 @@ pub(crate) fn open(address: SocketAddr, count: usize) -> Result<Vec<OwnedFd>, Fa
         while sockets.len() < count && sockets.len() - done < AT_ONCE {
             let number = sockets.len();
             let failed = |error: Errno| (number + 1, error.into());
-            let socket = begin(address).map_err(failed)?;
+            let socket = begin(server).map_err(failed)?;
             let data = EventData::new_u64(number as u64);
             epoll::add(&epoll, &socket, data, EventFlags::OUT | EventFlags::ONESHOT).map_err(failed)?;
             sockets.push(socket);
@@ -50,11 +59,15 @@ pub(crate) fn open(address: SocketAddr, count: usize) -> Result<Vec<OwnedFd>, Fa
 }
 
 /// Sends the first packet; epoll reports the result. The socket does not block.
-pub(crate) fn begin(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
+pub(crate) fn begin(server: TcpServer) -> rustix::io::Result<OwnedFd> {
+    let TcpServer { address, fast_open } = server;
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
+    if fast_open {
+        net::connect_fast(&socket)?;
+    }
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(error) => Err(error),
@@ -82,7 +95,7 @@ mod tests {
         let server = thread::spawn(move || -> Vec<TcpStream> {
             listener.incoming().take(COUNT).map(|stream| stream.expect("a connection")).collect()
         });
-        let sockets = open(address, COUNT).expect("room for all");
+        let sockets = open(TcpServer { address, fast_open: false }, COUNT).expect("room for all");
         let accepted = server.join().expect("no panic");
         assert_eq!((sockets.len(), accepted.len()), (COUNT, COUNT));
         drop(accepted);
@@ -93,7 +106,8 @@ mod tests {
 
     #[test]
     fn a_refusal_says_which_and_why() {
-        let (number, error) = open(([127, 0, 0, 1], 1).into(), 3).expect_err("nobody listens there");
+        let server = TcpServer { address: ([127, 0, 0, 1], 1).into(), fast_open: false };
+        let (number, error) = open(server, 3).expect_err("nobody listens there");
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         assert!((1..=3).contains(&number));
     }

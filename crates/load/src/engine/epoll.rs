@@ -2,13 +2,14 @@
 
 use super::reopening::Reopening;
 use super::{ConnectionEvent, Engine, RECEIVE_LEN, Wait, failed, precise};
+use crate::engine::connecting::TcpServer;
 use crate::engine::outbox::Outbox;
 use crate::types::clock;
 use crate::types::error::Error;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
-use std::net::SocketAddr;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -40,20 +41,17 @@ impl Epoll {
         Ok(Epoll { epoll, sockets, backlogs, events, buffer: vec![0; RECEIVE_LEN], reopening: None })
     }
 
-    /// Connections that end are opened anew, to the same address.
-    pub(crate) fn reopening(self, address: SocketAddr) -> Epoll {
-        let reopening = Some(Reopening::new(address, self.sockets.len()));
+    /// Connections that end are opened anew, to the same server.
+    pub(crate) fn reopening(self, server: TcpServer) -> Epoll {
+        let reopening = Some(Reopening::new(server, self.sockets.len()));
         Epoll { reopening, ..self }
     }
 
     /// Closes a connection and begins to open it again.
     fn renew(&mut self, connection: usize) -> Result<(), Error> {
+        self.leave(connection);
         let now_ns = self.now_ns();
         let Some(reopening) = &mut self.reopening else { return Ok(()) };
-        self.backlogs[connection].clear();
-        // Whether or not the new one is established, the old one is not read any more. It may be gone already.
-        let _ = epoll::delete(&self.epoll, &self.sockets[connection]);
-        let _ = shutdown(&self.sockets[connection], Shutdown::Both);
         let Some(socket) = reopening.begin(connection, now_ns) else { return Ok(()) };
         epoll::add(&self.epoll, &socket, EventData::new_u64(connection as u64), INTEREST)
             .map_err(|error| Error::Exchange(error.into()))?;
@@ -61,11 +59,26 @@ impl Epoll {
         Ok(())
     }
 
+    /// Closes a connection, of which nothing is sent or reported any more. It may be gone already.
+    fn leave(&mut self, connection: usize) {
+        self.backlogs[connection].clear();
+        let _ = epoll::delete(&self.epoll, &self.sockets[connection]);
+        let _ = shutdown(&self.sockets[connection], Shutdown::Both);
+    }
+
     /// A connection has ended, which ends the run unless connections come and go.
     #[cold]
     fn ended(&mut self, connection: usize, error: Error) -> Result<(), Error> {
+        let now_ns = self.now_ns();
         let Some(reopening) = &mut self.reopening else { return Err(error) };
         reopening.news.push(ConnectionEvent::Closed(connection));
+        if matches!(&error, Error::Broken { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused)
+        {
+            // Of a fast open: the request went with a SYN that was refused.
+            reopening.refused(connection, now_ns);
+            self.leave(connection);
+            return Ok(());
+        }
         self.renew(connection)
     }
 
@@ -95,7 +108,8 @@ impl Epoll {
         while !bytes.is_empty() {
             match send(&self.sockets[connection], bytes, SendFlags::NOSIGNAL) {
                 Ok(sent) => bytes = &bytes[sent..],
-                Err(Errno::AGAIN) => break,
+                // In progress: a fast open whose cookie is gone connects first. Room is then an edge, as after AGAIN.
+                Err(Errno::AGAIN | Errno::INPROGRESS) => break,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(failed(connection, Some(error.into()))),
             }

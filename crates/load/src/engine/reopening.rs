@@ -1,15 +1,14 @@
 //! Connections of an engine that are opened anew while the others go on.
 
 use super::ConnectionEvent;
-use crate::engine::connecting;
+use crate::engine::connecting::{self, TcpServer};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 /// Connections that are being opened, since when, and the results of others.
 #[derive(Debug)]
 pub(crate) struct Reopening {
-    address: SocketAddr,
+    server: TcpServer,
     /// By connection: when its present attempt began; `None`: it is open, or waits in `retries`.
     began_ns: Vec<Option<u64>>,
     /// Attempts in their order, including those that have ended.
@@ -25,9 +24,9 @@ const ATTEMPT_NS_MAX: u64 = 5_000_000_000;
 const RETRY_AFTER_NS: u64 = 100_000_000;
 
 impl Reopening {
-    pub(crate) fn new(address: SocketAddr, connections: usize) -> Reopening {
+    pub(crate) fn new(server: TcpServer, connections: usize) -> Reopening {
         Reopening {
-            address,
+            server,
             began_ns: vec![None; connections],
             attempts: VecDeque::new(),
             retries: VecDeque::new(),
@@ -37,7 +36,7 @@ impl Reopening {
 
     /// Begins to connect; `None` if that is refused at once.
     pub(crate) fn begin(&mut self, connection: usize, now_ns: u64) -> Option<OwnedFd> {
-        match connecting::begin(self.address) {
+        match connecting::begin(self.server) {
             Ok(socket) => {
                 self.began_ns[connection] = Some(now_ns);
                 self.attempts.push_back((now_ns, connection));
@@ -63,7 +62,9 @@ impl Reopening {
         }
     }
 
-    fn refused(&mut self, connection: usize, now_ns: u64) {
+    /// Counts a refusal, and tries again a little later. Of a fast open it becomes known when the connection counts as
+    /// open already.
+    pub(crate) fn refused(&mut self, connection: usize, now_ns: u64) {
         self.news.push(ConnectionEvent::Refused);
         self.retries.push_back((now_ns + RETRY_AFTER_NS, connection));
     }
@@ -99,7 +100,8 @@ mod tests {
     #[test]
     fn attempts_end_open_refused_or_too_late() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let mut reopening = Reopening::new(listener.local_addr().expect("an address"), 3);
+        let address = listener.local_addr().expect("an address");
+        let mut reopening = Reopening::new(TcpServer { address, fast_open: false }, 3);
         let sockets = [0, 1, 2].map(|connection| reopening.begin(connection, 1000));
         assert!(sockets.iter().all(Option::is_some));
         reopening.ended(0, true, 1500);

@@ -1,6 +1,6 @@
 //! The address of the server, and opening connections to it.
 
-use crate::engine::connecting;
+use crate::engine::connecting::{self, TcpServer};
 use crate::types::description::Description;
 use crate::types::error::Error;
 use rustix::net::sockopt;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// The server's address, resolved once.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
-    Tcp(SocketAddr),
+    Tcp(TcpServer),
     Unix(PathBuf),
 }
 
@@ -40,7 +40,7 @@ impl Target {
         });
         let no_address = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         match server.to_socket_addrs().and_then(|mut found| found.next().ok_or_else(no_address)) {
-            Ok(address) => Ok(Target::Tcp(address)),
+            Ok(address) => Ok(Target::Tcp(TcpServer { address, fast_open: run.fast_open })),
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 Err(Error::Arguments(format!("--server is HOST:PORT, not {server:?}")))
             }
@@ -50,7 +50,9 @@ impl Target {
 
     /// Opens `count` sockets for datagrams to the server.
     pub(crate) fn datagrams(&self, count: usize) -> Result<Vec<OwnedFd>, Error> {
-        let Target::Tcp(address) = self else { unreachable!("the arguments exclude each other") };
+        let Target::Tcp(TcpServer { address, .. }) = self else {
+            unreachable!("the arguments exclude each other")
+        };
         let local: IpAddr = match address {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -75,13 +77,18 @@ impl Target {
     /// Opens `count` connections. They block, as io_uring needs them.
     pub(crate) fn connect(&self, count: usize) -> Result<Vec<OwnedFd>, Error> {
         let opened = match self {
-            Target::Tcp(address) => connecting::open(*address, count),
+            Target::Tcp(server) => connecting::open(*server, count),
             // There is no round trip to save, and a connection that finds the server's queue full waits.
             Target::Unix(path) => (1..=count)
                 .map(|number| UnixStream::connect(path).map(OwnedFd::from).map_err(|error| (number, error)))
                 .collect(),
         };
-        opened.map_err(|(number, source)| Error::Connect { server: self.to_string(), number, count, source })
+        opened.map_err(|(number, source)| match self {
+            Target::Tcp(TcpServer { fast_open: true, .. }) if source.kind() == io::ErrorKind::Unsupported => {
+                Error::FastOpen(source)
+            }
+            _ => Error::Connect { server: self.to_string(), number, count, source },
+        })
     }
 }
 
@@ -91,7 +98,7 @@ const RECEIVE_BUFFER_LEN: usize = 4 << 20;
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Tcp(address) => write!(f, "{address}"),
+            Target::Tcp(server) => write!(f, "{}", server.address),
             Target::Unix(path) => write!(f, "{}", path.display()),
         }
     }

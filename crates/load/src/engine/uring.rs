@@ -208,7 +208,8 @@ impl UringEngine {
                 return Ok(());
             }
             sent @ 0.. => sent as usize,
-            error if error == -libc::EAGAIN => 0,
+            // In progress: a fast open whose cookie is gone connects first.
+            error if error == -libc::EAGAIN || error == -libc::EINPROGRESS => 0,
             error => {
                 let connection = if about == About::Parcel { outbox.parcel(number).0 } else { number };
                 return Err(failed(connection, Some(io::Error::from_raw_os_error(-error))));

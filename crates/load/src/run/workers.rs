@@ -128,9 +128,9 @@ impl Runner<'_> {
         }
         let sockets = self.plan.target.connect(task.connections)?;
         if task.churn.is_some()
-            && let Target::Tcp(address) = self.plan.target
+            && let Target::Tcp(server) = self.plan.target
         {
-            return self.encrypt(Epoll::new(sockets)?.reopening(address), task, reports);
+            return self.encrypt(Epoll::new(sockets)?.reopening(server), task, reports);
         }
         let sockets = match self.plan.run.engine {
             EngineChoice::Epoll => sockets,

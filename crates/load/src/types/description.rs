@@ -44,6 +44,9 @@ pub struct Description {
     /// Of --udp: a request without a reply for this long counts as lost
     #[arg(long, requires = "udp", default_value = "500ms", value_name = "TIME", help_heading = "Target")]
     pub udp_timeout: Span,
+    /// Send the first request of a connection with its SYN, if the server gave the kernel a cookie before (TCP Fast Open)
+    #[arg(long, conflicts_with_all = ["socket", "udp"], help_heading = "Target")]
+    pub fast_open: bool,
     /// Encrypt connections
     #[arg(long, conflicts_with_all = ["socket", "udp"], help_heading = "Target")]
     pub tls: bool,

@@ -32,6 +32,12 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The kernel refuses TCP Fast Open to clients.
+    #[error(
+        "use TCP Fast Open: net.ipv4.tcp_fastopen must allow it to clients (`sysctl -w net.ipv4.tcp_fastopen=3`: to \
+         clients and servers)"
+    )]
+    FastOpen(#[source] io::Error),
     /// The process may not have as many files open as there are connections.
     #[error(
         "open {connections} connections: {needed} files are needed, the hard limit is {found}; raise `ulimit -Hn`"
