@@ -73,6 +73,23 @@ followed() {
         END { exit behind }'
 }
 
+# The kernel's counters of TCP Fast Open with these names.
+fast_open() {
+    for name in "$@"; do
+        awk -v name="TCPFastOpen$name" '/^TcpExt:/ && n { print name, $n } /^TcpExt:/ { for (i = 1; i <= NF; i++) if ($i == name) n = i }' \
+            /proc/net/netstat
+    done
+}
+
+# The median time from the SYN of 100 connections, one after the other, to their first answers, in microseconds: of opening
+# them and of a request. Further arguments are those of `evenkeel load`.
+first_answer_us() {
+    evenkeel load --port 11611 --connections 1 --reconnect-after 1 --requests 100 --warm-up 0 --keys 10 "$@" \
+        --json /tmp/load.json > /dev/null
+    awk '/^  "latency": \{/ || /^    "latency": \{/ { getline; sum += $2; n++ } END { printf "%d\n", n == 2 ? sum : 0 }' \
+        /tmp/load.json
+}
+
 # Policy (0 fair, 1 FIFO) and real-time priority of each thread of a process, sorted and counted.
 policies() {
     for thread in /proc/"$1"/task/*; do

@@ -12,8 +12,11 @@ use std::path::{Path, PathBuf};
 use stdx::newc::Archive;
 
 /// Where the machine's first program finds things.
-const FOLDERS: [&str; 11] =
-    ["dev", "proc", "sys", "tmp", "run", "etc", "bin", "var", "tls", "modules", "steps"];
+const FOLDERS: [&str; 12] =
+    ["dev", "proc", "sys", "tmp", "run", "etc", "bin", "sbin", "var", "tls", "modules", "steps"];
+
+/// This system's, from the package of `ip`.
+const TC: &str = "/usr/sbin/tc";
 
 /// An archive with our binary, the kernel's modules, and the conversations as one script for each step.
 pub(super) fn pack(parts: &Parts, binary: &Path, conversations: &[Conversation]) -> Result<Vec<u8>> {
@@ -26,7 +29,10 @@ pub(super) fn pack(parts: &Parts, binary: &Path, conversations: &[Conversation])
     archive.add("bin/busybox", &read(&parts.busybox)?);
     archive.add("bin/ethtool", &read(&parts.ethtool)?);
     archive.add("bin/evenkeel", &stripped(binary, &parts.folder)?);
-    for library in libraries(&[binary, &parts.ethtool])? {
+    let tc = PathBuf::from(TC);
+    // Busybox has a program of that name in bin, which knows no netem.
+    archive.add("sbin/tc", &read(&tc)?);
+    for library in libraries(&[binary, &parts.ethtool, &tc])? {
         archive.add(&library.to_string_lossy()[1..], &read(&library)?);
     }
     let certificates = workspace().join("crates/tls/tests/certificates");

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of the machine's devices and of the conversations.
-const WANTED: [&str; 13] = [
+const WANTED: [&str; 14] = [
     "virtio_pci",
     "virtio_net",
     "nvme",
@@ -15,6 +15,7 @@ const WANTED: [&str; 13] = [
     "8021q",
     "dummy",
     "tcp_diag",
+    "sch_netem",
     "tls",
     // The ciphers of TLS.
     "aesni_intel",
