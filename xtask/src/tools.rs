@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// A program, how it is asked whether it is there, and the Debian packages that have it.
 type Program = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const PROGRAMS: [Program; 13] = [
+const PROGRAMS: [Program; 14] = [
     ("memcached", &["-V"], &["memcached"]),
     ("/usr/sbin/mariadbd", &["--version"], &["mariadb-server-core"]),
     ("sh", &["-c", "ls /usr/lib/postgresql/*/bin/initdb"], &["postgresql"]),
@@ -28,6 +28,8 @@ const PROGRAMS: [Program; 13] = [
     // The system's own, which its packages are for.
     ("/usr/bin/python3", &["-c", "import yaml"], &["python3-yaml"]),
     ("python3", &["-c", HAS_PYLIBMC], &["gcc", "libc6-dev", "python3-dev", "libmemcached-dev", "zlib1g-dev"]),
+    // What pylibmc logs in with.
+    ("sh", &["-c", "ls /usr/lib/*/sasl2/libplain.so*"], &["libsasl2-modules"]),
     ("go", &["version"], &["golang-go"]),
     ("node", &["--version"], &["nodejs"]),
     ("npm", &["--version"], &["npm"]),

@@ -68,6 +68,20 @@ fn pylibmc_works_over_the_binary_protocol() {
 }
 
 #[test]
+fn pylibmc_works_as_a_user() {
+    for driver in SocketDriver::ALL {
+        passes(with(clients::python("pylibmc_api.py"), "sasl"), &start_with_users(driver));
+    }
+}
+
+#[test]
+fn telegraf_finds_its_fields_in_the_statistics() {
+    for driver in SocketDriver::ALL {
+        check(clients::python("telegraf_stats.py"), driver);
+    }
+}
+
+#[test]
 fn bmemcached_works() {
     check(clients::python("bmemcached_api.py"), SocketDriver::Epoll);
     check(clients::python("bmemcached_api.py"), SocketDriver::Uring);

@@ -1,13 +1,20 @@
-"""The whole of pylibmc, which is libmemcached, against the server at host:port; with `binary` before it in that protocol."""
+"""The whole of pylibmc, which is libmemcached, against the server at host:port; with `binary` before it in that protocol,
+with `sasl` in that protocol as a user of that server."""
 
+import glob
+import os
 import sys
 import threading
+
+# The SASL library in the package from PyPI looks for its mechanisms elsewhere than Debian has them. It reads this once.
+os.environ.setdefault("SASL_PATH", ":".join(glob.glob("/usr/lib/*/sasl2")))
 
 import pylibmc
 from check import check, raises, run
 
-
-BINARY = "binary" in sys.argv[1:-1]
+SASL = "sasl" in sys.argv[1:-1]
+BINARY = SASL or "binary" in sys.argv[1:-1]
+USER = {"username": "me", "password": "secret"} if SASL else {}
 
 
 def client(address, **options):
@@ -18,7 +25,7 @@ def client(address, **options):
     if not BINARY:  # where keys may have any bytes, libmemcached does not verify them
         behaviors["verify_keys"] = True
     behaviors.update(options)
-    fresh = pylibmc.Client([address], binary=BINARY, behaviors=behaviors)
+    fresh = pylibmc.Client([address], binary=BINARY, behaviors=behaviors, **USER)
     fresh.flush_all()
     return fresh
 
@@ -154,6 +161,22 @@ def a_pool_serves_threads(address):
 @check
 def disconnecting_is_survived(address):
     c = client(address)
+    c.set("a", 1)
+    c.disconnect_all()
+    assert c.get("a") == 1
+
+
+@check
+def only_the_users_password_lets_in(address):
+    if not SASL:
+        return
+    assert pylibmc.support_sasl
+    for user in ({}, {"username": "me", "password": "wrong"}, {"username": "nobody", "password": "secret"}):
+        stranger = pylibmc.Client([address], binary=True, **user)
+        assert raises(pylibmc.Error, lambda: stranger.set("a", "stranger")), user
+    c = client(address)
+    assert c.get("a") is None
+    # Each connection logs in, also the one that follows another.
     c.set("a", 1)
     c.disconnect_all()
     assert c.get("a") == 1
