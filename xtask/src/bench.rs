@@ -11,6 +11,7 @@ pub(crate) mod load;
 pub(crate) mod network;
 mod process;
 mod report;
+pub(crate) mod route;
 pub(crate) mod store;
 mod subject;
 mod workload;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod binaries;
+mod mcrouter_cases;
 mod steps;
 mod test;
 mod tidy;
@@ -29,6 +30,8 @@ enum Verb {
     Tidy,
     /// Hold any server to the transcripts
     Transcripts(transcripts::Arguments),
+    /// Hold the preprocessor of configurations to the cases of mcrouter's tests
+    McrouterCases(mcrouter_cases::Arguments),
     /// Measure against others, on this machine and in one run
     #[command(subcommand)]
     Bench(Bench),
@@ -41,6 +44,8 @@ enum Bench {
     Serve(bench::Arguments),
     /// UDP, TLS, binary packets, handshakes, crowded hosts, storms, idle connections
     Network(bench::network::Arguments),
+    /// Proxies: keys per CPU-second of the proxy
+    Route(bench::route::Arguments),
     /// Load generators: requests per client CPU-second
     Load(bench::load::Arguments),
     /// Memory: density, misses, resident memory and its limit
@@ -56,8 +61,10 @@ fn main() -> ExitCode {
         Verb::Ci => test::ci(),
         Verb::Tidy => tidy::tidy(),
         Verb::Transcripts(arguments) => transcripts::transcripts(&arguments),
+        Verb::McrouterCases(arguments) => mcrouter_cases::mcrouter_cases(&arguments),
         Verb::Bench(Bench::Serve(arguments)) => bench::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Network(arguments)) => bench::network::run(&arguments).map(|()| true),
+        Verb::Bench(Bench::Route(arguments)) => bench::route::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Load(arguments)) => bench::load::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Store(arguments)) => bench::store::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Hostile(arguments)) => bench::hostile::run(&arguments),

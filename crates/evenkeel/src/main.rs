@@ -20,6 +20,7 @@ mod pidfile;
 mod privileges;
 mod reload;
 mod resources;
+mod route;
 mod serve;
 mod supervisor;
 mod sys;

@@ -43,6 +43,7 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
             extended_options(&mut page)?;
             ending(&mut page)?;
         }
+        Some("route") => statuses(&mut page, &crate::route::STATUSES)?,
         Some("tune-check") => statuses(&mut page, &crate::tune::STATUSES)?,
         Some("tune-verify") => statuses(&mut page, &crate::tune::VERIFY_STATUSES)?,
         Some("tune-tournament") => statuses(&mut page, &crate::tune::TOURNAMENT_STATUSES)?,
@@ -158,6 +159,7 @@ mod tests {
         for (verb, title) in [
             (None, "evenkeel"),
             (Some("serve"), "evenkeel-serve"),
+            (Some("route"), "evenkeel-route"),
             (Some("load"), "evenkeel-load"),
             (Some("tune"), "evenkeel-tune"),
             (Some("tune-check"), "evenkeel-tune-check"),

@@ -11,7 +11,7 @@ use server::flags;
 
 use crate::failure::Failure;
 use crate::output::{COLUMNS_DEFAULT, columns, passed_on, print};
-use crate::{lab, man, serve, top, tune};
+use crate::{lab, man, route, serve, top, tune};
 
 /// The whole command line, with help for a terminal of this many columns.
 pub(crate) fn command(columns: usize) -> Command {
@@ -26,6 +26,7 @@ pub(crate) fn command(columns: usize) -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(flags::TABLE.command(columns))
+        .subcommand(router::flags::TABLE.command(columns))
         .subcommand(load::Arguments::augment_args(
             Command::new("load").about("Generate load, and measure it"),
         ))
@@ -41,14 +42,19 @@ fn pages() -> Vec<String> {
     let jobs = |verb: Command| -> Vec<String> {
         verb.get_subcommands().map(|job| format!("{}-{}", verb.get_name(), job.get_name())).collect()
     };
-    let verbs = ["serve", "load", "top", "tune", "lab"].map(str::to_owned).into_iter();
+    let verbs = ["serve", "route", "load", "top", "tune", "lab"].map(str::to_owned).into_iter();
     verbs.chain(jobs(tune::command())).chain(jobs(lab::command())).collect()
 }
 
 /// Carries out a command line, name of the program first, and returns the exit status.
 pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
     let columns = columns();
-    let matches = match command(columns).try_get_matches_from(typed) {
+    let read = match name(typed) {
+        // Names that no version of mcrouter knows are a line there, not an end.
+        Some("route") => command(columns).try_get_matches_from(route::words(typed)),
+        _ => command(columns).try_get_matches_from(typed),
+    };
+    let matches = match read {
         Ok(matches) => matches,
         Err(error) => return refused(error, typed),
     };
@@ -56,6 +62,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
         Some(("tune", matches)) => return tune::run(matches, columns),
         Some(("lab", matches)) => return lab::run(matches),
         Some(("serve", matches)) => serve::run(flags::TABLE.read(matches).map_err(serve::refused)?),
+        Some(("route", matches)) => route::run(router::flags::TABLE.read(matches).map_err(route::refused)?),
         Some(("load", matches)) => {
             let arguments = load::Arguments::from_arg_matches(matches);
             generate_load(&arguments.map_err(|error| Failure::usage(error, None))?, matches)
@@ -76,7 +83,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
 
 /// The verb that was typed, if it is one.
 pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
-    let verbs = ["serve", "load", "top", "tune", "lab", "man", "completions"];
+    let verbs = ["serve", "route", "load", "top", "tune", "lab", "man", "completions"];
     verbs.into_iter().find(|verb| typed.get(1).is_some_and(|typed| typed == verb))
 }
 
@@ -87,6 +94,12 @@ fn refused(error: clap::Error, typed: &[OsString]) -> Result<ExitCode, Failure> 
         return match flags::TABLE.refusal(error) {
             flags::Error::Asked(text) => shown(&text),
             error => Err(serve::refused(error)),
+        };
+    }
+    if verb == Some("route") {
+        return match router::flags::TABLE.refusal(error) {
+            router::flags::Error::Asked(text) => shown(&text),
+            error => Err(route::refused(error)),
         };
     }
     if !error.use_stderr() {

@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::process;
-use crate::subject::ServerUnderTest;
+use crate::subject::{self, ServerUnderTest};
 use anyhow::{Context, Result, bail};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
 use std::fs::File;
@@ -41,9 +41,26 @@ impl Server {
         if rustix::process::getuid().is_root() {
             command.args(["-u", "root"]); // memcached refuses to run as root without it
         }
+        command.args(flags.iter().map(AsRef::as_ref));
+        Server::launch(command, address, reserved)
+    }
+
+    /// Starts the binary as a router on a free port of the loopback, with more of its flags, and waits until it answers.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_router<S: AsRef<str>>(flags: &[S]) -> Result<Server> {
+        let (reserved, address) = reserve_port().context("reserve a port")?;
+        let mut command = subject::router();
+        command.args(["-p", &address.port().to_string(), "--listen-addresses", "127.0.0.1"]);
+        command.args(flags.iter().map(AsRef::as_ref));
+        Server::launch(command, address, reserved).context("start a router")
+    }
+
+    /// Starts a program that listens at `address`, and waits until it answers.
+    fn launch(mut command: Command, address: SocketAddr, reserved: OwnedFd) -> Result<Server> {
         let said = notebook();
         let file = File::create(&said).with_context(|| format!("create {}", said.display()))?;
-        command.args(flags.iter().map(AsRef::as_ref));
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let mut server = Server { child: command.spawn()?, address, _port: reserved, said };
         let up = clock::wait_for(|| match server.child.try_wait() {
@@ -80,6 +97,15 @@ impl Server {
         stream.set_read_timeout(Some(clock::PATIENCE))?;
         stream.set_write_timeout(Some(clock::PATIENCE))?;
         Ok(stream)
+    }
+
+    /// Waits for its end, and returns the exit status.
+    ///
+    /// # Errors
+    /// If it does not end, or a signal ended it.
+    pub fn wait(&mut self) -> Result<i32> {
+        let ended = clock::wait_for(|| self.child.try_wait().transpose()).context("it does not end")??;
+        ended.code().with_context(|| format!("it ended with {ended}"))
     }
 
     /// The process.

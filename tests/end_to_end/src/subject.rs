@@ -97,6 +97,13 @@ impl ServerUnderTest {
     }
 }
 
+/// Our binary as a router, before its flags.
+pub fn router() -> Command {
+    let mut command = Command::new(evenkeel_binary());
+    command.arg("route");
+    command
+}
+
 /// A file of the crate `tls`, by its name without the extension.
 pub(crate) fn certificate(name: &str) -> String {
     format!("{}/{name}.pem", workspace().join("crates/tls/tests/certificates").display())

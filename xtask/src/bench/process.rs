@@ -29,6 +29,11 @@ pub(super) fn build_null() -> Result<PathBuf> {
     Ok(built("examples/null"))
 }
 
+/// Builds the proxy that routes nothing.
+pub(super) fn build_null_proxy() -> Result<()> {
+    build_as_shipped(&["--package", "net", "--example", "null_proxy"])
+}
+
 fn build_as_shipped(what: &[&str]) -> Result<()> {
     let arguments = [&["build", "--profile", PROFILE], what].concat();
     let status = Command::new(env!("CARGO")).args(&arguments).status().context("run cargo")?;

@@ -3,6 +3,7 @@
 //! The commands of `cargo xtask` are checked in its own crate. Commands that are also run: `tests/pages.rs`,
 //! `tests/howto.rs`.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use clap::error::ErrorKind;
@@ -13,7 +14,7 @@ use transcript::pages::{self, ShownProgram, Typed};
 use super::command;
 
 const PROGRAMS: [ShownProgram; 2] = [
-    ("evenkeel", &["serve", "load", "tune", "lab", "man", "completions"]),
+    ("evenkeel", &["serve", "route", "load", "tune", "lab", "man", "completions"]),
     ("cargo", &["run", "test", "xtask", "build", "bench"]),
 ];
 
@@ -78,16 +79,29 @@ fn ours(words: &[String], is_mentioned: bool) -> Result<(), String> {
     let is_left_out = |word: &&String| is_mentioned && *word == "…";
     let words: Vec<String> =
         words.iter().filter(|word| !is_left_out(word)).map(|word| filled_in(word)).collect();
+    let mut words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+    let last = words.last().and_then(|word| word.to_str()).map(str::to_owned);
+    if words.get(1).is_some_and(|verb| verb == "route") {
+        words = crate::route::words(&words);
+    }
     let matches = match command(80).try_get_matches_from(&words) {
         Ok(matches) => matches,
         Err(error) if !error.use_stderr() => return Ok(()), // --help
-        Err(error) if is_mentioned && is_lack(error.kind(), words.last()) => return Ok(()),
+        Err(error) if is_mentioned && is_lack(error.kind(), last.as_ref()) => return Ok(()),
         Err(error) => return Err(error.to_string().lines().next().unwrap_or_default().to_owned()),
     };
-    // For all other verbs, clap checks every value, too.
-    let Some(("serve", matches)) = matches.subcommand() else { return Ok(()) };
-    let options = flags::TABLE.read(matches).and_then(|low| Options::new(low, &|_| Ok(String::new())));
-    options.map(drop).map_err(|error| error.to_string())
+    let checked = match matches.subcommand() {
+        Some(("serve", matches)) => {
+            flags::TABLE.read(matches).and_then(|low| Options::new(low, &|_| Ok(String::new()))).map(drop)
+        }
+        // One that is mentioned may lack a port.
+        Some(("route", matches)) if !is_mentioned => {
+            router::flags::TABLE.read(matches).and_then(|options| options.check(1)).map(drop)
+        }
+        // For all other verbs, clap checks every value, too.
+        _ => Ok(()),
+    };
+    checked.map_err(|error| error.to_string())
 }
 
 /// Whether the only error is a missing argument after this last word.

@@ -1,0 +1,199 @@
+//! `evenkeel route`: start of a router from a command line, and its orderly end.
+//!
+//! The order: the configuration is read before anything is bound, limits are raised before sockets exist, signals are
+//! blocked before there are threads. Exit statuses are mcrouter's: 2 where a later start may succeed, 3 where it cannot.
+
+mod configuration;
+mod lines;
+mod listening;
+mod reload;
+
+use std::ffi::OsString;
+use std::num::NonZero;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use net::{DriverChoice, Network};
+use os::signals::{Signal, Signals};
+use router::flags::{RouteOptions, Validate};
+use router::{RoutePlan, RouteWorker, RouterShared, Settings, flags};
+
+use crate::failure::{Failure, say};
+use crate::output::print;
+use crate::supervisor::Supervisor;
+use crate::uring;
+use configuration::Configuration;
+pub(crate) use lines::refused;
+use lines::{TRANSIENT, counted, notice, transient};
+use listening::Limits;
+use reload::Reload;
+
+/// Exit statuses, for the man page.
+pub(crate) const STATUSES: [(&str, &str); 4] = [
+    ("0", "The router was ended as requested, or the configuration is valid."),
+    ("2", "Another start may succeed: a port is taken, a file is missing, a name is not resolved."),
+    ("3", "The same start would fail again: flags or the configuration are wrong."),
+    ("1", "A second signal ended it."),
+];
+
+/// The words of a command line without those that have no effect, which are reported.
+pub(crate) fn words(typed: &[OsString]) -> Vec<OsString> {
+    let (verb, rest) = typed.split_at(typed.len().min(2));
+    let (kept, notes) = flags::known(rest.iter().cloned());
+    notes.iter().for_each(|note| notice(note));
+    verb.iter().cloned().chain(kept).collect()
+}
+
+/// Routes until a signal ends it.
+pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
+    options.notes.iter().for_each(|note| notice(note));
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    let options = options.check(cpus).map_err(refused)?;
+    let configuration = Configuration::new(&options);
+    let mut attempt = configuration.load(1);
+    let plan = attempt.take_plan()?;
+    if let Some(validate) = options.validate {
+        print(validated(&plan, options.proxies).as_bytes())?;
+        if validate == Validate::Exit {
+            return Ok(());
+        }
+    }
+    serve(&options, configuration, plan, attempt.files)
+}
+
+fn serve(
+    options: &RouteOptions,
+    configuration: Configuration,
+    plan: RoutePlan,
+    files: configuration::Watched,
+) -> Result<(), Failure> {
+    let supervisor = Supervisor::of_environment();
+    let server_count = plan.servers.len();
+    let limits = Limits::raise(options, server_count)?;
+    let network = bind(options, &limits)?;
+    let addresses: Vec<String> = network.addresses().iter().map(ToString::to_string).collect();
+    let signals = Signals::block().map_err(|error| transient("block signals", error))?;
+    let shared = Arc::new(RouterShared::new(settings(options), plan));
+    let (hurry, hurried) = mpsc::channel();
+    let reload = Reload {
+        configuration,
+        shared: Arc::clone(&shared),
+        nudge: network.nudge(),
+        workers: options.proxies,
+        servers_max: limits.servers_max(),
+        is_watching: options.reload,
+        delay_ms: options.reconfiguration_delay_ms,
+    };
+    start("reload", move || reload.run(files, &hurried))?;
+    let (stop, ending) = (network.stop(), supervisor.clone());
+    start("signals", move || {
+        answer_signals(&signals, &hurry, || {
+            ending.stopping();
+            stop.stop();
+        });
+    })?;
+    let view = network.view();
+    let seeds = (0..options.proxies).map(|_| random()).collect::<Result<Vec<_>, _>>()?;
+    let workers = seeds.into_iter().map(|seed| RouteWorker::new(Arc::clone(&shared), seed)).collect();
+    let running = network.start(workers).map_err(failed_later)?;
+    let driver = driver(options, &view)?;
+    let (threads, servers) = (counted(options.proxies, "thread"), counted(server_count, "server"));
+    say(format_args!(
+        "evenkeel {} routes on {}: {servers}, {threads} driven by {driver}, at most {} connections",
+        env!("CARGO_PKG_VERSION"),
+        addresses.join(", "),
+        limits.connections_max,
+    ));
+    supervisor.ready();
+    running.join().map_err(failed_later)?;
+    Ok(())
+}
+
+fn bind(options: &RouteOptions, limits: &Limits) -> Result<Network, Failure> {
+    let places = listening::places(options)?;
+    let settings = net::Options {
+        workers: options.proxies,
+        driver: options.driver,
+        connections_max: limits.connections_max,
+        dialled_max: limits.dialled_max,
+        reads_max: 0,
+        backlog: options.backlog,
+        notice,
+        ..net::Options::default()
+    };
+    Network::bind(&places, settings).map_err(failed_later)
+}
+
+fn settings(options: &RouteOptions) -> Settings {
+    Settings {
+        health: options.health,
+        partial_multiget: options.partial_multiget,
+        notice,
+        ..Settings::default()
+    }
+}
+
+/// The name of the driver that runs; an error if io_uring was asked for by name and refused.
+fn driver(options: &RouteOptions, view: &net::View) -> Result<String, Failure> {
+    let name = match view.driver(0) {
+        DriverChoice::Uring => "io_uring",
+        _ => "epoll",
+    };
+    let why = view.uring_refused(0).map(|error| uring::refused(&error));
+    match (options.driver, name, why) {
+        (DriverChoice::Uring, "epoll", why) => {
+            let why = why.unwrap_or_else(|| "the kernel refuses it".to_owned());
+            Err(transient("use io_uring (`--driver auto` does without)", anyhow::anyhow!(why)))
+        }
+        (DriverChoice::Auto, "epoll", Some(why)) => Ok(format!("{name} ({why})")),
+        _ => Ok(name.to_owned()),
+    }
+}
+
+/// What `--validate-config` prints.
+fn validated(plan: &RoutePlan, workers: usize) -> String {
+    let servers = plan.servers.len();
+    format!(
+        "the configuration is valid\n\
+         {}, {}: at most {} to each server, {} in all\n",
+        counted(servers, "server"),
+        counted(workers, "thread"),
+        counted(workers, "connection"),
+        servers * workers
+    )
+}
+
+fn failed_later(error: net::Error) -> Failure {
+    Failure::other(error).with_status(TRANSIENT)
+}
+
+/// An unpredictable number, for choices at random.
+fn random() -> Result<u64, Failure> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| transient("draw a random number", error))?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Starts a thread beside the workers, which runs until the process ends.
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(drop).map_err(|error| transient(&format!("start thread {name}"), error))
+}
+
+/// SIGHUP reads the configuration again. The first terminating signal stops the router; a second one ends the process
+/// without waiting for it.
+fn answer_signals(signals: &Signals, hurry: &mpsc::Sender<()>, stop: impl Fn()) {
+    let mut stopping = false;
+    loop {
+        match signals.wait() {
+            // The thread that receives it runs as long as the process.
+            Signal::Reload => drop(hurry.send(())),
+            _ if stopping => std::process::exit(1),
+            Signal::Interrupt | Signal::Terminate | Signal::Graceful => {
+                stopping = true;
+                stop();
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Route handles by their type.
+
+use std::collections::HashMap;
+
+use super::fields::{children, class_named, failover_errors, operation_named};
+use super::{Compiler, Definition};
+use crate::config::error::ConfigError;
+use crate::config::json::{Json, JsonValue, Object};
+use crate::hash::{HashDescription, Selector, host_child};
+use crate::outcome::Outcome;
+use crate::plan::{Compound, CompoundKind, FailoverErrors, Node, NodeId};
+
+/// The types that a configuration may name.
+const TYPES: [&str; 17] = [
+    "AllAsyncRoute",
+    "AllFastestRoute",
+    "AllInitialRoute",
+    "AllMajorityRoute",
+    "AllSyncRoute",
+    "DevNullRoute",
+    "ErrorRoute",
+    "FailoverRoute",
+    "HashRoute",
+    "HostIdRoute",
+    "MissFailoverRoute",
+    "NullRoute",
+    "OperationSelectorRoute",
+    "Pool",
+    "PoolRoute",
+    "PrefixSelectorRoute",
+    "RandomRoute",
+];
+
+/// The most children of one route.
+const CHILDREN_MAX: usize = 10_000;
+
+impl Compiler<'_, '_> {
+    /// The routes that a type and its argument stand for.
+    pub(super) fn handle(
+        &mut self,
+        kind: &str,
+        definition: Definition<'_>,
+    ) -> Result<Vec<NodeId>, ConfigError> {
+        let json = definition.json();
+        let node = match kind {
+            "Pool" => return self.pool(json),
+            "PoolRoute" => return Ok(vec![self.pool_route(definition)?]),
+            "NullRoute" | "DevNullRoute" => Node::Null,
+            "ErrorRoute" => error_route(definition)?,
+            "AllSyncRoute" => return self.compound(definition, CompoundKind::AllSync),
+            "AllAsyncRoute" => return self.compound(definition, CompoundKind::AllAsync),
+            "AllInitialRoute" => return self.compound(definition, CompoundKind::AllInitial),
+            "AllFastestRoute" => return self.compound(definition, CompoundKind::AllFastest),
+            "AllMajorityRoute" => return self.compound(definition, CompoundKind::AllMajority),
+            "MissFailoverRoute" => {
+                let best = match definition.object()? {
+                    Some(object) => object.bool("return_best_on_error")?.unwrap_or(false),
+                    None => false,
+                };
+                return self.compound(definition, CompoundKind::MissFailover { best });
+            }
+            "FailoverRoute" => {
+                let errors = match definition.object()? {
+                    Some(object) => {
+                        refuse(&object, &["failover_limit", "failover_policy", "failover_tag"])?;
+                        failover_errors(object.get("failover_errors"))?
+                    }
+                    None => FailoverErrors::default(),
+                };
+                return self.compound(definition, CompoundKind::Failover(Box::new(errors)));
+            }
+            "RandomRoute" => match self.children(definition)? {
+                children if children.len() < 2 => return self.few(children, json),
+                children => Node::Random(children.into()),
+            },
+            "HostIdRoute" => return self.host_id_route(definition),
+            "HashRoute" => {
+                let children = self.children(definition)?;
+                let hash = definition.object()?.map(|object| object.get("hash").unwrap_or(json));
+                return Ok(vec![self.hash_route(children, hash, None, json)?]);
+            }
+            "OperationSelectorRoute" | "PrefixPolicyRoute" => self.operation_selector(definition)?,
+            "RoutingGroupRoute" => self.routing_group(definition)?,
+            "PrefixSelectorRoute" => {
+                return Err(
+                    json.error("expected PrefixSelectorRoute only at the top, found it inside of a route")
+                );
+            }
+            unknown => {
+                let types = TYPES.join(", ");
+                let message = format!("expected a named handle or one of {types}, found route `{unknown}`");
+                return Err(json.error(message));
+            }
+        };
+        Ok(vec![self.add(node, json)?])
+    }
+
+    fn children(&mut self, definition: Definition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        let list = match children(definition)? {
+            Some(list) => self.list(list)?,
+            None => Vec::new(),
+        };
+        if list.len() > CHILDREN_MAX {
+            let found = list.len();
+            let message = format!("expected at most {CHILDREN_MAX} children of a route, found {found}");
+            return Err(definition.json().error(message));
+        }
+        Ok(list)
+    }
+
+    /// Without a child: no item. With one: that one.
+    fn few(&mut self, children: Vec<NodeId>, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
+        match children[..] {
+            [only] => Ok(vec![only]),
+            _ => Ok(vec![self.add(Node::Null, json)?]),
+        }
+    }
+
+    fn compound(
+        &mut self,
+        definition: Definition<'_>,
+        kind: CompoundKind,
+    ) -> Result<Vec<NodeId>, ConfigError> {
+        let children = self.children(definition)?;
+        // A single child that nobody waits for is not that child.
+        let is_alone = children.len() == 1 && !matches!(kind, CompoundKind::AllAsync);
+        if is_alone || children.is_empty() {
+            return self.few(children, definition.json());
+        }
+        let compound = Compound { kind, children: children.into() };
+        Ok(vec![self.add(Node::Compound(compound), definition.json())?])
+    }
+
+    fn host_id_route(&mut self, definition: Definition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        let children = self.children(definition)?;
+        if children.len() < 2 {
+            return self.few(children, definition.json());
+        }
+        let salt = match definition.object()? {
+            Some(object) => object.string("salt")?.unwrap_or_default(),
+            None => "",
+        };
+        Ok(vec![children[host_child(self.options.host_id, salt, children.len())]])
+    }
+
+    /// A choice by hash. `hash` is a function's name, or an object with its parameters; `weights` come from a pool.
+    pub(super) fn hash_route(
+        &mut self,
+        children: Vec<NodeId>,
+        hash: Option<&Json>,
+        pool: Option<&Object<'_>>,
+        json: &Json,
+    ) -> Result<NodeId, ConfigError> {
+        if children.is_empty() {
+            let refuses = pool.map(|pool| pool.bool("error_on_empty")).transpose()?.flatten();
+            let node = match refuses.unwrap_or(true) && pool.is_some() {
+                true => Node::Error(Outcome::LocalError, "pool is empty".into()),
+                false => Node::Null,
+            };
+            return self.add(node, json);
+        }
+        let of_pool = |name: &str| pool.and_then(|pool| pool.get(name));
+        let parameters = match hash {
+            Some(json) if matches!(json.value, JsonValue::Object(_)) => Some(json.object("`hash`")?),
+            _ => None,
+        };
+        let field = |name: &str| parameters.and_then(|object| object.get(name));
+        let weights = field("weights").or_else(|| of_pool("weights"));
+        let named = match hash {
+            Some(Json { value: JsonValue::String(name), .. }) => Some(name.as_str()),
+            _ => field("hash_func").map(|name| name.string("`hash_func`")).transpose()?,
+        };
+        let function = named.unwrap_or(if of_pool("weights").is_some() { "WeightedCh3" } else { "Ch3" });
+        if children.len() == 1 && !function.starts_with("Weighted") {
+            return Ok(children[0]);
+        }
+        let weights = weights.map(numbers).transpose()?;
+        let tags = field("tags").or_else(|| of_pool("tags")).map(texts).transpose()?;
+        let salt = field("salt").map(|salt| salt.string("`salt`")).transpose()?.unwrap_or_default();
+        let description = HashDescription {
+            function,
+            salt,
+            count: children.len(),
+            weights: weights.as_deref(),
+            tags: tags.as_deref(),
+        };
+        let place = hash.unwrap_or(json);
+        let hash = Selector::new(&description).map_err(|error| place.error(error.to_string()))?;
+        self.add(Node::Hash { hash, children: children.into() }, json)
+    }
+
+    fn operation_selector(&mut self, definition: Definition<'_>) -> Result<Node, ConfigError> {
+        let json = definition.json();
+        let object = json.object("an OperationSelectorRoute")?;
+        let default = match object.get("default_policy") {
+            Some(route) => self.single(route)?,
+            None => self.add(Node::Null, json)?,
+        };
+        let mut children = HashMap::new();
+        if let Some(policies) = object.get("operation_policies") {
+            for (name, route) in policies.object("`operation_policies`")?.entries() {
+                let node = self.single(route)?;
+                if let Some(name) = operation_named(name, route)? {
+                    children.insert(name, node);
+                }
+            }
+        }
+        Ok(Node::ByOperation { children, default })
+    }
+
+    fn routing_group(&mut self, definition: Definition<'_>) -> Result<Node, ConfigError> {
+        let json = definition.json();
+        let object = json.object("a RoutingGroupRoute")?;
+        let default = match object.get("default_policy") {
+            Some(route) => self.single(route)?,
+            None => self.add(Node::Null, json)?,
+        };
+        let mut children = HashMap::new();
+        if let Some(policies) = object.get("routing_group_policies") {
+            for (name, route) in policies.object("`routing_group_policies`")?.entries() {
+                children.insert(class_named(name, route)?, self.single(route)?);
+            }
+        }
+        Ok(Node::ByClass { children, default })
+    }
+}
+
+/// Parameters that change what a route does, and that are not there: an error rather than another behaviour.
+pub(super) fn refuse(object: &Object<'_>, names: &[&str]) -> Result<(), ConfigError> {
+    match names.iter().find_map(|name| object.get(name).map(|value| (name, value))) {
+        Some((name, value)) => Err(value.error(format!("`{name}` is not supported"))),
+        None => Ok(()),
+    }
+}
+
+fn error_route(definition: Definition<'_>) -> Result<Node, ConfigError> {
+    Ok(match definition {
+        Definition::Nothing(_) => Node::Error(Outcome::LocalError, "".into()),
+        Definition::Text(text) => Node::Error(Outcome::LocalError, text.string("the error's text")?.into()),
+        Definition::Object(json) => {
+            let object = json.object("an ErrorRoute")?;
+            let message = object.string("response")?.unwrap_or_default();
+            let outcome = match object.get("result") {
+                None => Outcome::LocalError,
+                Some(json) => {
+                    let name = json.string("`result` of an ErrorRoute")?;
+                    let outcome = Outcome::by_name(name).filter(|outcome| outcome.is_error());
+                    outcome.ok_or_else(|| json.wrong("the name of an error, such as mc_res_local_error"))?
+                }
+            };
+            Node::Error(outcome, message.into())
+        }
+    })
+}
+
+fn numbers(json: &Json) -> Result<Vec<f64>, ConfigError> {
+    json.array("`weights`")?.iter().map(|weight| weight.number("a weight", 0.0..=f64::INFINITY)).collect()
+}
+
+fn texts(json: &Json) -> Result<Vec<&str>, ConfigError> {
+    json.array("`tags`")?.iter().map(|tag| tag.string("a tag")).collect()
+}

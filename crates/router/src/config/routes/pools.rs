@@ -1,0 +1,189 @@
+//! Pools: lists of servers with what they have in common.
+
+use super::servers::{Server, ServerKey};
+use super::{Compiler, Definition};
+use crate::config::error::ConfigError;
+use crate::config::json::{Json, JsonValue, Object};
+use crate::config::routes::handles::refuse;
+use crate::plan::{DestinationSpec, Node, NodeId};
+
+/// Servers of one pool.
+const SERVERS_MAX: usize = 10_000;
+
+/// Pools that inherit from each other.
+const INHERIT_MAX: usize = 16;
+
+/// The longest time limit, in milliseconds.
+const TIMEOUT_MS_MAX: i64 = 1_000_000;
+
+/// Fields of a pool that change what happens, and are not there.
+const NOT_SUPPORTED: [&str; 3] = ["tko_tracker", "additional_fanout", "enable_compression"];
+
+/// Fields of a PoolRoute that change what happens, and are not there.
+const ROUTE_NOT_SUPPORTED: [&str; 6] =
+    ["shadows", "max_outstanding", "rates", "slow_warmup", "shard_splits", "bucketize"];
+
+/// A pool: its fields, those that it inherits last.
+#[derive(Clone)]
+struct Pool<'a> {
+    name: &'a str,
+    chain: Vec<Object<'a>>,
+}
+
+impl<'a> Pool<'a> {
+    fn get(&self, field: &str) -> Option<&'a Json> {
+        self.chain.iter().find_map(|object| object.get(field))
+    }
+}
+
+impl<'j> Compiler<'j, '_> {
+    /// The pool that a name or an object stands for.
+    fn find_pool<'a>(&self, json: &'a Json) -> Result<Pool<'a>, ConfigError>
+    where
+        'j: 'a,
+    {
+        let (name, mut next): (&'a str, &'a Json) = match &json.value {
+            JsonValue::String(name) => (name, self.pool_named(name, json)?),
+            JsonValue::Object(_) => {
+                let name = json.object("a pool")?.require("name")?.string("`name` of a pool")?;
+                (name, self.pools.get(name).copied().unwrap_or(json))
+            }
+            _ => return Err(json.wrong("the name of a pool, or an object")),
+        };
+        let mut chain = Vec::new();
+        loop {
+            let object = next.object("a pool")?;
+            chain.push(object);
+            let Some(parent) = object.get("inherit") else { return Ok(Pool { name, chain }) };
+            if chain.len() > INHERIT_MAX {
+                let message =
+                    format!("expected at most {INHERIT_MAX} pools that inherit, found more, or a circle");
+                return Err(parent.error(message));
+            }
+            next = self.pool_named(parent.string("`inherit` of a pool")?, parent)?;
+        }
+    }
+
+    fn pool_named(&self, name: &str, json: &Json) -> Result<&'j Json, ConfigError> {
+        self.pools.get(name).copied().ok_or_else(|| {
+            let mut names: Vec<_> = self.pools.keys().map(String::as_str).collect();
+            names.sort_unstable();
+            names.truncate(20);
+            json.error(format!("expected the name of a pool ({}), found `{name}`", names.join(", ")))
+        })
+    }
+
+    /// `Pool|name`: its servers.
+    pub(super) fn pool(&mut self, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
+        let pool = self.find_pool(json)?;
+        self.servers_of(&pool, json)
+    }
+
+    fn servers_of(&mut self, pool: &Pool<'_>, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
+        if let Some(children) = self.pool_children.get(pool.name) {
+            return Ok(children.clone());
+        }
+        for object in &pool.chain {
+            refuse(object, &NOT_SUPPORTED)?;
+        }
+        plain_only(pool)?;
+        let servers = pool.get("servers").ok_or_else(|| {
+            let message = format!("expected `servers` in pool {}, found none", pool.name);
+            pool.chain.first().map_or_else(
+                || json.error(message.clone()),
+                |object| ConfigError::new(object.place(), message.clone()),
+            )
+        })?;
+        let servers = servers.array("`servers` of a pool")?;
+        if servers.len() > SERVERS_MAX {
+            let message =
+                format!("expected at most {SERVERS_MAX} servers in a pool, found {}", servers.len());
+            return Err(json.error(message));
+        }
+        let timeout_ms = self.timeout_of(pool)?;
+        let connect_timeout_ms = match pool.get("connect_timeout") {
+            Some(limit) => limit.integer("`connect_timeout` of a pool", 1..=TIMEOUT_MS_MAX)? as u32,
+            None => timeout_ms,
+        };
+        let keep_prefix = match pool.get("keep_routing_prefix") {
+            Some(keep) => keep.bool("`keep_routing_prefix` of a pool")?,
+            None => false,
+        };
+        let mut children = Vec::with_capacity(servers.len());
+        for json in servers {
+            if matches!(json.value, JsonValue::Object(_)) {
+                children.push(self.single(json)?);
+                continue;
+            }
+            let server = Server::parse(json)?;
+            let place = server.resolve(&mut *self.resolve).map_err(|error| json.error(error))?;
+            let name = server.to_string();
+            let key = ServerKey { name: name.clone(), timeout_ms, connect_timeout_ms };
+            let spec = DestinationSpec { name, place, tls: None, timeout_ms, connect_timeout_ms };
+            let server = self.add_server(key, spec);
+            children.push(self.add(Node::Server { server, keep_prefix }, json)?);
+        }
+        self.pool_children.insert(pool.name.to_owned(), children.clone());
+        Ok(children)
+    }
+
+    /// The time limit of a pool's servers.
+    fn timeout_of(&self, pool: &Pool<'_>) -> Result<u32, ConfigError> {
+        let text = |name: &str| pool.get(name).and_then(Json::as_str).unwrap_or_default();
+        let own = match pool.get("server_timeout") {
+            Some(limit) => limit.integer("`server_timeout` of a pool", 1..=TIMEOUT_MS_MAX)? as u32,
+            None => self.options.server_timeout_ms,
+        };
+        let (region, cluster) = (text("region"), text("cluster"));
+        if region.is_empty() || cluster.is_empty() {
+            return Ok(own);
+        }
+        let mut here = self.options.default_prefix.trim_matches('/').split('/');
+        let (our_region, our_cluster) = (here.next().unwrap_or_default(), here.next().unwrap_or_default());
+        let limit = match (region == our_region, cluster == our_cluster) {
+            (true, true) => self.options.within_cluster_timeout_ms,
+            (true, false) => self.options.cross_cluster_timeout_ms,
+            (false, _) => self.options.cross_region_timeout_ms,
+        };
+        Ok(if limit == 0 { own } else { limit })
+    }
+
+    /// A pool's servers, and the hash that chooses one.
+    pub(super) fn pool_route(&mut self, definition: Definition<'_>) -> Result<NodeId, ConfigError> {
+        let json = definition.json();
+        let object = definition.object()?;
+        let pool = match &object {
+            Some(object) => {
+                refuse(object, &ROUTE_NOT_SUPPORTED)?;
+                self.find_pool(object.require("pool")?)?
+            }
+            None => self.find_pool(json)?,
+        };
+        let children = self.servers_of(&pool, json)?;
+        let hash = object.and_then(|object| object.get("hash"));
+        self.hash_route(children, hash, pool.chain.first(), json)
+    }
+}
+
+/// Refuses pools that ask for TLS or another protocol: their servers must not get requests in clear text.
+fn plain_only(pool: &Pool<'_>) -> Result<(), ConfigError> {
+    let plain = [
+        ("protocol", "ascii"),
+        ("security_mech", "plain"),
+        ("security_mech_within_dc", "plain"),
+        ("security_mech_cross_dc", "plain"),
+    ];
+    for (field, accepted) in plain {
+        let Some(json) = pool.get(field) else { continue };
+        let found = json.string(format_args!("`{field}` of a pool"))?;
+        if found != accepted {
+            return Err(json.error(format!("expected {accepted} as `{field}` of a pool, found `{found}`")));
+        }
+    }
+    match pool.get("use_ssl") {
+        Some(json) if json.bool("`use_ssl` of a pool")? => {
+            Err(json.error("expected false as `use_ssl` of a pool, found true"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,63 @@
+//! Configurations that are refused, each with its line.
+
+use super::{CompileOptions, compile};
+use crate::config::json::parse;
+
+#[track_caller]
+fn refused(config: &str, expected: &str) {
+    let json = parse(0, config.as_bytes()).expect("JSON");
+    let mut resolve = |_: &str, port: u16| Ok(([127, 0, 0, 1], port).into());
+    let error =
+        compile(&json, 1, &CompileOptions::default(), &mut resolve).expect_err("is refused").to_string();
+    assert!(error.starts_with(expected), "{config}: {error}");
+}
+
+#[test]
+fn routes_that_contain_themselves_are_refused() {
+    refused(
+        "{\"named_handles\": {\n\"x\": {\"type\": \"AllSyncRoute\", \"children\": [\"NullRoute\",\n\"x\"]}},\n\"route\": \"x\"}",
+        "line 3: expected routes that do not contain themselves, found a circle at `x`",
+    );
+    refused(
+        "{\"pools\": {\"A\": {\"inherit\": \"B\"},\n\"B\": {\"inherit\": \"A\"}}, \"route\": \"PoolRoute|A\"}",
+        "line 1: expected at most 16 pools that inherit, found more, or a circle",
+    );
+}
+
+#[test]
+fn routes_that_multiply_requests_are_refused() {
+    let mut handles =
+        "\"x0\": {\"type\": \"AllSyncRoute\", \"children\": [\"Pool|A\", \"Pool|A\"]}".to_owned();
+    for level in 1..40 {
+        let below = level - 1;
+        handles.push_str(&format!(
+            ",\n\"x{level}\": {{\"type\": \"AllSyncRoute\", \"children\": [\"x{below}\", \"x{below}\"]}}"
+        ));
+    }
+    refused(
+        &format!(
+            "{{\"pools\": {{\"A\": {{\"servers\": [\"a:1\"]}}}}, \"named_handles\": {{{handles}}}, \"route\": \"x39\"}}"
+        ),
+        "line 15: expected at most 20000 requests to servers for one request, found more",
+    );
+}
+
+#[test]
+fn what_is_not_known_is_refused_where_it_stands() {
+    refused("{\"route\":\n\"NoRoute|A\"}", "line 2: expected a named handle or one of");
+    refused("{\"route\":\n\"PoolRoute|B\"}", "line 2: expected the name of a pool");
+    refused("{}", "line 1: expected `route` or `routes`, found neither");
+    refused(
+        "{\"route\": \"NullRoute\",\n\"routes\": []}",
+        "line 2: expected either `route` or `routes`, found both",
+    );
+    refused("{\"routes\": {\n\"/a/\": \"NullRoute\"}}", "line 2: expected a routing prefix /region/cluster/");
+    refused(
+        "{\"route\": {\"type\": \"AllSyncRoute\",\n\"children\": 5}}",
+        "line 2: expected a route: an object",
+    );
+    refused(
+        "{\"pools\": {\"A\": {\"servers\": [\n\"a\"]}}, \"route\": \"PoolRoute|A\"}",
+        "line 2: expected a server",
+    );
+}

@@ -1,0 +1,147 @@
+//! Destinations: a server as one worker sees it. Its connection, and the exchanges that wait for their replies.
+//!
+//! Replies come in the order of requests. An exchange that has timed out stays in the queue until its reply comes, which
+//! is dropped. Nothing here sends: what is to be done is returned.
+
+mod exchange;
+mod large;
+mod reading;
+mod tokens;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use net::Link;
+use stdx::clock::Now;
+
+use crate::client::HeldOutput;
+use crate::health::Health;
+use crate::plan::DestinationSpec;
+
+pub(crate) use exchange::{Exchange, ReplyKind, ReplyTarget};
+use large::LargeReply;
+pub(crate) use reading::{Delivery, Malformed, Read, is_usual};
+pub(crate) use tokens::ReplyToken;
+use tokens::Tokens;
+
+/// Requests of a destination without a reply, those that have timed out included.
+pub(crate) const EXCHANGES_MAX: usize = 10_000;
+
+/// Bytes of requests that a destination has not taken.
+pub(crate) const UNSENT_MAX: usize = 4 << 20;
+
+/// A server, for one worker.
+pub(crate) struct Destination {
+    pub(crate) spec: Arc<DestinationSpec>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) state: DestinationState,
+    /// Requests that wait for their replies, the oldest first.
+    pub(crate) exchanges: VecDeque<Exchange>,
+    /// How many of the oldest have timed out.
+    pub(crate) expired: usize,
+    /// What identifies the replies of all exchanges, in their order.
+    pub(crate) tokens: Tokens,
+    /// Bytes of `tokens` that belong to exchanges that have timed out.
+    pub(crate) expired_tokens: usize,
+    /// Requests that wait for the connection.
+    pub(crate) unsent: HeldOutput,
+    /// A large reply that is being received.
+    pub(crate) large: Option<LargeReply>,
+    /// An entry among the worker's timers.
+    pub(crate) has_timer: bool,
+    /// Time between the last two probes, while this worker probes the server.
+    pub(crate) probe_interval_ms: Option<u32>,
+    /// While the keys of a request are collected: its place among the destinations they go to.
+    pub(crate) group: Option<u32>,
+    /// Number of the next opaque.
+    pub(crate) opaque: u32,
+}
+
+/// The connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DestinationState {
+    /// None; the next request dials.
+    Idle,
+    Dialling,
+    Open(Link),
+}
+
+impl Destination {
+    pub(crate) fn new(spec: Arc<DestinationSpec>, health: Arc<Health>) -> Destination {
+        Destination {
+            spec,
+            health,
+            state: DestinationState::Idle,
+            exchanges: VecDeque::new(),
+            expired: 0,
+            tokens: Tokens::default(),
+            expired_tokens: 0,
+            unsent: HeldOutput::default(),
+            large: None,
+            has_timer: false,
+            probe_interval_ms: None,
+            group: None,
+            opaque: 0,
+        }
+    }
+
+    /// Whether there is room for another exchange.
+    #[inline]
+    pub(crate) fn has_room(&self, unsent: usize) -> bool {
+        self.exchanges.len() < EXCHANGES_MAX && unsent <= UNSENT_MAX
+    }
+
+    /// When the oldest exchange that has not timed out does.
+    pub(crate) fn next_timeout(&self) -> Option<Now> {
+        let oldest = self.exchanges.get(self.expired)?;
+        Some(Now { us: oldest.sent_us + u64::from(self.spec.timeout_ms) * 1000 })
+    }
+
+    /// Takes the oldest exchange that should have a reply by `now`: whom it was for. Its reply is dropped when it comes.
+    pub(crate) fn expire(&mut self, now: Now) -> Option<FailedExchange> {
+        if self.next_timeout()? > now {
+            return None;
+        }
+        let exchange = &mut self.exchanges[self.expired];
+        let failed =
+            FailedExchange { target: exchange.target, operation: exchange.operation, parts: Vec::new() };
+        let parts = (0..exchange.keys).map(|_| {
+            let token = self.tokens.at(self.expired_tokens).expect("a token for each key");
+            self.expired_tokens += token.size();
+            token.part
+        });
+        let parts = parts.collect();
+        self.expired += 1;
+        exchange.target = ReplyTarget::Nobody;
+        Some(FailedExchange { parts, ..failed })
+    }
+
+    /// The connection is gone, or there is none: takes all exchanges, except those that have timed out before.
+    pub(crate) fn fail_all(&mut self) -> Vec<FailedExchange> {
+        let mut all = Vec::new();
+        for exchange in self.exchanges.drain(..) {
+            let mut parts = Vec::with_capacity(exchange.keys as usize);
+            for _ in 0..exchange.keys {
+                let token = self.tokens.at(0).expect("a token for each key");
+                parts.push(token.part);
+                let size = token.size();
+                self.tokens.pop(size);
+            }
+            all.push(FailedExchange { target: exchange.target, operation: exchange.operation, parts });
+        }
+        all.drain(..self.expired);
+        (self.expired, self.expired_tokens, self.large) = (0, 0, None);
+        self.unsent.clear();
+        self.state = DestinationState::Idle;
+        all
+    }
+}
+
+/// An exchange without a reply.
+#[derive(Debug)]
+pub(crate) struct FailedExchange {
+    pub(crate) target: ReplyTarget,
+    pub(crate) operation: Option<crate::Operation>,
+    /// For [`ReplyTarget::Values`]: the parts without an answer.
+    pub(crate) parts: Vec<u32>,
+}

@@ -1,0 +1,50 @@
+//! Exchanges: requests that wait for their replies.
+
+use crate::client::SlotNumber;
+use crate::operation::Operation;
+use crate::slab::Id;
+
+/// For whom a reply is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyTarget {
+    /// It is dropped.
+    Nobody,
+    /// A request of a client.
+    Slot(Id, SlotNumber),
+    /// Several keys of a client's request; the tokens have the parts.
+    Values(Id, SlotNumber),
+    /// One key of several.
+    Part(Id, SlotNumber, u32),
+    /// A child of a route.
+    Frame(Id, u16),
+}
+
+/// What a reply must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyKind {
+    /// Values of keys, in their order, and `END`.
+    Values,
+    /// A line that suits the operation.
+    Line,
+    /// A meta reply with the opaque of the request.
+    Meta {
+        /// The opaque is the router's, and is removed.
+        strip: bool,
+        /// A usual outcome is not reported.
+        quiet: bool,
+    },
+    /// `VERSION`: a probe.
+    Version,
+}
+
+/// A request that waits for its reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exchange {
+    pub(crate) target: ReplyTarget,
+    pub(crate) sent_us: u64,
+    /// `None` for a probe.
+    pub(crate) operation: Option<Operation>,
+    pub(crate) expected: ReplyKind,
+    /// Tokens that its reply may still name.
+    pub(crate) keys: u32,
+}

@@ -1,0 +1,256 @@
+//! RouteOptions of a router: what a command line says, and what follows from several flags together.
+
+use std::path::{Path, PathBuf};
+
+use ::flags::{Error, Target};
+use net::DriverChoice;
+
+use crate::config::{CompileOptions, config_params};
+use crate::health::HealthSettings;
+
+/// The maximum number of threads, more than the CPUs of present machines.
+pub(super) const THREADS_MAX: i64 = 1024;
+
+/// Where the configuration is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigSource {
+    /// A file.
+    File(PathBuf),
+    /// The command line.
+    Text(String),
+}
+
+/// What `--validate-config` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validate {
+    /// To end after the check.
+    Exit,
+    /// To route after it.
+    Run,
+}
+
+/// A command line. Each value is checked by itself; [`RouteOptions::check`] checks them together.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each is the flag of its name")]
+pub struct RouteOptions {
+    pub ports: Vec<String>,
+    pub listen_addresses: Vec<String>,
+    pub unix: Option<PathBuf>,
+    pub proxies: usize,
+    pub proxy_threads: Option<String>,
+    pub connections_max: usize,
+    pub backlog: Option<u32>,
+    pub driver: DriverChoice,
+    pub config: Option<ConfigSource>,
+    pub config_file: Option<PathBuf>,
+    pub config_str: Option<String>,
+    pub config_params: String,
+    pub additional_config_params: String,
+    pub validate: Option<Validate>,
+    pub reload: bool,
+    pub reconfiguration_delay_ms: u64,
+    pub route_prefix: String,
+    pub invalid_to_default: bool,
+    pub partial_multiget: bool,
+    pub server_timeout_ms: u32,
+    pub within_cluster_timeout_ms: u32,
+    pub cross_cluster_timeout_ms: u32,
+    pub cross_region_timeout_ms: u32,
+    pub health: HealthSettings,
+    pub router_name: Option<String>,
+    pub service_name: String,
+    pub verbosity: u8,
+    /// Lines for the operator.
+    pub notes: Vec<String>,
+}
+
+impl Default for RouteOptions {
+    /// mcrouter's defaults.
+    fn default() -> RouteOptions {
+        RouteOptions {
+            ports: Vec::new(),
+            listen_addresses: Vec::new(),
+            unix: None,
+            proxies: 1,
+            proxy_threads: None,
+            connections_max: 0,
+            backlog: None,
+            driver: DriverChoice::Auto,
+            config: None,
+            config_file: None,
+            config_str: None,
+            config_params: String::new(),
+            additional_config_params: String::new(),
+            validate: None,
+            reload: true,
+            reconfiguration_delay_ms: 1000,
+            route_prefix: "/././".to_owned(),
+            invalid_to_default: false,
+            partial_multiget: false,
+            server_timeout_ms: 1000,
+            within_cluster_timeout_ms: 0,
+            cross_cluster_timeout_ms: 0,
+            cross_region_timeout_ms: 0,
+            health: HealthSettings::default(),
+            router_name: None,
+            service_name: "mcrouter".to_owned(),
+            verbosity: 0,
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl Target for RouteOptions {
+    fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+}
+
+impl ConfigSource {
+    /// The value of `--config`.
+    pub(super) fn of_flag(text: &str) -> ConfigSource {
+        match text.strip_prefix("file:") {
+            Some(path) => ConfigSource::File(path.into()),
+            None => ConfigSource::Text(text.to_owned()),
+        }
+    }
+
+    /// Its name in errors.
+    pub fn name(&self) -> String {
+        match self {
+            ConfigSource::File(path) => path.display().to_string(),
+            ConfigSource::Text(_) => "configuration".to_owned(),
+        }
+    }
+
+    /// The file of an import, as mcrouter finds it.
+    pub fn import(&self, path: &str) -> PathBuf {
+        match (path.strip_prefix("file:"), self) {
+            (Some(path), _) => path.into(),
+            (None, ConfigSource::File(file)) => file.parent().unwrap_or(Path::new("")).join(path),
+            (None, ConfigSource::Text(_)) => path.into(),
+        }
+    }
+}
+
+impl RouteOptions {
+    /// Checks flags against each other. `cpus` is the number of CPUs, for `--proxy-threads=auto`.
+    ///
+    /// # Errors
+    /// The flag, what was expected, and what was found.
+    pub fn check(mut self, cpus: usize) -> Result<RouteOptions, Error> {
+        let wrong = |flag: &str, expected: &str, found: &str| Error::Value {
+            flag: flag.to_owned(),
+            expected: expected.to_owned(),
+            found: format!("`{found}`"),
+        };
+        match self.proxy_threads.as_deref() {
+            None => {}
+            Some("auto") => self.proxies = cpus.clamp(1, THREADS_MAX as usize),
+            Some(text) => {
+                let count = text.parse().ok().filter(|count| (1..=THREADS_MAX as usize).contains(count));
+                let expected = format!("auto or a number from 1 to {THREADS_MAX}");
+                self.proxies = count.ok_or_else(|| wrong("--proxy-threads", &expected, text))?;
+            }
+        }
+        if !is_prefix(&self.route_prefix) {
+            return Err(wrong("-R", "/region/cluster/", &self.route_prefix));
+        }
+        self.params().map_err(|error| Error::Together(format!("--config-params: {error}")))?;
+        self.tcp_ports()?;
+        if self.source().is_none() {
+            return Err(Error::Together(
+                "expected a configuration (--config file:PATH), found none".to_owned(),
+            ));
+        }
+        if self.ports.is_empty() && self.unix.is_none() && self.validate != Some(Validate::Exit) {
+            return Err(Error::Together(
+                "expected a place to listen on (-p PORT or --unix-domain-sock FILE), found none".to_owned(),
+            ));
+        }
+        Ok(self)
+    }
+
+    /// The configuration that counts.
+    pub fn source(&self) -> Option<ConfigSource> {
+        let text = || self.config_str.clone().map(ConfigSource::Text);
+        self.config.clone().or_else(text).or_else(|| self.config_file.clone().map(ConfigSource::File))
+    }
+
+    /// The ports of `-p`.
+    ///
+    /// # Errors
+    /// What is no port.
+    pub fn tcp_ports(&self) -> Result<Vec<u16>, Error> {
+        words(&self.ports)
+            .map(|word| {
+                word.parse().map_err(|_| Error::Value {
+                    flag: "-p".to_owned(),
+                    expected: "ports from 0 to 65535".to_owned(),
+                    found: format!("`{word}`"),
+                })
+            })
+            .collect()
+    }
+
+    /// The addresses of `--listen-addresses`.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        words(&self.listen_addresses)
+    }
+
+    /// Constants of the configuration.
+    ///
+    /// # Errors
+    /// What is no pair.
+    pub fn params(&self) -> Result<Vec<(String, String)>, String> {
+        config_params(&self.config_params, &self.additional_config_params)
+    }
+
+    /// What the name of this router is in the configuration.
+    pub fn name_of_router(&self) -> String {
+        let port = || words(&self.ports).next().unwrap_or("0").to_owned();
+        self.router_name.clone().unwrap_or_else(port)
+    }
+
+    /// Numbers and switches by mcrouter's names: `mcr_opts-…` of a configuration.
+    pub fn named(&self) -> Vec<(String, String)> {
+        let number = |name: &str, number: u64| (name.to_owned(), number.to_string());
+        vec![
+            number("num_proxies", self.proxies as u64),
+            number("server_timeout_ms", self.server_timeout_ms.into()),
+            number("within_cluster_timeout_ms", self.within_cluster_timeout_ms.into()),
+            number("cross_cluster_timeout_ms", self.cross_cluster_timeout_ms.into()),
+            number("cross_region_timeout_ms", self.cross_region_timeout_ms.into()),
+            number("failures_until_tko", self.health.timeouts_until_unavailable.into()),
+            number("probe_delay_initial_ms", self.health.probe_initial_ms.into()),
+            number("probe_delay_max_ms", self.health.probe_max_ms.into()),
+            number("disable_tko_tracking", self.health.disabled.into()),
+            number("send_invalid_route_to_default", self.invalid_to_default.into()),
+            number("disable_reload_configs", (!self.reload).into()),
+            number("reconfiguration_delay_ms", self.reconfiguration_delay_ms),
+        ]
+    }
+
+    /// What the routes depend on.
+    pub fn compile_options(&self, host_id: u32) -> CompileOptions {
+        CompileOptions {
+            default_prefix: self.route_prefix.clone(),
+            server_timeout_ms: self.server_timeout_ms,
+            within_cluster_timeout_ms: self.within_cluster_timeout_ms,
+            cross_cluster_timeout_ms: self.cross_cluster_timeout_ms,
+            cross_region_timeout_ms: self.cross_region_timeout_ms,
+            host_id,
+            invalid_to_default: self.invalid_to_default,
+        }
+    }
+}
+
+fn words(lists: &[String]) -> impl Iterator<Item = &str> {
+    lists.iter().flat_map(|list| list.split(',')).map(str::trim).filter(|word| !word.is_empty())
+}
+
+/// `/region/cluster/`
+fn is_prefix(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('/').collect();
+    matches!(parts[..], ["", region, cluster, ""] if !region.is_empty() && !cluster.is_empty())
+}

@@ -1,0 +1,135 @@
+//! The table of flags, and command lines as mcrouter reads them.
+
+use super::*;
+
+#[track_caller]
+fn read(line: &str) -> Result<RouteOptions, String> {
+    let (words, notes) = known(line.split_whitespace().map(Into::into));
+    let mut options = TABLE.parse(words).map_err(|error| error.to_string())?;
+    options.notes.extend(notes);
+    options.check(6).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_flag_table_suits_clap() {
+    TABLE.command(80).debug_assert();
+}
+
+#[test]
+fn every_flag_is_documented_in_one_line() {
+    for flag in TABLE.flags() {
+        let (doc, details) = (flag.doc, flag.details);
+        assert!(!doc.is_empty() && doc.len() <= 66, "{}: {doc:?} is {} long", flag.name, doc.len());
+        assert!(!doc.ends_with('.'), "{}: a line of documentation is not a sentence", flag.name);
+        assert!(details.is_empty() || details.ends_with('.'), "{}: details are sentences", flag.name);
+        assert_eq!(flag.kind.takes_value(), !flag.value.is_empty(), "{}: a value has a name", flag.name);
+    }
+}
+
+#[test]
+fn names_and_letters_are_there_once() {
+    let mut names: Vec<String> = TABLE.flags().map(|flag| flag.name.to_owned()).collect();
+    names.extend(TABLE.flags().filter_map(|flag| flag.short.map(String::from)));
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+#[test]
+fn defaults_of_the_table_are_those_of_the_options() {
+    let working = TABLE.flags().filter(|flag| flag.effect == Effect::Works);
+    let words: Vec<String> =
+        working.filter_map(|flag| flag.default.map(|default| format!("--{}={default}", flag.name))).collect();
+    assert!(words.len() > 10);
+    assert_eq!(TABLE.parse(words).expect("defaults"), RouteOptions::default());
+}
+
+#[test]
+fn a_command_line_of_mcrouter_is_read() {
+    let line = "-p 5000,5001 -f /etc/mcrouter/conf.json -R /west/c1/ -t 200 --cross-region-timeout-ms=300 -r 500 \
+        --timeouts-until-tko 5 --proxy-threads=auto --send-invalid-route-to-default=1 --disable-tko-tracking=0 \
+        --config-params pool:a,x:1 --listen-addresses=127.0.0.1,::1";
+    let options = read(line).expect(line);
+    assert_eq!(options.tcp_ports().expect("ports"), [5000, 5001]);
+    assert_eq!(options.source(), Some(ConfigSource::File("/etc/mcrouter/conf.json".into())));
+    assert_eq!(options.hosts().collect::<Vec<_>>(), ["127.0.0.1", "::1"]);
+    assert_eq!((options.proxies, options.server_timeout_ms, options.health.probe_initial_ms), (6, 200, 500));
+    assert!(options.invalid_to_default && !options.health.disabled);
+    assert_eq!(options.name_of_router(), "5000");
+    assert!(options.named().contains(&("failures_until_tko".to_owned(), "5".to_owned())));
+    assert!(options.notes.is_empty(), "{:?}", options.notes);
+}
+
+#[track_caller]
+fn check_notes(line: &str, expected: &[&str]) {
+    let line = format!("-p 1 -f a {line}");
+    assert_eq!(read(&line).expect(&line).notes, expected, "{line}");
+}
+
+#[test]
+fn options_without_effect_and_unknown_ones_are_lines() {
+    let fifo = "--debug-fifo-root has no effect here: statistics are not built";
+    check_notes("--debug-fifo-root=", &[fifo]);
+    check_notes("--debug-fifo-root --odd-value", &[fifo]);
+    let spool =
+        "-a has no effect here: the async log is not built: a delete that fails is answered with its error";
+    check_notes("-a /var/spool/mcrouter", &[spool]);
+    check_notes("-a/var/spool/mcrouter", &[spool]);
+    check_notes("--thread-affinity=0", &[]);
+    check_notes("--enable-flush-cmd", &["--enable-flush-cmd has no effect here: flush_all is refused"]);
+    check_notes("--frobnicate=7", &["unknown option `--frobnicate`: ignored, as mcrouter does"]);
+    check_notes("-X", &["unknown option `-X`: ignored, as mcrouter does"]);
+}
+
+#[track_caller]
+fn check_refused(line: &str, expected: &str) {
+    assert_eq!(read(line).map(|options| options.notes), Err(expected.to_owned()), "{line}");
+}
+
+#[test]
+fn what_would_not_be_done_is_refused() {
+    check_refused("-f a", "expected a place to listen on (-p PORT or --unix-domain-sock FILE), found none");
+    check_refused("-p 1", "expected a configuration (--config file:PATH), found none");
+    check_refused("-p 1,x -f a", "-p: expected ports from 0 to 65535, found `x`");
+    check_refused("-p 1 -f a -R west", "-R: expected /region/cluster/, found `west`");
+    check_refused("-p 1 -f a -R /a/b/c/", "-R: expected /region/cluster/, found `/a/b/c/`");
+    check_refused("-p 1 -f a --num-proxies 0", "--num-proxies: expected a number from 1 to 1024, found `0`");
+    let threads = "--proxy-threads: expected auto or a number from 1 to 1024, found `many`";
+    check_refused("-p 1 -f a --proxy-threads many", threads);
+    check_refused("-p 1 -f a --config-params x", "--config-params: expected name:value, found `x`");
+    check_refused("-p 1 -f a --acl-checker-enforce", "--acl-checker-enforce: not supported yet");
+    check_refused("-p 1 -f a --ssl-port 2", "--ssl-port: not supported yet");
+    check_refused(
+        "-p 1 -f a --big-value-split-threshold 900000",
+        "--big-value-split-threshold: not supported yet",
+    );
+    check_refused("-p 1 -f a flavor", "unexpected argument `flavor`");
+    assert!(read("-p 1 -f a --big-value-split-threshold 0").is_ok());
+}
+
+#[test]
+fn the_first_of_three_sources_counts() {
+    let source = |line: &str| read(&format!("-p 1 {line}")).expect(line).source();
+    assert_eq!(source("-f a --config-str {}"), Some(ConfigSource::Text("{}".to_owned())));
+    assert_eq!(source("-f a --config-str {} --config file:b"), Some(ConfigSource::File("b".into())));
+    assert_eq!(source("--config {}"), Some(ConfigSource::Text("{}".to_owned())));
+}
+
+#[test]
+fn imports_are_relative_to_the_file() {
+    let import = |source: ConfigSource, path: &str| source.import(path).display().to_string();
+    let file = || ConfigSource::File("/etc/route/all.json".into());
+    assert_eq!(import(file(), "pools.json"), "/etc/route/pools.json");
+    assert_eq!(import(file(), "file:pools.json"), "pools.json");
+    assert_eq!(import(file(), "/srv/pools.json"), "/srv/pools.json");
+    assert_eq!(import(ConfigSource::File("all.json".into()), "pools.json"), "pools.json");
+}
+
+#[test]
+fn validate_config_takes_a_word_or_none() {
+    let validate = |line: &str| read(line).expect(line).validate;
+    assert_eq!(validate("-f a --validate-config"), Some(Validate::Exit));
+    assert_eq!(validate("-p 1 -f a --validate-config=run"), Some(Validate::Run));
+    assert_eq!(validate("-f a --validate-config -p 1"), Some(Validate::Exit));
+}

@@ -1,0 +1,49 @@
+//! The router: a proxy that takes mcrouter's configuration.
+//!
+//! The path of a request, with its functions:
+//!
+//! ```text
+//!  net's worker            client.rs, worker.rs          plan.rs               destination.rs        net's worker
+//!  ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+//!  receive a batch ──►  RouteWorker::on_bytes ─► serve ─►  RoutePlan::step  ─┬─► a server ─► Destination::send ─► turn.output
+//!                         protocol::parse                          │                 an exchange in its queue
+//!                         a slot in the client's window            ├─► an answer
+//!                                                                  └─► Flights (failover, copies to several servers)
+//!  send a batch  ◄──  Window::answer  ◄── RouteWorker::deliver ◄── reply.rs: the reply of the first exchange ◄── receive
+//! ```
+//!
+//! A destination is a server as one worker sees it: a connection, and the exchanges that wait for their replies there.
+//! The bytes of a request are copied once, from the client's input to the destination's output, and those of a reply
+//! once in the other direction; larger values are received into memory of their own and held.
+//!
+//! The router opens no socket and reads no clock: sockets are `net`'s, and time is an argument.
+
+pub mod config;
+pub mod flags;
+pub mod hash;
+
+mod answer;
+mod buffer;
+mod client;
+mod client_state;
+mod destination;
+mod flight;
+mod health;
+mod key;
+mod key_groups;
+mod operation;
+mod outcome;
+mod plan;
+mod request;
+mod shared;
+mod slab;
+mod worker;
+
+pub use health::{Health, HealthSettings};
+pub use operation::{Operation, OperationClass};
+pub use outcome::Outcome;
+pub use plan::{
+    Compound, CompoundKind, DestinationSpec, FailoverErrors, Node, NodeId, Roots, RoutePlan, ServerId,
+};
+pub use shared::{RouterShared, Settings};
+pub use worker::RouteWorker;

@@ -1,0 +1,85 @@
+//! State that all workers of a router share: the plan in force, the health of servers, settings.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::health::{Health, HealthSettings};
+use crate::plan::RoutePlan;
+
+/// Settings of a router that do not change while it runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// When servers are unavailable.
+    pub health: HealthSettings,
+    /// A key of a multiget that fails is a miss (`--partial-multiget`).
+    pub partial_multiget: bool,
+    /// Whether `flush_all` is forwarded (`--enable-flush-cmd`).
+    pub flush_enabled: bool,
+    /// Milliseconds after which a connection without requests is closed; 0 for never
+    /// (`--reset-inactive-connection-interval`).
+    pub inactive_ms: u64,
+    /// Receives lines for the operator.
+    pub notice: net::Notice,
+}
+
+impl Default for Settings {
+    /// mcrouter's defaults.
+    fn default() -> Settings {
+        Settings {
+            health: HealthSettings::default(),
+            partial_multiget: false,
+            flush_enabled: false,
+            inactive_ms: 60_000,
+            notice: |_| {},
+        }
+    }
+}
+
+/// State of all workers.
+#[derive(Debug)]
+pub struct RouterShared {
+    pub(crate) settings: Settings,
+    plan: Mutex<Arc<RoutePlan>>,
+    /// The generation of `plan`: workers look at this first.
+    generation: AtomicU64,
+    /// By the server's name.
+    health: Mutex<HashMap<String, Arc<Health>>>,
+}
+
+impl RouterShared {
+    /// With a first plan.
+    pub fn new(settings: Settings, plan: RoutePlan) -> RouterShared {
+        let generation = AtomicU64::new(plan.generation);
+        RouterShared { settings, plan: Mutex::new(Arc::new(plan)), generation, health: Mutex::default() }
+    }
+
+    /// Puts another plan in force. Requests that have begun end on theirs. Workers see it at their next turn.
+    pub fn replace(&self, plan: RoutePlan) {
+        let mut current = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        self.generation.store(plan.generation, Relaxed);
+        *current = Arc::new(plan);
+        // Of servers that no worker has, nothing is known any more.
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        health.retain(|_, health| Arc::strong_count(health) > 1);
+    }
+
+    /// The plan in force.
+    pub fn plan(&self) -> Arc<RoutePlan> {
+        Arc::clone(&self.plan.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Relaxed)
+    }
+
+    /// The health of a server: the same for all workers and plans.
+    pub(crate) fn health_of(&self, name: &str) -> Arc<Health> {
+        let mut all = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.get(name) {
+            Some(health) => Arc::clone(health),
+            None => Arc::clone(all.entry(name.to_owned()).or_default()),
+        }
+    }
+}

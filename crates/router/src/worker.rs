@@ -1,0 +1,187 @@
+//! The worker: connections of clients and to servers, on one of `net`'s threads.
+
+mod adopt;
+mod clients;
+mod delivery;
+mod multiget;
+mod requests;
+mod servers;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+
+use net::{CloseReason, Handler, Next, Opened, Origin, Progress, Turn, Unreachable};
+use stdx::clock::Now;
+use stdx::gather::Gather;
+use stdx::prng::Prng;
+
+use crate::client::{ClientWindow, HeldOutput};
+use crate::client_state::ClientState;
+use crate::destination::Destination;
+use crate::flight::Flights;
+use crate::key_groups::KeyGroups;
+use crate::plan::RoutePlan;
+use crate::shared::RouterShared;
+use crate::slab::IdSlab;
+
+/// Routes the requests of one of `net`'s workers.
+pub struct RouteWorker {
+    shared: Arc<RouterShared>,
+    plan: Arc<RoutePlan>,
+    /// The destination of each server of `plan`.
+    places: Arc<[u32]>,
+    /// Plans that flights may still be on, with their destinations.
+    earlier: Vec<(std::sync::Weak<RoutePlan>, Arc<[u32]>)>,
+    clients: IdSlab<ClientWindow>,
+    destinations: Vec<Destination>,
+    /// Destinations of servers that no plan names: they are forgotten once they are idle.
+    retired: Vec<u32>,
+    /// When to look at these again.
+    look_at: Now,
+    /// Places of destinations that were forgotten.
+    free: Vec<u32>,
+    /// Indices of destinations by the name of their server.
+    by_name: HashMap<String, Vec<u32>>,
+    flights: Flights,
+    /// When to look at a destination for requests without a reply: at most one entry for each.
+    timers: BinaryHeap<Reverse<(Now, u32)>>,
+    /// When to probe which destination.
+    probes: BinaryHeap<Reverse<(Now, u32)>>,
+    now: Now,
+    prng: Prng,
+    /// Memory for a line that is rewritten.
+    scratch: Vec<u8>,
+    /// The opaque of the present request.
+    opaque_text: Vec<u8>,
+    keys: KeyGroups,
+}
+
+/// A connection.
+pub enum RouterPeer {
+    /// A client.
+    Client(ClientState),
+    /// To a destination, by its index.
+    Server(u32),
+}
+
+impl RouteWorker {
+    /// A worker. `seed` is for choices at random.
+    pub fn new(shared: Arc<RouterShared>, seed: u64) -> RouteWorker {
+        let mut worker = RouteWorker {
+            plan: Arc::default(),
+            places: Arc::new([]),
+            earlier: Vec::new(),
+            clients: IdSlab::default(),
+            destinations: Vec::new(),
+            retired: Vec::new(),
+            look_at: Now::default(),
+            free: Vec::new(),
+            by_name: HashMap::new(),
+            flights: Flights::default(),
+            timers: BinaryHeap::new(),
+            probes: BinaryHeap::new(),
+            now: Now::default(),
+            prng: Prng::new(seed),
+            scratch: Vec::new(),
+            opaque_text: Vec::new(),
+            keys: KeyGroups::default(),
+            shared,
+        };
+        worker.adopt();
+        worker
+    }
+}
+
+impl Handler for RouteWorker {
+    type Connection = RouterPeer;
+    type Held = Arc<[u8]>;
+
+    fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Arc<[u8]>>) -> RouterPeer {
+        match opened.origin {
+            Origin::Accepted { .. } => {
+                RouterPeer::Client(ClientState::new(self.clients.insert(ClientWindow::new(opened.link))))
+            }
+            Origin::Dialled { tag } => {
+                self.connected(tag as u32, opened.link, turn);
+                RouterPeer::Server(tag as u32)
+            }
+        }
+    }
+
+    fn on_bytes(
+        &mut self,
+        peer: &mut RouterPeer,
+        input: &[u8],
+        _output: &mut HeldOutput,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Progress {
+        match peer {
+            RouterPeer::Client(state) => self.serve(state, input, turn),
+            RouterPeer::Server(destination) => self.on_replies(*destination, input, turn),
+        }
+    }
+
+    fn body<'c>(&mut self, peer: &'c mut RouterPeer) -> Option<&'c mut [u8]> {
+        match peer {
+            RouterPeer::Client(state) => state.room(),
+            RouterPeer::Server(_) => None,
+        }
+    }
+
+    fn on_body(
+        &mut self,
+        peer: &mut RouterPeer,
+        received: usize,
+        _output: &mut Gather<Arc<[u8]>>,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Next {
+        match peer {
+            RouterPeer::Client(state) => self.on_upload(state, received, turn),
+            RouterPeer::Server(_) => Next::Read,
+        }
+    }
+
+    fn on_drained(&mut self, peer: &mut RouterPeer, turn: &mut Turn<Arc<[u8]>>) {
+        if let RouterPeer::Client(state) = peer {
+            self.wake_if_room(state.id, turn);
+        }
+    }
+
+    fn on_close(&mut self, peer: RouterPeer, _reason: CloseReason, turn: &mut Turn<Arc<[u8]>>) {
+        match peer {
+            // Replies to its requests are dropped when they come.
+            RouterPeer::Client(state) => drop(self.clients.remove(state.id)),
+            RouterPeer::Server(destination) => self.disconnected(destination, turn),
+        }
+    }
+
+    fn on_unreachable(&mut self, tag: u64, why: Unreachable, turn: &mut Turn<Arc<[u8]>>) {
+        self.unreachable(tag as u32, why, turn);
+    }
+
+    fn begin_turn(&mut self, now: Now) {
+        self.now = now;
+        if self.shared.generation() != self.plan.generation {
+            self.adopt();
+        }
+    }
+
+    fn end_turn(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        if !self.retired.is_empty() {
+            self.forget_retired(turn);
+        }
+    }
+
+    fn deadline(&self) -> Option<Now> {
+        let first = |heap: &BinaryHeap<Reverse<(Now, u32)>>| heap.peek().map(|Reverse((at, _))| *at);
+        first(&self.timers).into_iter().chain(first(&self.probes)).min()
+    }
+
+    fn on_deadline(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        self.expire(turn);
+        self.send_probes(turn);
+    }
+}

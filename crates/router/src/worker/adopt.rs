@@ -1,0 +1,109 @@
+//! New plans: destinations of servers that stay are kept, with their connections.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use net::Turn;
+use stdx::clock::Now;
+
+use super::RouteWorker;
+use crate::destination::{Destination, DestinationState};
+use crate::plan::{DestinationSpec, RoutePlan, ServerId};
+
+/// Microseconds between two looks at retired destinations.
+const LOOK_EVERY_US: u64 = 1_000_000;
+
+impl RouteWorker {
+    /// Goes on with the plan in force. Requests that have begun end on theirs.
+    pub(super) fn adopt(&mut self) {
+        let plan = self.shared.plan();
+        let places = plan.servers.iter().map(|spec| self.place_of(spec)).collect();
+        self.earlier.retain(|(plan, _)| plan.strong_count() > 0);
+        self.earlier.push((Arc::downgrade(&self.plan), Arc::clone(&self.places)));
+        (self.plan, self.places) = (plan, places);
+        self.earlier.retain(|(plan, _)| plan.strong_count() > 0);
+        self.retire();
+    }
+
+    /// Notes the destinations that neither this plan nor one with requests names.
+    fn retire(&mut self) {
+        let mut is_named = vec![false; self.destinations.len()];
+        for places in self.earlier.iter().map(|(_, places)| places).chain([&self.places]) {
+            places.iter().for_each(|place| is_named[*place as usize] = true);
+        }
+        self.free.iter().for_each(|place| is_named[*place as usize] = true);
+        self.retired = (0..is_named.len() as u32).filter(|place| !is_named[*place as usize]).collect();
+        self.look_at = self.now;
+    }
+
+    /// Closes the connections of retired destinations that wait for no reply, and forgets those without a connection.
+    pub(super) fn forget_retired(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        if self.now < self.look_at {
+            return;
+        }
+        self.look_at = Now { us: self.now.us + LOOK_EVERY_US };
+        let retired = std::mem::take(&mut self.retired);
+        for place in retired {
+            let destination = &self.destinations[place as usize];
+            if destination.exchanges.is_empty() {
+                match destination.state {
+                    DestinationState::Open(link) => turn.close(link),
+                    DestinationState::Idle if !destination.has_timer => {
+                        self.forget(place);
+                        continue;
+                    }
+                    DestinationState::Idle | DestinationState::Dialling => {}
+                }
+            }
+            self.retired.push(place);
+        }
+    }
+
+    fn forget(&mut self, place: u32) {
+        let Destination { spec, health, probe_interval_ms, .. } = &self.destinations[place as usize];
+        let (spec, health) = (Arc::clone(spec), Arc::clone(health));
+        if probe_interval_ms.is_some() {
+            // Nobody probes it any more. Should it come back, the next request finds out.
+            health.recovered();
+            self.probes.retain(|Reverse((_, other))| *other != place);
+        }
+        if let Some(places) = self.by_name.get_mut(&spec.name) {
+            places.retain(|other| *other != place);
+            if places.is_empty() {
+                self.by_name.remove(&spec.name);
+            }
+        }
+        self.destinations[place as usize] = Destination::new(spec, Arc::default());
+        self.free.push(place);
+    }
+
+    /// The destination of a server: one that exists, or a new one.
+    fn place_of(&mut self, spec: &Arc<DestinationSpec>) -> u32 {
+        let known = self.by_name.get(&spec.name).into_iter().flatten().copied();
+        let known = known.into_iter().find(|place| self.destinations[*place as usize].spec.is_same(spec));
+        known.unwrap_or_else(|| {
+            let destination = Destination::new(Arc::clone(spec), self.shared.health_of(&spec.name));
+            let place = match self.free.pop() {
+                Some(place) => {
+                    self.destinations[place as usize] = destination;
+                    place
+                }
+                None => {
+                    self.destinations.push(destination);
+                    u32::try_from(self.destinations.len() - 1).expect("servers are bounded by the plan")
+                }
+            };
+            self.by_name.entry(spec.name.clone()).or_default().push(place);
+            place
+        })
+    }
+
+    /// The destination of a server of `plan`.
+    pub(super) fn destination_of(&self, plan: &Arc<RoutePlan>, server: ServerId) -> Option<u32> {
+        if Arc::ptr_eq(plan, &self.plan) {
+            return self.places.get(server.0 as usize).copied();
+        }
+        let (_, places) = self.earlier.iter().find(|(earlier, _)| earlier.as_ptr() == Arc::as_ptr(plan))?;
+        places.get(server.0 as usize).copied()
+    }
+}

@@ -1,0 +1,123 @@
+//! Input of clients: requests, one after the other, and bodies that did not arrive with them.
+
+use std::sync::Arc;
+
+use net::{CloseReason, Next, Progress, Turn};
+use protocol::request::{Unfinished, unfinished};
+use protocol::{Parsed, parse};
+
+use super::RouteWorker;
+use crate::client_state::{ClientState, RequestProgress};
+
+/// Requests of a client served in one turn, so that one with a deep pipeline does not delay the others for long.
+const REQUESTS_PER_TURN_MAX: usize = 256;
+
+impl RouteWorker {
+    /// Serves what a client sent.
+    pub(super) fn serve(
+        &mut self,
+        state: &mut ClientState,
+        input: &[u8],
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Progress {
+        let mut at = 0;
+        for _ in 0..REQUESTS_PER_TURN_MAX {
+            let dropped = state.swallow.min(input.len() - at);
+            state.swallow -= dropped;
+            at += dropped;
+            if let Some(upload) = &mut state.upload {
+                at += upload.body.fill(&input[at..]);
+                if !upload.body.is_whole() {
+                    return Progress { consumed: at, next: Next::Read };
+                }
+                if let Some(next) = self.finish_upload(state, turn) {
+                    return Progress { consumed: at, next };
+                }
+            }
+            if at == input.len() {
+                return Progress { consumed: at, next: Next::Read };
+            }
+            let Some(client) = self.clients.get_mut(state.id) else {
+                return Progress { consumed: at, next: Next::Close(CloseReason::Normal) };
+            };
+            if state.run.is_some() {
+                if !client.has_room_for_keys() {
+                    return Progress { consumed: at, next: Next::Close(CloseReason::Error) };
+                }
+            } else if !client.has_room() {
+                client.waits = true;
+                return Progress { consumed: at, next: Next::Wait };
+            }
+            match self.request(state, &input[at..], turn) {
+                RequestProgress::Go(consumed) => at += consumed,
+                RequestProgress::More => return Progress { consumed: at, next: Next::Read },
+                RequestProgress::Close => {
+                    return Progress { consumed: at, next: self.close_later(state, turn) };
+                }
+            }
+        }
+        Progress { consumed: at, next: Next::Again }
+    }
+
+    /// Closes a client that has sent something from which there is no way back. Its earlier requests are answered first.
+    fn close_later(&mut self, state: &mut ClientState, turn: &mut Turn<Arc<[u8]>>) -> Next {
+        let Some(client) = self.clients.get_mut(state.id) else { return Next::Close(CloseReason::Normal) };
+        client.is_closing = true;
+        if client.is_idle() {
+            turn.close(client.link);
+        }
+        Next::Wait
+    }
+
+    /// Serves the request at the start of `input`.
+    fn request(
+        &mut self,
+        state: &mut ClientState,
+        input: &[u8],
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> RequestProgress {
+        if state.run.is_some() {
+            return self.continue_long_get(state, input, turn);
+        }
+        match parse(input) {
+            Parsed::Head { request, consumed } => self.route(state, &request, input, consumed, turn),
+            Parsed::Incomplete => match unfinished(input) {
+                Unfinished::Wait => RequestProgress::More,
+                Unfinished::Keys { run, consumed } => {
+                    self.begin_long_get(state, run, turn);
+                    RequestProgress::Go(consumed)
+                }
+                Unfinished::Close => RequestProgress::Close,
+            },
+        }
+    }
+
+    /// Bytes of a body were received into its memory.
+    pub(super) fn on_upload(
+        &mut self,
+        state: &mut ClientState,
+        received: usize,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Next {
+        let upload = state.upload.as_mut().expect("memory was offered");
+        upload.body.filled(received);
+        if !upload.body.is_whole() {
+            return Next::Read;
+        }
+        self.finish_upload(state, turn).unwrap_or(Next::Read)
+    }
+
+    /// The body is whole. Returns what follows, unless it is further requests.
+    fn finish_upload(&mut self, state: &mut ClientState, turn: &mut Turn<Arc<[u8]>>) -> Option<Next> {
+        let upload = state.upload.take().expect("an upload that is whole");
+        let body: Arc<[u8]> = Arc::from(upload.body.into_bytes());
+        let Parsed::Head { request, .. } = parse(&upload.head) else {
+            unreachable!("the line was parsed before")
+        };
+        match self.route_stored(state, &request, &upload.head, crate::request::RequestBody::Held(&body), turn)
+        {
+            RequestProgress::Close => Some(self.close_later(state, turn)),
+            _ => None,
+        }
+    }
+}

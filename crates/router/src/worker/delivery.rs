@@ -1,0 +1,166 @@
+//! Replies on their way to whom they are for.
+
+use net::Turn;
+
+use super::RouteWorker;
+use crate::answer;
+use crate::client::{ReplyBytes, SlotNumber, UNTAKEN_MAX};
+use crate::destination::{Delivery, FailedExchange, ReplyTarget};
+use crate::flight::FlightReply;
+use crate::operation::Operation;
+use crate::outcome::Outcome;
+use crate::slab::Id;
+use std::sync::Arc;
+
+impl RouteWorker {
+    /// Hands a reply over. A route that it is for may send further requests.
+    #[inline]
+    pub(super) fn deliver(&mut self, delivery: Delivery<'_>, turn: &mut Turn<Arc<[u8]>>) {
+        match delivery.target {
+            ReplyTarget::Slot(client, slot) => self.answer(client, slot, delivery.answer, turn),
+            ReplyTarget::Part(client, slot, part) => {
+                self.answer_part((client, slot, part), delivery.outcome, delivery.answer, turn);
+            }
+            ReplyTarget::Nobody | ReplyTarget::Values(..) => {}
+            ReplyTarget::Frame(frame, _) => self.on_flight_reply(frame, delivery, turn),
+        }
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        client: Id,
+        slot: SlotNumber,
+        answer: ReplyBytes<'_>,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        let Some(state) = self.clients.get_mut(client) else { return };
+        let link = state.link;
+        let Some(output) = turn.output(link) else { return };
+        let is_large = matches!(answer, ReplyBytes::Gathered(_));
+        state.answer(slot, answer, output);
+        if state.waits || state.is_closing {
+            self.wake_if_room(client, turn);
+            self.finish_if_idle(client, turn);
+        }
+        if is_large {
+            self.close_if_untaken(client, turn);
+        }
+    }
+
+    /// Closes a client that waits for its last answers only, once it has them.
+    pub(super) fn finish_if_idle(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) {
+        if let Some(state) = self.clients.get_mut(client)
+            && state.is_closing
+            && state.is_idle()
+        {
+            turn.close(state.link);
+        }
+    }
+
+    /// Answers one key of several.
+    fn answer_part(
+        &mut self,
+        (client, slot, part): (Id, SlotNumber, u32),
+        outcome: Outcome,
+        answer: ReplyBytes<'_>,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        let Some(state) = self.clients.get_mut(client) else { return };
+        let Some(output) = turn.output(state.link) else { return };
+        if outcome.is_error() {
+            let line = match &answer {
+                ReplyBytes::Copied(line) => line,
+                ReplyBytes::Gathered(gathered) => gathered.front(),
+            };
+            state.fail_part(slot, line, output);
+        } else {
+            state.answer_part(slot, part, answer, output);
+        }
+        self.wake_if_room(client, turn);
+        self.finish_if_idle(client, turn);
+        self.close_if_untaken(client, turn);
+    }
+
+    /// Reads from a client again that waited for room.
+    pub(super) fn wake_if_room(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) {
+        if let Some(state) = self.clients.get_mut(client)
+            && state.waits
+            && state.has_room()
+        {
+            state.waits = false;
+            turn.wake(state.link);
+        }
+    }
+
+    /// Closes a client that asks for large values and does not take them.
+    fn close_if_untaken(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) {
+        if let Some(state) = self.clients.get_mut(client)
+            && turn.unsent(state.link) + state.parked() > UNTAKEN_MAX
+        {
+            turn.abort(state.link);
+        }
+    }
+
+    /// A route has the reply of one of its children.
+    fn on_flight_reply(&mut self, frame: Id, delivery: Delivery<'_>, turn: &mut Turn<Arc<[u8]>>) {
+        let Delivery { operation: Some(operation), outcome, answer, .. } = delivery else { return };
+        let prng = &mut self.prng;
+        let reply = FlightReply { outcome, answer };
+        let reply = self.flights.on_reply(frame, operation, reply, &mut || prng.next_u64());
+        if let Some((target, reply)) = reply {
+            self.deliver_whole(target, operation, reply, turn);
+        }
+        self.send_flights(turn);
+    }
+
+    /// Hands over the reply of a flight. For one key of several, without the `END`.
+    pub(super) fn deliver_whole(
+        &mut self,
+        target: ReplyTarget,
+        operation: Operation,
+        reply: FlightReply<'_>,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        let FlightReply { outcome, mut answer } = reply;
+        if matches!(target, ReplyTarget::Part(..)) && !outcome.is_error() {
+            answer = without_end(answer);
+        }
+        self.deliver(Delivery { target, operation: Some(operation), outcome, answer }, turn);
+    }
+
+    /// A request has no reply.
+    pub(super) fn fail(&mut self, failed: FailedExchange, outcome: Outcome, turn: &mut Turn<Arc<[u8]>>) {
+        let Some(operation) = failed.operation else { return };
+        let line = answer::line(operation, outcome);
+        let deliver = |target| Delivery {
+            target,
+            operation: Some(operation),
+            outcome,
+            answer: ReplyBytes::Copied(line),
+        };
+        match failed.target {
+            ReplyTarget::Values(client, slot) => {
+                for part in failed.parts {
+                    self.deliver(deliver(ReplyTarget::Part(client, slot, part)), turn);
+                }
+            }
+            target => self.deliver(deliver(target), turn),
+        }
+    }
+}
+
+/// The reply to a get of one key, as a part of the reply to several.
+fn without_end(answer: ReplyBytes<'_>) -> ReplyBytes<'_> {
+    const END: &[u8] = b"END\r\n";
+    match answer {
+        ReplyBytes::Copied(bytes) => ReplyBytes::Copied(bytes.strip_suffix(END).unwrap_or(bytes)),
+        ReplyBytes::Gathered(mut gathered) => {
+            // It is copied after the values, also where these are held.
+            let copied = gathered.copied();
+            if copied.ends_with(END) {
+                copied.truncate(copied.len() - END.len());
+            }
+            ReplyBytes::Gathered(gathered)
+        }
+    }
+}

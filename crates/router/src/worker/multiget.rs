@@ -1,0 +1,181 @@
+//! A `get` of several keys: one request to each server, also where the line is longer than a buffer.
+
+use std::sync::Arc;
+
+use net::Turn;
+use protocol::Request;
+use protocol::key::{Key, KeyRun, Step};
+use protocol::request::Get;
+
+use super::RouteWorker;
+use super::requests::{LINE_END, around, first_step, offset};
+use crate::client::SlotNumber;
+use crate::client_state::{ClientState, LongGet, RequestProgress};
+use crate::destination::{Delivery, ReplyKind, ReplyTarget};
+use crate::flight::FlightReply;
+use crate::key::RoutedKey;
+use crate::key_groups::KeySpan;
+use crate::operation::Operation;
+use crate::plan::RouteStep;
+use crate::request::{RequestBody, RoutedRequest};
+use crate::slab::Id;
+
+impl RouteWorker {
+    /// A `get` of several keys: one request to each server.
+    pub(super) fn route_keys(
+        &mut self,
+        state: &mut ClientState,
+        get: &Get<'_>,
+        line: &[u8],
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> RequestProgress {
+        if get.keys.any_too_long() {
+            self.answer_now(state.id, protocol::reply::line::BAD_FORMAT, turn);
+            return RequestProgress::Go(line.len());
+        }
+        let operation = Operation::of(&Request::Get(*get)).expect("a get has an operation");
+        let partial = self.shared.settings.partial_multiget;
+        let Some(client) = self.clients.get_mut(state.id) else { return RequestProgress::Close };
+        let slot = client.open_values(partial);
+        let mut before = line;
+        for (index, key) in get.keys.into_iter().enumerate() {
+            let Ok(key) = key else { continue };
+            if index == 0 {
+                before = around(line, key.as_bytes()).0;
+            }
+            self.route_key(state.id, slot, operation, before, key, line, turn);
+        }
+        self.send_groups(state.id, slot, operation, before, line, turn);
+        self.close_values(state.id, slot, turn);
+        RequestProgress::Go(line.len())
+    }
+
+    fn close_values(&mut self, client: Id, slot: SlotNumber, turn: &mut Turn<Arc<[u8]>>) {
+        if let Some(state) = self.clients.get_mut(client)
+            && let Some(output) = turn.output(state.link)
+        {
+            state.close_values(slot, output);
+        }
+        self.finish_if_idle(client, turn);
+    }
+
+    /// Notes one key of several for its server; or starts its flight.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
+    fn route_key(
+        &mut self,
+        client: Id,
+        slot: SlotNumber,
+        operation: Operation,
+        before: &[u8],
+        key: Key<'_>,
+        line: &[u8],
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        let Some(state) = self.clients.get_mut(client) else { return };
+        let part = state.add_part(slot);
+        let routed = RoutedKey::new(key.as_bytes());
+        let target = ReplyTarget::Part(client, slot, part);
+        let message = RoutedRequest {
+            operation,
+            expected: ReplyKind::Values,
+            before,
+            key: routed,
+            after: LINE_END,
+            opaque: &[],
+            body: RequestBody::None,
+        };
+        match first_step(&self.plan, &mut self.prng, operation, &routed) {
+            RouteStep::Server { server, keep_prefix } => {
+                let place = self.places[server.0 as usize];
+                let cut = if keep_prefix { 0 } else { routed.prefix_len as u8 };
+                let start = offset(line, key.as_bytes()) as u32;
+                let span = KeySpan { start, len: key.as_bytes().len() as u8, cut, part };
+                self.keys.add(place, &mut self.destinations[place as usize].group, span);
+            }
+            RouteStep::Answer(answer) => {
+                let reply = FlightReply::without_server(answer, operation, ReplyKind::Values);
+                self.deliver_whole(target, operation, reply, turn);
+            }
+            RouteStep::Compound(node) => self.fly(node, &message, target, turn),
+        }
+    }
+
+    /// Sends the keys that were noted.
+    fn send_groups(
+        &mut self,
+        client: Id,
+        slot: SlotNumber,
+        operation: Operation,
+        before: &[u8],
+        line: &[u8],
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        let mut groups = std::mem::take(&mut self.keys.groups);
+        for mut group in groups.drain(..) {
+            self.destinations[group.place as usize].group = None;
+            let target = ReplyTarget::Values(client, slot);
+            let result = self.send_keys(group.place, (before, line), &group.keys, operation, target, turn);
+            if let Err(not_sent) = result {
+                for key in &group.keys {
+                    let FlightReply { outcome, answer } =
+                        FlightReply::error(not_sent.outcome, &not_sent.message);
+                    let target = ReplyTarget::Part(client, slot, key.part);
+                    self.deliver(Delivery { target, operation: Some(operation), outcome, answer }, turn);
+                }
+            }
+            group.keys.clear();
+            self.keys.spare.push(group);
+        }
+        self.keys.groups = groups;
+    }
+
+    pub(super) fn begin_long_get(
+        &mut self,
+        state: &mut ClientState,
+        run: KeyRun,
+        _turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        let operation = if run.with_cas() { Operation::Gets } else { Operation::Get };
+        if let Some(client) = self.clients.get_mut(state.id) {
+            let slot = client.open_values(self.shared.settings.partial_multiget);
+            state.run = Some(LongGet { run, slot, operation });
+        }
+    }
+
+    /// Routes the keys of a long line that are there.
+    pub(super) fn continue_long_get(
+        &mut self,
+        state: &mut ClientState,
+        input: &[u8],
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> RequestProgress {
+        let Some(LongGet { mut run, slot, operation }) = state.run.take() else {
+            return RequestProgress::More;
+        };
+        let before: &[u8] = if operation == Operation::Gets { b"gets " } else { b"get " };
+        let mut at = 0;
+        loop {
+            match run.step(&input[at..]) {
+                Step::Key { key, consumed } => {
+                    at += consumed;
+                    self.route_key(state.id, slot, operation, before, key, input, turn);
+                }
+                Step::More { consumed } => {
+                    at += consumed;
+                    self.send_groups(state.id, slot, operation, before, input, turn);
+                    state.run = Some(LongGet { run, slot, operation });
+                    return if at == 0 { RequestProgress::More } else { RequestProgress::Go(at) };
+                }
+                Step::End { outcome, consumed } => {
+                    at += consumed;
+                    self.send_groups(state.id, slot, operation, before, input, turn);
+                    if let (Err(line), Some(client)) = (outcome, self.clients.get_mut(state.id)) {
+                        client.refuse_values(slot, line);
+                    }
+                    self.close_values(state.id, slot, turn);
+                    return RequestProgress::Go(at);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Requests of clients: which servers they go to, and as what.
+
+use std::sync::Arc;
+
+use net::Turn;
+use protocol::key::Key;
+use protocol::request::{Get, Store};
+use protocol::{MetaFlags, MetaKey, Request};
+use stdx::prng::Prng;
+
+use super::RouteWorker;
+use super::servers::NotSent;
+use crate::buffer::BodyBuffer;
+use crate::client::{ReplyBytes, VALUE_MAX};
+use crate::client_state::{ArrivingBody, ClientState, RequestProgress};
+use crate::destination::{ReplyKind, ReplyTarget};
+use crate::flight::FlightReply;
+use crate::key::RoutedKey;
+use crate::operation::Operation;
+use crate::outcome::Outcome;
+use crate::plan::{self, RoutePlan, RouteStep};
+use crate::request::{RequestBody, RoutedRequest};
+use crate::slab::Id;
+
+/// Bodies from this length on are received into memory of their own. A shorter one fits the network's buffers together
+/// with its line.
+const UPLOAD_MIN: usize = 12 * 1024;
+
+pub(super) const LINE_END: &[u8] = b"\r\n";
+
+impl RouteWorker {
+    /// Routes the request at the start of `input`, whose line has `consumed` bytes.
+    pub(super) fn route(
+        &mut self,
+        state: &mut ClientState,
+        request: &Request<'_>,
+        input: &[u8],
+        consumed: usize,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> RequestProgress {
+        let line = &input[..consumed];
+        match request {
+            Request::Get(get) => match get.keys.only() {
+                Some(Ok(key)) => self.route_get(state, get, key, line, turn),
+                _ => return self.route_keys(state, get, line, turn),
+            },
+            Request::Store(Store { len, .. }) | Request::MetaSet { len, .. } => {
+                let whole = consumed + len + LINE_END.len();
+                if let Some(body) = input.get(consumed..whole) {
+                    return match self.route_stored(state, request, line, RequestBody::Bytes(body), turn) {
+                        RequestProgress::Go(_) => RequestProgress::Go(whole),
+                        other => other,
+                    };
+                }
+                if *len < UPLOAD_MIN {
+                    return RequestProgress::More;
+                }
+                if *len > VALUE_MAX {
+                    if !matches!(request, Request::Store(Store { noreply: true, .. })) {
+                        self.answer_now(state.id, protocol::reply::line::TOO_LARGE, turn);
+                    }
+                    state.swallow = len + LINE_END.len();
+                    return RequestProgress::Go(consumed);
+                }
+                let body = BodyBuffer::new(len + LINE_END.len());
+                state.upload = Some(ArrivingBody { head: line.into(), body });
+            }
+            Request::MetaGet { key, flags } | Request::MetaDelete { key, flags } => {
+                self.route_meta(state, request, key, flags, line, RequestBody::None, turn);
+            }
+            Request::MetaArithmetic { key, flags, .. } => {
+                self.route_meta(state, request, key, flags, line, RequestBody::None, turn);
+            }
+            Request::MetaDebug { key } => self.route_debug(state, key, line, turn),
+            Request::Delete { key, noreply }
+            | Request::Arithmetic { key, noreply, .. }
+            | Request::Touch { key, noreply, .. } => {
+                self.route_line(state, request, *key, *noreply, line, RequestBody::None, turn);
+            }
+            Request::MetaNoop => self.answer_now(state.id, protocol::reply::line::META_NOOP, turn),
+            Request::Version => {
+                let version = concat!("VERSION evenkeel-route ", env!("CARGO_PKG_VERSION"), "\r\n");
+                self.answer_now(state.id, version.as_bytes(), turn);
+            }
+            Request::Quit => return RequestProgress::Close,
+            Request::Refused(refused) => {
+                if !refused.reply.is_empty() {
+                    self.answer_now(state.id, refused.reply, turn);
+                }
+                if refused.close {
+                    return RequestProgress::Close;
+                }
+                state.swallow = refused.swallow;
+            }
+            _ => self.answer_now(state.id, b"SERVER_ERROR Command disabled\r\n", turn),
+        }
+        RequestProgress::Go(consumed)
+    }
+
+    /// Answers a request without asking anybody.
+    pub(super) fn answer_now(&mut self, client: Id, line: &[u8], turn: &mut Turn<Arc<[u8]>>) {
+        let Some(state) = self.clients.get_mut(client) else { return };
+        let slot = state.open_slot();
+        self.answer(client, slot, ReplyBytes::Copied(line), turn);
+    }
+
+    /// A place in the client's window; nowhere for a request without a reply.
+    #[inline]
+    fn slot_for(&mut self, client: Id, noreply: bool) -> ReplyTarget {
+        match self.clients.get_mut(client) {
+            Some(state) if !noreply => ReplyTarget::Slot(client, state.open_slot()),
+            _ => ReplyTarget::Nobody,
+        }
+    }
+
+    fn route_get(
+        &mut self,
+        state: &ClientState,
+        get: &Get<'_>,
+        key: Key<'_>,
+        line: &[u8],
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        let operation = Operation::of(&Request::Get(*get)).expect("a get has an operation");
+        let target = self.slot_for(state.id, false);
+        let (before, after) = around(line, key.as_bytes());
+        let message = RoutedRequest {
+            operation,
+            expected: ReplyKind::Values,
+            before,
+            key: RoutedKey::new(key.as_bytes()),
+            after,
+            opaque: &[],
+            body: RequestBody::None,
+        };
+        self.route_message(&message, target, turn);
+    }
+
+    /// A storage command with its body.
+    pub(super) fn route_stored(
+        &mut self,
+        state: &mut ClientState,
+        request: &Request<'_>,
+        line: &[u8],
+        body: RequestBody<'_>,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> RequestProgress {
+        let bytes: &[u8] = match &body {
+            RequestBody::Bytes(bytes) => bytes,
+            RequestBody::Held(held) => held,
+            RequestBody::None => &[],
+        };
+        if !bytes.ends_with(LINE_END) {
+            // Where the next request begins cannot be known.
+            self.answer_now(state.id, protocol::reply::line::BAD_DATA_CHUNK, turn);
+            return RequestProgress::Close;
+        }
+        match request {
+            Request::Store(store) => {
+                self.route_line(state, request, store.key, store.noreply, line, body, turn);
+            }
+            Request::MetaSet { key, flags, .. } => {
+                self.route_meta(state, request, key, flags, line, body, turn);
+            }
+            _ => unreachable!("only storage commands have a body"),
+        }
+        RequestProgress::Go(0)
+    }
+
+    /// A classic command whose reply is one line.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
+    fn route_line(
+        &mut self,
+        state: &ClientState,
+        request: &Request<'_>,
+        key: Key<'_>,
+        noreply: bool,
+        line: &[u8],
+        body: RequestBody<'_>,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        let operation = Operation::of(request).expect("a command about a key");
+        let target = self.slot_for(state.id, noreply);
+        let (before, mut after) = around(line, key.as_bytes());
+        let mut end = &b""[..];
+        if noreply {
+            // The router needs the reply: an error counts, and ends nothing.
+            let text = after.trim_ascii_end();
+            after = text[..text.len() - b"noreply".len()].trim_ascii_end();
+            end = LINE_END;
+        }
+        let key = RoutedKey::new(key.as_bytes());
+        let after_and_end;
+        if !end.is_empty() {
+            after_and_end = [after, end].concat();
+            after = &after_and_end;
+        }
+        let message =
+            RoutedRequest { operation, expected: ReplyKind::Line, before, key, after, opaque: &[], body };
+        self.route_message(&message, target, turn);
+    }
+
+    /// `mg`, `ms`, `md`, `ma`.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
+    fn route_meta(
+        &mut self,
+        state: &ClientState,
+        request: &Request<'_>,
+        key: &MetaKey<'_>,
+        flags: &MetaFlags<'_>,
+        line: &[u8],
+        body: RequestBody<'_>,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        let operation = Operation::of(request).expect("a command about a key");
+        let target = self.slot_for(state.id, false);
+        let written = key.as_written();
+        let (before, after) = around(line, written);
+        let mut after = after.trim_ascii_end();
+        let without_q;
+        if flags.quiet() {
+            // Without a reply the router would not know that the request is done.
+            without_q = without_quiet(after);
+            after = &without_q;
+        }
+        let opaque = flags.opaque().map(|word| &word[1..]);
+        let message = RoutedRequest {
+            operation,
+            expected: ReplyKind::Meta { strip: opaque.is_none(), quiet: flags.quiet() },
+            before,
+            key: meta_key(key),
+            after,
+            opaque: opaque.unwrap_or_default(),
+            body,
+        };
+        self.route_message(&message, target, turn);
+    }
+
+    fn route_debug(
+        &mut self,
+        state: &ClientState,
+        key: &MetaKey<'_>,
+        line: &[u8],
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        let target = self.slot_for(state.id, false);
+        let (before, after) = around(line, key.as_written());
+        let message = RoutedRequest {
+            operation: Operation::MetaDebug,
+            expected: ReplyKind::Meta { strip: false, quiet: false },
+            before,
+            key: meta_key(key),
+            after: after.trim_ascii_end(),
+            opaque: &[],
+            body: RequestBody::None,
+        };
+        self.route_message(&message, target, turn);
+    }
+
+    /// Sends a request where its key belongs.
+    #[inline]
+    fn route_message(
+        &mut self,
+        message: &RoutedRequest<'_>,
+        target: ReplyTarget,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        match first_step(&self.plan, &mut self.prng, message.operation, &message.key) {
+            RouteStep::Server { server, keep_prefix } => {
+                let place = self.places[server.0 as usize];
+                if let Err(not_sent) = self.send(place, message, keep_prefix, target, turn) {
+                    let reply = FlightReply::error(not_sent.outcome, &not_sent.message);
+                    self.deliver_whole(target, message.operation, reply, turn);
+                }
+            }
+            RouteStep::Answer(answer) => {
+                let reply = FlightReply::without_server(answer, message.operation, message.expected);
+                self.deliver_whole(target, message.operation, reply, turn);
+            }
+            RouteStep::Compound(node) => self.fly(node, message, target, turn),
+        }
+    }
+
+    /// Starts a flight.
+    #[cold]
+    pub(super) fn fly(
+        &mut self,
+        node: plan::NodeId,
+        message: &RoutedRequest<'_>,
+        target: ReplyTarget,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        let plan = Arc::clone(&self.plan);
+        let request = self.flights.store(message, Arc::clone(&plan));
+        let prng = &mut self.prng;
+        let reply = self.flights.begin(&plan, node, request, target, &mut || prng.next_u64());
+        self.flights.release(request);
+        if let Some(reply) = reply {
+            self.deliver_whole(target, message.operation, reply, turn);
+        }
+        self.send_flights(turn);
+    }
+
+    /// Sends what flights have to send, and what follows from what cannot be sent.
+    pub(super) fn send_flights(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        if self.flights.is_sending {
+            return;
+        }
+        self.flights.is_sending = true;
+        while let Some(send) = self.flights.sends.pop_front() {
+            let (request, plan) =
+                self.flights.take_request(send.request).expect("a send is a user of its request");
+            let message = request.message();
+            let operation = message.operation;
+            let result = match self.destination_of(&plan, send.server) {
+                Some(place) => self.send(place, &message, send.keep_prefix, send.target, turn),
+                None => Err(NotSent { outcome: Outcome::LocalError, message: String::new() }),
+            };
+            self.flights.put_back(send.request, request);
+            if let Err(not_sent) = result {
+                let reply = FlightReply::error(not_sent.outcome, &not_sent.message);
+                self.deliver_whole(send.target, operation, reply, turn);
+            }
+            self.flights.release(send.request);
+        }
+        self.flights.is_sending = false;
+    }
+}
+
+/// Where a request goes first.
+#[inline]
+pub(super) fn first_step<'p>(
+    plan: &'p RoutePlan,
+    prng: &mut Prng,
+    operation: Operation,
+    key: &RoutedKey<'_>,
+) -> RouteStep<'p> {
+    if key.bare().is_empty() {
+        // A line without a key would make a server read the body as commands.
+        return RouteStep::Answer(Some((Outcome::BadKey, "")));
+    }
+    match plan.root(key) {
+        Some(root) => plan.step(root, operation, key, || prng.next_u64()),
+        None => RouteStep::Answer(Some((Outcome::LocalError, plan::NO_ROUTE))),
+    }
+}
+
+/// Where `part` begins, which is a part of `whole`.
+#[inline]
+pub(super) fn offset(whole: &[u8], part: &[u8]) -> usize {
+    part.as_ptr() as usize - whole.as_ptr() as usize
+}
+
+/// What is before and after a key of a line.
+#[inline]
+pub(super) fn around<'i>(line: &'i [u8], key: &[u8]) -> (&'i [u8], &'i [u8]) {
+    let start = offset(line, key);
+    (&line[..start], &line[start + key.len()..])
+}
+
+/// The key of a meta request, as routes see it: one in base64 is routed by its letters, and has no prefix.
+fn meta_key<'a>(key: &MetaKey<'a>) -> RoutedKey<'a> {
+    let full = key.as_written();
+    match key.is_binary() {
+        true => RoutedKey { full, prefix_len: 0, routing_len: full.len() },
+        false => RoutedKey::new(full),
+    }
+}
+
+/// The flags of a meta request without `q`.
+fn without_quiet(after: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(after.len());
+    for word in after.split(|&byte| byte == b' ').filter(|word| !word.is_empty() && word[0] != b'q') {
+        out.push(b' ');
+        out.extend_from_slice(word);
+    }
+    out
+}

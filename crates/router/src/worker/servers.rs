@@ -1,0 +1,374 @@
+//! Connections to servers: dialling, sending, replies, timeouts, probes.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use protocol::number::write_u64;
+
+use net::{CloseReason, Dial, Link, Next, Progress, Turn, Unreachable};
+use stdx::clock::Now;
+
+use super::RouteWorker;
+use crate::destination::{DestinationState, Exchange, Malformed, Read, ReplyKind, ReplyTarget, ReplyToken};
+use crate::health::probe_interval_ms;
+use crate::key_groups::KeySpan;
+use crate::operation::Operation;
+use crate::outcome::Outcome;
+use crate::request::{RequestBody, RoutedRequest};
+
+/// A request that was not sent.
+pub(super) struct NotSent {
+    pub(super) outcome: Outcome,
+    pub(super) message: String,
+}
+
+impl RouteWorker {
+    /// Sends a request to a destination.
+    #[inline]
+    pub(super) fn send(
+        &mut self,
+        place: u32,
+        message: &RoutedRequest<'_>,
+        keep_prefix: bool,
+        target: ReplyTarget,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Result<(), NotSent> {
+        self.make_room(place, turn)?;
+        let destination = &mut self.destinations[place as usize];
+        let key = if keep_prefix { message.key.full } else { message.key.bare() };
+        let shown = if keep_prefix || message.key.prefix_len == 0 { &b""[..] } else { message.key.full };
+        let output = match destination.state {
+            DestinationState::Open(link) => turn.output(link).expect("make_room has seen it"),
+            _ => &mut destination.unsent,
+        };
+        output.copy(message.before);
+        output.copy(key);
+        output.copy(message.after);
+        let mut keys = 1;
+        match message.expected {
+            ReplyKind::Values => destination.tokens.push(ReplyToken { sent: key, shown, part: 0 }),
+            ReplyKind::Meta { strip: true, .. } => {
+                destination.opaque = destination.opaque.wrapping_add(1);
+                let opaque = &mut self.opaque_text;
+                opaque.clear();
+                write_u64(opaque, u64::from(destination.opaque));
+                output.copy(b" O");
+                output.copy(opaque);
+                output.copy(b"\r\n");
+                destination.tokens.push(ReplyToken { sent: opaque, shown, part: 0 });
+            }
+            ReplyKind::Meta { strip: false, .. } => {
+                output.copy(b"\r\n");
+                destination.tokens.push(ReplyToken { sent: message.opaque, shown, part: 0 });
+            }
+            ReplyKind::Line | ReplyKind::Version => keys = 0,
+        }
+        match message.body {
+            RequestBody::None => {}
+            RequestBody::Bytes(bytes) => output.copy(bytes),
+            RequestBody::Held(held) => output.hold(Arc::clone(held)),
+        }
+        destination.exchanges.push_back(Exchange {
+            target,
+            sent_us: self.now.us,
+            operation: Some(message.operation),
+            expected: message.expected,
+            keys,
+        });
+        if !destination.has_timer {
+            self.arm(place);
+        }
+        Ok(())
+    }
+
+    /// Sends one `get` of several keys, which are parts of `line`.
+    pub(super) fn send_keys(
+        &mut self,
+        place: u32,
+        (before, line): (&[u8], &[u8]),
+        keys: &[KeySpan],
+        operation: Operation,
+        target: ReplyTarget,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Result<(), NotSent> {
+        self.make_room(place, turn)?;
+        let destination = &mut self.destinations[place as usize];
+        let output = match destination.state {
+            DestinationState::Open(link) => turn.output(link).expect("make_room has seen it"),
+            _ => &mut destination.unsent,
+        };
+        output.copy(before);
+        for (index, key) in keys.iter().enumerate() {
+            if index > 0 {
+                output.copy(b" ");
+            }
+            let (sent, shown) = (key.sent(line), key.shown(line));
+            output.copy(sent);
+            destination.tokens.push(ReplyToken { sent, shown, part: key.part });
+        }
+        output.copy(b"\r\n");
+        destination.exchanges.push_back(Exchange {
+            target,
+            sent_us: self.now.us,
+            operation: Some(operation),
+            expected: ReplyKind::Values,
+            keys: keys.len() as u32,
+        });
+        if !destination.has_timer {
+            self.arm(place);
+        }
+        Ok(())
+    }
+
+    /// Whether a request can be sent; dials if there is no connection.
+    #[inline]
+    fn make_room(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) -> Result<(), NotSent> {
+        let destination = &mut self.destinations[place as usize];
+        if let Some(reason) = destination.health.unavailable() {
+            let message = format!("Server unavailable. Reason: {}", reason.name());
+            return Err(NotSent { outcome: Outcome::Unavailable, message });
+        }
+        let unsent = match destination.state {
+            DestinationState::Open(link) => {
+                if !turn.is_open(link) {
+                    // Its end is about to be reported.
+                    return Err(NotSent::plain(Outcome::ConnectError));
+                }
+                turn.blocked(link)
+            }
+            _ => destination.unsent.len(),
+        };
+        if !destination.has_room(unsent) {
+            return Err(NotSent {
+                outcome: Outcome::Busy,
+                message: "too many outstanding requests".to_owned(),
+            });
+        }
+        if destination.state == DestinationState::Idle {
+            self.dial(place, turn)?;
+        }
+        Ok(())
+    }
+
+    fn dial(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) -> Result<(), NotSent> {
+        let destination = &mut self.destinations[place as usize];
+        let spec = &destination.spec;
+        let dial =
+            Dial { place: spec.place.clone(), timeout_ms: spec.connect_timeout_ms, tls: spec.tls.clone() };
+        turn.dial(dial, u64::from(place)).map_err(|_| NotSent::plain(Outcome::LocalError))?;
+        destination.state = DestinationState::Dialling;
+        Ok(())
+    }
+
+    /// A connection that was dialled is there.
+    pub(super) fn connected(&mut self, place: u32, link: Link, turn: &mut Turn<Arc<[u8]>>) {
+        let destination = &mut self.destinations[place as usize];
+        destination.state = DestinationState::Open(link);
+        if let Some(output) = turn.output(link) {
+            output.append(std::mem::take(&mut destination.unsent));
+        }
+    }
+
+    /// A dial has failed.
+    pub(super) fn unreachable(&mut self, place: u32, why: Unreachable, turn: &mut Turn<Arc<[u8]>>) {
+        let outcome = match why {
+            Unreachable::TimedOut => Outcome::ConnectTimeout,
+            Unreachable::LimitReached | Unreachable::Exhausted => Outcome::LocalError,
+            Unreachable::Stopping => Outcome::Aborted,
+            _ => Outcome::ConnectError,
+        };
+        self.lose(place, outcome, turn);
+    }
+
+    /// A connection has ended.
+    pub(super) fn disconnected(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) {
+        self.lose(place, Outcome::RemoteError, turn);
+    }
+
+    fn lose(&mut self, place: u32, outcome: Outcome, turn: &mut Turn<Arc<[u8]>>) {
+        let failed = self.destinations[place as usize].fail_all();
+        self.note_failure(place, outcome);
+        for failed in failed {
+            if failed.operation.is_none() {
+                self.probe_again(place);
+            }
+            self.fail(failed, outcome, turn);
+        }
+    }
+
+    /// A probe was not answered.
+    fn probe_again(&mut self, place: u32) {
+        let last_ms = self.destinations[place as usize].probe_interval_ms;
+        let interval_ms = probe_interval_ms(&self.shared.settings.health, last_ms, self.prng.next_u64());
+        self.probe_later(place, interval_ms);
+    }
+
+    /// Counts a failure; begins to probe if the server is unavailable because of it.
+    fn note_failure(&mut self, place: u32, outcome: Outcome) {
+        let destination = &mut self.destinations[place as usize];
+        if destination.health.failed(outcome, &self.shared.settings.health) {
+            let interval = probe_interval_ms(&self.shared.settings.health, None, self.prng.next_u64());
+            self.probe_later(place, interval);
+        }
+    }
+
+    fn probe_later(&mut self, place: u32, interval_ms: u32) {
+        let due = Now { us: self.now.us + u64::from(interval_ms) * 1000 };
+        self.destinations[place as usize].probe_interval_ms = Some(interval_ms);
+        self.probes.push(Reverse((due, place)));
+    }
+
+    /// Reads what a server sent.
+    pub(super) fn on_replies(&mut self, place: u32, input: &[u8], turn: &mut Turn<Arc<[u8]>>) -> Progress {
+        let mut consumed = 0;
+        match self.read_replies(place, input, &mut consumed, turn) {
+            Ok(()) => Progress { consumed, next: Next::Read },
+            Err(malformed) => {
+                self.note_malformed(place, &malformed);
+                Progress { consumed, next: Next::Close(CloseReason::Error) }
+            }
+        }
+    }
+
+    fn read_replies(
+        &mut self,
+        place: u32,
+        input: &[u8],
+        consumed: &mut usize,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Result<(), Malformed> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let result = loop {
+            let destination = &mut self.destinations[place as usize];
+            if let Some(large) = &mut destination.large {
+                *consumed += large.body.fill(&input[*consumed..]);
+                if !large.body.is_whole() {
+                    break Ok(());
+                }
+                match destination.finish_large() {
+                    Ok(delivery) => self.deliver(delivery, turn),
+                    Err(malformed) => break Err(malformed),
+                }
+                continue;
+            }
+            if *consumed == input.len() {
+                break Ok(());
+            }
+            match destination.read(&input[*consumed..], &mut scratch) {
+                Err(malformed) => break Err(malformed),
+                Ok(Read::Incomplete) => break Ok(()),
+                Ok(Read::Nothing { consumed: more }) => *consumed += more,
+                Ok(Read::Deliver { consumed: more, delivery }) => {
+                    *consumed += more;
+                    destination.health.answered();
+                    if delivery.operation.is_none() {
+                        self.probed(place);
+                        continue;
+                    }
+                    self.deliver(delivery, turn);
+                }
+            }
+        };
+        self.scratch = scratch;
+        result
+    }
+
+    /// The server has answered a probe.
+    fn probed(&mut self, place: u32) {
+        let destination = &mut self.destinations[place as usize];
+        destination.probe_interval_ms = None;
+        destination.health.recovered();
+    }
+
+    fn note_malformed(&mut self, place: u32, malformed: &Malformed) {
+        let name = &self.destinations[place as usize].spec.name;
+        (self.shared.settings.notice)(&format!(
+            "{name} sent \"{}\", expected {}: its connection is closed",
+            malformed.found, malformed.expected
+        ));
+    }
+
+    /// Makes an entry for the oldest request of a destination.
+    fn arm(&mut self, place: u32) {
+        let destination = &mut self.destinations[place as usize];
+        destination.has_timer = true;
+        if let Some(at) = destination.next_timeout() {
+            self.timers.push(Reverse((at, place)));
+        }
+    }
+
+    /// Ends requests that have waited too long.
+    pub(super) fn expire(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        while let Some(&Reverse((at, place))) = self.timers.peek() {
+            if at > self.now {
+                return;
+            }
+            self.timers.pop();
+            while let Some(failed) = self.destinations[place as usize].expire(self.now) {
+                self.note_failure(place, Outcome::Timeout);
+                if failed.operation.is_none() {
+                    self.probe_again(place);
+                    // The host may be another one by now, that knows nothing of this connection.
+                    if let DestinationState::Open(link) = self.destinations[place as usize].state {
+                        turn.abort(link);
+                    }
+                }
+                self.fail(failed, Outcome::Timeout, turn);
+            }
+            let destination = &mut self.destinations[place as usize];
+            match destination.next_timeout() {
+                Some(next) => self.timers.push(Reverse((next, place))),
+                None => destination.has_timer = false,
+            }
+        }
+    }
+
+    /// Sends the probes that are due.
+    pub(super) fn send_probes(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        while let Some(&Reverse((at, place))) = self.probes.peek() {
+            if at > self.now {
+                return;
+            }
+            self.probes.pop();
+            self.probe(place, turn);
+        }
+    }
+
+    fn probe(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) {
+        let destination = &mut self.destinations[place as usize];
+        if destination.health.unavailable().is_none() {
+            return;
+        }
+        if destination.state == DestinationState::Idle && self.dial(place, turn).is_err() {
+            let interval = self.shared.settings.health.probe_max_ms;
+            return self.probe_later(place, interval);
+        }
+        let destination = &mut self.destinations[place as usize];
+        let output = match destination.state {
+            DestinationState::Open(link) => turn.output(link),
+            _ => Some(&mut destination.unsent),
+        };
+        let Some(output) = output else {
+            // Its end is about to be reported.
+            let interval = self.shared.settings.health.probe_initial_ms;
+            return self.probe_later(place, interval);
+        };
+        output.copy(b"version\r\n");
+        destination.exchanges.push_back(Exchange {
+            target: ReplyTarget::Nobody,
+            sent_us: self.now.us,
+            operation: None,
+            expected: ReplyKind::Version,
+            keys: 0,
+        });
+        if !destination.has_timer {
+            self.arm(place);
+        }
+    }
+}
+
+impl NotSent {
+    fn plain(outcome: Outcome) -> NotSent {
+        NotSent { outcome, message: String::new() }
+    }
+}

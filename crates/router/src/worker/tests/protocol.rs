@@ -1,0 +1,159 @@
+//! Commands through the router: what servers get, and what clients get back.
+
+use super::{ONE, THREE, play};
+
+#[test]
+fn a_get_is_forwarded_and_its_reply_comes_back() {
+    play(
+        ONE,
+        "> get k
+         a> get k
+         a< VALUE k 5 3\\r\\nabc\\r\\nEND
+         < VALUE k 5 3
+         < abc
+         < END",
+    );
+}
+
+#[test]
+fn replies_come_in_the_order_of_requests() {
+    play(
+        THREE,
+        "> get key:1
+         > get abc
+         > get key:3
+         b> get key:1
+         a> get abc
+         b> get key:3
+         a< END
+         nothing
+         b< VALUE key:1 0 1\\r\\nx\\r\\nEND\\r\\nEND
+         < VALUE key:1 0 1
+         < x
+         < END
+         < END
+         < END",
+    );
+}
+
+#[test]
+fn every_classic_command_reaches_the_server_as_it_was_written() {
+    for (request, reply) in [
+        ("set k 1 0 3\\r\\nabc", "STORED"),
+        ("add k 1 0 3\\r\\nabc", "NOT_STORED"),
+        ("replace k 1 0 3\\r\\nabc", "STORED"),
+        ("append k 1 0 3\\r\\nabc", "STORED"),
+        ("prepend k 1 0 3\\r\\nabc", "NOT_STORED"),
+        ("cas k 1 0 3 99\\r\\nabc", "EXISTS"),
+        ("cas k 1 0 3 99\\r\\nabc", "NOT_FOUND"),
+        ("delete k", "DELETED"),
+        ("delete k 0", "NOT_FOUND"),
+        ("incr k 5", "12"),
+        ("decr k 5", "NOT_FOUND"),
+        ("touch k 100", "TOUCHED"),
+        ("gets k", "VALUE k 0 1 77\\r\\nx\\r\\nEND"),
+        ("gat 100 k", "VALUE k 0 1\\r\\nx\\r\\nEND"),
+        ("gats 100 k", "END"),
+        ("set k 1 0 3\\r\\nabc", "SERVER_ERROR out of memory storing object"),
+        ("incr k 5", "CLIENT_ERROR cannot increment or decrement non-numeric value"),
+    ] {
+        let lines = |sign: &str, text: &str| -> String {
+            text.split("\\r\\n").map(|line| format!("{sign} {line}\n")).collect()
+        };
+        let script = format!("> {request}\n{}a< {reply}\n{}", lines("a>", request), lines("<", reply));
+        play(ONE, &script);
+    }
+}
+
+#[test]
+fn a_request_without_a_reply_asks_its_server_for_one() {
+    play(
+        ONE,
+        "> set k 0 0 1 noreply\\r\\nx\\r\\ndelete k noreply\\r\\nincr k 1 noreply\\r\\nget k
+         a> set k 0 0 1
+         a> x
+         a> delete k
+         a> incr k 1
+         a> get k
+         a< SERVER_ERROR out of memory\\r\\nNOT_FOUND\\r\\n5\\r\\nEND
+         < END",
+    );
+}
+
+#[test]
+fn a_key_that_is_only_a_prefix_is_refused_and_its_body_is_never_read_as_commands() {
+    play(
+        ONE,
+        "> get /r/c/
+         < CLIENT_ERROR bad key
+         > set /r/c/ 0 0 9\\r\\nflush_all
+         < CLIENT_ERROR bad key
+         > set /r/c/ 0 0 9 noreply\\r\\nflush_all
+         > ms /r/c/ 9\\r\\nflush_all
+         < CLIENT_ERROR bad key
+         > mg /r/c/ v
+         < CLIENT_ERROR bad key
+         > get a /r/c/
+         a> get a
+         a< END
+         < CLIENT_ERROR bad key",
+    );
+}
+
+#[test]
+fn meta_requests_carry_an_opaque_of_the_routers_unless_they_have_their_own() {
+    play(
+        ONE,
+        "> mg k v t
+         a> mg k v t O1
+         a< VA 2 t-1 O1\\r\\nab
+         < VA 2 t-1
+         < ab
+         > mg k v O77 t
+         a> mg k v O77 t
+         a< VA 2 O77 t-1\\r\\nab
+         < VA 2 O77 t-1
+         < ab
+         > ms k 2 T0\\r\\nab
+         a> ms k 2 T0 O2
+         a> ab
+         a< HD O2
+         < HD
+         > md k
+         a> md k O3
+         a< NF O3
+         < NF
+         > ma k v
+         a> ma k v O4
+         a< VA 1 O4\\r\\n5
+         < VA 1
+         < 5
+         > mg k
+         a> mg k O5
+         a< EN
+         < EN
+         > me k
+         a> me k
+         a< ME k exp=-1 la=3
+         < ME k exp=-1 la=3",
+    );
+}
+
+#[test]
+fn quiet_requests_report_what_is_unusual_and_mn_waits_for_them() {
+    play(
+        ONE,
+        "> mg a v q\\r\\nmg b v q\\r\\nms c 1 q\\r\\nx\\r\\nmd d q\\r\\nmn
+         a> mg a v O1
+         a> mg b v O2
+         a> ms c 1 O3
+         a> x
+         a> md d O4
+         a< EN\\r\\nVA 1 O2\\r\\ny
+         < VA 1
+         < y
+         nothing
+         a< HD O3\\r\\nHD O4
+         < MN",
+    );
+}

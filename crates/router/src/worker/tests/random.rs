@@ -1,0 +1,253 @@
+//! Random histories: clients, servers that keep items, delays, resets, and other plans.
+
+use std::collections::HashMap;
+
+use net::sim::{PathConditions, World};
+use net::{Handler, Next, Opened, Options, Progress, Turn};
+use stdx::gather::Gather;
+use stdx::prng::Prng;
+
+use super::{Conversation, End, PORT, RouteWorker};
+use crate::client::{PARKED_MAX, WINDOW_MAX};
+
+/// A server: a map, and the commands that the clients use. Values say which key they belong to.
+#[derive(Default)]
+struct Items(HashMap<Vec<u8>, Vec<u8>>);
+
+impl Items {
+    /// Serves one request at the start of `input`. Returns its length; 0 if it is not complete.
+    fn serve(&mut self, input: &[u8], out: &mut Gather<Vec<u8>>) -> usize {
+        let Some(end) = input.iter().position(|byte| *byte == b'\n') else { return 0 };
+        let words: Vec<&[u8]> = input[..end].trim_ascii_end().split(|byte| *byte == b' ').collect();
+        match words[..] {
+            [b"get", ref keys @ ..] => {
+                for key in keys {
+                    if let Some(value) = self.0.get(*key) {
+                        out.copy(
+                            &[b"VALUE ", *key, format!(" 0 {}\r\n", value.len()).as_bytes(), value, b"\r\n"]
+                                .concat(),
+                        );
+                    }
+                }
+                out.copy(b"END\r\n");
+            }
+            [b"set", key, _, _, len] => {
+                let len: usize = String::from_utf8_lossy(len).parse().expect("a length");
+                let Some(body) = input.get(end + 1..end + 1 + len + 2) else { return 0 };
+                self.0.insert(key.to_vec(), body[..len].to_vec());
+                out.copy(b"STORED\r\n");
+                return end + 1 + len + 2;
+            }
+            [b"delete", key] => {
+                out.copy(if self.0.remove(key).is_some() { b"DELETED\r\n" } else { b"NOT_FOUND\r\n" })
+            }
+            [b"version"] => out.copy(b"VERSION 1\r\n"),
+            [b"mg", key, b"v", opaque] => match self.0.get(key) {
+                Some(value) => {
+                    out.copy(
+                        &[format!("VA {} ", value.len()).as_bytes(), opaque, b"\r\n", value, b"\r\n"]
+                            .concat(),
+                    );
+                }
+                None => out.copy(&[b"EN ", opaque, b"\r\n"].concat()),
+            },
+            _ => panic!("{}", input[..end].escape_ascii()),
+        }
+        end + 1
+    }
+}
+
+impl Handler for Items {
+    type Connection = ();
+    type Held = Vec<u8>;
+
+    fn on_open(&mut self, _opened: &Opened, _turn: &mut Turn<Vec<u8>>) {}
+
+    fn on_bytes(
+        &mut self,
+        (): &mut (),
+        input: &[u8],
+        output: &mut Gather<Vec<u8>>,
+        _turn: &mut Turn<Vec<u8>>,
+    ) -> Progress {
+        let mut consumed = 0;
+        loop {
+            match self.serve(&input[consumed..], output) {
+                0 => return Progress { consumed, next: Next::Read },
+                more => consumed += more,
+            }
+        }
+    }
+}
+
+/// What a client expects of the reply to a request.
+enum Awaited {
+    Line(&'static [&'static str]),
+    Values(Vec<String>),
+    Meta(String),
+}
+
+/// A value that names its key; at times a large one.
+fn value_of(key: &str, prng: &mut Prng) -> String {
+    let filler = [0, 0, 0, 10, 5_000, 11_000, 12_280, 13_000, 60_000][prng.next_u64() as usize % 9];
+    format!("{key}={}", "v".repeat(filler))
+}
+
+fn request(prng: &mut Prng, client: usize, out: &mut String) -> Option<Awaited> {
+    let key = |prng: &mut Prng| format!("c{client}:{}", prng.next_u64() % 12);
+    let first = key(prng);
+    Some(match prng.next_u64() % 12 {
+        0..3 => {
+            let value = value_of(&first, prng);
+            out.push_str(&format!("set {first} 0 0 {}\r\n{value}\r\n", value.len()));
+            Awaited::Line(&["STORED"])
+        }
+        3 => {
+            out.push_str(&format!("set {first} 0 0 {} noreply\r\n{first}=\r\n", first.len() + 1));
+            return None;
+        }
+        4 => {
+            out.push_str(&format!("delete {first}\r\n"));
+            Awaited::Line(&["DELETED", "NOT_FOUND"])
+        }
+        5 | 6 => {
+            out.push_str(&format!("mg {first} v\r\n"));
+            Awaited::Meta(first)
+        }
+        7 | 8 => {
+            let keys: Vec<String> = (0..2 + prng.next_u64() % 30).map(|_| key(prng)).collect();
+            out.push_str(&format!("get {}\r\n", keys.join(" ")));
+            Awaited::Values(keys)
+        }
+        _ => {
+            out.push_str(&format!("get {first}\r\n"));
+            Awaited::Values(vec![first])
+        }
+    })
+}
+
+/// Takes one line, or panics.
+fn line<'r>(rest: &mut &'r [u8]) -> &'r str {
+    let end = rest.iter().position(|byte| *byte == b'\n').expect("a whole line") + 1;
+    let (line, after) = rest.split_at(end);
+    *rest = after;
+    std::str::from_utf8(line).expect("ASCII").trim_end()
+}
+
+fn body(rest: &mut &[u8], len: &str, key: &str) {
+    let len: usize = len.parse().expect("a length");
+    let (body, after) = rest.split_at(len + 2);
+    assert!(body.starts_with(format!("{key}=").as_bytes()) && body.ends_with(b"\r\n"), "the value of {key}");
+    *rest = after;
+}
+
+/// Checks one reply at the front of `rest`.
+fn check(awaited: &Awaited, rest: &mut &[u8]) {
+    let mut keys = match awaited {
+        Awaited::Values(keys) => keys.iter(),
+        _ => [].iter(),
+    };
+    loop {
+        let found = line(rest);
+        if found.starts_with("SERVER_ERROR ") {
+            return;
+        }
+        let words: Vec<&str> = found.split(' ').collect();
+        match (awaited, &words[..]) {
+            (Awaited::Line(lines), _) => return assert!(lines.contains(&found), "{found}"),
+            (Awaited::Meta(_), ["EN"]) | (Awaited::Values(_), ["END"]) => return,
+            (Awaited::Meta(key), ["VA", len]) => return body(rest, len, key),
+            (Awaited::Values(_), ["VALUE", key, "0", len]) => {
+                assert!(keys.any(|other| other == key), "{key} is the next of the keys, or after it");
+                body(rest, len, key);
+            }
+            _ => panic!("{found}"),
+        }
+    }
+}
+
+const POOL: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1", "c:1"]}}, "route": "PoolRoute|A"}"#;
+const FAILOVER: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1", "c:1"]}, "B": {"servers": ["c:1", "a:1"]}},
+    "route": {"type": "FailoverRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}}"#;
+const COPIES: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1"]}, "B": {"servers": ["c:1", "a:1"]}},
+    "route": {"type": "AllSyncRoute", "children": ["PoolRoute|A", {"type": "AllFastestRoute", "children": "Pool|B"}]}}"#;
+
+fn history(seed: u64) {
+    let mut prng = Prng::new(seed);
+    let mut conversation = Conversation::with_servers(POOL, seed, |world: &mut World, options: &Options| {
+        world.add(Items::default(), &[PORT], options)
+    });
+    conversation.world.set_default_path(PathConditions {
+        delay_us: 20 + prng.next_u64() % 2000,
+        jitter_us: prng.next_u64() % 3000,
+        loss_ppm: if seed.is_multiple_of(3) { 3000 } else { 0 },
+        piece_max: if seed.is_multiple_of(2) { usize::MAX } else { 1 + prng.next_u64() as usize % 3000 },
+    });
+    let clients = conversation.clients.clone();
+    let mut awaited: Vec<Vec<Awaited>> = clients.iter().map(|_| Vec::new()).collect();
+    for step in 0..120 {
+        for (client, host) in clients.iter().enumerate() {
+            let mut text = String::new();
+            for _ in 0..prng.next_u64() % 40 {
+                awaited[client].extend(request(&mut prng, client, &mut text));
+            }
+            conversation.world.handler::<End>(*host).to_send.extend_from_slice(text.as_bytes());
+            conversation.world.nudge(*host);
+        }
+        conversation.world.run_for(prng.next_u64() % 20_000);
+        let server = conversation.host(["a", "b", "c"][prng.next_u64() as usize % 3]);
+        match prng.next_u64() % 30 {
+            0 | 1 => conversation.world.cut(server, conversation.router),
+            2 => conversation.world.partition(server, conversation.router),
+            3 | 4 => conversation.world.heal(server, conversation.router),
+            5 => conversation.replace([POOL, FAILOVER, COPIES][prng.next_u64() as usize % 3]),
+            6 => {
+                let client = prng.next_u64() as usize % clients.len();
+                let worker_link = conversation.router;
+                conversation.world.cut(clients[client], worker_link);
+                conversation.world.run_for(100_000);
+                let end = conversation.world.handler::<End>(clients[client]);
+                end.received.clear();
+                end.to_send.clear();
+                awaited[client].clear();
+                conversation.connect(clients[client]);
+            }
+            _ => {}
+        }
+        check_bounds(conversation.worker(), step);
+    }
+    for name in ["a", "b", "c"] {
+        conversation.world.heal(conversation.host(name), conversation.router);
+    }
+    clients.iter().for_each(|host| conversation.settle(*host));
+    conversation.world.run_for(20_000_000);
+    for (client, host) in clients.iter().enumerate() {
+        let received = std::mem::take(&mut conversation.world.handler::<End>(*host).received);
+        let mut rest = &received[..];
+        let end = conversation.world.handler::<End>(*host);
+        if end.links.is_empty() && !end.closed {
+            // Its dial did not succeed in time.
+            continue;
+        }
+        assert!(!end.closed && end.to_send.is_empty(), "seed {seed}: client {client} is connected");
+        awaited[client].iter().for_each(|awaited| check(awaited, &mut rest));
+        assert!(rest.is_empty(), "seed {seed}: replies without a request: {}", rest.escape_ascii());
+    }
+    assert_eq!(conversation.worker().flights.len(), 0, "seed {seed}");
+}
+
+/// Windows and parked answers are bounded.
+fn check_bounds(worker: &mut RouteWorker, step: usize) {
+    for client in worker.clients.values() {
+        assert!(client.len() <= WINDOW_MAX, "step {step}: {} requests", client.len());
+        // Those that were on their way when the limit was reached come on top.
+        assert!(client.parked() <= PARKED_MAX + (64 << 20), "step {step}: {} bytes", client.parked());
+    }
+}
+
+#[test]
+fn every_reply_belongs_to_its_request_whatever_happens() {
+    for seed in 0..12 {
+        history(seed);
+    }
+}

@@ -1,0 +1,377 @@
+//! The router, with real servers behind it and real clients before it.
+
+use end_to_end::bystander::Client;
+use end_to_end::clients;
+use end_to_end::clock;
+use end_to_end::server::Server;
+use end_to_end::subject::{self, ServerUnderTest, SocketDriver};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A configuration in a file, for as long as this value exists.
+struct Configuration(PathBuf);
+
+impl Configuration {
+    fn new(text: &str) -> Configuration {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("evenkeel-route-{}-{number}.json", std::process::id());
+        let configuration = Configuration(std::env::temp_dir().join(name));
+        configuration.write(text);
+        configuration
+    }
+
+    /// In one step, as programs that write configurations do.
+    fn write(&self, text: &str) {
+        let new = self.0.with_extension("new");
+        std::fs::write(&new, text).expect("write a configuration");
+        std::fs::rename(&new, &self.0).expect("rename a configuration");
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path of text")
+    }
+
+    fn flag(&self) -> String {
+        format!("--config=file:{}", self.path())
+    }
+}
+
+impl Drop for Configuration {
+    fn drop(&mut self) {
+        // If it fails, the file does no harm.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A list of servers, as a configuration has it.
+fn list<'s>(servers: impl IntoIterator<Item = &'s Server>) -> String {
+    let servers: Vec<_> = servers.into_iter().map(|server| format!("\"{}\"", server.address())).collect();
+    format!("[{}]", servers.join(", "))
+}
+
+/// One pool of these servers.
+fn pool(servers: &[Server]) -> String {
+    format!(r#"{{"pools": {{"A": {{"servers": {}}}}}, "route": "PoolRoute|A"}}"#, list(servers))
+}
+
+/// Room for values of 5 MB.
+const ROOM: [&str; 4] = ["-m", "256", "-I", "8m"];
+
+fn evenkeel() -> Server {
+    Server::start(&ServerUnderTest::evenkeel(SocketDriver::Epoll), &ROOM).expect("a server")
+}
+
+/// Debian's memcached and two of ours.
+fn three() -> [Server; 3] {
+    let memcached = ServerUnderTest::memcached().expect("a memcached");
+    [Server::start(&memcached, &ROOM).expect("a memcached"), evenkeel(), evenkeel()]
+}
+
+fn router(configuration: &Configuration, flags: &[&str]) -> Server {
+    let configured = configuration.flag();
+    let flags: Vec<&str> = [&[&*configured][..], flags].concat();
+    Server::start_router(&flags).expect("a router")
+}
+
+fn client(server: &Server) -> Client {
+    Client::new(server.connect().expect("a connection"))
+}
+
+/// Sends, and expects exactly these bytes.
+#[track_caller]
+fn exchange(stream: &mut TcpStream, sent: &[u8], expected: &[u8]) {
+    stream.write_all(sent).expect("send");
+    let mut received = vec![0; expected.len()];
+    stream.read_exact(&mut received).expect("an answer");
+    if received != expected {
+        let shown = |bytes: &[u8]| bytes[..bytes.len().min(200)].escape_ascii().to_string();
+        panic!("{}: received {}, expected {}", shown(sent), shown(&received), shown(expected));
+    }
+}
+
+fn signal(server: &Server, signal: Signal) {
+    kill_process(Pid::from_raw(server.pid() as i32).expect("an id"), signal).expect("send a signal");
+}
+
+/// Waits for a line of the router.
+#[track_caller]
+fn says(router: &Server, line: &str) {
+    let said = clock::wait_for(|| router.said().contains(line).then_some(()));
+    assert!(said.is_some(), "expected {line:?} in {}", router.said());
+}
+
+#[test]
+fn keys_are_spread_over_servers_and_come_back() {
+    let servers = three();
+    let configuration = Configuration::new(&pool(&servers));
+    let router = router(&configuration, &["--num-proxies=2"]);
+    says(&router, "3 servers, 2 threads");
+    let mut stream = router.connect().expect("a connection");
+    let keys: Vec<String> = (0..60).map(|number| format!("key{number}")).collect();
+    for key in &keys {
+        exchange(&mut stream, format!("set {key} 7 0 {}\r\n{key}\r\n", key.len()).as_bytes(), b"STORED\r\n");
+    }
+    let values: String = keys.iter().map(|key| format!("VALUE {key} 7 {}\r\n{key}\r\n", key.len())).collect();
+    let all = format!("get {} none\r\n", keys.join(" "));
+    exchange(&mut stream, all.as_bytes(), format!("{values}END\r\n").as_bytes());
+
+    let held = servers.each_ref().map(|server| {
+        let mut direct = client(server);
+        keys.iter()
+            .filter(|key| {
+                direct.ask(format!("touch {key} 0\r\n").as_bytes()).expect("an answer") == "TOUCHED"
+            })
+            .count()
+    });
+    assert!(held.iter().all(|count| *count > 5), "each server has some: {held:?}");
+    assert_eq!(held.iter().sum::<usize>(), keys.len(), "each key is on one server: {held:?}");
+
+    for key in &keys {
+        exchange(&mut stream, format!("delete {key}\r\n").as_bytes(), b"DELETED\r\n");
+    }
+    exchange(&mut stream, all.as_bytes(), b"END\r\n");
+}
+
+#[test]
+fn commands_of_both_protocols_pass() {
+    let servers = three();
+    let configuration = Configuration::new(&pool(&servers));
+    let router = router(&configuration, &[]);
+    let mut stream = router.connect().expect("a connection");
+    // Different keys, so that each server sees some.
+    for name in ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"] {
+        let mut check = |sent: &str, expected: &str| {
+            let name = |text: &str| text.replace("{k}", name).replace('|', "\r\n");
+            exchange(&mut stream, name(sent).as_bytes(), name(expected).as_bytes());
+        };
+        check("set {k} 0 0 1|5|incr {k} 3|decr {k} 1|", "STORED|8|7|");
+        check("add {k} 0 0 1|x|replace {k} 3 0 1|y|get {k}|", "NOT_STORED|STORED|VALUE {k} 3 1|y|END|");
+        check("append {k} 0 0 1|z|prepend {k} 0 0 1|x|get {k}|", "STORED|STORED|VALUE {k} 3 3|xyz|END|");
+        check("touch {k} 100|gat 100 {k}|", "TOUCHED|VALUE {k} 3 3|xyz|END|");
+        check("set {k} 0 0 1 noreply|q|get {k}|", "VALUE {k} 0 1|q|END|");
+        check("delete {k} noreply|get {k}|delete {k}|", "END|NOT_FOUND|");
+        check("ms {k} 2 F9 T0|hi|mg {k} v f k|", "HD|VA 2 f9 k{k}|hi|");
+        check("mg {k} v q O1|mg none{k} v q|mn|", "VA 2 O1|hi|MN|");
+        check("ma none{k} N0 J5 v|md none{k}|md {k} q|mg {k} v|", "VA 1|5|HD|EN|");
+    }
+}
+
+#[test]
+fn values_of_all_sizes_come_back_as_they_went() {
+    let servers = [evenkeel(), evenkeel()];
+    let configuration = Configuration::new(&pool(&servers));
+    let router = router(&configuration, &[]);
+    let mut stream = router.connect().expect("a connection");
+    for len in [1, 20_000, 1_000_000, 5_000_000] {
+        let value: Vec<u8> = (0..len).map(|at| b'a' + (at % 23) as u8).collect();
+        for name in ["one", "two", "three"] {
+            let set = [format!("set {name} 0 0 {len}\r\n").as_bytes(), &value, b"\r\n"].concat();
+            exchange(&mut stream, &set, b"STORED\r\n");
+        }
+        let item = |name: &str| [format!("VALUE {name} 0 {len}\r\n").as_bytes(), &value, b"\r\n"].concat();
+        let all = [item("one"), item("two"), item("three"), b"END\r\n".to_vec()].concat();
+        exchange(&mut stream, b"get one two three\r\n", &all);
+    }
+}
+
+#[test]
+fn pymemcache_works_through_a_router() {
+    let servers = three();
+    let configuration = Configuration::new(&pool(&servers));
+    let router = router(&configuration, &["--num-proxies=2"]);
+    match clients::passes(clients::python("pymemcache_route.py"), &router) {
+        Ok(report) => println!("{report}"),
+        Err(error) => panic!("{error:#}"),
+    }
+}
+
+#[test]
+fn failover_answers_after_a_server_was_killed() {
+    let (first, second) = (evenkeel(), evenkeel());
+    let configuration = Configuration::new(&format!(
+        r#"{{
+            // Two pools of one server each.
+            "pools": {{"A": {{"servers": {}}}, "B": {{"servers": {}}}}},
+            "route": {{"type": "FailoverRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}},
+        }}"#,
+        list([&first]),
+        list([&second])
+    ));
+    let router = router(&configuration, &["-r", "60000"]);
+    let mut asked = client(&router);
+    assert_eq!(asked.ask(b"set k 0 0 1\r\n1\r\n").expect("an answer"), "STORED");
+    assert_eq!(client(&first).ask(b"touch k 0\r\n").expect("an answer"), "TOUCHED");
+    assert_eq!(client(&second).ask(b"touch k 0\r\n").expect("an answer"), "NOT_FOUND");
+    drop(first);
+    // The connection may have ended before this request, or by it.
+    let stored = clock::wait_for(|| {
+        (asked.ask(b"set k 0 0 1\r\n2\r\n").expect("an answer") == "STORED").then_some(())
+    });
+    stored.expect("the second pool answers");
+    assert_eq!(client(&second).ask(b"touch k 0\r\n").expect("an answer"), "TOUCHED");
+    for _ in 0..100 {
+        assert_eq!(asked.ask(b"set k 0 0 1\r\n3\r\n").expect("an answer"), "STORED");
+    }
+}
+
+#[test]
+fn requests_for_a_killed_server_fail_at_once() {
+    let mut server = evenkeel();
+    let configuration = Configuration::new(&pool(std::slice::from_ref(&server)));
+    let router = router(&configuration, &["-r", "60000"]);
+    let mut asked = client(&router);
+    assert_eq!(asked.ask(b"mg k\r\n").expect("an answer"), "EN");
+    signal(&server, Signal::KILL);
+    assert!(server.wait().is_err(), "a signal ends it");
+    let unavailable = "SERVER_ERROR Server unavailable. Reason: connect_error";
+    let told = clock::wait_for(|| {
+        let told = asked.ask(b"delete k\r\n").expect("an answer");
+        assert!(told.starts_with("SERVER_ERROR "), "{told}");
+        told.starts_with("SERVER_ERROR Server unavailable. Reason: ").then_some(told)
+    });
+    assert_eq!(told.as_deref(), Some(unavailable), "{}", router.said());
+}
+
+#[test]
+fn a_server_that_stands_still_is_unavailable_until_it_answers_a_probe() {
+    let server = evenkeel();
+    let configuration = Configuration::new(&pool(std::slice::from_ref(&server)));
+    let router = router(&configuration, &["-r", "100", "-t", "200", "--timeouts-until-tko=2"]);
+    let mut asked = client(&router);
+    assert_eq!(asked.ask(b"ms k 1\r\nx\r\n").expect("an answer"), "HD");
+    signal(&server, Signal::STOP);
+    let mut told = Vec::new();
+    let unavailable = clock::wait_for(|| {
+        told.push(asked.ask(b"mg k\r\n").expect("an answer"));
+        told.last().filter(|told| told.contains("unavailable")).cloned()
+    });
+    assert_eq!(unavailable.as_deref(), Some("SERVER_ERROR Server unavailable. Reason: timeout"), "{told:?}");
+    assert!(told.iter().filter(|told| *told == "SERVER_ERROR Reply timeout").count() >= 2, "{told:?}");
+    signal(&server, Signal::CONT);
+    let back = clock::wait_for(|| (asked.ask(b"mg k\r\n").expect("an answer") == "HD").then_some(()));
+    back.expect("a probe was answered");
+}
+
+#[test]
+fn a_new_configuration_is_used_while_clients_send() {
+    let (old, new) = (evenkeel(), evenkeel());
+    for (server, value) in [(&old, "old"), (&new, "new")] {
+        let set = format!("ms k 3\r\n{value}\r\n");
+        assert_eq!(client(server).ask(set.as_bytes()).expect("an answer"), "HD");
+    }
+    let configuration = Configuration::new(&pool(std::slice::from_ref(&old)));
+    let router = router(&configuration, &["--num-proxies=2", "--reconfiguration-delay-ms=0"]);
+    let mut asked = client(&router);
+    let mut value = || {
+        assert_eq!(asked.ask(b"mg k v\r\n").expect("an answer"), "VA 3");
+        asked.line().expect("a value")
+    };
+    assert_eq!(value(), "old");
+
+    configuration.write("{\n\"pools\": {},\n\"route\": \"PoolRoute|A\"\n}");
+    says(&router, "the configuration stays as it was: ");
+    assert!(router.said().contains(&format!("{}:3: ", configuration.path())), "{}", router.said());
+    assert_eq!(value(), "old");
+
+    configuration.write(&pool(std::slice::from_ref(&new)));
+    let changed = clock::wait_for(|| match &*value() {
+        "old" => None,
+        other => Some(other.to_owned()),
+    });
+    assert_eq!(changed.as_deref(), Some("new"), "{}", router.said());
+    says(&router, "a new configuration is in force: 1 server");
+    drop(old);
+    (0..100).for_each(|_| assert_eq!(value(), "new"));
+}
+
+#[test]
+fn an_imported_file_is_watched_and_sighup_reads_at_once() {
+    let (old, new) = (evenkeel(), evenkeel());
+    assert_eq!(client(&new).ask(b"ms k 1\r\nx\r\n").expect("an answer"), "HD");
+    let imported = Configuration::new(&list([&old]));
+    let name = imported.0.file_name().and_then(|name| name.to_str()).expect("a name");
+    let configuration = Configuration::new(&format!(
+        r#"{{"pools": {{"A": {{"servers": "@import({name})"}}}}, "route": "PoolRoute|A"}}"#
+    ));
+    let router = router(&configuration, &["--disable-reload-configs"]);
+    imported.write(&list([&new]));
+    signal(&router, Signal::HUP);
+    says(&router, "a new configuration is in force");
+    let mut asked = client(&router);
+    assert_eq!(asked.ask(b"mg k\r\n").expect("an answer"), "HD");
+}
+
+/// Runs the router to its end: status, output, lines for the operator.
+fn run(flags: &[&str]) -> (Option<i32>, String, String) {
+    let output = subject::router().args(flags).output().expect("run a router");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn validate_config_prints_connections_or_the_place_of_the_error() {
+    let good = Configuration::new(
+        r#"{"pools": {"A": {"servers": ["127.0.0.1:1", "127.0.0.1:2"]}}, "route": "PoolRoute|A"}"#,
+    );
+    let (status, printed, said) = run(&["--validate-config", "--num-proxies=4", &good.flag()]);
+    let expected =
+        "the configuration is valid\n2 servers, 4 threads: at most 4 connections to each server, 8 in all\n";
+    assert_eq!((status, &*printed, &*said), (Some(0), expected, ""));
+
+    let bad = Configuration::new("{\n  \"pools\": {},\n  \"route\": \"PoolRoute|B\"\n}\n");
+    let (status, printed, said) = run(&["--validate-config", &bad.flag()]);
+    assert_eq!((status, &*printed), (Some(3), ""));
+    assert!(said.starts_with(&format!("evenkeel: route: {}:3: ", bad.path())), "{said}");
+
+    let tls = Configuration::new(
+        r#"{"pools": {"A": {"servers": ["127.0.0.1:1"], "security_mech": "ssl"}}, "route": "PoolRoute|A"}"#,
+    );
+    let (status, _, said) = run(&["--validate-config", &tls.flag()]);
+    assert_eq!(status, Some(3));
+    assert!(said.contains("expected plain as `security_mech` of a pool, found `ssl`"), "{said}");
+
+    let (status, _, said) = run(&["--validate-config", "-f", "/nowhere/route.json"]);
+    assert_eq!(status, Some(2), "a missing file may be there later");
+    assert!(said.starts_with("evenkeel: route: read /nowhere/route.json: "), "{said}");
+}
+
+#[test]
+fn the_examples_of_the_guide_are_valid() {
+    let guide = subject::workspace().join("docs/route/guide.md");
+    let guide = std::fs::read_to_string(guide).expect("the guide");
+    let examples: Vec<&str> =
+        guide.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(examples.len() >= 2, "{examples:?}");
+    for example in examples {
+        let (status, printed, said) = run(&["--validate-config", "--config", example]);
+        assert_eq!((status, &*said), (Some(0), ""), "{example}");
+        assert!(printed.contains("3 servers"), "{example}: {printed}");
+    }
+}
+
+#[test]
+fn unknown_options_are_lines_and_wrong_ones_end_with_3() {
+    let empty = Configuration::new(r#"{"route": "NullRoute"}"#);
+    let (status, _, said) = run(&["--validate-config", "--frobnicate", "--stats-root=/x", &empty.flag()]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("unknown option `--frobnicate`: ignored, as mcrouter does"), "{said}");
+    assert!(said.contains("--stats-root has no effect here: statistics are not built"), "{said}");
+    let (status, _, said) = run(&[&empty.flag(), "-p", "x"]);
+    assert_eq!(
+        (status, said.lines().next()),
+        (Some(3), Some("evenkeel: route: -p: expected ports from 0 to 65535, found `x`"))
+    );
+}
+
+#[test]
+fn a_signal_ends_the_router() {
+    let configuration = Configuration::new(r#"{"route": "NullRoute"}"#);
+    let mut router = router(&configuration, &[]);
+    assert_eq!(client(&router).ask(b"delete k\r\n").expect("an answer"), "NOT_FOUND");
+    signal(&router, Signal::TERM);
+    assert_eq!(router.wait().expect("a status"), 0);
+}
