@@ -153,7 +153,9 @@ impl Page {
         let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         let style = self.styles.get_literal();
         for (name, line) in rows {
-            for (row, part) in wrap(&line, self.columns - width - indent - 2).iter().enumerate() {
+            // Where names alone fill a narrow terminal, the texts beside them are a word wide.
+            let left = self.columns.saturating_sub(width + indent + 2);
+            for (row, part) in wrap(&line, left).iter().enumerate() {
                 let name = if row == 0 { &name } else { "" };
                 let _ = writeln!(self.text, "{:indent$}{style}{name:width$}{style:#}  {part}", "");
             }
@@ -171,7 +173,7 @@ impl Page {
     }
 
     fn indented(&mut self, text: &str, indent: usize) {
-        for line in wrap(text, self.columns - indent) {
+        for line in wrap(text, self.columns.saturating_sub(indent)) {
             let _ = writeln!(self.text, "{:indent$}{line}", "");
         }
     }

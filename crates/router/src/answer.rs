@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn errors_are_the_same_for_all() {
-        assert_eq!(line(Operation::Get, Outcome::Timeout), b"SERVER_ERROR FlightReply timeout\r\n");
+        assert_eq!(line(Operation::Get, Outcome::Timeout), b"SERVER_ERROR Reply timeout\r\n");
         assert_eq!(line(Operation::MetaSet(SetMode::Set), Outcome::BadKey), b"CLIENT_ERROR bad key\r\n");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use net::Link;
 use stdx::gather::Gather;
 
-/// Bytes for a socket. LargeReply values are held.
+/// Bytes for a socket. Large values are held.
 pub(crate) type HeldOutput = Gather<Arc<[u8]>>;
 
 /// Requests of a client without an answer. A client that sends more is not read from until the first has its answer.

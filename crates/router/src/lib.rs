@@ -3,13 +3,13 @@
 //! The path of a request, with its functions:
 //!
 //! ```text
-//!  net's worker            client.rs, worker.rs          plan.rs               destination.rs        net's worker
-//!  ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-//!  receive a batch ──►  RouteWorker::on_bytes ─► serve ─►  RoutePlan::step  ─┬─► a server ─► Destination::send ─► turn.output
-//!                         protocol::parse                          │                 an exchange in its queue
-//!                         a slot in the client's window            ├─► an answer
-//!                                                                  └─► Flights (failover, copies to several servers)
-//!  send a batch  ◄──  Window::answer  ◄── RouteWorker::deliver ◄── reply.rs: the reply of the first exchange ◄── receive
+//!  net's worker      client_state.rs, worker/*.rs       plan.rs                 destination.rs         net's worker
+//!  ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+//!  receive a batch ─►  RouteWorker::on_bytes ─► serve ─►  RoutePlan::step ─┬─► a server ─► send ─► turn.output
+//!                        protocol::parse                                   │       an exchange in its queue
+//!                        a slot in the client's window                     ├─► an answer
+//!                                                                          └─► Flights (failover, copies)
+//!  send a batch  ◄─  ClientWindow::answer  ◄─ deliver ◄─ Destination::read: the reply of the first exchange ◄─ receive
 //! ```
 //!
 //! A destination is a server as one worker sees it: a connection, and the exchanges that wait for their replies there.

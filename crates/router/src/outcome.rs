@@ -140,7 +140,7 @@ impl Outcome {
     pub fn error_line(self) -> &'static [u8] {
         use Outcome::*;
         match self {
-            Timeout => b"SERVER_ERROR FlightReply timeout\r\n",
+            Timeout => b"SERVER_ERROR Reply timeout\r\n",
             ConnectTimeout => b"SERVER_ERROR connection timeout\r\n",
             ConnectError => b"SERVER_ERROR connection error\r\n",
             Busy => b"SERVER_ERROR 307 busy\r\n",

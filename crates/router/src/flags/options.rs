@@ -1,4 +1,4 @@
-//! RouteOptions of a router: what a command line says, and what follows from several flags together.
+//! Options of a router: what a command line says, and what follows from several flags together.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! RouteOptions of mcrouter that have no effect here, and those that keep the router from starting.
+//! Options of mcrouter that have no effect here, and those that keep the router from starting.
 //!
 //! The second kind are options without which the router would do what was not asked for: serve clients that are to be
 //! refused, listen nowhere, or hand out parts of values.

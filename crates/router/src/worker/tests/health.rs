@@ -9,9 +9,9 @@ const THREE_TIMEOUTS: &str = "> get k
      a> get k
      a> get k
      wait 1100
-     < SERVER_ERROR FlightReply timeout
-     < SERVER_ERROR FlightReply timeout
-     < SERVER_ERROR FlightReply timeout
+     < SERVER_ERROR Reply timeout
+     < SERVER_ERROR Reply timeout
+     < SERVER_ERROR Reply timeout
      > get k
      < SERVER_ERROR Server unavailable. Reason: timeout
      nothing";
@@ -85,8 +85,8 @@ fn two_timeouts_and_a_reply_are_no_reason() {
          a> get k
          a> get k
          wait 1100
-         < SERVER_ERROR FlightReply timeout
-         < SERVER_ERROR FlightReply timeout
+         < SERVER_ERROR Reply timeout
+         < SERVER_ERROR Reply timeout
          a< END\\r\\nEND";
     play(ONE, &format!("{two}\n{two}\n> get k\na> get k\na< END\n< END"));
 }

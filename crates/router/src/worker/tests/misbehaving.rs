@@ -107,7 +107,7 @@ fn a_late_reply_is_dropped_and_later_ones_match() {
             "> {request}
              a> {request}
              wait 1100
-             < SERVER_ERROR FlightReply timeout
+             < SERVER_ERROR Reply timeout
              > get next
              a> get next
              a<| {late}
@@ -138,7 +138,7 @@ fn a_reply_may_be_half_received_when_its_time_is_over() {
              a> {request}
              a<| {first}
              wait 1100
-             < SERVER_ERROR FlightReply timeout
+             < SERVER_ERROR Reply timeout
              > get next
              a> get next
              a<| {rest}
@@ -226,7 +226,7 @@ fn the_replies_of_a_gone_clients_requests_are_awaited_by_later_ones() {
          1> get z
          a> get z
          wait 1100
-         1< SERVER_ERROR FlightReply timeout
+         1< SERVER_ERROR Reply timeout
          a< VALUE secret 0 1\\r\\nx\\r\\nEND
          a< VALUE z 0 1\\r\\nx\\r\\nEND
          nothing

@@ -31,7 +31,7 @@ fn all_sync_answers_the_worst_reply_once_all_are_there() {
     play(
         &route,
         &format!(
-            "> delete k\n{ASK_ABC}b< DELETED\na< DELETED\nwait 1100\n< SERVER_ERROR FlightReply timeout\nc< DELETED\nnothing"
+            "> delete k\n{ASK_ABC}b< DELETED\na< DELETED\nwait 1100\n< SERVER_ERROR Reply timeout\nc< DELETED\nnothing"
         ),
     );
 }
