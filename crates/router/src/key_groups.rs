@@ -1,7 +1,6 @@
 //! Keys of a `get`, grouped by the destination that they belong to.
 
 /// The keys of one `get`, by destination.
-/// Keys for one destination.
 #[derive(Default)]
 pub(crate) struct KeyGroups {
     pub(crate) groups: Vec<KeyGroup>,

@@ -14,11 +14,6 @@ pub struct Settings {
     pub health: HealthSettings,
     /// A key of a multiget that fails is a miss (`--partial-multiget`).
     pub partial_multiget: bool,
-    /// Whether `flush_all` is forwarded (`--enable-flush-cmd`).
-    pub flush_enabled: bool,
-    /// Milliseconds after which a connection without requests is closed; 0 for never
-    /// (`--reset-inactive-connection-interval`).
-    pub inactive_ms: u64,
     /// Receives lines for the operator.
     pub notice: net::Notice,
 }
@@ -26,13 +21,7 @@ pub struct Settings {
 impl Default for Settings {
     /// mcrouter's defaults.
     fn default() -> Settings {
-        Settings {
-            health: HealthSettings::default(),
-            partial_multiget: false,
-            flush_enabled: false,
-            inactive_ms: 60_000,
-            notice: |_| {},
-        }
+        Settings { health: HealthSettings::default(), partial_multiget: false, notice: |_| {} }
     }
 }
 

@@ -8,7 +8,6 @@ use protocol::client::{ErrorKind, Line, Parsed, ReturnFlags, parse};
 use super::Destination;
 use super::exchange::{Exchange, ReplyKind, ReplyTarget};
 use super::large::LargeReply;
-use super::tokens::ReplyToken;
 use crate::client::{ReplyBytes, VALUE_MAX};
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
@@ -89,7 +88,7 @@ impl Destination {
         if is_last {
             self.finish();
         } else {
-            let part = self.take_token().part;
+            let part = self.take_token();
             self.exchanges[0].keys -= 1;
             if let ReplyTarget::Values(client, slot) = target {
                 target = ReplyTarget::Part(client, slot, part);
@@ -99,15 +98,15 @@ impl Destination {
         Ok(Delivery { target, operation: exchange.operation, outcome: Outcome::Found, answer })
     }
 
-    /// Removes the first token, and returns its numbers.
-    fn take_token(&mut self) -> ReplyToken<'static> {
+    /// Removes the first token, and returns its part.
+    fn take_token(&mut self) -> u32 {
         let token = self.tokens.at(0).expect("a token for each key");
         let (size, part) = (token.size(), token.part);
         self.tokens.pop(size);
         if self.expired > 0 {
             self.expired_tokens -= size;
         }
-        ReplyToken { sent: &[], shown: &[], part }
+        part
     }
 
     /// The first exchange is complete.
@@ -235,7 +234,7 @@ impl Destination {
         outcome: Outcome,
         answer: ReplyBytes<'a>,
     ) -> Read<'a> {
-        let part = self.take_token().part;
+        let part = self.take_token();
         self.exchanges[0].keys -= 1;
         let Exchange { target, operation, .. } = reading.exchange;
         let target = match target {

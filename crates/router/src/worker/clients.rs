@@ -84,7 +84,7 @@ impl RouteWorker {
             Parsed::Incomplete => match unfinished(input) {
                 Unfinished::Wait => RequestProgress::More,
                 Unfinished::Keys { run, consumed } => {
-                    self.begin_long_get(state, run, turn);
+                    self.begin_long_get(state, run);
                     RequestProgress::Go(consumed)
                 }
                 Unfinished::Close => RequestProgress::Close,

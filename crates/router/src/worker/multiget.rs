@@ -129,12 +129,7 @@ impl RouteWorker {
         self.keys.groups = groups;
     }
 
-    pub(super) fn begin_long_get(
-        &mut self,
-        state: &mut ClientState,
-        run: KeyRun,
-        _turn: &mut Turn<Arc<[u8]>>,
-    ) {
+    pub(super) fn begin_long_get(&mut self, state: &mut ClientState, run: KeyRun) {
         let operation = if run.with_cas() { Operation::Gets } else { Operation::Get };
         if let Some(client) = self.clients.get_mut(state.id) {
             let slot = client.open_values(self.shared.settings.partial_multiget);

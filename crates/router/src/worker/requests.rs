@@ -182,19 +182,15 @@ impl RouteWorker {
         let operation = Operation::of(request).expect("a command about a key");
         let target = self.slot_for(state.id, noreply);
         let (before, mut after) = around(line, key.as_bytes());
-        let mut end = &b""[..];
+        let without_noreply;
         if noreply {
             // The router needs the reply: an error counts, and ends nothing.
             let text = after.trim_ascii_end();
-            after = text[..text.len() - b"noreply".len()].trim_ascii_end();
-            end = LINE_END;
+            let arguments = text[..text.len() - b"noreply".len()].trim_ascii_end();
+            without_noreply = [arguments, LINE_END].concat();
+            after = &without_noreply;
         }
         let key = RoutedKey::new(key.as_bytes());
-        let after_and_end;
-        if !end.is_empty() {
-            after_and_end = [after, end].concat();
-            after = &after_and_end;
-        }
         let message =
             RoutedRequest { operation, expected: ReplyKind::Line, before, key, after, opaque: &[], body };
         self.route_message(&message, target, turn);

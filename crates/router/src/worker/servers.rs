@@ -68,16 +68,14 @@ impl RouteWorker {
             RequestBody::Bytes(bytes) => output.copy(bytes),
             RequestBody::Held(held) => output.hold(Arc::clone(held)),
         }
-        destination.exchanges.push_back(Exchange {
+        let exchange = Exchange {
             target,
             sent_us: self.now.us,
             operation: Some(message.operation),
             expected: message.expected,
             keys,
-        });
-        if !destination.has_timer {
-            self.arm(place);
-        }
+        };
+        self.await_reply(place, exchange);
         Ok(())
     }
 
@@ -107,16 +105,14 @@ impl RouteWorker {
             destination.tokens.push(ReplyToken { sent, shown, part: key.part });
         }
         output.copy(b"\r\n");
-        destination.exchanges.push_back(Exchange {
+        let exchange = Exchange {
             target,
             sent_us: self.now.us,
             operation: Some(operation),
             expected: ReplyKind::Values,
             keys: keys.len() as u32,
-        });
-        if !destination.has_timer {
-            self.arm(place);
-        }
+        };
+        self.await_reply(place, exchange);
         Ok(())
     }
 
@@ -288,9 +284,14 @@ impl RouteWorker {
         ));
     }
 
-    /// Makes an entry for the oldest request of a destination.
-    fn arm(&mut self, place: u32) {
+    /// Notes a request that was written, with an entry among the timers if its destination has none.
+    #[inline]
+    fn await_reply(&mut self, place: u32, exchange: Exchange) {
         let destination = &mut self.destinations[place as usize];
+        destination.exchanges.push_back(exchange);
+        if destination.has_timer {
+            return;
+        }
         destination.has_timer = true;
         if let Some(at) = destination.next_timeout() {
             self.timers.push(Reverse((at, place)));
@@ -354,16 +355,14 @@ impl RouteWorker {
             return self.probe_later(place, interval);
         };
         output.copy(b"version\r\n");
-        destination.exchanges.push_back(Exchange {
+        let exchange = Exchange {
             target: ReplyTarget::Nobody,
             sent_us: self.now.us,
             operation: None,
             expected: ReplyKind::Version,
             keys: 0,
-        });
-        if !destination.has_timer {
-            self.arm(place);
-        }
+        };
+        self.await_reply(place, exchange);
     }
 }
 
