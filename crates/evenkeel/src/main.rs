@@ -16,6 +16,7 @@ mod live;
 mod man;
 mod output;
 mod painted;
+mod parent;
 mod pidfile;
 mod privileges;
 mod reload;
@@ -26,6 +27,7 @@ mod supervisor;
 mod sys;
 mod top;
 mod tune;
+mod up;
 mod uring;
 mod verbs;
 

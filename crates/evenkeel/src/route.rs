@@ -20,6 +20,7 @@ use router::{RoutePlan, RouteWorker, RouterShared, Settings, flags};
 
 use crate::failure::{Failure, say};
 use crate::output::print;
+use crate::parent;
 use crate::supervisor::Supervisor;
 use crate::uring;
 use configuration::Configuration;
@@ -47,6 +48,7 @@ pub(crate) fn words(typed: &[OsString]) -> Vec<OsString> {
 /// Routes until a signal ends it.
 pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
     options.notes.iter().for_each(|note| notice(note));
+    parent::follow()?;
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let options = options.check(cpus).map_err(refused)?;
     let configuration = Configuration::new(&options);

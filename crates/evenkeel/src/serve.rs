@@ -19,6 +19,7 @@ use crate::endpoint::Endpoint;
 use crate::failure::{Failure, say};
 use crate::host_sampler::HostSampler;
 use crate::output::print;
+use crate::parent;
 use crate::pidfile::PidFile;
 use crate::privileges::{self, TargetUser};
 use crate::reload::{Reload, read_users};
@@ -58,6 +59,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         identity.own_sockets(&options.listeners)?;
         identity.assume()?;
     }
+    parent::follow()?;
     if options.process.core_dumps {
         resources::allow_core_files();
     }

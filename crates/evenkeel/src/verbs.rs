@@ -11,7 +11,7 @@ use server::flags;
 
 use crate::failure::Failure;
 use crate::output::{COLUMNS_DEFAULT, columns, passed_on, print};
-use crate::{lab, man, route, serve, top, tune};
+use crate::{lab, man, route, serve, top, tune, up};
 
 /// The whole command line, with help for a terminal of this many columns.
 pub(crate) fn command(columns: usize) -> Command {
@@ -25,6 +25,9 @@ pub(crate) fn command(columns: usize) -> Command {
         .disable_help_subcommand(true)
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .subcommand(up::Arguments::augment_args(
+            Command::new("up").about("Start servers and a router on this machine"),
+        ))
         .subcommand(flags::TABLE.command(columns))
         .subcommand(router::flags::TABLE.command(columns))
         .subcommand(load::Arguments::augment_args(
@@ -42,7 +45,7 @@ fn pages() -> Vec<String> {
     let jobs = |verb: Command| -> Vec<String> {
         verb.get_subcommands().map(|job| format!("{}-{}", verb.get_name(), job.get_name())).collect()
     };
-    let verbs = ["serve", "route", "load", "top", "tune", "lab"].map(str::to_owned).into_iter();
+    let verbs = ["up", "serve", "route", "load", "top", "tune", "lab"].map(str::to_owned).into_iter();
     verbs.chain(jobs(tune::command())).chain(jobs(lab::command())).collect()
 }
 
@@ -67,6 +70,10 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
             let arguments = load::Arguments::from_arg_matches(matches);
             generate_load(&arguments.map_err(|error| Failure::usage(error, None))?, matches)
         }
+        Some(("up", matches)) => {
+            let arguments = up::Arguments::from_arg_matches(matches);
+            return up::run(&arguments.map_err(|error| Failure::usage(error, None))?);
+        }
         Some(("top", matches)) => {
             let arguments = top::Arguments::from_arg_matches(matches);
             return top::run(&arguments.map_err(|error| Failure::usage(error, None))?);
@@ -83,7 +90,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
 
 /// The verb that was typed, if it is one.
 pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
-    let verbs = ["serve", "route", "load", "top", "tune", "lab", "man", "completions"];
+    let verbs = ["up", "serve", "route", "load", "top", "tune", "lab", "man", "completions"];
     verbs.into_iter().find(|verb| typed.get(1).is_some_and(|typed| typed == verb))
 }
 

@@ -1,0 +1,222 @@
+//! A cluster: its members, the router's configuration, and what happens to a member that ends.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use os::clock::{Stopwatch, pause};
+use serde_json::json;
+
+use super::Arguments;
+use super::member::Member;
+use super::place::Place;
+use super::ports::FreePorts;
+use crate::failure::{Failure, say};
+
+/// Time for all members to answer.
+const START_WITHIN: Duration = Duration::from_secs(30);
+const LOOK_FOR_START_EVERY: Duration = Duration::from_millis(5);
+/// Time for all members to end when they are asked to.
+const END_WITHIN: Duration = Duration::from_secs(5);
+/// Interval at which members are asked whether they answer.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// A member that ends sooner after its start than this is started again no sooner than this after its start: one that
+/// cannot run does not take a CPU.
+const RESTART_EVERY: Duration = Duration::from_secs(2);
+
+/// A reply of a server takes some microseconds here: one that has not answered within this many milliseconds hangs.
+const SERVER_TIMEOUT_MS: &str = "200";
+/// Milliseconds until a server that was unavailable is asked again.
+const PROBE_AFTER_MS: &str = "1000";
+
+const CONFIGURATION: &str = "route.json";
+
+/// A key that nobody stores: the miss proves that the router and a server answer.
+const QUESTION: &[u8] = b"get evenkeel-up-is-there\r\n";
+const MISS: &[u8] = b"END\r\n";
+
+pub(super) struct Cluster {
+    /// The router first.
+    members: Vec<Member>,
+    memory_mb: u32,
+    asked: Stopwatch,
+}
+
+impl Cluster {
+    /// Starts all members.
+    pub(super) fn start(arguments: &Arguments, place: &Place) -> Result<Cluster, Failure> {
+        let mut ports = FreePorts::from(arguments.port);
+        let router = ports.take()?;
+        let servers = (0..arguments.servers).map(|_| ports.take()).collect::<Result<Vec<_>, _>>()?;
+        let configuration = place.write(CONFIGURATION, &configuration(&servers))?;
+        let mut cluster =
+            Cluster { members: Vec::new(), memory_mb: arguments.memory, asked: Stopwatch::start() };
+        let router_words = [
+            ["route", "-p", &router.port().to_string()].map(str::to_owned).to_vec(),
+            ["--listen-addresses", "127.0.0.1", "-t", SERVER_TIMEOUT_MS, "-r", PROBE_AFTER_MS]
+                .map(str::to_owned)
+                .to_vec(),
+            vec![format!("--config=file:{}", configuration.display())],
+        ];
+        cluster.add("router".to_owned(), router, router_words.concat(), place)?;
+        for (index, address) in servers.into_iter().enumerate() {
+            let (port, memory) = (address.port().to_string(), arguments.memory.to_string());
+            let words =
+                ["serve", "-l", "127.0.0.1", "-p", &port, "-m", &memory, "-t", "1"].map(str::to_owned);
+            cluster.add(format!("server {}", index + 1), address, words.to_vec(), place)?;
+        }
+        Ok(cluster)
+    }
+
+    fn add(
+        &mut self,
+        name: String,
+        address: SocketAddr,
+        words: Vec<String>,
+        place: &Place,
+    ) -> Result<(), Failure> {
+        let output = place.file(&format!("{}.log", name.replace(' ', "-")));
+        self.members.push(Member::start(name, address, words, output)?);
+        Ok(())
+    }
+
+    /// Whether all answer; `false` if the user does not want to wait.
+    pub(super) fn wait_until_it_answers(
+        &mut self,
+        is_asked_to_end: &dyn Fn() -> bool,
+    ) -> Result<bool, Failure> {
+        let watch = Stopwatch::start();
+        loop {
+            for member in &mut self.members {
+                if let Some(status) = member.ended() {
+                    let (name, words) = (&member.name, member.last_words());
+                    return Err(Failure::other(anyhow::anyhow!(
+                        "{name} ended at its start ({status}): {words}"
+                    )));
+                }
+            }
+            if self.members.iter().all(|member| member.answers(QUESTION, MISS)) {
+                return Ok(true);
+            }
+            if is_asked_to_end() {
+                return Ok(false);
+            }
+            if watch.passed() > START_WITHIN {
+                let silent = self.members.iter().find(|member| !member.answers(QUESTION, MISS));
+                let name = silent.map_or("a member", |member| &member.name);
+                return Err(Failure::other(anyhow::anyhow!(
+                    "{name} does not answer within {} s",
+                    START_WITHIN.as_secs()
+                )));
+            }
+            pause(LOOK_FOR_START_EVERY);
+        }
+    }
+
+    /// Starts members again that have ended, and reports those that do not answer.
+    pub(super) fn look_after(&mut self) {
+        for member in &mut self.members {
+            restart_if_ended(member);
+        }
+        if self.asked.passed() < ASK_EVERY {
+            return;
+        }
+        for member in &mut self.members {
+            let is_silent = !member.answers(QUESTION, MISS);
+            if is_silent != member.is_silent {
+                let (name, address) = (&member.name, member.address);
+                let words = if is_silent { "does not answer" } else { "answers again" };
+                say(format_args!("evenkeel: up: {name} ({address}) {words}"));
+                member.is_silent = is_silent;
+            }
+        }
+        self.asked = Stopwatch::start();
+    }
+
+    /// Ends all members: the router first, so that it has no server to miss.
+    pub(super) fn stop(&mut self) {
+        let watch = Stopwatch::start();
+        for member in &mut self.members {
+            member.ask_to_end();
+        }
+        while watch.passed() < END_WITHIN && self.members.iter_mut().any(|member| member.ended().is_none()) {
+            pause(LOOK_FOR_START_EVERY);
+        }
+        // Those that have ended are not touched; the others have had their time (see Drop).
+    }
+
+    /// What the user sees.
+    pub(super) fn welcome(&self, place: &Place, after: Duration) -> String {
+        let [router, servers @ ..] = &self.members[..] else { return String::new() };
+        let mut text = String::new();
+        let mut line = |name: &str, words: String| {
+            writeln!(text, "  {name:<9} {words}").expect("writing to memory does not fail");
+        };
+        line("router", format!("{}  (process {})", router.address, router.pid()));
+        for server in servers {
+            line(
+                &server.name,
+                format!("{}  (process {}), {} MB", server.address, server.pid(), self.memory_mb),
+            );
+        }
+        line("routes", place.file(CONFIGURATION).display().to_string());
+        line("output", format!("{}/*.log", place.folder().display()));
+        let (port, first) = (router.address.port(), servers.first().map_or(0, Member::pid));
+        format!(
+            "evenkeel {} is up after {:.2} s:\n{text}\n\
+             Try it:\n  \
+             printf 'set greeting 0 0 5\\r\\nhello\\r\\nget greeting\\r\\nquit\\r\\n' | nc 127.0.0.1 {port}\n  \
+             evenkeel load --server 127.0.0.1:{port} --rate 2000 --duration 5s\n  \
+             kill -9 {first}    # a server: the others answer for it until it is there again, empty\n  \
+             evenkeel route -p {} --config file:{}    # another router\n\n\
+             Ctrl-C ends all.\n",
+            env!("CARGO_PKG_VERSION"),
+            after.as_secs_f64(),
+            servers.last().map_or(port, |server| server.address.port()).saturating_add(1),
+            place.file(CONFIGURATION).display(),
+        )
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.members.iter_mut().for_each(Member::kill);
+    }
+}
+
+fn restart_if_ended(member: &mut Member) {
+    let Some(status) = member.ended() else { return };
+    if !member.is_silent {
+        member.is_silent = true;
+        let (name, address, words) = (&member.name, member.address, member.last_words());
+        say(format_args!("evenkeel: up: {name} ({address}) has ended ({status}); its last output: {words}"));
+    }
+    if member.age() < RESTART_EVERY {
+        return;
+    }
+    let restarted = member.restart();
+    match restarted {
+        Ok(()) => {
+            say(format_args!("evenkeel: up: {} is started again, process {}", member.name, member.pid()))
+        }
+        Err(failure) => say(format_args!("evenkeel: up: {failure}")),
+    }
+}
+
+/// The router's configuration. If a server does not answer, another one of the pool is asked, which the same hash chooses
+/// with a salt.
+fn configuration(servers: &[SocketAddr]) -> String {
+    let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
+    let route = match servers.len() {
+        1 => json!("PoolRoute|cache"),
+        _ => json!({
+            "type": "FailoverRoute",
+            "children": [
+                "PoolRoute|cache",
+                {"type": "PoolRoute", "pool": "cache", "hash": {"hash_func": "Ch3", "salt": "failover"}},
+            ],
+        }),
+    };
+    let whole = json!({"pools": {"cache": {"servers": servers}}, "route": route});
+    format!("{whole:#}\n")
+}

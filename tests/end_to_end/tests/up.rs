@@ -1,0 +1,266 @@
+//! `evenkeel up`: a cluster that starts, loses servers, and ends.
+
+use end_to_end::clock::{self, PATIENCE};
+use end_to_end::subject;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A folder of a test, removed with this value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("evenkeel-test-up-{}-{number}", std::process::id()));
+        std::fs::create_dir(&folder).expect("make a folder");
+        Folder(folder)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // If it fails, the files do no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running cluster.
+struct Up {
+    child: Child,
+    said: PathBuf,
+    /// The router first.
+    members: Vec<Listed>,
+}
+
+/// A member as the cluster shows it.
+#[derive(Clone)]
+struct Listed {
+    address: String,
+    pid: i32,
+}
+
+impl Up {
+    fn start(folder: &Folder, flags: &[&str]) -> Up {
+        // Each test has ports of its own.
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+        let said = folder.file("said");
+        let file = File::create(&said).expect("a file");
+        let mut command = subject::cluster();
+        command.args(["--port", &free.to_string()]).args(flags).stdin(Stdio::null());
+        let command = command.stdout(file.try_clone().expect("a file")).stderr(file);
+        let mut up = Up { child: command.spawn().expect("start"), said, members: Vec::new() };
+        up.says("Ctrl-C ends all.");
+        let said = up.said();
+        let member = |line: &str| {
+            let (before, after) = line.split_once("  (process ")?;
+            let address = before.split_whitespace().last()?.to_owned();
+            Some(Listed { address, pid: after.split(')').next()?.parse().ok()? })
+        };
+        up.members = said.lines().filter_map(member).collect();
+        up
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.said).unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn says(&mut self, line: &str) {
+        let said = clock::wait_for(|| {
+            let ended = self.child.try_wait().expect("a child").is_some();
+            (ended || self.said().contains(line)).then_some(())
+        });
+        assert!(said.is_some() && self.said().contains(line), "expected {line:?} in {}", self.said());
+    }
+
+    fn signal(&self, signal: Signal) {
+        send(self.child.id() as i32, signal);
+    }
+
+    /// Waits for its end, and returns its exit status.
+    fn status(&mut self) -> Option<i32> {
+        clock::wait_for(|| self.child.try_wait().expect("a child")).expect("it ends").code()
+    }
+
+    fn client(&self) -> Conversation {
+        Conversation::with(&self.members[0].address)
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // Its members end with it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("it said: {}", self.said());
+        }
+    }
+}
+
+fn send(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).expect("an id"), signal).expect("send a signal");
+}
+
+fn is_running(pid: i32) -> bool {
+    // One that has ended and that nobody has waited for has no command line.
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
+}
+
+#[track_caller]
+fn all_end(members: &[Listed]) {
+    let running = || members.iter().any(|member| is_running(member.pid));
+    assert!(clock::wait_for(|| (!running()).then_some(())).is_some(), "a member stays");
+}
+
+struct Conversation(BufReader<TcpStream>);
+
+impl Conversation {
+    fn with(address: &str) -> Conversation {
+        let stream = TcpStream::connect(address).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+        Conversation(BufReader::new(stream))
+    }
+
+    /// Sends a request, and returns the answer's lines up to one of `ends`.
+    fn ask(&mut self, request: &str, ends: &[&str]) -> String {
+        self.0.get_mut().write_all(request.as_bytes()).expect("send");
+        let mut answer = String::new();
+        loop {
+            let start = answer.len();
+            self.0.read_line(&mut answer).expect("an answer");
+            let line = answer[start..].trim_end();
+            if ends.contains(&line) || line.contains("ERROR") || line.is_empty() {
+                return answer;
+            }
+        }
+    }
+
+    /// Stores and fetches 60 keys; all must be answered without an error.
+    fn use_all_servers(&mut self) {
+        for number in 0..60 {
+            let stored = self.ask(&format!("set key{number} 0 0 2\r\nhi\r\n"), &["STORED"]);
+            assert_eq!(stored, "STORED\r\n", "key{number}");
+            let found = self.ask(&format!("get key{number}\r\n"), &["END"]);
+            assert!(found == format!("VALUE key{number} 0 2\r\nhi\r\nEND\r\n"), "key{number}: {found}");
+        }
+    }
+}
+
+#[test]
+fn a_cluster_answers_survives_the_loss_of_servers_and_ends() {
+    let folder = Folder::new();
+    let kept = folder.file("cluster");
+    let mut up = Up::start(&folder, &["--dir", kept.to_str().expect("text"), "--memory", "16"]);
+    assert_eq!(up.members.len(), 4, "{}", up.said());
+    up.client().use_all_servers();
+    let held: Vec<usize> = up.members[1..].iter().map(|server| count_items(&server.address)).collect();
+    assert!(held.iter().all(|count| *count > 5), "each server has some: {held:?}");
+
+    // One is killed: nobody sees an error, and it comes back.
+    let mut client = up.client();
+    send(up.members[1].pid, Signal::KILL);
+    for number in 0..60 {
+        let found = client.ask(&format!("get key{number}\r\n"), &["END"]);
+        assert!(!found.contains("ERROR"), "{found}");
+    }
+    up.says("server 1 is started again");
+
+    // One hangs: its keys are answered after the time limit.
+    send(up.members[2].pid, Signal::STOP);
+    client.use_all_servers();
+    up.says(&format!("server 2 ({}) does not answer", up.members[2].address));
+    send(up.members[2].pid, Signal::CONT);
+    up.says(&format!("server 2 ({}) answers again", up.members[2].address));
+
+    check_that_route_accepts(&kept.join("route.json"));
+    up.signal(Signal::INT);
+    assert_eq!(up.status(), Some(0));
+    all_end(&up.members);
+    assert!(
+        kept.join("server-1.log").exists() && kept.join("route.json").exists(),
+        "it was asked to keep them"
+    );
+}
+
+fn count_items(address: &str) -> usize {
+    let stats = Conversation::with(address).ask("stats\r\n", &["END"]);
+    let count = stats.lines().find_map(|line| line.strip_prefix("STAT curr_items "));
+    count.and_then(|count| count.parse().ok()).expect("a number of items")
+}
+
+#[track_caller]
+fn check_that_route_accepts(configuration: &Path) {
+    let mut route = subject::router();
+    route.arg(format!("--config=file:{}", configuration.display())).arg("--validate-config");
+    let output = route.output().expect("run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_members_of_a_cluster_that_is_killed_end_with_it() {
+    let folder = Folder::new();
+    let mut up = Up::start(&folder, &["--servers", "1"]);
+    assert_eq!(up.members.len(), 2);
+    up.client().use_all_servers();
+    up.signal(Signal::KILL);
+    assert_eq!(up.status(), None);
+    all_end(&up.members);
+}
+
+#[test]
+fn a_member_that_is_stopped_does_not_keep_a_cluster_from_ending() {
+    let folder = Folder::new();
+    let mut up = Up::start(&folder, &["--servers", "2"]);
+    let output = up.said().lines().find_map(|line| line.trim().strip_prefix("routes ").map(str::to_owned));
+    let configuration = PathBuf::from(output.expect("the place of the configuration").trim());
+    assert!(configuration.exists());
+    send(up.members[0].pid, Signal::STOP);
+    send(up.members[2].pid, Signal::STOP);
+    up.signal(Signal::TERM);
+    assert_eq!(up.status(), Some(0));
+    all_end(&up.members);
+    assert!(!configuration.exists(), "its folder is removed");
+}
+
+#[test]
+fn ports_that_are_taken_are_passed_over() {
+    let folder = Folder::new();
+    // Whichever port the cluster is given: the one after it is taken, if somebody else has not taken it before.
+    let first = Up::start(&folder, &["--servers", "1"]);
+    let second_folder = Folder::new();
+    let port = first.members[0].address.rsplit(':').next().expect("a port").to_owned();
+    let second = Up::start(&second_folder, &["--servers", "1", "--port", &port]);
+    let addresses: Vec<&str> =
+        first.members.iter().chain(&second.members).map(|member| member.address.as_str()).collect();
+    let different: std::collections::HashSet<&&str> = addresses.iter().collect();
+    assert_eq!(different.len(), 4, "{addresses:?}");
+    second.client().use_all_servers();
+}
+
+#[test]
+fn what_cannot_be_started_is_said_and_leaves_nothing() {
+    let folder = Folder::new();
+    let file = folder.file("file");
+    std::fs::write(&file, "x").expect("write");
+    let refused = |flags: &[&str]| {
+        let output = subject::cluster().args(flags).output().expect("run");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, said) = refused(&["--dir", file.to_str().expect("text")]);
+    assert!(status == Some(71) && said.contains("make folder"), "{status:?} {said}");
+    let (status, said) = refused(&["--servers", "0"]);
+    assert!(status == Some(64) && said.contains("--servers"), "{status:?} {said}");
+    let (status, said) = refused(&["--servers", "3", "--port", "65534"]);
+    assert!(status == Some(1) && said.contains("expected a free port"), "{status:?} {said}");
+}
