@@ -3,6 +3,7 @@
 //! mcrouter's forms: an object with a `type`, a name of a handle that was named before, or the short form
 //! `Type|argument`. What stands for several children may be a list, or any form that makes several, as `Pool|A` does.
 
+mod derived;
 mod fields;
 mod handles;
 mod pools;
@@ -10,6 +11,7 @@ mod prefixes;
 mod servers;
 #[cfg(test)]
 mod tests;
+mod two_sides;
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 
 use super::error::{ConfigError, Location};
 use super::json::{Json, JsonValue};
-use crate::plan::{DestinationSpec, Node, NodeId, RoutePlan, ServerId};
+use crate::plan::{Compound, CompoundKind, DestinationSpec, Node, NodeId, RoutePlan, ServerId};
 
 /// Routes inside of each other.
 const DEPTH_MAX: usize = 100;
@@ -275,6 +277,18 @@ impl<'j> Compiler<'j, '_> {
             }
             Node::ByPrefix { children, default } => {
                 children.iter().map(|(_, child)| child).chain(default).map(of).max().unwrap_or(0)
+            }
+            Node::Migrate(migration) => {
+                // `both` has all children of the others.
+                of(&migration.both)
+            }
+            Node::Compound(Compound { kind: CompoundKind::Staging, children }) => {
+                // Asked, and asked for the item; looked at, and given a copy.
+                of(&children[0]).saturating_add(of(&children[1])).saturating_mul(2)
+            }
+            Node::Compound(Compound { kind: CompoundKind::Fill(_), children }) => {
+                // Asked, given a copy, asked again; and what it is filled from.
+                of(&children[0]).saturating_mul(3).saturating_add(of(&children[1]))
             }
             Node::Compound(compound) => compound.children.iter().map(of).fold(0, u32::saturating_add),
         }

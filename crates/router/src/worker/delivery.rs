@@ -106,7 +106,7 @@ impl RouteWorker {
         let Delivery { operation: Some(operation), outcome, answer, .. } = delivery else { return };
         let prng = &mut self.prng;
         let reply = FlightReply { outcome, answer };
-        let reply = self.flights.on_reply(frame, operation, reply, &mut || prng.next_u64());
+        let reply = self.flights.on_reply(frame, reply, &mut || prng.next_u64());
         if let Some((target, reply)) = reply {
             self.deliver_whole(target, operation, reply, turn);
         }
