@@ -11,9 +11,11 @@ mod derive;
 mod derived;
 mod fill;
 mod item;
+mod mark;
 mod render;
 mod replicas;
 mod reply;
+mod size_split;
 mod staging;
 mod steps;
 #[cfg(test)]
@@ -190,17 +192,21 @@ impl Flights {
                     Replicas::FirstHit => {}
                 }
             }
+            CompoundKind::SizeSplit(split) if split.first(&stored.message()).is_none() => {
+                return self.begin(plan, children[0], request, owner, random);
+            }
             CompoundKind::ModifyKey(_) | CompoundKind::ModifyExptime(_) => {
                 return self.begin_changed(plan, compound, request, owner, random);
             }
             _ => {}
         }
-        self.requests.get_mut(request)?.uses += 1;
-        let state = State::new(&compound.kind, children.len());
-        let at_once = state.waiting;
+        let shared = self.requests.get_mut(request)?;
+        shared.uses += 1;
+        let state = State::new(&compound.kind, children.len(), &shared.request.message());
+        let (first, at_once) = (state.first_child(), state.waiting);
         let frame = self.frames.insert(Frame { node, owner, request, state });
         let mut done = None;
-        for child in 0..at_once {
+        for child in first..first + at_once {
             let (node, target) = (children[usize::from(child)], ReplyTarget::Frame(frame, child));
             let reply = match self.first_request(&compound.kind, child, request) {
                 Some(derived) => self.begin_derived(plan, node, derived, target, random),

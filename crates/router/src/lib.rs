@@ -46,7 +46,7 @@ pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{
     Compound, CompoundKind, DestinationSpec, FailoverErrors, Fill, KeySplit, Migration, NegativeCache, Node,
-    NodeId, Roots, RoutePlan, ServerId,
+    NodeId, Roots, RoutePlan, ServerId, SizeSplit,
 };
 pub use shared::{RouterShared, Settings};
 pub use worker::RouteWorker;

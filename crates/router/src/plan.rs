@@ -173,6 +173,8 @@ pub enum CompoundKind {
     KeySplit(KeySplit),
     /// The first; the second is kept alike.
     Staging,
+    /// The first; the second for large values.
+    SizeSplit(SizeSplit),
     /// The first; the second for what it does not have, with a copy into the first.
     Fill(Fill),
 }
@@ -188,6 +190,17 @@ pub struct KeySplit {
     pub all_sync: bool,
     /// A get goes to all, and the first hit is its answer.
     pub first_hit: bool,
+}
+
+/// Which values are large, and where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeSplit {
+    /// Values from this length on, in bytes; 0 for none.
+    pub threshold: u64,
+    /// Items with a sooner time of expiry are kept as if they were small, in seconds; 0 for none.
+    pub ttl_threshold_s: u32,
+    /// Both caches get a large value.
+    pub both_full_set: bool,
 }
 
 /// How one cache is filled from another.

@@ -286,6 +286,10 @@ impl<'j> Compiler<'j, '_> {
                 // Asked, and asked for the item; looked at, and given a copy.
                 of(&children[0]).saturating_add(of(&children[1])).saturating_mul(2)
             }
+            Node::Compound(Compound { kind: CompoundKind::SizeSplit(_), children }) => {
+                // Asked, looked at again, and made to forget; and asked for the value.
+                of(&children[0]).saturating_mul(3).saturating_add(of(&children[1]))
+            }
             Node::Compound(Compound { kind: CompoundKind::Fill(_), children }) => {
                 // Asked, given a copy, asked again; and what it is filled from.
                 of(&children[0]).saturating_mul(3).saturating_add(of(&children[1]))

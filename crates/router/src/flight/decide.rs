@@ -4,13 +4,18 @@ use super::reply::FlightReply;
 use super::steps::{Decision, FillStage, Scene, Stage, StagingStage, State};
 use crate::outcome::Outcome;
 use crate::plan::CompoundKind;
+use crate::request::RoutedRequest;
 
 impl State {
-    pub(super) fn new(kind: &CompoundKind, children: usize) -> State {
+    /// Before the first reply to `message`.
+    pub(super) fn new(kind: &CompoundKind, children: usize, message: &RoutedRequest<'_>) -> State {
         let count = u16::try_from(children).expect("checked when the plan is compiled");
         let stage = match kind {
             CompoundKind::Fill(_) => Stage::Fill(FillStage::Near),
             CompoundKind::Staging => Stage::Staging(StagingStage::Warm),
+            CompoundKind::SizeSplit(split) => {
+                Stage::SizeSplit(split.first(message).expect("other requests keep no frame"))
+            }
             _ => Stage::Children,
         };
         let one_by_one = matches!(kind, CompoundKind::Failover(_) | CompoundKind::MissFailover { .. })
@@ -40,6 +45,7 @@ impl State {
         let decision = match kind {
             CompoundKind::Fill(fill) => self.fill(fill, scene, reply),
             CompoundKind::Staging => self.staging(scene, reply),
+            CompoundKind::SizeSplit(_) => self.size_split(scene, reply),
             CompoundKind::KeySplit(_) => self.first_hit(reply),
             CompoundKind::AllSync => self.worst(reply),
             CompoundKind::AllFastest => self.fastest(reply),

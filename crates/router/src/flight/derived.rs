@@ -6,6 +6,7 @@ use super::derive::{with_exptime, with_key};
 use super::fill::near_request;
 use super::replicas::replica;
 use super::reply::FlightReply;
+use super::size_split::small_request;
 use super::{Flights, SharedRequest};
 use crate::destination::ReplyTarget;
 use crate::outcome::Outcome;
@@ -105,6 +106,7 @@ impl Flights {
         match kind {
             CompoundKind::Fill(fill) => near_request(fill, &message),
             CompoundKind::KeySplit(_) => replica(&message, child),
+            CompoundKind::SizeSplit(_) => small_request(&message),
             _ => None,
         }
     }

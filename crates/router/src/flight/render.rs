@@ -98,3 +98,47 @@ pub(super) fn without_flags<'a>(message: &RoutedRequest<'_>, reply: FlightReply<
     }
     FlightReply { outcome: reply.outcome, answer: ReplyBytes::Gathered(output) }
 }
+
+/// A read's reply with this CAS: that of another item, which stands for the one in the reply.
+pub(super) fn with_cas<'a>(
+    message: &RoutedRequest<'_>,
+    reply: FlightReply<'a>,
+    cas: Option<u64>,
+) -> FlightReply<'a> {
+    let Some(cas) = cas.filter(|_| reply.outcome.is_hit()) else { return reply };
+    let front = match &reply.answer {
+        ReplyBytes::Copied(bytes) => bytes,
+        ReplyBytes::Gathered(gathered) => gathered.front(),
+    };
+    let Ok(Parsed::Head { line, .. }) = parse(front) else { return reply };
+    let mut output = HeldOutput::default();
+    match line {
+        Line::Value(value) => {
+            output.copy(b"VALUE ");
+            output.copy(client_key(message));
+            output.copy(format!(" {} {} {cas}", value.flags, value.len).as_bytes());
+        }
+        Line::MetaValue { flags: facts, .. } | Line::Header(facts) => {
+            match line.body() {
+                Some(len) => output.copy(format!("VA {len}").as_bytes()),
+                None => output.copy(b"HD"),
+            }
+            for (letter, argument) in facts.words() {
+                output.copy(&[b' ', letter]);
+                match letter {
+                    b'c' => output.copy(cas.to_string().as_bytes()),
+                    _ => output.copy(argument),
+                }
+            }
+        }
+        _ => return reply,
+    }
+    output.copy(b"\r\n");
+    if let Some(item) = Item::of(&reply.answer) {
+        item.write_body(&mut output);
+    }
+    if matches!(line, Line::Value(_)) {
+        output.copy(b"END\r\n");
+    }
+    FlightReply { outcome: reply.outcome, answer: ReplyBytes::Gathered(output) }
+}

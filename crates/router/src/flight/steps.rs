@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::mark::Mark;
 use super::reply::FlightReply;
 use crate::client::{HeldOutput, ReplyBytes};
 use crate::outcome::Outcome;
@@ -33,6 +34,7 @@ pub(super) enum Stage {
     Children,
     Fill(FillStage),
     Staging(StagingStage),
+    SizeSplit(SizeSplitStage),
 }
 
 /// What a decision may depend on besides the replies.
@@ -104,6 +106,30 @@ pub(super) enum StagingStage {
     Fetch,
 }
 
+/// The reply that an L1L2SizeSplitRoute waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SizeSplitStage {
+    /// Of l1, to a read.
+    Small,
+    /// Of l2, to a read: l1 has this mark.
+    Large(Mark),
+    /// Of l1, which shall have this mark and is to forget it.
+    Forget(Mark),
+    /// Of l2, to a set.
+    Body,
+    /// Of l1, to its mark.
+    Marked,
+    /// Of l1, to a set that l2 gets then, too.
+    Both,
+}
+
+impl SizeSplitStage {
+    /// The child that is asked first.
+    pub(super) fn first_child(self) -> u16 {
+        u16::from(self == SizeSplitStage::Body)
+    }
+}
+
 impl<'a> From<Orders<'a>> for Decision<'a> {
     fn from(orders: Orders<'a>) -> Decision<'a> {
         Decision::Orders(Box::new(orders))
@@ -111,6 +137,14 @@ impl<'a> From<Orders<'a>> for Decision<'a> {
 }
 
 impl State {
+    /// The child that is asked first, alone or before all others.
+    pub(super) fn first_child(&self) -> u16 {
+        match self.stage {
+            Stage::SizeSplit(stage) => stage.first_child(),
+            _ => 0,
+        }
+    }
+
     /// Keeps a reply for later.
     pub(super) fn keep(&mut self, reply: FlightReply<'_>) {
         let output = match reply.answer {

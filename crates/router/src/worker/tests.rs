@@ -35,6 +35,7 @@ mod protocol;
 mod random;
 mod replicas;
 mod routes;
+mod size_split;
 mod sizes;
 mod staging;
 

@@ -9,10 +9,11 @@ use crate::config::json::{Json, Object};
 use crate::plan::{Compound, CompoundKind, KeySplit, Node, NodeId};
 
 /// mcrouter's names of these routes.
-pub(super) const DERIVED_TYPES: [&str; 8] = [
+pub(super) const DERIVED_TYPES: [&str; 9] = [
     "FailoverWithExptimeRoute",
     "KeySplitRoute",
     "L1L2CacheRoute",
+    "L1L2SizeSplitRoute",
     "MigrateRoute",
     "ModifyExptimeRoute",
     "ModifyKeyRoute",
@@ -42,6 +43,7 @@ impl Compiler<'_, '_> {
         };
         let node = match kind {
             "FailoverWithExptimeRoute" => self.failover_with_exptime(&object, json),
+            "L1L2SizeSplitRoute" => self.l1_l2_size_split(&object, json),
             "L1L2CacheRoute" => self.l1_l2_cache(&object, json),
             "KeySplitRoute" => self.key_split(&object, json),
             "MigrateRoute" => self.migrate(&object, json),

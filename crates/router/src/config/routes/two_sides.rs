@@ -7,7 +7,7 @@ use crate::changes::ExptimeChange;
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, Object};
 use crate::operation::OperationClass;
-use crate::plan::{CompoundKind, Fill, Migration, NegativeCache, Node, NodeId};
+use crate::plan::{CompoundKind, Fill, Migration, NegativeCache, Node, NodeId, SizeSplit};
 
 /// mcrouter's default of `failover_exptime`, in seconds.
 const FAILOVER_EXPTIME_S: i64 = 60;
@@ -84,6 +84,25 @@ impl Compiler<'_, '_> {
         let deletes = self.with_children(CompoundKind::AllSync, children.clone(), json)?;
         let default = self.with_children(CompoundKind::Staging, children, json)?;
         self.add(Node::ByClass { children: [(OperationClass::Delete, deletes)].into(), default }, json)
+    }
+
+    pub(super) fn l1_l2_size_split(
+        &mut self,
+        object: &Object<'_>,
+        json: &Json,
+    ) -> Result<NodeId, ConfigError> {
+        let (l1, l2) = (self.single(object.require("l1")?)?, self.single(object.require("l2")?)?);
+        // Read for mcrouter's sake: they are about leases, and about marks whose value is missing, which are misses here.
+        object.integer("failure_ttl", 1..=i64::from(i32::MAX))?;
+        object.integer("retries", 1..=10)?;
+        let split = SizeSplit {
+            threshold: object.require("threshold")?.integer("`threshold` in bytes", 0..=i64::MAX)? as u64,
+            ttl_threshold_s: object.integer("ttl_threshold", COPY_EXPTIMES)?.unwrap_or(0) as u32,
+            both_full_set: object.bool("both_full_set")?.unwrap_or(false),
+        };
+        let node = self.with_children(CompoundKind::SizeSplit(split), vec![l1, l2], json)?;
+        let children = [(OperationClass::Get, node), (OperationClass::Update, node)].into();
+        self.add(Node::ByClass { children, default: l1 }, json)
     }
 
     /// Reads go to `near`, and for what it does not have to `far`; everything else goes to `near`.
