@@ -6,6 +6,7 @@
 //! Each compound route that a request has reached and that has not decided yet is a frame; frames form a tree, from a
 //! request of a client to the requests at servers.
 
+mod big_value;
 mod decide;
 mod derive;
 mod derived;
@@ -80,6 +81,8 @@ pub(crate) struct Flights {
     pub(crate) unix_s: i64,
     /// Counters of routes that do something every so many times.
     pub(crate) counts: HashMap<NodeId, u32>,
+    /// Bytes of parts of values that are put together.
+    assembled: usize,
     /// Bytes of copies for nobody that are stored.
     copied: usize,
     /// Somebody takes `sends` one by one: what is added meanwhile is taken by the same loop, not by one inside of it.
@@ -192,6 +195,9 @@ impl Flights {
                     Replicas::FirstHit => {}
                 }
             }
+            CompoundKind::BigValue(big) if big.first(&stored.message()).is_none() => {
+                return self.begin(plan, children[0], request, owner, random);
+            }
             CompoundKind::SizeSplit(split) if split.first(&stored.message()).is_none() => {
                 return self.begin(plan, children[0], request, owner, random);
             }
@@ -207,14 +213,14 @@ impl Flights {
         let frame = self.frames.insert(Frame { node, owner, request, state });
         let mut done = None;
         for child in first..first + at_once {
-            let (node, target) = (children[usize::from(child)], ReplyTarget::Frame(frame, child));
-            let reply = match self.first_request(&compound.kind, child, request) {
+            let (node, target) = (compound.child(child), ReplyTarget::Frame(frame, child));
+            let reply = match self.first_request(&compound.kind, (frame, child), request) {
                 Some(derived) => self.begin_derived(plan, node, derived, target, random),
                 None => self.begin(plan, node, request, target, random),
             };
             // Without a server: decided at once. A route may have its answer before all children are asked.
             if let Some(reply) = reply
-                && let Some((_, reply)) = self.child_replied(frame, reply, random)
+                && let Some((_, reply)) = self.child_replied(frame, child, reply, random)
             {
                 done = Some(reply);
             }
@@ -225,13 +231,13 @@ impl Flights {
     /// A child of a frame has its reply. Returns for whom this is a reply, if it is one.
     pub(crate) fn on_reply<'a>(
         &mut self,
-        frame: Id,
+        (frame, child): (Id, u16),
         reply: FlightReply<'a>,
         random: &mut dyn FnMut() -> u64,
     ) -> Option<(ReplyTarget, FlightReply<'a>)> {
-        let (mut owner, mut reply) = self.child_replied(frame, reply, random)?;
-        while let ReplyTarget::Frame(parent, _) = owner {
-            (owner, reply) = self.child_replied(parent, reply, random)?;
+        let (mut owner, mut reply) = self.child_replied(frame, child, reply, random)?;
+        while let ReplyTarget::Frame(parent, child) = owner {
+            (owner, reply) = self.child_replied(parent, child, reply, random)?;
         }
         Some((owner, reply))
     }
@@ -240,6 +246,7 @@ impl Flights {
     fn child_replied<'a>(
         &mut self,
         id: Id,
+        mut child: u16,
         mut reply: FlightReply<'a>,
         random: &mut dyn FnMut() -> u64,
     ) -> Option<(ReplyTarget, FlightReply<'a>)> {
@@ -254,6 +261,8 @@ impl Flights {
                 message: shared.request.message(),
                 unix_s: self.unix_s,
                 node: frame.node,
+                child,
+                assembled: &mut self.assembled,
                 counts: &mut self.counts,
             };
             let decision = frame.state.decide(&compound.kind, &mut scene, reply);
@@ -265,9 +274,9 @@ impl Flights {
                     }
                     return None;
                 }
-                Decision::Ask(child) => {
-                    let node = compound.children[usize::from(child)];
-                    let target = ReplyTarget::Frame(id, child);
+                Decision::Ask(next) => {
+                    child = next;
+                    let (node, target) = (compound.child(child), ReplyTarget::Frame(id, child));
                     reply = self.begin(&plan, node, request, target, random)?;
                 }
                 Decision::Done(reply) => {
@@ -280,32 +289,30 @@ impl Flights {
                     return Some((owner, reply));
                 }
                 Decision::Orders(orders) => {
-                    let Orders { copy, ask, answer } = *orders;
+                    let Orders { copy, asks, answer } = *orders;
                     if let Some((child, copy)) = copy {
-                        self.send_copy(&plan, compound.children[usize::from(child)], copy, random);
+                        self.send_copy(&plan, compound.child(child), copy, random);
                     }
-                    let Some((child, derived)) = ask else {
+                    if is_over {
                         self.end_frame(id);
                         return answer.map(|answer| (owner, answer));
-                    };
-                    if answer.is_some()
-                        && let Some(frame) = self.frames.get_mut(id)
-                    {
+                    }
+                    let goes_on = answer.is_none();
+                    if let Some(frame) = self.frames.get_mut(id).filter(|_| !goes_on) {
                         frame.owner = ReplyTarget::Nobody;
                     }
-                    let (node, target) =
-                        (compound.children[usize::from(child)], ReplyTarget::Frame(id, child));
-                    let next = match derived {
-                        Some(derived) => self.begin_derived(&plan, node, derived, target, random),
-                        None => self.begin(&plan, node, request, target, random),
-                    };
-                    if let Some(answer) = answer {
-                        if let Some(next) = next {
-                            self.child_replied(id, next, random);
-                        }
-                        return Some((owner, answer));
+                    let mut done = answer.map(|answer| (owner, answer));
+                    for (child, derived) in asks {
+                        let (node, target) = (compound.child(child), ReplyTarget::Frame(id, child));
+                        let next = match derived {
+                            Some(derived) => self.begin_derived(&plan, node, derived, target, random),
+                            None => self.begin(&plan, node, request, target, random),
+                        };
+                        // Without a server: decided at once.
+                        let decided = next.and_then(|next| self.child_replied(id, child, next, random));
+                        done = done.or(decided.filter(|_| goes_on));
                     }
-                    reply = next?;
+                    return done;
                 }
             }
         }
@@ -313,6 +320,7 @@ impl Flights {
 
     fn end_frame(&mut self, id: Id) {
         if let Some(frame) = self.frames.remove(id) {
+            self.assembled -= frame.state.parts.map_or(0, |parts| parts.len);
             self.release(frame.request);
         }
     }

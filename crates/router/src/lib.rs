@@ -45,8 +45,8 @@ pub use health::{Health, HealthSettings};
 pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{
-    Compound, CompoundKind, DestinationSpec, FailoverErrors, Fill, KeySplit, Migration, NegativeCache, Node,
-    NodeId, Roots, RoutePlan, ServerId, SizeSplit,
+    BigValue, Compound, CompoundKind, DestinationSpec, FailoverErrors, Fill, KeySplit, Migration,
+    NegativeCache, Node, NodeId, Roots, RoutePlan, ServerId, SizeSplit,
 };
 pub use shared::{RouterShared, Settings};
 pub use worker::RouteWorker;

@@ -145,6 +145,13 @@ pub struct Compound {
     pub children: Box<[NodeId]>,
 }
 
+impl Compound {
+    /// A child by its number. A route that asks a single child for several things numbers these.
+    pub(crate) fn child(&self, number: u16) -> NodeId {
+        *self.children.get(usize::from(number)).unwrap_or(&self.children[0])
+    }
+}
+
 /// How a compound route asks its children.
 #[derive(Clone, Debug)]
 pub enum CompoundKind {
@@ -173,6 +180,8 @@ pub enum CompoundKind {
     KeySplit(KeySplit),
     /// The first; the second is kept alike.
     Staging,
+    /// The child, for values in parts.
+    BigValue(BigValue),
     /// The first; the second for large values.
     SizeSplit(SizeSplit),
     /// The first; the second for what it does not have, with a copy into the first.
@@ -190,6 +199,17 @@ pub struct KeySplit {
     pub all_sync: bool,
     /// A get goes to all, and the first hit is its answer.
     pub first_hit: bool,
+}
+
+/// Which values are kept in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BigValue {
+    /// Longer ones, in bytes: the length of parts. At least 1.
+    pub threshold: u64,
+    /// Parts that are asked for at a time; 0 for as many as there may be.
+    pub batch: u16,
+    /// Clients do not see the mark of such a value among its flags.
+    pub hides_flag: bool,
 }
 
 /// Which values are large, and where they are.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::error::{ConfigError, Location};
 use super::json::{Json, JsonValue};
-use crate::plan::{Compound, CompoundKind, DestinationSpec, Node, NodeId, RoutePlan, ServerId};
+use crate::plan::{BigValue, Compound, CompoundKind, DestinationSpec, Node, NodeId, RoutePlan, ServerId};
 
 /// Routes inside of each other.
 const DEPTH_MAX: usize = 100;
@@ -46,6 +46,8 @@ pub struct CompileOptions {
     pub cross_region_timeout_ms: u32,
     /// Identifies this host, for routes that choose by it.
     pub host_id: u32,
+    /// Long values are kept in parts, whatever the route (`--big-value-split-threshold`).
+    pub big_value: Option<BigValue>,
     /// Keys with an unknown prefix go to the default route (`--send-invalid-route-to-default`).
     pub invalid_to_default: bool,
 }
@@ -60,6 +62,7 @@ impl Default for CompileOptions {
             cross_cluster_timeout_ms: 0,
             cross_region_timeout_ms: 0,
             host_id: 0,
+            big_value: None,
             invalid_to_default: false,
         }
     }
@@ -286,6 +289,8 @@ impl<'j> Compiler<'j, '_> {
                 // Asked, and asked for the item; looked at, and given a copy.
                 of(&children[0]).saturating_add(of(&children[1])).saturating_mul(2)
             }
+            // Parts are bounded by the value: what is counted is how often each of them is asked for.
+            Node::Compound(Compound { kind: CompoundKind::BigValue(_), children }) => of(&children[0]),
             Node::Compound(Compound { kind: CompoundKind::SizeSplit(_), children }) => {
                 // Asked, looked at again, and made to forget; and asked for the value.
                 of(&children[0]).saturating_mul(3).saturating_add(of(&children[1]))

@@ -1,10 +1,13 @@
 //! Decisions of compound routes: what a child's reply means.
 
 use super::reply::FlightReply;
-use super::steps::{Decision, FillStage, Scene, Stage, StagingStage, State};
+use super::steps::{BigValueStage, Decision, FillStage, Scene, Stage, StagingStage, State};
 use crate::outcome::Outcome;
 use crate::plan::CompoundKind;
 use crate::request::RoutedRequest;
+
+/// Of requests that a child gets as they are.
+const NO_FRAME: &str = "other requests keep no frame";
 
 impl State {
     /// Before the first reply to `message`.
@@ -13,20 +16,29 @@ impl State {
         let stage = match kind {
             CompoundKind::Fill(_) => Stage::Fill(FillStage::Near),
             CompoundKind::Staging => Stage::Staging(StagingStage::Warm),
-            CompoundKind::SizeSplit(split) => {
-                Stage::SizeSplit(split.first(message).expect("other requests keep no frame"))
-            }
+            CompoundKind::SizeSplit(split) => Stage::SizeSplit(split.first(message).expect(NO_FRAME)),
+            CompoundKind::BigValue(big) => Stage::BigValue(big.first(message).expect(NO_FRAME)),
             _ => Stage::Children,
         };
         let one_by_one = matches!(kind, CompoundKind::Failover(_) | CompoundKind::MissFailover { .. })
             || stage != Stage::Children;
+        let parts = match (kind, stage) {
+            (CompoundKind::BigValue(big), Stage::BigValue(BigValueStage::Write)) => big.parts(message),
+            _ => None,
+        };
         State {
-            waiting: if one_by_one { 1 } else { count },
+            waiting: match &parts {
+                Some(parts) => parts.next,
+                None if one_by_one => 1,
+                None => count,
+            },
             next: 1,
             count,
             is_done: false,
             kept: None,
+            failed: None,
             stage,
+            parts,
             counts: Vec::new(),
         }
     }
@@ -46,6 +58,7 @@ impl State {
             CompoundKind::Fill(fill) => self.fill(fill, scene, reply),
             CompoundKind::Staging => self.staging(scene, reply),
             CompoundKind::SizeSplit(_) => self.size_split(scene, reply),
+            CompoundKind::BigValue(big) => self.big_value(big, scene, reply),
             CompoundKind::KeySplit(_) => self.first_hit(reply),
             CompoundKind::AllSync => self.worst(reply),
             CompoundKind::AllFastest => self.fastest(reply),
@@ -63,10 +76,8 @@ impl State {
             }
         };
         self.is_done = matches!(decision, Decision::Done(_));
-        if let Decision::Orders(orders) = &decision
-            && orders.ask.is_some()
-        {
-            self.waiting += 1;
+        if let Decision::Orders(orders) = &decision {
+            self.waiting += orders.asks.len() as u16;
         }
         decision
     }

@@ -276,3 +276,32 @@ pub(super) fn stored_by<'r>(message: &RoutedRequest<'r>) -> Option<Stored<'r>> {
     };
     Some(Stored { is_new: false, flags, exptime, len: len as usize, body: message.body })
 }
+
+/// The client's storage command with these flags, and this value (with its line end) in place of its own.
+pub(super) fn with_value(message: &RoutedRequest<'_>, flags_now: u64, body: &[u8]) -> StoredRequest {
+    let len = body.len() - 2;
+    let mut after = Vec::with_capacity(message.after.len() + 16);
+    if message.operation.is_meta() {
+        after.extend_from_slice(format!(" {len} F{flags_now}").as_bytes());
+        for word in flags(message).skip(1).filter(|word| word[0] != b'F') {
+            after.push(b' ');
+            after.extend_from_slice(word);
+        }
+    } else {
+        let mut words =
+            message.after.trim_ascii().split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+        let exptime = words.nth(1).unwrap_or(b"0");
+        after.extend_from_slice(
+            &[format!(" {flags_now} ").as_bytes(), exptime, format!(" {len}").as_bytes()].concat(),
+        );
+        // The CAS.
+        for word in words.skip(1) {
+            after.push(b' ');
+            after.extend_from_slice(word);
+        }
+        after.extend_from_slice(b"\r\n");
+    }
+    let mut out = StoredRequest::default();
+    out.store(&RoutedRequest { after: &after, body: RequestBody::Bytes(body), ..*message });
+    out
+}

@@ -99,7 +99,7 @@ impl Flights {
     pub(super) fn first_request(
         &mut self,
         kind: &CompoundKind,
-        child: u16,
+        (frame, child): (Id, u16),
         request: Id,
     ) -> Option<StoredRequest> {
         let message = self.requests.get_mut(request)?.request.message();
@@ -107,6 +107,9 @@ impl Flights {
             CompoundKind::Fill(fill) => near_request(fill, &message),
             CompoundKind::KeySplit(_) => replica(&message, child),
             CompoundKind::SizeSplit(_) => small_request(&message),
+            CompoundKind::BigValue(big) => {
+                big.first_request(&message, self.frames.get_mut(frame)?.state.parts.as_deref(), child)
+            }
             _ => None,
         }
     }

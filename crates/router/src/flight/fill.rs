@@ -160,12 +160,12 @@ impl State {
         self.stage = Stage::Fill(FillStage::Renewing);
         // Its copy has the configured time of expiry: no need for that of the original.
         let derived = fetch(&scene.message, false);
-        Decision::from(Orders { ask: Some((FAR, Some(derived))), answer: Some(miss), copy: None })
+        Decision::from(Orders { asks: vec![(FAR, Some(derived))], answer: Some(miss), copy: None })
     }
 
     fn ask<'a>(&mut self, stage: FillStage, child: u16, derived: Option<StoredRequest>) -> Decision<'a> {
         self.stage = Stage::Fill(stage);
-        Decision::from(Orders { ask: Some((child, derived)), ..Orders::default() })
+        Decision::from(Orders { asks: vec![(child, derived)], ..Orders::default() })
     }
 }
 

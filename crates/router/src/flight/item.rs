@@ -45,6 +45,17 @@ impl<'r> Item<'r> {
         Some(Item { flags, ttl, is_stale, len, body, line })
     }
 
+    /// The value without its line end.
+    pub(super) fn to_value(self) -> HeldOutput {
+        let mut output = HeldOutput::default();
+        match self.body {
+            RequestBody::Bytes(bytes) => output.copy(&bytes[..self.len]),
+            RequestBody::HeldValue(held) => output.hold(std::sync::Arc::clone(held)),
+            RequestBody::None | RequestBody::Held(_) => {}
+        }
+        output
+    }
+
     /// Appends the value with its line end.
     pub(super) fn write_body(&self, output: &mut HeldOutput) {
         match self.body {

@@ -2,6 +2,7 @@
 
 use protocol::client::{Line, Parsed, parse};
 
+use super::big_value::BIG_FLAG;
 use super::derive::{flags, has_flag};
 use super::item::Item;
 use super::reply::FlightReply;
@@ -97,6 +98,56 @@ pub(super) fn without_flags<'a>(message: &RoutedRequest<'_>, reply: FlightReply<
         item.write_body(&mut output);
     }
     FlightReply { outcome: reply.outcome, answer: ReplyBytes::Gathered(output) }
+}
+
+/// The reply to a read of a value in parts: the facts of its index, and the value.
+pub(super) fn in_parts(
+    message: &RoutedRequest<'_>,
+    index: &ReplyBytes<'_>,
+    hides_flag: bool,
+    (len, value): (usize, impl Iterator<Item = HeldOutput>),
+) -> FlightReply<'static> {
+    let front = match index {
+        ReplyBytes::Copied(bytes) => bytes,
+        ReplyBytes::Gathered(gathered) => gathered.front(),
+    };
+    let shown = |flags: u64| if hides_flag { flags & !BIG_FLAG } else { flags };
+    let mut output = HeldOutput::default();
+    match parse(front) {
+        Ok(Parsed::Head { line: Line::Value(head), .. }) => {
+            output.copy(b"VALUE ");
+            output.copy(client_key(message));
+            output.copy(format!(" {} {len}", shown(head.flags)).as_bytes());
+            if let Some(cas) = head.cas {
+                output.copy(format!(" {cas}").as_bytes());
+            }
+        }
+        Ok(Parsed::Head { line: Line::MetaValue { flags: facts, .. }, .. }) => {
+            output.copy(format!("VA {len}").as_bytes());
+            for (letter, argument) in facts.words() {
+                match letter {
+                    b'f' if !has_flag(message, b'f') => continue,
+                    b'f' => {
+                        let flags = facts.read().ok().and_then(|facts| facts.flags).unwrap_or(0);
+                        output.copy(format!(" f{}", shown(flags)).as_bytes());
+                    }
+                    b's' => output.copy(format!(" s{len}").as_bytes()),
+                    _ => {
+                        output.copy(&[b' ', letter]);
+                        output.copy(argument);
+                    }
+                }
+            }
+        }
+        _ => return miss(message),
+    }
+    output.copy(b"\r\n");
+    value.for_each(|part| output.append(part));
+    output.copy(b"\r\n");
+    if !message.operation.is_meta() {
+        output.copy(b"END\r\n");
+    }
+    FlightReply { outcome: Outcome::Found, answer: ReplyBytes::Gathered(output) }
 }
 
 /// A read's reply with this CAS: that of another item, which stands for the one in the reply.

@@ -12,6 +12,20 @@ pub(crate) struct FlightReply<'a> {
     pub(crate) answer: ReplyBytes<'a>,
 }
 
+impl FlightReply<'_> {
+    /// Its bytes, to be kept.
+    pub(crate) fn into_output(self) -> HeldOutput {
+        match self.answer {
+            ReplyBytes::Gathered(output) => output,
+            ReplyBytes::Copied(bytes) => {
+                let mut output = HeldOutput::default();
+                output.copy(bytes);
+                output
+            }
+        }
+    }
+}
+
 impl FlightReply<'static> {
     /// The reply where no server is asked: an error, or as if there were no item.
     pub(crate) fn without_server(

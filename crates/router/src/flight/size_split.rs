@@ -7,7 +7,7 @@
 
 use protocol::request::SetMode;
 
-use super::derive::{Stored, flags, has_flag, is_binary, stored_by, with_flags, with_key};
+use super::derive::{flags, has_flag, is_binary, stored_by, with_flags, with_key, with_value};
 use super::mark::{MARK_FLAG, Mark};
 use super::render::{miss, with_cas, without_flags};
 use super::reply::FlightReply;
@@ -84,7 +84,7 @@ impl State {
             SizeSplitStage::Both if reply.outcome == Outcome::Stored => {
                 let mut same = StoredRequest::default();
                 same.store(message);
-                Decision::from(Orders { copy: Some((L2, same)), ask: None, answer: Some(reply) })
+                Decision::from(Orders { copy: Some((L2, same)), asks: Vec::new(), answer: Some(reply) })
             }
             SizeSplitStage::Body | SizeSplitStage::Both | SizeSplitStage::Marked => Decision::Done(reply),
         }
@@ -116,7 +116,7 @@ impl State {
             return Decision::Done(miss(message));
         }
         self.stage = Stage::SizeSplit(SizeSplitStage::Forget(mark));
-        Decision::from(Orders { copy: None, ask: Some((L1, Some(look_at_mark(message)))), answer })
+        Decision::from(Orders { copy: None, asks: vec![(L1, Some(look_at_mark(message)))], answer })
     }
 
     fn then<'a>(
@@ -126,7 +126,7 @@ impl State {
         request: Option<StoredRequest>,
     ) -> Decision<'a> {
         self.stage = Stage::SizeSplit(stage);
-        Decision::from(Orders { ask: Some((child, request)), ..Orders::default() })
+        Decision::from(Orders { asks: vec![(child, request)], ..Orders::default() })
     }
 }
 
@@ -167,22 +167,8 @@ fn of_l2(message: &RoutedRequest<'_>, mark: Mark) -> Option<StoredRequest> {
 
 /// The client's set with a mark in place of the value.
 fn marked(message: &RoutedRequest<'_>) -> StoredRequest {
-    let mut out = StoredRequest::default();
-    let Some(Stored { flags: old, exptime, .. }) = stored_by(message) else {
-        unreachable!("it was read before")
-    };
-    let after = if message.operation.is_meta() {
-        let mut after = format!(" 0 F{}", old | MARK_FLAG).into_bytes();
-        for word in flags(message).skip(1).filter(|word| word[0] != b'F') {
-            after.push(b' ');
-            after.extend_from_slice(word);
-        }
-        after
-    } else {
-        format!(" {} {exptime} 0\r\n", old | MARK_FLAG).into_bytes()
-    };
-    out.store(&RoutedRequest { after: &after, body: RequestBody::Bytes(b"\r\n"), ..*message });
-    out
+    let old = stored_by(message).map_or(0, |stored| stored.flags);
+    with_value(message, old | MARK_FLAG, b"\r\n")
 }
 
 /// A read of a mark with its CAS.

@@ -84,7 +84,11 @@ impl State {
             }
             _ => None,
         };
-        Decision::from(Orders { copy: copy.map(|copy| (STAGING, copy)), ask: None, answer: Some(reply) })
+        Decision::from(Orders {
+            copy: copy.map(|copy| (STAGING, copy)),
+            asks: Vec::new(),
+            answer: Some(reply),
+        })
     }
 
     fn ask_also<'a>(
@@ -94,7 +98,7 @@ impl State {
         answer: Option<FlightReply<'a>>,
     ) -> Decision<'a> {
         self.stage = Stage::Staging(stage);
-        Decision::from(Orders { copy: None, ask: Some((child, Some(request))), answer })
+        Decision::from(Orders { copy: None, asks: vec![(child, Some(request))], answer })
     }
 }
 

@@ -23,6 +23,10 @@ pub(super) struct State {
     pub(super) kept: Option<(Outcome, HeldOutput)>,
     /// The reply that it waits for, for routes that ask one thing after the other.
     pub(super) stage: Stage,
+    /// The worst reply to a part of a value that was not what was wanted.
+    pub(super) failed: Option<(Outcome, HeldOutput)>,
+    /// The parts of a value.
+    pub(super) parts: Option<Box<BigParts>>,
     /// How often each outcome has come.
     pub(super) counts: Vec<(Outcome, u16)>,
 }
@@ -35,6 +39,7 @@ pub(super) enum Stage {
     Fill(FillStage),
     Staging(StagingStage),
     SizeSplit(SizeSplitStage),
+    BigValue(BigValueStage),
 }
 
 /// What a decision may depend on besides the replies.
@@ -44,6 +49,10 @@ pub(super) struct Scene<'s> {
     /// Seconds since 1970; 0 if unknown.
     pub(super) unix_s: i64,
     pub(super) node: NodeId,
+    /// Whose reply it is.
+    pub(super) child: u16,
+    /// Bytes of values that routes of this worker put together.
+    pub(super) assembled: &'s mut usize,
     /// For each node, how often [`Scene::is_nth`] was asked since it was true.
     pub(super) counts: &'s mut HashMap<NodeId, u32>,
 }
@@ -66,8 +75,8 @@ impl Scene<'_> {
 pub(super) struct Orders<'a> {
     /// This request is sent to a child, whose reply is for nobody.
     pub(super) copy: Option<(u16, StoredRequest)>,
-    /// A child is asked: this request, or the route's own.
-    pub(super) ask: Option<(u16, Option<StoredRequest>)>,
+    /// Children are asked: this request, or the route's own.
+    pub(super) asks: Vec<(u16, Option<StoredRequest>)>,
     /// This is the reply of the route. What follows is for nobody.
     pub(super) answer: Option<FlightReply<'a>>,
 }
@@ -130,6 +139,33 @@ impl SizeSplitStage {
     }
 }
 
+/// The reply that a BigValueRoute waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BigValueStage {
+    /// To a read: a value, or where its parts are.
+    Index,
+    /// To reads of parts.
+    Read,
+    /// To sets of parts.
+    Write,
+    /// To the set of the index.
+    Written,
+}
+
+/// The parts of a value, while they are read or written.
+#[derive(Debug, Default)]
+pub(super) struct BigParts {
+    pub(super) count: u16,
+    /// In the keys of the parts.
+    pub(super) suffix: u64,
+    /// The next one to ask for.
+    pub(super) next: u16,
+    /// Those that were read.
+    pub(super) read: Vec<Option<HeldOutput>>,
+    /// Their bytes.
+    pub(super) len: usize,
+}
+
 impl<'a> From<Orders<'a>> for Decision<'a> {
     fn from(orders: Orders<'a>) -> Decision<'a> {
         Decision::Orders(Box::new(orders))
@@ -147,15 +183,7 @@ impl State {
 
     /// Keeps a reply for later.
     pub(super) fn keep(&mut self, reply: FlightReply<'_>) {
-        let output = match reply.answer {
-            ReplyBytes::Gathered(output) => output,
-            ReplyBytes::Copied(bytes) => {
-                let mut output = HeldOutput::default();
-                output.copy(bytes);
-                output
-            }
-        };
-        self.kept = Some((reply.outcome, output));
+        self.kept = Some((reply.outcome, reply.into_output()));
     }
 
     pub(super) fn give_kept<'a>(&mut self) -> Decision<'a> {

@@ -24,6 +24,7 @@
 //! a closed         the router has closed server a's connection since the last such line
 //! ```
 
+mod big_value;
 mod changes;
 mod fill;
 mod health;

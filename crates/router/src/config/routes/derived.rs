@@ -6,10 +6,12 @@ use super::{Compiler, Definition};
 use crate::changes::{ExptimeChange, KeyChange};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, Object};
-use crate::plan::{Compound, CompoundKind, KeySplit, Node, NodeId};
+use crate::operation::OperationClass;
+use crate::plan::{BigValue, Compound, CompoundKind, KeySplit, Node, NodeId};
 
 /// mcrouter's names of these routes.
-pub(super) const DERIVED_TYPES: [&str; 9] = [
+pub(super) const DERIVED_TYPES: [&str; 10] = [
+    "BigValueRoute",
     "FailoverWithExptimeRoute",
     "KeySplitRoute",
     "L1L2CacheRoute",
@@ -20,6 +22,9 @@ pub(super) const DERIVED_TYPES: [&str; 9] = [
     "StagingRoute",
     "WarmUpRoute",
 ];
+
+/// Parts that are asked for at a time.
+const BATCHES: std::ops::RangeInclusive<i64> = 0..=10_000;
 
 /// mcrouter's limits of `replicas`.
 const REPLICAS: std::ops::RangeInclusive<i64> = 2..=1000;
@@ -42,6 +47,7 @@ impl Compiler<'_, '_> {
             return Err(json.error(format!("expected an object for {kind}, found its short form")));
         };
         let node = match kind {
+            "BigValueRoute" => self.big_value(&object, json),
             "FailoverWithExptimeRoute" => self.failover_with_exptime(&object, json),
             "L1L2SizeSplitRoute" => self.l1_l2_size_split(&object, json),
             "L1L2CacheRoute" => self.l1_l2_cache(&object, json),
@@ -85,6 +91,30 @@ impl Compiler<'_, '_> {
             }
         };
         self.with_children(CompoundKind::ModifyExptime(change), vec![target], json)
+    }
+
+    fn big_value(&mut self, object: &Object<'_>, json: &Json) -> Result<NodeId, ConfigError> {
+        let target = self.single(object.require("target")?)?;
+        let threshold =
+            object.require("split_threshold")?.integer("`split_threshold` in bytes", 0..=i64::MAX)?;
+        let batch = object.require("batch_size")?.integer("`batch_size`", BATCHES)? as u16;
+        let hides_flag = object.bool("hide_reply_flag")?.unwrap_or(false);
+        match threshold {
+            0 => Ok(target),
+            _ => self.in_parts(BigValue { threshold: threshold as u64, batch, hides_flag }, target, json),
+        }
+    }
+
+    /// Reads and storage commands of a route, with long values in parts.
+    pub(super) fn in_parts(
+        &mut self,
+        big: BigValue,
+        target: NodeId,
+        json: &Json,
+    ) -> Result<NodeId, ConfigError> {
+        let node = self.with_children(CompoundKind::BigValue(big), vec![target], json)?;
+        let children = [(OperationClass::Get, node), (OperationClass::Update, node)].into();
+        self.add(Node::ByClass { children, default: target }, json)
     }
 
     fn key_split(&mut self, object: &Object<'_>, json: &Json) -> Result<NodeId, ConfigError> {

@@ -125,6 +125,17 @@ fn routes_that_change_requests_are_refused_with_what_they_lack() {
             "\"destination\": \"NullRoute\", \"replicas\": 2".to_owned(),
             "line 1: expected `all_sync`",
         ),
+        (
+            "BigValueRoute",
+            format!("{null}, \"split_threshold\": 5, \"batch_size\": -1"),
+            "line 2: expected an integer from 0 to 10000",
+        ),
+        ("BigValueRoute", format!("{null}, \"split_threshold\": 5"), "line 1: expected `batch_size`"),
+        (
+            "L1L2SizeSplitRoute",
+            "\"l1\": \"NullRoute\", \"l2\": \"NullRoute\", \"threshold\": 5, \"retries\": 11".to_owned(),
+            "line 2: expected an integer from 1 to 10",
+        ),
         ("StagingRoute", "\"warm\": \"NullRoute\"".to_owned(), "line 1: expected `staging`"),
     ] {
         refused(&route(kind, &fields), expected);

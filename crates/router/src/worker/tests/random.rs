@@ -214,7 +214,7 @@ const COPIES: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1"]}, "B": {"serv
 
 /// Routes that change requests or copy items. Where items stand for misses, and where keys get an end, no other plan finds
 /// them.
-const DERIVED: [&str; 6] = [
+const DERIVED: [&str; 8] = [
     r#"{"type": "ModifyKeyRoute", "target": {"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": "PoolRoute|B"},
         "set_key_suffix": "@1"}"#,
     r#"{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B", "enable_metaget": true}"#,
@@ -224,6 +224,10 @@ const DERIVED: [&str; 6] = [
     r#"{"type": "KeySplitRoute", "destination": "PoolRoute|A", "replicas": 3, "all_sync": true, "first_hit": true}"#,
     r#"{"type": "MigrateRoute", "from": "PoolRoute|A", "to": {"type": "WarmUpRoute", "cold": "PoolRoute|B",
         "warm": "PoolRoute|A"}, "start_time": -1000, "interval": 1000}"#,
+    r#"{"type": "ModifyKeyRoute", "target": {"type": "BigValueRoute", "target": "PoolRoute|A", "split_threshold": 4000,
+        "batch_size": 2, "hide_reply_flag": true}, "set_key_suffix": "@3"}"#,
+    r#"{"type": "ModifyKeyRoute", "target": {"type": "L1L2SizeSplitRoute", "l1": "PoolRoute|A", "l2": "PoolRoute|B",
+        "threshold": 5000}, "set_key_suffix": "@4"}"#,
 ];
 
 /// A plan by its number.
