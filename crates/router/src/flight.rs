@@ -35,7 +35,7 @@ use crate::slab::{Id, IdSlab};
 pub(crate) use derived::COPIED_MAX;
 use replicas::Replicas;
 pub(crate) use reply::FlightReply;
-use steps::{Decision, Orders, Scene, State};
+use steps::{Assembled, Decision, Orders, Scene, State};
 
 /// A request for a server.
 #[derive(Debug, PartialEq, Eq)]
@@ -81,8 +81,7 @@ pub(crate) struct Flights {
     pub(crate) unix_s: i64,
     /// Counters of routes that do something every so many times.
     pub(crate) counts: HashMap<NodeId, u32>,
-    /// Bytes of parts of values that are put together.
-    assembled: usize,
+    pub(crate) assembled: Assembled,
     /// Bytes of copies for nobody that are stored.
     copied: usize,
     /// Somebody takes `sends` one by one: what is added meanwhile is taken by the same loop, not by one inside of it.
@@ -132,10 +131,10 @@ impl Flights {
         }
     }
 
-    /// Frames and requests that exist.
+    /// Frames, requests, and bytes that count against a limit.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.frames.len() + self.requests.len()
+        self.frames.len() + self.requests.len() + self.assembled.bytes + self.copied
     }
 
     /// Sends `request` to the route at `node`, for `owner`. Returns its reply if it needs no server.
@@ -320,7 +319,7 @@ impl Flights {
 
     fn end_frame(&mut self, id: Id) {
         if let Some(frame) = self.frames.remove(id) {
-            self.assembled -= frame.state.parts.map_or(0, |parts| parts.len);
+            self.assembled.bytes -= frame.state.parts.map_or(0, |parts| parts.len);
             self.release(frame.request);
         }
     }

@@ -33,9 +33,6 @@ const PARTS_MAX: u16 = 10_000;
 /// Bytes of parts that are asked for at a time: half of what a server may leave unread.
 const BATCH_BYTES_MAX: u64 = 2 << 20;
 
-/// Bytes of the values that a worker puts together at a time. No window of a client bounds them.
-const ASSEMBLED_MAX: usize = 256 << 20;
-
 impl BigValue {
     /// What is done with a request: the first reply that is waited for. `None` if the child gets it as it is.
     pub(super) fn first(&self, message: &RoutedRequest<'_>) -> Option<BigValueStage> {
@@ -196,9 +193,10 @@ impl State {
         let item = if reply.outcome.is_hit() { Item::of(&reply.answer) } else { None };
         match item {
             Some(item)
-                if parts.len + item.len <= VALUE_MAX && *scene.assembled + item.len <= ASSEMBLED_MAX =>
+                if parts.len + item.len <= VALUE_MAX
+                    && scene.assembled.bytes + item.len <= scene.assembled.max =>
             {
-                *scene.assembled += item.len;
+                scene.assembled.bytes += item.len;
                 parts.len += item.len;
                 parts.read[usize::from(scene.child)] = Some(item.to_value());
             }

@@ -52,7 +52,7 @@ pub(super) struct Scene<'s> {
     /// Whose reply it is.
     pub(super) child: u16,
     /// Bytes of values that routes of this worker put together.
-    pub(super) assembled: &'s mut usize,
+    pub(super) assembled: &'s mut Assembled,
     /// For each node, how often [`Scene::is_nth`] was asked since it was true.
     pub(super) counts: &'s mut HashMap<NodeId, u32>,
 }
@@ -150,6 +150,23 @@ pub(super) enum BigValueStage {
     Write,
     /// To the set of the index.
     Written,
+}
+
+/// Bytes of values that a worker puts together.
+#[derive(Debug)]
+pub(crate) struct Assembled {
+    pub(crate) bytes: usize,
+    /// No window of a client bounds them: this does.
+    pub(crate) max: usize,
+}
+
+/// See [`Assembled::max`]: two of the longest values.
+const ASSEMBLED_MAX: usize = 256 << 20;
+
+impl Default for Assembled {
+    fn default() -> Assembled {
+        Assembled { bytes: 0, max: ASSEMBLED_MAX }
+    }
 }
 
 /// The parts of a value, while they are read or written.

@@ -289,6 +289,28 @@ fn values_of_megabytes_pass_in_both_directions() {
 }
 
 #[test]
+fn values_that_are_put_together_are_bounded() {
+    let mut conversation = Conversation::new(&big(""));
+    conversation.worker().flights.assembled.max = 30;
+    let read = |len: usize, reply: &str| {
+        format!(
+            "> get k
+             a> get k
+             a< VALUE k 32768 5\\r\\n1-2-7\\r\\nEND
+             a> get k:0:7
+             a> get k:1:7
+             a< VALUE k:0:7 0 20\\r\\n{{x*20}}\\r\\nEND
+             a< VALUE k:1:7 0 {len}\\r\\n{{x*{len}}}\\r\\nEND
+             {reply}\n"
+        )
+    };
+    let too_much = read(11, "< SERVER_ERROR too many big values at a time");
+    let enough = read(10, "< VALUE k 32768 30\n< {x*30}\n< END");
+    conversation.play(&format!("{too_much}{enough}{too_much}{enough}"));
+    conversation.end();
+}
+
+#[test]
 fn a_client_that_leaves_and_another_plan_do_not_stop_a_set() {
     let mut conversation = Conversation::new(&big(""));
     let suffix = spooky32(VALUE.as_bytes(), 0);

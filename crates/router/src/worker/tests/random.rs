@@ -43,6 +43,11 @@ impl Items {
             }
             [b"ms", key, len, ref flags @ .., opaque] => {
                 let Some((body, consumed)) = body_of(input, end, len) else { return 0 };
+                if flags.contains(&&b"T-1"[..]) {
+                    self.0.remove(key);
+                    out.copy(&[b"HD ", opaque, b"\r\n"].concat());
+                    return consumed;
+                }
                 let client_flags = flags.iter().find_map(|flag| flag.strip_prefix(b"F")).unwrap_or(b"0");
                 let is_stored = self.store(key, client_flags, body, flags.contains(&&b"ME"[..]));
                 out.copy(&[if is_stored { b"HD " } else { b"NS " }, opaque, b"\r\n"].concat());
@@ -226,8 +231,8 @@ const DERIVED: [&str; 8] = [
         "warm": "PoolRoute|A"}, "start_time": -1000, "interval": 1000}"#,
     r#"{"type": "ModifyKeyRoute", "target": {"type": "BigValueRoute", "target": "PoolRoute|A", "split_threshold": 4000,
         "batch_size": 2, "hide_reply_flag": true}, "set_key_suffix": "@3"}"#,
-    r#"{"type": "ModifyKeyRoute", "target": {"type": "L1L2SizeSplitRoute", "l1": "PoolRoute|A", "l2": "PoolRoute|B",
-        "threshold": 5000}, "set_key_suffix": "@4"}"#,
+    r#"{"type": "ModifyKeyRoute", "target": {"type": "L1L2SizeSplitRoute", "l1": "PoolRoute|A", "l2": {"type": "ModifyKeyRoute",
+        "target": "PoolRoute|B", "set_key_suffix": "@5"}, "threshold": 5000}, "set_key_suffix": "@4"}"#,
 ];
 
 /// A plan by its number.
