@@ -206,7 +206,7 @@ pub struct KeySplit {
 pub struct BigValue {
     /// Longer ones, in bytes: the length of parts. At least 1.
     pub threshold: u64,
-    /// Parts that are asked for at a time; 0 for as many as there may be.
+    /// Parts that are asked for at a time; 0 for as many as possible.
     pub batch: u16,
     /// Clients do not see the mark of such a value among its flags.
     pub hides_flag: bool,

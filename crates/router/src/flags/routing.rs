@@ -102,7 +102,7 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         None,
         "big-value-batch-size",
         "Parts of a value that are asked for at a time",
-        "0 for all that fit a server's queue.",
+        "0 for as many as possible: 1000.",
         |options, given| options.big_value_batch_size = given.number(),
     )
     .takes("number", Kind::Number { min: 0, max: 10_000 }, "10"),

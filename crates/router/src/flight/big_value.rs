@@ -30,6 +30,9 @@ pub(super) const BIG_FLAG: u64 = 0x8000;
 /// Parts of a value. An index that names more is a miss: anybody can write one.
 const PARTS_MAX: u16 = 10_000;
 
+/// Parts that are asked for at a time, whatever the configuration says: a tenth of what may wait at a server.
+const AT_ONCE_MAX: u16 = 1000;
+
 /// Bytes of parts that are asked for at a time: half of what a server may leave unread.
 const BATCH_BYTES_MAX: u64 = 2 << 20;
 
@@ -67,8 +70,8 @@ impl BigValue {
     /// Parts that are asked for at a time.
     fn at_once(&self, count: u16) -> u16 {
         let of_bytes = u16::try_from(BATCH_BYTES_MAX / self.threshold).unwrap_or(u16::MAX).max(1);
-        let batch = if self.batch == 0 { u16::MAX } else { self.batch };
-        count.min(batch).min(of_bytes)
+        let batch = if self.batch == 0 { AT_ONCE_MAX } else { self.batch };
+        count.min(batch).min(of_bytes).min(AT_ONCE_MAX)
     }
 
     /// What the child is asked first: the index, or one of the parts that are written.
@@ -283,6 +286,17 @@ mod tests {
     fn check(index: &str, expected: Option<(u16, u64)>) {
         let reply = format!("VALUE k 32768 {}\r\n{index}\r\nEND\r\n", index.len());
         assert_eq!(parse_index(&ReplyBytes::Copied(reply.as_bytes())), expected, "{index}");
+    }
+
+    #[test]
+    fn parts_that_are_asked_for_at_a_time_are_bounded_by_their_number_and_their_bytes() {
+        let at_once = |threshold, batch| BigValue { threshold, batch, hides_flag: false }.at_once(PARTS_MAX);
+        assert_eq!(at_once(100, 10), 10);
+        assert_eq!(at_once(100, 0), AT_ONCE_MAX);
+        assert_eq!(at_once(100, 5000), AT_ONCE_MAX);
+        assert_eq!(at_once(1 << 20, 10), 2);
+        assert_eq!(at_once(100 << 20, 10), 1);
+        assert_eq!(BigValue { threshold: 100, batch: 10, hides_flag: false }.at_once(3), 3);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! KeySplitRoute: an item under several keys.
 
-use super::play;
 use super::routes::config;
+use super::{Conversation, compiled, play};
+use crate::config::CompileOptions;
 
 /// Of three replicas, this host's is the first: its number is 0 in the tests.
 fn split(fields: &str) -> String {
@@ -159,4 +160,40 @@ fn a_key_without_room_for_a_number_is_not_split() {
          a< STORED
          < STORED",
     );
+}
+
+#[test]
+fn a_host_uses_the_replica_of_its_number() {
+    let mut conversation = Conversation::new(&split(SYNC));
+    let options = CompileOptions { host_id: 4, ..CompileOptions::default() };
+    conversation.shared.replace(compiled(&split(SYNC), 2, &conversation.places, &options));
+    conversation.settle(conversation.router);
+    conversation.play(
+        "> get k
+         a> get k::1
+         a< VALUE k::1 0 1\\r\\nx\\r\\nEND
+         < VALUE k 0 1
+         < x
+         < END
+         > set /././k 0 0 1\\r\\ny
+         a> set k 0 0 1
+         a> y
+         a> set k::2 0 0 1
+         a> y
+         a> set k::1 0 0 1
+         a> y
+         a< STORED\\r\\nSTORED\\r\\nSERVER_ERROR x
+         < SERVER_ERROR x
+         > mg a2V5 b v k
+         a> mg a2V5Ojox b v k O1
+         a< VA 1 b ka2V5Ojox O1\\r\\nx
+         < VA 1 b ka2V5
+         < x
+         > append k 0 0 1\\r\\nz
+         a> append k::1 0 0 1
+         a> z
+         a< STORED
+         < STORED",
+    );
+    conversation.end();
 }
