@@ -76,6 +76,7 @@ fn serve(
     let addresses: Vec<String> = network.addresses().iter().map(ToString::to_string).collect();
     let signals = Signals::block().map_err(|error| transient("block signals", error))?;
     let shared = Arc::new(RouterShared::new(settings(options), plan));
+    reload::tell_time(&shared);
     let (hurry, hurried) = mpsc::channel();
     let reload = Reload {
         configuration,

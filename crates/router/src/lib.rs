@@ -24,6 +24,7 @@ pub mod hash;
 
 mod answer;
 mod buffer;
+mod changes;
 mod client;
 mod client_state;
 mod destination;
@@ -39,11 +40,13 @@ mod shared;
 mod slab;
 mod worker;
 
+pub use changes::{ExptimeChange, KeyChange};
 pub use health::{Health, HealthSettings};
 pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{
-    Compound, CompoundKind, DestinationSpec, FailoverErrors, Node, NodeId, Roots, RoutePlan, ServerId,
+    BigValue, Compound, CompoundKind, DestinationSpec, FailoverErrors, Fill, KeySplit, Migration,
+    NegativeCache, Node, NodeId, Roots, RoutePlan, ServerId, SizeSplit,
 };
 pub use shared::{RouterShared, Settings};
 pub use worker::RouteWorker;

@@ -7,7 +7,8 @@ use std::fmt;
 
 use net::{DialTls, Place};
 
-use crate::hash::Selector;
+use crate::changes::{ExptimeChange, KeyChange};
+use crate::hash::{Selector, spooky32};
 use crate::key::RoutedKey;
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
@@ -94,8 +95,45 @@ pub enum Node {
         /// For keys that match none.
         default: Option<NodeId>,
     },
+    /// One of three children, by the time of day.
+    Migrate(Migration),
     /// A route that asks several children, or asks one and decides then.
     Compound(Compound),
+}
+
+/// A move of keys from one route to another, each key at its own time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// Has all keys before.
+    pub from: NodeId,
+    /// Has all keys afterwards.
+    pub to: NodeId,
+    /// Both: for deletes while keys move.
+    pub both: NodeId,
+    /// When deletes begin to go to both, in seconds since 1970.
+    pub start_s: i64,
+    /// Keys begin to move this many seconds later, and take as long. At least 1.
+    pub interval_s: u32,
+}
+
+impl Migration {
+    /// The route of a request at a time.
+    fn child(&self, operation: Operation, key: &RoutedKey<'_>, unix_s: i64) -> NodeId {
+        let interval_s = i64::from(self.interval_s);
+        let after_s = unix_s.saturating_sub(self.start_s);
+        let is_delete = operation.class() == OperationClass::Delete;
+        if after_s < 0 {
+            self.from
+        } else if after_s >= 2 * interval_s {
+            self.to
+        } else if is_delete {
+            self.both
+        } else if after_s < interval_s + i64::from(spooky32(key.routing(), 0)) % interval_s {
+            self.from
+        } else {
+            self.to
+        }
+    }
 }
 
 /// A route that needs the replies of its children.
@@ -105,6 +143,13 @@ pub struct Compound {
     pub kind: CompoundKind,
     /// At least one.
     pub children: Box<[NodeId]>,
+}
+
+impl Compound {
+    /// A child by its number. A route that asks a single child for several things numbers these.
+    pub(crate) fn child(&self, number: u16) -> NodeId {
+        *self.children.get(usize::from(number)).unwrap_or(&self.children[0])
+    }
 }
 
 /// How a compound route asks its children.
@@ -127,6 +172,73 @@ pub enum CompoundKind {
         /// If none has it: the best reply rather than the last.
         best: bool,
     },
+    /// The child gets the request with another key.
+    ModifyKey(Box<KeyChange>),
+    /// The child gets the request with another time of expiry.
+    ModifyExptime(ExptimeChange),
+    /// Copies of an item under several keys.
+    KeySplit(KeySplit),
+    /// The first; the second is kept alike.
+    Staging,
+    /// The child, for values in parts.
+    BigValue(BigValue),
+    /// The first; the second for large values.
+    SizeSplit(SizeSplit),
+    /// The first; the second for what it does not have, with a copy into the first.
+    Fill(Fill),
+}
+
+/// How a key is split into replicas: the key itself, and keys with `::1`, `::2` and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySplit {
+    /// 2 to 1000: as many as the route has children, which are all the same.
+    pub replicas: u16,
+    /// The one that this host uses.
+    pub own: u16,
+    /// A set goes to all.
+    pub all_sync: bool,
+    /// A get goes to all, and the first hit is its answer.
+    pub first_hit: bool,
+}
+
+/// Which values are kept in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BigValue {
+    /// Longer ones, in bytes: the length of parts. At least 1.
+    pub threshold: u64,
+    /// Parts that are asked for at a time; 0 for as many as possible.
+    pub batch: u16,
+    /// Clients do not see the mark of such a value among its flags.
+    pub hides_flag: bool,
+}
+
+/// Which values are large, and where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeSplit {
+    /// Values from this length on, in bytes; 0 for none.
+    pub threshold: u64,
+    /// Items with a sooner time of expiry are kept as if they were small, in seconds; 0 for none.
+    pub ttl_threshold_s: u32,
+    /// Both caches get a large value.
+    pub both_full_set: bool,
+}
+
+/// How one cache is filled from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fill {
+    /// The time of expiry of copies; `None` for that of their originals.
+    pub exptime: Option<u32>,
+    /// Items that stand for misses.
+    pub negative: Option<NegativeCache>,
+}
+
+/// Items in the first cache that stand for misses of the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NegativeCache {
+    /// Their time of expiry.
+    pub exptime: u32,
+    /// The second cache is asked again every so many times that such an item is found; 0 for no such items.
+    pub update_period: u32,
 }
 
 /// The outcomes after which another child is asked, for each class of operations; `None` for mcrouter's default.
@@ -218,13 +330,15 @@ impl RoutePlan {
         }
     }
 
-    /// Follows routes that choose one child, from `node` to one that does not. `random` is any number.
+    /// Follows routes that choose one child, from `node` to one that does not. `unix_s` is the time of day, in seconds
+    /// since 1970; `random` is any number.
     #[inline]
     pub(crate) fn step(
         &self,
         mut node: NodeId,
         operation: Operation,
         key: &RoutedKey<'_>,
+        unix_s: i64,
         mut random: impl FnMut() -> u64,
     ) -> RouteStep<'_> {
         loop {
@@ -249,6 +363,7 @@ impl RoutePlan {
                         None => return RouteStep::Answer(Some((Outcome::LocalError, NO_ROUTE))),
                     }
                 }
+                Node::Migrate(migration) => migration.child(operation, key, unix_s),
                 Node::Compound(_) => return RouteStep::Compound(node),
             };
         }

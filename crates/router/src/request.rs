@@ -15,6 +15,8 @@ pub(crate) struct RoutedRequest<'a> {
     /// The command, and everything up to the key.
     pub(crate) before: &'a [u8],
     pub(crate) key: RoutedKey<'a>,
+    /// The key that replies to the client name, if a route has changed the key.
+    pub(crate) shown: &'a [u8],
     /// The rest of the line. With its line end, except for a meta request.
     pub(crate) after: &'a [u8],
     /// The argument of a meta request's flag `O`.
@@ -28,6 +30,8 @@ pub(crate) enum RequestBody<'a> {
     None,
     Bytes(&'a [u8]),
     Held(&'a Arc<[u8]>),
+    /// A value of a server's reply, which is held without its line end.
+    HeldValue(&'a Arc<[u8]>),
 }
 
 /// A request that may be sent several times.
@@ -37,6 +41,8 @@ pub(crate) struct StoredRequest {
     bytes: Vec<u8>,
     parts: Option<Parts>,
     held: Option<Arc<[u8]>>,
+    /// `held` has no line end.
+    held_is_value: bool,
 }
 
 /// Where the parts of a message stand.
@@ -46,6 +52,7 @@ struct Parts {
     expected: ReplyKind,
     before: Range<usize>,
     key: Range<usize>,
+    shown: Range<usize>,
     prefix_len: usize,
     routing_len: usize,
     after: Range<usize>,
@@ -64,19 +71,35 @@ impl StoredRequest {
             start..self.bytes.len()
         };
         let (before, key, after) = (add(message.before), add(message.key.full), add(message.after));
-        let opaque = add(message.opaque);
+        let (shown, opaque) = (add(message.shown), add(message.opaque));
         let body = match message.body {
             RequestBody::Bytes(bytes) => add(bytes),
-            RequestBody::None | RequestBody::Held(_) => add(b""),
+            RequestBody::None | RequestBody::Held(_) | RequestBody::HeldValue(_) => add(b""),
         };
         let RoutedRequest { operation, expected, key: RoutedKey { prefix_len, routing_len, .. }, .. } =
             *message;
-        self.parts =
-            Some(Parts { operation, expected, before, key, prefix_len, routing_len, after, opaque, body });
+        self.parts = Some(Parts {
+            operation,
+            expected,
+            before,
+            key,
+            shown,
+            prefix_len,
+            routing_len,
+            after,
+            opaque,
+            body,
+        });
         self.held = match message.body {
-            RequestBody::Held(held) => Some(Arc::clone(held)),
+            RequestBody::Held(held) | RequestBody::HeldValue(held) => Some(Arc::clone(held)),
             _ => None,
         };
+        self.held_is_value = matches!(message.body, RequestBody::HeldValue(_));
+    }
+
+    /// Bytes of memory that it keeps, held ones included.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len() + self.held.as_ref().map_or(0, |held| held.len())
     }
 
     /// Forgets the request, keeping the memory.
@@ -101,9 +124,11 @@ impl StoredRequest {
             expected: parts.expected,
             before: &self.bytes[parts.before.clone()],
             key: self.key(),
+            shown: &self.bytes[parts.shown.clone()],
             after: &self.bytes[parts.after.clone()],
             opaque: &self.bytes[parts.opaque.clone()],
             body: match (&self.held, parts.body.is_empty()) {
+                (Some(held), _) if self.held_is_value => RequestBody::HeldValue(held),
                 (Some(held), _) => RequestBody::Held(held),
                 (None, false) => RequestBody::Bytes(&self.bytes[parts.body.clone()]),
                 (None, true) => RequestBody::None,

@@ -1,7 +1,7 @@
 //! State that all workers of a router share: the plan in force, the health of servers, settings.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::health::{Health, HealthSettings};
@@ -32,6 +32,8 @@ pub struct RouterShared {
     plan: Mutex<Arc<RoutePlan>>,
     /// The generation of `plan`: workers look at this first.
     generation: AtomicU64,
+    /// Seconds since 1970, as [`RouterShared::tell_time`] was told last.
+    unix_s: AtomicI64,
     /// By the server's name.
     health: Mutex<HashMap<String, Arc<Health>>>,
 }
@@ -40,7 +42,13 @@ impl RouterShared {
     /// With a first plan.
     pub fn new(settings: Settings, plan: RoutePlan) -> RouterShared {
         let generation = AtomicU64::new(plan.generation);
-        RouterShared { settings, plan: Mutex::new(Arc::new(plan)), generation, health: Mutex::default() }
+        RouterShared {
+            settings,
+            plan: Mutex::new(Arc::new(plan)),
+            generation,
+            unix_s: AtomicI64::new(0),
+            health: Mutex::default(),
+        }
     }
 
     /// Puts another plan in force. Requests that have begun end on theirs. Workers see it at their next turn.
@@ -51,6 +59,18 @@ impl RouterShared {
         // Of servers that no worker has, nothing is known any more.
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.retain(|_, health| Arc::strong_count(health) > 1);
+    }
+
+    /// Sets the time of day, in seconds since 1970: for whoever has a clock, about once in a second. Until then it is
+    /// unknown.
+    pub fn tell_time(&self, unix_s: i64) {
+        self.unix_s.store(unix_s, Relaxed);
+    }
+
+    /// Seconds since 1970; 0 if unknown.
+    #[inline]
+    pub(crate) fn unix_s(&self) -> i64 {
+        self.unix_s.load(Relaxed)
     }
 
     /// The plan in force.

@@ -164,6 +164,7 @@ impl Handler for RouteWorker {
 
     fn begin_turn(&mut self, now: Now) {
         self.now = now;
+        self.flights.unix_s = self.shared.unix_s();
         if self.shared.generation() != self.plan.generation {
             self.adopt();
         }

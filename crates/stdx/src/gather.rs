@@ -50,6 +50,11 @@ impl<H: AsRef<[u8]>> Gather<H> {
         self.held.push(Held { after: self.copied.len(), guard });
     }
 
+    /// The guards of all held pieces, in order.
+    pub fn held(&self) -> impl Iterator<Item = &H> {
+        self.held.iter().map(|held| &held.guard)
+    }
+
     /// Bytes that are still to be sent.
     #[inline]
     pub fn len(&self) -> usize {

@@ -28,6 +28,11 @@ pub(super) struct Reload {
     pub(super) delay_ms: u64,
 }
 
+/// Tells the workers the time of day.
+pub(super) fn tell_time(shared: &RouterShared) {
+    shared.tell_time(i64::try_from(os::clock::unix_s()).unwrap_or(0));
+}
+
 impl Reload {
     /// Runs as long as `hurry` has a sender, each of whose messages is a request to read the files now.
     pub(super) fn run(self, mut files: Watched, hurry: &Receiver<()>) {
@@ -47,15 +52,30 @@ impl Reload {
     /// Whether there is a change; `false` for the end.
     fn wait_for_change(&self, files: &Watched, hurry: &Receiver<()>) -> bool {
         loop {
-            match hurry.recv_timeout(LOOK) {
+            match self.wait(LOOK, hurry) {
                 Ok(()) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
                 Err(RecvTimeoutError::Timeout) if self.is_watching && files.has_changed() => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
-        let waited = hurry.recv_timeout(Duration::from_millis(self.delay_ms));
-        !matches!(waited, Err(RecvTimeoutError::Disconnected))
+        let mut left = Duration::from_millis(self.delay_ms);
+        while !left.is_zero() {
+            let part = left.min(LOOK);
+            match self.wait(part, hurry) {
+                Ok(()) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) => left -= part,
+            }
+        }
+        true
+    }
+
+    /// Waits for a request. The workers have no clock that shows the time of day: they get it here, about once in a second.
+    fn wait(&self, limit: Duration, hurry: &Receiver<()>) -> Result<(), RecvTimeoutError> {
+        let waited = hurry.recv_timeout(limit);
+        tell_time(&self.shared);
+        waited
     }
 
     fn put_in_force(&self, plan: RoutePlan) {

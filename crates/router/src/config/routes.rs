@@ -3,6 +3,7 @@
 //! mcrouter's forms: an object with a `type`, a name of a handle that was named before, or the short form
 //! `Type|argument`. What stands for several children may be a list, or any form that makes several, as `Pool|A` does.
 
+mod derived;
 mod fields;
 mod handles;
 mod pools;
@@ -10,6 +11,7 @@ mod prefixes;
 mod servers;
 #[cfg(test)]
 mod tests;
+mod two_sides;
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 
 use super::error::{ConfigError, Location};
 use super::json::{Json, JsonValue};
-use crate::plan::{DestinationSpec, Node, NodeId, RoutePlan, ServerId};
+use crate::plan::{BigValue, Compound, CompoundKind, DestinationSpec, Node, NodeId, RoutePlan, ServerId};
 
 /// Routes inside of each other.
 const DEPTH_MAX: usize = 100;
@@ -44,6 +46,8 @@ pub struct CompileOptions {
     pub cross_region_timeout_ms: u32,
     /// Identifies this host, for routes that choose by it.
     pub host_id: u32,
+    /// Long values are kept in parts, whatever the route (`--big-value-split-threshold`).
+    pub big_value: Option<BigValue>,
     /// Keys with an unknown prefix go to the default route (`--send-invalid-route-to-default`).
     pub invalid_to_default: bool,
 }
@@ -58,6 +62,7 @@ impl Default for CompileOptions {
             cross_cluster_timeout_ms: 0,
             cross_region_timeout_ms: 0,
             host_id: 0,
+            big_value: None,
             invalid_to_default: false,
         }
     }
@@ -275,6 +280,24 @@ impl<'j> Compiler<'j, '_> {
             }
             Node::ByPrefix { children, default } => {
                 children.iter().map(|(_, child)| child).chain(default).map(of).max().unwrap_or(0)
+            }
+            Node::Migrate(migration) => {
+                // `both` has all children of the others.
+                of(&migration.both)
+            }
+            Node::Compound(Compound { kind: CompoundKind::Staging, children }) => {
+                // Asked, and asked for the item; looked at, and given a copy.
+                of(&children[0]).saturating_add(of(&children[1])).saturating_mul(2)
+            }
+            // Parts are bounded by the value: what is counted is how often each of them is asked for.
+            Node::Compound(Compound { kind: CompoundKind::BigValue(_), children }) => of(&children[0]),
+            Node::Compound(Compound { kind: CompoundKind::SizeSplit(_), children }) => {
+                // Asked, looked at again, and made to forget; and asked for the value.
+                of(&children[0]).saturating_mul(3).saturating_add(of(&children[1]))
+            }
+            Node::Compound(Compound { kind: CompoundKind::Fill(_), children }) => {
+                // Asked, given a copy, asked again; and what it is filled from.
+                of(&children[0]).saturating_mul(3).saturating_add(of(&children[1]))
             }
             Node::Compound(compound) => compound.children.iter().map(of).fold(0, u32::saturating_add),
         }

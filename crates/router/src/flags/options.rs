@@ -7,6 +7,7 @@ use net::DriverChoice;
 
 use crate::config::{CompileOptions, config_params};
 use crate::health::HealthSettings;
+use crate::plan::BigValue;
 
 /// The maximum number of threads, more than the CPUs of present machines.
 pub(super) const THREADS_MAX: i64 = 1024;
@@ -52,6 +53,9 @@ pub struct RouteOptions {
     pub route_prefix: String,
     pub invalid_to_default: bool,
     pub partial_multiget: bool,
+    pub big_value_split_threshold: u64,
+    pub big_value_batch_size: u16,
+    pub big_value_hides_flag: bool,
     pub server_timeout_ms: u32,
     pub within_cluster_timeout_ms: u32,
     pub cross_cluster_timeout_ms: u32,
@@ -87,6 +91,9 @@ impl Default for RouteOptions {
             route_prefix: "/././".to_owned(),
             invalid_to_default: false,
             partial_multiget: false,
+            big_value_split_threshold: 0,
+            big_value_batch_size: 10,
+            big_value_hides_flag: false,
             server_timeout_ms: 1000,
             within_cluster_timeout_ms: 0,
             cross_cluster_timeout_ms: 0,
@@ -228,6 +235,9 @@ impl RouteOptions {
             number("send_invalid_route_to_default", self.invalid_to_default.into()),
             number("disable_reload_configs", (!self.reload).into()),
             number("reconfiguration_delay_ms", self.reconfiguration_delay_ms),
+            number("big_value_split_threshold", self.big_value_split_threshold),
+            number("big_value_batch_size", self.big_value_batch_size.into()),
+            number("big_value_hide_reply_flag", self.big_value_hides_flag.into()),
         ]
     }
 
@@ -240,6 +250,11 @@ impl RouteOptions {
             cross_cluster_timeout_ms: self.cross_cluster_timeout_ms,
             cross_region_timeout_ms: self.cross_region_timeout_ms,
             host_id,
+            big_value: (self.big_value_split_threshold > 0).then_some(BigValue {
+                threshold: self.big_value_split_threshold,
+                batch: self.big_value_batch_size,
+                hides_flag: self.big_value_hides_flag,
+            }),
             invalid_to_default: self.invalid_to_default,
         }
     }

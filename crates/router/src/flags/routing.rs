@@ -4,6 +4,7 @@ use ::flags::Kind;
 
 use super::entry::{RouteFlag, flag};
 use super::options::{ConfigSource, Validate};
+use crate::client::VALUE_MAX;
 
 pub(super) const FLAGS: &[RouteFlag] = &[
     flag(
@@ -88,5 +89,28 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         "Keys with an unknown routing prefix take the default route",
         "Without this flag, they get an error.",
         |options, _| options.invalid_to_default = true,
+    ),
+    flag(
+        None,
+        "big-value-split-threshold",
+        "Longer values are kept in parts of this length, in bytes",
+        "0 for none.",
+        |options, given| options.big_value_split_threshold = given.number(),
+    )
+    .takes("bytes", Kind::Number { min: 0, max: VALUE_MAX as i64 }, "0"),
+    flag(
+        None,
+        "big-value-batch-size",
+        "Parts of a value that are asked for at a time",
+        "0 for as many as possible: 1000.",
+        |options, given| options.big_value_batch_size = given.number(),
+    )
+    .takes("number", Kind::Number { min: 0, max: 10_000 }, "10"),
+    flag(
+        None,
+        "big-value-hide-reply-flag",
+        "Clients do not see the mark of a value in parts among its flags",
+        "The mark is the bit 32768.",
+        |options, _| options.big_value_hides_flag = true,
     ),
 ];

@@ -100,12 +100,13 @@ fn what_would_not_be_done_is_refused() {
     check_refused("-p 1 -f a --config-params x", "--config-params: expected name:value, found `x`");
     check_refused("-p 1 -f a --acl-checker-enforce", "--acl-checker-enforce: not supported yet");
     check_refused("-p 1 -f a --ssl-port 2", "--ssl-port: not supported yet");
-    check_refused(
-        "-p 1 -f a --big-value-split-threshold 900000",
-        "--big-value-split-threshold: not supported yet",
-    );
+    check_refused("-p 1 -f a --ssl-port 5", "--ssl-port: not supported yet");
     check_refused("-p 1 -f a flavor", "unexpected argument `flavor`");
-    assert!(read("-p 1 -f a --big-value-split-threshold 0").is_ok());
+    assert_eq!(read("-p 1 -f a").expect("flags").compile_options(0).big_value, None);
+    let big =
+        read("-p 1 -f a --big-value-split-threshold 900000 --big-value-hide-reply-flag").expect("flags");
+    let expected = crate::plan::BigValue { threshold: 900_000, batch: 10, hides_flag: true };
+    assert_eq!(big.compile_options(0).big_value, Some(expected));
 }
 
 #[test]

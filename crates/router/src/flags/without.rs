@@ -9,7 +9,6 @@ use super::entry::{RouteFlag, flag};
 
 const LOG: Effect =
     Effect::Without("the async log is not built: a delete that fails is answered with its error");
-const BIG: Effect = Effect::Without("values are not split");
 const FIBERS: Effect = Effect::Without("requests have no threads or fibers of their own");
 const SHADOWS: Effect = Effect::Without("shadows are not built");
 const LIMITS: Effect =
@@ -44,8 +43,6 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     switch("asynclog-disable", LOG),
     lettered('a', "async-dir", LOG),
     switch("use-asynclog-version2", LOG),
-    value("big-value-batch-size", BIG),
-    switch("big-value-hide-reply-flag", BIG),
     switch("use-mux-io-thread-pool", FIBERS),
     value("fibers-max-pool-size", FIBERS),
     value("fibers-stack-size", FIBERS),
@@ -149,11 +146,6 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     value("core-multiplier-threshold", CPUS),
     switch("gets", OLD),
     switch("skip-sanity-checks", OLD),
-    switch("big-value-split-threshold", Effect::NotYet("values are not split")).takes(
-        "value",
-        Kind::Text,
-        "0",
-    ),
     switch("allow-only-gets", Effect::NotYet("operations are not refused by kind")),
     value("ssl-port", Effect::NotYet("clients are not spoken to over TLS")),
     value("listen-sock-fd", Effect::NotYet("sockets of other processes are not taken over")),

@@ -1,47 +1,44 @@
 //! Decisions of compound routes: what a child's reply means.
 
-use super::FlightReply;
-use crate::client::{HeldOutput, ReplyBytes};
-use crate::operation::Operation;
+use super::reply::FlightReply;
+use super::steps::{BigValueStage, Decision, FillStage, Scene, Stage, StagingStage, State};
 use crate::outcome::Outcome;
 use crate::plan::CompoundKind;
+use crate::request::RoutedRequest;
 
-/// What a compound route knows about its children.
-pub(super) struct State {
-    /// Children that were asked and have no reply.
-    pub(super) waiting: u16,
-    /// The next child to ask, for routes that ask one after the other.
-    next: u16,
-    /// How many there are.
-    count: u16,
-    /// It has its reply; others are dropped.
-    is_done: bool,
-    /// The reply to give if no better one comes.
-    kept: Option<(Outcome, HeldOutput)>,
-    /// How often each outcome has come.
-    counts: Vec<(Outcome, u16)>,
-}
-
-/// The next step of a compound route.
-pub(super) enum Decision<'a> {
-    /// For further replies.
-    Wait,
-    /// Another child.
-    Ask(u16),
-    /// This is its reply.
-    Done(FlightReply<'a>),
-}
+/// Of requests that a child gets as they are.
+const NO_FRAME: &str = "other requests keep no frame";
 
 impl State {
-    pub(super) fn new(kind: &CompoundKind, children: usize) -> State {
+    /// Before the first reply to `message`.
+    pub(super) fn new(kind: &CompoundKind, children: usize, message: &RoutedRequest<'_>) -> State {
         let count = u16::try_from(children).expect("checked when the plan is compiled");
-        let one_by_one = matches!(kind, CompoundKind::Failover(_) | CompoundKind::MissFailover { .. });
+        let stage = match kind {
+            CompoundKind::Fill(_) => Stage::Fill(FillStage::Near),
+            CompoundKind::Staging => Stage::Staging(StagingStage::Warm),
+            CompoundKind::SizeSplit(split) => Stage::SizeSplit(split.first(message).expect(NO_FRAME)),
+            CompoundKind::BigValue(big) => Stage::BigValue(big.first(message).expect(NO_FRAME)),
+            _ => Stage::Children,
+        };
+        let one_by_one = matches!(kind, CompoundKind::Failover(_) | CompoundKind::MissFailover { .. })
+            || stage != Stage::Children;
+        let parts = match (kind, stage) {
+            (CompoundKind::BigValue(big), Stage::BigValue(BigValueStage::Write)) => big.parts(message),
+            _ => None,
+        };
         State {
-            waiting: if one_by_one { 1 } else { count },
+            waiting: match &parts {
+                Some(parts) => parts.next,
+                None if one_by_one => 1,
+                None => count,
+            },
             next: 1,
             count,
             is_done: false,
             kept: None,
+            failed: None,
+            stage,
+            parts,
             counts: Vec::new(),
         }
     }
@@ -50,7 +47,7 @@ impl State {
     pub(super) fn decide<'a>(
         &mut self,
         kind: &CompoundKind,
-        operation: Operation,
+        scene: &mut Scene<'_>,
         reply: FlightReply<'a>,
     ) -> Decision<'a> {
         self.waiting -= 1;
@@ -58,19 +55,30 @@ impl State {
             return Decision::Wait;
         }
         let decision = match kind {
+            CompoundKind::Fill(fill) => self.fill(fill, scene, reply),
+            CompoundKind::Staging => self.staging(scene, reply),
+            CompoundKind::SizeSplit(_) => self.size_split(scene, reply),
+            CompoundKind::BigValue(big) => self.big_value(big, scene, reply),
+            CompoundKind::KeySplit(_) => self.first_hit(reply),
             CompoundKind::AllSync => self.worst(reply),
             CompoundKind::AllFastest => self.fastest(reply),
             CompoundKind::AllMajority => self.majority(reply),
             CompoundKind::Failover(errors) => {
-                self.next_unless(!errors.applies(operation, reply.outcome), reply)
+                self.next_unless(!errors.applies(scene.message.operation, reply.outcome), reply)
             }
             CompoundKind::MissFailover { best: false } => self.next_unless(reply.outcome.is_hit(), reply),
             CompoundKind::MissFailover { best: true } => self.best(reply),
-            CompoundKind::AllInitial | CompoundKind::AllAsync => {
+            CompoundKind::AllInitial
+            | CompoundKind::AllAsync
+            | CompoundKind::ModifyKey(_)
+            | CompoundKind::ModifyExptime(_) => {
                 unreachable!("these routes keep no frame")
             }
         };
         self.is_done = matches!(decision, Decision::Done(_));
+        if let Decision::Orders(orders) = &decision {
+            self.waiting += orders.asks.len() as u16;
+        }
         decision
     }
 
@@ -90,6 +98,14 @@ impl State {
     /// The first that another server could not improve, else the last.
     fn fastest<'a>(&mut self, reply: FlightReply<'a>) -> Decision<'a> {
         if reply.outcome.is_failover_error() && self.waiting > 0 {
+            return Decision::Wait;
+        }
+        Decision::Done(reply)
+    }
+
+    /// The first that has the item, else the last.
+    fn first_hit<'a>(&mut self, reply: FlightReply<'a>) -> Decision<'a> {
+        if !reply.outcome.is_hit() && self.waiting > 0 {
             return Decision::Wait;
         }
         Decision::Done(reply)
@@ -145,22 +161,5 @@ impl State {
         self.next += 1;
         self.waiting += 1;
         Decision::Ask(self.next - 1)
-    }
-
-    fn keep(&mut self, reply: FlightReply<'_>) {
-        let output = match reply.answer {
-            ReplyBytes::Gathered(output) => output,
-            ReplyBytes::Copied(bytes) => {
-                let mut output = HeldOutput::default();
-                output.copy(bytes);
-                output
-            }
-        };
-        self.kept = Some((reply.outcome, output));
-    }
-
-    fn give_kept<'a>(&mut self) -> Decision<'a> {
-        let (outcome, output) = self.kept.take().expect("a reply was kept");
-        Decision::Done(FlightReply { outcome, answer: ReplyBytes::Gathered(output) })
     }
 }

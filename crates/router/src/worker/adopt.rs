@@ -21,6 +21,8 @@ impl RouteWorker {
         self.earlier.retain(|(plan, _)| plan.strong_count() > 0);
         self.earlier.push((Arc::downgrade(&self.plan), Arc::clone(&self.places)));
         (self.plan, self.places) = (plan, places);
+        // Nodes have other meanings in another plan.
+        self.flights.counts.clear();
         self.earlier.retain(|(plan, _)| plan.strong_count() > 0);
         self.retire();
     }

@@ -80,11 +80,12 @@ impl RouteWorker {
             expected: ReplyKind::Values,
             before,
             key: routed,
+            shown: &[],
             after: LINE_END,
             opaque: &[],
             body: RequestBody::None,
         };
-        match first_step(&self.plan, &mut self.prng, operation, &routed) {
+        match first_step(&self.plan, self.flights.unix_s, &mut self.prng, operation, &routed) {
             RouteStep::Server { server, keep_prefix } => {
                 let place = self.places[server.0 as usize];
                 let cut = if keep_prefix { 0 } else { routed.prefix_len as u8 };

@@ -129,6 +129,7 @@ impl RouteWorker {
             expected: ReplyKind::Values,
             before,
             key: RoutedKey::new(key.as_bytes()),
+            shown: &[],
             after,
             opaque: &[],
             body: RequestBody::None,
@@ -148,7 +149,7 @@ impl RouteWorker {
         let bytes: &[u8] = match &body {
             RequestBody::Bytes(bytes) => bytes,
             RequestBody::Held(held) => held,
-            RequestBody::None => &[],
+            RequestBody::HeldValue(_) | RequestBody::None => &[],
         };
         if !bytes.ends_with(LINE_END) {
             // Where the next request begins cannot be known.
@@ -191,8 +192,16 @@ impl RouteWorker {
             after = &without_noreply;
         }
         let key = RoutedKey::new(key.as_bytes());
-        let message =
-            RoutedRequest { operation, expected: ReplyKind::Line, before, key, after, opaque: &[], body };
+        let message = RoutedRequest {
+            operation,
+            expected: ReplyKind::Line,
+            before,
+            key,
+            shown: &[],
+            after,
+            opaque: &[],
+            body,
+        };
         self.route_message(&message, target, turn);
     }
 
@@ -225,6 +234,7 @@ impl RouteWorker {
             expected: ReplyKind::Meta { strip: opaque.is_none(), quiet: flags.quiet() },
             before,
             key: meta_key(key),
+            shown: &[],
             after,
             opaque: opaque.unwrap_or_default(),
             body,
@@ -246,6 +256,7 @@ impl RouteWorker {
             expected: ReplyKind::Meta { strip: false, quiet: false },
             before,
             key: meta_key(key),
+            shown: &[],
             after: after.trim_ascii_end(),
             opaque: &[],
             body: RequestBody::None,
@@ -261,7 +272,7 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) {
-        match first_step(&self.plan, &mut self.prng, message.operation, &message.key) {
+        match first_step(&self.plan, self.flights.unix_s, &mut self.prng, message.operation, &message.key) {
             RouteStep::Server { server, keep_prefix } => {
                 let place = self.places[server.0 as usize];
                 if let Err(not_sent) = self.send(place, message, keep_prefix, target, turn) {
@@ -327,6 +338,7 @@ impl RouteWorker {
 #[inline]
 pub(super) fn first_step<'p>(
     plan: &'p RoutePlan,
+    unix_s: i64,
     prng: &mut Prng,
     operation: Operation,
     key: &RoutedKey<'_>,
@@ -336,7 +348,7 @@ pub(super) fn first_step<'p>(
         return RouteStep::Answer(Some((Outcome::BadKey, "")));
     }
     match plan.root(key) {
-        Some(root) => plan.step(root, operation, key, || prng.next_u64()),
+        Some(root) => plan.step(root, operation, key, unix_s, || prng.next_u64()),
         None => RouteStep::Answer(Some((Outcome::LocalError, plan::NO_ROUTE))),
     }
 }

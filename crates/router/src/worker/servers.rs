@@ -36,7 +36,11 @@ impl RouteWorker {
         self.make_room(place, turn)?;
         let destination = &mut self.destinations[place as usize];
         let key = if keep_prefix { message.key.full } else { message.key.bare() };
-        let shown = if keep_prefix || message.key.prefix_len == 0 { &b""[..] } else { message.key.full };
+        let shown = match message.shown {
+            [] if keep_prefix || message.key.prefix_len == 0 => &b""[..],
+            [] => message.key.full,
+            shown => shown,
+        };
         let output = match destination.state {
             DestinationState::Open(link) => turn.output(link).expect("make_room has seen it"),
             _ => &mut destination.unsent,
@@ -44,9 +48,16 @@ impl RouteWorker {
         output.copy(message.before);
         output.copy(key);
         output.copy(message.after);
-        let mut keys = 1;
+        let (mut target, mut keys) = (target, 1);
         match message.expected {
-            ReplyKind::Values => destination.tokens.push(ReplyToken { sent: key, shown, part: 0 }),
+            ReplyKind::Values => {
+                let mut part = 0;
+                if let ReplyTarget::Part(client, slot, number) = target {
+                    // Read as one of several keys: without the `END`.
+                    (target, part) = (ReplyTarget::Values(client, slot), number);
+                }
+                destination.tokens.push(ReplyToken { sent: key, shown, part });
+            }
             ReplyKind::Meta { strip: true, .. } => {
                 destination.opaque = destination.opaque.wrapping_add(1);
                 let opaque = &mut self.opaque_text;
@@ -67,6 +78,10 @@ impl RouteWorker {
             RequestBody::None => {}
             RequestBody::Bytes(bytes) => output.copy(bytes),
             RequestBody::Held(held) => output.hold(Arc::clone(held)),
+            RequestBody::HeldValue(held) => {
+                output.hold(Arc::clone(held));
+                output.copy(b"\r\n");
+            }
         }
         let exchange = Exchange {
             target,

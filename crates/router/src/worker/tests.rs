@@ -16,6 +16,7 @@
 //! a down           server a refuses connections from now on
 //! a up             and accepts them again
 //! wait MS          time passes
+//! clock SECONDS    the time of day, since 1970
 //! a awaits MS      time passes until server a receives something, at most this long
 //! nothing          neither a client nor a server has received anything else
 //! plan {…}         another configuration is put in force
@@ -23,14 +24,21 @@
 //! a closed         the router has closed server a's connection since the last such line
 //! ```
 
+mod big_value;
+mod changes;
+mod fill;
 mod health;
+mod migrate;
 mod misbehaving;
 mod plans;
 mod prefixes;
 mod protocol;
 mod random;
+mod replicas;
 mod routes;
+mod size_split;
 mod sizes;
+mod staging;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -218,6 +226,7 @@ impl Conversation {
             };
         match what.split_once(' ').unwrap_or((what, "")) {
             ("wait", ms) => self.world.run_for(ms.parse::<u64>().expect("milliseconds") * 1000),
+            ("clock", seconds) => self.shared.tell_time(seconds.parse().expect("seconds")),
             ("nothing", _) => self.expect_nothing(),
             ("plan", config) => self.replace(config),
             ("gone", _) => self.reset(self.host(who)),

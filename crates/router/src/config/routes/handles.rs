@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::derived::DERIVED_TYPES;
 use super::fields::{children, class_named, failover_errors, operation_named};
 use super::{Compiler, Definition};
 use crate::config::error::ConfigError;
@@ -61,10 +62,7 @@ impl Compiler<'_, '_> {
             }
             "FailoverRoute" => {
                 let errors = match definition.object()? {
-                    Some(object) => {
-                        refuse(&object, &["failover_limit", "failover_policy", "failover_tag"])?;
-                        failover_errors(object.get("failover_errors"))?
-                    }
+                    Some(object) => errors_of_failover(&object)?,
                     None => FailoverErrors::default(),
                 };
                 return self.compound(definition, CompoundKind::Failover(Box::new(errors)));
@@ -86,8 +84,9 @@ impl Compiler<'_, '_> {
                     json.error("expected PrefixSelectorRoute only at the top, found it inside of a route")
                 );
             }
+            other if let Some(node) = self.derived(other, definition)? => return Ok(vec![node]),
             unknown => {
-                let types = TYPES.join(", ");
+                let types = [&TYPES[..], &DERIVED_TYPES].concat().join(", ");
                 let message = format!("expected a named handle or one of {types}, found route `{unknown}`");
                 return Err(json.error(message));
             }
@@ -223,6 +222,12 @@ impl Compiler<'_, '_> {
         }
         Ok(Node::ByClass { children, default })
     }
+}
+
+/// The errors after which a failover goes on.
+pub(super) fn errors_of_failover(object: &Object<'_>) -> Result<FailoverErrors, ConfigError> {
+    refuse(object, &["failover_limit", "failover_policy", "failover_tag"])?;
+    failover_errors(object.get("failover_errors"))
 }
 
 /// Parameters that change what a route does, and that are not there: an error rather than another behaviour.

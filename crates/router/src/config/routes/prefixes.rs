@@ -20,14 +20,14 @@ impl Compiler<'_, '_> {
                 return Err(ConfigError::new(top.place(), "expected `route` or `routes`, found neither"));
             }
             (Some(route), None) => {
-                let node = self.by_key_prefix(route)?;
+                let node = self.top(route)?;
                 roots.push((self.options.default_prefix.clone(), node));
             }
             (None, Some(routes)) => match &routes.value {
                 JsonValue::Array(items) => {
                     for item in items {
                         let object = item.object("an item of `routes`")?;
-                        let node = self.by_key_prefix(object.require("route")?)?;
+                        let node = self.top(object.require("route")?)?;
                         for alias in object.require("aliases")?.array("`aliases`")? {
                             roots.push((prefix(alias.string("an alias")?, alias)?, node));
                         }
@@ -35,7 +35,7 @@ impl Compiler<'_, '_> {
                 }
                 _ => {
                     for (alias, route) in routes.object("`routes`")?.entries() {
-                        let node = self.by_key_prefix(route)?;
+                        let node = self.top(route)?;
                         roots.push((prefix(alias, route)?, node));
                     }
                 }
@@ -97,6 +97,15 @@ impl Compiler<'_, '_> {
             self.plan.roots.by_prefix.insert(pattern.into_bytes().into(), node);
         }
         Ok(())
+    }
+
+    /// A route at the top, with long values in parts if that is asked for.
+    fn top(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
+        let node = self.by_key_prefix(json)?;
+        match self.options.big_value {
+            Some(big) => self.in_parts(big, node, json),
+            None => Ok(node),
+        }
     }
 
     /// A route at the top: by the beginning of keys, or the same for all.

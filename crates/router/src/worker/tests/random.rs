@@ -12,7 +12,13 @@ use crate::client::{PARKED_MAX, WINDOW_MAX};
 
 /// A server: a map, and the commands that the clients use. Values say which key they belong to.
 #[derive(Default)]
-struct Items(HashMap<Vec<u8>, Vec<u8>>);
+struct Items(HashMap<Vec<u8>, StoredItem>);
+
+struct StoredItem {
+    /// The client's, as they were written.
+    flags: Vec<u8>,
+    value: Vec<u8>,
+}
 
 impl Items {
     /// Serves one request at the start of `input`. Returns its length; 0 if it is not complete.
@@ -22,39 +28,77 @@ impl Items {
         match words[..] {
             [b"get", ref keys @ ..] => {
                 for key in keys {
-                    if let Some(value) = self.0.get(*key) {
-                        out.copy(
-                            &[b"VALUE ", *key, format!(" 0 {}\r\n", value.len()).as_bytes(), value, b"\r\n"]
-                                .concat(),
-                        );
+                    if let Some(StoredItem { flags, value }) = self.0.get(*key) {
+                        let len = format!(" {}\r\n", value.len());
+                        out.copy(&[b"VALUE ", *key, b" ", flags, len.as_bytes(), value, b"\r\n"].concat());
                     }
                 }
                 out.copy(b"END\r\n");
             }
-            [b"set", key, _, _, len] => {
-                let len: usize = String::from_utf8_lossy(len).parse().expect("a length");
-                let Some(body) = input.get(end + 1..end + 1 + len + 2) else { return 0 };
-                self.0.insert(key.to_vec(), body[..len].to_vec());
-                out.copy(b"STORED\r\n");
-                return end + 1 + len + 2;
+            [verb @ (b"set" | b"add"), key, flags, _, len] => {
+                let Some((body, consumed)) = body_of(input, end, len) else { return 0 };
+                let is_stored = self.store(key, flags, body, verb == b"add");
+                out.copy(if is_stored { b"STORED\r\n" } else { b"NOT_STORED\r\n" });
+                return consumed;
+            }
+            [b"ms", key, len, ref flags @ .., opaque] => {
+                let Some((body, consumed)) = body_of(input, end, len) else { return 0 };
+                if flags.contains(&&b"T-1"[..]) {
+                    self.0.remove(key);
+                    out.copy(&[b"HD ", opaque, b"\r\n"].concat());
+                    return consumed;
+                }
+                let client_flags = flags.iter().find_map(|flag| flag.strip_prefix(b"F")).unwrap_or(b"0");
+                let is_stored = self.store(key, client_flags, body, flags.contains(&&b"ME"[..]));
+                out.copy(&[if is_stored { b"HD " } else { b"NS " }, opaque, b"\r\n"].concat());
+                return consumed;
             }
             [b"delete", key] => {
                 out.copy(if self.0.remove(key).is_some() { b"DELETED\r\n" } else { b"NOT_FOUND\r\n" })
             }
             [b"version"] => out.copy(b"VERSION 1\r\n"),
-            [b"mg", key, b"v", opaque] => match self.0.get(key) {
-                Some(value) => {
-                    out.copy(
-                        &[format!("VA {} ", value.len()).as_bytes(), opaque, b"\r\n", value, b"\r\n"]
-                            .concat(),
-                    );
+            [b"mg", key, ref flags @ .., opaque] => {
+                let Some(StoredItem { flags: client_flags, value }) = self.0.get(key) else {
+                    out.copy(&[b"EN ", opaque, b"\r\n"].concat());
+                    return end + 1;
+                };
+                let has_value = flags.contains(&&b"v"[..]);
+                out.copy(if has_value { format!("VA {}", value.len()) } else { "HD".to_owned() }.as_bytes());
+                for flag in flags {
+                    match flag {
+                        [b'f'] => out.copy(&[b" f", &client_flags[..]].concat()),
+                        [b't'] => out.copy(b" t-1"),
+                        [b'c'] => out.copy(b" c77"),
+                        [b'v' | b'T', ..] => {}
+                        other => panic!("{}", other.escape_ascii()),
+                    }
                 }
-                None => out.copy(&[b"EN ", opaque, b"\r\n"].concat()),
-            },
+                out.copy(&[b" ", opaque, b"\r\n"].concat());
+                if has_value {
+                    out.copy(&[value, &b"\r\n"[..]].concat());
+                }
+            }
             _ => panic!("{}", input[..end].escape_ascii()),
         }
         end + 1
     }
+}
+
+impl Items {
+    fn store(&mut self, key: &[u8], flags: &[u8], value: &[u8], only_new: bool) -> bool {
+        if only_new && self.0.contains_key(key) {
+            return false;
+        }
+        self.0.insert(key.to_vec(), StoredItem { flags: flags.to_vec(), value: value.to_vec() });
+        true
+    }
+}
+
+/// The body after a line that ends at `end`, and where the next request begins.
+fn body_of<'i>(input: &'i [u8], end: usize, len: &[u8]) -> Option<(&'i [u8], usize)> {
+    let len: usize = String::from_utf8_lossy(len).parse().expect("a length");
+    let body = input.get(end + 1..end + 1 + len + 2)?;
+    Some((&body[..len], end + 1 + len + 2))
 }
 
 impl Handler for Items {
@@ -110,8 +154,8 @@ fn request(prng: &mut Prng, client: usize, out: &mut String) -> Option<Awaited> 
             out.push_str(&format!("delete {first}\r\n"));
             Awaited::Line(&["DELETED", "NOT_FOUND"])
         }
-        5 | 6 => {
-            out.push_str(&format!("mg {first} v\r\n"));
+        kind @ (5 | 6) => {
+            out.push_str(&format!("mg {first} v{}\r\n", if kind == 5 { "" } else { " c T30" }));
             Awaited::Meta(first)
         }
         7 | 8 => {
@@ -137,7 +181,8 @@ fn line<'r>(rest: &mut &'r [u8]) -> &'r str {
 fn body(rest: &mut &[u8], len: &str, key: &str) {
     let len: usize = len.parse().expect("a length");
     let (body, after) = rest.split_at(len + 2);
-    assert!(body.starts_with(format!("{key}=").as_bytes()) && body.ends_with(b"\r\n"), "the value of {key}");
+    let is_its_value = body.starts_with(format!("{key}=").as_bytes()) && body.ends_with(b"\r\n");
+    assert!(is_its_value, "the value of {key}: {}", super::shortened(body));
     *rest = after;
 }
 
@@ -156,7 +201,7 @@ fn check(awaited: &Awaited, rest: &mut &[u8]) {
         match (awaited, &words[..]) {
             (Awaited::Line(lines), _) => return assert!(lines.contains(&found), "{found}"),
             (Awaited::Meta(_), ["EN"]) | (Awaited::Values(_), ["END"]) => return,
-            (Awaited::Meta(key), ["VA", len]) => return body(rest, len, key),
+            (Awaited::Meta(key), ["VA", len] | ["VA", len, "c77"]) => return body(rest, len, key),
             (Awaited::Values(_), ["VALUE", key, "0", len]) => {
                 assert!(keys.any(|other| other == key), "{key} is the next of the keys, or after it");
                 body(rest, len, key);
@@ -172,11 +217,44 @@ const FAILOVER: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1", "c:1"]}, "B
 const COPIES: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1"]}, "B": {"servers": ["c:1", "a:1"]}},
     "route": {"type": "AllSyncRoute", "children": ["PoolRoute|A", {"type": "AllFastestRoute", "children": "Pool|B"}]}}"#;
 
+/// Routes that change requests or copy items. Where items stand for misses, and where keys get an end, no other plan finds
+/// them.
+const DERIVED: [&str; 8] = [
+    r#"{"type": "ModifyKeyRoute", "target": {"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": "PoolRoute|B"},
+        "set_key_suffix": "@1"}"#,
+    r#"{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B", "enable_metaget": true}"#,
+    r#"{"type": "L1L2CacheRoute", "l1": {"type": "ModifyKeyRoute", "target": "PoolRoute|A", "set_key_suffix": "@2"},
+        "l2": "PoolRoute|B", "upgradingL1Exptime": 9, "ncacheExptime": 9, "ncacheUpdatePeriod": 3}"#,
+    r#"{"type": "StagingRoute", "warm": "PoolRoute|A", "staging": "PoolRoute|B"}"#,
+    r#"{"type": "KeySplitRoute", "destination": "PoolRoute|A", "replicas": 3, "all_sync": true, "first_hit": true}"#,
+    r#"{"type": "MigrateRoute", "from": "PoolRoute|A", "to": {"type": "WarmUpRoute", "cold": "PoolRoute|B",
+        "warm": "PoolRoute|A"}, "start_time": -1000, "interval": 1000}"#,
+    r#"{"type": "ModifyKeyRoute", "target": {"type": "BigValueRoute", "target": "PoolRoute|A", "split_threshold": 4000,
+        "batch_size": 2, "hide_reply_flag": true}, "set_key_suffix": "@3"}"#,
+    r#"{"type": "ModifyKeyRoute", "target": {"type": "L1L2SizeSplitRoute", "l1": "PoolRoute|A", "l2": {"type": "ModifyKeyRoute",
+        "target": "PoolRoute|B", "set_key_suffix": "@5"}, "threshold": 5000}, "set_key_suffix": "@4"}"#,
+];
+
+/// A plan by its number.
+fn plan(number: u64) -> String {
+    let plain = [POOL, FAILOVER, COPIES];
+    let number = number as usize % (plain.len() + DERIVED.len());
+    match plain.get(number) {
+        Some(plan) => (*plan).to_owned(),
+        None => format!(
+            r#"{{"pools": {{"A": {{"servers": ["a:1", "b:1"]}}, "B": {{"servers": ["c:1", "b:1"]}}}}, "route": {}}}"#,
+            DERIVED[number - plain.len()]
+        ),
+    }
+}
+
 fn history(seed: u64) {
     let mut prng = Prng::new(seed);
-    let mut conversation = Conversation::with_servers(POOL, seed, |world: &mut World, options: &Options| {
-        world.add(Items::default(), &[PORT], options)
-    });
+    let first = plan(prng.next_u64());
+    let mut conversation =
+        Conversation::with_servers(&first, seed, |world: &mut World, options: &Options| {
+            world.add(Items::default(), &[PORT], options)
+        });
     conversation.world.set_default_path(PathConditions {
         delay_us: 20 + prng.next_u64() % 2000,
         jitter_us: prng.next_u64() % 3000,
@@ -200,7 +278,7 @@ fn history(seed: u64) {
             0 | 1 => conversation.world.cut(server, conversation.router),
             2 => conversation.world.partition(server, conversation.router),
             3 | 4 => conversation.world.heal(server, conversation.router),
-            5 => conversation.replace([POOL, FAILOVER, COPIES][prng.next_u64() as usize % 3]),
+            5 => conversation.replace(&plan(prng.next_u64())),
             6 => {
                 let client = prng.next_u64() as usize % clients.len();
                 let worker_link = conversation.router;
@@ -247,7 +325,7 @@ fn check_bounds(worker: &mut RouteWorker, step: usize) {
 
 #[test]
 fn every_reply_belongs_to_its_request_whatever_happens() {
-    for seed in 0..12 {
+    for seed in 0..14 {
         history(seed);
     }
 }

@@ -3,7 +3,7 @@
 use super::{Conversation, play};
 
 /// A configuration with pools A to D of one server each.
-fn config(route: &str) -> String {
+pub(super) fn config(route: &str) -> String {
     let pools =
         ["a", "b", "c", "d"].map(|name| format!(r#""{}": {{"servers": ["{name}:1"]}}"#, name.to_uppercase()));
     format!(r#"{{"pools": {{{}}}, "route": {route}}}"#, pools.join(", "))
@@ -204,6 +204,32 @@ fn each_key_of_a_multiget_has_its_own_failover() {
          < VALUE l 0 20000
          < {x*20000}
          < END",
+    );
+}
+
+#[test]
+fn each_key_of_a_multiget_has_its_copies() {
+    play(
+        &config(&of("AllInitialRoute", AB)),
+        "> get j k
+         a> get j
+         a> get k
+         b> get j
+         b> get k
+         a< VALUE j 0 1\\r\\nx\\r\\nEND\\r\\nVALUE k 0 20000\\r\\n{y*20000}\\r\\nEND
+         < VALUE j 0 1
+         < x
+         < VALUE k 0 20000
+         < {y*20000}
+         < END
+         > get j k
+         a> get j
+         a> get k
+         b> get j
+         b> get k
+         a< END
+         a!
+         < SERVER_ERROR remote error",
     );
 }
 

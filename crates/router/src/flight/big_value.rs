@@ -1,0 +1,322 @@
+//! Decisions of BigValueRoute: long values are kept in parts, under keys of their own, and the key itself has an index.
+//!
+//! ```text
+//! get k      k ─ "1-3-987" ─► k:0:987, k:1:987, k:2:987 ─ all hits ─► answer
+//! set k      k:0:987, k:1:987, k:2:987 ─ all stored ─► k = "1-3-987" ─► answer
+//! ```
+//!
+//! The number at the end is a hash of the value: parts of two values of a key do not mix.
+
+use std::sync::Arc;
+
+use protocol::request::SetMode;
+
+use super::derive::{Stored, flags, has_flag, is_binary, store, stored_by, with_flags, with_key, with_value};
+use super::item::{Item, flags_of};
+use super::render::{in_parts, miss, without_flags};
+use super::reply::FlightReply;
+use super::steps::{BigParts, BigValueStage, Decision, Orders, Scene, Stage, State};
+use crate::client::{ReplyBytes, VALUE_MAX};
+use crate::destination::ReplyKind;
+use crate::hash::spooky32;
+use crate::operation::Operation;
+use crate::outcome::Outcome;
+use crate::plan::BigValue;
+use crate::request::{RequestBody, RoutedRequest, StoredRequest};
+
+/// mcrouter's mark of an item whose value is an index of parts, among the client's flags.
+pub(super) const BIG_FLAG: u64 = 0x8000;
+
+/// Parts of a value. An index that names more is a miss: anybody can write one.
+const PARTS_MAX: u16 = 10_000;
+
+/// Parts that are asked for at a time, whatever the configuration says: a tenth of what may wait at a server.
+const AT_ONCE_MAX: u16 = 1000;
+
+/// Bytes of parts that are asked for at a time: half of what a server may leave unread.
+const BATCH_BYTES_MAX: u64 = 2 << 20;
+
+impl BigValue {
+    /// What is done with a request: the first reply that is waited for. `None` if the child gets it as it is.
+    pub(super) fn first(&self, message: &RoutedRequest<'_>) -> Option<BigValueStage> {
+        use Operation::{Add, Cas, Gat, Gats, Get, Gets, MetaGet, MetaSet, Replace, Set};
+        match message.operation {
+            Get | Gets | Gat | Gats => Some(BigValueStage::Index),
+            MetaGet if has_flag(message, b'v') => Some(BigValueStage::Index),
+            Set | Add | Replace | Cas | MetaSet(SetMode::Set | SetMode::Add | SetMode::Replace) => {
+                let count = self.count(message)?;
+                // The last key is the longest, and the longest suffix the same for all.
+                let fits = part_of(message, count - 1, u64::from(u32::MAX)).is_some();
+                fits.then_some(BigValueStage::Write)
+            }
+            _ => None,
+        }
+    }
+
+    /// The parts of a request's value, if it is long, and no longer than may be read again.
+    fn count(&self, message: &RoutedRequest<'_>) -> Option<u16> {
+        let len = value_of(message)?.len() as u64;
+        let count = if len > self.threshold { len.div_ceil(self.threshold) } else { return None };
+        u16::try_from(count).ok().filter(|count| *count <= PARTS_MAX)
+    }
+
+    /// The parts of a request's value, of which the first are written now.
+    pub(super) fn parts(&self, message: &RoutedRequest<'_>) -> Option<Box<BigParts>> {
+        let count = self.count(message)?;
+        let suffix = u64::from(spooky32(value_of(message)?, 0));
+        Some(Box::new(BigParts { count, suffix, next: self.at_once(count), ..BigParts::default() }))
+    }
+
+    /// Parts that are asked for at a time.
+    fn at_once(&self, count: u16) -> u16 {
+        let of_bytes = u16::try_from(BATCH_BYTES_MAX / self.threshold).unwrap_or(u16::MAX).max(1);
+        let batch = if self.batch == 0 { AT_ONCE_MAX } else { self.batch };
+        count.min(batch).min(of_bytes).min(AT_ONCE_MAX)
+    }
+
+    /// What the child is asked first: the index, or one of the parts that are written.
+    pub(super) fn first_request(
+        &self,
+        message: &RoutedRequest<'_>,
+        parts: Option<&BigParts>,
+        number: u16,
+    ) -> Option<StoredRequest> {
+        match parts {
+            Some(parts) => self.set_part(message, parts, number),
+            None if message.operation == Operation::MetaGet => with_flags(message, b"f"),
+            None => None,
+        }
+    }
+
+    fn set_part(&self, message: &RoutedRequest<'_>, parts: &BigParts, number: u16) -> Option<StoredRequest> {
+        let (value, stored) = (value_of(message)?, stored_by(message)?);
+        let threshold = self.threshold as usize;
+        let start = usize::from(number) * threshold;
+        let part: Arc<[u8]> = value[start..value.len().min(start + threshold)].into();
+        let key = part_of(message, number, parts.suffix)?;
+        let (len, body) = (part.len(), RequestBody::HeldValue(&part));
+        Some(store(&key.message(), &Stored { len, body, ..stored }))
+    }
+}
+
+/// The value of a storage command, without its line end.
+fn value_of<'r>(message: &RoutedRequest<'r>) -> Option<&'r [u8]> {
+    match message.body {
+        RequestBody::Bytes(bytes) => bytes.strip_suffix(b"\r\n"),
+        RequestBody::Held(held) => held.strip_suffix(b"\r\n"),
+        RequestBody::HeldValue(held) => Some(held),
+        RequestBody::None => None,
+    }
+}
+
+/// The request with the key of a part, and without its value; `None` if that key is too long.
+fn part_of(message: &RoutedRequest<'_>, number: u16, suffix: u64) -> Option<StoredRequest> {
+    let mut out = StoredRequest::default();
+    let message = RoutedRequest { body: RequestBody::None, ..*message };
+    let changed = with_key(&message, &mut out, |key, _| {
+        Some([key.full, format!(":{number}:{suffix}").as_bytes()].concat())
+    });
+    changed.is_ok().then_some(out)
+}
+
+/// A read of a part. A `gat` touches the parts, too.
+fn read_part(message: &RoutedRequest<'_>, parts: &BigParts, number: u16) -> Option<StoredRequest> {
+    let key = part_of(message, number, parts.suffix)?;
+    let message = key.message();
+    let mut out = StoredRequest::default();
+    if message.operation == Operation::MetaGet {
+        let mut after = if is_binary(&message) { b" b v".to_vec() } else { b" v".to_vec() };
+        for word in flags(&message).filter(|word| word[0] == b'T') {
+            after.push(b' ');
+            after.extend_from_slice(word);
+        }
+        let expected = ReplyKind::Meta { strip: true, quiet: false };
+        out.store(&RoutedRequest { expected, opaque: b"", after: &after, ..message });
+        return Some(out);
+    }
+    let gat;
+    let (operation, before): (_, &[u8]) = match (message.operation, message.before.strip_prefix(b"gats")) {
+        (Operation::Gats, Some(rest)) => {
+            gat = [b"gat", rest].concat();
+            (Operation::Gat, &gat)
+        }
+        (Operation::Gets, _) => (Operation::Get, b"get "),
+        (operation, _) => (operation, message.before),
+    };
+    out.store(&RoutedRequest { operation, before, ..message });
+    Some(out)
+}
+
+impl State {
+    pub(super) fn big_value<'a>(
+        &mut self,
+        big: &BigValue,
+        scene: &mut Scene<'_>,
+        reply: FlightReply<'a>,
+    ) -> Decision<'a> {
+        let Stage::BigValue(stage) = self.stage else { unreachable!("the stage of another route") };
+        match stage {
+            BigValueStage::Index => self.index(big, scene, reply),
+            BigValueStage::Read => self.read_reply(big, scene, reply),
+            BigValueStage::Write => self.write_reply(big, scene, reply),
+            BigValueStage::Written => Decision::Done(reply),
+        }
+    }
+
+    fn index<'a>(&mut self, big: &BigValue, scene: &Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
+        let message = &scene.message;
+        let is_big =
+            reply.outcome.is_hit() && flags_of(&reply.answer).is_some_and(|flags| flags & BIG_FLAG != 0);
+        if !is_big {
+            return Decision::Done(match message.operation {
+                Operation::MetaGet => without_flags(message, reply),
+                _ => reply,
+            });
+        }
+        let Some((count, suffix)) = parse_index(&reply.answer) else { return Decision::Done(miss(message)) };
+        let at_once = big.at_once(count);
+        let read = (0..count).map(|_| None).collect();
+        let parts = BigParts { count, suffix, next: at_once, read, len: 0 };
+        let asks: Option<Vec<_>> =
+            (0..at_once).map(|number| Some((number, Some(read_part(message, &parts, number)?)))).collect();
+        let Some(asks) = asks else { return Decision::Done(miss(message)) };
+        self.keep(reply);
+        self.parts = Some(Box::new(parts));
+        self.stage = Stage::BigValue(BigValueStage::Read);
+        Decision::from(Orders { asks, ..Orders::default() })
+    }
+
+    fn read_reply<'a>(
+        &mut self,
+        big: &BigValue,
+        scene: &mut Scene<'_>,
+        reply: FlightReply<'a>,
+    ) -> Decision<'a> {
+        let parts = self.parts.as_mut().expect("parts that are read");
+        let item = if reply.outcome.is_hit() { Item::of(&reply.answer) } else { None };
+        match item {
+            Some(item)
+                if parts.len + item.len <= VALUE_MAX
+                    && scene.assembled.bytes + item.len <= scene.assembled.max =>
+            {
+                scene.assembled.bytes += item.len;
+                parts.len += item.len;
+                parts.read[usize::from(scene.child)] = Some(item.to_value());
+            }
+            Some(_) => self.fail(FlightReply::error(Outcome::LocalError, "too many big values at a time")),
+            None => self.fail(reply),
+        }
+        let (parts, failed) = (self.parts.as_mut().expect("parts that are read"), self.failed.is_some());
+        if parts.next < parts.count && !failed {
+            let number = parts.next;
+            parts.next += 1;
+            if let Some(part) = read_part(&scene.message, parts, number) {
+                return Decision::from(Orders { asks: vec![(number, Some(part))], ..Orders::default() });
+            }
+        }
+        if self.waiting > 0 {
+            return Decision::Wait;
+        }
+        Decision::Done(match self.failed.take() {
+            Some((Outcome::NotFound, _)) => miss(&scene.message),
+            Some((outcome, line)) => FlightReply { outcome, answer: ReplyBytes::Gathered(line) },
+            None => self.assemble(big, scene),
+        })
+    }
+
+    /// All parts are there.
+    fn assemble(&mut self, big: &BigValue, scene: &Scene<'_>) -> FlightReply<'static> {
+        let (_, index) = self.kept.take().expect("the index was kept");
+        let parts = self.parts.as_mut().expect("parts that are read");
+        let value = parts.read.drain(..).flatten();
+        in_parts(&scene.message, &ReplyBytes::Gathered(index), big.hides_flag, (parts.len, value))
+    }
+
+    fn write_reply<'a>(&mut self, big: &BigValue, scene: &Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
+        if reply.outcome != Outcome::Stored {
+            self.fail(reply);
+        }
+        let parts = self.parts.as_mut().expect("parts that are written");
+        if parts.next < parts.count && self.failed.is_none() {
+            let number = parts.next;
+            parts.next += 1;
+            let part = big.set_part(&scene.message, parts, number);
+            return Decision::from(Orders { asks: vec![(number, part)], ..Orders::default() });
+        }
+        if self.waiting > 0 {
+            return Decision::Wait;
+        }
+        if let Some((outcome, line)) = self.failed.take() {
+            return Decision::Done(FlightReply { outcome, answer: ReplyBytes::Gathered(line) });
+        }
+        let index = format!("1-{}-{}\r\n", parts.count, parts.suffix);
+        let old = stored_by(&scene.message).map_or(0, |stored| stored.flags);
+        let index = with_value(&scene.message, old | BIG_FLAG, index.as_bytes());
+        self.stage = Stage::BigValue(BigValueStage::Written);
+        Decision::from(Orders { asks: vec![(0, Some(index))], ..Orders::default() })
+    }
+
+    /// Notes a reply that fails the whole, if it is the worst.
+    fn fail(&mut self, reply: FlightReply<'_>) {
+        let is_worse = |worst: &Outcome| reply.outcome.severity() > worst.severity();
+        if self.failed.as_ref().is_none_or(|(worst, _)| is_worse(worst)) {
+            self.failed = Some((reply.outcome, reply.into_output()));
+        }
+    }
+}
+
+/// The parts that an index names: how many, and the end of their keys.
+fn parse_index(answer: &ReplyBytes<'_>) -> Option<(u16, u64)> {
+    let Item { body: RequestBody::Bytes(body), .. } = Item::of(answer)? else { return None };
+    let text = std::str::from_utf8(body.strip_suffix(b"\r\n")?).ok()?;
+    let mut numbers = text.split('-').map(|number| {
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        number.parse::<u64>().ok().filter(|_| is_number)
+    });
+    let (version, count, suffix) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    let count = u16::try_from(count).ok().filter(|count| (1..=PARTS_MAX).contains(count))?;
+    (version == 1 && numbers.next().is_none()).then_some((count, suffix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(index: &str, expected: Option<(u16, u64)>) {
+        let reply = format!("VALUE k 32768 {}\r\n{index}\r\nEND\r\n", index.len());
+        assert_eq!(parse_index(&ReplyBytes::Copied(reply.as_bytes())), expected, "{index}");
+    }
+
+    #[test]
+    fn parts_that_are_asked_for_at_a_time_are_bounded_by_their_number_and_their_bytes() {
+        let at_once = |threshold, batch| BigValue { threshold, batch, hides_flag: false }.at_once(PARTS_MAX);
+        assert_eq!(at_once(100, 10), 10);
+        assert_eq!(at_once(100, 0), AT_ONCE_MAX);
+        assert_eq!(at_once(100, 5000), AT_ONCE_MAX);
+        assert_eq!(at_once(1 << 20, 10), 2);
+        assert_eq!(at_once(100 << 20, 10), 1);
+        assert_eq!(BigValue { threshold: 100, batch: 10, hides_flag: false }.at_once(3), 3);
+    }
+
+    #[test]
+    fn an_index_is_three_numbers() {
+        check("1-3-987", Some((3, 987)));
+        check("1-10000-18446744073709551615", Some((10_000, u64::MAX)));
+        for wrong in [
+            "",
+            "1-3",
+            "1-3-",
+            "1-3-9-1",
+            "2-3-9",
+            "1-0-9",
+            "1-10001-9",
+            "1-+3-9",
+            "1-3-9 ",
+            "1-3-x",
+            "1--3-9",
+        ] {
+            check(wrong, None);
+        }
+    }
+}

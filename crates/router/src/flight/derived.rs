@@ -1,0 +1,116 @@
+//! Derived requests on their way: stored like those of clients, for as long as somebody may send them.
+
+use std::sync::Arc;
+
+use super::derive::{with_exptime, with_key};
+use super::fill::near_request;
+use super::replicas::replica;
+use super::reply::FlightReply;
+use super::size_split::small_request;
+use super::{Flights, SharedRequest};
+use crate::destination::ReplyTarget;
+use crate::outcome::Outcome;
+use crate::plan::{Compound, CompoundKind, NodeId, RoutePlan};
+use crate::request::StoredRequest;
+use crate::slab::Id;
+
+/// Bytes of copies that no client waits for, and that are stored because a route may send them again. No window of a
+/// client bounds them.
+pub(crate) const COPIED_MAX: usize = 64 << 20;
+
+impl Flights {
+    /// Sends the request, changed as the route says, to the route's child.
+    pub(super) fn begin_changed(
+        &mut self,
+        plan: &Arc<RoutePlan>,
+        compound: &Compound,
+        request: Id,
+        owner: ReplyTarget,
+        random: &mut dyn FnMut() -> u64,
+    ) -> Option<FlightReply<'static>> {
+        let mut derived = self.spare.pop().unwrap_or_default();
+        let message = self.requests.get_mut(request)?.request.message();
+        let changed = match &compound.kind {
+            CompoundKind::ModifyKey(change) => {
+                with_key(&message, &mut derived, |key, is_binary| change.apply(key, is_binary))
+            }
+            CompoundKind::ModifyExptime(change) => Ok(with_exptime(&message, *change, &mut derived)),
+            other => unreachable!("{other:?} changes nothing"),
+        };
+        let child = compound.children[0];
+        match changed {
+            Ok(true) => self.begin_derived(plan, child, derived, owner, random),
+            Ok(false) => {
+                self.reuse(derived);
+                self.begin(plan, child, request, owner, random)
+            }
+            Err(reason) => {
+                self.reuse(derived);
+                let message = format!("ModifyKeyRoute: invalid key: {}", reason.words());
+                Some(FlightReply::error(Outcome::LocalError, &message))
+            }
+        }
+    }
+
+    /// Sends a derived request to the route at `node`.
+    pub(super) fn begin_derived(
+        &mut self,
+        plan: &Arc<RoutePlan>,
+        node: NodeId,
+        request: StoredRequest,
+        owner: ReplyTarget,
+        random: &mut dyn FnMut() -> u64,
+    ) -> Option<FlightReply<'static>> {
+        self.begin_counted(plan, node, (request, 0), owner, random)
+    }
+
+    /// Sends a copy that no client waits for, unless too many of them are stored.
+    pub(super) fn send_copy(
+        &mut self,
+        plan: &Arc<RoutePlan>,
+        node: NodeId,
+        request: StoredRequest,
+        random: &mut dyn FnMut() -> u64,
+    ) {
+        let size = request.size();
+        if self.copied + size > COPIED_MAX {
+            return;
+        }
+        self.copied += size;
+        self.begin_counted(plan, node, (request, size), ReplyTarget::Nobody, random);
+    }
+
+    fn begin_counted(
+        &mut self,
+        plan: &Arc<RoutePlan>,
+        node: NodeId,
+        (request, copied): (StoredRequest, usize),
+        owner: ReplyTarget,
+        random: &mut dyn FnMut() -> u64,
+    ) -> Option<FlightReply<'static>> {
+        let plan_of_request = Arc::clone(plan);
+        let id = self.requests.insert(SharedRequest { request, plan: plan_of_request, uses: 1, copied });
+        let reply = self.begin(plan, node, id, owner, random);
+        self.release(id);
+        reply
+    }
+
+    /// What a child of a route is asked at first, if that is not the route's own request.
+    pub(super) fn first_request(
+        &mut self,
+        kind: &CompoundKind,
+        (frame, child): (Id, u16),
+        request: Id,
+    ) -> Option<StoredRequest> {
+        let message = self.requests.get_mut(request)?.request.message();
+        match kind {
+            CompoundKind::Fill(fill) => near_request(fill, &message),
+            CompoundKind::KeySplit(_) => replica(&message, child),
+            CompoundKind::SizeSplit(_) => small_request(&message),
+            CompoundKind::BigValue(big) => {
+                big.first_request(&message, self.frames.get_mut(frame)?.state.parts.as_deref(), child)
+            }
+            _ => None,
+        }
+    }
+}

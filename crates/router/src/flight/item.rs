@@ -1,0 +1,85 @@
+//! Items in replies: what a server sent as the reply to a `get` or an `mg`, taken apart to be stored elsewhere.
+
+use protocol::client::{Line, Parsed, Ttl, parse};
+
+use crate::client::{HeldOutput, ReplyBytes};
+use crate::request::RequestBody;
+
+/// An item of a reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Item<'r> {
+    /// The client's flags; 0 where the reply does not say.
+    pub(super) flags: u64,
+    /// Time to live, if the request asked for it.
+    pub(super) ttl: Option<Ttl>,
+    /// Marked as stale: to be replaced, not to be kept.
+    pub(super) is_stale: bool,
+    pub(super) len: usize,
+    pub(super) body: RequestBody<'r>,
+    /// The line before the value, without its line end.
+    pub(super) line: Line<'r>,
+}
+
+impl<'r> Item<'r> {
+    /// The item of a reply with a value; `None` for any other reply.
+    pub(super) fn of(answer: &'r ReplyBytes<'_>) -> Option<Item<'r>> {
+        let (bytes, held) = match answer {
+            ReplyBytes::Copied(bytes) => (*bytes, None),
+            ReplyBytes::Gathered(gathered) => (gathered.front(), gathered.held().next()),
+        };
+        let Ok(Parsed::Head { line, consumed, .. }) = parse(bytes) else { return None };
+        let len = line.body()?;
+        let body = match held {
+            Some(held) => RequestBody::HeldValue(held),
+            // With its line end, which was checked when the reply was read.
+            None => RequestBody::Bytes(bytes.get(consumed..consumed + len + 2)?),
+        };
+        let (flags, ttl, is_stale) = match line {
+            Line::Value(value) => (value.flags, None, false),
+            Line::MetaValue { flags, .. } => {
+                let facts = flags.read().ok()?;
+                (facts.flags.unwrap_or(0), facts.ttl, facts.stale)
+            }
+            _ => return None,
+        };
+        Some(Item { flags, ttl, is_stale, len, body, line })
+    }
+
+    /// The value without its line end.
+    pub(super) fn to_value(self) -> HeldOutput {
+        let mut output = HeldOutput::default();
+        match self.body {
+            RequestBody::Bytes(bytes) => output.copy(&bytes[..self.len]),
+            RequestBody::HeldValue(held) => output.hold(std::sync::Arc::clone(held)),
+            RequestBody::None | RequestBody::Held(_) => {}
+        }
+        output
+    }
+
+    /// Appends the value with its line end.
+    pub(super) fn write_body(&self, output: &mut HeldOutput) {
+        match self.body {
+            RequestBody::Bytes(bytes) => output.copy(bytes),
+            RequestBody::HeldValue(held) => {
+                output.hold(std::sync::Arc::clone(held));
+                output.copy(b"\r\n");
+            }
+            RequestBody::None | RequestBody::Held(_) => {}
+        }
+    }
+}
+
+/// The client's flags of the item that a reply is about, also where it comes without its value.
+pub(super) fn flags_of(answer: &ReplyBytes<'_>) -> Option<u64> {
+    let bytes = match answer {
+        ReplyBytes::Copied(bytes) => bytes,
+        ReplyBytes::Gathered(gathered) => gathered.front(),
+    };
+    match parse(bytes) {
+        Ok(Parsed::Head { line: Line::Value(value), .. }) => Some(value.flags),
+        Ok(Parsed::Head { line: Line::MetaValue { flags, .. } | Line::Header(flags), .. }) => {
+            flags.read().ok()?.flags
+        }
+        _ => None,
+    }
+}
