@@ -7,15 +7,19 @@
 //! request of a client to the requests at servers.
 
 mod decide;
+mod delay;
+mod failover;
+mod reply;
+mod request_log;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::answer;
-use crate::client::ReplyBytes;
-use crate::destination::{ReplyKind, ReplyTarget, is_usual};
+use crate::choices::Choices;
+use crate::destination::ReplyTarget;
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
 use crate::plan::{CompoundKind, NodeId, RoutePlan, RouteStep, ServerId};
@@ -23,6 +27,11 @@ use crate::request::{RoutedRequest, StoredRequest};
 use crate::slab::{Id, IdSlab};
 
 use decide::{Decision, State};
+use delay::Delays;
+use failover::FailoverContext;
+pub(crate) use reply::FlightReply;
+use request_log::RequestLog;
+use waiting::{Resumed, Start, reply_delay};
 
 /// A request for a server.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,12 +43,18 @@ pub(crate) struct Send {
     pub(crate) request: Id,
     /// For whom its reply is.
     pub(crate) target: ReplyTarget,
+    /// Its key says that it is a failover.
+    pub(crate) is_tagged: bool,
 }
 
-/// The end of a flight, or of a part of it.
-pub(crate) struct FlightReply<'a> {
-    pub(crate) outcome: Outcome,
-    pub(crate) answer: ReplyBytes<'a>,
+/// A request on its way to a route.
+#[derive(Clone, Copy)]
+pub(crate) struct Leg {
+    pub(crate) request: Id,
+    /// For whom its reply is.
+    pub(crate) owner: ReplyTarget,
+    /// Its key says that it is a failover.
+    pub(crate) is_tagged: bool,
 }
 
 /// A compound route that waits for replies of its children.
@@ -49,12 +64,16 @@ struct Frame {
     owner: ReplyTarget,
     request: Id,
     state: State,
+    /// Its requests' keys say that they are failovers.
+    is_tagged: bool,
 }
 
 /// A request with the plan that it began with.
 struct SharedRequest {
     request: StoredRequest,
     plan: Arc<RoutePlan>,
+    /// The client that sent it.
+    client: Option<Id>,
     /// Frames that may send it again, and sends that are still to be made.
     uses: u32,
 }
@@ -68,6 +87,14 @@ pub(crate) struct Flights {
     spare: Vec<StoredRequest>,
     /// What is to be sent, in this order.
     pub(crate) sends: VecDeque<Send>,
+    /// What goes on, in this order.
+    resumed: VecDeque<Resumed>,
+    delays: Delays,
+    pub(crate) log: RequestLog,
+    /// Requests that wait for a limit of outstanding requests.
+    waiting: usize,
+    /// The client whose requests are being served.
+    pub(crate) client: Option<Id>,
     /// Somebody takes `sends` one by one: what is added meanwhile is taken by the same loop, not by one inside of it.
     pub(crate) is_sending: bool,
 }
@@ -80,7 +107,7 @@ impl Flights {
     pub(crate) fn store(&mut self, message: &RoutedRequest<'_>, plan: Arc<RoutePlan>) -> Id {
         let mut request = self.spare.pop().unwrap_or_default();
         request.store(message);
-        self.requests.insert(SharedRequest { request, plan, uses: 1 })
+        self.requests.insert(SharedRequest { request, plan, client: self.client, uses: 1 })
     }
 
     /// The request and its plan, to be sent. It is put back by [`Flights::put_back`].
@@ -114,22 +141,23 @@ impl Flights {
         self.frames.len() + self.requests.len()
     }
 
-    /// Sends `request` to the route at `node`, for `owner`. Returns its reply if it needs no server.
+    /// Sends a request to the route at `node`. Returns its reply if it needs no server.
     pub(crate) fn begin(
         &mut self,
         plan: &Arc<RoutePlan>,
         node: NodeId,
-        request: Id,
-        owner: ReplyTarget,
-        random: &mut dyn FnMut() -> u64,
+        leg: Leg,
+        choices: &mut Choices,
     ) -> Option<FlightReply<'static>> {
+        let Leg { request, owner, is_tagged } = leg;
+        let nobody = Leg { owner: ReplyTarget::Nobody, ..leg };
         let shared = self.requests.get_mut(request)?;
         let stored = &shared.request;
         let RoutedRequest { operation, expected, .. } = stored.message();
-        let node = match plan.step(node, operation, &stored.key(), &mut *random) {
+        let node = match plan.step(node, operation, &stored.key(), choices) {
             RouteStep::Server { server, keep_prefix } => {
                 shared.uses += 1;
-                self.sends.push_back(Send { server, keep_prefix, request, target: owner });
+                self.sends.push_back(Send { server, keep_prefix, request, target: owner, is_tagged });
                 return None;
             }
             RouteStep::Answer(answer) => {
@@ -142,35 +170,43 @@ impl Flights {
         match compound.kind {
             CompoundKind::AllAsync => {
                 for child in children {
-                    self.begin(plan, *child, request, ReplyTarget::Nobody, random);
+                    self.begin(plan, *child, nobody, choices);
                 }
                 return Some(FlightReply::without_server(None, operation, expected));
             }
             CompoundKind::AllInitial => {
-                let first = self.begin(plan, children[0], request, owner, random);
+                let first = self.begin(plan, children[0], leg, choices);
                 for child in &children[1..] {
-                    self.begin(plan, *child, request, ReplyTarget::Nobody, random);
+                    self.begin(plan, *child, nobody, choices);
                 }
                 return first;
             }
             CompoundKind::MissFailover { .. }
                 if !matches!(operation.class(), OperationClass::Get | OperationClass::Delete) =>
             {
-                return self.begin(plan, children[0], request, owner, random);
+                return self.begin(plan, children[0], leg, choices);
             }
             _ => {}
         }
+        let mut state = State::new(&compound.kind, children.len());
+        match self.start(plan, compound, request, &mut state, choices) {
+            Start::Now => {}
+            Start::Never(why) => return Some(FlightReply::error(Outcome::Busy, why)),
+            start => {
+                self.wait(plan, node, leg, (state, &start), choices);
+                return None;
+            }
+        }
         self.requests.get_mut(request)?.uses += 1;
-        let state = State::new(&compound.kind, children.len());
         let at_once = state.waiting;
-        let frame = self.frames.insert(Frame { node, owner, request, state });
+        let frame = self.frames.insert(Frame { node, owner, request, state, is_tagged });
         let mut done = None;
         for child in 0..at_once {
-            let target = ReplyTarget::Frame(frame, child);
-            let reply = self.begin(plan, children[usize::from(child)], request, target, random);
+            let leg = Leg { owner: ReplyTarget::Frame(frame, child), ..leg };
+            let reply = self.begin(plan, children[usize::from(child)], leg, choices);
             // Without a server: decided at once. A route may have its answer before all children are asked.
             if let Some(reply) = reply
-                && let Some((_, reply)) = self.child_replied(frame, operation, reply, random)
+                && let Some((_, reply)) = self.child_replied(frame, child, operation, reply, choices)
             {
                 done = Some(reply);
             }
@@ -181,14 +217,14 @@ impl Flights {
     /// A child of a frame has its reply. Returns for whom this is a reply, if it is one.
     pub(crate) fn on_reply<'a>(
         &mut self,
-        frame: Id,
+        (frame, child): (Id, u16),
         operation: Operation,
         reply: FlightReply<'a>,
-        random: &mut dyn FnMut() -> u64,
+        choices: &mut Choices,
     ) -> Option<(ReplyTarget, FlightReply<'a>)> {
-        let (mut owner, mut reply) = self.child_replied(frame, operation, reply, random)?;
-        while let ReplyTarget::Frame(parent, _) = owner {
-            (owner, reply) = self.child_replied(parent, operation, reply, random)?;
+        let (mut owner, mut reply) = self.child_replied(frame, child, operation, reply, choices)?;
+        while let ReplyTarget::Frame(parent, child) = owner {
+            (owner, reply) = self.child_replied(parent, child, operation, reply, choices)?;
         }
         Some((owner, reply))
     }
@@ -197,17 +233,49 @@ impl Flights {
     fn child_replied<'a>(
         &mut self,
         id: Id,
+        mut child: u16,
         operation: Operation,
         mut reply: FlightReply<'a>,
-        random: &mut dyn FnMut() -> u64,
+        choices: &mut Choices,
     ) -> Option<(ReplyTarget, FlightReply<'a>)> {
         loop {
             let frame = self.frames.get_mut(id)?;
             let (owner, request) = (frame.owner, frame.request);
-            let plan = Arc::clone(&self.requests.get_mut(request)?.plan);
+            let mut is_tagged = frame.is_tagged;
+            let shared = self.requests.get_mut(request)?;
+            let plan = Arc::clone(&shared.plan);
             let compound = plan.compound(frame.node);
-            let decision = frame.state.decide(&compound.kind, operation, reply);
+            let decision = match &compound.kind {
+                CompoundKind::Failover(settings) => {
+                    is_tagged |= settings.has_tag;
+                    let (key, children) = (shared.request.key(), &compound.children);
+                    let context = FailoverContext { plan: &plan, children, key, operation, choices };
+                    frame.state.failover(settings, child, reply, context)
+                }
+                CompoundKind::Delay(latency) => {
+                    let (bytes, until) =
+                        (reply.answer.len(), reply_delay(latency, &frame.state, choices.now));
+                    match until {
+                        // Beyond the limit, a reply comes early rather than not at all.
+                        Some(until) if self.delays.has_room(bytes) => {
+                            frame.state.keep(reply);
+                            self.delays.add(until, id, bytes);
+                            return None;
+                        }
+                        _ => frame.state.decide(&compound.kind, reply),
+                    }
+                }
+                CompoundKind::Log => {
+                    let (key, bytes) = (shared.request.key().full, reply.answer.len());
+                    self.log.note(operation, key, reply.outcome, bytes, choices.now);
+                    frame.state.decide(&compound.kind, reply)
+                }
+                kind => frame.state.decide(kind, reply),
+            };
             let is_over = frame.state.waiting == 0;
+            if let CompoundKind::Outstanding(state) = compound.kind {
+                self.release_turn(&plan, state, choices);
+            }
             match decision {
                 Decision::Wait => {
                     if is_over {
@@ -215,10 +283,11 @@ impl Flights {
                     }
                     return None;
                 }
-                Decision::Ask(child) => {
+                Decision::Ask(next) => {
+                    child = next;
                     let node = compound.children[usize::from(child)];
-                    let target = ReplyTarget::Frame(id, child);
-                    reply = self.begin(&plan, node, request, target, random)?;
+                    let leg = Leg { request, owner: ReplyTarget::Frame(id, child), is_tagged };
+                    reply = self.begin(&plan, node, leg, choices)?;
                 }
                 Decision::Done(reply) => {
                     if is_over {
@@ -237,32 +306,5 @@ impl Flights {
         if let Some(frame) = self.frames.remove(id) {
             self.release(frame.request);
         }
-    }
-}
-
-impl FlightReply<'static> {
-    /// The reply where no server is asked: an error, or as if there were no item.
-    pub(crate) fn without_server(
-        error: Option<(Outcome, &str)>,
-        operation: Operation,
-        expected: ReplyKind,
-    ) -> FlightReply<'static> {
-        if let Some((outcome, message)) = error {
-            return FlightReply::error(outcome, message);
-        }
-        let outcome = answer::default_outcome(operation);
-        let quiet = matches!(expected, ReplyKind::Meta { quiet: true, .. });
-        let line = match quiet && is_usual(operation, outcome) {
-            true => b"",
-            false => answer::line(operation, outcome),
-        };
-        FlightReply { outcome, answer: ReplyBytes::Copied(line) }
-    }
-
-    /// An error with a message.
-    pub(crate) fn error(outcome: Outcome, message: &str) -> FlightReply<'static> {
-        let mut line = crate::client::HeldOutput::default();
-        answer::write_error(line.copied(), outcome, message);
-        FlightReply { outcome, answer: ReplyBytes::Gathered(line) }
     }
 }

@@ -24,6 +24,7 @@ pub mod hash;
 
 mod answer;
 mod buffer;
+mod choices;
 mod client;
 mod client_state;
 mod destination;
@@ -35,15 +36,22 @@ mod operation;
 mod outcome;
 mod plan;
 mod request;
+mod route_state;
 mod shared;
 mod slab;
+mod token_bucket;
+mod variables;
 mod worker;
 
 pub use health::{Health, HealthSettings};
 pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{
-    Compound, CompoundKind, DestinationSpec, FailoverErrors, Node, NodeId, Roots, RoutePlan, ServerId,
+    AddedLatency, Compound, CompoundKind, DestinationSpec, DeterministicOrder, FailoverErrors, FailoverOrder,
+    FailoverSettings, FailureDomains, KeyPolicies, KeyPolicy, Node, NodeId, Roots, RoutePlan, ServerId,
+    TotalLatency,
 };
+pub use route_state::{FailoverLimit, Rates, RequestRate, StateId, StateSpec};
 pub use shared::{RouterShared, Settings};
+pub use variables::{KeyRange, RuntimeVariable};
 pub use worker::RouteWorker;

@@ -1,7 +1,7 @@
 //! State that all workers of a router share: the plan in force, the health of servers, settings.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::health::{Health, HealthSettings};
@@ -32,6 +32,8 @@ pub struct RouterShared {
     plan: Mutex<Arc<RoutePlan>>,
     /// The generation of `plan`: workers look at this first.
     generation: AtomicU64,
+    /// Workers that have been made.
+    workers: AtomicUsize,
     /// By the server's name.
     health: Mutex<HashMap<String, Arc<Health>>>,
 }
@@ -40,7 +42,13 @@ impl RouterShared {
     /// With a first plan.
     pub fn new(settings: Settings, plan: RoutePlan) -> RouterShared {
         let generation = AtomicU64::new(plan.generation);
-        RouterShared { settings, plan: Mutex::new(Arc::new(plan)), generation, health: Mutex::default() }
+        RouterShared {
+            settings,
+            plan: Mutex::new(Arc::new(plan)),
+            generation,
+            workers: AtomicUsize::new(0),
+            health: Mutex::default(),
+        }
     }
 
     /// Puts another plan in force. Requests that have begun end on theirs. Workers see it at their next turn.
@@ -61,6 +69,11 @@ impl RouterShared {
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Relaxed)
+    }
+
+    /// The number of the next worker.
+    pub(crate) fn next_worker(&self) -> usize {
+        self.workers.fetch_add(1, Relaxed)
     }
 
     /// The health of a server: the same for all workers and plans.

@@ -3,11 +3,15 @@
 //! mcrouter's forms: an object with a `type`, a name of a handle that was named before, or the short form
 //! `Type|argument`. What stands for several children may be a list, or any form that makes several, as `Pool|A` does.
 
+mod failover;
 mod fields;
 mod handles;
+mod latest;
+mod limits;
 mod pools;
 mod prefixes;
 mod servers;
+mod test_routes;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +22,8 @@ use std::sync::Arc;
 use super::error::{ConfigError, Location};
 use super::json::{Json, JsonValue};
 use crate::plan::{DestinationSpec, Node, NodeId, RoutePlan, ServerId};
+use crate::route_state::{StateId, StateSpec};
+use crate::variables::RuntimeVariable;
 
 /// Routes inside of each other.
 const DEPTH_MAX: usize = 100;
@@ -28,6 +34,9 @@ const NODES_MAX: usize = 1 << 20;
 /// Requests to servers that one request of a client may lead to: routes that are used twice inside of each other double it
 /// with each level.
 const FAN_OUT_MAX: u32 = 20_000;
+
+/// Lines for the operator about one configuration.
+const NOTES_MAX: usize = 100;
 
 /// What a plan depends on beside the configuration.
 #[derive(Clone, Debug)]
@@ -46,6 +55,12 @@ pub struct CompileOptions {
     pub host_id: u32,
     /// Keys with an unknown prefix go to the default route (`--send-invalid-route-to-default`).
     pub invalid_to_default: bool,
+    /// Threads, for routes of which each has its own.
+    pub workers: usize,
+    /// Requests are logged (`--enable-logging-route`).
+    pub log_requests: bool,
+    /// Runtime variables (`--runtime-vars-file`).
+    pub variables: Option<Arc<Json>>,
 }
 
 impl Default for CompileOptions {
@@ -59,6 +74,9 @@ impl Default for CompileOptions {
             cross_region_timeout_ms: 0,
             host_id: 0,
             invalid_to_default: false,
+            workers: 1,
+            log_requests: false,
+            variables: None,
         }
     }
 }
@@ -276,7 +294,34 @@ impl<'j> Compiler<'j, '_> {
             Node::ByPrefix { children, default } => {
                 children.iter().map(|(_, child)| child).chain(default).map(of).max().unwrap_or(0)
             }
+            Node::ByWorker(children) => children.iter().map(of).max().unwrap_or(0),
+            Node::Blackhole { blackhole, default, .. } => of(blackhole).max(of(default)),
+            Node::RateLimit { target, fallback, .. } => {
+                fallback.iter().chain([target]).map(of).max().unwrap_or(0)
+            }
             Node::Compound(compound) => compound.children.iter().map(of).fold(0, u32::saturating_add),
+        }
+    }
+
+    /// A place for what a route remembers.
+    fn add_state(&mut self, spec: StateSpec) -> StateId {
+        self.plan.states.push(spec);
+        StateId(self.plan.states.len() as u32 - 1)
+    }
+
+    /// Something that depends on a runtime variable. Takes the value that the variable has now.
+    fn add_variable(&mut self, variable: RuntimeVariable) -> Result<(), String> {
+        if let Some(variables) = &self.options.variables {
+            variable.update(variables)?;
+        }
+        self.plan.variables.push(variable);
+        Ok(())
+    }
+
+    /// A line for the operator. There are at most so many, so that a large configuration does not fill a log.
+    fn note(&mut self, line: String) {
+        if self.plan.notes.len() < NOTES_MAX {
+            self.plan.notes.push(line);
         }
     }
 

@@ -52,6 +52,8 @@ pub struct RouteOptions {
     pub route_prefix: String,
     pub invalid_to_default: bool,
     pub partial_multiget: bool,
+    pub log_requests: bool,
+    pub runtime_variables: Option<PathBuf>,
     pub server_timeout_ms: u32,
     pub within_cluster_timeout_ms: u32,
     pub cross_cluster_timeout_ms: u32,
@@ -87,6 +89,8 @@ impl Default for RouteOptions {
             route_prefix: "/././".to_owned(),
             invalid_to_default: false,
             partial_multiget: false,
+            log_requests: false,
+            runtime_variables: None,
             server_timeout_ms: 1000,
             within_cluster_timeout_ms: 0,
             cross_cluster_timeout_ms: 0,
@@ -241,6 +245,9 @@ impl RouteOptions {
             cross_region_timeout_ms: self.cross_region_timeout_ms,
             host_id,
             invalid_to_default: self.invalid_to_default,
+            workers: self.proxies,
+            log_requests: self.log_requests,
+            variables: None,
         }
     }
 }

@@ -89,4 +89,19 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         "Without this flag, they get an error.",
         |options, _| options.invalid_to_default = true,
     ),
+    flag(
+        None,
+        "runtime-vars-file",
+        "A JSON file with runtime variables; looked at every second",
+        "Weights of a WeightedCh3Rv hash, ranges of keys for shadows.",
+        |options, given| options.runtime_variables = Some(given.text().into()),
+    )
+    .takes("file", Kind::Text, ""),
+    flag(
+        None,
+        "enable-logging-route",
+        "Log requests that find or store an item",
+        "At most 100 lines in a second from each thread, on standard error.",
+        |options, _| options.log_requests = true,
+    ),
 ];

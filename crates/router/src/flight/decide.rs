@@ -1,10 +1,12 @@
 //! Decisions of compound routes: what a child's reply means.
 
-use super::FlightReply;
+use stdx::clock::Now;
+
+use super::failover::{FailoverContext, FailoverProgress};
+use super::reply::FlightReply;
 use crate::client::{HeldOutput, ReplyBytes};
-use crate::operation::Operation;
 use crate::outcome::Outcome;
-use crate::plan::CompoundKind;
+use crate::plan::{CompoundKind, FailoverSettings};
 
 /// What a compound route knows about its children.
 pub(super) struct State {
@@ -20,6 +22,9 @@ pub(super) struct State {
     kept: Option<(Outcome, HeldOutput)>,
     /// How often each outcome has come.
     counts: Vec<(Outcome, u16)>,
+    failover: FailoverProgress,
+    /// When its reply may be given.
+    pub(super) not_before: Now,
 }
 
 /// The next step of a compound route.
@@ -35,24 +40,28 @@ pub(super) enum Decision<'a> {
 impl State {
     pub(super) fn new(kind: &CompoundKind, children: usize) -> State {
         let count = u16::try_from(children).expect("checked when the plan is compiled");
-        let one_by_one = matches!(kind, CompoundKind::Failover(_) | CompoundKind::MissFailover { .. });
+        let at_once = matches!(
+            kind,
+            CompoundKind::AllSync
+                | CompoundKind::AllFastest
+                | CompoundKind::AllInitial
+                | CompoundKind::AllAsync
+                | CompoundKind::AllMajority
+        );
         State {
-            waiting: if one_by_one { 1 } else { count },
+            waiting: if at_once { count } else { 1 },
             next: 1,
             count,
             is_done: false,
             kept: None,
             counts: Vec::new(),
+            failover: FailoverProgress::default(),
+            not_before: Now::default(),
         }
     }
 
     /// What the next reply of a child means.
-    pub(super) fn decide<'a>(
-        &mut self,
-        kind: &CompoundKind,
-        operation: Operation,
-        reply: FlightReply<'a>,
-    ) -> Decision<'a> {
+    pub(super) fn decide<'a>(&mut self, kind: &CompoundKind, reply: FlightReply<'a>) -> Decision<'a> {
         self.waiting -= 1;
         if self.is_done {
             return Decision::Wait;
@@ -61,16 +70,31 @@ impl State {
             CompoundKind::AllSync => self.worst(reply),
             CompoundKind::AllFastest => self.fastest(reply),
             CompoundKind::AllMajority => self.majority(reply),
-            CompoundKind::Failover(errors) => {
-                self.next_unless(!errors.applies(operation, reply.outcome), reply)
-            }
             CompoundKind::MissFailover { best: false } => self.next_unless(reply.outcome.is_hit(), reply),
             CompoundKind::MissFailover { best: true } => self.best(reply),
+            CompoundKind::Outstanding(_) | CompoundKind::Delay(_) | CompoundKind::Log => {
+                Decision::Done(reply)
+            }
+            CompoundKind::Failover(_) => unreachable!("decided by State::failover"),
             CompoundKind::AllInitial | CompoundKind::AllAsync => {
                 unreachable!("these routes keep no frame")
             }
         };
         self.is_done = matches!(decision, Decision::Done(_));
+        decision
+    }
+
+    /// The same for a FailoverRoute, whose `child` has replied.
+    pub(super) fn failover<'a>(
+        &mut self,
+        settings: &FailoverSettings,
+        child: u16,
+        reply: FlightReply<'a>,
+        context: FailoverContext<'_>,
+    ) -> Decision<'a> {
+        self.waiting -= 1;
+        let decision = self.failover.decide(settings, child, reply, context);
+        self.waiting += u16::from(matches!(decision, Decision::Ask(_)));
         decision
     }
 
@@ -147,7 +171,18 @@ impl State {
         Decision::Ask(self.next - 1)
     }
 
-    fn keep(&mut self, reply: FlightReply<'_>) {
+    /// Whether it has kept a reply.
+    pub(super) fn has_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// The reply that it has kept.
+    pub(super) fn take_kept(&mut self) -> FlightReply<'static> {
+        let (outcome, output) = self.kept.take().expect("a reply was kept");
+        FlightReply { outcome, answer: ReplyBytes::Gathered(output) }
+    }
+
+    pub(super) fn keep(&mut self, reply: FlightReply<'_>) {
         let output = match reply.answer {
             ReplyBytes::Gathered(output) => output,
             ReplyBytes::Copied(bytes) => {
@@ -160,7 +195,6 @@ impl State {
     }
 
     fn give_kept<'a>(&mut self) -> Decision<'a> {
-        let (outcome, output) = self.kept.take().expect("a reply was kept");
-        Decision::Done(FlightReply { outcome, answer: ReplyBytes::Gathered(output) })
+        Decision::Done(self.take_kept())
     }
 }

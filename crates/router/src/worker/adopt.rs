@@ -22,6 +22,10 @@ impl RouteWorker {
         self.earlier.push((Arc::downgrade(&self.plan), Arc::clone(&self.places)));
         (self.plan, self.places) = (plan, places);
         self.earlier.retain(|(plan, _)| plan.strong_count() > 0);
+        let used: Vec<u64> =
+            self.earlier.iter().filter_map(|(plan, _)| plan.upgrade()).map(|p| p.generation).collect();
+        let RoutePlan { generation, states, .. } = &*self.plan;
+        self.choices.adopt(*generation, states, |generation| used.contains(&generation));
         self.retire();
     }
 

@@ -22,7 +22,7 @@ impl RouteWorker {
                 self.answer_part((client, slot, part), delivery.outcome, delivery.answer, turn);
             }
             ReplyTarget::Nobody | ReplyTarget::Values(..) => {}
-            ReplyTarget::Frame(frame, _) => self.on_flight_reply(frame, delivery, turn),
+            ReplyTarget::Frame(frame, child) => self.on_flight_reply((frame, child), delivery, turn),
         }
     }
 
@@ -102,11 +102,10 @@ impl RouteWorker {
     }
 
     /// A route has the reply of one of its children.
-    fn on_flight_reply(&mut self, frame: Id, delivery: Delivery<'_>, turn: &mut Turn<Arc<[u8]>>) {
+    fn on_flight_reply(&mut self, child: (Id, u16), delivery: Delivery<'_>, turn: &mut Turn<Arc<[u8]>>) {
         let Delivery { operation: Some(operation), outcome, answer, .. } = delivery else { return };
-        let prng = &mut self.prng;
         let reply = FlightReply { outcome, answer };
-        let reply = self.flights.on_reply(frame, operation, reply, &mut || prng.next_u64());
+        let reply = self.flights.on_reply(child, operation, reply, &mut self.choices);
         if let Some((target, reply)) = reply {
             self.deliver_whole(target, operation, reply, turn);
         }

@@ -84,7 +84,7 @@ impl RouteWorker {
             opaque: &[],
             body: RequestBody::None,
         };
-        match first_step(&self.plan, &mut self.prng, operation, &routed) {
+        match first_step(&self.plan, &mut self.choices, operation, &routed) {
             RouteStep::Server { server, keep_prefix } => {
                 let place = self.places[server.0 as usize];
                 let cut = if keep_prefix { 0 } else { routed.prefix_len as u8 };

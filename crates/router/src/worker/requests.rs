@@ -6,15 +6,15 @@ use net::Turn;
 use protocol::key::Key;
 use protocol::request::{Get, Store};
 use protocol::{MetaFlags, MetaKey, Request};
-use stdx::prng::Prng;
 
 use super::RouteWorker;
 use super::servers::NotSent;
 use crate::buffer::BodyBuffer;
+use crate::choices::Choices;
 use crate::client::{ReplyBytes, VALUE_MAX};
 use crate::client_state::{ArrivingBody, ClientState, RequestProgress};
 use crate::destination::{ReplyKind, ReplyTarget};
-use crate::flight::FlightReply;
+use crate::flight::{FlightReply, Leg};
 use crate::key::RoutedKey;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
@@ -261,7 +261,7 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) {
-        match first_step(&self.plan, &mut self.prng, message.operation, &message.key) {
+        match first_step(&self.plan, &mut self.choices, message.operation, &message.key) {
             RouteStep::Server { server, keep_prefix } => {
                 let place = self.places[server.0 as usize];
                 if let Err(not_sent) = self.send(place, message, keep_prefix, target, turn) {
@@ -288,8 +288,8 @@ impl RouteWorker {
     ) {
         let plan = Arc::clone(&self.plan);
         let request = self.flights.store(message, Arc::clone(&plan));
-        let prng = &mut self.prng;
-        let reply = self.flights.begin(&plan, node, request, target, &mut || prng.next_u64());
+        let leg = Leg { request, owner: target, is_tagged: false };
+        let reply = self.flights.begin(&plan, node, leg, &mut self.choices);
         self.flights.release(request);
         if let Some(reply) = reply {
             self.deliver_whole(target, message.operation, reply, turn);
@@ -303,12 +303,23 @@ impl RouteWorker {
             return;
         }
         self.flights.is_sending = true;
-        while let Some(send) = self.flights.sends.pop_front() {
+        loop {
+            let Some(send) = self.flights.sends.pop_front() else {
+                match self.flights.resume(&mut self.choices) {
+                    Some((target, operation, reply)) => self.deliver_whole(target, operation, reply, turn),
+                    None if self.flights.sends.is_empty() => break,
+                    None => {}
+                }
+                continue;
+            };
             let (request, plan) =
                 self.flights.take_request(send.request).expect("a send is a user of its request");
             let message = request.message();
             let operation = message.operation;
             let result = match self.destination_of(&plan, send.server) {
+                Some(place) if send.is_tagged => {
+                    self.send_tagged(place, &message, send.keep_prefix, send.target, turn)
+                }
                 Some(place) => self.send(place, &message, send.keep_prefix, send.target, turn),
                 None => Err(NotSent { outcome: Outcome::LocalError, message: String::new() }),
             };
@@ -320,6 +331,9 @@ impl RouteWorker {
             self.flights.release(send.request);
         }
         self.flights.is_sending = false;
+        for line in self.flights.log.take() {
+            (self.shared.settings.notice)(&line);
+        }
     }
 }
 
@@ -327,7 +341,7 @@ impl RouteWorker {
 #[inline]
 pub(super) fn first_step<'p>(
     plan: &'p RoutePlan,
-    prng: &mut Prng,
+    choices: &mut Choices,
     operation: Operation,
     key: &RoutedKey<'_>,
 ) -> RouteStep<'p> {
@@ -336,7 +350,7 @@ pub(super) fn first_step<'p>(
         return RouteStep::Answer(Some((Outcome::BadKey, "")));
     }
     match plan.root(key) {
-        Some(root) => plan.step(root, operation, key, || prng.next_u64()),
+        Some(root) => plan.step(root, operation, key, choices),
         None => RouteStep::Answer(Some((Outcome::LocalError, plan::NO_ROUTE))),
     }
 }

@@ -11,10 +11,14 @@ use stdx::clock::Now;
 use super::RouteWorker;
 use crate::destination::{DestinationState, Exchange, Malformed, Read, ReplyKind, ReplyTarget, ReplyToken};
 use crate::health::probe_interval_ms;
+use crate::key::RoutedKey;
 use crate::key_groups::KeySpan;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::request::{RequestBody, RoutedRequest};
+
+/// mcrouter's mark behind the keys of failovers, for who reads the keys at a server.
+const FAILOVER_TAG: &[u8] = b":failover=1";
 
 /// A request that was not sent.
 pub(super) struct NotSent {
@@ -33,10 +37,41 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
-        self.make_room(place, turn)?;
-        let destination = &mut self.destinations[place as usize];
         let key = if keep_prefix { message.key.full } else { message.key.bare() };
         let shown = if keep_prefix || message.key.prefix_len == 0 { &b""[..] } else { message.key.full };
+        self.send_as((key, shown), place, message, target, turn)
+    }
+
+    /// The same for a failover whose key says so, if it has a hash stop and room.
+    pub(super) fn send_tagged(
+        &mut self,
+        place: u32,
+        message: &RoutedRequest<'_>,
+        keep_prefix: bool,
+        target: ReplyTarget,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Result<(), NotSent> {
+        let RoutedKey { full, prefix_len, routing_len } = message.key;
+        let key = if keep_prefix { full } else { message.key.bare() };
+        let tagged = [key, FAILOVER_TAG].concat();
+        if prefix_len + routing_len == full.len() || tagged.len() > protocol::limits::KEY_LEN_MAX {
+            return self.send(place, message, keep_prefix, target, turn);
+        }
+        self.send_as((&tagged, full), place, message, target, turn)
+    }
+
+    /// Sends a request with this key. `shown` is the key that the client wrote, if it is another one.
+    #[inline]
+    fn send_as(
+        &mut self,
+        (key, shown): (&[u8], &[u8]),
+        place: u32,
+        message: &RoutedRequest<'_>,
+        target: ReplyTarget,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Result<(), NotSent> {
+        self.make_room(place, turn)?;
+        let destination = &mut self.destinations[place as usize];
         let output = match destination.state {
             DestinationState::Open(link) => turn.output(link).expect("make_room has seen it"),
             _ => &mut destination.unsent,

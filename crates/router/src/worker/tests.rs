@@ -23,7 +23,9 @@
 //! a closed         the router has closed server a's connection since the last such line
 //! ```
 
+mod failover;
 mod health;
+mod limits;
 mod misbehaving;
 mod plans;
 mod prefixes;
@@ -31,6 +33,7 @@ mod protocol;
 mod random;
 mod routes;
 mod sizes;
+mod test_routes;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -132,11 +135,25 @@ fn address(place: &Place) -> SocketAddr {
 
 impl Conversation {
     fn new(config: &str) -> Conversation {
-        Conversation::with_servers(config, 1, |world, options| world.add(End::default(), &[PORT], options))
+        Conversation::with_settings(config, Settings::default())
+    }
+
+    fn with_settings(config: &str, settings: Settings) -> Conversation {
+        let add = |world: &mut World, options: &Options| world.add(End::default(), &[PORT], options);
+        Conversation::with_all(config, 1, settings, add)
     }
 
     /// With servers that `add` makes.
     fn with_servers(config: &str, seed: u64, add: impl Fn(&mut World, &Options) -> HostId) -> Conversation {
+        Conversation::with_all(config, seed, Settings::default(), add)
+    }
+
+    fn with_all(
+        config: &str,
+        seed: u64,
+        settings: Settings,
+        add: impl Fn(&mut World, &Options) -> HostId,
+    ) -> Conversation {
         let mut world = World::new(seed);
         let options = Options { workers: 1, ..Options::default() };
         let names = ["a", "b", "c", "d"].map(str::to_owned);
@@ -145,7 +162,7 @@ impl Conversation {
         let places: Places =
             servers.iter().map(|(name, host)| (name.clone(), address(&world.place(*host, PORT)))).collect();
         let plan = compiled(config, 1, &places, &CompileOptions::default());
-        let shared = Arc::new(RouterShared::new(Settings::default(), plan));
+        let shared = Arc::new(RouterShared::new(settings, plan));
         let router = world.add(RouteWorker::new(Arc::clone(&shared), 7), &[PORT], &options);
         let clients = (0..CLIENTS).map(|_| world.add(End::default(), &[], &options)).collect();
         let mut conversation = Conversation { world, router, clients, servers, shared, places };

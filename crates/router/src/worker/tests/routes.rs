@@ -3,10 +3,15 @@
 use super::{Conversation, play};
 
 /// A configuration with pools A to D of one server each.
-fn config(route: &str) -> String {
+pub(super) fn config(route: &str) -> String {
     let pools =
         ["a", "b", "c", "d"].map(|name| format!(r#""{}": {{"servers": ["{name}:1"]}}"#, name.to_uppercase()));
     format!(r#"{{"pools": {{{}}}, "route": {route}}}"#, pools.join(", "))
+}
+
+/// The lines for the operator about a configuration.
+pub(super) fn config_notes(config: &str) -> Vec<String> {
+    Conversation::new(config).shared.plan().notes.clone()
 }
 
 fn of(kind: &str, children: &str) -> String {
