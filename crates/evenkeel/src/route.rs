@@ -7,6 +7,7 @@ mod configuration;
 mod lines;
 mod listening;
 mod reload;
+mod shadow_file;
 mod variables;
 
 use std::ffi::OsString;
@@ -28,6 +29,7 @@ pub(crate) use lines::refused;
 use lines::{TRANSIENT, counted, notice, transient};
 use listening::Limits;
 use reload::Reload;
+use shadow_file::ShadowFile;
 use variables::Variables;
 
 /// Exit statuses, for the man page.
@@ -83,6 +85,7 @@ fn serve(
     let reload = Reload {
         configuration,
         variables,
+        shadow_file: ShadowFile::new(options.shadow_report.clone()),
         shared: Arc::clone(&shared),
         nudge: network.nudge(),
         workers: options.proxies,
@@ -137,8 +140,8 @@ fn settings(options: &RouteOptions) -> Settings {
     Settings {
         health: options.health,
         partial_multiget: options.partial_multiget,
+        shadows_max: options.shadows_max,
         notice,
-        ..Settings::default()
     }
 }
 

@@ -1,10 +1,15 @@
 //! Sources of a route's choice beside the plan and the request: random numbers, the time, the state of routes.
 
+use std::sync::Arc;
+
 use stdx::clock::Now;
 use stdx::prng::Prng;
 
+use crate::key::RoutedKey;
 use crate::operation::Operation;
+use crate::plan::{NodeId, ShadowRule};
 use crate::route_state::{FailoverState, OutstandingState, RouteState, StateKey, StateSpec};
+use crate::shadow_counts::ShadowCounts;
 use crate::slab::Id;
 
 /// Of one worker.
@@ -13,13 +18,24 @@ pub(crate) struct Choices {
     /// Counts the workers of a router.
     pub(crate) worker: usize,
     pub(crate) now: Now,
+    /// Shadows that get the present request, and are still to be asked.
+    pub(crate) shadows: Vec<NodeId>,
+    /// The shadow whose reply to the present request is compared: its place among the children of its route.
+    compared: Option<(u16, Arc<ShadowCounts>)>,
     /// The state of the routes of each plan that is in use, by its generation; the newest last.
     plans: Vec<(u64, Vec<RouteState>)>,
 }
 
 impl Choices {
     pub(crate) fn new(seed: u64, worker: usize) -> Choices {
-        Choices { prng: Prng::new(seed), worker, now: Now::default(), plans: Vec::new() }
+        Choices {
+            prng: Prng::new(seed),
+            worker,
+            now: Now::default(),
+            shadows: Vec::new(),
+            compared: None,
+            plans: Vec::new(),
+        }
     }
 
     /// Another plan is in force. Of earlier ones those are kept that `is_used` names.
@@ -39,6 +55,37 @@ impl Choices {
     #[inline]
     pub(crate) fn unit(&mut self) -> f64 {
         self.prng.unit()
+    }
+
+    /// Notes the shadows that get a request. `children` are the normal one and theirs. Returns whether one is compared: that
+    /// one is not among `shadows`, and is taken by [`Choices::take_compared`].
+    pub(crate) fn draw_shadows(
+        &mut self,
+        rules: &[Arc<ShadowRule>],
+        key: &RoutedKey<'_>,
+        children: &[NodeId],
+    ) -> bool {
+        if self.compared.is_some() {
+            // They have been drawn for this request.
+            return true;
+        }
+        for (rule, child) in rules.iter().zip(1..) {
+            if !rule.applies(key, || self.prng.unit()) {
+                continue;
+            }
+            match &rule.comparison {
+                Some((_, counts)) if self.compared.is_none() && rule.compares(|| self.prng.unit()) => {
+                    self.compared = Some((child, Arc::clone(counts)));
+                }
+                _ => self.shadows.push(children[usize::from(child)]),
+            }
+        }
+        self.compared.is_some()
+    }
+
+    /// The shadow that is compared.
+    pub(crate) fn take_compared(&mut self) -> Option<(u16, Arc<ShadowCounts>)> {
+        self.compared.take()
     }
 
     /// The state of a FailoverRoute.

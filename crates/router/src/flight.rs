@@ -6,6 +6,8 @@
 //! Each compound route that a request has reached and that has not decided yet is a frame; frames form a tree, from a
 //! request of a client to the requests at servers.
 
+mod compare;
+mod comparing;
 mod decide;
 mod delay;
 mod failover;
@@ -43,8 +45,16 @@ pub(crate) struct Send {
     pub(crate) request: Id,
     /// For whom its reply is.
     pub(crate) target: ReplyTarget,
+    pub(crate) marks: Marks,
+}
+
+/// What a route above has made of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
     /// Its key says that it is a failover.
     pub(crate) is_tagged: bool,
+    /// It is for a shadow.
+    pub(crate) is_shadow: bool,
 }
 
 /// A request on its way to a route.
@@ -53,8 +63,7 @@ pub(crate) struct Leg {
     pub(crate) request: Id,
     /// For whom its reply is.
     pub(crate) owner: ReplyTarget,
-    /// Its key says that it is a failover.
-    pub(crate) is_tagged: bool,
+    pub(crate) marks: Marks,
 }
 
 /// A compound route that waits for replies of its children.
@@ -64,8 +73,7 @@ struct Frame {
     owner: ReplyTarget,
     request: Id,
     state: State,
-    /// Its requests' keys say that they are failovers.
-    is_tagged: bool,
+    marks: Marks,
 }
 
 /// A request with the plan that it began with.
@@ -149,15 +157,19 @@ impl Flights {
         leg: Leg,
         choices: &mut Choices,
     ) -> Option<FlightReply<'static>> {
-        let Leg { request, owner, is_tagged } = leg;
+        let Leg { request, owner, marks } = leg;
         let nobody = Leg { owner: ReplyTarget::Nobody, ..leg };
         let shared = self.requests.get_mut(request)?;
         let stored = &shared.request;
         let RoutedRequest { operation, expected, .. } = stored.message();
-        let node = match plan.step(node, operation, &stored.key(), choices) {
+        let step = plan.step(node, operation, &stored.key(), choices);
+        if !choices.shadows.is_empty() {
+            self.begin_shadows(plan, leg, choices);
+        }
+        let node = match step {
             RouteStep::Server { server, keep_prefix } => {
-                shared.uses += 1;
-                self.sends.push_back(Send { server, keep_prefix, request, target: owner, is_tagged });
+                self.requests.get_mut(request)?.uses += 1;
+                self.sends.push_back(Send { server, keep_prefix, request, target: owner, marks });
                 return None;
             }
             RouteStep::Answer(answer) => {
@@ -181,6 +193,10 @@ impl Flights {
                 }
                 return first;
             }
+            CompoundKind::Shadow(_) => {
+                let compared = choices.take_compared().expect("the step has drawn it");
+                return self.begin_compared(plan, (node, compound), compared, leg, choices);
+            }
             CompoundKind::MissFailover { .. }
                 if !matches!(operation.class(), OperationClass::Get | OperationClass::Delete) =>
             {
@@ -189,17 +205,19 @@ impl Flights {
             _ => {}
         }
         let mut state = State::new(&compound.kind, children.len());
-        match self.start(plan, compound, request, &mut state, choices) {
-            Start::Now => {}
-            Start::Never(why) => return Some(FlightReply::error(Outcome::Busy, why)),
-            start => {
-                self.wait(plan, node, leg, (state, &start), choices);
-                return None;
+        if let CompoundKind::Outstanding(_) | CompoundKind::Delay(_) = compound.kind {
+            match self.start(plan, compound, request, &mut state, choices) {
+                Start::Now => {}
+                Start::Never(why) => return Some(FlightReply::error(Outcome::Busy, why)),
+                start => {
+                    self.wait(plan, node, leg, (state, &start), choices);
+                    return None;
+                }
             }
         }
         self.requests.get_mut(request)?.uses += 1;
         let at_once = state.waiting;
-        let frame = self.frames.insert(Frame { node, owner, request, state, is_tagged });
+        let frame = self.frames.insert(Frame { node, owner, request, state, marks });
         let mut done = None;
         for child in 0..at_once {
             let leg = Leg { owner: ReplyTarget::Frame(frame, child), ..leg };
@@ -212,6 +230,16 @@ impl Flights {
             }
         }
         done
+    }
+
+    /// Sends a request to the shadows that get it, for nobody.
+    #[cold]
+    pub(crate) fn begin_shadows(&mut self, plan: &Arc<RoutePlan>, mut leg: Leg, choices: &mut Choices) {
+        (leg.owner, leg.marks.is_shadow) = (ReplyTarget::Nobody, true);
+        // A shadow may have shadows: they are taken by one of the calls inside of this one.
+        while let Some(shadow) = choices.shadows.pop() {
+            self.begin(plan, shadow, leg, choices);
+        }
     }
 
     /// A child of a frame has its reply. Returns for whom this is a reply, if it is one.
@@ -241,13 +269,20 @@ impl Flights {
         loop {
             let frame = self.frames.get_mut(id)?;
             let (owner, request) = (frame.owner, frame.request);
-            let mut is_tagged = frame.is_tagged;
+            let mut marks = frame.marks;
             let shared = self.requests.get_mut(request)?;
+            // Nearly all requests of a FailoverRoute: a child has answered well.
+            if let CompoundKind::Failover(settings) = &shared.plan.compound(frame.node).kind
+                && settings.is_final(operation, reply.outcome)
+            {
+                self.end_frame(id);
+                return Some((owner, reply));
+            }
             let plan = Arc::clone(&shared.plan);
             let compound = plan.compound(frame.node);
             let decision = match &compound.kind {
                 CompoundKind::Failover(settings) => {
-                    is_tagged |= settings.has_tag;
+                    marks.is_tagged |= settings.has_tag;
                     let (key, children) = (shared.request.key(), &compound.children);
                     let context = FailoverContext { plan: &plan, children, key, operation, choices };
                     frame.state.failover(settings, child, reply, context)
@@ -265,6 +300,7 @@ impl Flights {
                         _ => frame.state.decide(&compound.kind, reply),
                     }
                 }
+                CompoundKind::Shadow(_) => frame.state.compared(child, operation, reply, choices.now),
                 CompoundKind::Log => {
                     let (key, bytes) = (shared.request.key().full, reply.answer.len());
                     self.log.note(operation, key, reply.outcome, bytes, choices.now);
@@ -286,7 +322,7 @@ impl Flights {
                 Decision::Ask(next) => {
                     child = next;
                     let node = compound.children[usize::from(child)];
-                    let leg = Leg { request, owner: ReplyTarget::Frame(id, child), is_tagged };
+                    let leg = Leg { request, owner: ReplyTarget::Frame(id, child), marks };
                     reply = self.begin(&plan, node, leg, choices)?;
                 }
                 Decision::Done(reply) => {

@@ -37,6 +37,7 @@ mod outcome;
 mod plan;
 mod request;
 mod route_state;
+mod shadow_counts;
 mod shared;
 mod slab;
 mod token_bucket;
@@ -49,9 +50,10 @@ pub use outcome::Outcome;
 pub use plan::{
     AddedLatency, Compound, CompoundKind, DestinationSpec, DeterministicOrder, FailoverErrors, FailoverOrder,
     FailoverSettings, FailureDomains, KeyPolicies, KeyPolicy, Node, NodeId, Roots, RoutePlan, ServerId,
-    TotalLatency,
+    ShadowKeys, ShadowRule, TotalLatency,
 };
 pub use route_state::{FailoverLimit, Rates, RequestRate, StateId, StateSpec};
+pub use shadow_counts::{LatencyHistogram, ShadowComparison, ShadowCounts, ShadowReport};
 pub use shared::{RouterShared, Settings};
 pub use variables::{KeyRange, RuntimeVariable};
 pub use worker::RouteWorker;

@@ -3,10 +3,12 @@
 //! A plan does not change. A request ends on the plan that it began with.
 
 mod failover;
+mod shadow;
 mod test_routes;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use net::{DialTls, Place};
 
@@ -17,10 +19,12 @@ use crate::key::RoutedKey;
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
 use crate::route_state::{StateId, StateKey, StateSpec};
+use crate::shadow_counts::{ShadowCounts, ShadowReport};
 use crate::variables::RuntimeVariable;
 
 pub use failover::{DeterministicOrder, FailoverOrder, FailoverSettings, FailureDomains};
 
+pub use shadow::{ShadowKeys, ShadowRule};
 pub use test_routes::{AddedLatency, KeyPolicies, KeyPolicy, TotalLatency};
 
 /// Index of a node.
@@ -51,7 +55,7 @@ impl DestinationSpec {
     pub fn is_same(&self, other: &DestinationSpec) -> bool {
         let tls = match (&self.tls, &other.tls) {
             (None, None) => true,
-            (Some(one), Some(other)) => std::sync::Arc::ptr_eq(&one.settings, &other.settings),
+            (Some(one), Some(other)) => Arc::ptr_eq(&one.settings, &other.settings),
             _ => false,
         };
         tls && self.name == other.name
@@ -164,6 +168,8 @@ pub enum CompoundKind {
     Delay(Box<AddedLatency>),
     /// The only child; the request is logged.
     Log,
+    /// The first child; each of the others gets the requests that its rule names, and its replies are dropped.
+    Shadow(Box<[Arc<ShadowRule>]>),
 }
 
 /// The outcomes after which another child is asked, for each class of operations; `None` for mcrouter's default.
@@ -239,13 +245,15 @@ pub struct RoutePlan {
     /// The top of the routes.
     pub roots: Roots,
     /// All servers.
-    pub servers: Vec<std::sync::Arc<DestinationSpec>>,
+    pub servers: Vec<Arc<DestinationSpec>>,
     /// What routes remember between requests.
     pub states: Vec<StateSpec>,
     /// Failure domains of servers.
     pub failure_domains: FailureDomains,
     /// What depends on runtime variables.
     pub variables: Vec<RuntimeVariable>,
+    /// Shadows that are compared.
+    pub compared: Vec<Arc<ShadowCounts>>,
     /// Lines for the operator: what the configuration says and is not done.
     pub notes: Vec<String>,
 }
@@ -254,6 +262,11 @@ impl RoutePlan {
     /// Takes new values of runtime variables. Returns what is wrong with them: there, the old ones stay.
     pub fn update_variables(&self, variables: &Json) -> Vec<String> {
         self.variables.iter().filter_map(|variable| variable.update(variables).err()).collect()
+    }
+
+    /// What has been found about shadows since this plan is in force.
+    pub fn shadow_report(&self) -> ShadowReport {
+        ShadowReport { shadows: self.compared.iter().map(|counts| counts.comparison()).collect() }
     }
 
     /// The route at the top for a key.
@@ -313,6 +326,12 @@ impl RoutePlan {
                     } else {
                         *default
                     }
+                }
+                Node::Compound(Compound { kind: CompoundKind::Shadow(rules), children }) => {
+                    if choices.draw_shadows(rules, key, children) {
+                        return RouteStep::Compound(node);
+                    }
+                    children[0]
                 }
                 Node::Compound(_) => return RouteStep::Compound(node),
             };

@@ -14,6 +14,8 @@ pub struct Settings {
     pub health: HealthSettings,
     /// A key of a multiget that fails is a miss (`--partial-multiget`).
     pub partial_multiget: bool,
+    /// Requests for shadows without a reply, for each server and worker; 0 for any number (`--target-max-shadow-requests`).
+    pub shadows_max: usize,
     /// Receives lines for the operator.
     pub notice: net::Notice,
 }
@@ -21,7 +23,12 @@ pub struct Settings {
 impl Default for Settings {
     /// mcrouter's defaults.
     fn default() -> Settings {
-        Settings { health: HealthSettings::default(), partial_multiget: false, notice: |_| {} }
+        Settings {
+            health: HealthSettings::default(),
+            partial_multiget: false,
+            shadows_max: 1000,
+            notice: |_| {},
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use router::{RoutePlan, RouterShared};
 
 use super::configuration::{Configuration, Watched};
 use super::lines::{counted, notice};
+use super::shadow_file::ShadowFile;
 use super::variables::Variables;
 
 /// Interval at which files are looked at.
@@ -19,6 +20,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) struct Reload {
     pub(super) configuration: Configuration,
     pub(super) variables: Variables,
+    pub(super) shadow_file: ShadowFile,
     pub(super) shared: Arc<RouterShared>,
     pub(super) nudge: Nudge,
     pub(super) workers: usize,
@@ -51,6 +53,7 @@ impl Reload {
     fn wait_for_change(&mut self, files: &Watched, hurry: &Receiver<()>) -> bool {
         loop {
             self.variables.look(|| self.shared.plan());
+            self.shadow_file.look(|| self.shared.plan().shadow_report());
             match hurry.recv_timeout(LOOK) {
                 Ok(()) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,

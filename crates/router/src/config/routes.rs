@@ -11,6 +11,7 @@ mod limits;
 mod pools;
 mod prefixes;
 mod servers;
+mod shadows;
 mod test_routes;
 #[cfg(test)]
 mod tests;
@@ -59,6 +60,8 @@ pub struct CompileOptions {
     pub workers: usize,
     /// Requests are logged (`--enable-logging-route`).
     pub log_requests: bool,
+    /// Replies of shadows are compared with the normal ones (`--shadow-report`).
+    pub compares_shadows: bool,
     /// Runtime variables (`--runtime-vars-file`).
     pub variables: Option<Arc<Json>>,
 }
@@ -76,6 +79,7 @@ impl Default for CompileOptions {
             invalid_to_default: false,
             workers: 1,
             log_requests: false,
+            compares_shadows: false,
             variables: None,
         }
     }
@@ -217,17 +221,20 @@ impl<'j> Compiler<'j, '_> {
         if let Some(list) = self.seen.get(name) {
             return Ok(list.clone());
         }
-        let (json, is_named): (&Json, bool) = match self.named.remove(name) {
-            Some(named) => (named, true),
-            None => (json, false),
-        };
-        if is_named {
+        let named = self.named.remove(name);
+        if named.is_some() {
             self.pending.insert(name.to_owned());
         }
+        let json = named.unwrap_or(json);
         let list = match &json.value {
             JsonValue::Object(_) => self.typed(json),
             _ => self.list(json),
-        }?;
+        };
+        if let (Err(_), Some(named)) = (&list, named) {
+            // A shadow that is left out does not take its handle away from other routes.
+            self.named.insert(name.to_owned(), named);
+        }
+        let list = list?;
         self.pending.remove(name);
         self.seen.insert(name.to_owned(), list.clone());
         Ok(list)

@@ -54,6 +54,8 @@ pub struct RouteOptions {
     pub partial_multiget: bool,
     pub log_requests: bool,
     pub runtime_variables: Option<PathBuf>,
+    pub shadows_max: usize,
+    pub shadow_report: Option<PathBuf>,
     pub server_timeout_ms: u32,
     pub within_cluster_timeout_ms: u32,
     pub cross_cluster_timeout_ms: u32,
@@ -91,6 +93,8 @@ impl Default for RouteOptions {
             partial_multiget: false,
             log_requests: false,
             runtime_variables: None,
+            shadows_max: 1000,
+            shadow_report: None,
             server_timeout_ms: 1000,
             within_cluster_timeout_ms: 0,
             cross_cluster_timeout_ms: 0,
@@ -247,6 +251,7 @@ impl RouteOptions {
             invalid_to_default: self.invalid_to_default,
             workers: self.proxies,
             log_requests: self.log_requests,
+            compares_shadows: self.shadow_report.is_some(),
             variables: None,
         }
     }

@@ -11,7 +11,7 @@ const LOG: Effect =
     Effect::Without("the async log is not built: a delete that fails is answered with its error");
 const BIG: Effect = Effect::Without("values are not split");
 const FIBERS: Effect = Effect::Without("requests have no threads or fibers of their own");
-const SHADOWS: Effect = Effect::Without("shadows are not built");
+const SHADOWS: Effect = Effect::Without("--target-max-shadow-requests is the limit of shadows");
 const LIMITS: Effect =
     Effect::Without("this limit is not built: what waits is bounded by the window of each client");
 const SOCKETS: Effect = Effect::Without("sockets keep the system's settings");
@@ -60,9 +60,8 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     switch("jemalloc-nodump-buffers", FIBERS),
     switch("enable-pass-through-mode", FIBERS),
     value("tcp-zero-copy-threshold", FIBERS),
-    value("target-max-shadow-requests", SHADOWS),
     value("proxy-max-inflight-shadow-requests", SHADOWS),
-    value("max-shadow-token-map-size", SHADOWS),
+    value("max-shadow-token-map-size", ROUTES),
     value("target-max-inflight-requests", LIMITS),
     value("target-max-pending-requests", LIMITS),
     value("proxy-max-inflight-requests", LIMITS),

@@ -2,6 +2,7 @@
 
 use stdx::clock::Now;
 
+use super::comparing::Comparing;
 use super::failover::{FailoverContext, FailoverProgress};
 use super::reply::FlightReply;
 use crate::client::{HeldOutput, ReplyBytes};
@@ -25,6 +26,8 @@ pub(super) struct State {
     failover: FailoverProgress,
     /// When its reply may be given.
     pub(super) not_before: Now,
+    /// What is known of the replies that are compared.
+    pub(super) comparing: Option<Box<Comparing>>,
 }
 
 /// The next step of a compound route.
@@ -57,7 +60,14 @@ impl State {
             counts: Vec::new(),
             failover: FailoverProgress::default(),
             not_before: Now::default(),
+            comparing: None,
         }
+    }
+
+    /// For a shadowed route: two children are asked, and their replies are compared.
+    pub(super) fn comparing(comparing: Comparing) -> State {
+        let kind = CompoundKind::Shadow(Box::default());
+        State { waiting: 2, comparing: Some(Box::new(comparing)), ..State::new(&kind, 2) }
     }
 
     /// What the next reply of a child means.
@@ -76,6 +86,7 @@ impl State {
                 Decision::Done(reply)
             }
             CompoundKind::Failover(_) => unreachable!("decided by State::failover"),
+            CompoundKind::Shadow(_) => unreachable!("decided by State::compared"),
             CompoundKind::AllInitial | CompoundKind::AllAsync => {
                 unreachable!("these routes keep no frame")
             }

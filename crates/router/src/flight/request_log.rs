@@ -53,6 +53,12 @@ impl RequestLog {
         self.lines.push(format!("log: {name} {key}: {}, a reply of {reply_len} bytes", outcome.name()));
     }
 
+    /// Whether there are lines.
+    #[inline]
+    pub(crate) fn has_lines(&self) -> bool {
+        !self.lines.is_empty()
+    }
+
     /// The lines since the last call.
     pub(crate) fn take(&mut self) -> Vec<String> {
         std::mem::take(&mut self.lines)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use stdx::clock::Now;
 
 use super::decide::State;
+use super::reply::FlightReply;
 use super::{Flights, Frame, Leg};
 use crate::choices::Choices;
 use crate::destination::ReplyTarget;
@@ -13,8 +14,6 @@ use crate::outcome::Outcome;
 use crate::plan::{AddedLatency, Compound, CompoundKind, NodeId, RoutePlan};
 use crate::route_state::{Admission, StateId};
 use crate::slab::Id;
-
-use super::reply::FlightReply;
 
 /// A frame that goes on without a reply of a child.
 pub(super) enum Resumed {
@@ -72,12 +71,12 @@ impl Flights {
         (state, start): (State, &Start),
         choices: &mut Choices,
     ) {
-        let Leg { request, owner, is_tagged } = leg;
+        let Leg { request, owner, marks } = leg;
         let Some(shared) = self.requests.get_mut(request) else { return };
         shared.uses += 1;
         let (bytes, client) = (shared.request.len(), shared.client);
         let is_get = shared.request.message().operation.class() == OperationClass::Get;
-        let frame = self.frames.insert(Frame { node, owner, request, state, is_tagged });
+        let frame = self.frames.insert(Frame { node, owner, request, state, marks });
         match start {
             Start::Turn(id) => {
                 choices.outstanding(plan.state(*id)).wait(client, frame, bytes, is_get);
@@ -119,8 +118,15 @@ impl Flights {
         !self.resumed.is_empty()
     }
 
+    /// Whether frames are to go on.
+    #[inline]
+    pub(crate) fn has_resumed(&self) -> bool {
+        !self.resumed.is_empty()
+    }
+
     /// Goes on with the frames that are to. Returns a reply that follows, and for whom it is, if there is one: the caller
     /// asks again until there is none.
+    #[cold]
     pub(crate) fn resume(
         &mut self,
         choices: &mut Choices,
@@ -128,8 +134,7 @@ impl Flights {
         while let Some(resumed) = self.resumed.pop_front() {
             let (Resumed::Ask(id) | Resumed::Reply(id) | Resumed::Drop(id)) = resumed;
             let Some(frame) = self.frames.get_mut(id) else { continue };
-            let leg =
-                Leg { request: frame.request, owner: ReplyTarget::Frame(id, 0), is_tagged: frame.is_tagged };
+            let leg = Leg { request: frame.request, owner: ReplyTarget::Frame(id, 0), marks: frame.marks };
             let (node, owner) = (frame.node, frame.owner);
             let kept = matches!(resumed, Resumed::Reply(_)).then(|| frame.state.take_kept());
             let Some(shared) = self.requests.get_mut(leg.request) else { continue };

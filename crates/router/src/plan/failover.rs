@@ -79,6 +79,12 @@ impl FailoverSettings {
             state: None,
         }
     }
+
+    /// Whether a reply is the answer for sure, without a look at anything else.
+    #[inline]
+    pub(crate) fn is_final(&self, operation: Operation, outcome: Outcome) -> bool {
+        self.state.is_none() && !self.errors.applies(operation, outcome)
+    }
 }
 
 impl RoutePlan {

@@ -98,6 +98,9 @@ impl RouteWorker {
             }
             RouteStep::Compound(node) => self.fly(node, &message, target, turn),
         }
+        if !self.choices.shadows.is_empty() {
+            self.fly_shadows(&message, turn);
+        }
     }
 
     /// Sends the keys that were noted.

@@ -14,7 +14,7 @@ use crate::choices::Choices;
 use crate::client::{ReplyBytes, VALUE_MAX};
 use crate::client_state::{ArrivingBody, ClientState, RequestProgress};
 use crate::destination::{ReplyKind, ReplyTarget};
-use crate::flight::{FlightReply, Leg};
+use crate::flight::{FlightReply, Leg, Marks};
 use crate::key::RoutedKey;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
@@ -275,6 +275,19 @@ impl RouteWorker {
             }
             RouteStep::Compound(node) => self.fly(node, message, target, turn),
         }
+        if !self.choices.shadows.is_empty() {
+            self.fly_shadows(message, turn);
+        }
+    }
+
+    /// Sends a request to the shadows that get it.
+    #[cold]
+    pub(super) fn fly_shadows(&mut self, message: &RoutedRequest<'_>, turn: &mut Turn<Arc<[u8]>>) {
+        let request = self.flights.store(message, Arc::clone(&self.plan));
+        let leg = Leg { request, owner: ReplyTarget::Nobody, marks: Marks::default() };
+        self.flights.begin_shadows(&self.plan, leg, &mut self.choices);
+        self.flights.release(request);
+        self.send_flights(turn);
     }
 
     /// Starts a flight.
@@ -286,10 +299,9 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) {
-        let plan = Arc::clone(&self.plan);
-        let request = self.flights.store(message, Arc::clone(&plan));
-        let leg = Leg { request, owner: target, is_tagged: false };
-        let reply = self.flights.begin(&plan, node, leg, &mut self.choices);
+        let request = self.flights.store(message, Arc::clone(&self.plan));
+        let leg = Leg { request, owner: target, marks: Marks::default() };
+        let reply = self.flights.begin(&self.plan, node, leg, &mut self.choices);
         self.flights.release(request);
         if let Some(reply) = reply {
             self.deliver_whole(target, message.operation, reply, turn);
@@ -305,10 +317,11 @@ impl RouteWorker {
         self.flights.is_sending = true;
         loop {
             let Some(send) = self.flights.sends.pop_front() else {
-                match self.flights.resume(&mut self.choices) {
-                    Some((target, operation, reply)) => self.deliver_whole(target, operation, reply, turn),
-                    None if self.flights.sends.is_empty() => break,
-                    None => {}
+                if !self.flights.has_resumed() {
+                    break;
+                }
+                if let Some((target, operation, reply)) = self.flights.resume(&mut self.choices) {
+                    self.deliver_whole(target, operation, reply, turn);
                 }
                 continue;
             };
@@ -317,7 +330,8 @@ impl RouteWorker {
             let message = request.message();
             let operation = message.operation;
             let result = match self.destination_of(&plan, send.server) {
-                Some(place) if send.is_tagged => {
+                Some(place) if send.marks.is_shadow => self.send_shadow(place, &message, &send, turn),
+                Some(place) if send.marks.is_tagged => {
                     self.send_tagged(place, &message, send.keep_prefix, send.target, turn)
                 }
                 Some(place) => self.send(place, &message, send.keep_prefix, send.target, turn),
@@ -331,8 +345,8 @@ impl RouteWorker {
             self.flights.release(send.request);
         }
         self.flights.is_sending = false;
-        for line in self.flights.log.take() {
-            (self.shared.settings.notice)(&line);
+        if self.flights.log.has_lines() {
+            self.flights.log.take().iter().for_each(|line| (self.shared.settings.notice)(line));
         }
     }
 }

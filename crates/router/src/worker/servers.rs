@@ -10,6 +10,7 @@ use stdx::clock::Now;
 
 use super::RouteWorker;
 use crate::destination::{DestinationState, Exchange, Malformed, Read, ReplyKind, ReplyTarget, ReplyToken};
+use crate::flight::Send;
 use crate::health::probe_interval_ms;
 use crate::key::RoutedKey;
 use crate::key_groups::KeySpan;
@@ -43,6 +44,7 @@ impl RouteWorker {
     }
 
     /// The same for a failover whose key says so, if it has a hash stop and room.
+    #[cold]
     pub(super) fn send_tagged(
         &mut self,
         place: u32,
@@ -58,6 +60,30 @@ impl RouteWorker {
             return self.send(place, message, keep_prefix, target, turn);
         }
         self.send_as((&tagged, full), place, message, target, turn)
+    }
+
+    /// The same for a shadow, unless its server has too many of these requests.
+    #[inline(never)]
+    pub(super) fn send_shadow(
+        &mut self,
+        place: u32,
+        message: &RoutedRequest<'_>,
+        send: &Send,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Result<(), NotSent> {
+        let max = self.shared.settings.shadows_max;
+        if max > 0 && self.destinations[place as usize].shadows >= max {
+            return Err(NotSent::plain(Outcome::LocalError));
+        }
+        if send.marks.is_tagged {
+            self.send_tagged(place, message, send.keep_prefix, send.target, turn)?;
+        } else {
+            self.send(place, message, send.keep_prefix, send.target, turn)?;
+        }
+        let destination = &mut self.destinations[place as usize];
+        destination.exchanges.back_mut().expect("it was sent").is_shadow = true;
+        destination.shadows += 1;
+        Ok(())
     }
 
     /// Sends a request with this key. `shown` is the key that the client wrote, if it is another one.
@@ -109,6 +135,7 @@ impl RouteWorker {
             operation: Some(message.operation),
             expected: message.expected,
             keys,
+            is_shadow: false,
         };
         self.await_reply(place, exchange);
         Ok(())
@@ -146,6 +173,7 @@ impl RouteWorker {
             operation: Some(operation),
             expected: ReplyKind::Values,
             keys: keys.len() as u32,
+            is_shadow: false,
         };
         self.await_reply(place, exchange);
         Ok(())
@@ -396,6 +424,7 @@ impl RouteWorker {
             operation: None,
             expected: ReplyKind::Version,
             keys: 0,
+            is_shadow: false,
         };
         self.await_reply(place, exchange);
     }

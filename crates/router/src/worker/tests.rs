@@ -32,6 +32,7 @@ mod prefixes;
 mod protocol;
 mod random;
 mod routes;
+mod shadows;
 mod sizes;
 mod test_routes;
 
@@ -115,6 +116,7 @@ struct Conversation {
     servers: BTreeMap<String, HostId>,
     shared: Arc<RouterShared>,
     places: Places,
+    options: CompileOptions,
 }
 
 /// Addresses by the names of hosts.
@@ -165,7 +167,15 @@ impl Conversation {
         let shared = Arc::new(RouterShared::new(settings, plan));
         let router = world.add(RouteWorker::new(Arc::clone(&shared), 7), &[PORT], &options);
         let clients = (0..CLIENTS).map(|_| world.add(End::default(), &[], &options)).collect();
-        let mut conversation = Conversation { world, router, clients, servers, shared, places };
+        let mut conversation = Conversation {
+            world,
+            router,
+            clients,
+            servers,
+            shared,
+            places,
+            options: CompileOptions::default(),
+        };
         (0..CLIENTS).for_each(|client| conversation.connect(conversation.clients[client]));
         conversation
     }
@@ -173,7 +183,7 @@ impl Conversation {
     /// Puts another configuration in force.
     fn replace(&mut self, config: &str) {
         let generation = self.shared.generation() + 1;
-        let plan = compiled(config, generation, &self.places, &CompileOptions::default());
+        let plan = compiled(config, generation, &self.places, &self.options);
         self.shared.replace(plan);
         self.settle(self.router);
     }

@@ -13,7 +13,7 @@ use crate::plan::{Compound, CompoundKind, Node, NodeId};
 use crate::variables::RuntimeVariable;
 
 /// The types that a configuration may name.
-const TYPES: [&str; 22] = [
+const TYPES: [&str; 23] = [
     "AllAsyncRoute",
     "AllFastestRoute",
     "AllInitialRoute",
@@ -36,6 +36,7 @@ const TYPES: [&str; 22] = [
     "PrefixSelectorRoute",
     "RandomRoute",
     "RateLimitRoute",
+    "ShadowRoute",
 ];
 
 /// The most children of one route.
@@ -71,6 +72,7 @@ impl Compiler<'_, '_> {
                 children if children.len() < 2 => return self.few(children, json),
                 children => Node::Random(children.into()),
             },
+            "ShadowRoute" => return self.shadow_route(definition),
             "LatestRoute" => return self.latest_route(definition),
             "BlackholeRoute" => self.blackhole_route(definition)?,
             "LatencyInjectionRoute" => return Ok(vec![self.latency_injection_route(definition)?]),

@@ -21,7 +21,7 @@ const TIMEOUT_MS_MAX: i64 = 1_000_000;
 const NOT_SUPPORTED: [&str; 3] = ["tko_tracker", "additional_fanout", "enable_compression"];
 
 /// Fields of a PoolRoute that change what happens, and are not there.
-const ROUTE_NOT_SUPPORTED: [&str; 4] = ["shadows", "slow_warmup", "shard_splits", "bucketize"];
+const ROUTE_NOT_SUPPORTED: [&str; 3] = ["slow_warmup", "shard_splits", "bucketize"];
 
 /// A pool: its fields, those that it inherits last.
 #[derive(Clone)]
@@ -167,6 +167,7 @@ impl<'j> Compiler<'j, '_> {
         let mut children = self.servers_of(&pool, json)?;
         if let Some(object) = &object {
             children = self.limit_outstanding(children, object)?;
+            children = self.shadowed(children, object)?;
         }
         let hash = object.and_then(|object| object.get("hash"));
         let route = self.hash_route(children, hash, pool.chain.first(), json)?;

@@ -8,7 +8,7 @@ use crate::choices::Choices;
 use crate::config::json::parse;
 use crate::config::{CompileOptions, compile};
 use crate::destination::{ReplyKind, ReplyTarget};
-use crate::flight::{FlightReply, Flights, Leg};
+use crate::flight::{FlightReply, Flights, Leg, Marks};
 use crate::key::RoutedKey;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
@@ -49,7 +49,7 @@ fn failures(config: &str, asked_max: usize, keys: impl Iterator<Item = String>) 
             body: RequestBody::None,
         };
         let request = flights.store(&message, Arc::clone(&plan));
-        let leg = Leg { request, owner: ReplyTarget::Nobody, is_tagged: false };
+        let leg = Leg { request, owner: ReplyTarget::Nobody, marks: Marks::default() };
         let root = plan.roots.default.expect("a route");
         assert!(flights.begin(&plan, root, leg, &mut choices).is_none());
         flights.release(request);

@@ -160,3 +160,34 @@ fn a_deterministic_order_asks_no_child_twice_while_others_are_left() {
         conversation.end();
     }
 }
+
+#[test]
+fn a_child_that_lies_or_answers_late_is_passed_over() {
+    let config = route(r#""failover_policy": {"type": "LeastFailuresPolicy", "max_tries": 3}"#);
+    play(
+        &config,
+        "> get k l
+         a> get k
+         a> get l
+         a< VALUE other 0 1\\r\\nx\\r\\nEND
+         a closed
+         b> get k
+         b> get l
+         wait 1100
+         c> get k
+         c> get l
+         b< VALUE k 0 1\\r\\nx\\r\\nEND\\r\\nEND
+         nothing
+         c<| VALUE k 0 1\\r\\ny\\r\\nEND\\r\\nEND\\r\\n
+         < VALUE k 0 1
+         < y
+         < END
+         > delete k noreply
+         a> delete k
+         a< STORED
+         a closed
+         c> delete k
+         c< DELETED
+         nothing",
+    );
+}

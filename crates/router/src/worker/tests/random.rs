@@ -172,11 +172,26 @@ const FAILOVER: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1", "c:1"]}, "B
 const COPIES: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1"]}, "B": {"servers": ["c:1", "a:1"]}},
     "route": {"type": "AllSyncRoute", "children": ["PoolRoute|A", {"type": "AllFastestRoute", "children": "Pool|B"}]}}"#;
 
-fn history(seed: u64) {
+const LIMITED: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1", "c:1"]}}, "route": {"type": "RateLimitRoute",
+    "rates": {"gets_rate": 500, "sets_rate": 300}, "fallback": "PoolRoute|A", "target": {"type": "FailoverRoute",
+        "children": [{"type": "PoolRoute", "pool": "A", "max_outstanding": 2}, "Pool|A"], "failover_limit": {"rate": 0.2},
+        "failover_policy": {"type": "DeterministicOrderPolicy", "max_tries": 3, "max_error_tries": 2}}}}"#;
+const SHADOWED: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1"]}, "C": {"servers": ["c:1", "a:1"]}}, "route": {
+    "type": "PoolRoute", "pool": "A", "shadows": [
+        {"target": "PoolRoute|C", "index_range": [0, 2], "key_fraction_range": [0, 1], "compare_fraction": 0.5},
+        {"target": {"type": "PoolRoute", "pool": "C", "max_outstanding": 1}, "index_range": [0, 1],
+         "key_fraction_range": [0.2, 0.9], "requests_fraction": 0.5}]}}"#;
+const DELAYED: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1", "c:1"]}}, "route": {"type": "FailoverRoute",
+    "failover_policy": {"type": "LeastFailuresPolicy", "max_tries": 3}, "children": ["PoolRoute|A", {"type": "PoolRoute",
+        "pool": "A", "hash": {"salt": "x"}, "max_outstanding": 3}, {"type": "LatencyInjectionRoute", "before_latency_ms": 3,
+        "total_latency_percentile_ms": [[50, 5], [100, 40]], "child": "PoolRoute|A"}]}}"#;
+
+fn history(seed: u64, plans: &[&str]) {
     let mut prng = Prng::new(seed);
     let mut conversation = Conversation::with_servers(POOL, seed, |world: &mut World, options: &Options| {
         world.add(Items::default(), &[PORT], options)
     });
+    conversation.options.compares_shadows = true;
     conversation.world.set_default_path(PathConditions {
         delay_us: 20 + prng.next_u64() % 2000,
         jitter_us: prng.next_u64() % 3000,
@@ -200,7 +215,7 @@ fn history(seed: u64) {
             0 | 1 => conversation.world.cut(server, conversation.router),
             2 => conversation.world.partition(server, conversation.router),
             3 | 4 => conversation.world.heal(server, conversation.router),
-            5 => conversation.replace([POOL, FAILOVER, COPIES][prng.next_u64() as usize % 3]),
+            5 => conversation.replace(plans[prng.next_u64() as usize % plans.len()]),
             6 => {
                 let client = prng.next_u64() as usize % clients.len();
                 let worker_link = conversation.router;
@@ -234,6 +249,8 @@ fn history(seed: u64) {
         assert!(rest.is_empty(), "seed {seed}: replies without a request: {}", rest.escape_ascii());
     }
     assert_eq!(conversation.worker().flights.len(), 0, "seed {seed}");
+    let counted: usize = conversation.worker().destinations.iter().map(|server| server.shadows).sum();
+    assert_eq!(counted, 0, "seed {seed}: requests of shadows");
 }
 
 /// Windows and parked answers are bounded.
@@ -248,6 +265,13 @@ fn check_bounds(worker: &mut RouteWorker, step: usize) {
 #[test]
 fn every_reply_belongs_to_its_request_whatever_happens() {
     for seed in 0..12 {
-        history(seed);
+        history(seed, &[POOL, FAILOVER, COPIES]);
+    }
+}
+
+#[test]
+fn limits_delays_and_shadows_lose_no_request() {
+    for seed in 100..112 {
+        history(seed, &[POOL, LIMITED, SHADOWED, DELAYED]);
     }
 }
