@@ -7,6 +7,8 @@ mod configuration;
 mod lines;
 mod listening;
 mod reload;
+mod shadow_file;
+mod variables;
 
 use std::ffi::OsString;
 use std::num::NonZero;
@@ -28,6 +30,8 @@ pub(crate) use lines::refused;
 use lines::{TRANSIENT, counted, notice, transient};
 use listening::Limits;
 use reload::Reload;
+use shadow_file::ShadowFile;
+use variables::Variables;
 
 /// Exit statuses, for the man page.
 pub(crate) const STATUSES: [(&str, &str); 4] = [
@@ -51,21 +55,24 @@ pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
     parent::follow()?;
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let options = options.check(cpus).map_err(refused)?;
-    let configuration = Configuration::new(&options);
+    let mut configuration = Configuration::new(&options);
+    let variables = Variables::new(options.runtime_variables.clone());
+    configuration.set_variables(variables.present());
     let mut attempt = configuration.load(1);
     let plan = attempt.take_plan()?;
+    plan.notes.iter().for_each(|note| notice(note));
     if let Some(validate) = options.validate {
         print(validated(&plan, options.proxies).as_bytes())?;
         if validate == Validate::Exit {
             return Ok(());
         }
     }
-    serve(&options, configuration, plan, attempt.files)
+    serve(&options, (configuration, variables), plan, attempt.files)
 }
 
 fn serve(
     options: &RouteOptions,
-    configuration: Configuration,
+    (configuration, variables): (Configuration, Variables),
     plan: RoutePlan,
     files: configuration::Watched,
 ) -> Result<(), Failure> {
@@ -80,6 +87,8 @@ fn serve(
     let (hurry, hurried) = mpsc::channel();
     let reload = Reload {
         configuration,
+        variables,
+        shadow_file: ShadowFile::new(options.shadow_report.clone()),
         shared: Arc::clone(&shared),
         nudge: network.nudge(),
         workers: options.proxies,
@@ -98,7 +107,10 @@ fn serve(
     let view = network.view();
     let seeds = (0..options.proxies).map(|_| random()).collect::<Result<Vec<_>, _>>()?;
     let workers = seeds.into_iter().map(|seed| RouteWorker::new(Arc::clone(&shared), seed)).collect();
+    let nudge = network.nudge();
     let running = network.start(workers).map_err(failed_later)?;
+    // Their first turn: limits of rates count from now on, not from the first connection.
+    (0..options.proxies).for_each(|worker| nudge.nudge(worker));
     let driver = driver(options, &view)?;
     let (threads, servers) = (counted(options.proxies, "thread"), counted(server_count, "server"));
     say(format_args!(
@@ -131,8 +143,8 @@ fn settings(options: &RouteOptions) -> Settings {
     Settings {
         health: options.health,
         partial_multiget: options.partial_multiget,
+        shadows_max: options.shadows_max,
         notice,
-        ..Settings::default()
     }
 }
 

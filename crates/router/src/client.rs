@@ -79,6 +79,13 @@ pub(crate) enum ReplyBytes<'a> {
 }
 
 impl ReplyBytes<'_> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            ReplyBytes::Copied(bytes) => bytes.len(),
+            ReplyBytes::Gathered(gathered) => gathered.len(),
+        }
+    }
+
     fn write(self, output: &mut HeldOutput) {
         match self {
             ReplyBytes::Copied(bytes) => output.copy(bytes),

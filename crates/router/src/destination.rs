@@ -39,6 +39,8 @@ pub(crate) struct Destination {
     pub(crate) exchanges: VecDeque<Exchange>,
     /// How many of the oldest have timed out.
     pub(crate) expired: usize,
+    /// Requests for shadows that wait for their replies.
+    pub(crate) shadows: usize,
     /// What identifies the replies of all exchanges, in their order.
     pub(crate) tokens: Tokens,
     /// Bytes of `tokens` that belong to exchanges that have timed out.
@@ -74,6 +76,7 @@ impl Destination {
             state: DestinationState::Idle,
             exchanges: VecDeque::new(),
             expired: 0,
+            shadows: 0,
             tokens: Tokens::default(),
             expired_tokens: 0,
             unsent: HeldOutput::default(),
@@ -113,6 +116,7 @@ impl Destination {
         let parts = parts.collect();
         self.expired += 1;
         exchange.target = ReplyTarget::Nobody;
+        self.shadows -= usize::from(std::mem::take(&mut exchange.is_shadow));
         Some(FailedExchange { parts, ..failed })
     }
 
@@ -130,7 +134,7 @@ impl Destination {
             all.push(FailedExchange { target: exchange.target, operation: exchange.operation, parts });
         }
         all.drain(..self.expired);
-        (self.expired, self.expired_tokens, self.large) = (0, 0, None);
+        (self.expired, self.expired_tokens, self.shadows, self.large) = (0, 0, 0, None);
         self.unsent.clear();
         self.state = DestinationState::Idle;
         all

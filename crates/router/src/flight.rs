@@ -7,35 +7,47 @@
 //! request of a client to the requests at servers.
 
 mod big_value;
+mod compare;
+mod comparing;
 mod decide;
+mod delay;
 mod derive;
 mod derived;
+mod failover;
 mod fill;
 mod item;
 mod mark;
 mod render;
 mod replicas;
 mod reply;
+mod request_log;
 mod size_split;
 mod staging;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use crate::choices::Choices;
 use crate::destination::ReplyTarget;
 use crate::operation::OperationClass;
+use crate::outcome::Outcome;
 use crate::plan::{CompoundKind, NodeId, RoutePlan, RouteStep, ServerId};
 use crate::request::{RoutedRequest, StoredRequest};
 use crate::slab::{Id, IdSlab};
 
+use delay::Delays;
 #[cfg(test)]
 pub(crate) use derived::COPIED_MAX;
+use failover::FailoverContext;
 use replicas::Replicas;
 pub(crate) use reply::FlightReply;
+use request_log::RequestLog;
 use steps::{Assembled, Decision, Orders, Scene, State};
+use waiting::{Resumed, Start, reply_delay};
 
 /// A request for a server.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,6 +59,25 @@ pub(crate) struct Send {
     pub(crate) request: Id,
     /// For whom its reply is.
     pub(crate) target: ReplyTarget,
+    pub(crate) marks: Marks,
+}
+
+/// What a route above has made of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// Its key says that it is a failover.
+    pub(crate) is_tagged: bool,
+    /// It is for a shadow.
+    pub(crate) is_shadow: bool,
+}
+
+/// A request on its way to a route.
+#[derive(Clone, Copy)]
+pub(crate) struct Leg {
+    pub(crate) request: Id,
+    /// For whom its reply is.
+    pub(crate) owner: ReplyTarget,
+    pub(crate) marks: Marks,
 }
 
 /// A compound route that waits for replies of its children.
@@ -56,12 +87,15 @@ struct Frame {
     owner: ReplyTarget,
     request: Id,
     state: State,
+    marks: Marks,
 }
 
 /// A request with the plan that it began with.
 struct SharedRequest {
     request: StoredRequest,
     plan: Arc<RoutePlan>,
+    /// The client that sent it.
+    client: Option<Id>,
     /// Frames that may send it again, and sends that are still to be made.
     uses: u32,
     /// Its part of [`Flights::copied`].
@@ -77,13 +111,19 @@ pub(crate) struct Flights {
     spare: Vec<StoredRequest>,
     /// What is to be sent, in this order.
     pub(crate) sends: VecDeque<Send>,
-    /// Seconds since 1970; 0 if unknown.
-    pub(crate) unix_s: i64,
     /// Counters of routes that do something every so many times.
     pub(crate) counts: HashMap<NodeId, u32>,
     pub(crate) assembled: Assembled,
     /// Bytes of copies for nobody that are stored.
     copied: usize,
+    /// What goes on, in this order.
+    resumed: VecDeque<Resumed>,
+    delays: Delays,
+    pub(crate) log: RequestLog,
+    /// Requests that wait for a limit of outstanding requests.
+    waiting: usize,
+    /// The client whose requests are being served.
+    pub(crate) client: Option<Id>,
     /// Somebody takes `sends` one by one: what is added meanwhile is taken by the same loop, not by one inside of it.
     pub(crate) is_sending: bool,
 }
@@ -96,7 +136,7 @@ impl Flights {
     pub(crate) fn store(&mut self, message: &RoutedRequest<'_>, plan: Arc<RoutePlan>) -> Id {
         let mut request = self.spare.pop().unwrap_or_default();
         request.store(message);
-        self.requests.insert(SharedRequest { request, plan, uses: 1, copied: 0 })
+        self.requests.insert(SharedRequest { request, plan, client: self.client, uses: 1, copied: 0 })
     }
 
     /// The request and its plan, to be sent. It is put back by [`Flights::put_back`].
@@ -137,22 +177,27 @@ impl Flights {
         self.frames.len() + self.requests.len() + self.assembled.bytes + self.copied
     }
 
-    /// Sends `request` to the route at `node`, for `owner`. Returns its reply if it needs no server.
+    /// Sends a request to the route at `node`. Returns its reply if it needs no server.
     pub(crate) fn begin(
         &mut self,
         plan: &Arc<RoutePlan>,
         node: NodeId,
-        request: Id,
-        owner: ReplyTarget,
-        random: &mut dyn FnMut() -> u64,
+        leg: Leg,
+        choices: &mut Choices,
     ) -> Option<FlightReply<'static>> {
+        let Leg { request, owner, marks } = leg;
+        let nobody = Leg { owner: ReplyTarget::Nobody, ..leg };
         let shared = self.requests.get_mut(request)?;
         let stored = &shared.request;
         let RoutedRequest { operation, expected, .. } = stored.message();
-        let node = match plan.step(node, operation, &stored.key(), self.unix_s, &mut *random) {
+        let step = plan.step(node, operation, &stored.key(), choices);
+        if !choices.shadows.is_empty() {
+            self.begin_shadows(plan, leg, choices);
+        }
+        let node = match step {
             RouteStep::Server { server, keep_prefix } => {
-                shared.uses += 1;
-                self.sends.push_back(Send { server, keep_prefix, request, target: owner });
+                self.requests.get_mut(request)?.uses += 1;
+                self.sends.push_back(Send { server, keep_prefix, request, target: owner, marks });
                 return None;
             }
             RouteStep::Answer(answer) => {
@@ -165,61 +210,75 @@ impl Flights {
         match &compound.kind {
             CompoundKind::AllAsync => {
                 for child in children {
-                    self.begin(plan, *child, request, ReplyTarget::Nobody, random);
+                    self.begin(plan, *child, nobody, choices);
                 }
                 return Some(FlightReply::without_server(None, operation, expected));
             }
             CompoundKind::AllInitial => {
-                let first = self.begin(plan, children[0], request, owner, random);
+                let first = self.begin(plan, children[0], leg, choices);
                 for child in &children[1..] {
-                    self.begin(plan, *child, request, ReplyTarget::Nobody, random);
+                    self.begin(plan, *child, nobody, choices);
                 }
                 return first;
+            }
+            CompoundKind::Shadow(_) => {
+                let compared = choices.take_compared().expect("the step has drawn it");
+                return self.begin_compared(plan, (node, compound), compared, leg, choices);
             }
             CompoundKind::MissFailover { .. }
                 if !matches!(operation.class(), OperationClass::Get | OperationClass::Delete) =>
             {
-                return self.begin(plan, children[0], request, owner, random);
+                return self.begin(plan, children[0], leg, choices);
             }
             CompoundKind::KeySplit(split) => {
-                let message = stored.message();
+                let message = self.requests.get_mut(request)?.request.message();
                 match split.replicas_of(&message) {
-                    Replicas::None => return self.begin(plan, children[0], request, owner, random),
-                    Replicas::Own => {
-                        return self.begin_replica(plan, compound, split.own, request, owner, random);
-                    }
-                    Replicas::All => {
-                        return self.begin_replicas(plan, compound, *split, request, owner, random);
-                    }
+                    Replicas::None => return self.begin(plan, children[0], leg, choices),
+                    Replicas::Own => return self.begin_replica(plan, compound, split.own, leg, choices),
+                    Replicas::All => return self.begin_replicas(plan, compound, *split, leg, choices),
                     Replicas::FirstHit => {}
                 }
             }
-            CompoundKind::BigValue(big) if big.first(&stored.message()).is_none() => {
-                return self.begin(plan, children[0], request, owner, random);
+            CompoundKind::BigValue(big)
+                if big.first(&self.requests.get_mut(request)?.request.message()).is_none() =>
+            {
+                return self.begin(plan, children[0], leg, choices);
             }
-            CompoundKind::SizeSplit(split) if split.first(&stored.message()).is_none() => {
-                return self.begin(plan, children[0], request, owner, random);
+            CompoundKind::SizeSplit(split)
+                if split.first(&self.requests.get_mut(request)?.request.message()).is_none() =>
+            {
+                return self.begin(plan, children[0], leg, choices);
             }
             CompoundKind::ModifyKey(_) | CompoundKind::ModifyExptime(_) => {
-                return self.begin_changed(plan, compound, request, owner, random);
+                return self.begin_changed(plan, compound, leg, choices);
             }
             _ => {}
         }
-        let shared = self.requests.get_mut(request)?;
-        shared.uses += 1;
-        let state = State::new(&compound.kind, children.len(), &shared.request.message());
+        let mut state =
+            State::new(&compound.kind, children.len(), &self.requests.get_mut(request)?.request.message());
+        if let CompoundKind::Outstanding(_) | CompoundKind::Delay(_) = compound.kind {
+            match self.start(plan, compound, request, &mut state, choices) {
+                Start::Now => {}
+                Start::Never(why) => return Some(FlightReply::error(Outcome::Busy, why)),
+                start => {
+                    self.wait(plan, node, leg, (state, &start), choices);
+                    return None;
+                }
+            }
+        }
+        self.requests.get_mut(request)?.uses += 1;
         let (first, at_once) = (state.first_child(), state.waiting);
-        let frame = self.frames.insert(Frame { node, owner, request, state });
+        let frame = self.frames.insert(Frame { node, owner, request, state, marks });
         let mut done = None;
         for child in first..first + at_once {
-            let (node, target) = (compound.child(child), ReplyTarget::Frame(frame, child));
+            let (node, leg) = (compound.child(child), Leg { owner: ReplyTarget::Frame(frame, child), ..leg });
             let reply = match self.first_request(&compound.kind, (frame, child), request) {
-                Some(derived) => self.begin_derived(plan, node, derived, target, random),
-                None => self.begin(plan, node, request, target, random),
+                Some(derived) => self.begin_derived(plan, node, derived, leg, choices),
+                None => self.begin(plan, node, leg, choices),
             };
             // Without a server: decided at once. A route may have its answer before all children are asked.
             if let Some(reply) = reply
-                && let Some((_, reply)) = self.child_replied(frame, child, reply, random)
+                && let Some((_, reply)) = self.child_replied(frame, child, reply, choices)
             {
                 done = Some(reply);
             }
@@ -227,16 +286,26 @@ impl Flights {
         done
     }
 
+    /// Sends a request to the shadows that get it, for nobody.
+    #[cold]
+    pub(crate) fn begin_shadows(&mut self, plan: &Arc<RoutePlan>, mut leg: Leg, choices: &mut Choices) {
+        (leg.owner, leg.marks.is_shadow) = (ReplyTarget::Nobody, true);
+        // A shadow may have shadows: they are taken by one of the calls inside of this one.
+        while let Some(shadow) = choices.shadows.pop() {
+            self.begin(plan, shadow, leg, choices);
+        }
+    }
+
     /// A child of a frame has its reply. Returns for whom this is a reply, if it is one.
     pub(crate) fn on_reply<'a>(
         &mut self,
         (frame, child): (Id, u16),
         reply: FlightReply<'a>,
-        random: &mut dyn FnMut() -> u64,
+        choices: &mut Choices,
     ) -> Option<(ReplyTarget, FlightReply<'a>)> {
-        let (mut owner, mut reply) = self.child_replied(frame, child, reply, random)?;
+        let (mut owner, mut reply) = self.child_replied(frame, child, reply, choices)?;
         while let ReplyTarget::Frame(parent, child) = owner {
-            (owner, reply) = self.child_replied(parent, child, reply, random)?;
+            (owner, reply) = self.child_replied(parent, child, reply, choices)?;
         }
         Some((owner, reply))
     }
@@ -247,25 +316,65 @@ impl Flights {
         id: Id,
         mut child: u16,
         mut reply: FlightReply<'a>,
-        random: &mut dyn FnMut() -> u64,
+        choices: &mut Choices,
     ) -> Option<(ReplyTarget, FlightReply<'a>)> {
         loop {
             let frame = self.frames.get_mut(id)?;
             let (owner, request) = (frame.owner, frame.request);
+            let mut marks = frame.marks;
             let shared = self.requests.get_mut(request)?;
+            // The route's own request: a child may have been asked another.
+            let message = shared.request.message();
+            let operation = message.operation;
+            // Nearly all requests of a FailoverRoute: a child has answered well.
+            if let CompoundKind::Failover(settings) = &shared.plan.compound(frame.node).kind
+                && settings.is_final(operation, reply.outcome)
+            {
+                self.end_frame(id);
+                return Some((owner, reply));
+            }
             let plan = Arc::clone(&shared.plan);
             let compound = plan.compound(frame.node);
             let mut scene = Scene {
-                // The frame's own request: a child may have been asked another.
-                message: shared.request.message(),
-                unix_s: self.unix_s,
+                message,
+                unix_s: choices.unix_s,
                 node: frame.node,
                 child,
                 assembled: &mut self.assembled,
                 counts: &mut self.counts,
             };
-            let decision = frame.state.decide(&compound.kind, &mut scene, reply);
+            let decision = match &compound.kind {
+                CompoundKind::Failover(settings) => {
+                    marks.is_tagged |= settings.has_tag;
+                    let (key, children) = (message.key, &compound.children);
+                    let context = FailoverContext { plan: &plan, children, key, operation, choices };
+                    frame.state.failover(settings, child, reply, context)
+                }
+                CompoundKind::Delay(latency) => {
+                    let (bytes, until) =
+                        (reply.answer.len(), reply_delay(latency, &frame.state, choices.now));
+                    match until {
+                        // Beyond the limit, a reply comes early rather than not at all.
+                        Some(until) if self.delays.has_room(bytes) => {
+                            frame.state.keep(reply);
+                            self.delays.add(until, id, bytes);
+                            return None;
+                        }
+                        _ => frame.state.decide(&compound.kind, &mut scene, reply),
+                    }
+                }
+                CompoundKind::Shadow(_) => frame.state.compared(child, operation, reply, choices.now),
+                CompoundKind::Log => {
+                    let bytes = reply.answer.len();
+                    self.log.note(operation, message.key.full, reply.outcome, bytes, choices.now);
+                    frame.state.decide(&compound.kind, &mut scene, reply)
+                }
+                kind => frame.state.decide(kind, &mut scene, reply),
+            };
             let is_over = frame.state.waiting == 0;
+            if let CompoundKind::Outstanding(state) = compound.kind {
+                self.release_turn(&plan, state, choices);
+            }
             match decision {
                 Decision::Wait => {
                     if is_over {
@@ -275,8 +384,8 @@ impl Flights {
                 }
                 Decision::Ask(next) => {
                     child = next;
-                    let (node, target) = (compound.child(child), ReplyTarget::Frame(id, child));
-                    reply = self.begin(&plan, node, request, target, random)?;
+                    let leg = Leg { request, owner: ReplyTarget::Frame(id, child), marks };
+                    reply = self.begin(&plan, compound.child(child), leg, choices)?;
                 }
                 Decision::Done(reply) => {
                     if is_over {
@@ -290,7 +399,8 @@ impl Flights {
                 Decision::Orders(orders) => {
                     let Orders { copy, asks, answer } = *orders;
                     if let Some((child, copy)) = copy {
-                        self.send_copy(&plan, compound.child(child), copy, random);
+                        let leg = Leg { request, owner: ReplyTarget::Nobody, marks };
+                        self.send_copy(&plan, compound.child(child), copy, leg, choices);
                     }
                     if is_over {
                         self.end_frame(id);
@@ -302,13 +412,14 @@ impl Flights {
                     }
                     let mut done = answer.map(|answer| (owner, answer));
                     for (child, derived) in asks {
-                        let (node, target) = (compound.child(child), ReplyTarget::Frame(id, child));
+                        let node = compound.child(child);
+                        let leg = Leg { request, owner: ReplyTarget::Frame(id, child), marks };
                         let next = match derived {
-                            Some(derived) => self.begin_derived(&plan, node, derived, target, random),
-                            None => self.begin(&plan, node, request, target, random),
+                            Some(derived) => self.begin_derived(&plan, node, derived, leg, choices),
+                            None => self.begin(&plan, node, leg, choices),
                         };
                         // Without a server: decided at once.
-                        let decided = next.and_then(|next| self.child_replied(id, child, next, random));
+                        let decided = next.and_then(|next| self.child_replied(id, child, next, choices));
                         done = done.or(decided.filter(|_| goes_on));
                     }
                     return done;

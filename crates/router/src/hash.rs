@@ -5,9 +5,11 @@
 
 mod ch3;
 mod crc32;
+mod error;
 mod latest;
 mod murmur;
 mod rendezvous;
+mod runtime_weights;
 mod salted;
 mod shard;
 mod spooky;
@@ -15,10 +17,14 @@ mod spooky;
 mod tests;
 mod weighted_ch3;
 
+use std::sync::Arc;
+
 pub use ch3::{CH3_COUNT_MAX, ch3};
 pub use crc32::crc32;
+pub use error::HashError;
 pub use latest::{host_child, latest_order};
 pub use murmur::murmur64a;
+pub use runtime_weights::RuntimeWeights;
 pub use spooky::{spooky32, spooky64, twang_mix64};
 pub use weighted_ch3::WEIGHT_OF_MISSING;
 
@@ -41,29 +47,7 @@ pub struct HashDescription<'a> {
     pub tags: Option<&'a [&'a str]>,
 }
 
-/// Why a description is refused.
-#[derive(Debug, thiserror::Error, PartialEq)]
-#[allow(missing_docs, reason = "the messages say it")]
-pub enum HashError {
-    #[error("expected one of {}, found hash function `{found}`", FUNCTIONS.join(", "))]
-    Function { found: String },
-    #[error("expected 1 to {max} children for {function}, found {found}")]
-    Count { function: &'static str, found: usize, max: usize },
-    #[error("expected `weights` for {0}, found none")]
-    NoWeights(&'static str),
-    #[error("expected a weight for each of {children} children, found {weights}")]
-    WeightCount { children: usize, weights: usize },
-    #[error("expected a weight {accepted}, found {found}")]
-    Weight { accepted: &'static str, found: f64 },
-    #[error("expected `tags` for {0}, found none")]
-    NoTags(&'static str),
-    #[error("expected a tag for each of {children} children, found {tags}")]
-    TagCount { children: usize, tags: usize },
-    #[error("expected a salt of at most {SALT_LEN_MAX} bytes, found {0}")]
-    Salt(usize),
-}
-
-/// The functions that a [`Selector`] has. `Latest` is an order made once ([`latest_order`]), not a choice per key.
+/// The functions of [`Selector::new`]. `Latest` is an order made once ([`latest_order`]), not a choice per key.
 pub const FUNCTIONS: [&str; 6] =
     ["Ch3", "Crc32", "WeightedCh3", "Rendezvous", "WeightedRendezvous", "ConstShard"];
 
@@ -79,6 +63,7 @@ enum Function {
     Ch3(u32),
     Crc32(u32),
     WeightedCh3(WeightedCh3),
+    WeightedCh3Rv(Arc<RuntimeWeights>),
     Rendezvous(Endpoints),
     WeightedRendezvous(Endpoints, Box<[f64]>),
     ConstShard(u32),
@@ -111,6 +96,21 @@ impl Selector {
         Ok(Selector { function, salt: description.salt.as_bytes().into() })
     }
 
+    /// WeightedCh3Rv: a choice among as many children as there are weights, which change.
+    ///
+    /// # Errors
+    /// No children or too many, or a salt that is too long.
+    pub fn with_runtime_weights(
+        weights: Arc<RuntimeWeights>,
+        description: &HashDescription<'_>,
+    ) -> Result<Selector, HashError> {
+        count(description, "WeightedCh3Rv", CH3_COUNT_MAX)?;
+        if description.salt.len() > SALT_LEN_MAX {
+            return Err(HashError::Salt(description.salt.len()));
+        }
+        Ok(Selector { function: Function::WeightedCh3Rv(weights), salt: description.salt.as_bytes().into() })
+    }
+
     /// The child of a routing key: below the description's `count`.
     #[inline]
     pub fn select(&self, routing_key: &[u8]) -> usize {
@@ -120,12 +120,18 @@ impl Selector {
         with_salt(routing_key, &self.salt, |key| self.select_unsalted(key))
     }
 
+    /// The same with another salt, for a choice after the first.
+    pub(crate) fn select_with(&self, routing_key: &[u8], salt: &[u8]) -> usize {
+        with_salt(routing_key, salt, |key| self.select_unsalted(key))
+    }
+
     #[inline]
     fn select_unsalted(&self, key: &[u8]) -> usize {
         match &self.function {
             Function::Ch3(count) => ch3(key, *count) as usize,
             Function::Crc32(count) => ((crc32(key) & 0x7fff_ffff) % count) as usize,
             Function::WeightedCh3(function) => function.select(key),
+            Function::WeightedCh3Rv(weights) => weights.select(key),
             Function::Rendezvous(endpoints) => endpoints.select(key),
             Function::WeightedRendezvous(endpoints, weights) => endpoints.select_weighted(weights, key),
             Function::ConstShard(count) => shard::select(key, *count) as usize,

@@ -25,6 +25,7 @@ pub mod hash;
 mod answer;
 mod buffer;
 mod changes;
+mod choices;
 mod client;
 mod client_state;
 mod destination;
@@ -36,8 +37,12 @@ mod operation;
 mod outcome;
 mod plan;
 mod request;
+mod route_state;
+mod shadow_counts;
 mod shared;
 mod slab;
+mod token_bucket;
+mod variables;
 mod worker;
 
 pub use changes::{ExptimeChange, KeyChange};
@@ -45,8 +50,12 @@ pub use health::{Health, HealthSettings};
 pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{
-    BigValue, Compound, CompoundKind, DestinationSpec, FailoverErrors, Fill, KeySplit, Migration,
-    NegativeCache, Node, NodeId, Roots, RoutePlan, ServerId, SizeSplit,
+    AddedLatency, BigValue, Compound, CompoundKind, DestinationSpec, DeterministicOrder, FailoverErrors,
+    FailoverOrder, FailoverSettings, FailureDomains, Fill, KeyPolicies, KeyPolicy, KeySplit, Migration,
+    NegativeCache, Node, NodeId, Roots, RoutePlan, ServerId, ShadowKeys, ShadowRule, SizeSplit, TotalLatency,
 };
+pub use route_state::{FailoverLimit, Rates, RequestRate, StateId, StateSpec};
+pub use shadow_counts::{LatencyHistogram, ShadowComparison, ShadowCounts, ShadowReport};
 pub use shared::{RouterShared, Settings};
+pub use variables::{KeyRange, RuntimeVariable};
 pub use worker::RouteWorker;

@@ -77,6 +77,17 @@ const NAMES: [(Outcome, &str); 22] = [
     (Outcome::ClientError, "client_error"),
 ];
 
+/// All of them.
+pub(crate) const OUTCOMES: [Outcome; NAMES.len()] = {
+    let mut all = [Outcome::Found; NAMES.len()];
+    let mut at = 0;
+    while at < NAMES.len() {
+        all[at] = NAMES[at].0;
+        at += 1;
+    }
+    all
+};
+
 impl Outcome {
     /// mcrouter's name, without `mc_res_` before it.
     pub fn name(self) -> &'static str {

@@ -2,16 +2,31 @@
 //!
 //! A plan does not change. A request ends on the plan that it began with.
 
+mod failover;
+mod shadow;
+mod test_routes;
+
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use net::{DialTls, Place};
 
 use crate::changes::{ExptimeChange, KeyChange};
+use crate::choices::Choices;
+use crate::config::json::Json;
 use crate::hash::{Selector, spooky32};
 use crate::key::RoutedKey;
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
+use crate::route_state::{StateId, StateKey, StateSpec};
+use crate::shadow_counts::{ShadowCounts, ShadowReport};
+use crate::variables::RuntimeVariable;
+
+pub use failover::{DeterministicOrder, FailoverOrder, FailoverSettings, FailureDomains};
+
+pub use shadow::{ShadowKeys, ShadowRule};
+pub use test_routes::{AddedLatency, KeyPolicies, KeyPolicy, TotalLatency};
 
 /// Index of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +56,7 @@ impl DestinationSpec {
     pub fn is_same(&self, other: &DestinationSpec) -> bool {
         let tls = match (&self.tls, &other.tls) {
             (None, None) => true,
-            (Some(one), Some(other)) => std::sync::Arc::ptr_eq(&one.settings, &other.settings),
+            (Some(one), Some(other)) => Arc::ptr_eq(&one.settings, &other.settings),
             _ => false,
         };
         tls && self.name == other.name
@@ -97,6 +112,26 @@ pub enum Node {
     },
     /// One of three children, by the time of day.
     Migrate(Migration),
+    /// One route for as many requests as are allowed, another for the rest.
+    RateLimit {
+        /// What has been allowed.
+        state: StateId,
+        /// For requests that are allowed.
+        target: NodeId,
+        /// For the others; without, they are answered as if there were no item.
+        fallback: Option<NodeId>,
+    },
+    /// A child for each worker, by its number.
+    ByWorker(Box<[NodeId]>),
+    /// One route for the keys for which policies hold, another for the rest.
+    Blackhole {
+        /// The policies.
+        policies: KeyPolicies,
+        /// For keys for which they hold.
+        blackhole: NodeId,
+        /// For the others.
+        default: NodeId,
+    },
     /// A route that asks several children, or asks one and decides then.
     Compound(Compound),
 }
@@ -166,12 +201,20 @@ pub enum CompoundKind {
     /// All; the reply that most give.
     AllMajority,
     /// One after the other, until one is not an error.
-    Failover(Box<FailoverErrors>),
+    Failover(Box<FailoverSettings>),
     /// One after the other, until one has the item.
     MissFailover {
         /// If none has it: the best reply rather than the last.
         best: bool,
     },
+    /// The only child, when it has few enough requests without a reply.
+    Outstanding(StateId),
+    /// The only child, with delays.
+    Delay(Box<AddedLatency>),
+    /// The only child; the request is logged.
+    Log,
+    /// The first child; each of the others gets the requests that its rule names, and its replies are dropped.
+    Shadow(Box<[Arc<ShadowRule>]>),
     /// The child gets the request with another key.
     ModifyKey(Box<KeyChange>),
     /// The child gets the request with another time of expiry.
@@ -307,17 +350,37 @@ impl Roots {
 /// A compiled configuration.
 #[derive(Debug, Default)]
 pub struct RoutePlan {
-    /// Counts the configurations of this process.
+    /// Counts the configurations of this process, from 1.
     pub generation: u64,
     /// All routes.
     pub nodes: Vec<Node>,
     /// The top of the routes.
     pub roots: Roots,
     /// All servers.
-    pub servers: Vec<std::sync::Arc<DestinationSpec>>,
+    pub servers: Vec<Arc<DestinationSpec>>,
+    /// What routes remember between requests.
+    pub states: Vec<StateSpec>,
+    /// Failure domains of servers.
+    pub failure_domains: FailureDomains,
+    /// What depends on runtime variables.
+    pub variables: Vec<RuntimeVariable>,
+    /// Shadows that are compared.
+    pub compared: Vec<Arc<ShadowCounts>>,
+    /// Lines for the operator: what the configuration says and is not done.
+    pub notes: Vec<String>,
 }
 
 impl RoutePlan {
+    /// Takes new values of runtime variables. Returns what is wrong with them: there, the old ones stay.
+    pub fn update_variables(&self, variables: &Json) -> Vec<String> {
+        self.variables.iter().filter_map(|variable| variable.update(variables).err()).collect()
+    }
+
+    /// What has been found about shadows since this plan is in force.
+    pub fn shadow_report(&self) -> ShadowReport {
+        ShadowReport { shadows: self.compared.iter().map(|counts| counts.comparison()).collect() }
+    }
+
     /// The route at the top for a key.
     #[inline]
     pub(crate) fn root(&self, key: &RoutedKey<'_>) -> Option<NodeId> {
@@ -330,16 +393,14 @@ impl RoutePlan {
         }
     }
 
-    /// Follows routes that choose one child, from `node` to one that does not. `unix_s` is the time of day, in seconds
-    /// since 1970; `random` is any number.
+    /// Follows routes that choose one child, from `node` to one that does not.
     #[inline]
     pub(crate) fn step(
         &self,
         mut node: NodeId,
         operation: Operation,
         key: &RoutedKey<'_>,
-        unix_s: i64,
-        mut random: impl FnMut() -> u64,
+        choices: &mut Choices,
     ) -> RouteStep<'_> {
         loop {
             node = match &self.nodes[node.0 as usize] {
@@ -349,7 +410,7 @@ impl RoutePlan {
                 Node::Hash { hash, children } => children[hash.select(key.routing())],
                 Node::Null => return RouteStep::Answer(None),
                 Node::Error(outcome, message) => return RouteStep::Answer(Some((*outcome, message))),
-                Node::Random(children) => children[(random() % children.len() as u64) as usize],
+                Node::Random(children) => children[(choices.random() % children.len() as u64) as usize],
                 Node::ByOperation { children, default } => {
                     children.get(operation.name()).copied().unwrap_or(*default)
                 }
@@ -363,10 +424,36 @@ impl RoutePlan {
                         None => return RouteStep::Answer(Some((Outcome::LocalError, NO_ROUTE))),
                     }
                 }
-                Node::Migrate(migration) => migration.child(operation, key, unix_s),
+                Node::Migrate(migration) => migration.child(operation, key, choices.unix_s),
+                Node::RateLimit { state, target, fallback } => {
+                    match (choices.permits(self.state(*state), operation), fallback) {
+                        (true, _) => *target,
+                        (false, Some(fallback)) => *fallback,
+                        (false, None) => return RouteStep::Answer(None),
+                    }
+                }
+                Node::ByWorker(children) => children[choices.worker % children.len()],
+                Node::Blackhole { policies, blackhole, default } => {
+                    if policies.hold(key) {
+                        *blackhole
+                    } else {
+                        *default
+                    }
+                }
+                Node::Compound(Compound { kind: CompoundKind::Shadow(rules), children }) => {
+                    if choices.draw_shadows(rules, key, children) {
+                        return RouteStep::Compound(node);
+                    }
+                    children[0]
+                }
                 Node::Compound(_) => return RouteStep::Compound(node),
             };
         }
+    }
+
+    /// A route's state, as the worker's choices find it.
+    pub(crate) fn state(&self, id: StateId) -> StateKey {
+        StateKey { generation: self.generation, id }
     }
 
     /// The compound route at `node`.

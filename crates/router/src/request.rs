@@ -108,6 +108,11 @@ impl StoredRequest {
         (self.parts, self.held) = (None, None);
     }
 
+    /// Bytes that it keeps.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() + self.held.as_ref().map_or(0, |held| held.len())
+    }
+
     fn parts(&self) -> &Parts {
         self.parts.as_ref().expect("a request is stored")
     }

@@ -1,7 +1,7 @@
 //! State that all workers of a router share: the plan in force, the health of servers, settings.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::health::{Health, HealthSettings};
@@ -14,6 +14,8 @@ pub struct Settings {
     pub health: HealthSettings,
     /// A key of a multiget that fails is a miss (`--partial-multiget`).
     pub partial_multiget: bool,
+    /// Requests for shadows without a reply, for each server and worker; 0 for any number (`--target-max-shadow-requests`).
+    pub shadows_max: usize,
     /// Receives lines for the operator.
     pub notice: net::Notice,
 }
@@ -21,7 +23,12 @@ pub struct Settings {
 impl Default for Settings {
     /// mcrouter's defaults.
     fn default() -> Settings {
-        Settings { health: HealthSettings::default(), partial_multiget: false, notice: |_| {} }
+        Settings {
+            health: HealthSettings::default(),
+            partial_multiget: false,
+            shadows_max: 1000,
+            notice: |_| {},
+        }
     }
 }
 
@@ -34,6 +41,8 @@ pub struct RouterShared {
     generation: AtomicU64,
     /// Seconds since 1970, as [`RouterShared::tell_time`] was told last.
     unix_s: AtomicI64,
+    /// Workers that have been made.
+    workers: AtomicUsize,
     /// By the server's name.
     health: Mutex<HashMap<String, Arc<Health>>>,
 }
@@ -47,6 +56,7 @@ impl RouterShared {
             plan: Mutex::new(Arc::new(plan)),
             generation,
             unix_s: AtomicI64::new(0),
+            workers: AtomicUsize::new(0),
             health: Mutex::default(),
         }
     }
@@ -81,6 +91,11 @@ impl RouterShared {
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Relaxed)
+    }
+
+    /// The number of the next worker.
+    pub(crate) fn next_worker(&self) -> usize {
+        self.workers.fetch_add(1, Relaxed)
     }
 
     /// The health of a server: the same for all workers and plans.

@@ -1,7 +1,7 @@
 //! A slab: entries by small numbers, used again with another generation.
 
 /// Names an entry as long as it exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id {
     pub(crate) index: u32,
     generation: u32,

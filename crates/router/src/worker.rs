@@ -18,6 +18,7 @@ use stdx::clock::Now;
 use stdx::gather::Gather;
 use stdx::prng::Prng;
 
+use crate::choices::Choices;
 use crate::client::{ClientWindow, HeldOutput};
 use crate::client_state::ClientState;
 use crate::destination::Destination;
@@ -52,6 +53,7 @@ pub struct RouteWorker {
     probes: BinaryHeap<Reverse<(Now, u32)>>,
     now: Now,
     prng: Prng,
+    choices: Choices,
     /// Memory for a line that is rewritten.
     scratch: Vec<u8>,
     /// The opaque of the present request.
@@ -68,9 +70,9 @@ pub enum RouterPeer {
 }
 
 impl RouteWorker {
-    /// A worker. `seed` is for choices at random.
+    /// A worker. `seed` is for choices at random. It takes the plan in force with its first turn.
     pub fn new(shared: Arc<RouterShared>, seed: u64) -> RouteWorker {
-        let mut worker = RouteWorker {
+        RouteWorker {
             plan: Arc::default(),
             places: Arc::new([]),
             earlier: Vec::new(),
@@ -85,13 +87,12 @@ impl RouteWorker {
             probes: BinaryHeap::new(),
             now: Now::default(),
             prng: Prng::new(seed),
+            choices: Choices::new(!seed, shared.next_worker()),
             scratch: Vec::new(),
             opaque_text: Vec::new(),
             keys: KeyGroups::default(),
             shared,
-        };
-        worker.adopt();
-        worker
+        }
     }
 }
 
@@ -153,7 +154,11 @@ impl Handler for RouteWorker {
     fn on_close(&mut self, peer: RouterPeer, _reason: CloseReason, turn: &mut Turn<Arc<[u8]>>) {
         match peer {
             // Replies to its requests are dropped when they come.
-            RouterPeer::Client(state) => drop(self.clients.remove(state.id)),
+            RouterPeer::Client(state) => {
+                self.clients.remove(state.id);
+                self.flights.leave(state.id, &mut self.choices);
+                self.send_flights(turn);
+            }
             RouterPeer::Server(destination) => self.disconnected(destination, turn),
         }
     }
@@ -163,8 +168,8 @@ impl Handler for RouteWorker {
     }
 
     fn begin_turn(&mut self, now: Now) {
-        self.now = now;
-        self.flights.unix_s = self.shared.unix_s();
+        (self.now, self.choices.now) = (now, now);
+        self.choices.unix_s = self.shared.unix_s();
         if self.shared.generation() != self.plan.generation {
             self.adopt();
         }
@@ -178,11 +183,14 @@ impl Handler for RouteWorker {
 
     fn deadline(&self) -> Option<Now> {
         let first = |heap: &BinaryHeap<Reverse<(Now, u32)>>| heap.peek().map(|Reverse((at, _))| *at);
-        first(&self.timers).into_iter().chain(first(&self.probes)).min()
+        first(&self.timers).into_iter().chain(first(&self.probes)).chain(self.flights.next_delay()).min()
     }
 
     fn on_deadline(&mut self, turn: &mut Turn<Arc<[u8]>>) {
         self.expire(turn);
         self.send_probes(turn);
+        if self.flights.end_delays(self.now) {
+            self.send_flights(turn);
+        }
     }
 }

@@ -375,3 +375,47 @@ fn a_signal_ends_the_router() {
     signal(&router, Signal::TERM);
     assert_eq!(router.wait().expect("a status"), 0);
 }
+
+#[test]
+fn a_shadow_gets_copies_as_a_variable_says_and_its_replies_are_compared() {
+    let (normal, shadow) = (evenkeel(), evenkeel());
+    let variables = Configuration::new(r#"{"key_fraction_range_new": [0, 0]}"#);
+    let report = Configuration::new("");
+    let configuration = Configuration::new(&format!(
+        r#"{{"pools": {{"A": {{"servers": {}}}, "B": {{"servers": {}}}}}, "route": {{"type": "PoolRoute", "pool": "A",
+            "shadows": [{{"target": "PoolRoute|B", "index_range": [0, 1], "key_fraction_range_rv": "key_fraction_range_new",
+                "compare_fraction": 1}}, {{"target": "PoolRoute|C"}}]}}}}"#,
+        list([&normal]),
+        list([&shadow])
+    ));
+    let flags = ["--runtime-vars-file", variables.path(), "--shadow-report", report.path()];
+    let router = router(&configuration, &flags);
+    says(&router, "a shadow is left out: line 3: expected the name of a pool");
+    let mut stream = router.connect().expect("a connection");
+    exchange(&mut stream, b"set a 0 0 1\r\nx\r\n", b"STORED\r\n");
+    let mut direct = client(&shadow);
+    let mut has =
+        |key: &str| direct.ask(format!("touch {key} 0\r\n").as_bytes()).expect("an answer") == "TOUCHED";
+    assert!(!has("a"), "the range is empty");
+
+    variables.write(r#"{"key_fraction_range_new": [0, 1]}"#);
+    let copied = clock::wait_for(|| {
+        exchange(&mut stream, b"set b 0 0 1\r\nx\r\n", b"STORED\r\n");
+        has("b").then_some(())
+    });
+    assert!(copied.is_some(), "the new range is used: {}", router.said());
+    variables.write("{");
+    says(&router, "runtime variables stay as they were");
+
+    // A shadow that stands still keeps nobody waiting.
+    signal(&shadow, Signal::STOP);
+    for _ in 0..100 {
+        exchange(&mut stream, b"get b a\r\n", b"VALUE b 0 1\r\nx\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+    }
+    signal(&shadow, Signal::CONT);
+    let compared = clock::wait_for(|| {
+        let text = std::fs::read_to_string(report.path()).unwrap_or_default();
+        text.contains(r#"{"normal":"stored","shadow":"stored","#).then_some(())
+    });
+    assert!(compared.is_some(), "the report has the copies that were compared");
+}

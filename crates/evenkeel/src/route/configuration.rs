@@ -7,9 +7,10 @@ use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use router::RoutePlan;
-use router::config::{CompileOptions, Environment, GlobalParams, compile, expand_config};
+use router::config::{CompileOptions, Environment, GlobalParams, Json, compile, expand_config};
 use router::flags::{ConfigSource, RouteOptions};
 use router::hash::murmur64a;
 
@@ -61,7 +62,7 @@ impl Watched {
     }
 
     /// Looks at a file, which is then read: a change in between is seen later.
-    fn add(&mut self, path: &Path) {
+    pub(super) fn add(&mut self, path: &Path) {
         self.0.push((path.to_owned(), Look::of(path)));
     }
 }
@@ -88,6 +89,11 @@ impl Configuration {
             compile: options.compile_options(host_id()),
             options: options.clone(),
         }
+    }
+
+    /// Values that plans made from now on begin with.
+    pub(super) fn set_variables(&mut self, variables: Option<Arc<Json>>) {
+        self.compile.variables = variables;
     }
 
     /// Reads files, resolves names, and makes the plan of this generation.
@@ -146,10 +152,15 @@ impl Configuration {
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
+    read_at_most(path, FILE_LEN_MAX)
+}
+
+/// The bytes of a file, unless there are too many.
+pub(super) fn read_at_most(path: &Path, len_max: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    File::open(path)?.take(FILE_LEN_MAX + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > FILE_LEN_MAX {
-        return Err(io::Error::other(format!("expected at most {FILE_LEN_MAX} bytes")));
+    File::open(path)?.take(len_max + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > len_max {
+        return Err(io::Error::other(format!("expected at most {len_max} bytes, found more")));
     }
     Ok(text)
 }

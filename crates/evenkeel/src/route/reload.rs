@@ -11,12 +11,16 @@ use router::{RoutePlan, RouterShared};
 
 use super::configuration::{Configuration, Watched};
 use super::lines::{counted, notice};
+use super::shadow_file::ShadowFile;
+use super::variables::Variables;
 
 /// Interval at which files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) struct Reload {
     pub(super) configuration: Configuration,
+    pub(super) variables: Variables,
+    pub(super) shadow_file: ShadowFile,
     pub(super) shared: Arc<RouterShared>,
     pub(super) nudge: Nudge,
     pub(super) workers: usize,
@@ -35,11 +39,12 @@ pub(super) fn tell_time(shared: &RouterShared) {
 
 impl Reload {
     /// Runs as long as `hurry` has a sender, each of whose messages is a request to read the files now.
-    pub(super) fn run(self, mut files: Watched, hurry: &Receiver<()>) {
+    pub(super) fn run(mut self, mut files: Watched, hurry: &Receiver<()>) {
         for generation in 2.. {
             if !self.wait_for_change(&files, hurry) {
                 return;
             }
+            self.configuration.set_variables(self.variables.present());
             let mut attempt = self.configuration.load(generation);
             match attempt.take_plan() {
                 Ok(plan) => self.put_in_force(plan),
@@ -50,8 +55,10 @@ impl Reload {
     }
 
     /// Whether there is a change; `false` for the end.
-    fn wait_for_change(&self, files: &Watched, hurry: &Receiver<()>) -> bool {
+    fn wait_for_change(&mut self, files: &Watched, hurry: &Receiver<()>) -> bool {
         loop {
+            self.variables.look(|| self.shared.plan());
+            self.shadow_file.look(|| self.shared.plan().shadow_report());
             match self.wait(LOOK, hurry) {
                 Ok(()) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
@@ -87,6 +94,7 @@ impl Reload {
                 self.servers_max
             ));
         }
+        plan.notes.iter().for_each(|note| notice(note));
         self.shared.replace(plan);
         (0..self.workers).for_each(|worker| self.nudge.nudge(worker));
         notice(&format!("a new configuration is in force: {}", counted(count, "server")));

@@ -4,11 +4,16 @@
 //! `Type|argument`. What stands for several children may be a list, or any form that makes several, as `Pool|A` does.
 
 mod derived;
+mod failover;
 mod fields;
 mod handles;
+mod latest;
+mod limits;
 mod pools;
 mod prefixes;
 mod servers;
+mod shadows;
+mod test_routes;
 #[cfg(test)]
 mod tests;
 mod two_sides;
@@ -20,6 +25,8 @@ use std::sync::Arc;
 use super::error::{ConfigError, Location};
 use super::json::{Json, JsonValue};
 use crate::plan::{BigValue, Compound, CompoundKind, DestinationSpec, Node, NodeId, RoutePlan, ServerId};
+use crate::route_state::{StateId, StateSpec};
+use crate::variables::RuntimeVariable;
 
 /// Routes inside of each other.
 const DEPTH_MAX: usize = 100;
@@ -30,6 +37,9 @@ const NODES_MAX: usize = 1 << 20;
 /// Requests to servers that one request of a client may lead to: routes that are used twice inside of each other double it
 /// with each level.
 const FAN_OUT_MAX: u32 = 20_000;
+
+/// Lines for the operator about one configuration.
+const NOTES_MAX: usize = 100;
 
 /// What a plan depends on beside the configuration.
 #[derive(Clone, Debug)]
@@ -50,6 +60,14 @@ pub struct CompileOptions {
     pub big_value: Option<BigValue>,
     /// Keys with an unknown prefix go to the default route (`--send-invalid-route-to-default`).
     pub invalid_to_default: bool,
+    /// Threads, for routes of which each has its own.
+    pub workers: usize,
+    /// Requests are logged (`--enable-logging-route`).
+    pub log_requests: bool,
+    /// Replies of shadows are compared with the normal ones (`--shadow-report`).
+    pub compares_shadows: bool,
+    /// Runtime variables (`--runtime-vars-file`).
+    pub variables: Option<Arc<Json>>,
 }
 
 impl Default for CompileOptions {
@@ -64,6 +82,10 @@ impl Default for CompileOptions {
             host_id: 0,
             big_value: None,
             invalid_to_default: false,
+            workers: 1,
+            log_requests: false,
+            compares_shadows: false,
+            variables: None,
         }
     }
 }
@@ -204,17 +226,20 @@ impl<'j> Compiler<'j, '_> {
         if let Some(list) = self.seen.get(name) {
             return Ok(list.clone());
         }
-        let (json, is_named): (&Json, bool) = match self.named.remove(name) {
-            Some(named) => (named, true),
-            None => (json, false),
-        };
-        if is_named {
+        let named = self.named.remove(name);
+        if named.is_some() {
             self.pending.insert(name.to_owned());
         }
+        let json = named.unwrap_or(json);
         let list = match &json.value {
             JsonValue::Object(_) => self.typed(json),
             _ => self.list(json),
-        }?;
+        };
+        if let (Err(_), Some(named)) = (&list, named) {
+            // A shadow that is left out does not take its handle away from other routes.
+            self.named.insert(name.to_owned(), named);
+        }
+        let list = list?;
         self.pending.remove(name);
         self.seen.insert(name.to_owned(), list.clone());
         Ok(list)
@@ -299,7 +324,34 @@ impl<'j> Compiler<'j, '_> {
                 // Asked, given a copy, asked again; and what it is filled from.
                 of(&children[0]).saturating_mul(3).saturating_add(of(&children[1]))
             }
+            Node::ByWorker(children) => children.iter().map(of).max().unwrap_or(0),
+            Node::Blackhole { blackhole, default, .. } => of(blackhole).max(of(default)),
+            Node::RateLimit { target, fallback, .. } => {
+                fallback.iter().chain([target]).map(of).max().unwrap_or(0)
+            }
             Node::Compound(compound) => compound.children.iter().map(of).fold(0, u32::saturating_add),
+        }
+    }
+
+    /// A place for what a route remembers.
+    fn add_state(&mut self, spec: StateSpec) -> StateId {
+        self.plan.states.push(spec);
+        StateId(self.plan.states.len() as u32 - 1)
+    }
+
+    /// Something that depends on a runtime variable. Takes the value that the variable has now.
+    fn add_variable(&mut self, variable: RuntimeVariable) -> Result<(), String> {
+        if let Some(variables) = &self.options.variables {
+            variable.update(variables)?;
+        }
+        self.plan.variables.push(variable);
+        Ok(())
+    }
+
+    /// A line for the operator. There are at most so many, so that a large configuration does not fill a log.
+    fn note(&mut self, line: String) {
+        if self.plan.notes.len() < NOTES_MAX {
+            self.plan.notes.push(line);
         }
     }
 

@@ -47,4 +47,6 @@ pub(crate) struct Exchange {
     pub(crate) expected: ReplyKind,
     /// Tokens that its reply may still name.
     pub(crate) keys: u32,
+    /// It is for a shadow.
+    pub(crate) is_shadow: bool,
 }

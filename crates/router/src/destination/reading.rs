@@ -112,6 +112,7 @@ impl Destination {
     /// The first exchange is complete.
     fn finish(&mut self) {
         let exchange = self.exchanges.pop_front().expect("an exchange");
+        self.shadows -= usize::from(exchange.is_shadow);
         for _ in 0..exchange.keys {
             self.take_token();
         }

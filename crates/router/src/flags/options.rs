@@ -56,6 +56,10 @@ pub struct RouteOptions {
     pub big_value_split_threshold: u64,
     pub big_value_batch_size: u16,
     pub big_value_hides_flag: bool,
+    pub log_requests: bool,
+    pub runtime_variables: Option<PathBuf>,
+    pub shadows_max: usize,
+    pub shadow_report: Option<PathBuf>,
     pub server_timeout_ms: u32,
     pub within_cluster_timeout_ms: u32,
     pub cross_cluster_timeout_ms: u32,
@@ -94,6 +98,10 @@ impl Default for RouteOptions {
             big_value_split_threshold: 0,
             big_value_batch_size: 10,
             big_value_hides_flag: false,
+            log_requests: false,
+            runtime_variables: None,
+            shadows_max: 1000,
+            shadow_report: None,
             server_timeout_ms: 1000,
             within_cluster_timeout_ms: 0,
             cross_cluster_timeout_ms: 0,
@@ -256,6 +264,10 @@ impl RouteOptions {
                 hides_flag: self.big_value_hides_flag,
             }),
             invalid_to_default: self.invalid_to_default,
+            workers: self.proxies,
+            log_requests: self.log_requests,
+            compares_shadows: self.shadow_report.is_some(),
+            variables: None,
         }
     }
 }

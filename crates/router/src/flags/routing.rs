@@ -113,4 +113,36 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         "The mark is the bit 32768.",
         |options, _| options.big_value_hides_flag = true,
     ),
+    flag(
+        None,
+        "runtime-vars-file",
+        "A JSON file with runtime variables, read when it changes",
+        "Weights of a WeightedCh3Rv hash, ranges of keys for shadows.",
+        |options, given| options.runtime_variables = Some(given.text().into()),
+    )
+    .takes("file", Kind::Text, ""),
+    flag(
+        None,
+        "enable-logging-route",
+        "Log requests that find or store an item",
+        "At most 100 lines in a second from each thread, on standard error. Each key of a `get` becomes a request of its own.",
+        |options, _| options.log_requests = true,
+    ),
+    flag(
+        None,
+        "target-max-shadow-requests",
+        "Requests of shadows that a server may have; 0: any number",
+        "Each thread counts those without a reply for itself. Further ones are not sent.",
+        |options, given| options.shadows_max = given.number(),
+    )
+    .takes("num", Kind::Number { min: 0, max: 1_000_000 }, "1000"),
+    flag(
+        None,
+        "shadow-report",
+        "Compare replies of shadows, and write the result to a file",
+        "Every 10 seconds; as JSON if the name ends with .json, else as text. Of the requests that a shadow gets, a tenth \
+         is compared, or what its `compare_fraction` says. mcrouter has no such flag.",
+        |options, given| options.shadow_report = Some(given.text().into()),
+    )
+    .takes("file", Kind::Text, ""),
 ];

@@ -10,7 +10,7 @@ use super::entry::{RouteFlag, flag};
 const LOG: Effect =
     Effect::Without("the async log is not built: a delete that fails is answered with its error");
 const FIBERS: Effect = Effect::Without("requests have no threads or fibers of their own");
-const SHADOWS: Effect = Effect::Without("shadows are not built");
+const SHADOWS: Effect = Effect::Without("--target-max-shadow-requests is the limit of shadows");
 const LIMITS: Effect =
     Effect::Without("this limit is not built: what waits is bounded by the window of each client");
 const SOCKETS: Effect = Effect::Without("sockets keep the system's settings");
@@ -57,10 +57,8 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     switch("jemalloc-nodump-buffers", FIBERS),
     switch("enable-pass-through-mode", FIBERS),
     value("tcp-zero-copy-threshold", FIBERS),
-    value("runtime-vars-file", SHADOWS),
-    value("target-max-shadow-requests", SHADOWS),
     value("proxy-max-inflight-shadow-requests", SHADOWS),
-    value("max-shadow-token-map-size", SHADOWS),
+    value("max-shadow-token-map-size", ROUTES),
     value("target-max-inflight-requests", LIMITS),
     value("target-max-pending-requests", LIMITS),
     value("proxy-max-inflight-requests", LIMITS),
@@ -123,7 +121,6 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     lettered('L', "log-path", LINES),
     switch("disable-failure-logging", LINES),
     switch("test-mode", LINES),
-    switch("enable-logging-route", LINES),
     switch("external-carbon-connection-logging-enabled", LINES),
     value("external-carbon-connection-log-rate-per-hour", LINES),
     value("external-carbon-connection-log-max-burst", LINES),

@@ -1,9 +1,13 @@
 //! Decisions of compound routes: what a child's reply means.
 
+use stdx::clock::Now;
+
+use super::comparing::Comparing;
+use super::failover::{FailoverContext, FailoverProgress};
 use super::reply::FlightReply;
 use super::steps::{BigValueStage, Decision, FillStage, Scene, Stage, StagingStage, State};
 use crate::outcome::Outcome;
-use crate::plan::CompoundKind;
+use crate::plan::{CompoundKind, FailoverSettings};
 use crate::request::RoutedRequest;
 
 /// Of requests that a child gets as they are.
@@ -20,8 +24,15 @@ impl State {
             CompoundKind::BigValue(big) => Stage::BigValue(big.first(message).expect(NO_FRAME)),
             _ => Stage::Children,
         };
-        let one_by_one = matches!(kind, CompoundKind::Failover(_) | CompoundKind::MissFailover { .. })
-            || stage != Stage::Children;
+        let at_once = matches!(
+            kind,
+            CompoundKind::AllSync
+                | CompoundKind::AllFastest
+                | CompoundKind::AllInitial
+                | CompoundKind::AllAsync
+                | CompoundKind::AllMajority
+                | CompoundKind::KeySplit(_)
+        );
         let parts = match (kind, stage) {
             (CompoundKind::BigValue(big), Stage::BigValue(BigValueStage::Write)) => big.parts(message),
             _ => None,
@@ -29,8 +40,8 @@ impl State {
         State {
             waiting: match &parts {
                 Some(parts) => parts.next,
-                None if one_by_one => 1,
-                None => count,
+                None if at_once => count,
+                None => 1,
             },
             next: 1,
             count,
@@ -40,7 +51,16 @@ impl State {
             stage,
             parts,
             counts: Vec::new(),
+            failover: FailoverProgress::default(),
+            not_before: Now::default(),
+            comparing: None,
         }
+    }
+
+    /// For a shadowed route: two children are asked, and their replies are compared.
+    pub(super) fn comparing(comparing: Comparing, message: &RoutedRequest<'_>) -> State {
+        let kind = CompoundKind::Shadow(Box::default());
+        State { waiting: 2, comparing: Some(Box::new(comparing)), ..State::new(&kind, 2, message) }
     }
 
     /// What the next reply of a child means.
@@ -63,11 +83,13 @@ impl State {
             CompoundKind::AllSync => self.worst(reply),
             CompoundKind::AllFastest => self.fastest(reply),
             CompoundKind::AllMajority => self.majority(reply),
-            CompoundKind::Failover(errors) => {
-                self.next_unless(!errors.applies(scene.message.operation, reply.outcome), reply)
-            }
             CompoundKind::MissFailover { best: false } => self.next_unless(reply.outcome.is_hit(), reply),
             CompoundKind::MissFailover { best: true } => self.best(reply),
+            CompoundKind::Outstanding(_) | CompoundKind::Delay(_) | CompoundKind::Log => {
+                Decision::Done(reply)
+            }
+            CompoundKind::Failover(_) => unreachable!("decided by State::failover"),
+            CompoundKind::Shadow(_) => unreachable!("decided by State::compared"),
             CompoundKind::AllInitial
             | CompoundKind::AllAsync
             | CompoundKind::ModifyKey(_)
@@ -79,6 +101,20 @@ impl State {
         if let Decision::Orders(orders) = &decision {
             self.waiting += orders.asks.len() as u16;
         }
+        decision
+    }
+
+    /// The same for a FailoverRoute, whose `child` has replied.
+    pub(super) fn failover<'a>(
+        &mut self,
+        settings: &FailoverSettings,
+        child: u16,
+        reply: FlightReply<'a>,
+        context: FailoverContext<'_>,
+    ) -> Decision<'a> {
+        self.waiting -= 1;
+        let decision = self.failover.decide(settings, child, reply, context);
+        self.waiting += u16::from(matches!(decision, Decision::Ask(_)));
         decision
     }
 

@@ -7,7 +7,8 @@ use super::fill::near_request;
 use super::replicas::replica;
 use super::reply::FlightReply;
 use super::size_split::small_request;
-use super::{Flights, SharedRequest};
+use super::{Flights, Leg, SharedRequest};
+use crate::choices::Choices;
 use crate::destination::ReplyTarget;
 use crate::outcome::Outcome;
 use crate::plan::{Compound, CompoundKind, NodeId, RoutePlan};
@@ -24,12 +25,11 @@ impl Flights {
         &mut self,
         plan: &Arc<RoutePlan>,
         compound: &Compound,
-        request: Id,
-        owner: ReplyTarget,
-        random: &mut dyn FnMut() -> u64,
+        leg: Leg,
+        choices: &mut Choices,
     ) -> Option<FlightReply<'static>> {
         let mut derived = self.spare.pop().unwrap_or_default();
-        let message = self.requests.get_mut(request)?.request.message();
+        let message = self.requests.get_mut(leg.request)?.request.message();
         let changed = match &compound.kind {
             CompoundKind::ModifyKey(change) => {
                 with_key(&message, &mut derived, |key, is_binary| change.apply(key, is_binary))
@@ -39,10 +39,10 @@ impl Flights {
         };
         let child = compound.children[0];
         match changed {
-            Ok(true) => self.begin_derived(plan, child, derived, owner, random),
+            Ok(true) => self.begin_derived(plan, child, derived, leg, choices),
             Ok(false) => {
                 self.reuse(derived);
-                self.begin(plan, child, request, owner, random)
+                self.begin(plan, child, leg, choices)
             }
             Err(reason) => {
                 self.reuse(derived);
@@ -52,16 +52,16 @@ impl Flights {
         }
     }
 
-    /// Sends a derived request to the route at `node`.
+    /// Sends a request that was derived from that of `leg` to the route at `node`.
     pub(super) fn begin_derived(
         &mut self,
         plan: &Arc<RoutePlan>,
         node: NodeId,
         request: StoredRequest,
-        owner: ReplyTarget,
-        random: &mut dyn FnMut() -> u64,
+        leg: Leg,
+        choices: &mut Choices,
     ) -> Option<FlightReply<'static>> {
-        self.begin_counted(plan, node, (request, 0), owner, random)
+        self.begin_counted(plan, node, (request, 0), leg, choices)
     }
 
     /// Sends a copy that no client waits for, unless too many of them are stored.
@@ -70,14 +70,15 @@ impl Flights {
         plan: &Arc<RoutePlan>,
         node: NodeId,
         request: StoredRequest,
-        random: &mut dyn FnMut() -> u64,
+        leg: Leg,
+        choices: &mut Choices,
     ) {
         let size = request.size();
         if self.copied + size > COPIED_MAX {
             return;
         }
         self.copied += size;
-        self.begin_counted(plan, node, (request, size), ReplyTarget::Nobody, random);
+        self.begin_counted(plan, node, (request, size), Leg { owner: ReplyTarget::Nobody, ..leg }, choices);
     }
 
     fn begin_counted(
@@ -85,12 +86,13 @@ impl Flights {
         plan: &Arc<RoutePlan>,
         node: NodeId,
         (request, copied): (StoredRequest, usize),
-        owner: ReplyTarget,
-        random: &mut dyn FnMut() -> u64,
+        leg: Leg,
+        choices: &mut Choices,
     ) -> Option<FlightReply<'static>> {
-        let plan_of_request = Arc::clone(plan);
-        let id = self.requests.insert(SharedRequest { request, plan: plan_of_request, uses: 1, copied });
-        let reply = self.begin(plan, node, id, owner, random);
+        let client = self.requests.get_mut(leg.request).and_then(|shared| shared.client);
+        let shared = SharedRequest { request, plan: Arc::clone(plan), client, uses: 1, copied };
+        let id = self.requests.insert(shared);
+        let reply = self.begin(plan, node, Leg { request: id, ..leg }, choices);
         self.release(id);
         reply
     }

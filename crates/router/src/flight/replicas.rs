@@ -5,14 +5,14 @@ use std::sync::Arc;
 use protocol::limits::KEY_LEN_MAX;
 use protocol::request::SetMode;
 
-use super::Flights;
 use super::derive::{has_flag, is_binary, is_plain_read, with_key};
 use super::reply::FlightReply;
+use super::{Flights, Leg};
+use crate::choices::Choices;
 use crate::destination::ReplyTarget;
 use crate::operation::Operation;
 use crate::plan::{Compound, KeySplit, RoutePlan};
 use crate::request::{RoutedRequest, StoredRequest};
-use crate::slab::Id;
 
 /// Between a key and the number of its replica.
 const SEPARATOR: &[u8] = b"::";
@@ -83,14 +83,13 @@ impl Flights {
         plan: &Arc<RoutePlan>,
         compound: &Compound,
         number: u16,
-        request: Id,
-        owner: ReplyTarget,
-        random: &mut dyn FnMut() -> u64,
+        leg: Leg,
+        choices: &mut Choices,
     ) -> Option<FlightReply<'static>> {
         let node = compound.children[usize::from(number)];
-        match replica(&self.requests.get_mut(request)?.request.message(), number) {
-            Some(derived) => self.begin_derived(plan, node, derived, owner, random),
-            None => self.begin(plan, node, request, owner, random),
+        match replica(&self.requests.get_mut(leg.request)?.request.message(), number) {
+            Some(derived) => self.begin_derived(plan, node, derived, leg, choices),
+            None => self.begin(plan, node, leg, choices),
         }
     }
 
@@ -100,13 +99,13 @@ impl Flights {
         plan: &Arc<RoutePlan>,
         compound: &Compound,
         split: KeySplit,
-        request: Id,
-        owner: ReplyTarget,
-        random: &mut dyn FnMut() -> u64,
+        leg: Leg,
+        choices: &mut Choices,
     ) -> Option<FlightReply<'static>> {
         for number in (0..split.replicas).filter(|number| *number != split.own) {
-            self.begin_replica(plan, compound, number, request, ReplyTarget::Nobody, random);
+            let leg = Leg { owner: ReplyTarget::Nobody, ..leg };
+            self.begin_replica(plan, compound, number, leg, choices);
         }
-        self.begin_replica(plan, compound, split.own, request, owner, random)
+        self.begin_replica(plan, compound, split.own, leg, choices)
     }
 }

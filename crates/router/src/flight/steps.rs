@@ -2,6 +2,10 @@
 
 use std::collections::HashMap;
 
+use stdx::clock::Now;
+
+use super::comparing::Comparing;
+use super::failover::FailoverProgress;
 use super::mark::Mark;
 use super::reply::FlightReply;
 use crate::client::{HeldOutput, ReplyBytes};
@@ -29,6 +33,11 @@ pub(super) struct State {
     pub(super) parts: Option<Box<BigParts>>,
     /// How often each outcome has come.
     pub(super) counts: Vec<(Outcome, u16)>,
+    pub(super) failover: FailoverProgress,
+    /// When its reply may be given.
+    pub(super) not_before: Now,
+    /// What is known of the replies that are compared.
+    pub(super) comparing: Option<Box<Comparing>>,
 }
 
 /// The reply that a route of several steps waits for.
@@ -203,8 +212,18 @@ impl State {
         self.kept = Some((reply.outcome, reply.into_output()));
     }
 
-    pub(super) fn give_kept<'a>(&mut self) -> Decision<'a> {
+    /// Whether it has kept a reply.
+    pub(super) fn has_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// The reply that it has kept.
+    pub(super) fn take_kept(&mut self) -> FlightReply<'static> {
         let (outcome, output) = self.kept.take().expect("a reply was kept");
-        Decision::Done(FlightReply { outcome, answer: ReplyBytes::Gathered(output) })
+        FlightReply { outcome, answer: ReplyBytes::Gathered(output) }
+    }
+
+    pub(super) fn give_kept<'a>(&mut self) -> Decision<'a> {
+        Decision::Done(self.take_kept())
     }
 }

@@ -1,6 +1,6 @@
 //! Choices by host instead of by key: the order of `LatestRoute`, the child of `HostIdRoute`.
 
-use super::HashError;
+use super::error::HashError;
 use super::rendezvous::combine;
 use super::spooky::{spooky64, twang_mix64};
 use super::weighted_ch3::{select, share};

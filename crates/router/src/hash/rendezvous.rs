@@ -1,7 +1,7 @@
 //! Rendezvous hashing: every child gets a score with the key, the highest one has it. A child that leaves takes nobody
 //! else's keys along, wherever it stood.
 
-use super::HashError;
+use super::error::HashError;
 use super::murmur::murmur64a;
 
 const TAG_SEED: u32 = 4_193_360_111;

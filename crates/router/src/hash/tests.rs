@@ -250,7 +250,7 @@ fn a_wrong_description_is_refused_with_what_is_accepted() {
     }
     check(
         &description("Md5", 3),
-        "expected one of Ch3, Crc32, WeightedCh3, Rendezvous, WeightedRendezvous, ConstShard, found hash function `Md5`",
+        "expected one of Ch3, Crc32, WeightedCh3, WeightedCh3Rv, Rendezvous, WeightedRendezvous, ConstShard, Latest, found hash function `Md5`",
     );
     check(&description("Ch3", 0), "expected 1 to 8388608 children for Ch3, found 0");
     check(&description("Ch3", CH3_COUNT_MAX + 1), "expected 1 to 8388608 children for Ch3, found 8388609");

@@ -1,7 +1,7 @@
 //! Ch3 with weights: a child refuses its share of keys, and they are hashed again with a counter behind them.
 
-use super::HashError;
 use super::ch3::ch3;
+use super::error::HashError;
 use super::salted::Salted;
 use super::spooky::spooky32;
 
@@ -46,9 +46,14 @@ pub(super) fn share(weight: f64) -> Result<u32, HashError> {
 
 /// The child of a key among those that have shares.
 pub(super) fn select(key: &[u8], shares: &[u32]) -> usize {
-    let count = shares.len() as u32;
+    select_by(key, shares.len() as u32, |child| shares[child])
+}
+
+/// The same, where `share` knows the shares.
+#[inline]
+pub(super) fn select_by(key: &[u8], count: u32, share: impl Fn(usize) -> u32) -> usize {
     let first = ch3(key, count) as usize;
-    if spooky32(key, SEED) < shares[first] {
+    if spooky32(key, SEED) < share(first) {
         return first;
     }
     let mut salted = Salted::new(key, COUNTER_LEN);
@@ -57,7 +62,7 @@ pub(super) fn select(key: &[u8], shares: &[u32]) -> usize {
     for counter in 0..TRIES_MAX - 1 {
         let len = key.len() + write_reversed(counter, &mut bytes[key.len()..]);
         child = ch3(&bytes[..len], count) as usize;
-        if spooky32(&bytes[..len], SEED) < shares[child] {
+        if spooky32(&bytes[..len], SEED) < share(child) {
             break;
         }
     }

@@ -24,6 +24,10 @@ impl RouteWorker {
         // Nodes have other meanings in another plan.
         self.flights.counts.clear();
         self.earlier.retain(|(plan, _)| plan.strong_count() > 0);
+        let used: Vec<u64> =
+            self.earlier.iter().filter_map(|(plan, _)| plan.upgrade()).map(|p| p.generation).collect();
+        let RoutePlan { generation, states, .. } = &*self.plan;
+        self.choices.adopt(*generation, states, |generation| used.contains(&generation));
         self.retire();
     }
 

@@ -21,6 +21,7 @@ impl RouteWorker {
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Progress {
         let mut at = 0;
+        self.flights.client = Some(state.id);
         for _ in 0..REQUESTS_PER_TURN_MAX {
             let dropped = state.swallow.min(input.len() - at);
             state.swallow -= dropped;
@@ -109,6 +110,7 @@ impl RouteWorker {
 
     /// The body is whole. Returns what follows, unless it is further requests.
     fn finish_upload(&mut self, state: &mut ClientState, turn: &mut Turn<Arc<[u8]>>) -> Option<Next> {
+        self.flights.client = Some(state.id);
         let upload = state.upload.take().expect("an upload that is whole");
         let body: Arc<[u8]> = Arc::from(upload.body.into_bytes());
         let Parsed::Head { request, .. } = parse(&upload.head) else {

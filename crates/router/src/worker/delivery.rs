@@ -102,11 +102,10 @@ impl RouteWorker {
     }
 
     /// A route has the reply of one of its children.
-    fn on_flight_reply(&mut self, frame: (Id, u16), delivery: Delivery<'_>, turn: &mut Turn<Arc<[u8]>>) {
+    fn on_flight_reply(&mut self, child: (Id, u16), delivery: Delivery<'_>, turn: &mut Turn<Arc<[u8]>>) {
         let Delivery { operation: Some(operation), outcome, answer, .. } = delivery else { return };
-        let prng = &mut self.prng;
         let reply = FlightReply { outcome, answer };
-        let reply = self.flights.on_reply(frame, reply, &mut || prng.next_u64());
+        let reply = self.flights.on_reply(child, reply, &mut self.choices);
         if let Some((target, reply)) = reply {
             self.deliver_whole(target, operation, reply, turn);
         }

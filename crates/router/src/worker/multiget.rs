@@ -85,7 +85,7 @@ impl RouteWorker {
             opaque: &[],
             body: RequestBody::None,
         };
-        match first_step(&self.plan, self.flights.unix_s, &mut self.prng, operation, &routed) {
+        match first_step(&self.plan, &mut self.choices, operation, &routed) {
             RouteStep::Server { server, keep_prefix } => {
                 let place = self.places[server.0 as usize];
                 let cut = if keep_prefix { 0 } else { routed.prefix_len as u8 };
@@ -98,6 +98,9 @@ impl RouteWorker {
                 self.deliver_whole(target, operation, reply, turn);
             }
             RouteStep::Compound(node) => self.fly(node, &message, target, turn),
+        }
+        if !self.choices.shadows.is_empty() {
+            self.fly_shadows(&message, turn);
         }
     }
 

@@ -6,15 +6,15 @@ use net::Turn;
 use protocol::key::Key;
 use protocol::request::{Get, Store};
 use protocol::{MetaFlags, MetaKey, Request};
-use stdx::prng::Prng;
 
 use super::RouteWorker;
 use super::servers::NotSent;
 use crate::buffer::BodyBuffer;
+use crate::choices::Choices;
 use crate::client::{ReplyBytes, VALUE_MAX};
 use crate::client_state::{ArrivingBody, ClientState, RequestProgress};
 use crate::destination::{ReplyKind, ReplyTarget};
-use crate::flight::FlightReply;
+use crate::flight::{FlightReply, Leg, Marks};
 use crate::key::RoutedKey;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
@@ -272,7 +272,7 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) {
-        match first_step(&self.plan, self.flights.unix_s, &mut self.prng, message.operation, &message.key) {
+        match first_step(&self.plan, &mut self.choices, message.operation, &message.key) {
             RouteStep::Server { server, keep_prefix } => {
                 let place = self.places[server.0 as usize];
                 if let Err(not_sent) = self.send(place, message, keep_prefix, target, turn) {
@@ -286,6 +286,19 @@ impl RouteWorker {
             }
             RouteStep::Compound(node) => self.fly(node, message, target, turn),
         }
+        if !self.choices.shadows.is_empty() {
+            self.fly_shadows(message, turn);
+        }
+    }
+
+    /// Sends a request to the shadows that get it.
+    #[cold]
+    pub(super) fn fly_shadows(&mut self, message: &RoutedRequest<'_>, turn: &mut Turn<Arc<[u8]>>) {
+        let request = self.flights.store(message, Arc::clone(&self.plan));
+        let leg = Leg { request, owner: ReplyTarget::Nobody, marks: Marks::default() };
+        self.flights.begin_shadows(&self.plan, leg, &mut self.choices);
+        self.flights.release(request);
+        self.send_flights(turn);
     }
 
     /// Starts a flight.
@@ -297,10 +310,9 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) {
-        let plan = Arc::clone(&self.plan);
-        let request = self.flights.store(message, Arc::clone(&plan));
-        let prng = &mut self.prng;
-        let reply = self.flights.begin(&plan, node, request, target, &mut || prng.next_u64());
+        let request = self.flights.store(message, Arc::clone(&self.plan));
+        let leg = Leg { request, owner: target, marks: Marks::default() };
+        let reply = self.flights.begin(&self.plan, node, leg, &mut self.choices);
         self.flights.release(request);
         if let Some(reply) = reply {
             self.deliver_whole(target, message.operation, reply, turn);
@@ -314,12 +326,25 @@ impl RouteWorker {
             return;
         }
         self.flights.is_sending = true;
-        while let Some(send) = self.flights.sends.pop_front() {
+        loop {
+            let Some(send) = self.flights.sends.pop_front() else {
+                if !self.flights.has_resumed() {
+                    break;
+                }
+                if let Some((target, operation, reply)) = self.flights.resume(&mut self.choices) {
+                    self.deliver_whole(target, operation, reply, turn);
+                }
+                continue;
+            };
             let (request, plan) =
                 self.flights.take_request(send.request).expect("a send is a user of its request");
             let message = request.message();
             let operation = message.operation;
             let result = match self.destination_of(&plan, send.server) {
+                Some(place) if send.marks.is_shadow => self.send_shadow(place, &message, &send, turn),
+                Some(place) if send.marks.is_tagged => {
+                    self.send_tagged(place, &message, send.keep_prefix, send.target, turn)
+                }
                 Some(place) => self.send(place, &message, send.keep_prefix, send.target, turn),
                 None => Err(NotSent { outcome: Outcome::LocalError, message: String::new() }),
             };
@@ -331,6 +356,9 @@ impl RouteWorker {
             self.flights.release(send.request);
         }
         self.flights.is_sending = false;
+        if self.flights.log.has_lines() {
+            self.flights.log.take().iter().for_each(|line| (self.shared.settings.notice)(line));
+        }
     }
 }
 
@@ -338,8 +366,7 @@ impl RouteWorker {
 #[inline]
 pub(super) fn first_step<'p>(
     plan: &'p RoutePlan,
-    unix_s: i64,
-    prng: &mut Prng,
+    choices: &mut Choices,
     operation: Operation,
     key: &RoutedKey<'_>,
 ) -> RouteStep<'p> {
@@ -348,7 +375,7 @@ pub(super) fn first_step<'p>(
         return RouteStep::Answer(Some((Outcome::BadKey, "")));
     }
     match plan.root(key) {
-        Some(root) => plan.step(root, operation, key, unix_s, || prng.next_u64()),
+        Some(root) => plan.step(root, operation, key, choices),
         None => RouteStep::Answer(Some((Outcome::LocalError, plan::NO_ROUTE))),
     }
 }

@@ -10,11 +10,16 @@ use stdx::clock::Now;
 
 use super::RouteWorker;
 use crate::destination::{DestinationState, Exchange, Malformed, Read, ReplyKind, ReplyTarget, ReplyToken};
+use crate::flight::Send;
 use crate::health::probe_interval_ms;
+use crate::key::RoutedKey;
 use crate::key_groups::KeySpan;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::request::{RequestBody, RoutedRequest};
+
+/// mcrouter's mark behind the keys of failovers, for who reads the keys at a server.
+const FAILOVER_TAG: &[u8] = b":failover=1";
 
 /// A request that was not sent.
 pub(super) struct NotSent {
@@ -33,14 +38,71 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
-        self.make_room(place, turn)?;
-        let destination = &mut self.destinations[place as usize];
         let key = if keep_prefix { message.key.full } else { message.key.bare() };
         let shown = match message.shown {
             [] if keep_prefix || message.key.prefix_len == 0 => &b""[..],
             [] => message.key.full,
             shown => shown,
         };
+        self.send_as((key, shown), place, message, target, turn)
+    }
+
+    /// The same for a failover whose key says so, if it has a hash stop and room.
+    #[cold]
+    pub(super) fn send_tagged(
+        &mut self,
+        place: u32,
+        message: &RoutedRequest<'_>,
+        keep_prefix: bool,
+        target: ReplyTarget,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Result<(), NotSent> {
+        let RoutedKey { full, prefix_len, routing_len } = message.key;
+        let key = if keep_prefix { full } else { message.key.bare() };
+        let tagged = [key, FAILOVER_TAG].concat();
+        if prefix_len + routing_len == full.len() || tagged.len() > protocol::limits::KEY_LEN_MAX {
+            return self.send(place, message, keep_prefix, target, turn);
+        }
+        let shown = if message.shown.is_empty() { full } else { message.shown };
+        self.send_as((&tagged, shown), place, message, target, turn)
+    }
+
+    /// The same for a shadow, unless its server has too many of these requests.
+    #[inline(never)]
+    pub(super) fn send_shadow(
+        &mut self,
+        place: u32,
+        message: &RoutedRequest<'_>,
+        send: &Send,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Result<(), NotSent> {
+        let max = self.shared.settings.shadows_max;
+        if max > 0 && self.destinations[place as usize].shadows >= max {
+            return Err(NotSent::plain(Outcome::LocalError));
+        }
+        if send.marks.is_tagged {
+            self.send_tagged(place, message, send.keep_prefix, send.target, turn)?;
+        } else {
+            self.send(place, message, send.keep_prefix, send.target, turn)?;
+        }
+        let destination = &mut self.destinations[place as usize];
+        destination.exchanges.back_mut().expect("it was sent").is_shadow = true;
+        destination.shadows += 1;
+        Ok(())
+    }
+
+    /// Sends a request with this key. `shown` is the key that the client wrote, if it is another one.
+    #[inline]
+    fn send_as(
+        &mut self,
+        (key, shown): (&[u8], &[u8]),
+        place: u32,
+        message: &RoutedRequest<'_>,
+        target: ReplyTarget,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Result<(), NotSent> {
+        self.make_room(place, turn)?;
+        let destination = &mut self.destinations[place as usize];
         let output = match destination.state {
             DestinationState::Open(link) => turn.output(link).expect("make_room has seen it"),
             _ => &mut destination.unsent,
@@ -89,6 +151,7 @@ impl RouteWorker {
             operation: Some(message.operation),
             expected: message.expected,
             keys,
+            is_shadow: false,
         };
         self.await_reply(place, exchange);
         Ok(())
@@ -126,6 +189,7 @@ impl RouteWorker {
             operation: Some(operation),
             expected: ReplyKind::Values,
             keys: keys.len() as u32,
+            is_shadow: false,
         };
         self.await_reply(place, exchange);
         Ok(())
@@ -376,6 +440,7 @@ impl RouteWorker {
             operation: None,
             expected: ReplyKind::Version,
             keys: 0,
+            is_shadow: false,
         };
         self.await_reply(place, exchange);
     }

@@ -26,8 +26,10 @@
 
 mod big_value;
 mod changes;
+mod failover;
 mod fill;
 mod health;
+mod limits;
 mod migrate;
 mod misbehaving;
 mod plans;
@@ -36,9 +38,11 @@ mod protocol;
 mod random;
 mod replicas;
 mod routes;
+mod shadows;
 mod size_split;
 mod sizes;
 mod staging;
+mod test_routes;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -120,6 +124,7 @@ struct Conversation {
     servers: BTreeMap<String, HostId>,
     shared: Arc<RouterShared>,
     places: Places,
+    options: CompileOptions,
 }
 
 /// Addresses by the names of hosts.
@@ -140,11 +145,25 @@ fn address(place: &Place) -> SocketAddr {
 
 impl Conversation {
     fn new(config: &str) -> Conversation {
-        Conversation::with_servers(config, 1, |world, options| world.add(End::default(), &[PORT], options))
+        Conversation::with_settings(config, Settings::default())
+    }
+
+    fn with_settings(config: &str, settings: Settings) -> Conversation {
+        let add = |world: &mut World, options: &Options| world.add(End::default(), &[PORT], options);
+        Conversation::with_all(config, 1, settings, add)
     }
 
     /// With servers that `add` makes.
     fn with_servers(config: &str, seed: u64, add: impl Fn(&mut World, &Options) -> HostId) -> Conversation {
+        Conversation::with_all(config, seed, Settings::default(), add)
+    }
+
+    fn with_all(
+        config: &str,
+        seed: u64,
+        settings: Settings,
+        add: impl Fn(&mut World, &Options) -> HostId,
+    ) -> Conversation {
         let mut world = World::new(seed);
         let options = Options { workers: 1, ..Options::default() };
         let names = ["a", "b", "c", "d"].map(str::to_owned);
@@ -153,10 +172,18 @@ impl Conversation {
         let places: Places =
             servers.iter().map(|(name, host)| (name.clone(), address(&world.place(*host, PORT)))).collect();
         let plan = compiled(config, 1, &places, &CompileOptions::default());
-        let shared = Arc::new(RouterShared::new(Settings::default(), plan));
+        let shared = Arc::new(RouterShared::new(settings, plan));
         let router = world.add(RouteWorker::new(Arc::clone(&shared), 7), &[PORT], &options);
         let clients = (0..CLIENTS).map(|_| world.add(End::default(), &[], &options)).collect();
-        let mut conversation = Conversation { world, router, clients, servers, shared, places };
+        let mut conversation = Conversation {
+            world,
+            router,
+            clients,
+            servers,
+            shared,
+            places,
+            options: CompileOptions::default(),
+        };
         (0..CLIENTS).for_each(|client| conversation.connect(conversation.clients[client]));
         conversation
     }
@@ -164,7 +191,7 @@ impl Conversation {
     /// Puts another configuration in force.
     fn replace(&mut self, config: &str) {
         let generation = self.shared.generation() + 1;
-        let plan = compiled(config, generation, &self.places, &CompileOptions::default());
+        let plan = compiled(config, generation, &self.places, &self.options);
         self.shared.replace(plan);
         self.settle(self.router);
     }

@@ -101,6 +101,9 @@ impl Json {
         if range.contains(&number) {
             return Ok(number);
         }
+        if *range.start() == f64::MIN {
+            return Err(self.wrong(format_args!("a number ({what})")));
+        }
         if range.end().is_infinite() {
             return Err(self.wrong(format_args!("a number of at least {} ({what})", range.start())));
         }

@@ -66,19 +66,30 @@ pub(super) fn class_named(name: &str, json: &Json) -> Result<OperationClass, Con
 pub(super) fn failover_errors(json: Option<&Json>) -> Result<FailoverErrors, ConfigError> {
     let Some(json) = json else { return Ok(FailoverErrors::default()) };
     if let JsonValue::Array(_) = json.value {
-        let list = outcomes(json)?;
+        let list = outcomes(json, "`failover_errors`")?;
         let all = || Some(list.clone());
         return Ok(FailoverErrors { gets: all(), updates: all(), deletes: all() });
     }
     let object = json.object("`failover_errors`")?;
-    let list = |name| object.get(name).map(outcomes).transpose();
+    let list = |name| object.get(name).map(|list| outcomes(list, "a list of `failover_errors`")).transpose();
     Ok(FailoverErrors { gets: list("gets")?, updates: list("updates")?, deletes: list("deletes")? })
 }
 
-fn outcomes(json: &Json) -> Result<Box<[Outcome]>, ConfigError> {
+/// A list of errors.
+pub(super) fn outcomes(json: &Json, what: &str) -> Result<Box<[Outcome]>, ConfigError> {
     let outcome = |json: &Json| {
         let name = json.string("the name of an error")?;
         Outcome::by_name(name).ok_or_else(|| json.wrong("the name of an outcome, such as timeout or tko"))
     };
-    json.array("`failover_errors`")?.iter().map(outcome).collect()
+    json.array(what)?.iter().map(outcome).collect()
+}
+
+/// `weights`
+pub(super) fn numbers(json: &Json) -> Result<Vec<f64>, ConfigError> {
+    json.array("`weights`")?.iter().map(|weight| weight.number("a weight", 0.0..=f64::INFINITY)).collect()
+}
+
+/// `tags`
+pub(super) fn texts(json: &Json) -> Result<Vec<&str>, ConfigError> {
+    json.array("`tags`")?.iter().map(|tag| tag.string("a tag")).collect()
 }

@@ -1,28 +1,34 @@
 //! Route handles by their type.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::derived::DERIVED_TYPES;
-use super::fields::{children, class_named, failover_errors, operation_named};
+use super::fields::{children, class_named, numbers, operation_named, texts};
 use super::{Compiler, Definition};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
-use crate::hash::{HashDescription, Selector, host_child};
+use crate::hash::{HashDescription, RuntimeWeights, Selector, host_child};
 use crate::outcome::Outcome;
-use crate::plan::{Compound, CompoundKind, FailoverErrors, Node, NodeId};
+use crate::plan::{Compound, CompoundKind, Node, NodeId};
+use crate::variables::RuntimeVariable;
 
 /// The types that a configuration may name.
-const TYPES: [&str; 17] = [
+const TYPES: [&str; 23] = [
     "AllAsyncRoute",
     "AllFastestRoute",
     "AllInitialRoute",
     "AllMajorityRoute",
     "AllSyncRoute",
+    "BlackholeRoute",
     "DevNullRoute",
     "ErrorRoute",
     "FailoverRoute",
     "HashRoute",
     "HostIdRoute",
+    "LatencyInjectionRoute",
+    "LatestRoute",
+    "LoggingRoute",
     "MissFailoverRoute",
     "NullRoute",
     "OperationSelectorRoute",
@@ -30,6 +36,8 @@ const TYPES: [&str; 17] = [
     "PoolRoute",
     "PrefixSelectorRoute",
     "RandomRoute",
+    "RateLimitRoute",
+    "ShadowRoute",
 ];
 
 /// The most children of one route.
@@ -60,17 +68,17 @@ impl Compiler<'_, '_> {
                 };
                 return self.compound(definition, CompoundKind::MissFailover { best });
             }
-            "FailoverRoute" => {
-                let errors = match definition.object()? {
-                    Some(object) => errors_of_failover(&object)?,
-                    None => FailoverErrors::default(),
-                };
-                return self.compound(definition, CompoundKind::Failover(Box::new(errors)));
-            }
+            "FailoverRoute" => return self.failover_route(definition),
             "RandomRoute" => match self.children(definition)? {
                 children if children.len() < 2 => return self.few(children, json),
                 children => Node::Random(children.into()),
             },
+            "ShadowRoute" => return self.shadow_route(definition),
+            "LatestRoute" => return self.latest_route(definition),
+            "BlackholeRoute" => self.blackhole_route(definition)?,
+            "LatencyInjectionRoute" => return Ok(vec![self.latency_injection_route(definition)?]),
+            "LoggingRoute" => return Ok(vec![self.logging_route(definition)?]),
+            "RateLimitRoute" => return Ok(vec![self.rate_limit_route(definition)?]),
             "HostIdRoute" => return self.host_id_route(definition),
             "HashRoute" => {
                 let children = self.children(definition)?;
@@ -94,7 +102,7 @@ impl Compiler<'_, '_> {
         Ok(vec![self.add(node, json)?])
     }
 
-    fn children(&mut self, definition: Definition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+    pub(super) fn children(&mut self, definition: Definition<'_>) -> Result<Vec<NodeId>, ConfigError> {
         let list = match children(definition)? {
             Some(list) => self.list(list)?,
             None => Vec::new(),
@@ -108,7 +116,7 @@ impl Compiler<'_, '_> {
     }
 
     /// Without a child: no item. With one: that one.
-    fn few(&mut self, children: Vec<NodeId>, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
+    pub(super) fn few(&mut self, children: Vec<NodeId>, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
         match children[..] {
             [only] => Ok(vec![only]),
             _ => Ok(vec![self.add(Node::Null, json)?]),
@@ -174,6 +182,14 @@ impl Compiler<'_, '_> {
             return Ok(children[0]);
         }
         let weights = weights.map(numbers).transpose()?;
+        if function == "Latest" {
+            let definition = match hash {
+                Some(hash) if parameters.is_some() => Definition::Object(hash),
+                _ => Definition::Nothing(json),
+            };
+            let route = self.latest_over(children, definition, weights)?;
+            return Ok(route[0]);
+        }
         let tags = field("tags").or_else(|| of_pool("tags")).map(texts).transpose()?;
         let salt = field("salt").map(|salt| salt.string("`salt`")).transpose()?.unwrap_or_default();
         let description = HashDescription {
@@ -184,7 +200,19 @@ impl Compiler<'_, '_> {
             tags: tags.as_deref(),
         };
         let place = hash.unwrap_or(json);
-        let hash = Selector::new(&description).map_err(|error| place.error(error.to_string()))?;
+        let hash = match function {
+            "WeightedCh3Rv" => {
+                let name =
+                    field("weights_rv").ok_or_else(|| place.error("expected `weights_rv`, found none"))?;
+                let name = name.string("`weights_rv`")?.to_owned();
+                let weights = Arc::new(RuntimeWeights::new(children.len()));
+                let variable = RuntimeVariable::Weights { name, weights: Arc::clone(&weights) };
+                self.add_variable(variable).map_err(|error| place.error(error))?;
+                Selector::with_runtime_weights(weights, &description)
+            }
+            _ => Selector::new(&description),
+        };
+        let hash = hash.map_err(|error| place.error(error.to_string()))?;
         self.add(Node::Hash { hash, children: children.into() }, json)
     }
 
@@ -224,12 +252,6 @@ impl Compiler<'_, '_> {
     }
 }
 
-/// The errors after which a failover goes on.
-pub(super) fn errors_of_failover(object: &Object<'_>) -> Result<FailoverErrors, ConfigError> {
-    refuse(object, &["failover_limit", "failover_policy", "failover_tag"])?;
-    failover_errors(object.get("failover_errors"))
-}
-
 /// Parameters that change what a route does, and that are not there: an error rather than another behaviour.
 pub(super) fn refuse(object: &Object<'_>, names: &[&str]) -> Result<(), ConfigError> {
     match names.iter().find_map(|name| object.get(name).map(|value| (name, value))) {
@@ -256,12 +278,4 @@ fn error_route(definition: Definition<'_>) -> Result<Node, ConfigError> {
             Node::Error(outcome, message.into())
         }
     })
-}
-
-fn numbers(json: &Json) -> Result<Vec<f64>, ConfigError> {
-    json.array("`weights`")?.iter().map(|weight| weight.number("a weight", 0.0..=f64::INFINITY)).collect()
-}
-
-fn texts(json: &Json) -> Result<Vec<&str>, ConfigError> {
-    json.array("`tags`")?.iter().map(|tag| tag.string("a tag")).collect()
 }

@@ -5,6 +5,7 @@ use super::{Compiler, Definition};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::config::routes::handles::refuse;
+use crate::hash::spooky32;
 use crate::plan::{DestinationSpec, Node, NodeId};
 
 /// Servers of one pool.
@@ -20,8 +21,7 @@ const TIMEOUT_MS_MAX: i64 = 1_000_000;
 const NOT_SUPPORTED: [&str; 3] = ["tko_tracker", "additional_fanout", "enable_compression"];
 
 /// Fields of a PoolRoute that change what happens, and are not there.
-const ROUTE_NOT_SUPPORTED: [&str; 6] =
-    ["shadows", "max_outstanding", "rates", "slow_warmup", "shard_splits", "bucketize"];
+const ROUTE_NOT_SUPPORTED: [&str; 3] = ["slow_warmup", "shard_splits", "bucketize"];
 
 /// A pool: its fields, those that it inherits last.
 #[derive(Clone)]
@@ -109,8 +109,9 @@ impl<'j> Compiler<'j, '_> {
             Some(keep) => keep.bool("`keep_routing_prefix` of a pool")?,
             None => false,
         };
+        let domains = failure_domains(pool, servers.len())?;
         let mut children = Vec::with_capacity(servers.len());
-        for json in servers {
+        for (index, json) in servers.iter().enumerate() {
             if matches!(json.value, JsonValue::Object(_)) {
                 children.push(self.single(json)?);
                 continue;
@@ -121,7 +122,11 @@ impl<'j> Compiler<'j, '_> {
             let key = ServerKey { name: name.clone(), timeout_ms, connect_timeout_ms };
             let spec = DestinationSpec { name, place, tls: None, timeout_ms, connect_timeout_ms };
             let server = self.add_server(key, spec);
-            children.push(self.add(Node::Server { server, keep_prefix }, json)?);
+            let node = self.add(Node::Server { server, keep_prefix }, json)?;
+            if let Some(domain) = domains.get(index).filter(|domain| **domain != 0) {
+                self.plan.failure_domains.0.insert(node, *domain);
+            }
+            children.push(node);
         }
         self.pool_children.insert(pool.name.to_owned(), children.clone());
         Ok(children)
@@ -159,10 +164,35 @@ impl<'j> Compiler<'j, '_> {
             }
             None => self.find_pool(json)?,
         };
-        let children = self.servers_of(&pool, json)?;
+        let mut children = self.servers_of(&pool, json)?;
+        if let Some(object) = &object {
+            children = self.limit_outstanding(children, object)?;
+            children = self.shadowed(children, object)?;
+        }
         let hash = object.and_then(|object| object.get("hash"));
-        self.hash_route(children, hash, pool.chain.first(), json)
+        let route = self.hash_route(children, hash, pool.chain.first(), json)?;
+        match object.and_then(|object| object.get("rates")) {
+            Some(rates) => self.rate_limit(route, rates, None),
+            None => Ok(route),
+        }
     }
+}
+
+/// A failure domain for each server, by number or by name; 0 for none. Empty if the pool has none.
+fn failure_domains(pool: &Pool<'_>, servers: usize) -> Result<Vec<u32>, ConfigError> {
+    let Some(json) = pool.get("failure_domains") else { return Ok(Vec::new()) };
+    let domains = json.array("`failure_domains` of a pool")?;
+    if domains.len() != servers {
+        let message =
+            format!("expected a failure domain for each of {servers} servers, found {}", domains.len());
+        return Err(json.error(message));
+    }
+    let domain = |json: &Json| match &json.value {
+        JsonValue::Int(number) => *number as u32,
+        JsonValue::String(name) => spooky32(name.as_bytes(), 0),
+        _ => 0,
+    };
+    Ok(domains.iter().map(domain).collect())
 }
 
 /// Refuses pools that ask for TLS or another protocol: their servers must not get requests in clear text.

@@ -1,5 +1,8 @@
 //! The top of the routes: routing prefixes, and key prefixes.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use super::Compiler;
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
@@ -55,6 +58,22 @@ impl Compiler<'_, '_> {
         for (prefix, node) in roots {
             self.plan.roots.by_prefix.insert(prefix.into_bytes().into(), node);
         }
+        if self.options.log_requests { self.log_all(top) } else { Ok(()) }
+    }
+
+    /// A log in front of all routes.
+    fn log_all(&mut self, top: &Object<'_>) -> Result<(), ConfigError> {
+        let mut logged = HashMap::new();
+        let mut all: Vec<NodeId> = self.plan.roots.by_prefix.values().copied().collect();
+        all.extend(self.plan.roots.default);
+        for node in all {
+            if let Entry::Vacant(entry) = logged.entry(node) {
+                let compound = Compound { kind: CompoundKind::Log, children: Box::new([node]) };
+                entry.insert(self.add_at(Node::Compound(compound), top.place())?);
+            }
+        }
+        let roots = &mut self.plan.roots;
+        roots.by_prefix.values_mut().chain(&mut roots.default).for_each(|node| *node = logged[&*node]);
         Ok(())
     }
 

@@ -96,8 +96,8 @@ fn routes_that_change_requests_are_refused_with_what_they_lack() {
         ),
         (
             "FailoverWithExptimeRoute",
-            "\"normal\": \"NullRoute\", \"failover_limit\": 5".to_owned(),
-            "line 2: `failover_limit` is not supported",
+            "\"normal\": \"NullRoute\", \"failover\": \"NullRoute\", \"failover_limit\": 5".to_owned(),
+            "line 2: expected an object (`failover_limit`)",
         ),
         ("WarmUpRoute", "\"cold\": \"NullRoute\"".to_owned(), "line 1: expected `warm`"),
         (
@@ -176,4 +176,136 @@ fn check_accepted(config: &str) {
     let json = parse(0, config.as_bytes()).expect("JSON");
     let mut resolve = |_: &str, port: u16| Ok(([127, 0, 0, 1], port).into());
     compile(&json, 1, &CompileOptions::default(), &mut resolve).expect("a configuration");
+}
+
+/// A FailoverRoute of two pools with these parameters, which stand in line 2.
+#[track_caller]
+fn refused_failover(parameters: &str, expected: &str) {
+    let config = format!(
+        "{{\"route\": {{\"type\": \"FailoverRoute\", \"children\": [\"NullRoute\", \"ErrorRoute\"],\n{parameters}}}}}"
+    );
+    refused(&config, &format!("line 2: {expected}"));
+}
+
+#[test]
+fn failover_that_cannot_be_done_is_refused() {
+    refused_failover("\"enable_lease_pairing\": true", "`enable_lease_pairing` is not supported");
+    refused_failover("\"failover_limit\": 5", "expected an object (`failover_limit`)");
+    refused_failover("\"failover_limit\": {\"burst\": 5}", "expected `rate` in `failover_limit`, found none");
+    refused_failover(
+        "\"failover_limit\": {\"rate\": \"1\"}",
+        "expected a number (`rate` of a failover_limit), found",
+    );
+    refused_failover("\"failover_policy\": {}", "expected `type` in `failover_policy`, found none");
+    refused_failover(
+        "\"failover_policy\": {\"type\": \"Best\"}",
+        "expected one of FailoverInOrderPolicy, LeastFailuresPolicy, DeterministicOrderPolicy, RendezvousPolicy, found",
+    );
+    let policy = |kind: &str, rest: &str| format!("\"failover_policy\": {{\"type\": \"{kind}\"{rest}}}");
+    refused_failover(
+        &policy("LeastFailuresPolicy", ""),
+        "expected `max_tries` in `failover_policy`, found none",
+    );
+    refused_failover(
+        &policy("LeastFailuresPolicy", ", \"max_tries\": 0"),
+        "expected an integer from 1 to 4294967295 (`max_tries`",
+    );
+    refused_failover(
+        &policy("DeterministicOrderPolicy", ", \"max_tries\": 1"),
+        "expected `max_error_tries` in `failover_policy`",
+    );
+    refused_failover(
+        &policy(
+            "DeterministicOrderPolicy",
+            ", \"max_tries\": 1, \"max_error_tries\": 1, \"hash\": {\"hash_func\": \"Crc32\"}",
+        ),
+        "expected Ch3 or WeightedCh3, found `Crc32`",
+    );
+    refused_failover(&policy("RendezvousPolicy", ""), "expected `tags` for Rendezvous, found none");
+    refused_failover(
+        &policy("RendezvousPolicy", ", \"tags\": [\"a\", \"b\"]"),
+        "expected a tag for each of 1 children, found 2",
+    );
+}
+
+#[test]
+fn limits_that_allow_nothing_are_refused() {
+    let rates = |rates: &str| {
+        format!(
+            "{{\"route\": {{\"type\": \"RateLimitRoute\", \"target\": \"NullRoute\",\n\"rates\": {rates}}}}}"
+        )
+    };
+    refused(
+        &rates("{\"gets_rate\": 0}"),
+        "line 2: expected a number above 0 (`gets_rate`), found the number 0",
+    );
+    refused(
+        &rates("{\"sets_rate\": -1.5}"),
+        "line 2: expected a number above 0 (`sets_rate`), found the number -1.5",
+    );
+    refused(
+        &rates("{\"deletes_rate\": 1, \"deletes_burst\": 0}"),
+        "line 2: expected a number above 0 (`deletes_burst`), found the number 0",
+    );
+    refused(
+        &rates("{\"gets_rate\": \"5\"}"),
+        "line 2: expected a number (`gets_rate`), found the string \"5\"",
+    );
+    refused(&rates("5"), "line 2: expected an object (`rates`), found the number 5");
+    refused(
+        "{\"pools\": {\"A\": {\"servers\": []}}, \"route\": {\"type\": \"PoolRoute\", \"pool\": \"A\",\n\"max_outstanding\": -1}}",
+        "line 2: expected an integer from 0 to 1000000 (`max_outstanding` of a PoolRoute), found the number -1",
+    );
+}
+
+#[test]
+fn routes_for_tests_are_refused_where_they_are_wrong() {
+    let delay = |rest: &str| {
+        format!("{{\"route\": {{\"type\": \"LatencyInjectionRoute\", \"child\": \"NullRoute\",\n{rest}}}}}")
+    };
+    refused(&delay("\"x\": 1"), "line 1: expected before_latency_ms, after_latency_ms");
+    refused(&delay("\"before_latency_ms\": -1"), "line 2: expected an integer from 0 to 3600000");
+    refused(&delay("\"before_latency_ms\": 1.5"), "line 2: expected an integer from 0 to 3600000");
+    let percentiles = |list: &str| delay(&format!("\"total_latency_percentile_ms\": {list}"));
+    refused(
+        &percentiles("[[50, 1], [50, 2]]"),
+        "line 2: expected a percentile above 50, found the number 50",
+    );
+    refused(&percentiles("[[0, 1]]"), "line 2: expected a percentile above 0, found the number 0");
+    refused(&percentiles("[[101, 1]]"), "line 2: expected a number from 0 to 100 (a percentile)");
+    refused(
+        &percentiles("[[50]]"),
+        "line 2: expected an array of a percentile and milliseconds, found an array of 1",
+    );
+    refused(&percentiles("[[50, -1]]"), "line 2: expected an integer from 0 to 3600000 (milliseconds)");
+    let blackhole = |policies: &str| {
+        format!(
+            "{{\"route\": {{\"type\": \"BlackholeRoute\", \"default\": \"NullRoute\",\n\"policies\": {policies}}}}}"
+        )
+    };
+    refused(&blackhole("{\"flags\": []}"), "line 2: expected `key` as a field of a policy, found `flags`");
+    refused(
+        &blackhole("{\"key\": [{\"op\": \"is\", \"value\": \"k\"}]}"),
+        "line 2: expected equals or not_equals",
+    );
+    refused(
+        &blackhole("{\"key\": [{\"op\": \"equals\", \"value\": 5}]}"),
+        "line 2: expected a string (`value`",
+    );
+    refused(
+        &blackhole("{\"key\": [{\"op\": \"equals\"}]}"),
+        "line 2: expected `value` in a policy, found none",
+    );
+    let latest = |rest: &str| {
+        format!(
+            "{{\"route\": {{\"type\": \"LatestRoute\", \"children\": [\"NullRoute\", \"ErrorRoute\"],\n{rest}}}}}"
+        )
+    };
+    refused(&latest("\"weights\": [1, 2]"), "line 1: expected a weight from 0 to 1, found 2");
+    refused(&latest("\"weights\": [-1]"), "line 2: expected a number of at least 0 (a weight)");
+    refused(&latest("\"failover_count\": -1"), "line 2: expected an integer of at least 0");
+    refused(
+        "{\"route\": {\"type\": \"HashRoute\", \"children\": [\"NullRoute\", \"ErrorRoute\"],\n\"hash_func\": \"WeightedCh3Rv\"}}",
+        "line 1: expected `weights_rv`, found none",
+    );
 }

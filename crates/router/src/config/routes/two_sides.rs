@@ -2,7 +2,6 @@
 
 use super::Compiler;
 use super::derived::EXPTIMES;
-use super::handles::errors_of_failover;
 use crate::changes::ExptimeChange;
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, Object};
@@ -40,11 +39,11 @@ impl Compiler<'_, '_> {
                 false => child,
             });
         }
-        let errors = errors_of_failover(object)?;
-        match children[..] {
-            [only] => Ok(only),
-            _ => self.with_children(CompoundKind::Failover(Box::new(errors)), children, json),
+        if let [only] = children[..] {
+            return Ok(only);
         }
+        let settings = self.failover_settings(object, children.len())?;
+        self.with_children(CompoundKind::Failover(Box::new(settings)), children, json)
     }
 
     pub(super) fn warm_up(&mut self, object: &Object<'_>, json: &Json) -> Result<NodeId, ConfigError> {

@@ -235,26 +235,33 @@ const DERIVED: [&str; 8] = [
         "target": "PoolRoute|B", "set_key_suffix": "@5"}, "threshold": 5000}, "set_key_suffix": "@4"}"#,
 ];
 
-/// A plan by its number.
-fn plan(number: u64) -> String {
-    let plain = [POOL, FAILOVER, COPIES];
-    let number = number as usize % (plain.len() + DERIVED.len());
-    match plain.get(number) {
-        Some(plan) => (*plan).to_owned(),
-        None => format!(
-            r#"{{"pools": {{"A": {{"servers": ["a:1", "b:1"]}}, "B": {{"servers": ["c:1", "b:1"]}}}}, "route": {}}}"#,
-            DERIVED[number - plain.len()]
-        ),
-    }
+const LIMITED: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1", "c:1"]}}, "route": {"type": "RateLimitRoute",
+    "rates": {"gets_rate": 500, "sets_rate": 300}, "fallback": "PoolRoute|A", "target": {"type": "FailoverRoute",
+        "children": [{"type": "PoolRoute", "pool": "A", "max_outstanding": 2}, "Pool|A"], "failover_limit": {"rate": 0.2},
+        "failover_policy": {"type": "DeterministicOrderPolicy", "max_tries": 3, "max_error_tries": 2}}}}"#;
+const SHADOWED: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1"]}, "C": {"servers": ["c:1", "a:1"]}}, "route": {
+    "type": "PoolRoute", "pool": "A", "shadows": [
+        {"target": "PoolRoute|C", "index_range": [0, 2], "key_fraction_range": [0, 1], "compare_fraction": 0.5},
+        {"target": {"type": "PoolRoute", "pool": "C", "max_outstanding": 1}, "index_range": [0, 1],
+         "key_fraction_range": [0.2, 0.9], "requests_fraction": 0.5}]}}"#;
+const DELAYED: &str = r#"{"pools": {"A": {"servers": ["a:1", "b:1", "c:1"]}}, "route": {"type": "FailoverRoute",
+    "failover_policy": {"type": "LeastFailuresPolicy", "max_tries": 3}, "children": ["PoolRoute|A", {"type": "PoolRoute",
+        "pool": "A", "hash": {"salt": "x"}, "max_outstanding": 3}, {"type": "LatencyInjectionRoute", "before_latency_ms": 3,
+        "total_latency_percentile_ms": [[50, 5], [100, 40]], "child": "PoolRoute|A"}]}}"#;
+
+/// A plan with one of these routes.
+fn derived(route: &str) -> String {
+    format!(
+        r#"{{"pools": {{"A": {{"servers": ["a:1", "b:1"]}}, "B": {{"servers": ["c:1", "b:1"]}}}}, "route": {route}}}"#
+    )
 }
 
-fn history(seed: u64) {
+fn history<S: AsRef<str>>(seed: u64, plans: &[S]) {
     let mut prng = Prng::new(seed);
-    let first = plan(prng.next_u64());
-    let mut conversation =
-        Conversation::with_servers(&first, seed, |world: &mut World, options: &Options| {
-            world.add(Items::default(), &[PORT], options)
-        });
+    let mut conversation = Conversation::with_servers(POOL, seed, |world: &mut World, options: &Options| {
+        world.add(Items::default(), &[PORT], options)
+    });
+    conversation.options.compares_shadows = true;
     conversation.world.set_default_path(PathConditions {
         delay_us: 20 + prng.next_u64() % 2000,
         jitter_us: prng.next_u64() % 3000,
@@ -278,7 +285,7 @@ fn history(seed: u64) {
             0 | 1 => conversation.world.cut(server, conversation.router),
             2 => conversation.world.partition(server, conversation.router),
             3 | 4 => conversation.world.heal(server, conversation.router),
-            5 => conversation.replace(&plan(prng.next_u64())),
+            5 => conversation.replace(plans[prng.next_u64() as usize % plans.len()].as_ref()),
             6 => {
                 let client = prng.next_u64() as usize % clients.len();
                 let worker_link = conversation.router;
@@ -312,6 +319,8 @@ fn history(seed: u64) {
         assert!(rest.is_empty(), "seed {seed}: replies without a request: {}", rest.escape_ascii());
     }
     assert_eq!(conversation.worker().flights.len(), 0, "seed {seed}");
+    let counted: usize = conversation.worker().destinations.iter().map(|server| server.shadows).sum();
+    assert_eq!(counted, 0, "seed {seed}: requests of shadows");
 }
 
 /// Windows and parked answers are bounded.
@@ -325,7 +334,22 @@ fn check_bounds(worker: &mut RouteWorker, step: usize) {
 
 #[test]
 fn every_reply_belongs_to_its_request_whatever_happens() {
-    for seed in 0..14 {
-        history(seed);
+    for seed in 0..12 {
+        history(seed, &[POOL, FAILOVER, COPIES]);
+    }
+}
+
+#[test]
+fn routes_that_change_requests_lose_no_request() {
+    let plans: Vec<String> = DERIVED.iter().map(|route| derived(route)).chain([POOL.to_owned()]).collect();
+    for seed in 200..214 {
+        history(seed, &plans);
+    }
+}
+
+#[test]
+fn limits_delays_and_shadows_lose_no_request() {
+    for seed in 100..112 {
+        history(seed, &[POOL, LIMITED, SHADOWED, DELAYED]);
     }
 }

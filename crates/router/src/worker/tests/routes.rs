@@ -9,6 +9,11 @@ pub(super) fn config(route: &str) -> String {
     format!(r#"{{"pools": {{{}}}, "route": {route}}}"#, pools.join(", "))
 }
 
+/// The lines for the operator about a configuration.
+pub(super) fn config_notes(config: &str) -> Vec<String> {
+    Conversation::new(config).shared.plan().notes.clone()
+}
+
 fn of(kind: &str, children: &str) -> String {
     format!(r#"{{"type": "{kind}", "children": [{children}]}}"#)
 }
