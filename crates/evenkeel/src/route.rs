@@ -8,6 +8,7 @@ mod lines;
 mod listening;
 mod reload;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::num::NonZero;
 use std::sync::{Arc, mpsc};
@@ -128,8 +129,8 @@ fn settings(options: &RouteOptions) -> Settings {
     Settings {
         health: options.health,
         partial_multiget: options.partial_multiget,
+        reset_inactive_ms: options.reset_inactive_ms,
         notice,
-        ..Settings::default()
     }
 }
 
@@ -152,14 +153,15 @@ fn driver(options: &RouteOptions, view: &net::View) -> Result<String, Failure> {
 
 /// What `--validate-config` prints.
 fn validated(plan: &RoutePlan, workers: usize) -> String {
-    let servers = plan.servers.len();
+    let mut by_name: HashMap<&str, usize> = HashMap::new();
+    plan.servers.iter().for_each(|spec| *by_name.entry(&spec.name).or_default() += workers);
     format!(
         "the configuration is valid\n\
          {}, {}: at most {} to each server, {} in all\n",
-        counted(servers, "server"),
+        counted(by_name.len(), "server"),
         counted(workers, "thread"),
-        counted(workers, "connection"),
-        servers * workers
+        counted(by_name.values().copied().max().unwrap_or(0), "connection"),
+        plan.servers.len() * workers
     )
 }
 

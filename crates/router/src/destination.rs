@@ -55,6 +55,8 @@ pub(crate) struct Destination {
     pub(crate) group: Option<u32>,
     /// Number of the next opaque.
     pub(crate) opaque: u32,
+    /// A request was sent since connections without use were last looked for.
+    pub(crate) was_used: bool,
 }
 
 /// The connection.
@@ -82,6 +84,7 @@ impl Destination {
             probe_interval_ms: None,
             group: None,
             opaque: 0,
+            was_used: false,
         }
     }
 

@@ -31,6 +31,7 @@ mod flight;
 mod health;
 mod key;
 mod key_groups;
+mod notices;
 mod operation;
 mod outcome;
 mod plan;
@@ -39,7 +40,7 @@ mod shared;
 mod slab;
 mod worker;
 
-pub use health::{Health, HealthSettings};
+pub use health::{GuardLimits, Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
 pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{

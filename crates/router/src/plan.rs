@@ -8,6 +8,7 @@ use std::fmt;
 use net::{DialTls, Place};
 
 use crate::hash::Selector;
+use crate::health::GuardLimits;
 use crate::key::RoutedKey;
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
@@ -23,8 +24,10 @@ pub struct ServerId(pub u32);
 /// A server and the way to it. Equal ones of two plans share their connections.
 #[derive(Clone, Debug)]
 pub struct DestinationSpec {
-    /// `host:port` as configured, for reports; with the number of an additional connection (`additional_fanout`).
+    /// `host:port` as configured, for reports. Its health is that of all connections to it.
     pub name: String,
+    /// Which of several connections to the server (`additional_fanout`); 0 for the first.
+    pub connection: u32,
     /// Its address.
     pub place: Place,
     /// With TLS.
@@ -44,6 +47,7 @@ impl DestinationSpec {
             _ => false,
         };
         tls && self.name == other.name
+            && self.connection == other.connection
             && self.place == other.place
             && self.timeout_ms == other.timeout_ms
             && self.connect_timeout_ms == other.connect_timeout_ms
@@ -203,6 +207,8 @@ pub struct RoutePlan {
     pub roots: Roots,
     /// All servers.
     pub servers: Vec<std::sync::Arc<DestinationSpec>>,
+    /// Pools that guard their servers (`tko_tracker`), with the names of these.
+    pub guards: Vec<(String, GuardLimits, Vec<String>)>,
 }
 
 impl RoutePlan {

@@ -8,6 +8,7 @@ mod requests;
 mod servers;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -26,6 +27,7 @@ use crate::key_groups::KeyGroups;
 use crate::plan::RoutePlan;
 use crate::shared::RouterShared;
 use crate::slab::IdSlab;
+use upkeep::Upkeep;
 
 /// Routes the requests of one of `net`'s workers.
 pub struct RouteWorker {
@@ -57,6 +59,7 @@ pub struct RouteWorker {
     /// The opaque of the present request.
     opaque_text: Vec<u8>,
     keys: KeyGroups,
+    upkeep: Upkeep,
 }
 
 /// A connection.
@@ -88,6 +91,7 @@ impl RouteWorker {
             scratch: Vec::new(),
             opaque_text: Vec::new(),
             keys: KeyGroups::default(),
+            upkeep: Upkeep::default(),
             shared,
         };
         worker.adopt();
@@ -173,11 +177,14 @@ impl Handler for RouteWorker {
         if !self.retired.is_empty() {
             self.forget_retired(turn);
         }
+        if self.upkeep.next().is_some_and(|at| at <= self.now) {
+            self.keep_up(turn);
+        }
     }
 
     fn deadline(&self) -> Option<Now> {
         let first = |heap: &BinaryHeap<Reverse<(Now, u32)>>| heap.peek().map(|Reverse((at, _))| *at);
-        first(&self.timers).into_iter().chain(first(&self.probes)).min()
+        [first(&self.timers), first(&self.probes), self.upkeep.next()].into_iter().flatten().min()
     }
 
     fn on_deadline(&mut self, turn: &mut Turn<Arc<[u8]>>) {

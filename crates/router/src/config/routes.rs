@@ -5,6 +5,7 @@
 
 mod fields;
 mod handles;
+mod pool_settings;
 mod pools;
 mod prefixes;
 mod servers;
@@ -46,6 +47,8 @@ pub struct CompileOptions {
     pub host_id: u32,
     /// Keys with an unknown prefix go to the default route (`--send-invalid-route-to-default`).
     pub invalid_to_default: bool,
+    /// Threads, each of which has connections of its own (`--num-proxies`).
+    pub proxies: usize,
 }
 
 impl Default for CompileOptions {
@@ -59,6 +62,7 @@ impl Default for CompileOptions {
             cross_region_timeout_ms: 0,
             host_id: 0,
             invalid_to_default: false,
+            proxies: 1,
         }
     }
 }

@@ -57,6 +57,7 @@ pub struct RouteOptions {
     pub cross_cluster_timeout_ms: u32,
     pub cross_region_timeout_ms: u32,
     pub health: HealthSettings,
+    pub reset_inactive_ms: u32,
     pub router_name: Option<String>,
     pub service_name: String,
     pub verbosity: u8,
@@ -92,6 +93,7 @@ impl Default for RouteOptions {
             cross_cluster_timeout_ms: 0,
             cross_region_timeout_ms: 0,
             health: HealthSettings::default(),
+            reset_inactive_ms: 60_000,
             router_name: None,
             service_name: "mcrouter".to_owned(),
             verbosity: 0,
@@ -224,6 +226,7 @@ impl RouteOptions {
             number("failures_until_tko", self.health.timeouts_until_unavailable.into()),
             number("probe_delay_initial_ms", self.health.probe_initial_ms.into()),
             number("probe_delay_max_ms", self.health.probe_max_ms.into()),
+            number("reset_inactive_connection_interval", self.reset_inactive_ms.into()),
             number("disable_tko_tracking", self.health.disabled.into()),
             number("send_invalid_route_to_default", self.invalid_to_default.into()),
             number("disable_reload_configs", (!self.reload).into()),
@@ -241,6 +244,7 @@ impl RouteOptions {
             cross_region_timeout_ms: self.cross_region_timeout_ms,
             host_id,
             invalid_to_default: self.invalid_to_default,
+            proxies: self.proxies,
         }
     }
 }

@@ -25,7 +25,6 @@ const ROUTES: Effect = Effect::Without("no route here uses it");
 const CPUS: Effect = Effect::Without("the number of threads is that of --num-proxies or --proxy-threads");
 const OLD: Effect = Effect::Without("mcrouter ignores it, too");
 const FLUSH: Effect = Effect::Without("flush_all is refused");
-const INACTIVE: Effect = Effect::Without("connections to servers stay open");
 const ACCESS: Effect = Effect::NotYet("access lists are not built");
 
 const fn switch(name: &'static str, effect: Effect) -> RouteFlag {
@@ -140,7 +139,6 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     switch("enable-service-router", PROTOCOLS),
     switch("enable-axonlog", PROTOCOLS),
     switch("enable-flush-cmd", FLUSH),
-    value("reset-inactive-connection-interval", INACTIVE),
     switch("group-remote-errors", ROUTES),
     switch("disable-send-to-main-shard-split", ROUTES),
     switch("disable-shard-split-route", ROUTES),

@@ -64,7 +64,7 @@ impl RouteWorker {
         let (spec, health) = (Arc::clone(spec), Arc::clone(health));
         if probe_interval_ms.is_some() {
             // Nobody probes it any more. Should it come back, the next request finds out.
-            health.recovered();
+            self.shared.recovered(&health, self.now);
             self.probes.retain(|Reverse((_, other))| *other != place);
         }
         if let Some(places) = self.by_name.get_mut(&spec.name) {

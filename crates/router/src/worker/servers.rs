@@ -9,9 +9,12 @@ use net::{CloseReason, Dial, Link, Next, Progress, Turn, Unreachable};
 use stdx::clock::Now;
 
 use super::RouteWorker;
-use crate::destination::{DestinationState, Exchange, Malformed, Read, ReplyKind, ReplyTarget, ReplyToken};
-use crate::health::probe_interval_ms;
+use crate::destination::{
+    Destination, DestinationState, Exchange, Malformed, Read, ReplyKind, ReplyTarget, ReplyToken,
+};
+use crate::health::{HealthChange, HealthRecovery, probe_interval_ms};
 use crate::key_groups::KeySpan;
+use crate::notices::NoticeKind;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::request::{RequestBody, RoutedRequest};
@@ -160,9 +163,11 @@ impl RouteWorker {
     pub(super) fn connected(&mut self, place: u32, link: Link, turn: &mut Turn<Arc<[u8]>>) {
         let destination = &mut self.destinations[place as usize];
         destination.state = DestinationState::Open(link);
+        destination.was_used = true;
         if let Some(output) = turn.output(link) {
             output.append(std::mem::take(&mut destination.unsent));
         }
+        self.watch_use();
     }
 
     /// A dial has failed.
@@ -173,17 +178,17 @@ impl RouteWorker {
             Unreachable::Stopping => Outcome::Aborted,
             _ => Outcome::ConnectError,
         };
-        self.lose(place, outcome, turn);
+        self.lose(place, outcome, Some(why), turn);
     }
 
     /// A connection has ended.
     pub(super) fn disconnected(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) {
-        self.lose(place, Outcome::RemoteError, turn);
+        self.lose(place, Outcome::RemoteError, None, turn);
     }
 
-    fn lose(&mut self, place: u32, outcome: Outcome, turn: &mut Turn<Arc<[u8]>>) {
+    fn lose(&mut self, place: u32, outcome: Outcome, why: Option<Unreachable>, turn: &mut Turn<Arc<[u8]>>) {
         let failed = self.destinations[place as usize].fail_all();
-        self.note_failure(place, outcome);
+        self.note_failure(place, outcome, why);
         for failed in failed {
             if failed.operation.is_none() {
                 self.probe_again(place);
@@ -200,11 +205,28 @@ impl RouteWorker {
     }
 
     /// Counts a failure; begins to probe if the server is unavailable because of it.
-    fn note_failure(&mut self, place: u32, outcome: Outcome) {
-        let destination = &mut self.destinations[place as usize];
-        if destination.health.failed(outcome, &self.shared.settings.health) {
-            let interval = probe_interval_ms(&self.shared.settings.health, None, self.prng.next_u64());
-            self.probe_later(place, interval);
+    fn note_failure(&mut self, place: u32, outcome: Outcome, why: Option<Unreachable>) {
+        let Destination { health, spec, .. } = &self.destinations[place as usize];
+        let (change, count) = self.shared.failed(health, outcome, self.now);
+        match change {
+            HealthChange::None => {}
+            HealthChange::Unavailable => {
+                let spec = Arc::clone(spec);
+                let interval = probe_interval_ms(&self.shared.settings.health, None, self.prng.next_u64());
+                self.probe_later(place, interval);
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                self.say(NoticeKind::Unavailable, || {
+                    let reason = outcome.name();
+                    format!("server {} is unavailable ({reason}{why}); unavailable now: {count}", spec.name)
+                });
+            }
+            HealthChange::GuardOpened(guard) => self.say(NoticeKind::Other, || {
+                format!(
+                    "pool {}: more than {} servers fail: no further one becomes unavailable (tko_tracker)",
+                    guard.pool,
+                    guard.upper()
+                )
+            }),
         }
     }
 
@@ -273,15 +295,26 @@ impl RouteWorker {
     fn probed(&mut self, place: u32) {
         let destination = &mut self.destinations[place as usize];
         destination.probe_interval_ms = None;
-        destination.health.recovered();
+        let recovered = self.shared.recovered(&destination.health, self.now);
+        let Some((HealthRecovery { after_us, closed }, count)) = recovered else { return };
+        let spec = Arc::clone(&destination.spec);
+        self.say(NoticeKind::Available, || {
+            let after_s = after_us / 1_000_000;
+            format!("server {} is available again after {after_s} s; unavailable now: {count}", spec.name)
+        });
+        if let Some(guard) = closed {
+            self.say(NoticeKind::Other, || {
+                format!("pool {}: servers that fail become unavailable again (tko_tracker)", guard.pool)
+            });
+        }
     }
 
     fn note_malformed(&mut self, place: u32, malformed: &Malformed) {
-        let name = &self.destinations[place as usize].spec.name;
-        (self.shared.settings.notice)(&format!(
-            "{name} sent \"{}\", expected {}: its connection is closed",
-            malformed.found, malformed.expected
-        ));
+        let spec = Arc::clone(&self.destinations[place as usize].spec);
+        self.say(NoticeKind::Other, || {
+            let Malformed { found, expected } = malformed;
+            format!("{} sent \"{found}\", expected {expected}: its connection is closed", spec.name)
+        });
     }
 
     /// Notes a request that was written, with an entry among the timers if its destination has none.
@@ -289,6 +322,7 @@ impl RouteWorker {
     fn await_reply(&mut self, place: u32, exchange: Exchange) {
         let destination = &mut self.destinations[place as usize];
         destination.exchanges.push_back(exchange);
+        destination.was_used = true;
         if destination.has_timer {
             return;
         }
@@ -306,7 +340,7 @@ impl RouteWorker {
             }
             self.timers.pop();
             while let Some(failed) = self.destinations[place as usize].expire(self.now) {
-                self.note_failure(place, Outcome::Timeout);
+                self.note_failure(place, Outcome::Timeout, None);
                 if failed.operation.is_none() {
                     self.probe_again(place);
                     // The host may be another one by now, that knows nothing of this connection.

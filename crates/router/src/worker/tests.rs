@@ -20,6 +20,7 @@
 //! nothing          neither a client nor a server has received anything else
 //! plan {…}         another configuration is put in force
 //! closed           the router has closed the client's connection
+//! said TEXT        the router's next line for the operator, in which `*` is any text; `said nothing` for none
 //! a closed         the router has closed server a's connection since the last such line
 //! ```
 
@@ -31,8 +32,10 @@ mod protocol;
 mod random;
 mod routes;
 mod sizes;
+mod upkeep;
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -74,12 +77,15 @@ impl Handler for End {
 
     fn on_bytes(
         &mut self,
-        _link: &mut Link,
+        link: &mut Link,
         input: &[u8],
         _output: &mut Gather<Vec<u8>>,
         _turn: &mut Turn<Vec<u8>>,
     ) -> Progress {
         self.received.extend_from_slice(input);
+        // What is sent next goes to whom was heard last.
+        self.links.retain(|other| other != link);
+        self.links.push(*link);
         Progress { consumed: input.len(), next: Next::Read }
     }
 
@@ -102,6 +108,25 @@ impl Handler for End {
             output.copy(&std::mem::take(&mut self.to_send));
         }
     }
+}
+
+thread_local! {
+    /// Lines for the operator.
+    static SAID: RefCell<VecDeque<String>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// Whether a line is as a script says it: `*` is any text.
+fn is_like(line: &str, script: &str) -> bool {
+    let mut parts = script.split('*');
+    let Some(mut rest) = line.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) if !part.is_empty() => rest = &rest[at + part.len()..],
+            Some(_) => rest = "",
+            None => return false,
+        }
+    }
+    rest.is_empty()
 }
 
 /// A world with a router, a client and servers.
@@ -145,7 +170,10 @@ impl Conversation {
         let places: Places =
             servers.iter().map(|(name, host)| (name.clone(), address(&world.place(*host, PORT)))).collect();
         let plan = compiled(config, 1, &places, &CompileOptions::default());
-        let shared = Arc::new(RouterShared::new(Settings::default(), plan));
+        SAID.take();
+        let notice = |line: &str| SAID.with_borrow_mut(|lines| lines.push_back(line.to_owned()));
+        let settings = Settings { notice, ..Settings::default() };
+        let shared = Arc::new(RouterShared::new(settings, plan));
         let router = world.add(RouteWorker::new(Arc::clone(&shared), 7), &[PORT], &options);
         let clients = (0..CLIENTS).map(|_| world.add(End::default(), &[], &options)).collect();
         let mut conversation = Conversation { world, router, clients, servers, shared, places };
@@ -222,6 +250,10 @@ impl Conversation {
             ("plan", config) => self.replace(config),
             ("gone", _) => self.reset(self.host(who)),
             ("back", _) => self.connect(self.host(who)),
+            ("said", expected) => {
+                let said = SAID.with_borrow_mut(VecDeque::pop_front).unwrap_or("nothing".to_owned());
+                assert!(is_like(&said, expected), "at {line:?}: found {said:?}");
+            }
             ("closed", _) => assert!(self.world.handler::<End>(self.host(who)).closed, "at {line:?}"),
             (server, "down") => self.world.partition(self.host(server), self.router),
             (server, "up") => {

@@ -1,7 +1,7 @@
 //! Pools: lists of servers with what they have in common.
 
 use super::servers::{Server, ServerKey};
-use super::{Compiler, Definition};
+use super::{Compiler, Definition, pool_settings};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::config::routes::handles::refuse;
@@ -17,7 +17,7 @@ const INHERIT_MAX: usize = 16;
 const TIMEOUT_MS_MAX: i64 = 1_000_000;
 
 /// Fields of a pool that change what happens, and are not there.
-const NOT_SUPPORTED: [&str; 3] = ["tko_tracker", "additional_fanout", "enable_compression"];
+const NOT_SUPPORTED: [&str; 1] = ["enable_compression"];
 
 /// Fields of a PoolRoute that change what happens, and are not there.
 const ROUTE_NOT_SUPPORTED: [&str; 6] =
@@ -25,13 +25,13 @@ const ROUTE_NOT_SUPPORTED: [&str; 6] =
 
 /// A pool: its fields, those that it inherits last.
 #[derive(Clone)]
-struct Pool<'a> {
+pub(super) struct Pool<'a> {
     name: &'a str,
     chain: Vec<Object<'a>>,
 }
 
 impl<'a> Pool<'a> {
-    fn get(&self, field: &str) -> Option<&'a Json> {
+    pub(super) fn get(&self, field: &str) -> Option<&'a Json> {
         self.chain.iter().find_map(|object| object.get(field))
     }
 }
@@ -100,15 +100,19 @@ impl<'j> Compiler<'j, '_> {
                 format!("expected at most {SERVERS_MAX} servers in a pool, found {}", servers.len());
             return Err(json.error(message));
         }
-        let timeout_ms = self.timeout_of(pool)?;
+        let guard = pool_settings::guard_limits(pool, servers.len())?;
+        let connections = pool_settings::connections(pool, self.options.proxies)?;
+        let own_timeout_ms = self.own_timeout_of(pool)?;
+        let timeout_ms = self.timeout_of(pool, own_timeout_ms);
         let connect_timeout_ms = match pool.get("connect_timeout") {
             Some(limit) => limit.integer("`connect_timeout` of a pool", 1..=TIMEOUT_MS_MAX)? as u32,
-            None => timeout_ms,
+            None => own_timeout_ms,
         };
         let keep_prefix = match pool.get("keep_routing_prefix") {
             Some(keep) => keep.bool("`keep_routing_prefix` of a pool")?,
             None => false,
         };
+        let mut names = Vec::new();
         let mut children = Vec::with_capacity(servers.len());
         for json in servers {
             if matches!(json.value, JsonValue::Object(_)) {
@@ -118,25 +122,35 @@ impl<'j> Compiler<'j, '_> {
             let server = Server::parse(json)?;
             let place = server.resolve(&mut *self.resolve).map_err(|error| json.error(error))?;
             let name = server.to_string();
-            let key = ServerKey { name: name.clone(), timeout_ms, connect_timeout_ms };
-            let spec = DestinationSpec { name, place, tls: None, timeout_ms, connect_timeout_ms };
-            let server = self.add_server(key, spec);
-            children.push(self.add(Node::Server { server, keep_prefix }, json)?);
+            for connection in 0..connections {
+                let (name, place) = (name.clone(), place.clone());
+                let key = ServerKey { name: name.clone(), connection, timeout_ms, connect_timeout_ms };
+                let spec =
+                    DestinationSpec { name, connection, place, tls: None, timeout_ms, connect_timeout_ms };
+                let server = self.add_server(key, spec);
+                children.push(self.add(Node::Server { server, keep_prefix }, json)?);
+            }
+            names.push(name);
         }
+        self.plan.guards.extend(guard.map(|limits| (pool.name.to_owned(), limits, names)));
         self.pool_children.insert(pool.name.to_owned(), children.clone());
         Ok(children)
     }
 
-    /// The time limit of a pool's servers.
-    fn timeout_of(&self, pool: &Pool<'_>) -> Result<u32, ConfigError> {
+    /// The time limit of a pool's servers, wherever they are.
+    fn own_timeout_of(&self, pool: &Pool<'_>) -> Result<u32, ConfigError> {
+        match pool.get("server_timeout") {
+            Some(limit) => Ok(limit.integer("`server_timeout` of a pool", 1..=TIMEOUT_MS_MAX)? as u32),
+            None => Ok(self.options.server_timeout_ms),
+        }
+    }
+
+    /// The time limit of a pool's servers for a reply: that of their distance, if there is one.
+    fn timeout_of(&self, pool: &Pool<'_>, own_ms: u32) -> u32 {
         let text = |name: &str| pool.get(name).and_then(Json::as_str).unwrap_or_default();
-        let own = match pool.get("server_timeout") {
-            Some(limit) => limit.integer("`server_timeout` of a pool", 1..=TIMEOUT_MS_MAX)? as u32,
-            None => self.options.server_timeout_ms,
-        };
         let (region, cluster) = (text("region"), text("cluster"));
         if region.is_empty() || cluster.is_empty() {
-            return Ok(own);
+            return own_ms;
         }
         let mut here = self.options.default_prefix.trim_matches('/').split('/');
         let (our_region, our_cluster) = (here.next().unwrap_or_default(), here.next().unwrap_or_default());
@@ -145,7 +159,7 @@ impl<'j> Compiler<'j, '_> {
             (true, false) => self.options.cross_cluster_timeout_ms,
             (false, _) => self.options.cross_region_timeout_ms,
         };
-        Ok(if limit == 0 { own } else { limit })
+        if limit == 0 { own_ms } else { limit }
     }
 
     /// A pool's servers, and the hash that chooses one.
@@ -161,7 +175,7 @@ impl<'j> Compiler<'j, '_> {
         };
         let children = self.servers_of(&pool, json)?;
         let hash = object.and_then(|object| object.get("hash"));
-        self.hash_route(children, hash, pool.chain.first(), json)
+        self.hash_route(children, hash, Some(&pool), json)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::config::json::Json;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ServerKey {
     pub(super) name: String,
+    pub(super) connection: u32,
     pub(super) timeout_ms: u32,
     pub(super) connect_timeout_ms: u32,
 }

@@ -61,3 +61,47 @@ fn what_is_not_known_is_refused_where_it_stands() {
         "line 2: expected a server",
     );
 }
+
+#[test]
+fn guards_and_additional_connections_have_limits() {
+    let pool = |field: &str| {
+        format!(
+            "{{\"pools\": {{\"A\": {{\"servers\": [\"a:1\", \"b:1\"],\n{field}}}}}, \"route\": \"PoolRoute|A\"}}"
+        )
+    };
+    refused(
+        &pool("\"tko_tracker\": {\"num_tko_threshold_upper\": 1}"),
+        "line 2: expected thresholds of at least one server, found 1 and 0 of 2",
+    );
+    refused(
+        &pool("\"tko_tracker\": {\"percent_tko_threshold_upper\": 49, \"num_tko_threshold_lower\": 1}"),
+        "line 2: expected thresholds of at least one server, found 0 and 1 of 2",
+    );
+    refused(
+        &pool("\"tko_tracker\": {\"percent_tko_threshold_upper\": 50, \"num_tko_threshold_lower\": 2}"),
+        "line 2: expected a lower threshold of at most 1, found 2",
+    );
+    refused(&pool("\"tko_tracker\": 1"), "line 2: expected an object (a `tko_tracker`)");
+    refused(
+        &pool("\"additional_fanout\": 32768"),
+        "line 2: expected an integer from 0 to 32767 (`additional_fanout` of a pool)",
+    );
+}
+
+#[test]
+fn the_distance_of_a_pool_does_not_change_the_time_for_connecting() {
+    let config = r#"{"pools": {
+        "A": {"servers": ["a:1"], "server_timeout": 300, "region": "east", "cluster": "c"},
+        "B": {"servers": ["b:1"], "inherit": "A", "connect_timeout": 50}},
+        "route": {"type": "AllSyncRoute", "children": ["Pool|A", "Pool|B"]}}"#;
+    let json = parse(0, config.as_bytes()).expect("JSON");
+    let mut resolve = |_: &str, port: u16| Ok(([127, 0, 0, 1], port).into());
+    let options = CompileOptions {
+        default_prefix: "/west/c/".to_owned(),
+        cross_region_timeout_ms: 700,
+        ..CompileOptions::default()
+    };
+    let plan = compile(&json, 1, &options, &mut resolve).expect("a configuration");
+    let times = plan.servers.iter().map(|spec| (spec.timeout_ms, spec.connect_timeout_ms));
+    assert_eq!(times.collect::<Vec<_>>(), [(700, 300), (700, 50)]);
+}
