@@ -7,6 +7,8 @@ mod configuration;
 mod lines;
 mod listening;
 mod reload;
+mod tls;
+mod watched;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -28,6 +30,7 @@ pub(crate) use lines::refused;
 use lines::{TRANSIENT, counted, notice, transient};
 use listening::Limits;
 use reload::Reload;
+use tls::RouterTls;
 
 /// Exit statuses, for the man page.
 pub(crate) const STATUSES: [(&str, &str); 4] = [
@@ -66,18 +69,21 @@ fn serve(
     options: &RouteOptions,
     configuration: Configuration,
     plan: RoutePlan,
-    files: configuration::Watched,
+    files: watched::Watched,
 ) -> Result<(), Failure> {
     let supervisor = Supervisor::of_environment();
     let server_count = plan.servers.len();
+    let tls = RouterTls::load(options)?;
     let limits = Limits::raise(options, server_count)?;
     let network = bind(options, &limits)?;
     let addresses: Vec<String> = network.addresses().iter().map(ToString::to_string).collect();
     let signals = Signals::block().map_err(|error| transient("block signals", error))?;
     let shared = Arc::new(RouterShared::new(settings(options), plan));
+    shared.set_tls(tls.client());
     let (hurry, hurried) = mpsc::channel();
     let reload = Reload {
         configuration,
+        tls,
         shared: Arc::clone(&shared),
         nudge: network.nudge(),
         workers: options.proxies,
@@ -118,6 +124,8 @@ fn bind(options: &RouteOptions, limits: &Limits) -> Result<Network, Failure> {
         connections_max: limits.connections_max,
         dialled_max: limits.dialled_max,
         reads_max: 0,
+        // A later configuration may have servers with TLS, though this one has none.
+        secure_dials: true,
         backlog: options.backlog,
         notice,
         ..net::Options::default()

@@ -10,6 +10,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use crate::address::{Address, Transport};
+use crate::handshakes::HandshakeFault;
 
 /// An order to connect to a place ([`crate::Turn::dial`]).
 #[derive(Clone, Debug)]
@@ -83,8 +84,8 @@ pub enum Unreachable {
     Exhausted,
     /// This worker has [`crate::Options::dialled_max`] dials and dialled connections already.
     LimitReached,
-    /// The server has broken the TLS protocol, or is not to be trusted, or does not trust us.
-    Handshake,
+    /// There is no TLS session: the server has broken the protocol, or is not to be trusted, or does not trust us.
+    Handshake(HandshakeFault),
     /// The network is stopping.
     Stopping,
     /// The system refused for another reason: an error number.
@@ -118,7 +119,7 @@ impl fmt::Display for Unreachable {
             Unreachable::NoRoute => f.write_str("no route"),
             Unreachable::Exhausted => f.write_str("out of descriptors, memory or ports"),
             Unreachable::LimitReached => f.write_str("too many dialled connections"),
-            Unreachable::Handshake => f.write_str("the TLS handshake failed"),
+            Unreachable::Handshake(fault) => write!(f, "the TLS handshake failed: {fault}"),
             Unreachable::Stopping => f.write_str("stopping"),
             Unreachable::Failed(error) => std::io::Error::from_raw_os_error(*error).fmt(f),
         }

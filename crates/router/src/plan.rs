@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use net::{DialTls, Place};
+use net::{Place, ServerName};
 
 use crate::hash::Selector;
 use crate::health::GuardLimits;
@@ -30,8 +30,8 @@ pub struct DestinationSpec {
     pub connection: u32,
     /// Its address.
     pub place: Place,
-    /// With TLS.
-    pub tls: Option<DialTls>,
+    /// With TLS, to a server of this name.
+    pub tls: Option<ServerName<'static>>,
     /// Time limit for a reply.
     pub timeout_ms: u32,
     /// Time limit for a connection.
@@ -41,12 +41,8 @@ pub struct DestinationSpec {
 impl DestinationSpec {
     /// Whether a connection made for one can serve the other.
     pub fn is_same(&self, other: &DestinationSpec) -> bool {
-        let tls = match (&self.tls, &other.tls) {
-            (None, None) => true,
-            (Some(one), Some(other)) => std::sync::Arc::ptr_eq(&one.settings, &other.settings),
-            _ => false,
-        };
-        tls && self.name == other.name
+        self.tls == other.tls
+            && self.name == other.name
             && self.connection == other.connection
             && self.place == other.place
             && self.timeout_ms == other.timeout_ms

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use net::ClientConfig;
 use stdx::clock::Now;
 
 use crate::health::{Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
@@ -42,6 +43,8 @@ impl Default for Settings {
 pub struct RouterShared {
     pub(crate) settings: Settings,
     plan: Mutex<Arc<RoutePlan>>,
+    /// Settings for TLS to servers.
+    tls: RwLock<Option<Arc<ClientConfig>>>,
     /// The generation of `plan`: workers look at this first.
     generation: AtomicU64,
     health: Mutex<HealthTable>,
@@ -86,6 +89,7 @@ impl RouterShared {
             notices: ServerNotices::new(settings.notice),
             settings,
             plan: Mutex::new(Arc::new(plan)),
+            tls: RwLock::default(),
             generation,
             health: Mutex::new(health),
             unavailable: AtomicU32::new(0),
@@ -102,6 +106,15 @@ impl RouterShared {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.servers.retain(|_, health| Arc::strong_count(health) > 1);
         health.guard(&plan);
+    }
+
+    /// Sets what new connections with TLS begin with. Those that exist go on.
+    pub fn set_tls(&self, settings: Arc<ClientConfig>) {
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Some(settings);
+    }
+
+    pub(crate) fn tls(&self) -> Option<Arc<ClientConfig>> {
+        self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The plan in force.

@@ -328,11 +328,11 @@ fn validate_config_prints_connections_or_the_place_of_the_error() {
     assert!(said.starts_with(&format!("evenkeel: route: {}:3: ", bad.path())), "{said}");
 
     let tls = Configuration::new(
-        r#"{"pools": {"A": {"servers": ["127.0.0.1:1"], "security_mech": "ssl"}}, "route": "PoolRoute|A"}"#,
+        r#"{"pools": {"A": {"servers": ["127.0.0.1:1"], "security_mech": "tls"}}, "route": "PoolRoute|A"}"#,
     );
     let (status, _, said) = run(&["--validate-config", &tls.flag()]);
     assert_eq!(status, Some(3));
-    assert!(said.contains("expected plain as `security_mech` of a pool, found `ssl`"), "{said}");
+    assert!(said.contains("expected plain, ssl, tls_to_plain, fizz, ktls12, found `tls`"), "{said}");
 
     let (status, _, said) = run(&["--validate-config", "-f", "/nowhere/route.json"]);
     assert_eq!(status, Some(2), "a missing file may be there later");

@@ -2,11 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use router::RoutePlan;
 use router::config::{CompileOptions, Environment, GlobalParams, compile, expand_config};
@@ -14,6 +13,7 @@ use router::flags::{ConfigSource, RouteOptions};
 use router::hash::murmur64a;
 
 use super::lines::{TRANSIENT, UNRECOVERABLE};
+use super::watched::Watched;
 use crate::failure::Failure;
 
 /// The longest file that is read. The path may name a device that never ends.
@@ -33,51 +33,10 @@ pub(super) struct Attempt {
     pub(super) files: Watched,
 }
 
-/// Files, and how they looked before they were read.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Watched(Vec<(PathBuf, Option<Look>)>);
-
-/// What changes when a file is written, replaced, or when a link to it changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Look {
-    device: u64,
-    inode: u64,
-    len: u64,
-    modified_ns: i128,
-    changed_ns: i128,
-}
-
 impl Attempt {
     /// The plan, or why there is none; once.
     pub(super) fn take_plan(&mut self) -> Result<RoutePlan, Failure> {
         self.plan.take().expect("the plan is taken once")
-    }
-}
-
-impl Watched {
-    /// Whether a file has changed since.
-    pub(super) fn has_changed(&self) -> bool {
-        self.0.iter().any(|(path, look)| Look::of(path) != *look)
-    }
-
-    /// Looks at a file, which is then read: a change in between is seen later.
-    fn add(&mut self, path: &Path) {
-        self.0.push((path.to_owned(), Look::of(path)));
-    }
-}
-
-impl Look {
-    /// `None` if there is no such file.
-    fn of(path: &Path) -> Option<Look> {
-        let data = fs::metadata(path).ok()?;
-        let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
-        Some(Look {
-            device: data.dev(),
-            inode: data.ino(),
-            len: data.len(),
-            modified_ns: ns(data.mtime(), data.mtime_nsec()),
-            changed_ns: ns(data.ctime(), data.ctime_nsec()),
-        })
     }
 }
 
@@ -179,27 +138,5 @@ mod tests {
         let is = |address: &str| is_local(address.parse().expect("an address"));
         assert!(is("127.0.0.1"));
         assert!(!is("192.0.2.1") && !is("0.0.0.0") && !is("224.0.0.1"));
-    }
-
-    #[test]
-    fn a_file_that_is_replaced_removed_or_made_has_changed() {
-        let path = std::env::temp_dir().join(format!("evenkeel-look-{}", std::process::id()));
-        let look = || {
-            let mut files = Watched::default();
-            files.add(&path);
-            files
-        };
-        let none = look();
-        fs::write(&path, "one").expect("write");
-        assert!(none.has_changed(), "made");
-        let one = look();
-        assert!(!one.has_changed());
-        fs::write(path.with_extension("new"), "two").expect("write");
-        fs::rename(path.with_extension("new"), &path).expect("rename");
-        assert!(one.has_changed(), "replaced by one of the same length");
-        let two = look();
-        fs::remove_file(&path).expect("remove");
-        assert!(two.has_changed(), "removed");
-        assert!(!look().has_changed());
     }
 }

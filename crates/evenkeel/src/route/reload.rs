@@ -9,14 +9,17 @@ use std::time::Duration;
 use net::Nudge;
 use router::{RoutePlan, RouterShared};
 
-use super::configuration::{Configuration, Watched};
+use super::configuration::Configuration;
 use super::lines::{counted, notice};
+use super::tls::RouterTls;
+use super::watched::Watched;
 
 /// Interval at which files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) struct Reload {
     pub(super) configuration: Configuration,
+    pub(super) tls: RouterTls,
     pub(super) shared: Arc<RouterShared>,
     pub(super) nudge: Nudge,
     pub(super) workers: usize,
@@ -30,7 +33,7 @@ pub(super) struct Reload {
 
 impl Reload {
     /// Runs as long as `hurry` has a sender, each of whose messages is a request to read the files now.
-    pub(super) fn run(self, mut files: Watched, hurry: &Receiver<()>) {
+    pub(super) fn run(mut self, mut files: Watched, hurry: &Receiver<()>) {
         for generation in 2.. {
             if !self.wait_for_change(&files, hurry) {
                 return;
@@ -45,17 +48,33 @@ impl Reload {
     }
 
     /// Whether there is a change; `false` for the end.
-    fn wait_for_change(&self, files: &Watched, hurry: &Receiver<()>) -> bool {
+    fn wait_for_change(&mut self, files: &Watched, hurry: &Receiver<()>) -> bool {
         loop {
             match hurry.recv_timeout(LOOK) {
-                Ok(()) => return true,
+                Ok(()) => {
+                    let is_read = self.tls.reload();
+                    self.use_tls(is_read);
+                    return true;
+                }
                 Err(RecvTimeoutError::Disconnected) => return false,
-                Err(RecvTimeoutError::Timeout) if self.is_watching && files.has_changed() => break,
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    let is_read = self.tls.reload_if_changed();
+                    self.use_tls(is_read);
+                    if self.is_watching && files.has_changed() {
+                        break;
+                    }
+                }
             }
         }
         let waited = hurry.recv_timeout(Duration::from_millis(self.delay_ms));
         !matches!(waited, Err(RecvTimeoutError::Disconnected))
+    }
+
+    /// New connections to servers begin with what was read.
+    fn use_tls(&self, is_read: bool) {
+        if is_read {
+            self.shared.set_tls(self.tls.client());
+        }
     }
 
     fn put_in_force(&self, plan: RoutePlan) {

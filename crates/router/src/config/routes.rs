@@ -5,9 +5,11 @@
 
 mod fields;
 mod handles;
+mod pool;
 mod pool_settings;
 mod pools;
 mod prefixes;
+mod security;
 mod servers;
 #[cfg(test)]
 mod tests;

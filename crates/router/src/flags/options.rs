@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use ::flags::{Error, Target};
 use net::DriverChoice;
 
+use super::tls_options::RouteTlsOptions;
 use crate::config::{CompileOptions, config_params};
 use crate::health::HealthSettings;
 
@@ -58,6 +59,7 @@ pub struct RouteOptions {
     pub cross_region_timeout_ms: u32,
     pub health: HealthSettings,
     pub reset_inactive_ms: u32,
+    pub tls: RouteTlsOptions,
     pub router_name: Option<String>,
     pub service_name: String,
     pub verbosity: u8,
@@ -94,6 +96,7 @@ impl Default for RouteOptions {
             cross_region_timeout_ms: 0,
             health: HealthSettings::default(),
             reset_inactive_ms: 60_000,
+            tls: RouteTlsOptions::default(),
             router_name: None,
             service_name: "mcrouter".to_owned(),
             verbosity: 0,
@@ -160,6 +163,7 @@ impl RouteOptions {
         }
         self.params().map_err(|error| Error::Together(format!("--config-params: {error}")))?;
         self.tcp_ports()?;
+        self.tls.check()?;
         if self.source().is_none() {
             return Err(Error::Together(
                 "expected a configuration (--config file:PATH), found none".to_owned(),
@@ -228,6 +232,8 @@ impl RouteOptions {
             number("probe_delay_max_ms", self.health.probe_max_ms.into()),
             number("reset_inactive_connection_interval", self.reset_inactive_ms.into()),
             number("disable_tko_tracking", self.health.disabled.into()),
+            number("ssl_verify_peers", self.tls.verify_peers.into()),
+            number("ssl_connection_cache", self.tls.resumes.into()),
             number("send_invalid_route_to_default", self.invalid_to_default.into()),
             number("disable_reload_configs", (!self.reload).into()),
             number("reconfiguration_delay_ms", self.reconfiguration_delay_ms),

@@ -109,6 +109,26 @@ fn what_would_not_be_done_is_refused() {
 }
 
 #[test]
+fn flags_of_tls_need_each_other() {
+    let verify = "expected --pem-ca-path FILE with --ssl-verify-peers, found none";
+    check_refused("-p 1 -f a --ssl-verify-peers", verify);
+    let own = "expected both with --pem-cert-path or --pem-key-path, found none";
+    check_refused("-p 1 -f a --pem-cert-path c", own);
+    let names = "expected --ssl-verify-peers with --ssl-verify-names, found none";
+    check_refused("-p 1 -f a --ssl-verify-names", names);
+    let enforce = "--ssl-service-identity-authorization-enforce";
+    let whom = format!("expected --ssl-service-identity NAME with {enforce}, found none");
+    check_refused(&format!("-p 1 -f a --ssl-verify-peers --pem-ca-path c {enforce}"), &whom);
+    let line = format!(
+        "-p 1 -f a --pem-cert-path c --pem-key-path k --pem-ca-path a --ssl-verify-peers=1 --ssl-connection-cache \
+         --ssl-service-identity memcache --additional-ssl-service-identities x,y {enforce}"
+    );
+    let options = read(&line).expect("flags of mcrouter").tls;
+    assert_eq!(options.identities, ["memcache", "x", "y"]);
+    assert!(options.verify_peers && options.resumes && options.enforce_identity);
+}
+
+#[test]
 fn the_first_of_three_sources_counts() {
     let source = |line: &str| read(&format!("-p 1 {line}")).expect(line).source();
     assert_eq!(source("-f a --config-str {}"), Some(ConfigSource::Text("{}".to_owned())));

@@ -15,7 +15,11 @@ const SHADOWS: Effect = Effect::Without("shadows are not built");
 const LIMITS: Effect =
     Effect::Without("this limit is not built: what waits is bounded by the window of each client");
 const SOCKETS: Effect = Effect::Without("sockets keep the system's settings");
-const TLS: Effect = Effect::Without("neither clients nor servers are spoken to over TLS");
+const TLS: Effect = Effect::Without("clients are not spoken to over TLS");
+const IDENTITY: Effect = Effect::Without(
+    "a name that does not suit is refused with --ssl-service-identity-authorization-enforce, or ignored",
+);
+const OFFLOAD: Effect = Effect::Without("TLS handshakes are always made by threads of their own");
 const COMPRESSION: Effect = Effect::Without("nothing is compressed");
 const RELOADING: Effect = Effect::Without("files are looked at every second, and copies are not kept");
 const STATISTICS: Effect = Effect::Without("statistics are not built");
@@ -83,16 +87,8 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     value("min-rxmit-reconnect-threshold", SOCKETS),
     value("max-rxmit-reconnect-threshold", SOCKETS),
     value("xdp-tx-truncate-bytes", SOCKETS),
-    value("pem-cert-path", TLS),
-    value("pem-key-path", TLS),
-    value("pem-ca-path", TLS),
-    value("ssl-service-identity", TLS),
-    value("additional-ssl-service-identities", TLS),
-    switch("ssl-service-identity-authorization-log", TLS),
-    switch("ssl-service-identity-authorization-enforce", TLS),
-    switch("ssl-connection-cache", TLS),
-    switch("ssl-handshake-offload", TLS),
-    switch("ssl-verify-peers", TLS),
+    switch("ssl-service-identity-authorization-log", IDENTITY),
+    switch("ssl-handshake-offload", OFFLOAD),
     switch("enable-ssl-tfo", TLS),
     value("tfo-queue-size", TLS),
     value("tls-ticket-key-seed-path", TLS),

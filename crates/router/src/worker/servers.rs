@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use protocol::number::write_u64;
 
-use net::{CloseReason, Dial, Link, Next, Progress, Turn, Unreachable};
+use net::{CloseReason, Dial, DialTls, Link, Next, Progress, Turn, Unreachable};
 use stdx::clock::Now;
 
 use super::RouteWorker;
@@ -152,8 +152,15 @@ impl RouteWorker {
     fn dial(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) -> Result<(), NotSent> {
         let destination = &mut self.destinations[place as usize];
         let spec = &destination.spec;
-        let dial =
-            Dial { place: spec.place.clone(), timeout_ms: spec.connect_timeout_ms, tls: spec.tls.clone() };
+        let tls = match &spec.tls {
+            None => None,
+            Some(name) => {
+                // Never in clear text what is to be encrypted.
+                let settings = self.shared.tls().ok_or(NotSent::plain(Outcome::LocalError))?;
+                Some(DialTls { settings, name: name.clone() })
+            }
+        };
+        let dial = Dial { place: spec.place.clone(), timeout_ms: spec.connect_timeout_ms, tls };
         turn.dial(dial, u64::from(place)).map_err(|_| NotSent::plain(Outcome::LocalError))?;
         destination.state = DestinationState::Dialling;
         Ok(())

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::fields::{children, class_named, failover_errors, operation_named};
-use super::pools::Pool;
+use super::pool::Pool;
 use super::{Compiler, Definition, pool_settings};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};

@@ -1,6 +1,6 @@
 //! Settings of pools that concern all of their servers: the guard, additional connections.
 
-use super::pools::Pool;
+use super::pool::Pool;
 use crate::config::error::ConfigError;
 use crate::config::json::Object;
 use crate::health::GuardLimits;

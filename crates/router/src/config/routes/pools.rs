@@ -1,9 +1,11 @@
 //! Pools: lists of servers with what they have in common.
 
+use super::pool::Pool;
+use super::security::PoolSecurity;
 use super::servers::{Server, ServerKey};
 use super::{Compiler, Definition, pool_settings};
 use crate::config::error::ConfigError;
-use crate::config::json::{Json, JsonValue, Object};
+use crate::config::json::{Json, JsonValue};
 use crate::config::routes::handles::refuse;
 use crate::plan::{DestinationSpec, Node, NodeId};
 
@@ -22,19 +24,6 @@ const NOT_SUPPORTED: [&str; 1] = ["enable_compression"];
 /// Fields of a PoolRoute that change what happens, and are not there.
 const ROUTE_NOT_SUPPORTED: [&str; 6] =
     ["shadows", "max_outstanding", "rates", "slow_warmup", "shard_splits", "bucketize"];
-
-/// A pool: its fields, those that it inherits last.
-#[derive(Clone)]
-pub(super) struct Pool<'a> {
-    name: &'a str,
-    chain: Vec<Object<'a>>,
-}
-
-impl<'a> Pool<'a> {
-    pub(super) fn get(&self, field: &str) -> Option<&'a Json> {
-        self.chain.iter().find_map(|object| object.get(field))
-    }
-}
 
 impl<'j> Compiler<'j, '_> {
     /// The pool that a name or an object stands for.
@@ -86,7 +75,8 @@ impl<'j> Compiler<'j, '_> {
         for object in &pool.chain {
             refuse(object, &NOT_SUPPORTED)?;
         }
-        plain_only(pool)?;
+        text_only(pool)?;
+        let security = PoolSecurity::of(pool)?;
         let servers = pool.get("servers").ok_or_else(|| {
             let message = format!("expected `servers` in pool {}, found none", pool.name);
             pool.chain.first().map_or_else(
@@ -119,14 +109,15 @@ impl<'j> Compiler<'j, '_> {
                 children.push(self.single(json)?);
                 continue;
             }
-            let server = Server::parse(json)?;
+            let (server, mechanism) = Server::parse(json)?.in_pool(&security, json)?;
+            let tls = server.tls_name(mechanism, json)?;
             let place = server.resolve(&mut *self.resolve).map_err(|error| json.error(error))?;
             let name = server.to_string();
             for connection in 0..connections {
-                let (name, place) = (name.clone(), place.clone());
-                let key = ServerKey { name: name.clone(), connection, timeout_ms, connect_timeout_ms };
-                let spec =
-                    DestinationSpec { name, connection, place, tls: None, timeout_ms, connect_timeout_ms };
+                let (name, place, tls) = (name.clone(), place.clone(), tls.clone());
+                let key =
+                    ServerKey { name: name.clone(), connection, mechanism, timeout_ms, connect_timeout_ms };
+                let spec = DestinationSpec { name, connection, place, tls, timeout_ms, connect_timeout_ms };
                 let server = self.add_server(key, spec);
                 children.push(self.add(Node::Server { server, keep_prefix }, json)?);
             }
@@ -179,25 +170,11 @@ impl<'j> Compiler<'j, '_> {
     }
 }
 
-/// Refuses pools that ask for TLS or another protocol: their servers must not get requests in clear text.
-fn plain_only(pool: &Pool<'_>) -> Result<(), ConfigError> {
-    let plain = [
-        ("protocol", "ascii"),
-        ("security_mech", "plain"),
-        ("security_mech_within_dc", "plain"),
-        ("security_mech_cross_dc", "plain"),
-    ];
-    for (field, accepted) in plain {
-        let Some(json) = pool.get(field) else { continue };
-        let found = json.string(format_args!("`{field}` of a pool"))?;
-        if found != accepted {
-            return Err(json.error(format!("expected {accepted} as `{field}` of a pool, found `{found}`")));
-        }
-    }
-    match pool.get("use_ssl") {
-        Some(json) if json.bool("`use_ssl` of a pool")? => {
-            Err(json.error("expected false as `use_ssl` of a pool, found true"))
-        }
-        _ => Ok(()),
+/// Refuses pools that ask for another protocol.
+fn text_only(pool: &Pool<'_>) -> Result<(), ConfigError> {
+    let Some(json) = pool.get("protocol") else { return Ok(()) };
+    match json.string("`protocol` of a pool")? {
+        found if found.eq_ignore_ascii_case("ascii") => Ok(()),
+        found => Err(json.error(format!("expected ascii as `protocol` of a pool, found `{found}`"))),
     }
 }

@@ -1,0 +1,47 @@
+//! Options of TLS: what the command line says, and what follows from several flags together.
+
+use std::path::PathBuf;
+
+use ::flags::Error;
+
+/// The command line about TLS.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "each is the flag of its name")]
+pub struct RouteTlsOptions {
+    pub cert: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    pub ca: Option<PathBuf>,
+    pub verify_peers: bool,
+    pub verify_names: bool,
+    pub identities: Vec<String>,
+    pub enforce_identity: bool,
+    pub resumes: bool,
+}
+
+impl RouteTlsOptions {
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let needs =
+            |flag: &str, other: &str| Error::Together(format!("expected {other} with {flag}, found none"));
+        if self.cert.is_some() != self.key.is_some() {
+            return Err(needs("--pem-cert-path or --pem-key-path", "both"));
+        }
+        if self.verify_peers && self.ca.is_none() {
+            return Err(needs("--ssl-verify-peers", "--pem-ca-path FILE"));
+        }
+        if self.verify_names && !self.verify_peers {
+            return Err(needs("--ssl-verify-names", "--ssl-verify-peers"));
+        }
+        if self.enforce_identity && !self.verify_peers {
+            return Err(needs("--ssl-service-identity-authorization-enforce", "--ssl-verify-peers"));
+        }
+        if self.enforce_identity && self.identities.is_empty() {
+            return Err(needs("--ssl-service-identity-authorization-enforce", "--ssl-service-identity NAME"));
+        }
+        if self.enforce_identity && self.verify_names {
+            let message =
+                "expected --ssl-verify-names or --ssl-service-identity-authorization-enforce, found both";
+            return Err(Error::Together(message.to_owned()));
+        }
+        Ok(())
+    }
+}
