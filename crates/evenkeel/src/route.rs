@@ -13,6 +13,7 @@ mod watched;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::num::NonZero;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
@@ -28,9 +29,12 @@ use crate::uring;
 use configuration::Configuration;
 pub(crate) use lines::refused;
 use lines::{TRANSIENT, counted, notice, transient};
-use listening::Limits;
+use listening::{Limits, ListenPlace};
 use reload::Reload;
 use tls::RouterTls;
+
+/// Threads that make TLS handshakes, with clients and with servers.
+const HANDSHAKE_THREADS: usize = 2;
 
 /// Exit statuses, for the man page.
 pub(crate) const STATUSES: [(&str, &str); 4] = [
@@ -51,6 +55,8 @@ pub(crate) fn words(typed: &[OsString]) -> Vec<OsString> {
 /// Routes until a signal ends it.
 pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
     options.notes.iter().for_each(|note| notice(note));
+    // Before anything else is open.
+    let inherited = listening::inherited(&options)?;
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let options = options.check(cpus).map_err(refused)?;
     let configuration = Configuration::new(&options);
@@ -62,11 +68,12 @@ pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    serve(&options, configuration, plan, attempt.files)
+    serve(&options, inherited, configuration, plan, attempt.files)
 }
 
 fn serve(
     options: &RouteOptions,
+    inherited: Option<OwnedFd>,
     configuration: Configuration,
     plan: RoutePlan,
     files: watched::Watched,
@@ -75,8 +82,12 @@ fn serve(
     let server_count = plan.servers.len();
     let tls = RouterTls::load(options)?;
     let limits = Limits::raise(options, server_count)?;
-    let network = bind(options, &limits)?;
-    let addresses: Vec<String> = network.addresses().iter().map(ToString::to_string).collect();
+    let places = listening::places(options, inherited)?;
+    let network = bind(options, &places, &limits, &tls)?;
+    let shown = |(address, place): (_, &ListenPlace)| {
+        if place.with_tls { format!("tls:{address}") } else { format!("{address}") }
+    };
+    let addresses: Vec<String> = network.addresses().iter().zip(&places).map(shown).collect();
     let signals = Signals::block().map_err(|error| transient("block signals", error))?;
     let shared = Arc::new(RouterShared::new(settings(options), plan));
     shared.set_tls(tls.client());
@@ -116,8 +127,14 @@ fn serve(
     Ok(())
 }
 
-fn bind(options: &RouteOptions, limits: &Limits) -> Result<Network, Failure> {
-    let places = listening::places(options)?;
+fn bind(
+    options: &RouteOptions,
+    places: &[ListenPlace],
+    limits: &Limits,
+    tls: &RouterTls,
+) -> Result<Network, Failure> {
+    let listen: Vec<_> = places.iter().map(|place| place.listen.clone()).collect();
+    let acceptor = |place: &ListenPlace| if place.with_tls { tls.acceptor() } else { None };
     let settings = net::Options {
         workers: options.proxies,
         driver: options.driver,
@@ -126,11 +143,14 @@ fn bind(options: &RouteOptions, limits: &Limits) -> Result<Network, Failure> {
         reads_max: 0,
         // A later configuration may have servers with TLS, though this one has none.
         secure_dials: true,
+        acceptors: places.iter().map(acceptor).collect(),
+        handshake_threads: HANDSHAKE_THREADS,
+        handshakes_max: limits.handshakes_max,
         backlog: options.backlog,
         notice,
         ..net::Options::default()
     };
-    Network::bind(&places, settings).map_err(failed_later)
+    Network::bind(&listen, settings).map_err(failed_later)
 }
 
 fn settings(options: &RouteOptions) -> Settings {

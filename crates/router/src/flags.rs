@@ -13,6 +13,7 @@ mod routing;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod tls_clients;
 mod tls_options;
 mod without;
 
@@ -33,6 +34,7 @@ pub static TABLE: Table<RouteOptions> = Table {
         Section { title: "Routing", flags: routing::FLAGS, options: &[] },
         Section { title: "Servers", flags: health::FLAGS, options: &[] },
         Section { title: "TLS to servers", flags: tls::FLAGS, options: &[] },
+        Section { title: "TLS of clients", flags: tls_clients::FLAGS, options: &[] },
         Section { title: "Operations", flags: choices::FLAGS, options: &[] },
         Section { title: "mcrouter's others", flags: without::FLAGS, options: &[] },
     ],

@@ -42,15 +42,18 @@ impl ClientTls {
         Ok((ClientTls { settings, loaded: RwLock::new(Arc::new(config)) }, warnings))
     }
 
-    /// Reads the files again, for handshakes from now on. Sessions stay as they are, but are not resumed: they may be
-    /// with a server that is not trusted any more.
+    /// Reads the files again, and changes nothing yet. Also returned are warnings.
     ///
     /// # Errors
-    /// If one cannot be used; then what was read before stays in use, all of it.
-    pub fn reload(&self) -> Result<Vec<String>, TlsFileError> {
-        let (config, warnings) = load(&self.settings)?;
+    /// If one cannot be used.
+    pub fn read(&self) -> Result<(ClientConfig, Vec<String>), TlsFileError> {
+        load(&self.settings)
+    }
+
+    /// Puts what was read in force, for handshakes from now on. Sessions stay as they are, but are not resumed: they may
+    /// be with a server that is not trusted any more.
+    pub fn replace(&self, config: ClientConfig) {
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
-        Ok(warnings)
     }
 
     /// Settings for the next handshakes.
@@ -133,17 +136,20 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_that_fails_leaves_what_was_read_before() {
+    fn what_is_read_again_is_in_force_once_it_replaces_the_other() {
         let scratch = Scratch::new();
         let path = scratch.file("ca.pem", fs::read(file("ca.pem")).expect("a file"));
         let settings = ClientSettings { authorities: Some(path.clone()), ..ClientSettings::default() };
         let (tls, _) = ClientTls::load(settings).expect("files");
         let before = tls.current();
         fs::write(&path, "nothing").expect("write");
-        assert!(tls.reload().is_err());
+        assert!(tls.read().is_err());
         assert!(Arc::ptr_eq(&before, &tls.current()));
         fs::copy(file("ca.pem"), &path).expect("copy");
-        assert_eq!(tls.reload().expect("files"), Vec::<String>::new());
+        let (config, warnings) = tls.read().expect("files");
+        assert_eq!(warnings, Vec::<String>::new());
+        assert!(Arc::ptr_eq(&before, &tls.current()));
+        tls.replace(config);
         assert!(!Arc::ptr_eq(&before, &tls.current()));
     }
 }

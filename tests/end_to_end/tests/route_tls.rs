@@ -3,11 +3,12 @@
 use end_to_end::bystander::Client;
 use end_to_end::clock;
 use end_to_end::server::Server;
-use end_to_end::subject::{ServerUnderTest, SocketDriver, target_directory, workspace};
+use end_to_end::subject::{self, ServerUnderTest, SocketDriver, target_directory, workspace};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -222,17 +223,26 @@ fn a_server_that_wants_a_certificate_gets_the_one_of_the_command_line() {
     assert!(["SERVER_ERROR remote error", "SERVER_ERROR connection error"].contains(&&*answer), "{answer}");
 }
 
-/// All of `stats`, by OpenSSL's client.
-fn statistics(server: &Server) -> String {
+/// What a server with TLS answers to OpenSSL's client.
+fn asked_over_tls(server: &Server, options: &[&str], requests: &str) -> String {
     let mut command = Command::new("timeout");
     command.args(["60", "openssl", "s_client", "-quiet", "-connect", &server.address().to_string()]);
-    let mut client = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let client = client.as_mut().expect("run openssl");
-    client.stdin.take().expect("it is piped").write_all(b"stats\r\nquit\r\n").expect("ask");
+    command.args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut client = command.spawn().expect("run openssl");
+    let mut input = client.stdin.take().expect("it is piped");
+    // A client that is refused does not read it.
+    let _ = write!(input, "{requests}quit\r\n");
     let mut said = String::new();
     client.stdout.take().expect("it is piped").read_to_string(&mut said).expect("an answer");
-    client.wait().expect("an end");
+    let status = client.wait().expect("an end");
+    drop(input);
+    assert_ne!(status.code(), Some(124), "the connection stays open");
     said
+}
+
+/// All of `stats`.
+fn statistics(server: &Server) -> String {
+    asked_over_tls(server, &[], "stats\r\n")
 }
 
 fn statistic(all: &str, name: &str) -> u64 {
@@ -309,6 +319,110 @@ fn certificates_are_swapped_under_load_and_no_request_is_lost() {
     stop.store(true, Ordering::Relaxed);
     assert!(traffic.join().expect("no request has failed") > 0);
     assert!(!router.said().contains("is unavailable"), "{}", router.said());
+}
+
+/// A router with TLS for its clients.
+fn router_with_tls(flags: &[&str]) -> Server {
+    let configuration = r#"{"route": "NullRoute"}"#;
+    Server::start_router_at("--ssl-port", &[&["--config-str", configuration][..], flags].concat())
+        .expect("a router")
+}
+
+#[test]
+fn clients_are_answered_over_tls() {
+    let (chain, key) = (certificate("server.pem"), certificate("server-key.pem"));
+    let own = ["--server-pem-cert-path", &chain, "--server-pem-key-path", &key];
+    let authority = certificate("authority.pem");
+    let trusting = ["-CAfile", &authority, "-verify_return_error", "-verify_ip", "127.0.0.1"];
+    for driver in ["--driver=epoll", "--driver=auto"] {
+        let router = router_with_tls(&[&own[..], &[driver]].concat());
+        says(&router, &format!("routes on tls:{}", router.address()));
+        for version in ["-tls1_2", "-tls1_3"] {
+            let options = [&trusting[..], &[version]].concat();
+            assert_eq!(asked_over_tls(&router, &options, "get a b\r\ndelete k\r\n"), "END\r\nNOT_FOUND\r\n");
+        }
+    }
+}
+
+#[test]
+fn clients_without_a_certificate_are_refused_where_one_is_required() {
+    let (chain, key) = (certificate("server.pem"), certificate("server-key.pem"));
+    let authority = certificate("authority.pem");
+    let own =
+        ["--server-pem-cert-path", &chain, "--server-pem-key-path", &key, "--server-pem-ca-path", &authority];
+    let (named, named_key) = (certificate("reader.pem"), certificate("reader-key.pem"));
+    let (stranger, stranger_key) = (certificate("stranger.pem"), certificate("stranger-key.pem"));
+    let shown = ["-cert", &named, "-key", &named_key];
+    let foreign = ["-cert", &stranger, "-key", &stranger_key];
+    let asks = |router: &Server, options: &[&str]| asked_over_tls(router, options, "get a\r\n");
+
+    let router = router_with_tls(&[&own[..], &["--ssl-require-peer-certs"]].concat());
+    assert_eq!([asks(&router, &[]), asks(&router, &shown), asks(&router, &foreign)], ["", "END\r\n", ""]);
+    let router = router_with_tls(&own);
+    assert_eq!(
+        [asks(&router, &[]), asks(&router, &shown), asks(&router, &foreign)],
+        ["END\r\n", "END\r\n", ""]
+    );
+}
+
+#[test]
+fn the_certificate_for_clients_is_read_again_when_it_changes() {
+    let files = Files::new();
+    files.copy("chain", "server.pem");
+    files.copy("key", "server-key.pem");
+    let (chain, key, authority) = (files.path("chain"), files.path("key"), certificate("authority.pem"));
+    let router = router_with_tls(&["--server-pem-cert-path", &chain, "--server-pem-key-path", &key]);
+    let named =
+        |name| ["-CAfile", &authority, "-verify_return_error", "-verify_hostname", name].map(str::to_owned);
+    let asks = |name| {
+        let options = named(name);
+        asked_over_tls(&router, &options.each_ref().map(String::as_str), "get a\r\n")
+    };
+    assert_eq!([asks("cache.example"), asks("other.example")], ["END\r\n", ""]);
+    files.copy("chain", "other.pem");
+    files.copy("key", "other-key.pem");
+    says(&router, "certificates and keys are read again");
+    assert_eq!([asks("cache.example"), asks("other.example")], ["", "END\r\n"]);
+}
+
+#[test]
+fn a_missing_file_of_tls_ends_the_start_with_2() {
+    let configuration = ["--config-str", r#"{"route": "NullRoute"}"#, "--ssl-port", "0"];
+    let files = ["--server-pem-cert-path", "/nowhere/chain", "--server-pem-key-path", "/nowhere/key"];
+    let output = subject::router().args(configuration).args(files).output().expect("run a router");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("read /nowhere/chain: No such file"), "{said}");
+}
+
+#[test]
+fn a_socket_that_another_process_has_made_is_listened_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let router = subject::router();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "exec \"$@\" 3<&0 0</dev/null", "sh"])
+        .arg(router.get_program())
+        .args(router.get_args());
+    command.args(["--config-str", r#"{"route": "NullRoute"}"#, "--listen-sock-fd", "3"]);
+    let mut child = command.stdin(OwnedFd::from(listener)).spawn().expect("run a router");
+    let mut client = Client::new(TcpStream::connect(address).expect("it listens"));
+    assert_eq!(client.ask(b"delete k\r\n").expect("an answer"), "NOT_FOUND");
+    child.kill().expect("it runs");
+    child.wait().expect("an end");
+
+    // What is no listener is an error.
+    let output = Command::new("sh")
+        .args(["-c", "exec \"$@\" 3</dev/null", "sh"])
+        .arg(router.get_program())
+        .args(router.get_args())
+        .args(["--config-str", r#"{"route": "NullRoute"}"#, "--listen-sock-fd", "3"])
+        .output()
+        .expect("run a router");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("descriptor 3"), "{said}");
 }
 
 fn hang_up(router: &Server) {

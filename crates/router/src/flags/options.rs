@@ -37,6 +37,7 @@ pub struct RouteOptions {
     pub ports: Vec<String>,
     pub listen_addresses: Vec<String>,
     pub unix: Option<PathBuf>,
+    pub listen_fd: Option<i32>,
     pub proxies: usize,
     pub proxy_threads: Option<String>,
     pub connections_max: usize,
@@ -74,6 +75,7 @@ impl Default for RouteOptions {
             ports: Vec::new(),
             listen_addresses: Vec::new(),
             unix: None,
+            listen_fd: None,
             proxies: 1,
             proxy_threads: None,
             connections_max: 0,
@@ -163,15 +165,20 @@ impl RouteOptions {
         }
         self.params().map_err(|error| Error::Together(format!("--config-params: {error}")))?;
         self.tcp_ports()?;
+        self.ssl_ports()?;
         self.tls.check()?;
         if self.source().is_none() {
             return Err(Error::Together(
                 "expected a configuration (--config file:PATH), found none".to_owned(),
             ));
         }
-        if self.ports.is_empty() && self.unix.is_none() && self.validate != Some(Validate::Exit) {
+        let listens = !self.ports.is_empty() || !self.tls.ssl_ports.is_empty();
+        let listens = listens || self.unix.is_some() || self.listen_fd.is_some();
+        if !listens && self.validate != Some(Validate::Exit) {
             return Err(Error::Together(
-                "expected a place to listen on (-p PORT or --unix-domain-sock FILE), found none".to_owned(),
+                "expected a place to listen on (-p PORT, --ssl-port PORT, --unix-domain-sock FILE or \
+                 --listen-sock-fd NUM), found none"
+                    .to_owned(),
             ));
         }
         Ok(self)
@@ -188,15 +195,15 @@ impl RouteOptions {
     /// # Errors
     /// What is no port.
     pub fn tcp_ports(&self) -> Result<Vec<u16>, Error> {
-        words(&self.ports)
-            .map(|word| {
-                word.parse().map_err(|_| Error::Value {
-                    flag: "-p".to_owned(),
-                    expected: "ports from 0 to 65535".to_owned(),
-                    found: format!("`{word}`"),
-                })
-            })
-            .collect()
+        ports("-p", &self.ports)
+    }
+
+    /// The ports of `--ssl-port`.
+    ///
+    /// # Errors
+    /// What is no port.
+    pub fn ssl_ports(&self) -> Result<Vec<u16>, Error> {
+        ports("--ssl-port", &self.tls.ssl_ports)
     }
 
     /// The addresses of `--listen-addresses`.
@@ -253,6 +260,15 @@ impl RouteOptions {
             proxies: self.proxies,
         }
     }
+}
+
+fn ports(flag: &str, lists: &[String]) -> Result<Vec<u16>, Error> {
+    let wrong = |word: &str| Error::Value {
+        flag: flag.to_owned(),
+        expected: "ports from 0 to 65535".to_owned(),
+        found: format!("`{word}`"),
+    };
+    words(lists).map(|word| word.parse().map_err(|_| wrong(word))).collect()
 }
 
 fn words(lists: &[String]) -> impl Iterator<Item = &str> {

@@ -87,9 +87,12 @@ fn check_refused(line: &str, expected: &str) {
     assert_eq!(read(line).map(|options| options.notes), Err(expected.to_owned()), "{line}");
 }
 
+const NOWHERE: &str = "expected a place to listen on (-p PORT, --ssl-port PORT, --unix-domain-sock FILE or \
+    --listen-sock-fd NUM), found none";
+
 #[test]
 fn what_would_not_be_done_is_refused() {
-    check_refused("-f a", "expected a place to listen on (-p PORT or --unix-domain-sock FILE), found none");
+    check_refused("-f a", NOWHERE);
     check_refused("-p 1", "expected a configuration (--config file:PATH), found none");
     check_refused("-p 1,x -f a", "-p: expected ports from 0 to 65535, found `x`");
     check_refused("-p 1 -f a -R west", "-R: expected /region/cluster/, found `west`");
@@ -99,7 +102,8 @@ fn what_would_not_be_done_is_refused() {
     check_refused("-p 1 -f a --proxy-threads many", threads);
     check_refused("-p 1 -f a --config-params x", "--config-params: expected name:value, found `x`");
     check_refused("-p 1 -f a --acl-checker-enforce", "--acl-checker-enforce: not supported yet");
-    check_refused("-p 1 -f a --ssl-port 2", "--ssl-port: not supported yet");
+    check_refused("-f a --listen-sock-fd=-1", NOWHERE);
+    assert_eq!(read("-f a --listen-sock-fd=3").expect("a place").listen_fd, Some(3));
     check_refused(
         "-p 1 -f a --big-value-split-threshold 900000",
         "--big-value-split-threshold: not supported yet",
@@ -119,6 +123,15 @@ fn flags_of_tls_need_each_other() {
     let enforce = "--ssl-service-identity-authorization-enforce";
     let whom = format!("expected --ssl-service-identity NAME with {enforce}, found none");
     check_refused(&format!("-p 1 -f a --ssl-verify-peers --pem-ca-path c {enforce}"), &whom);
+    let shown =
+        "expected --server-pem-cert-path FILE and --server-pem-key-path FILE with --ssl-port, found none";
+    check_refused("-f a --ssl-port 2", shown);
+    check_refused("-f a --server-pem-cert-path c --ssl-port 2", shown);
+    let clients = "expected --server-pem-ca-path FILE with --ssl-require-peer-certs, found none";
+    check_refused("-p 1 -f a --ssl-require-peer-certs", clients);
+    let server = "-f a --server-pem-cert-path c --server-pem-key-path k --ssl-port";
+    assert_eq!(read(&format!("{server} 2,3")).expect("ports").ssl_ports().expect("ports"), [2, 3]);
+    check_refused(&format!("{server} x"), "--ssl-port: expected ports from 0 to 65535, found `x`");
     let line = format!(
         "-p 1 -f a --pem-cert-path c --pem-key-path k --pem-ca-path a --ssl-verify-peers=1 --ssl-connection-cache \
          --ssl-service-identity memcache --additional-ssl-service-identities x,y {enforce}"

@@ -16,6 +16,13 @@ pub struct RouteTlsOptions {
     pub identities: Vec<String>,
     pub enforce_identity: bool,
     pub resumes: bool,
+    pub ssl_ports: Vec<String>,
+    pub server_cert: Option<PathBuf>,
+    pub server_key: Option<PathBuf>,
+    pub server_ca: Option<PathBuf>,
+    pub require_peer_certs: bool,
+    pub ticket_keys: Option<PathBuf>,
+    pub kernel: bool,
 }
 
 impl RouteTlsOptions {
@@ -41,6 +48,12 @@ impl RouteTlsOptions {
             let message =
                 "expected --ssl-verify-names or --ssl-service-identity-authorization-enforce, found both";
             return Err(Error::Together(message.to_owned()));
+        }
+        if !self.ssl_ports.is_empty() && (self.server_cert.is_none() || self.server_key.is_none()) {
+            return Err(needs("--ssl-port", "--server-pem-cert-path FILE and --server-pem-key-path FILE"));
+        }
+        if self.require_peer_certs && self.server_ca.is_none() {
+            return Err(needs("--ssl-require-peer-certs", "--server-pem-ca-path FILE"));
         }
         Ok(())
     }

@@ -15,7 +15,9 @@ const SHADOWS: Effect = Effect::Without("shadows are not built");
 const LIMITS: Effect =
     Effect::Without("this limit is not built: what waits is bounded by the window of each client");
 const SOCKETS: Effect = Effect::Without("sockets keep the system's settings");
-const TLS: Effect = Effect::Without("clients are not spoken to over TLS");
+const TLS: Effect = Effect::Without("TCP Fast Open is not built");
+const TICKETS: Effect = Effect::Without("tickets have keys of another format: --tls-ticket-keys");
+const ACL_NAME: Effect = Effect::Without("access lists are not built");
 const IDENTITY: Effect = Effect::Without(
     "a name that does not suit is refused with --ssl-service-identity-authorization-enforce, or ignored",
 );
@@ -91,13 +93,8 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     switch("ssl-handshake-offload", OFFLOAD),
     switch("enable-ssl-tfo", TLS),
     value("tfo-queue-size", TLS),
-    value("tls-ticket-key-seed-path", TLS),
-    switch("ssl-require-peer-certs", TLS),
-    value("server-pem-cert-path", TLS),
-    value("server-pem-key-path", TLS),
-    value("server-pem-ca-path", TLS),
-    switch("ssl-use-ktls12", TLS),
-    value("server-ssl-service-identity", TLS),
+    value("tls-ticket-key-seed-path", TICKETS),
+    value("server-ssl-service-identity", ACL_NAME),
     switch("enable-compression", COMPRESSION),
     switch("enable-server-compression", COMPRESSION),
     value("thrift-compression-threshold", COMPRESSION),
@@ -149,8 +146,6 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         "0",
     ),
     switch("allow-only-gets", Effect::NotYet("operations are not refused by kind")),
-    value("ssl-port", Effect::NotYet("clients are not spoken to over TLS")),
-    value("listen-sock-fd", Effect::NotYet("sockets of other processes are not taken over")),
     switch("acl-checker-enable", ACCESS),
     switch("acl-checker-enforce", ACCESS),
     switch("prefix-acl-checker-enable", ACCESS),
