@@ -7,6 +7,7 @@ mod configuration;
 mod lines;
 mod listening;
 mod reload;
+mod resolver;
 mod tls;
 mod watched;
 
@@ -31,6 +32,7 @@ pub(crate) use lines::refused;
 use lines::{TRANSIENT, counted, notice, transient};
 use listening::{Limits, ListenPlace};
 use reload::Reload;
+use resolver::Resolver;
 use tls::RouterTls;
 
 /// Threads that make TLS handshakes, with clients and with servers.
@@ -39,7 +41,7 @@ const HANDSHAKE_THREADS: usize = 2;
 /// Exit statuses, for the man page.
 pub(crate) const STATUSES: [(&str, &str); 4] = [
     ("0", "The router was ended as requested, or the configuration is valid."),
-    ("2", "Another start may succeed: a port is taken, a file is missing, a name is not resolved."),
+    ("2", "Another start may succeed: a port is taken, a file is missing."),
     ("3", "The same start would fail again: flags or the configuration are wrong."),
     ("1", "A second signal ended it."),
 ];
@@ -92,6 +94,14 @@ fn serve(
     let shared = Arc::new(RouterShared::new(settings(options), plan));
     shared.set_tls(tls.client());
     let (hurry, hurried) = mpsc::channel();
+    let (_names_end, ends) = mpsc::channel();
+    let resolver = Resolver {
+        shared: Arc::clone(&shared),
+        nudge: network.nudge(),
+        workers: options.proxies,
+        refresh_s: options.dns_refresh_s,
+    };
+    resolver.start(ends)?;
     let reload = Reload {
         configuration,
         tls,

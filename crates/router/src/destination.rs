@@ -9,6 +9,7 @@ mod reading;
 mod tokens;
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use net::Link;
@@ -57,6 +58,12 @@ pub(crate) struct Destination {
     pub(crate) opaque: u32,
     /// A request was sent since connections without use were last looked for.
     pub(crate) was_used: bool,
+    /// The address of its name that was dialled last.
+    pub(crate) address: Option<IpAddr>,
+    /// Dials that have failed: which of a name's addresses is the next.
+    pub(crate) dials_failed: u32,
+    /// The dial that is under way follows one to the name's other address.
+    pub(crate) is_second_dial: bool,
 }
 
 /// The connection.
@@ -64,6 +71,8 @@ pub(crate) struct Destination {
 pub(crate) enum DestinationState {
     /// None; the next request dials.
     Idle,
+    /// The address of its name is being looked up.
+    Resolving,
     Dialling,
     Open(Link),
 }
@@ -85,6 +94,9 @@ impl Destination {
             group: None,
             opaque: 0,
             was_used: false,
+            address: None,
+            dials_failed: 0,
+            is_second_dial: false,
         }
     }
 

@@ -31,6 +31,7 @@ mod flight;
 mod health;
 mod key;
 mod key_groups;
+mod names;
 mod notices;
 mod operation;
 mod outcome;
@@ -41,10 +42,12 @@ mod slab;
 mod worker;
 
 pub use health::{GuardLimits, Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
+pub use names::NameTable;
 pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{
     Compound, CompoundKind, DestinationSpec, FailoverErrors, Node, NodeId, Roots, RoutePlan, ServerId,
+    ServerPlace,
 };
 pub use shared::{RouterShared, Settings};
 pub use worker::RouteWorker;

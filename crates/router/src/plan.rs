@@ -28,14 +28,28 @@ pub struct DestinationSpec {
     pub name: String,
     /// Which of several connections to the server (`additional_fanout`); 0 for the first.
     pub connection: u32,
-    /// Its address.
-    pub place: Place,
+    /// Where it is.
+    pub place: ServerPlace,
     /// With TLS, to a server of this name.
     pub tls: Option<ServerName<'static>>,
     /// Time limit for a reply.
     pub timeout_ms: u32,
     /// Time limit for a connection.
     pub connect_timeout_ms: u32,
+}
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerPlace {
+    /// At this address.
+    Fixed(Place),
+    /// At an address of this name, which is looked up while the router runs.
+    Named {
+        /// The name.
+        host: std::sync::Arc<str>,
+        /// The port.
+        port: u16,
+    },
 }
 
 impl DestinationSpec {
@@ -208,6 +222,14 @@ pub struct RoutePlan {
 }
 
 impl RoutePlan {
+    /// The names of servers that are looked up; some of them several times.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &std::sync::Arc<str>> {
+        self.servers.iter().filter_map(|spec| match &spec.place {
+            ServerPlace::Named { host, .. } => Some(host),
+            ServerPlace::Fixed(_) => None,
+        })
+    }
+
     /// The route at the top for a key.
     #[inline]
     pub(crate) fn root(&self, key: &RoutedKey<'_>) -> Option<NodeId> {

@@ -8,6 +8,7 @@ use net::ClientConfig;
 use stdx::clock::Now;
 
 use crate::health::{Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
+use crate::names::NameTable;
 use crate::notices::ServerNotices;
 use crate::outcome::Outcome;
 use crate::plan::RoutePlan;
@@ -51,6 +52,7 @@ pub struct RouterShared {
     /// Servers that are unavailable.
     unavailable: AtomicU32,
     pub(crate) notices: ServerNotices,
+    pub(crate) names: NameTable,
 }
 
 /// The health of servers, and the guards of their pools.
@@ -85,7 +87,10 @@ impl RouterShared {
         let generation = AtomicU64::new(plan.generation);
         let mut health = HealthTable::default();
         health.guard(&plan);
+        let names = NameTable::default();
+        names.keep(plan.hosts());
         RouterShared {
+            names,
             notices: ServerNotices::new(settings.notice),
             settings,
             plan: Mutex::new(Arc::new(plan)),
@@ -100,12 +105,18 @@ impl RouterShared {
     pub fn replace(&self, plan: RoutePlan) {
         let mut current = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = Arc::new(plan);
+        self.names.keep(plan.hosts());
         self.generation.store(plan.generation, Relaxed);
         *current = Arc::clone(&plan);
         // Of servers that no worker has, nothing is known any more.
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.servers.retain(|_, health| Arc::strong_count(health) > 1);
         health.guard(&plan);
+    }
+
+    /// The names of servers, for whoever looks them up. After a lookup all workers are to be nudged.
+    pub fn names(&self) -> &NameTable {
+        &self.names
     }
 
     /// Sets what new connections with TLS begin with. Those that exist go on.

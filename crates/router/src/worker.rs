@@ -4,6 +4,7 @@ mod adopt;
 mod clients;
 mod delivery;
 mod multiget;
+mod names;
 mod requests;
 mod servers;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use crate::key_groups::KeyGroups;
 use crate::plan::RoutePlan;
 use crate::shared::RouterShared;
 use crate::slab::IdSlab;
+use names::NameWatch;
 use upkeep::Upkeep;
 
 /// Routes the requests of one of `net`'s workers.
@@ -60,6 +62,7 @@ pub struct RouteWorker {
     opaque_text: Vec<u8>,
     keys: KeyGroups,
     upkeep: Upkeep,
+    names: NameWatch,
 }
 
 /// A connection.
@@ -92,6 +95,7 @@ impl RouteWorker {
             opaque_text: Vec::new(),
             keys: KeyGroups::default(),
             upkeep: Upkeep::default(),
+            names: NameWatch::default(),
             shared,
         };
         worker.adopt();
@@ -177,6 +181,7 @@ impl Handler for RouteWorker {
         if !self.retired.is_empty() {
             self.forget_retired(turn);
         }
+        self.follow_names(turn);
         if self.upkeep.next().is_some_and(|at| at <= self.now) {
             self.keep_up(turn);
         }
@@ -184,7 +189,10 @@ impl Handler for RouteWorker {
 
     fn deadline(&self) -> Option<Now> {
         let first = |heap: &BinaryHeap<Reverse<(Now, u32)>>| heap.peek().map(|Reverse((at, _))| *at);
-        [first(&self.timers), first(&self.probes), self.upkeep.next()].into_iter().flatten().min()
+        [first(&self.timers), first(&self.probes), self.upkeep.next(), self.names.next()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn on_deadline(&mut self, turn: &mut Turn<Arc<[u8]>>) {

@@ -375,3 +375,40 @@ fn a_signal_ends_the_router() {
     signal(&router, Signal::TERM);
     assert_eq!(router.wait().expect("a status"), 0);
 }
+
+/// A pool of one server by this name, and one of another server for deletes.
+fn named(host: &str, port: u16, other: &Server) -> String {
+    format!(
+        r#"{{"pools": {{"A": {{"servers": ["{host}:{port}"]}}, "B": {{"servers": ["{}"]}}}},
+            "route": {{"type": "OperationSelectorRoute", "default_policy": "PoolRoute|A",
+                "operation_policies": {{"delete": "PoolRoute|B"}}}}}}"#,
+        other.address()
+    )
+}
+
+#[test]
+fn servers_have_names() {
+    // Where `localhost` is `::1`, too, nobody listens there.
+    let (server, other) = (evenkeel(), evenkeel());
+    let configuration = Configuration::new(&named("localhost", server.address().port(), &other));
+    let router = router(&configuration, &["--num-proxies=2", "--dns-refresh-interval=1"]);
+    for _ in 0..4 {
+        assert_eq!(client(&router).ask(b"set k 0 0 1\r\nx\r\n").expect("an answer"), "STORED");
+    }
+    assert!(!router.said().contains("unavailable"), "{}", router.said());
+}
+
+#[test]
+fn a_name_that_nobody_knows_is_an_unavailable_server() {
+    let other = evenkeel();
+    // Reserved: no such name will ever be (RFC 6761).
+    let configuration = Configuration::new(&named("nowhere.invalid", 11211, &other));
+    let router = router(&configuration, &["-t", "5000"]);
+    says(&router, "cannot resolve nowhere.invalid: ");
+    let mut client = client(&router);
+    let answer = client.ask(b"get k\r\n").expect("an answer");
+    assert!(answer.starts_with("SERVER_ERROR "), "{answer}");
+    assert_eq!(client.ask(b"delete k\r\n").expect("an answer"), "NOT_FOUND");
+    says(&router, "server nowhere.invalid:11211 is unavailable (connect_");
+    assert_eq!(router.said().matches("cannot resolve").count(), 1, "{}", router.said());
+}

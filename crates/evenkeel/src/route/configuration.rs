@@ -1,10 +1,9 @@
-//! The configuration of a router: its files, the names of its servers, and the plan that follows.
+//! The configuration of a router: its files, and the plan that follows.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 
 use router::RoutePlan;
@@ -49,7 +48,7 @@ impl Configuration {
         }
     }
 
-    /// Reads files, resolves names, and makes the plan of this generation.
+    /// Reads files, and makes the plan of this generation.
     pub(super) fn load(&self, generation: u64) -> Attempt {
         let files = RefCell::default();
         let plan = self.plan(generation, &files);
@@ -93,12 +92,8 @@ impl Configuration {
         };
         let expanded = expand_config(&self.source.name(), &text, environment);
         let expanded = expanded.map_err(|error| failed(error.to_string()))?;
-        let mut resolved = HashMap::new();
-        let mut resolve = |host: &str, port: u16| {
-            let address = resolved.entry((host.to_owned(), port)).or_insert_with(|| resolve(host, port));
-            may_pass.set(address.is_err());
-            address.clone()
-        };
+        // Names are looked up while the router runs.
+        let mut resolve = |_: &str, _| None;
         compile(&expanded.root, generation, &self.compile, &mut resolve)
             .map_err(|error| failed(error.located(&expanded.sources).to_string()))
     }
@@ -111,12 +106,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(format!("expected at most {FILE_LEN_MAX} bytes")));
     }
     Ok(text)
-}
-
-/// The first address of a server.
-fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
-    let mut addresses = (host, port).to_socket_addrs().map_err(|error| error.to_string())?;
-    addresses.next().ok_or_else(|| "it has no address".to_owned())
 }
 
 /// Whether an address is one of this host: only those can be bound (unless `ip_nonlocal_bind` is set).

@@ -69,8 +69,9 @@ impl Default for CompileOptions {
     }
 }
 
-/// Finds the address of a server: a host name and a port.
-pub type Resolve<'r> = dyn FnMut(&str, u16) -> Result<SocketAddr, String> + 'r;
+/// The address of a host name and a port, where it is known without looking it up. Without, the name is looked up while the
+/// router runs.
+pub type Resolve<'r> = dyn FnMut(&str, u16) -> Option<SocketAddr> + 'r;
 
 /// Compiles a configuration, whose macros have been expanded.
 ///

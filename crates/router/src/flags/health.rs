@@ -77,6 +77,15 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         |options, given| options.reset_inactive_ms = given.number(),
     )
     .takes("ms", MS, "60000"),
+    flag(
+        None,
+        "dns-refresh-interval",
+        "Looks names of servers up again at this interval, in seconds",
+        "Give or take a fifth. Also looked up when a server fails, at most once in a second; with 0 only then. mcrouter has \
+            no such flag: it looks a name up whenever it connects.",
+        |options, given| options.dns_refresh_s = given.number(),
+    )
+    .takes("s", Kind::Number { min: 0, max: 86_400 }, "30"),
     flag(None, "disable-tko-tracking", "No server is ever unavailable", "", |options, _| {
         options.health.disabled = true;
     }),

@@ -26,7 +26,7 @@ impl RouteWorker {
     }
 
     /// Notes the destinations that neither this plan nor one with requests names.
-    fn retire(&mut self) {
+    pub(super) fn retire(&mut self) {
         let mut is_named = vec![false; self.destinations.len()];
         for places in self.earlier.iter().map(|(_, places)| places).chain([&self.places]) {
             places.iter().for_each(|place| is_named[*place as usize] = true);
@@ -52,7 +52,7 @@ impl RouteWorker {
                         self.forget(place);
                         continue;
                     }
-                    DestinationState::Idle | DestinationState::Dialling => {}
+                    DestinationState::Idle | DestinationState::Resolving | DestinationState::Dialling => {}
                 }
             }
             self.retired.push(place);
@@ -82,20 +82,25 @@ impl RouteWorker {
         let known = self.by_name.get(&spec.name).into_iter().flatten().copied();
         let known = known.into_iter().find(|place| self.destinations[*place as usize].spec.is_same(spec));
         known.unwrap_or_else(|| {
-            let destination = Destination::new(Arc::clone(spec), self.shared.health_of(&spec.name));
-            let place = match self.free.pop() {
-                Some(place) => {
-                    self.destinations[place as usize] = destination;
-                    place
-                }
-                None => {
-                    self.destinations.push(destination);
-                    u32::try_from(self.destinations.len() - 1).expect("servers are bounded by the plan")
-                }
-            };
-            self.by_name.entry(spec.name.clone()).or_default().push(place);
-            place
+            self.insert(Destination::new(Arc::clone(spec), self.shared.health_of(&spec.name)))
         })
+    }
+
+    /// Adds a destination.
+    pub(super) fn insert(&mut self, destination: Destination) -> u32 {
+        let name = destination.spec.name.clone();
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.destinations[place as usize] = destination;
+                place
+            }
+            None => {
+                self.destinations.push(destination);
+                u32::try_from(self.destinations.len() - 1).expect("servers are bounded by the plan")
+            }
+        };
+        self.by_name.entry(name).or_default().push(place);
+        place
     }
 
     /// The destination of a server of `plan`.

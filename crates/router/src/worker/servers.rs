@@ -1,6 +1,7 @@
 //! Connections to servers: dialling, sending, replies, timeouts, probes.
 
 use std::cmp::Reverse;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use protocol::number::write_u64;
@@ -149,7 +150,8 @@ impl RouteWorker {
         Ok(())
     }
 
-    fn dial(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) -> Result<(), NotSent> {
+    pub(super) fn dial(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) -> Result<(), NotSent> {
+        let Some(to) = self.place_to_dial(place) else { return Ok(()) };
         let destination = &mut self.destinations[place as usize];
         let spec = &destination.spec;
         let tls = match &spec.tls {
@@ -160,7 +162,7 @@ impl RouteWorker {
                 Some(DialTls { settings, name: name.clone() })
             }
         };
-        let dial = Dial { place: spec.place.clone(), timeout_ms: spec.connect_timeout_ms, tls };
+        let dial = Dial { place: to, timeout_ms: spec.connect_timeout_ms, tls };
         turn.dial(dial, u64::from(place)).map_err(|_| NotSent::plain(Outcome::LocalError))?;
         destination.state = DestinationState::Dialling;
         Ok(())
@@ -170,7 +172,7 @@ impl RouteWorker {
     pub(super) fn connected(&mut self, place: u32, link: Link, turn: &mut Turn<Arc<[u8]>>) {
         let destination = &mut self.destinations[place as usize];
         destination.state = DestinationState::Open(link);
-        destination.was_used = true;
+        (destination.was_used, destination.is_second_dial) = (true, false);
         if let Some(output) = turn.output(link) {
             output.append(std::mem::take(&mut destination.unsent));
         }
@@ -179,13 +181,16 @@ impl RouteWorker {
 
     /// A dial has failed.
     pub(super) fn unreachable(&mut self, place: u32, why: Unreachable, turn: &mut Turn<Arc<[u8]>>) {
+        if self.dial_other(place, why, turn) {
+            return;
+        }
         let outcome = match why {
             Unreachable::TimedOut => Outcome::ConnectTimeout,
             Unreachable::LimitReached | Unreachable::Exhausted => Outcome::LocalError,
             Unreachable::Stopping => Outcome::Aborted,
             _ => Outcome::ConnectError,
         };
-        self.lose(place, outcome, Some(why), turn);
+        self.lose(place, outcome, Some(&why), turn);
     }
 
     /// A connection has ended.
@@ -193,7 +198,14 @@ impl RouteWorker {
         self.lose(place, Outcome::RemoteError, None, turn);
     }
 
-    fn lose(&mut self, place: u32, outcome: Outcome, why: Option<Unreachable>, turn: &mut Turn<Arc<[u8]>>) {
+    pub(super) fn lose(
+        &mut self,
+        place: u32,
+        outcome: Outcome,
+        why: Option<&dyn Display>,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        self.doubt_name(place);
         let failed = self.destinations[place as usize].fail_all();
         self.note_failure(place, outcome, why);
         for failed in failed {
@@ -212,7 +224,7 @@ impl RouteWorker {
     }
 
     /// Counts a failure; begins to probe if the server is unavailable because of it.
-    fn note_failure(&mut self, place: u32, outcome: Outcome, why: Option<Unreachable>) {
+    fn note_failure(&mut self, place: u32, outcome: Outcome, why: Option<&dyn Display>) {
         let Destination { health, spec, .. } = &self.destinations[place as usize];
         let (change, count) = self.shared.failed(health, outcome, self.now);
         match change {

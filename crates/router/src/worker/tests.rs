@@ -21,11 +21,16 @@
 //! plan {…}         another configuration is put in force
 //! closed           the router has closed the client's connection
 //! said TEXT        the router's next line for the operator, in which `*` is any text; `said nothing` for none
+//! dns NAME a ::1   the name that the router has looked up next has these addresses: of hosts, or written out
+//! dns NAME fails   it has none
+//! dns idle         the router looks no name up
+//! seconds N        names are N seconds older; they are looked up again every 30 s
 //! a closed         the router has closed server a's connection since the last such line
 //! ```
 
 mod health;
 mod misbehaving;
+mod names;
 mod plans;
 mod prefixes;
 mod protocol;
@@ -36,7 +41,7 @@ mod upkeep;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use net::sim::{HostId, World};
@@ -144,7 +149,7 @@ type Places = BTreeMap<String, SocketAddr>;
 
 fn compiled(config: &str, generation: u64, places: &Places, options: &CompileOptions) -> RoutePlan {
     let json = parse(0, config.as_bytes()).expect("JSON");
-    let mut resolve = |host: &str, _port: u16| places.get(host).copied().ok_or("no such host".to_owned());
+    let mut resolve = |host: &str, _port: u16| places.get(host).copied();
     compile(&json, generation, options, &mut resolve).expect("a configuration")
 }
 
@@ -254,6 +259,11 @@ impl Conversation {
                 let said = SAID.with_borrow_mut(VecDeque::pop_front).unwrap_or("nothing".to_owned());
                 assert!(is_like(&said, expected), "at {line:?}: found {said:?}");
             }
+            ("dns", answer) => self.answer_lookup(answer),
+            ("seconds", count) => (0..count.parse().expect("seconds")).for_each(|_| {
+                let line = self.shared.names().tick(30);
+                SAID.with_borrow_mut(|said| said.extend(line));
+            }),
             ("closed", _) => assert!(self.world.handler::<End>(self.host(who)).closed, "at {line:?}"),
             (server, "down") => self.world.partition(self.host(server), self.router),
             (server, "up") => {
@@ -275,6 +285,24 @@ impl Conversation {
             }
             (sign, text) => self.exchange(who, sign, text, line),
         }
+    }
+
+    /// Answers the lookup that the router has ordered.
+    #[track_caller]
+    fn answer_lookup(&mut self, text: &str) {
+        let mut words = text.split(' ');
+        let (name, next) = (words.next().expect("a name"), self.shared.names().try_next());
+        assert_eq!(next.as_deref().unwrap_or("idle"), name);
+        let addresses: Option<Vec<IpAddr>> = words
+            .map(|word| match word {
+                "fails" => None,
+                word => Some(word.parse().unwrap_or_else(|_| self.places[word].ip())),
+            })
+            .collect();
+        let result = addresses.as_deref().ok_or("no such name");
+        let line = self.shared.names().found(name, result);
+        SAID.with_borrow_mut(|said| said.extend(line));
+        self.settle(self.router);
     }
 
     /// `>`, `<`, `>|`, `a>`, `a<`, `a<|`, `a!`.

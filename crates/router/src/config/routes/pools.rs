@@ -111,7 +111,7 @@ impl<'j> Compiler<'j, '_> {
             }
             let (server, mechanism) = Server::parse(json)?.in_pool(&security, json)?;
             let tls = server.tls_name(mechanism, json)?;
-            let place = server.resolve(&mut *self.resolve).map_err(|error| json.error(error))?;
+            let place = server.place(&mut *self.resolve);
             let name = server.to_string();
             for connection in 0..connections {
                 let (name, place, tls) = (name.clone(), place.clone(), tls.clone());

@@ -1,7 +1,9 @@
 //! Servers as a configuration writes them: `host:port[:protocol[:security[:compression]]]`, `[v6]:port`, `unix:/path`.
 
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 
 use net::{Place, ServerName};
 
@@ -9,6 +11,7 @@ use super::Resolve;
 use super::security::{Mechanism, PoolSecurity};
 use crate::config::error::ConfigError;
 use crate::config::json::Json;
+use crate::plan::ServerPlace;
 
 /// Everything that makes the connections to two servers differ.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -97,13 +100,17 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Its address.
-    pub(super) fn resolve(&self, resolve: &mut Resolve<'_>) -> Result<Place, String> {
+    /// Where it is.
+    pub(super) fn place(&self, resolve: &mut Resolve<'_>) -> ServerPlace {
         match self {
-            Server::Unix(path) => Ok(Place::Unix(Path::new(path).into())),
-            Server::Tcp { host, port, .. } => resolve(host, *port)
-                .map(Place::Tcp)
-                .map_err(|error| format!("expected the name of a host, found `{host}`: {error}")),
+            Server::Unix(path) => ServerPlace::Fixed(Place::Unix(Path::new(path).into())),
+            Server::Tcp { host, port, .. } => {
+                let literal = host.parse().ok().map(|address: IpAddr| SocketAddr::new(address, *port));
+                match literal.or_else(|| resolve(host, *port)) {
+                    Some(address) => ServerPlace::Fixed(Place::Tcp(address)),
+                    None => ServerPlace::Named { host: Arc::from(*host), port: *port },
+                }
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::config::json::parse;
 #[track_caller]
 fn refused(config: &str, expected: &str) {
     let json = parse(0, config.as_bytes()).expect("JSON");
-    let mut resolve = |_: &str, port: u16| Ok(([127, 0, 0, 1], port).into());
+    let mut resolve = |_: &str, port: u16| Some(([127, 0, 0, 1], port).into());
     let error =
         compile(&json, 1, &CompileOptions::default(), &mut resolve).expect_err("is refused").to_string();
     assert!(error.starts_with(expected), "{config}: {error}");
@@ -95,7 +95,7 @@ fn the_distance_of_a_pool_does_not_change_the_time_for_connecting() {
         "B": {"servers": ["b:1"], "inherit": "A", "connect_timeout": 50}},
         "route": {"type": "AllSyncRoute", "children": ["Pool|A", "Pool|B"]}}"#;
     let json = parse(0, config.as_bytes()).expect("JSON");
-    let mut resolve = |_: &str, port: u16| Ok(([127, 0, 0, 1], port).into());
+    let mut resolve = |_: &str, port: u16| Some(([127, 0, 0, 1], port).into());
     let options = CompileOptions {
         default_prefix: "/west/c/".to_owned(),
         cross_region_timeout_ms: 700,
@@ -111,7 +111,7 @@ fn the_distance_of_a_pool_does_not_change_the_time_for_connecting() {
 fn servers(fields: &str, expected: &str) {
     let config = format!(r#"{{"pools": {{"A": {{{fields}}}}}, "route": "PoolRoute|A"}}"#);
     let json = parse(0, config.as_bytes()).expect("JSON");
-    let mut resolve = |_: &str, port: u16| Ok(([127, 0, 0, 1], port).into());
+    let mut resolve = |_: &str, port: u16| Some(([127, 0, 0, 1], port).into());
     let plan = compile(&json, 1, &CompileOptions::default(), &mut resolve).expect("a configuration");
     let shown = plan.servers.iter().map(|spec| match &spec.tls {
         Some(name) => format!("{} tls({})", spec.name, name.to_str()),
