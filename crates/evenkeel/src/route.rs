@@ -153,6 +153,11 @@ fn bind(
         reads_max: 0,
         // A later configuration may have servers with TLS, though this one has none.
         secure_dials: true,
+        fast_open: if options.tls.fast_open && options.ports.is_empty() {
+            options.tls.fast_open_queue
+        } else {
+            0
+        },
         acceptors: places.iter().map(acceptor).collect(),
         handshake_threads: HANDSHAKE_THREADS,
         handshakes_max: limits.handshakes_max,

@@ -38,6 +38,11 @@ pub struct DialTls {
 pub enum Place {
     /// An internet address. Host names are not resolved here.
     Tcp(SocketAddr),
+    /// The same with TCP Fast Open, where the system allows it (`net.ipv4.tcp_fastopen`). If the kernel has a cookie of
+    /// the server, the connection is reported at once: the first output goes with the SYN, **and may arrive twice**. That there
+    /// is no server then only shows as the end of the connection, or as silence. With [`Dial::tls`] all of this concerns the
+    /// handshake.
+    FastTcp(SocketAddr),
     /// An internet address for datagrams.
     Udp(SocketAddr),
     /// A socket in the file system.
@@ -47,7 +52,7 @@ pub enum Place {
 impl Place {
     pub(crate) fn transport(&self) -> Transport {
         match self {
-            Place::Tcp(_) => Transport::Tcp,
+            Place::Tcp(_) | Place::FastTcp(_) => Transport::Tcp,
             Place::Udp(_) => Transport::Udp,
             Place::Unix(_) => Transport::Unix,
         }
@@ -55,7 +60,7 @@ impl Place {
 
     pub(crate) fn address(&self) -> Address {
         match self {
-            Place::Tcp(address) => Address::Tcp(*address),
+            Place::Tcp(address) | Place::FastTcp(address) => Address::Tcp(*address),
             Place::Udp(address) => Address::Udp(*address),
             Place::Unix(path) => Address::Unix(Some(Arc::clone(path))),
         }
@@ -65,7 +70,7 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Tcp(address) | Place::Udp(address) => write!(f, "{address}"),
+            Place::Tcp(address) | Place::FastTcp(address) | Place::Udp(address) => write!(f, "{address}"),
             Place::Unix(path) => write!(f, "{}", path.display()),
         }
     }

@@ -46,6 +46,10 @@ pub(crate) struct Destination {
     pub(crate) expired_tokens: usize,
     /// Requests that wait for the connection.
     pub(crate) unsent: HeldOutput,
+    /// The server may get what is sent twice, until it has answered: the connection began with TCP Fast Open.
+    pub(crate) is_early: bool,
+    /// Requests that wait for that answer, because they must not arrive twice, and all that follow them.
+    pub(crate) later: HeldOutput,
     /// A large reply that is being received.
     pub(crate) large: Option<LargeReply>,
     /// An entry among the worker's timers.
@@ -88,6 +92,8 @@ impl Destination {
             tokens: Tokens::default(),
             expired_tokens: 0,
             unsent: HeldOutput::default(),
+            is_early: false,
+            later: HeldOutput::default(),
             large: None,
             has_timer: false,
             probe_interval_ms: None,
@@ -98,6 +104,12 @@ impl Destination {
             dials_failed: 0,
             is_second_dial: false,
         }
+    }
+
+    /// Whether a request must wait for the first answer on a connection that began with TCP Fast Open.
+    #[inline]
+    pub(crate) fn must_wait(&self, may_repeat: bool) -> bool {
+        self.is_early && (!may_repeat || !self.later.is_empty())
     }
 
     /// Whether there is room for another exchange.
@@ -147,6 +159,8 @@ impl Destination {
         all.drain(..self.expired);
         (self.expired, self.expired_tokens, self.large) = (0, 0, None);
         self.unsent.clear();
+        self.later.clear();
+        self.is_early = false;
         self.state = DestinationState::Idle;
         all
     }

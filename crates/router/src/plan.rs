@@ -32,6 +32,8 @@ pub struct DestinationSpec {
     pub place: ServerPlace,
     /// With TLS, to a server of this name.
     pub tls: Option<ServerName<'static>>,
+    /// With TCP Fast Open.
+    pub fast_open: bool,
     /// Time limit for a reply.
     pub timeout_ms: u32,
     /// Time limit for a connection.
@@ -59,6 +61,7 @@ impl DestinationSpec {
             && self.name == other.name
             && self.connection == other.connection
             && self.place == other.place
+            && self.fast_open == other.fast_open
             && self.timeout_ms == other.timeout_ms
             && self.connect_timeout_ms == other.connect_timeout_ms
     }

@@ -3,6 +3,7 @@
 mod adopt;
 mod clients;
 mod delivery;
+mod early;
 mod multiget;
 mod names;
 mod requests;

@@ -51,6 +51,8 @@ pub struct CompileOptions {
     pub invalid_to_default: bool,
     /// Threads, each of which has connections of its own (`--num-proxies`).
     pub proxies: usize,
+    /// Connections with TLS begin with TCP Fast Open (`--enable-ssl-tfo`).
+    pub tls_fast_open: bool,
 }
 
 impl Default for CompileOptions {
@@ -65,6 +67,7 @@ impl Default for CompileOptions {
             host_id: 0,
             invalid_to_default: false,
             proxies: 1,
+            tls_fast_open: false,
         }
     }
 }

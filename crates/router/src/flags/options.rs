@@ -260,6 +260,7 @@ impl RouteOptions {
             host_id,
             invalid_to_default: self.invalid_to_default,
             proxies: self.proxies,
+            tls_fast_open: self.tls.fast_open,
         }
     }
 }

@@ -71,4 +71,20 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         "Those of the 4096 servers that were used last.",
         |options, _| options.tls.resumes = true,
     ),
+    flag(
+        None,
+        "enable-ssl-tfo",
+        "TCP Fast Open for connections with TLS",
+        "To servers; and from clients, if all ports are those of --ssl-port. The first packet carries the first word of the \
+            handshake. Without TLS a pool may say `tcp_fast_open`.",
+        |options, _| options.tls.fast_open = true,
+    ),
+    flag(
+        None,
+        "tfo-queue-size",
+        "Such connections that may wait at each listener",
+        "Cut at net.core.somaxconn.",
+        |options, given| options.tls.fast_open_queue = given.number(),
+    )
+    .takes("num", Kind::Number { min: 0, max: i32::MAX as i64 }, "100000"),
 ];

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ::flags::Error;
 
 /// The command line about TLS.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "each is the flag of its name")]
 pub struct RouteTlsOptions {
     pub cert: Option<PathBuf>,
@@ -16,6 +16,8 @@ pub struct RouteTlsOptions {
     pub identities: Vec<String>,
     pub enforce_identity: bool,
     pub resumes: bool,
+    pub fast_open: bool,
+    pub fast_open_queue: u32,
     pub ssl_ports: Vec<String>,
     pub server_cert: Option<PathBuf>,
     pub server_key: Option<PathBuf>,
@@ -23,6 +25,30 @@ pub struct RouteTlsOptions {
     pub require_peer_certs: bool,
     pub ticket_keys: Option<PathBuf>,
     pub kernel: bool,
+}
+
+impl Default for RouteTlsOptions {
+    fn default() -> RouteTlsOptions {
+        RouteTlsOptions {
+            cert: None,
+            key: None,
+            ca: None,
+            verify_peers: false,
+            verify_names: false,
+            identities: Vec::new(),
+            enforce_identity: false,
+            resumes: false,
+            fast_open: false,
+            fast_open_queue: 100_000,
+            ssl_ports: Vec::new(),
+            server_cert: None,
+            server_key: None,
+            server_ca: None,
+            require_peer_certs: false,
+            ticket_keys: None,
+            kernel: false,
+        }
+    }
 }
 
 impl RouteTlsOptions {

@@ -15,7 +15,6 @@ const SHADOWS: Effect = Effect::Without("shadows are not built");
 const LIMITS: Effect =
     Effect::Without("this limit is not built: what waits is bounded by the window of each client");
 const SOCKETS: Effect = Effect::Without("sockets keep the system's settings");
-const TLS: Effect = Effect::Without("TCP Fast Open is not built");
 const TICKETS: Effect = Effect::Without("tickets have keys of another format: --tls-ticket-keys");
 const ACL_NAME: Effect = Effect::Without("access lists are not built");
 const IDENTITY: Effect = Effect::Without(
@@ -91,8 +90,6 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     value("xdp-tx-truncate-bytes", SOCKETS),
     switch("ssl-service-identity-authorization-log", IDENTITY),
     switch("ssl-handshake-offload", OFFLOAD),
-    switch("enable-ssl-tfo", TLS),
-    value("tfo-queue-size", TLS),
     value("tls-ticket-key-seed-path", TICKETS),
     value("server-ssl-service-identity", ACL_NAME),
     switch("enable-compression", COMPRESSION),

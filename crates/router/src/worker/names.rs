@@ -73,7 +73,7 @@ impl RouteWorker {
             return false;
         }
         destination.is_second_dial = true;
-        self.dial(place, turn).is_ok()
+        self.dial(place, false, turn).is_ok()
     }
 
     /// A server with a name does not answer: perhaps it is elsewhere.
@@ -105,7 +105,8 @@ impl RouteWorker {
         let ServerPlace::Named { host, .. } = &spec.place else { return };
         let known = self.shared.names.known(host);
         if !known.addresses.is_empty() {
-            if self.dial(place, turn).is_err() {
+            // What waits may be anything.
+            if self.dial(place, false, turn).is_err() {
                 self.lose(place, Outcome::LocalError, None, turn);
             }
         } else if known.lookups > lookups {

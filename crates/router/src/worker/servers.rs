@@ -10,6 +10,7 @@ use net::{CloseReason, Dial, DialTls, Link, Next, Progress, Turn, Unreachable};
 use stdx::clock::Now;
 
 use super::RouteWorker;
+use super::early::may_repeat;
 use crate::destination::{
     Destination, DestinationState, Exchange, Malformed, Read, ReplyKind, ReplyTarget, ReplyToken,
 };
@@ -37,11 +38,14 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
-        self.make_room(place, turn)?;
+        let may_repeat = may_repeat(message.operation);
+        self.make_room(place, may_repeat, turn)?;
         let destination = &mut self.destinations[place as usize];
+        let must_wait = destination.must_wait(may_repeat);
         let key = if keep_prefix { message.key.full } else { message.key.bare() };
         let shown = if keep_prefix || message.key.prefix_len == 0 { &b""[..] } else { message.key.full };
         let output = match destination.state {
+            _ if must_wait => &mut destination.later,
             DestinationState::Open(link) => turn.output(link).expect("make_room has seen it"),
             _ => &mut destination.unsent,
         };
@@ -93,9 +97,12 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
-        self.make_room(place, turn)?;
+        let may_repeat = may_repeat(operation);
+        self.make_room(place, may_repeat, turn)?;
         let destination = &mut self.destinations[place as usize];
+        let must_wait = destination.must_wait(may_repeat);
         let output = match destination.state {
+            _ if must_wait => &mut destination.later,
             DestinationState::Open(link) => turn.output(link).expect("make_room has seen it"),
             _ => &mut destination.unsent,
         };
@@ -122,7 +129,7 @@ impl RouteWorker {
 
     /// Whether a request can be sent; dials if there is no connection.
     #[inline]
-    fn make_room(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) -> Result<(), NotSent> {
+    fn make_room(&mut self, place: u32, may_repeat: bool, turn: &mut Turn<Arc<[u8]>>) -> Result<(), NotSent> {
         let destination = &mut self.destinations[place as usize];
         if let Some(reason) = destination.health.unavailable() {
             let message = format!("Server unavailable. Reason: {}", reason.name());
@@ -138,20 +145,27 @@ impl RouteWorker {
             }
             _ => destination.unsent.len(),
         };
-        if !destination.has_room(unsent) {
+        if !destination.has_room(unsent + destination.later.len()) {
             return Err(NotSent {
                 outcome: Outcome::Busy,
                 message: "too many outstanding requests".to_owned(),
             });
         }
         if destination.state == DestinationState::Idle {
-            self.dial(place, turn)?;
+            self.dial(place, may_repeat, turn)?;
         }
         Ok(())
     }
 
-    pub(super) fn dial(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) -> Result<(), NotSent> {
+    /// Begins a connection for a request that may arrive twice, or not.
+    pub(super) fn dial(
+        &mut self,
+        place: u32,
+        may_repeat: bool,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Result<(), NotSent> {
         let Some(to) = self.place_to_dial(place) else { return Ok(()) };
+        let to = self.early_place(place, to, may_repeat);
         let destination = &mut self.destinations[place as usize];
         let spec = &destination.spec;
         let tls = match &spec.tls {
@@ -195,7 +209,12 @@ impl RouteWorker {
 
     /// A connection has ended.
     pub(super) fn disconnected(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) {
-        self.lose(place, Outcome::RemoteError, None, turn);
+        let outcome = match self.destinations[place as usize].is_early {
+            // Nobody knows whether there was a connection.
+            true => Outcome::ConnectError,
+            false => Outcome::RemoteError,
+        };
+        self.lose(place, outcome, None, turn);
     }
 
     pub(super) fn lose(
@@ -258,6 +277,9 @@ impl RouteWorker {
     /// Reads what a server sent.
     pub(super) fn on_replies(&mut self, place: u32, input: &[u8], turn: &mut Turn<Arc<[u8]>>) -> Progress {
         let mut consumed = 0;
+        if self.destinations[place as usize].is_early {
+            self.end_early(place, turn);
+        }
         match self.read_replies(place, input, &mut consumed, turn) {
             Ok(()) => Progress { consumed, next: Next::Read },
             Err(malformed) => {
@@ -360,8 +382,12 @@ impl RouteWorker {
             self.timers.pop();
             while let Some(failed) = self.destinations[place as usize].expire(self.now) {
                 self.note_failure(place, Outcome::Timeout, None);
+                // It is known not to answer in time, but not that there is nobody.
+                let is_early = std::mem::take(&mut self.destinations[place as usize].is_early);
                 if failed.operation.is_none() {
                     self.probe_again(place);
+                }
+                if failed.operation.is_none() || is_early {
                     // The host may be another one by now, that knows nothing of this connection.
                     if let DestinationState::Open(link) = self.destinations[place as usize].state {
                         turn.abort(link);
@@ -393,12 +419,13 @@ impl RouteWorker {
         if destination.health.unavailable().is_none() {
             return;
         }
-        if destination.state == DestinationState::Idle && self.dial(place, turn).is_err() {
+        if destination.state == DestinationState::Idle && self.dial(place, true, turn).is_err() {
             let interval = self.shared.settings.health.probe_max_ms;
             return self.probe_later(place, interval);
         }
         let destination = &mut self.destinations[place as usize];
         let output = match destination.state {
+            _ if destination.must_wait(true) => Some(&mut destination.later),
             DestinationState::Open(link) => turn.output(link),
             _ => Some(&mut destination.unsent),
         };

@@ -28,6 +28,7 @@
 //! a closed         the router has closed server a's connection since the last such line
 //! ```
 
+mod early;
 mod health;
 mod misbehaving;
 mod names;

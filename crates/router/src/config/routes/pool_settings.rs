@@ -1,4 +1,4 @@
-//! Settings of pools that concern all of their servers: the guard, additional connections.
+//! Settings of pools that concern all of their servers: the guard, additional connections, TCP Fast Open.
 
 use super::pool::Pool;
 use crate::config::error::ConfigError;
@@ -39,4 +39,9 @@ pub(super) fn connections(pool: &Pool<'_>, proxies: usize) -> Result<u32, Config
     let Some(json) = pool.get("additional_fanout") else { return Ok(1) };
     let most = CONNECTIONS_MAX / proxies.max(1) as i64 - 1;
     Ok(json.integer("`additional_fanout` of a pool", 0..=most.max(0))? as u32 + 1)
+}
+
+/// `tcp_fast_open`: whether connections begin with TCP Fast Open.
+pub(super) fn fast_open(pool: &Pool<'_>) -> Result<bool, ConfigError> {
+    pool.get("tcp_fast_open").map_or(Ok(false), |json| json.bool("`tcp_fast_open` of a pool"))
 }

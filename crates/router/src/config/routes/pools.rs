@@ -77,6 +77,7 @@ impl<'j> Compiler<'j, '_> {
         }
         text_only(pool)?;
         let security = PoolSecurity::of(pool)?;
+        let fast_open = pool_settings::fast_open(pool)?;
         let servers = pool.get("servers").ok_or_else(|| {
             let message = format!("expected `servers` in pool {}, found none", pool.name);
             pool.chain.first().map_or_else(
@@ -115,9 +116,24 @@ impl<'j> Compiler<'j, '_> {
             let name = server.to_string();
             for connection in 0..connections {
                 let (name, place, tls) = (name.clone(), place.clone(), tls.clone());
-                let key =
-                    ServerKey { name: name.clone(), connection, mechanism, timeout_ms, connect_timeout_ms };
-                let spec = DestinationSpec { name, connection, place, tls, timeout_ms, connect_timeout_ms };
+                let key = ServerKey {
+                    name: name.clone(),
+                    connection,
+                    mechanism,
+                    fast_open,
+                    timeout_ms,
+                    connect_timeout_ms,
+                };
+                let fast_open = fast_open || (tls.is_some() && self.options.tls_fast_open);
+                let spec = DestinationSpec {
+                    name,
+                    connection,
+                    place,
+                    tls,
+                    fast_open,
+                    timeout_ms,
+                    connect_timeout_ms,
+                };
                 let server = self.add_server(key, spec);
                 children.push(self.add(Node::Server { server, keep_prefix }, json)?);
             }

@@ -19,6 +19,7 @@ pub(super) struct ServerKey {
     pub(super) name: String,
     pub(super) connection: u32,
     pub(super) mechanism: Mechanism,
+    pub(super) fast_open: bool,
     pub(super) timeout_ms: u32,
     pub(super) connect_timeout_ms: u32,
 }
