@@ -83,7 +83,7 @@ fn serve(
     let supervisor = Supervisor::of_environment();
     let server_count = plan.servers.len();
     let tls = RouterTls::load(options)?;
-    let limits = Limits::raise(options, server_count)?;
+    let limits = Limits::raise(options, plan.sockets())?;
     let places = listening::places(options, inherited)?;
     let network = bind(options, &places, &limits, &tls)?;
     let shown = |(address, place): (_, &ListenPlace)| {

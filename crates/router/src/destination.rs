@@ -18,6 +18,7 @@ use stdx::clock::Now;
 use crate::client::HeldOutput;
 use crate::health::Health;
 use crate::plan::DestinationSpec;
+use crate::udp::UdpSide;
 
 pub(crate) use exchange::{Exchange, ReplyKind, ReplyTarget};
 use large::LargeReply;
@@ -50,6 +51,8 @@ pub(crate) struct Destination {
     pub(crate) is_early: bool,
     /// Requests that wait for that answer, because they must not arrive twice, and all that follow them.
     pub(crate) later: HeldOutput,
+    /// Its datagrams, if gets go over UDP.
+    pub(crate) udp: Option<Box<UdpSide>>,
     /// A large reply that is being received.
     pub(crate) large: Option<LargeReply>,
     /// An entry among the worker's timers.
@@ -94,6 +97,7 @@ impl Destination {
             unsent: HeldOutput::default(),
             is_early: false,
             later: HeldOutput::default(),
+            udp: None,
             large: None,
             has_timer: false,
             probe_interval_ms: None,

@@ -39,6 +39,7 @@ mod plan;
 mod request;
 mod shared;
 mod slab;
+mod udp;
 mod worker;
 
 pub use health::{GuardLimits, Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
@@ -50,4 +51,5 @@ pub use plan::{
     ServerPlace,
 };
 pub use shared::{RouterShared, Settings};
+pub use udp::UdpCounts;
 pub use worker::RouteWorker;

@@ -34,6 +34,8 @@ pub struct DestinationSpec {
     pub tls: Option<ServerName<'static>>,
     /// With TCP Fast Open.
     pub fast_open: bool,
+    /// Gets go over UDP.
+    pub udp: bool,
     /// Time limit for a reply.
     pub timeout_ms: u32,
     /// Time limit for a connection.
@@ -62,6 +64,7 @@ impl DestinationSpec {
             && self.connection == other.connection
             && self.place == other.place
             && self.fast_open == other.fast_open
+            && self.udp == other.udp
             && self.timeout_ms == other.timeout_ms
             && self.connect_timeout_ms == other.connect_timeout_ms
     }
@@ -225,6 +228,11 @@ pub struct RoutePlan {
 }
 
 impl RoutePlan {
+    /// Sockets that each worker may have to all servers.
+    pub fn sockets(&self) -> usize {
+        self.servers.iter().map(|spec| 1 + usize::from(spec.udp)).sum()
+    }
+
     /// The names of servers that are looked up; some of them several times.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &std::sync::Arc<str>> {
         self.servers.iter().filter_map(|spec| match &spec.place {

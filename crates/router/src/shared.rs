@@ -12,6 +12,7 @@ use crate::names::NameTable;
 use crate::notices::ServerNotices;
 use crate::outcome::Outcome;
 use crate::plan::RoutePlan;
+use crate::udp::UdpCounts;
 
 /// Settings of a router that do not change while it runs.
 #[derive(Clone, Debug)]
@@ -53,6 +54,7 @@ pub struct RouterShared {
     unavailable: AtomicU32,
     pub(crate) notices: ServerNotices,
     pub(crate) names: NameTable,
+    pub(crate) udp: UdpCounts,
 }
 
 /// The health of servers, and the guards of their pools.
@@ -91,6 +93,7 @@ impl RouterShared {
         names.keep(plan.hosts());
         RouterShared {
             names,
+            udp: UdpCounts::default(),
             notices: ServerNotices::new(settings.notice),
             settings,
             plan: Mutex::new(Arc::new(plan)),
@@ -112,6 +115,11 @@ impl RouterShared {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.servers.retain(|_, health| Arc::strong_count(health) > 1);
         health.guard(&plan);
+    }
+
+    /// Counts of gets over UDP.
+    pub fn udp_counts(&self) -> &UdpCounts {
+        &self.udp
     }
 
     /// The names of servers, for whoever looks them up. After a lookup all workers are to be nudged.

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod clients;
+mod datagrams;
 mod delivery;
 mod early;
 mod multiget;
@@ -16,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
-use net::{CloseReason, Handler, Next, Opened, Origin, Progress, Turn, Unreachable};
+use net::{CloseReason, Datagram, Handler, Next, Opened, Origin, Progress, SocketId, Turn, Unreachable};
 use stdx::clock::Now;
 use stdx::gather::Gather;
 use stdx::prng::Prng;
@@ -29,6 +30,7 @@ use crate::key_groups::KeyGroups;
 use crate::plan::RoutePlan;
 use crate::shared::RouterShared;
 use crate::slab::IdSlab;
+use crate::udp::place_of_udp_tag;
 use names::NameWatch;
 use upkeep::Upkeep;
 
@@ -64,6 +66,12 @@ pub struct RouteWorker {
     keys: KeyGroups,
     upkeep: Upkeep,
     names: NameWatch,
+    /// When to look at a destination for datagrams without a reply: at most one entry for each.
+    udp_timers: BinaryHeap<Reverse<(Now, u32)>>,
+    /// Destinations by their sockets for datagrams.
+    udp_sockets: HashMap<SocketId, u32>,
+    /// The place at which replies over UDP are read.
+    udp_reader: Option<u32>,
 }
 
 /// A connection.
@@ -97,6 +105,9 @@ impl RouteWorker {
             keys: KeyGroups::default(),
             upkeep: Upkeep::default(),
             names: NameWatch::default(),
+            udp_timers: BinaryHeap::new(),
+            udp_sockets: HashMap::new(),
+            udp_reader: None,
             shared,
         };
         worker.adopt();
@@ -168,7 +179,20 @@ impl Handler for RouteWorker {
     }
 
     fn on_unreachable(&mut self, tag: u64, why: Unreachable, turn: &mut Turn<Arc<[u8]>>) {
-        self.unreachable(tag as u32, why, turn);
+        match place_of_udp_tag(tag) {
+            Some(place) => self.datagrams_dialled(place, None, turn),
+            None => self.unreachable(tag as u32, why, turn),
+        }
+    }
+
+    fn on_socket(&mut self, tag: u64, socket: SocketId, turn: &mut Turn<Arc<[u8]>>) {
+        if let Some(place) = place_of_udp_tag(tag) {
+            self.datagrams_dialled(place, Some(socket), turn);
+        }
+    }
+
+    fn on_datagram(&mut self, datagram: &Datagram<'_>, turn: &mut Turn<Arc<[u8]>>) {
+        self.take_datagram(datagram, turn);
     }
 
     fn begin_turn(&mut self, now: Now) {
@@ -190,14 +214,21 @@ impl Handler for RouteWorker {
 
     fn deadline(&self) -> Option<Now> {
         let first = |heap: &BinaryHeap<Reverse<(Now, u32)>>| heap.peek().map(|Reverse((at, _))| *at);
-        [first(&self.timers), first(&self.probes), self.upkeep.next(), self.names.next()]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            first(&self.timers),
+            first(&self.probes),
+            first(&self.udp_timers),
+            self.upkeep.next(),
+            self.names.next(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn on_deadline(&mut self, turn: &mut Turn<Arc<[u8]>>) {
         self.expire(turn);
+        self.expire_datagrams(turn);
         self.send_probes(turn);
     }
 }

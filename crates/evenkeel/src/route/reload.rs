@@ -79,7 +79,7 @@ impl Reload {
 
     fn put_in_force(&self, plan: RoutePlan) {
         let count = plan.servers.len();
-        if count > self.servers_max {
+        if plan.sockets() > self.servers_max {
             return notice(&format!(
                 "the configuration stays as it was: expected at most {} servers, found {count}; start the router again \
                  for more",

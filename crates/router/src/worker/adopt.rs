@@ -9,6 +9,7 @@ use stdx::clock::Now;
 use super::RouteWorker;
 use crate::destination::{Destination, DestinationState};
 use crate::plan::{DestinationSpec, RoutePlan, ServerId};
+use crate::udp::UdpSide;
 
 /// Microseconds between two looks at retired destinations.
 const LOOK_EVERY_US: u64 = 1_000_000;
@@ -31,7 +32,7 @@ impl RouteWorker {
         for places in self.earlier.iter().map(|(_, places)| places).chain([&self.places]) {
             places.iter().for_each(|place| is_named[*place as usize] = true);
         }
-        self.free.iter().for_each(|place| is_named[*place as usize] = true);
+        self.free.iter().chain(&self.udp_reader).for_each(|place| is_named[*place as usize] = true);
         self.retired = (0..is_named.len() as u32).filter(|place| !is_named[*place as usize]).collect();
         self.look_at = self.now;
     }
@@ -45,10 +46,12 @@ impl RouteWorker {
         let retired = std::mem::take(&mut self.retired);
         for place in retired {
             let destination = &self.destinations[place as usize];
-            if destination.exchanges.is_empty() {
+            let has_datagrams = destination.udp.as_ref().is_some_and(|udp| !udp.is_idle() || udp.has_timer);
+            if destination.exchanges.is_empty() && !has_datagrams {
                 match destination.state {
                     DestinationState::Open(link) => turn.close(link),
                     DestinationState::Idle if !destination.has_timer => {
+                        self.close_datagrams(place, turn);
                         self.forget(place);
                         continue;
                     }
@@ -86,10 +89,20 @@ impl RouteWorker {
         })
     }
 
-    /// Adds a destination.
-    pub(super) fn insert(&mut self, destination: Destination) -> u32 {
+    /// Adds a destination of a server.
+    pub(super) fn insert(&mut self, mut destination: Destination) -> u32 {
         let name = destination.spec.name.clone();
-        let place = match self.free.pop() {
+        if destination.spec.udp {
+            destination.udp = Some(Box::new(UdpSide::new(self.prng.next_u64() as u16)));
+        }
+        let place = self.insert_unnamed(destination);
+        self.by_name.entry(name).or_default().push(place);
+        place
+    }
+
+    /// Adds a destination that no plan names.
+    pub(super) fn insert_unnamed(&mut self, destination: Destination) -> u32 {
+        match self.free.pop() {
             Some(place) => {
                 self.destinations[place as usize] = destination;
                 place
@@ -98,9 +111,7 @@ impl RouteWorker {
                 self.destinations.push(destination);
                 u32::try_from(self.destinations.len() - 1).expect("servers are bounded by the plan")
             }
-        };
-        self.by_name.entry(name).or_default().push(place);
-        place
+        }
     }
 
     /// The destination of a server of `plan`.

@@ -38,6 +38,13 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
+        if message.operation == Operation::Get && self.destinations[place as usize].udp.is_some() {
+            let key = if keep_prefix { message.key.full } else { message.key.bare() };
+            let shown = if key.len() == message.key.full.len() { &b""[..] } else { message.key.full };
+            if self.send_datagram(place, (key, shown, 0), target, turn) {
+                return Ok(());
+            }
+        }
         let may_repeat = may_repeat(message.operation);
         self.make_room(place, may_repeat, turn)?;
         let destination = &mut self.destinations[place as usize];
@@ -97,6 +104,14 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
+        let mut keys = keys;
+        if operation == Operation::Get && self.destinations[place as usize].udp.is_some() {
+            let sent = self.send_key_datagrams(place, line, keys, target, turn);
+            keys = &keys[sent..];
+            if keys.is_empty() {
+                return Ok(());
+            }
+        }
         let may_repeat = may_repeat(operation);
         self.make_room(place, may_repeat, turn)?;
         let destination = &mut self.destinations[place as usize];
@@ -289,7 +304,7 @@ impl RouteWorker {
         }
     }
 
-    fn read_replies(
+    pub(super) fn read_replies(
         &mut self,
         place: u32,
         input: &[u8],
@@ -350,7 +365,7 @@ impl RouteWorker {
         }
     }
 
-    fn note_malformed(&mut self, place: u32, malformed: &Malformed) {
+    pub(super) fn note_malformed(&mut self, place: u32, malformed: &Malformed) {
         let spec = Arc::clone(&self.destinations[place as usize].spec);
         self.say(NoticeKind::Other, || {
             let Malformed { found, expected } = malformed;

@@ -15,6 +15,11 @@
 //! a!               server a resets its connections
 //! a down           server a refuses connections from now on
 //! a up             and accepts them again
+//! au> get k        server a has received this datagram, before others or after them
+//! au< TEXT         server a answers the first of these datagrams that it has not answered, in one
+//! au% TEXT         the same in datagrams of ten bytes, the last one first, and each of them twice
+//! au- lost         server a does not answer that datagram
+//! au? TEXT         server a sends a datagram that answers nothing
 //! wait MS          time passes
 //! a awaits MS      time passes until server a receives something, at most this long
 //! nothing          neither a client nor a server has received anything else
@@ -38,6 +43,7 @@ mod protocol;
 mod random;
 mod routes;
 mod sizes;
+mod udp;
 mod upkeep;
 
 use std::cell::RefCell;
@@ -45,8 +51,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use ::protocol::udp::Frame;
 use net::sim::{HostId, World};
-use net::{CloseReason, Dial, Handler, Link, Next, Opened, Options, Origin, Place, Progress, Turn};
+use net::{
+    CloseReason, Datagram, DatagramPeer, Dial, Handler, Link, Next, Opened, Options, Origin, Place, Progress,
+    Turn,
+};
 use stdx::gather::Gather;
 
 use super::RouteWorker;
@@ -69,6 +79,11 @@ struct End {
     received: Vec<u8>,
     reset: bool,
     closed: bool,
+    /// Datagrams that were received: from whom, with which number, and their text.
+    datagrams: Vec<(DatagramPeer, u16, Vec<u8>)>,
+    /// Those of them that the script has named, without an answer.
+    unanswered: VecDeque<(DatagramPeer, u16)>,
+    to_answer: Vec<(DatagramPeer, Vec<u8>)>,
 }
 
 impl Handler for End {
@@ -95,6 +110,11 @@ impl Handler for End {
         Progress { consumed: input.len(), next: Next::Read }
     }
 
+    fn on_datagram(&mut self, datagram: &Datagram<'_>, _turn: &mut Turn<Vec<u8>>) {
+        let (frame, text) = Frame::read(datagram.bytes).expect("a frame");
+        self.datagrams.push((datagram.from, frame.id, text.to_vec()));
+    }
+
     fn on_close(&mut self, link: Link, _reason: CloseReason, _turn: &mut Turn<Vec<u8>>) {
         self.closed = true;
         self.links.retain(|other| *other != link);
@@ -103,6 +123,9 @@ impl Handler for End {
     fn end_turn(&mut self, turn: &mut Turn<Vec<u8>>) {
         if let Some(place) = self.dial.take() {
             turn.dial(Dial { place, timeout_ms: 1000, tls: None }, 1).expect("room for a dial");
+        }
+        for (peer, datagram) in self.to_answer.drain(..) {
+            assert!(turn.send_datagram(peer, &datagram), "room for a datagram");
         }
         let Some(link) = self.links.last() else { return };
         if self.reset {
@@ -163,7 +186,9 @@ fn address(place: &Place) -> SocketAddr {
 
 impl Conversation {
     fn new(config: &str) -> Conversation {
-        Conversation::with_servers(config, 1, |world, options| world.add(End::default(), &[PORT], options))
+        Conversation::with_servers(config, 1, |world, options| {
+            world.add_with_datagrams(End::default(), &[PORT], &[PORT], options)
+        })
     }
 
     /// With servers that `add` makes.
@@ -238,8 +263,9 @@ impl Conversation {
     fn expect_nothing(&mut self) {
         let hosts: Vec<HostId> = self.servers.values().chain(&self.clients).copied().collect();
         for host in hosts {
-            let received = &self.world.handler::<End>(host).received;
-            assert_eq!(shortened(received), "");
+            let end = self.world.handler::<End>(host);
+            assert_eq!(shortened(&end.received), "");
+            assert_eq!(end.datagrams.len(), 0, "datagrams");
         }
     }
 
@@ -317,8 +343,47 @@ impl Conversation {
             (true, ">|") | (false, "<|") => self.send(host, text),
             (true, "<") | (false, ">") => self.expect(host, text, line),
             (false, "!") => self.reset(host),
+            (false, "u>") => {
+                let end = self.world.handler::<End>(host);
+                let expected = format!("{text}\r\n").into_bytes();
+                let found = end.datagrams.iter().position(|(_, _, received)| *received == expected);
+                let (peer, id, _) = end.datagrams.remove(found.unwrap_or_else(|| panic!("at {line:?}")));
+                end.unanswered.push_back((peer, id));
+            }
+            (false, sign) if sign.starts_with('u') => self.answer_datagram(host, sign, text),
             _ => panic!("not a line of a script: {line}"),
         }
+    }
+
+    /// `au<`, `au%`, `au-`, `au?`.
+    #[track_caller]
+    fn answer_datagram(&mut self, host: HostId, sign: &str, text: &str) {
+        let end = self.world.handler::<End>(host);
+        let (peer, id) = match sign {
+            "u?" => {
+                let (peer, id) = end.unanswered[0];
+                (peer, id.wrapping_add(300))
+            }
+            _ => end.unanswered.pop_front().expect("a datagram without an answer"),
+        };
+        let reply = format!("{}\r\n", spelled_out(text)).into_bytes();
+        let part_len = if sign == "u%" { 10 } else { reply.len() };
+        let total = reply.len().div_ceil(part_len) as u16;
+        let part = |(sequence, part): (usize, &[u8])| {
+            let frame = Frame { id, sequence: sequence as u16, total };
+            (peer, [&frame.to_bytes()[..], part].concat())
+        };
+        let mut parts: Vec<_> = reply.chunks(part_len).enumerate().map(part).collect();
+        match sign {
+            "u-" => parts.clear(),
+            "u%" => {
+                parts.reverse();
+                parts = parts.iter().flat_map(|part| [part.clone(), part.clone()]).collect();
+            }
+            _ => {}
+        }
+        end.to_answer.append(&mut parts);
+        self.settle(host);
     }
 
     /// A server ends: connections are refused.

@@ -45,3 +45,13 @@ pub(super) fn connections(pool: &Pool<'_>, proxies: usize) -> Result<u32, Config
 pub(super) fn fast_open(pool: &Pool<'_>) -> Result<bool, ConfigError> {
     pool.get("tcp_fast_open").map_or(Ok(false), |json| json.bool("`tcp_fast_open` of a pool"))
 }
+
+/// `transport`: whether gets go over UDP.
+pub(super) fn is_udp(pool: &Pool<'_>) -> Result<bool, ConfigError> {
+    let Some(json) = pool.get("transport") else { return Ok(false) };
+    match json.string("`transport` of a pool")? {
+        "tcp" => Ok(false),
+        "udp" => Ok(true),
+        _ => Err(json.wrong("tcp or udp (`transport` of a pool)")),
+    }
+}

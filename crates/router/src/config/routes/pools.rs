@@ -78,6 +78,7 @@ impl<'j> Compiler<'j, '_> {
         text_only(pool)?;
         let security = PoolSecurity::of(pool)?;
         let fast_open = pool_settings::fast_open(pool)?;
+        let udp = pool_settings::is_udp(pool)?;
         let servers = pool.get("servers").ok_or_else(|| {
             let message = format!("expected `servers` in pool {}, found none", pool.name);
             pool.chain.first().map_or_else(
@@ -112,6 +113,9 @@ impl<'j> Compiler<'j, '_> {
             }
             let (server, mechanism) = Server::parse(json)?.in_pool(&security, json)?;
             let tls = server.tls_name(mechanism, json)?;
+            if udp && (tls.is_some() || matches!(server, Server::Unix(_))) {
+                return Err(json.wrong("a server over TCP without TLS, because gets of its pool go over UDP"));
+            }
             let place = server.place(&mut *self.resolve);
             let name = server.to_string();
             for connection in 0..connections {
@@ -121,6 +125,7 @@ impl<'j> Compiler<'j, '_> {
                     connection,
                     mechanism,
                     fast_open,
+                    udp,
                     timeout_ms,
                     connect_timeout_ms,
                 };
@@ -131,6 +136,7 @@ impl<'j> Compiler<'j, '_> {
                     place,
                     tls,
                     fast_open,
+                    udp,
                     timeout_ms,
                     connect_timeout_ms,
                 };

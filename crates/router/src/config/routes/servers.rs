@@ -20,6 +20,7 @@ pub(super) struct ServerKey {
     pub(super) connection: u32,
     pub(super) mechanism: Mechanism,
     pub(super) fast_open: bool,
+    pub(super) udp: bool,
     pub(super) timeout_ms: u32,
     pub(super) connect_timeout_ms: u32,
 }

@@ -188,3 +188,19 @@ fn security_that_is_not_there_is_refused() {
         "line 3: expected ascii as `protocol` of a pool, found `caret`",
     );
 }
+
+#[test]
+fn gets_over_udp_are_for_servers_over_tcp_without_tls() {
+    let pool = |servers: &str, fields: &str| {
+        format!(
+            "{{\"pools\": {{\"A\": {{\"servers\": [\n{servers}],\n{fields}}}}}, \"route\": \"PoolRoute|A\"}}"
+        )
+    };
+    let message = "line 2: expected a server over TCP without TLS, because gets of its pool go over UDP";
+    refused(&pool("\"unix:/x\"", "\"transport\": \"udp\""), message);
+    refused(&pool("\"a:1:ascii:ssl\"", "\"transport\": \"udp\""), message);
+    refused(
+        &pool("\"a:1\"", "\"transport\": \"sctp\""),
+        "line 3: expected tcp or udp (`transport` of a pool)",
+    );
+}
