@@ -65,6 +65,8 @@ pub(crate) struct Destination {
     pub(crate) opaque: u32,
     /// A request was sent since connections without use were last looked for.
     pub(crate) was_used: bool,
+    /// Something has come over the connection.
+    pub(crate) has_answered: bool,
     /// The address of its name that was dialled last.
     pub(crate) address: Option<IpAddr>,
     /// Dials that have failed: which of a name's addresses is the next.
@@ -104,6 +106,7 @@ impl Destination {
             group: None,
             opaque: 0,
             was_used: false,
+            has_answered: false,
             address: None,
             dials_failed: 0,
             is_second_dial: false,

@@ -221,6 +221,7 @@ fn a_server_that_wants_a_certificate_gets_the_one_of_the_command_line() {
     let router = router(&pool(&server), &[]);
     let answer = client(&router).ask(b"get k\r\n").expect("an answer");
     assert!(["SERVER_ERROR remote error", "SERVER_ERROR connection error"].contains(&&*answer), "{answer}");
+    says(&router, "has ended a TLS session without an answer: perhaps it wants another certificate");
 }
 
 /// What a server with TLS answers to OpenSSL's client.

@@ -201,7 +201,7 @@ impl RouteWorker {
     pub(super) fn connected(&mut self, place: u32, link: Link, turn: &mut Turn<Arc<[u8]>>) {
         let destination = &mut self.destinations[place as usize];
         destination.state = DestinationState::Open(link);
-        (destination.was_used, destination.is_second_dial) = (true, false);
+        (destination.was_used, destination.is_second_dial, destination.has_answered) = (true, false, false);
         if let Some(output) = turn.output(link) {
             output.append(std::mem::take(&mut destination.unsent));
         }
@@ -224,6 +224,17 @@ impl RouteWorker {
 
     /// A connection has ended.
     pub(super) fn disconnected(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) {
+        let Destination { spec, has_answered, exchanges, .. } = &self.destinations[place as usize];
+        if spec.tls.is_some() && !has_answered && !exchanges.is_empty() {
+            // In TLS 1.3 a server looks at a certificate when the handshake is over for its client.
+            let spec = Arc::clone(spec);
+            self.say(NoticeKind::Other, || {
+                format!(
+                    "server {} has ended a TLS session without an answer: perhaps it wants another certificate",
+                    spec.name
+                )
+            });
+        }
         let outcome = match self.destinations[place as usize].is_early {
             // Nobody knows whether there was a connection.
             true => Outcome::ConnectError,
@@ -292,6 +303,7 @@ impl RouteWorker {
     /// Reads what a server sent.
     pub(super) fn on_replies(&mut self, place: u32, input: &[u8], turn: &mut Turn<Arc<[u8]>>) -> Progress {
         let mut consumed = 0;
+        self.destinations[place as usize].has_answered = true;
         if self.destinations[place as usize].is_early {
             self.end_early(place, turn);
         }
