@@ -7,12 +7,14 @@ mod configuration;
 mod lines;
 mod listening;
 mod reload;
+mod reports;
 
 use std::ffi::OsString;
 use std::num::NonZero;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use net::clock::Clock;
 use net::{DriverChoice, Network};
 use os::signals::{Signal, Signals};
 use router::flags::{RouteOptions, Validate};
@@ -27,6 +29,7 @@ pub(crate) use lines::refused;
 use lines::{TRANSIENT, counted, notice, transient};
 use listening::Limits;
 use reload::Reload;
+use reports::Reports;
 
 /// Exit statuses, for the man page.
 pub(crate) const STATUSES: [(&str, &str); 4] = [
@@ -70,10 +73,13 @@ fn serve(
     let supervisor = Supervisor::of_environment();
     let server_count = plan.servers.len();
     let limits = Limits::raise(options, server_count)?;
-    let network = bind(options, &limits)?;
+    let clock = Clock::start();
+    let network = bind(options, &limits, clock)?;
     let addresses: Vec<String> = network.addresses().iter().map(ToString::to_string).collect();
     let signals = Signals::block().map_err(|error| transient("block signals", error))?;
     let shared = Arc::new(RouterShared::new(settings(options), plan));
+    shared.started(reports::startup(std::env::args_os()));
+    shared.note_config(|loads| loads.note(os::clock::unix_s(), true));
     let (hurry, hurried) = mpsc::channel();
     let reload = Reload {
         configuration,
@@ -85,6 +91,8 @@ fn serve(
         delay_ms: options.reconfiguration_delay_ms,
     };
     start("reload", move || reload.run(files, &hurried))?;
+    let reports = Reports { shared: Arc::clone(&shared), nudge: network.nudge(), clock };
+    start("reports", move || reports.run())?;
     let (stop, ending) = (network.stop(), supervisor.clone());
     start("signals", move || {
         answer_signals(&signals, &hurry, || {
@@ -109,7 +117,7 @@ fn serve(
     Ok(())
 }
 
-fn bind(options: &RouteOptions, limits: &Limits) -> Result<Network, Failure> {
+fn bind(options: &RouteOptions, limits: &Limits, clock: Clock) -> Result<Network, Failure> {
     let places = listening::places(options)?;
     let settings = net::Options {
         workers: options.proxies,
@@ -119,6 +127,7 @@ fn bind(options: &RouteOptions, limits: &Limits) -> Result<Network, Failure> {
         reads_max: 0,
         backlog: options.backlog,
         notice,
+        clock,
         ..net::Options::default()
     };
     Network::bind(&places, settings).map_err(failed_later)

@@ -70,6 +70,9 @@ pub(crate) struct Flights {
     pub(crate) sends: VecDeque<Send>,
     /// Somebody takes `sends` one by one: what is added meanwhile is taken by the same loop, not by one inside of it.
     pub(crate) is_sending: bool,
+    /// Requests that went to another child of a FailoverRoute, and those of them that failed there, since the worker
+    /// has counted them.
+    pub(crate) failovers: (u64, u64),
 }
 
 /// Requests whose memory is kept for later ones.
@@ -208,6 +211,8 @@ impl Flights {
             let compound = plan.compound(frame.node);
             let decision = frame.state.decide(&compound.kind, operation, reply);
             let is_over = frame.state.waiting == 0;
+            let is_failover = matches!(compound.kind, CompoundKind::Failover(_));
+            let has_moved_on = frame.state.has_moved_on();
             match decision {
                 Decision::Wait => {
                     if is_over {
@@ -216,11 +221,14 @@ impl Flights {
                     return None;
                 }
                 Decision::Ask(child) => {
+                    self.failovers.0 += u64::from(is_failover && child == 1);
                     let node = compound.children[usize::from(child)];
                     let target = ReplyTarget::Frame(id, child);
                     reply = self.begin(&plan, node, request, target, random)?;
                 }
                 Decision::Done(reply) => {
+                    self.failovers.1 +=
+                        u64::from(is_failover && has_moved_on && reply.outcome.is_failover_error());
                     if is_over {
                         self.end_frame(id);
                     } else if let Some(frame) = self.frames.get_mut(id) {
@@ -231,6 +239,20 @@ impl Flights {
                 }
             }
         }
+    }
+
+    /// Whether a request was sent because another child of a FailoverRoute has failed.
+    pub(crate) fn is_failover(&mut self, mut target: ReplyTarget) -> bool {
+        while let ReplyTarget::Frame(id, child) = target {
+            let Some(frame) = self.frames.get_mut(id) else { return false };
+            let (owner, request, node) = (frame.owner, frame.request, frame.node);
+            let Some(shared) = self.requests.get_mut(request) else { return false };
+            if child > 0 && matches!(shared.plan.compound(node).kind, CompoundKind::Failover(_)) {
+                return true;
+            }
+            target = owner;
+        }
+        false
     }
 
     fn end_frame(&mut self, id: Id) {

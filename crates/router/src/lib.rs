@@ -34,9 +34,13 @@ mod key_groups;
 mod operation;
 mod outcome;
 mod plan;
+mod report_desk;
+mod report_facts;
+mod reports;
 mod request;
 mod shared;
 mod slab;
+mod stats;
 mod worker;
 
 pub use health::{Health, HealthSettings};
@@ -45,5 +49,9 @@ pub use outcome::Outcome;
 pub use plan::{
     Compound, CompoundKind, DestinationSpec, FailoverErrors, Node, NodeId, Roots, RoutePlan, ServerId,
 };
+pub use report_facts::{ConfigLoads, ProcessFacts, ReportFacts, StartupFacts};
 pub use shared::{RouterShared, Settings};
 pub use worker::RouteWorker;
+
+/// What `version` and `stats version` answer.
+pub const VERSION: &str = concat!("evenkeel-route ", env!("CARGO_PKG_VERSION"));

@@ -2,10 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use stdx::clock::Now;
 
 use crate::health::{Health, HealthSettings};
 use crate::plan::RoutePlan;
+use crate::report_desk::{ReportDesk, ReportTray};
+use crate::report_facts::{ConfigLoads, StartupFacts};
+use crate::stats::{RouteCells, RouteTotals, StatsWindow};
 
 /// Settings of a router that do not change while it runs.
 #[derive(Clone, Debug)]
@@ -34,13 +40,36 @@ pub struct RouterShared {
     generation: AtomicU64,
     /// By the server's name.
     health: Mutex<HashMap<String, Arc<Health>>>,
+    /// Of each worker.
+    workers: Mutex<Vec<WorkerShare>>,
+    pub(crate) desk: ReportDesk,
+    window: Mutex<StatsWindow>,
+    startup: OnceLock<StartupFacts>,
+    config_loads: Mutex<ConfigLoads>,
+}
+
+/// What other threads have of a worker.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkerShare {
+    pub(crate) cells: Arc<RouteCells>,
+    pub(crate) tray: Arc<ReportTray>,
 }
 
 impl RouterShared {
     /// With a first plan.
     pub fn new(settings: Settings, plan: RoutePlan) -> RouterShared {
         let generation = AtomicU64::new(plan.generation);
-        RouterShared { settings, plan: Mutex::new(Arc::new(plan)), generation, health: Mutex::default() }
+        RouterShared {
+            settings,
+            plan: Mutex::new(Arc::new(plan)),
+            generation,
+            health: Mutex::default(),
+            workers: Mutex::default(),
+            desk: ReportDesk::default(),
+            window: Mutex::default(),
+            startup: OnceLock::new(),
+            config_loads: Mutex::default(),
+        }
     }
 
     /// Puts another plan in force. Requests that have begun end on theirs. Workers see it at their next turn.
@@ -63,6 +92,67 @@ impl RouterShared {
         self.generation.load(Relaxed)
     }
 
+    /// The number of one more worker, and what other threads have of it. Workers are made in the order of their numbers.
+    pub(crate) fn add_worker(&self) -> (usize, WorkerShare) {
+        let (share, mut workers) = (WorkerShare::default(), lock(&self.workers));
+        workers.push(share.clone());
+        (workers.len() - 1, share)
+    }
+
+    /// The counters of all workers.
+    pub(crate) fn cells(&self) -> Vec<Arc<RouteCells>> {
+        lock(&self.workers).iter().map(|worker| Arc::clone(&worker.cells)).collect()
+    }
+
+    pub(crate) fn window(&self) -> MutexGuard<'_, StatsWindow> {
+        lock(&self.window)
+    }
+
+    /// Facts of the start; once.
+    pub fn started(&self, facts: StartupFacts) {
+        // A second call would be a mistake that changes nothing.
+        let _ = self.startup.set(facts);
+    }
+
+    pub(crate) fn startup(&self) -> &StartupFacts {
+        static NONE: StartupFacts = StartupFacts { command_line: String::new(), started_s: 0 };
+        self.startup.get().unwrap_or(&NONE)
+    }
+
+    /// Changes what is known of loads of configurations.
+    pub fn note_config(&self, change: impl FnOnce(&mut ConfigLoads)) {
+        change(&mut lock(&self.config_loads));
+    }
+
+    pub(crate) fn config_loads(&self) -> ConfigLoads {
+        lock(&self.config_loads).clone()
+    }
+
+    /// Takes the sums for averages; to be called every second.
+    pub fn tick(&self, now: Now) {
+        let totals = RouteTotals::of(&self.cells());
+        self.window().tick(now, totals);
+    }
+
+    /// Waits until a client wants a report, at most this long.
+    pub fn wait_for_orders(&self, at_most: Duration) {
+        self.desk.wait(at_most);
+    }
+
+    /// Where reports for the clients of each worker are put.
+    pub(crate) fn trays(&self) -> Vec<Arc<ReportTray>> {
+        lock(&self.workers).iter().map(|worker| Arc::clone(&worker.tray)).collect()
+    }
+
+    /// Servers that have failed since their last reply, by name.
+    pub(crate) fn suspects(&self) -> Vec<(String, Arc<Health>)> {
+        let all = lock(&self.health);
+        let failed = all.iter().filter(|(_, health)| health.failures() > 0);
+        let mut suspects: Vec<_> = failed.map(|(name, health)| (name.clone(), Arc::clone(health))).collect();
+        suspects.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        suspects
+    }
+
     /// The health of a server: the same for all workers and plans.
     pub(crate) fn health_of(&self, name: &str) -> Arc<Health> {
         let mut all = self.health.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,4 +161,8 @@ impl RouterShared {
             None => Arc::clone(all.entry(name.to_owned()).or_default()),
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

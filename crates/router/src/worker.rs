@@ -2,8 +2,10 @@
 
 mod adopt;
 mod clients;
+mod counting;
 mod delivery;
 mod multiget;
+mod reports;
 mod requests;
 mod servers;
 #[cfg(test)]
@@ -24,12 +26,20 @@ use crate::destination::Destination;
 use crate::flight::Flights;
 use crate::key_groups::KeyGroups;
 use crate::plan::RoutePlan;
-use crate::shared::RouterShared;
+use crate::report_desk::ReportTray;
+use crate::shared::{RouterShared, WorkerShare};
 use crate::slab::IdSlab;
+use crate::stats::RouteCells;
 
 /// Routes the requests of one of `net`'s workers.
 pub struct RouteWorker {
     shared: Arc<RouterShared>,
+    /// What this worker counts.
+    cells: Arc<RouteCells>,
+    /// Reports that are ready for its clients.
+    tray: Arc<ReportTray>,
+    /// Its number among the workers.
+    number: usize,
     plan: Arc<RoutePlan>,
     /// The destination of each server of `plan`.
     places: Arc<[u32]>,
@@ -70,7 +80,11 @@ pub enum RouterPeer {
 impl RouteWorker {
     /// A worker. `seed` is for choices at random.
     pub fn new(shared: Arc<RouterShared>, seed: u64) -> RouteWorker {
+        let (number, WorkerShare { cells, tray }) = shared.add_worker();
         let mut worker = RouteWorker {
+            cells,
+            tray,
+            number,
             plan: Arc::default(),
             places: Arc::new([]),
             earlier: Vec::new(),
@@ -102,6 +116,7 @@ impl Handler for RouteWorker {
     fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Arc<[u8]>>) -> RouterPeer {
         match opened.origin {
             Origin::Accepted { .. } => {
+                self.cells.clients_opened.add(1);
                 RouterPeer::Client(ClientState::new(self.clients.insert(ClientWindow::new(opened.link))))
             }
             Origin::Dialled { tag } => {
@@ -153,7 +168,10 @@ impl Handler for RouteWorker {
     fn on_close(&mut self, peer: RouterPeer, _reason: CloseReason, turn: &mut Turn<Arc<[u8]>>) {
         match peer {
             // Replies to its requests are dropped when they come.
-            RouterPeer::Client(state) => drop(self.clients.remove(state.id)),
+            RouterPeer::Client(state) => {
+                self.cells.clients_closed.add(1);
+                drop(self.clients.remove(state.id));
+            }
             RouterPeer::Server(destination) => self.disconnected(destination, turn),
         }
     }
@@ -170,6 +188,7 @@ impl Handler for RouteWorker {
     }
 
     fn end_turn(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        self.take_reports(turn);
         if !self.retired.is_empty() {
             self.forget_retired(turn);
         }

@@ -36,7 +36,9 @@ impl Reload {
                 return;
             }
             let mut attempt = self.configuration.load(generation);
-            match attempt.take_plan() {
+            let plan = attempt.take_plan();
+            self.shared.note_config(|loads| loads.note(os::clock::unix_s(), plan.is_ok()));
+            match plan {
                 Ok(plan) => self.put_in_force(plan),
                 Err(failure) => notice(&format!("the configuration stays as it was: {failure}")),
             }

@@ -73,7 +73,10 @@ impl RouteWorker {
                 self.by_name.remove(&spec.name);
             }
         }
-        self.destinations[place as usize] = Destination::new(spec, Arc::default());
+        let forgotten = Destination::new(spec, Arc::default());
+        forgotten.cells.set_gone();
+        self.cells.show(place, &forgotten.cells);
+        self.destinations[place as usize] = forgotten;
         self.free.push(place);
     }
 
@@ -93,6 +96,7 @@ impl RouteWorker {
                     u32::try_from(self.destinations.len() - 1).expect("servers are bounded by the plan")
                 }
             };
+            self.cells.show(place, &self.destinations[place as usize].cells);
             self.by_name.entry(spec.name.clone()).or_default().push(place);
             place
         })

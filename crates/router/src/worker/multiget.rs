@@ -84,6 +84,7 @@ impl RouteWorker {
             opaque: &[],
             body: RequestBody::None,
         };
+        self.cells.request(operation, true);
         match first_step(&self.plan, &mut self.prng, operation, &routed) {
             RouteStep::Server { server, keep_prefix } => {
                 let place = self.places[server.0 as usize];

@@ -79,9 +79,10 @@ impl RouteWorker {
             }
             Request::MetaNoop => self.answer_now(state.id, protocol::reply::line::META_NOOP, turn),
             Request::Version => {
-                let version = concat!("VERSION evenkeel-route ", env!("CARGO_PKG_VERSION"), "\r\n");
+                let version = format!("VERSION {}\r\n", crate::VERSION);
                 self.answer_now(state.id, version.as_bytes(), turn);
             }
+            Request::Stats { args, .. } => self.route_stats(state.id, *args, turn),
             Request::Quit => return RequestProgress::Close,
             Request::Refused(refused) => {
                 if !refused.reply.is_empty() {
@@ -261,6 +262,7 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) {
+        self.cells.request(message.operation, target != ReplyTarget::Nobody);
         match first_step(&self.plan, &mut self.prng, message.operation, &message.key) {
             RouteStep::Server { server, keep_prefix } => {
                 let place = self.places[server.0 as usize];
@@ -299,6 +301,7 @@ impl RouteWorker {
 
     /// Sends what flights have to send, and what follows from what cannot be sent.
     pub(super) fn send_flights(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        self.count_failovers();
         if self.flights.is_sending {
             return;
         }

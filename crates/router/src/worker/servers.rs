@@ -15,6 +15,7 @@ use crate::key_groups::KeySpan;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::request::{RequestBody, RoutedRequest};
+use crate::stats::DestinationPhase;
 
 /// A request that was not sent.
 pub(super) struct NotSent {
@@ -33,7 +34,10 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
-        self.make_room(place, turn)?;
+        self.count_sent(place, message.operation, 1, target);
+        if let Err(not_sent) = self.make_room(place, turn) {
+            return Err(self.count_not_sent(place, not_sent, 1, target));
+        }
         let destination = &mut self.destinations[place as usize];
         let key = if keep_prefix { message.key.full } else { message.key.bare() };
         let shown = if keep_prefix || message.key.prefix_len == 0 { &b""[..] } else { message.key.full };
@@ -89,7 +93,10 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
-        self.make_room(place, turn)?;
+        self.count_sent(place, operation, keys.len() as u64, target);
+        if let Err(not_sent) = self.make_room(place, turn) {
+            return Err(self.count_not_sent(place, not_sent, keys.len() as u64, target));
+        }
         let destination = &mut self.destinations[place as usize];
         let output = match destination.state {
             DestinationState::Open(link) => turn.output(link).expect("make_room has seen it"),
@@ -160,6 +167,8 @@ impl RouteWorker {
     pub(super) fn connected(&mut self, place: u32, link: Link, turn: &mut Turn<Arc<[u8]>>) {
         let destination = &mut self.destinations[place as usize];
         destination.state = DestinationState::Open(link);
+        destination.cells.set_phase(DestinationPhase::Up);
+        self.cells.servers_opened.add(1);
         if let Some(output) = turn.output(link) {
             output.append(std::mem::take(&mut destination.unsent));
         }
@@ -178,13 +187,16 @@ impl RouteWorker {
 
     /// A connection has ended.
     pub(super) fn disconnected(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) {
+        self.cells.servers_closed.add(1);
         self.lose(place, Outcome::RemoteError, turn);
     }
 
     fn lose(&mut self, place: u32, outcome: Outcome, turn: &mut Turn<Arc<[u8]>>) {
         let failed = self.destinations[place as usize].fail_all();
+        self.destinations[place as usize].cells.set_phase(DestinationPhase::Down);
         self.note_failure(place, outcome);
         for failed in failed {
+            self.count_failed(place, &failed, outcome);
             if failed.operation.is_none() {
                 self.probe_again(place);
             }
@@ -203,6 +215,7 @@ impl RouteWorker {
     fn note_failure(&mut self, place: u32, outcome: Outcome) {
         let destination = &mut self.destinations[place as usize];
         if destination.health.failed(outcome, &self.shared.settings.health) {
+            self.cells.became_unavailable.add(1);
             let interval = probe_interval_ms(&self.shared.settings.health, None, self.prng.next_u64());
             self.probe_later(place, interval);
         }
@@ -235,6 +248,7 @@ impl RouteWorker {
     ) -> Result<(), Malformed> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let result = loop {
+            let asked = self.asked(place);
             let destination = &mut self.destinations[place as usize];
             if let Some(large) = &mut destination.large {
                 *consumed += large.body.fill(&input[*consumed..]);
@@ -242,7 +256,10 @@ impl RouteWorker {
                     break Ok(());
                 }
                 match destination.finish_large() {
-                    Ok(delivery) => self.deliver(delivery, turn),
+                    Ok(delivery) => {
+                        self.count_reply(place, asked, &delivery);
+                        self.deliver(delivery, turn);
+                    }
                     Err(malformed) => break Err(malformed),
                 }
                 continue;
@@ -261,6 +278,7 @@ impl RouteWorker {
                         self.probed(place);
                         continue;
                     }
+                    self.count_reply(place, asked, &delivery);
                     self.deliver(delivery, turn);
                 }
             }
@@ -307,6 +325,7 @@ impl RouteWorker {
             self.timers.pop();
             while let Some(failed) = self.destinations[place as usize].expire(self.now) {
                 self.note_failure(place, Outcome::Timeout);
+                self.count_failed(place, &failed, Outcome::Timeout);
                 if failed.operation.is_none() {
                     self.probe_again(place);
                     // The host may be another one by now, that knows nothing of this connection.

@@ -31,6 +31,7 @@ mod protocol;
 mod random;
 mod routes;
 mod sizes;
+mod stats;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -44,6 +45,7 @@ use super::RouteWorker;
 use crate::config::json::parse;
 use crate::config::{CompileOptions, compile};
 use crate::plan::RoutePlan;
+use crate::report_facts::{ProcessFacts, ReportFacts};
 use crate::shared::{RouterShared, Settings};
 
 const PORT: u16 = 11211;
@@ -172,6 +174,17 @@ impl Conversation {
     fn settle(&mut self, host: HostId) {
         self.world.nudge(host);
         self.world.run_for(5000);
+        self.report();
+    }
+
+    /// Makes the reports that clients wait for.
+    fn report(&mut self) {
+        let now = self.world.now();
+        let facts = || ReportFacts { now, unix_s: now.us / 1_000_000, process: ProcessFacts::default() };
+        if !self.shared.serve_reports(facts).is_empty() {
+            self.world.nudge(self.router);
+            self.world.run_for(5000);
+        }
     }
 
     /// The router.
