@@ -18,7 +18,7 @@ use net::clock::Clock;
 use net::{DriverChoice, Network};
 use os::signals::{Signal, Signals};
 use router::flags::{RouteOptions, Validate};
-use router::{RoutePlan, RouteWorker, RouterShared, Settings, flags};
+use router::{RoutePlan, RouteWorker, RouterShared, Settings, StartupFacts, flags};
 
 use crate::failure::{Failure, say};
 use crate::output::print;
@@ -78,7 +78,13 @@ fn serve(
     let addresses: Vec<String> = network.addresses().iter().map(ToString::to_string).collect();
     let signals = Signals::block().map_err(|error| transient("block signals", error))?;
     let shared = Arc::new(RouterShared::new(settings(options), plan));
-    shared.started(reports::startup(std::env::args_os()));
+    shared.started(StartupFacts {
+        command_line: reports::command_line(std::env::args_os()),
+        started_s: os::clock::unix_s(),
+        options: options.reported(),
+        host_id: configuration::host_id(),
+    });
+    shared.set_verbosity(options.verbosity.into());
     shared.note_config(|loads| loads.note(os::clock::unix_s(), true));
     let (hurry, hurried) = mpsc::channel();
     let reload = Reload {

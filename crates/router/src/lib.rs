@@ -26,29 +26,36 @@ mod answer;
 mod buffer;
 mod client;
 mod client_state;
+mod config_facts;
 mod destination;
 mod flight;
 mod health;
 mod key;
 mod key_groups;
+mod md5;
 mod operation;
 mod outcome;
 mod plan;
+mod plan_pools;
 mod report_desk;
 mod report_facts;
 mod reports;
 mod request;
+mod service_texts;
 mod shared;
 mod slab;
 mod stats;
 mod worker;
 
+pub use config_facts::ConfigFacts;
 pub use health::{Health, HealthSettings};
+pub use md5::md5_hex;
 pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{
     Compound, CompoundKind, DestinationSpec, FailoverErrors, Node, NodeId, Roots, RoutePlan, ServerId,
 };
+pub use plan_pools::{PlanPool, PlanPools};
 pub use report_facts::{ConfigLoads, ProcessFacts, ReportFacts, StartupFacts};
 pub use shared::{RouterShared, Settings};
 pub use worker::RouteWorker;

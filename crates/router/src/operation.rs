@@ -119,6 +119,16 @@ impl Operation {
         matches!(self, Get | Gets | Gat | Gats)
     }
 
+    /// The classic command of this name.
+    pub(crate) fn by_name(name: &str) -> Option<Operation> {
+        use Operation::*;
+        let all = [
+            Get, Gets, Gat, Gats, Set, Add, Replace, Append, Prepend, Cas, Delete, Increment, Decrement,
+            Touch,
+        ];
+        all.into_iter().find(|operation| operation.name() == name)
+    }
+
     /// mcrouter's name for it in configurations and statistics. Meta commands have the name of what they do.
     pub fn name(self) -> &'static str {
         use Operation::*;

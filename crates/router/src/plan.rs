@@ -7,10 +7,12 @@ use std::fmt;
 
 use net::{DialTls, Place};
 
+use crate::config_facts::ConfigFacts;
 use crate::hash::Selector;
 use crate::key::RoutedKey;
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
+use crate::plan_pools::PlanPools;
 
 /// Index of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -203,6 +205,10 @@ pub struct RoutePlan {
     pub roots: Roots,
     /// All servers.
     pub servers: Vec<std::sync::Arc<DestinationSpec>>,
+    /// All pools.
+    pub pools: PlanPools,
+    /// What it was made from.
+    pub facts: Option<std::sync::Arc<ConfigFacts>>,
 }
 
 impl RoutePlan {

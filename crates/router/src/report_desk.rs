@@ -15,10 +15,27 @@ use crate::stats::StatsGroup;
 /// Orders that wait. Beyond it they are refused.
 pub(crate) const ORDERS_MAX: usize = 10_000;
 
+/// Different keys about the router that are answered in one round.
+const SUBJECTS_MAX: usize = 64;
+
 /// The subject of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ReportSubject {
     Stats(StatsGroup),
+    /// A key that begins with [`SERVICE_PREFIX`].
+    Service(Box<[u8]>),
+}
+
+/// Keys that begin so are about the router.
+pub(crate) const SERVICE_PREFIX: &[u8] = b"__mcrouter__.";
+
+/// A report: parts of it are the same for many.
+#[derive(Clone, Debug)]
+pub(crate) struct DeskReport {
+    pub(crate) head: Vec<u8>,
+    pub(crate) body: Arc<[u8]>,
+    /// What follows the body where the report is a part of an answer; a whole answer ends with `END` besides.
+    pub(crate) tail: &'static [u8],
 }
 
 /// An order: for whom, and of which worker.
@@ -31,7 +48,7 @@ struct Order {
 /// A report for a client.
 pub(crate) struct ReadyReport {
     pub(crate) target: ReplyTarget,
-    pub(crate) text: Arc<[u8]>,
+    pub(crate) report: DeskReport,
 }
 
 /// Orders of all workers, and what is ready for each.
@@ -67,10 +84,24 @@ impl ReportDesk {
         }
         orders.count += 1;
         orders.by_subject.entry(subject).or_default().push(Order { worker, target });
-        if orders.count == 1 {
-            self.bell.notify_one();
-        }
+        self.bell.notify_one();
         true
+    }
+
+    /// Takes the orders of one round: all for `stats`, and some of the others, of which clients can make up any number.
+    fn take(&self) -> Vec<(ReportSubject, Vec<Order>)> {
+        let mut orders = lock(&self.orders);
+        let (mut some, mut left) = (Vec::new(), SUBJECTS_MAX);
+        for (subject, of_subject) in std::mem::take(&mut orders.by_subject) {
+            if left == 0 && matches!(subject, ReportSubject::Service(_)) {
+                orders.by_subject.insert(subject, of_subject);
+                continue;
+            }
+            left -= usize::from(matches!(subject, ReportSubject::Service(_)));
+            orders.count -= of_subject.len();
+            some.push((subject, of_subject));
+        }
+        some
     }
 
     /// Waits for orders, at most this long.
@@ -84,14 +115,13 @@ impl ReportDesk {
     pub(crate) fn serve(
         &self,
         trays: &[Arc<ReportTray>],
-        mut make: impl FnMut(&ReportSubject) -> Arc<[u8]>,
+        mut make: impl FnMut(&ReportSubject) -> DeskReport,
     ) -> Vec<usize> {
-        let orders = std::mem::take(&mut *lock(&self.orders));
         let mut workers = Vec::new();
-        for (subject, orders) in orders.by_subject {
-            let text = make(&subject);
+        for (subject, orders) in self.take() {
+            let report = make(&subject);
             for Order { worker, target } in orders {
-                trays[worker].put(ReadyReport { target, text: Arc::clone(&text) });
+                trays[worker].put(ReadyReport { target, report: report.clone() });
                 if !workers.contains(&worker) {
                     workers.push(worker);
                 }
@@ -130,6 +160,25 @@ impl std::fmt::Debug for ReportTray {
 mod tests {
     use super::*;
 
+    fn report() -> DeskReport {
+        DeskReport { head: Vec::new(), body: Arc::from(*b"x"), tail: b"" }
+    }
+
+    #[test]
+    fn a_round_has_all_statistics_and_some_keys() {
+        let (desk, trays) = (ReportDesk::default(), [Arc::<ReportTray>::default()]);
+        for number in 0..3 * SUBJECTS_MAX {
+            let key = ReportSubject::Service(number.to_string().into_bytes().into());
+            assert!(desk.order(key, 0, ReplyTarget::Nobody));
+        }
+        assert!(desk.order(ReportSubject::Stats(StatsGroup::Basic), 0, ReplyTarget::Nobody));
+        let taken = [(); 4].map(|()| {
+            desk.serve(&trays, |_| report());
+            trays[0].take().len()
+        });
+        assert_eq!(taken, [SUBJECTS_MAX + 1, SUBJECTS_MAX, SUBJECTS_MAX, 0]);
+    }
+
     #[test]
     fn all_who_wait_for_a_report_get_the_same_one() {
         let (desk, trays) = (ReportDesk::default(), [Arc::<ReportTray>::default(), Arc::default()]);
@@ -141,7 +190,7 @@ mod tests {
         let mut made = 0;
         let mut workers = desk.serve(&trays, |_| {
             made += 1;
-            Arc::from(*b"x")
+            report()
         });
         workers.sort_unstable();
         assert_eq!((made, workers), (2, vec![0, 1]));
@@ -155,7 +204,7 @@ mod tests {
         let order = || desk.order(ReportSubject::Stats(StatsGroup::Basic), 0, ReplyTarget::Nobody);
         assert!((0..ORDERS_MAX).all(|_| order()));
         assert!(!order());
-        desk.serve(&trays, |_| Arc::from(*b"x"));
+        desk.serve(&trays, |_| report());
         assert!(order());
     }
 }

@@ -34,6 +34,10 @@ pub struct StartupFacts {
     pub command_line: String,
     /// The time of the start, in seconds since 1970.
     pub started_s: u64,
+    /// Options by mcrouter's names, and their values.
+    pub options: Vec<(String, String)>,
+    /// Identifies the host, for routes that choose by it.
+    pub host_id: u32,
 }
 
 /// Loads of configurations.

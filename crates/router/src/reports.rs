@@ -2,11 +2,13 @@
 
 mod listing;
 mod percent_g;
+mod routes;
 mod servers;
+mod service;
 
 use std::sync::Arc;
 
-use crate::report_desk::ReportSubject;
+use crate::report_desk::{DeskReport, ReportSubject, SERVICE_PREFIX};
 use crate::report_facts::ReportFacts;
 use crate::shared::RouterShared;
 
@@ -17,10 +19,17 @@ impl RouterShared {
         let (mut facts, mut known) = (Some(facts), None);
         self.desk.serve(&self.trays(), |subject| {
             let facts = known.get_or_insert_with(|| facts.take().map(|facts| facts()).unwrap_or_default());
-            let text = match subject {
-                ReportSubject::Stats(group) => listing::listing(self, *group, facts),
-            };
-            Arc::from(text.into_bytes())
+            match subject {
+                ReportSubject::Stats(group) => {
+                    let text = listing::listing(self, *group, facts);
+                    DeskReport { head: Vec::new(), body: Arc::from(text.into_bytes()), tail: b"" }
+                }
+                ReportSubject::Service(key) => {
+                    let body = service::answer(self, &key[SERVICE_PREFIX.len()..], facts);
+                    let head = [b"VALUE ", &**key, format!(" 0 {}\r\n", body.len()).as_bytes()].concat();
+                    DeskReport { head, body, tail: b"\r\n" }
+                }
+            }
         })
     }
 }

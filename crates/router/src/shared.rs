@@ -1,7 +1,7 @@
 //! State that all workers of a router share: the plan in force, the health of servers, settings.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use crate::health::{Health, HealthSettings};
 use crate::plan::RoutePlan;
 use crate::report_desk::{ReportDesk, ReportTray};
 use crate::report_facts::{ConfigLoads, StartupFacts};
+use crate::service_texts::ServiceTexts;
 use crate::stats::{RouteCells, RouteTotals, StatsWindow};
 
 /// Settings of a router that do not change while it runs.
@@ -43,7 +44,9 @@ pub struct RouterShared {
     /// Of each worker.
     workers: Mutex<Vec<WorkerShare>>,
     pub(crate) desk: ReportDesk,
+    pub(crate) texts: ServiceTexts,
     window: Mutex<StatsWindow>,
+    verbosity: AtomicU32,
     startup: OnceLock<StartupFacts>,
     config_loads: Mutex<ConfigLoads>,
 }
@@ -66,7 +69,9 @@ impl RouterShared {
             health: Mutex::default(),
             workers: Mutex::default(),
             desk: ReportDesk::default(),
+            texts: ServiceTexts::default(),
             window: Mutex::default(),
+            verbosity: AtomicU32::default(),
             startup: OnceLock::new(),
             config_loads: Mutex::default(),
         }
@@ -115,8 +120,20 @@ impl RouterShared {
     }
 
     pub(crate) fn startup(&self) -> &StartupFacts {
-        static NONE: StartupFacts = StartupFacts { command_line: String::new(), started_s: 0 };
+        static NONE: StartupFacts =
+            StartupFacts { command_line: String::new(), started_s: 0, options: Vec::new(), host_id: 0 };
         self.startup.get().unwrap_or(&NONE)
+    }
+
+    /// How much is said on standard error (`-v`).
+    #[inline]
+    pub fn verbosity(&self) -> u32 {
+        self.verbosity.load(Relaxed)
+    }
+
+    /// Sets it. Returns what it was.
+    pub fn set_verbosity(&self, level: u32) -> u32 {
+        self.verbosity.swap(level, Relaxed)
     }
 
     /// Changes what is known of loads of configurations.

@@ -7,11 +7,12 @@ use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use router::RoutePlan;
 use router::config::{CompileOptions, Environment, GlobalParams, compile, expand_config};
 use router::flags::{ConfigSource, RouteOptions};
 use router::hash::murmur64a;
+use router::{ConfigFacts, RoutePlan, md5_hex};
 
 use super::lines::{TRANSIENT, UNRECOVERABLE};
 use crate::failure::Failure;
@@ -104,16 +105,23 @@ impl Configuration {
             let status = if may_pass.get() { TRANSIENT } else { UNRECOVERABLE };
             Failure::other(anyhow::anyhow!(message)).with_status(status)
         };
+        let digests = RefCell::new(Vec::new());
         let read = |path: &Path| {
             files.borrow_mut().add(path);
-            read(path).map_err(|error| {
+            let text = read(path).map_err(|error| {
                 may_pass.set(true);
                 format!("read {}: {error}", path.display())
-            })
+            })?;
+            digests.borrow_mut().push((path.display().to_string(), md5_hex(&text)));
+            Ok(text)
         };
         let text = match &self.source {
             ConfigSource::File(path) => read(path).map_err(failed)?,
             ConfigSource::Text(text) => text.clone().into_bytes(),
+        };
+        let (file, md5) = match digests.borrow_mut().pop() {
+            Some((path, md5)) => (Some(path), md5),
+            None => (None, md5_hex(&text)),
         };
         let mut importer = |path: &str| read(&self.source.import(path));
         let params = self.options.params().expect("options are checked");
@@ -126,8 +134,9 @@ impl Configuration {
             config_params: &params,
             options: &self.options.named(),
         };
+        let globals = globals.constants();
         let environment = Environment {
-            globals: globals.constants(),
+            globals: globals.clone(),
             importer: &mut importer,
             is_local: &is_local,
             seed: generation,
@@ -140,8 +149,10 @@ impl Configuration {
             may_pass.set(address.is_err());
             address.clone()
         };
-        compile(&expanded.root, generation, &self.compile, &mut resolve)
-            .map_err(|error| failed(error.located(&expanded.sources).to_string()))
+        let plan = compile(&expanded.root, generation, &self.compile, &mut resolve)
+            .map_err(|error| failed(error.located(&expanded.sources).to_string()))?;
+        let facts = ConfigFacts { file, md5, imports: digests.take(), expanded: expanded.root, globals };
+        Ok(RoutePlan { facts: Some(Arc::new(facts)), ..plan })
     }
 }
 
@@ -166,7 +177,7 @@ fn is_local(address: IpAddr) -> bool {
 }
 
 /// A number that stays with this host, from its name. mcrouter's is from its first address.
-fn host_id() -> u32 {
+pub(super) fn host_id() -> u32 {
     murmur64a(rustix::system::uname().nodename().to_bytes(), 0) as u32
 }
 

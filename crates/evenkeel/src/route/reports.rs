@@ -8,7 +8,7 @@ use net::Nudge;
 use net::clock::Clock;
 use os::clock::{Stopwatch, pause, unix_s};
 use os::process_stat::{self, ProcessStat, field};
-use router::{ProcessFacts, ReportFacts, RouterShared, StartupFacts};
+use router::{ProcessFacts, ReportFacts, RouterShared};
 use rustix::param::{clock_ticks_per_second, page_size};
 
 /// Time between two readings of the sums.
@@ -76,8 +76,8 @@ fn process() -> ProcessFacts {
     }
 }
 
-/// Facts of the start.
-pub(super) fn startup(arguments: impl IntoIterator<Item = OsString>) -> StartupFacts {
+/// The words of a command line after the program, on one line.
+pub(super) fn command_line(arguments: impl IntoIterator<Item = OsString>) -> String {
     let words: Vec<String> =
         arguments.into_iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let mut command_line: String =
@@ -85,7 +85,7 @@ pub(super) fn startup(arguments: impl IntoIterator<Item = OsString>) -> StartupF
     let end =
         (0..=COMMAND_LINE_MAX.min(command_line.len())).rev().find(|end| command_line.is_char_boundary(*end));
     command_line.truncate(end.unwrap_or(0));
-    StartupFacts { command_line, started_s: unix_s() }
+    command_line
 }
 
 #[cfg(test)]
@@ -103,8 +103,8 @@ mod tests {
     #[test]
     fn a_command_line_is_one_line_of_bounded_length() {
         let words = ["evenkeel", "route", "--config-str={\n}"].map(OsString::from);
-        assert_eq!(startup(words).command_line, "route --config-str={ }");
+        assert_eq!(command_line(words), "route --config-str={ }");
         let long = "é".repeat(COMMAND_LINE_MAX);
-        assert!(startup(["evenkeel".into(), long.into()]).command_line.len() <= COMMAND_LINE_MAX);
+        assert!(command_line(["evenkeel".into(), long.into()]).len() <= COMMAND_LINE_MAX);
     }
 }

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use super::error::{ConfigError, Location};
 use super::json::{Json, JsonValue};
 use crate::plan::{DestinationSpec, Node, NodeId, RoutePlan, ServerId};
+use crate::plan_pools::PlanPools;
 
 /// Routes inside of each other.
 const DEPTH_MAX: usize = 100;
@@ -110,6 +111,7 @@ pub fn compile(
         }
     }
     compiler.roots(&top)?;
+    compiler.plan.pools = PlanPools::new(compiler.pool_children);
     Ok(compiler.plan)
 }
 

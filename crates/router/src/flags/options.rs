@@ -231,6 +231,30 @@ impl RouteOptions {
         ]
     }
 
+    /// All options that work here, by mcrouter's names.
+    pub fn reported(&self) -> Vec<(String, String)> {
+        let text = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let path = |path: &Option<PathBuf>| path.as_deref().unwrap_or(Path::new("")).display().to_string();
+        let config = match &self.config {
+            Some(ConfigSource::File(path)) => format!("file:{}", path.display()),
+            Some(ConfigSource::Text(text)) => text.clone(),
+            None => String::new(),
+        };
+        let mut all = vec![
+            text("service_name", &self.service_name),
+            text("router_name", &self.name_of_router()),
+            text("config", &config),
+            text("config_file", &path(&self.config_file)),
+            text("config_str", self.config_str.as_deref().unwrap_or_default()),
+            text("default_route", &self.route_prefix),
+            text("listen_addresses", &self.hosts().collect::<Vec<_>>().join(",")),
+            text("ports", &words(&self.ports).collect::<Vec<_>>().join(",")),
+            text("unix_domain_sock", &path(&self.unix)),
+        ];
+        all.extend(self.named());
+        all
+    }
+
     /// What the routes depend on.
     pub fn compile_options(&self, host_id: u32) -> CompileOptions {
         CompileOptions {

@@ -75,6 +75,9 @@ impl RouteWorker {
         let part = state.add_part(slot);
         let routed = RoutedKey::new(key.as_bytes());
         let target = ReplyTarget::Part(client, slot, part);
+        if self.is_about_router(operation, key.as_bytes(), target, turn) {
+            return;
+        }
         let message = RoutedRequest {
             operation,
             expected: ReplyKind::Values,

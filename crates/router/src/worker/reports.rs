@@ -8,8 +8,9 @@ use protocol::words::Words;
 use super::RouteWorker;
 use crate::client::{HeldOutput, ReplyBytes};
 use crate::destination::ReplyTarget;
+use crate::operation::Operation;
 use crate::outcome::Outcome;
-use crate::report_desk::{ReadyReport, ReportSubject};
+use crate::report_desk::{ReadyReport, ReportSubject, SERVICE_PREFIX};
 use crate::slab::Id;
 use crate::stats::StatsGroup;
 
@@ -29,6 +30,22 @@ impl RouteWorker {
         self.order(ReportSubject::Stats(group), target, turn);
     }
 
+    /// Whether a key is about the router: then its answer is ordered. Only `get` asks so, as in mcrouter.
+    #[inline]
+    pub(super) fn is_about_router(
+        &mut self,
+        operation: Operation,
+        key: &[u8],
+        target: ReplyTarget,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> bool {
+        let is = operation == Operation::Get && key.starts_with(SERVICE_PREFIX);
+        if is {
+            self.order(ReportSubject::Service(key.into()), target, turn);
+        }
+        is
+    }
+
     fn order(&mut self, subject: ReportSubject, target: ReplyTarget, turn: &mut Turn<Arc<[u8]>>) {
         if !self.shared.desk.order(subject, self.number, target) {
             self.hand_over(target, Outcome::LocalError, ReplyBytes::Copied(TOO_MANY), turn);
@@ -38,9 +55,14 @@ impl RouteWorker {
     /// Hands over reports that are ready.
     #[inline]
     pub(super) fn take_reports(&mut self, turn: &mut Turn<Arc<[u8]>>) {
-        for ReadyReport { target, text } in self.tray.take() {
+        for ReadyReport { target, report } in self.tray.take() {
             let mut output = HeldOutput::default();
-            output.hold(text);
+            output.copy(&report.head);
+            output.hold(report.body);
+            output.copy(report.tail);
+            if !report.tail.is_empty() && matches!(target, ReplyTarget::Slot(..)) {
+                output.copy(b"END\r\n");
+            }
             self.hand_over(target, Outcome::Found, ReplyBytes::Gathered(output), turn);
         }
     }

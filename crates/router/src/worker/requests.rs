@@ -82,6 +82,12 @@ impl RouteWorker {
                 let version = format!("VERSION {}\r\n", crate::VERSION);
                 self.answer_now(state.id, version.as_bytes(), turn);
             }
+            Request::Verbosity { level, noreply } => {
+                self.shared.set_verbosity(*level);
+                if !noreply {
+                    self.answer_now(state.id, protocol::reply::line::OK, turn);
+                }
+            }
             Request::Stats { args, .. } => self.route_stats(state.id, *args, turn),
             Request::Quit => return RequestProgress::Close,
             Request::Refused(refused) => {
@@ -124,6 +130,9 @@ impl RouteWorker {
     ) {
         let operation = Operation::of(&Request::Get(*get)).expect("a get has an operation");
         let target = self.slot_for(state.id, false);
+        if self.is_about_router(operation, key.as_bytes(), target, turn) {
+            return;
+        }
         let (before, after) = around(line, key.as_bytes());
         let message = RoutedRequest {
             operation,

@@ -216,6 +216,7 @@ impl RouteWorker {
         let destination = &mut self.destinations[place as usize];
         if destination.health.failed(outcome, &self.shared.settings.health) {
             self.cells.became_unavailable.add(1);
+            self.say(place, format_args!("is unavailable: {}", outcome.name()));
             let interval = probe_interval_ms(&self.shared.settings.health, None, self.prng.next_u64());
             self.probe_later(place, interval);
         }
@@ -292,6 +293,14 @@ impl RouteWorker {
         let destination = &mut self.destinations[place as usize];
         destination.probe_interval_ms = None;
         destination.health.recovered();
+        self.say(place, format_args!("is available again"));
+    }
+
+    /// A line about a server, with `-v`.
+    fn say(&self, place: u32, what: std::fmt::Arguments<'_>) {
+        if self.shared.verbosity() > 0 {
+            (self.shared.settings.notice)(&format!("{} {what}", self.destinations[place as usize].spec.name));
+        }
     }
 
     fn note_malformed(&mut self, place: u32, malformed: &Malformed) {

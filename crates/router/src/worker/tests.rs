@@ -30,6 +30,7 @@ mod prefixes;
 mod protocol;
 mod random;
 mod routes;
+mod service;
 mod sizes;
 mod stats;
 
