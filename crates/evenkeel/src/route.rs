@@ -6,6 +6,7 @@
 mod configuration;
 mod lines;
 mod listening;
+mod pages;
 mod reload;
 mod reports;
 
@@ -20,6 +21,7 @@ use os::signals::{Signal, Signals};
 use router::flags::{RouteOptions, Validate};
 use router::{RoutePlan, RouteWorker, RouterShared, Settings, StartupFacts, flags};
 
+use crate::endpoint::Endpoint;
 use crate::failure::{Failure, say};
 use crate::output::print;
 use crate::supervisor::Supervisor;
@@ -28,6 +30,7 @@ use configuration::Configuration;
 pub(crate) use lines::refused;
 use lines::{TRANSIENT, counted, notice, transient};
 use listening::Limits;
+use pages::RoutePages;
 use reload::Reload;
 use reports::Reports;
 
@@ -76,6 +79,9 @@ fn serve(
     let clock = Clock::start();
     let network = bind(options, &limits, clock)?;
     let addresses: Vec<String> = network.addresses().iter().map(ToString::to_string).collect();
+    let metrics = options.metrics_address().map_err(refused)?;
+    let endpoint = metrics.map(|(host, port)| Endpoint::at(host, port)).transpose();
+    let endpoint = endpoint.map_err(|error| Failure::other(error).with_status(TRANSIENT))?;
     let signals = Signals::block().map_err(|error| transient("block signals", error))?;
     let shared = Arc::new(RouterShared::new(settings(options), plan));
     shared.started(StartupFacts {
@@ -107,13 +113,19 @@ fn serve(
         });
     })?;
     let view = network.view();
+    let scraped = endpoint.as_ref().map(Endpoint::shown).unwrap_or_default();
+    if let Some(endpoint) = endpoint {
+        let pages =
+            RoutePages { shared: Arc::clone(&shared), view: view.clone(), clock, workers: options.proxies };
+        start("admin", move || endpoint.serve_pages(pages, "route", "requests are routed without them"))?;
+    }
     let seeds = (0..options.proxies).map(|_| random()).collect::<Result<Vec<_>, _>>()?;
     let workers = seeds.into_iter().map(|seed| RouteWorker::new(Arc::clone(&shared), seed)).collect();
     let running = network.start(workers).map_err(failed_later)?;
     let driver = driver(options, &view)?;
     let (threads, servers) = (counted(options.proxies, "thread"), counted(server_count, "server"));
     say(format_args!(
-        "evenkeel {} routes on {}: {servers}, {threads} driven by {driver}, at most {} connections",
+        "evenkeel {} routes on {}: {servers}, {threads} driven by {driver}, at most {} connections{scraped}",
         env!("CARGO_PKG_VERSION"),
         addresses.join(", "),
         limits.connections_max,
@@ -140,12 +152,7 @@ fn bind(options: &RouteOptions, limits: &Limits, clock: Clock) -> Result<Network
 }
 
 fn settings(options: &RouteOptions) -> Settings {
-    Settings {
-        health: options.health,
-        partial_multiget: options.partial_multiget,
-        notice,
-        ..Settings::default()
-    }
+    Settings { health: options.health, partial_multiget: options.partial_multiget, notice }
 }
 
 /// The name of the driver that runs; an error if io_uring was asked for by name and refused.

@@ -33,6 +33,7 @@ mod health;
 mod key;
 mod key_groups;
 mod md5;
+mod metrics;
 mod operation;
 mod outcome;
 mod plan;
@@ -50,6 +51,7 @@ mod worker;
 pub use config_facts::ConfigFacts;
 pub use health::{Health, HealthSettings};
 pub use md5::md5_hex;
+pub use metrics::{POOLS_SHOWN_MAX, SERVERS_SHOWN_MAX};
 pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{

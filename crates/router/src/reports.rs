@@ -1,18 +1,38 @@
 //! Reports that clients order from their workers, made on another thread.
 
+mod json;
 mod listing;
 mod percent_g;
 mod routes;
 mod servers;
 mod service;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::report_desk::{DeskReport, ReportSubject, SERVICE_PREFIX};
 use crate::report_facts::ReportFacts;
 use crate::shared::RouterShared;
+use crate::stats::StatsGroup;
+
+/// All statistics by name.
+pub(crate) fn listing_of_all(shared: &RouterShared, facts: &ReportFacts) -> BTreeMap<String, String> {
+    named(&listing::listing(shared, StatsGroup::All, facts))
+}
+
+/// The lines of a listing, by name.
+fn named(listing: &str) -> BTreeMap<String, String> {
+    let pairs =
+        listing.lines().filter_map(|line| line.strip_prefix("STAT ").and_then(|line| line.split_once(' ')));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
 
 impl RouterShared {
+    /// All statistics as a JSON object: numbers where they are numbers.
+    pub fn statistics_json(&self, facts: &ReportFacts) -> String {
+        json::object(listing_of_all(self, facts)).to_pretty_json()
+    }
+
     /// Makes the reports that clients wait for. Returns the workers that have some now, which are to be nudged. `facts` is
     /// called if there are any.
     pub fn serve_reports(&self, facts: impl FnOnce() -> ReportFacts) -> Vec<usize> {

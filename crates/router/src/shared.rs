@@ -170,6 +170,11 @@ impl RouterShared {
         suspects
     }
 
+    /// The health of a server as far as a worker knows it.
+    pub(crate) fn health_of_known(&self, name: &str) -> Arc<Health> {
+        lock(&self.health).get(name).map(Arc::clone).unwrap_or_default()
+    }
+
     /// The health of a server: the same for all workers and plans.
     pub(crate) fn health_of(&self, name: &str) -> Arc<Health> {
         let mut all = self.health.lock().unwrap_or_else(PoisonError::into_inner);

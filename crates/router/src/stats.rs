@@ -12,7 +12,7 @@ mod totals;
 mod window;
 
 pub(crate) use cells::{COMMANDS, RouteCells, class_index};
-pub(crate) use destination_cells::{DestinationCells, DestinationPhase};
+pub(crate) use destination_cells::{DestinationCells, DestinationPhase, LATENCY_BUCKETS, bound_s};
 pub(crate) use group::StatsGroup;
 pub(crate) use totals::{RouteTotals, ServerPhases};
 pub(crate) use window::StatsWindow;

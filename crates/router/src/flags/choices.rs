@@ -7,6 +7,17 @@ use super::entry::{RouteFlag, flag};
 pub(super) const FLAGS: &[RouteFlag] = &[
     flag(
         None,
+        "metrics-listen",
+        "Address of metrics and reports over HTTP; off without it",
+        "A name, an IPv4 address, an IPv6 address (in brackets if a port follows) or `*`, each with or without `:port`; \
+            without one, 9442. /metrics is for Prometheus and has the families of mcrouter_exporter, too; /healthz, \
+            /readyz and /api/v1/stats are beside it. Whoever reaches the address can read: use 127.0.0.1, or an address \
+            that only monitoring reaches. mcrouter has no such flag.",
+        |options, given| options.metrics_listen = Some(given.text().to_owned()),
+    )
+    .takes("addr", Kind::Text, ""),
+    flag(
+        None,
         "router-name",
         "Name of this router in the configuration (%router-name%)",
         "Without this flag the first port of -p, as in mcrouter, which has no such flag.",

@@ -60,6 +60,7 @@ pub struct RouteOptions {
     pub router_name: Option<String>,
     pub service_name: String,
     pub verbosity: u8,
+    pub metrics_listen: Option<String>,
     /// Lines for the operator.
     pub notes: Vec<String>,
 }
@@ -95,6 +96,7 @@ impl Default for RouteOptions {
             router_name: None,
             service_name: "mcrouter".to_owned(),
             verbosity: 0,
+            metrics_listen: None,
             notes: Vec::new(),
         }
     }
@@ -158,6 +160,7 @@ impl RouteOptions {
         }
         self.params().map_err(|error| Error::Together(format!("--config-params: {error}")))?;
         self.tcp_ports()?;
+        self.metrics_address()?;
         if self.source().is_none() {
             return Err(Error::Together(
                 "expected a configuration (--config file:PATH), found none".to_owned(),
@@ -191,6 +194,19 @@ impl RouteOptions {
                 })
             })
             .collect()
+    }
+
+    /// Host and port of `--metrics-listen`; without a host, every interface.
+    ///
+    /// # Errors
+    /// What is no address.
+    pub fn metrics_address(&self) -> Result<Option<(Option<&str>, u16)>, Error> {
+        let Some(text) = self.metrics_listen.as_deref() else { return Ok(None) };
+        host_and_port(text).map(Some).ok_or_else(|| Error::Value {
+            flag: "--metrics-listen".to_owned(),
+            expected: "a name, an address, [an IPv6 address] or *, with or without :port".to_owned(),
+            found: format!("`{text}`"),
+        })
     }
 
     /// The addresses of `--listen-addresses`.
@@ -271,6 +287,27 @@ impl RouteOptions {
 
 fn words(lists: &[String]) -> impl Iterator<Item = &str> {
     lists.iter().flat_map(|list| list.split(',')).map(str::trim).filter(|word| !word.is_empty())
+}
+
+/// The port of metrics if none is given: that of mcrouter_exporter, so that scrape jobs for it find it.
+const METRICS_PORT: u16 = 9442;
+
+/// `host`, `host:port`, `[v6]`, `[v6]:port`, `v6`.
+fn host_and_port(text: &str) -> Option<(Option<&str>, u16)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(inner) => inner
+            .split_once(']')
+            .map(|(host, rest)| (host, rest.strip_prefix(':').or_else(|| rest.is_empty().then_some(""))))?,
+        None if text.matches(':').count() > 1 => (text, Some("")),
+        None => text
+            .split_once(':')
+            .map_or((text, Some("")), |(host, port)| (host, Some(port).filter(|port| !port.is_empty()))),
+    };
+    let port = match port? {
+        "" => METRICS_PORT,
+        port => port.parse().ok()?,
+    };
+    (!host.is_empty()).then(|| ((host != "*").then_some(host), port))
 }
 
 /// `/region/cluster/`

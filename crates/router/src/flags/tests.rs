@@ -133,3 +133,20 @@ fn validate_config_takes_a_word_or_none() {
     assert_eq!(validate("-p 1 -f a --validate-config=run"), Some(Validate::Run));
     assert_eq!(validate("-f a --validate-config -p 1"), Some(Validate::Exit));
 }
+
+#[test]
+fn metrics_have_an_address_with_or_without_a_port() {
+    let check = |text: &str, expected: Option<(Option<&str>, u16)>| {
+        let options = RouteOptions { metrics_listen: Some(text.to_owned()), ..RouteOptions::default() };
+        assert_eq!(options.metrics_address().ok().flatten(), expected, "{text}");
+    };
+    check("127.0.0.1", Some((Some("127.0.0.1"), 9442)));
+    check("localhost:0", Some((Some("localhost"), 0)));
+    check("*:80", Some((None, 80)));
+    check("[::1]:80", Some((Some("::1"), 80)));
+    check("[::1]", Some((Some("::1"), 9442)));
+    check("::1", Some((Some("::1"), 9442)));
+    for wrong in ["", ":80", "a:", "a:b", "a:65536", "[::1]80", "[::1", "[]:80"] {
+        check(wrong, None);
+    }
+}

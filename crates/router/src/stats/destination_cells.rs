@@ -135,7 +135,6 @@ fn bucket(us: u64) -> usize {
 }
 
 /// The bound of a bucket in seconds; the last has none.
-#[cfg(test)]
 pub(crate) fn bound_s(bucket: usize) -> Option<f64> {
     (bucket + 1 < LATENCY_BUCKETS).then(|| (1_u64 << (FIRST_BITS as usize + bucket)) as f64 / 1e6)
 }

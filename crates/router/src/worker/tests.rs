@@ -24,6 +24,7 @@
 //! ```
 
 mod health;
+mod metrics;
 mod misbehaving;
 mod plans;
 mod prefixes;
