@@ -44,6 +44,31 @@ pub(crate) fn write_error(out: &mut Vec<u8>, outcome: Outcome, message: &str) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// Appends a meta reply: `line`, with what the request's flags ask for that is known without an item. `after` are the flags,
+/// for `ms` behind the length.
+pub(crate) fn write_meta(out: &mut Vec<u8>, line: &[u8], key: &[u8], after: &[u8]) {
+    out.extend_from_slice(line.trim_ascii_end());
+    let words = || after.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    let is_binary = words().any(|word| word == b"b");
+    for word in words() {
+        match word[0] {
+            b'O' => {
+                out.push(b' ');
+                out.extend_from_slice(word);
+            }
+            b'k' => {
+                out.extend_from_slice(b" k");
+                out.extend_from_slice(key);
+                if is_binary {
+                    out.extend_from_slice(b" b");
+                }
+            }
+            _ => {}
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
 fn meta_line(operation: Operation, outcome: Outcome) -> &'static [u8] {
     match (outcome, operation.class()) {
         (Outcome::NotStored, _) => b"NS\r\n",

@@ -128,7 +128,7 @@ impl Flights {
     ) -> Option<FlightReply<'static>> {
         let shared = self.requests.get_mut(request)?;
         let stored = &shared.request;
-        let RoutedRequest { operation, expected, .. } = stored.message();
+        let RoutedRequest { operation, .. } = stored.message();
         let node = match plan.step(node, operation, &stored.key(), &mut *random) {
             RouteStep::Server { server, keep_prefix } => {
                 shared.uses += 1;
@@ -136,7 +136,7 @@ impl Flights {
                 return None;
             }
             RouteStep::Answer(answer) => {
-                return Some(FlightReply::without_server(answer, operation, expected));
+                return Some(FlightReply::own(answer, &shared.request.message()));
             }
             RouteStep::Compound(node) => node,
         };
@@ -147,7 +147,8 @@ impl Flights {
                 for child in children {
                     self.begin(plan, *child, request, ReplyTarget::Nobody, random);
                 }
-                return Some(FlightReply::without_server(None, operation, expected));
+                let shared = self.requests.get_mut(request)?;
+                return Some(FlightReply::own(None, &shared.request.message()));
             }
             CompoundKind::AllInitial => {
                 let first = self.begin(plan, children[0], request, owner, random);
@@ -279,6 +280,18 @@ impl FlightReply<'static> {
             false => answer::line(operation, outcome),
         };
         FlightReply { outcome, answer: ReplyBytes::Copied(line) }
+    }
+
+    /// The same for a whole request: a meta reply repeats its opaque and its key, if they were asked for.
+    pub(crate) fn own(error: Option<(Outcome, &str)>, message: &RoutedRequest<'_>) -> FlightReply<'static> {
+        let reply = FlightReply::without_server(error, message.operation, message.expected);
+        let FlightReply { outcome, answer: ReplyBytes::Copied(line) } = reply else { return reply };
+        if line.is_empty() || !message.operation.is_meta() {
+            return FlightReply { outcome, answer: ReplyBytes::Copied(line) };
+        }
+        let mut output = crate::client::HeldOutput::default();
+        answer::write_meta(output.copied(), line, message.key.full, message.after);
+        FlightReply { outcome, answer: ReplyBytes::Gathered(output) }
     }
 
     /// An error with a message.

@@ -281,7 +281,7 @@ impl RouteWorker {
                 }
             }
             RouteStep::Answer(answer) => {
-                let reply = FlightReply::without_server(answer, message.operation, message.expected);
+                let reply = FlightReply::own(answer, message);
                 self.deliver_whole(target, message.operation, reply, turn);
             }
             RouteStep::Compound(node) => self.fly(node, message, target, turn),

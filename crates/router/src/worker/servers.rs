@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use protocol::limits::LINE_LEN_MAX;
 use protocol::number::write_u64;
 
 use net::{CloseReason, Dial, Link, Next, Progress, Turn, Unreachable};
@@ -34,6 +35,15 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
+        if let ReplyKind::Meta { strip, .. } = message.expected
+            && meta_line_len(message, strip) > LINE_LEN_MAX
+        {
+            // A server would close the connection, on which others wait for their replies.
+            return Err(NotSent {
+                outcome: Outcome::ClientError,
+                message: "options flags are too long".to_owned(),
+            });
+        }
         self.count_sent(place, message.operation, 1, target);
         if let Err(not_sent) = self.make_room(place, turn) {
             return Err(self.count_not_sent(place, not_sent, 1, target));
@@ -392,6 +402,15 @@ impl RouteWorker {
         };
         self.await_reply(place, exchange);
     }
+}
+
+/// The most that the line of a meta request can take at a server.
+#[inline]
+fn meta_line_len(message: &RoutedRequest<'_>, strip: bool) -> usize {
+    /// ` O4294967295`
+    const OPAQUE_LEN_MAX: usize = 12;
+    let opaque = if strip { OPAQUE_LEN_MAX } else { 0 };
+    message.before.len() + message.key.full.len() + message.after.len() + opaque + b"\r\n".len()
 }
 
 impl NotSent {
