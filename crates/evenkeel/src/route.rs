@@ -3,17 +3,21 @@
 //! The order: the configuration is read before anything is bound, limits are raised before sockets exist, signals are
 //! blocked before there are threads. Exit statuses are mcrouter's: 2 where a later start may succeed, 3 where it cannot.
 
+mod config_dump;
 mod configuration;
+mod file_watch;
 mod lines;
 mod listening;
 mod pages;
 mod reload;
 mod reports;
+mod stats_files;
 
 use std::ffi::OsString;
 use std::num::NonZero;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use net::clock::Clock;
 use net::{DriverChoice, Network};
@@ -26,13 +30,15 @@ use crate::failure::{Failure, say};
 use crate::output::print;
 use crate::supervisor::Supervisor;
 use crate::uring;
-use configuration::Configuration;
+use config_dump::ConfigDump;
+use configuration::{Attempt, Configuration};
 pub(crate) use lines::refused;
 use lines::{TRANSIENT, counted, notice, transient};
 use listening::Limits;
 use pages::RoutePages;
-use reload::Reload;
+use reload::{Reload, ReloadBell};
 use reports::Reports;
+use stats_files::StatsFiles;
 
 /// Exit statuses, for the man page.
 pub(crate) const STATUSES: [(&str, &str); 4] = [
@@ -56,22 +62,34 @@ pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let options = options.check(cpus).map_err(refused)?;
     let configuration = Configuration::new(&options);
+    let dump = ConfigDump::new(&options);
     let mut attempt = configuration.load(1);
-    let plan = attempt.take_plan()?;
+    let plan = match attempt.take_plan() {
+        Ok(plan) => plan,
+        Err(failure) => match dump.as_ref().map(|dump| configuration.load_copies(dump)) {
+            Some(Ok(plan)) => {
+                notice(&format!("the configuration is a copy of the last good one: {failure}"));
+                attempt.is_from_dump = true;
+                plan
+            }
+            _ => return Err(failure),
+        },
+    };
     if let Some(validate) = options.validate {
         print(validated(&plan, options.proxies).as_bytes())?;
         if validate == Validate::Exit {
             return Ok(());
         }
     }
-    serve(&options, configuration, plan, attempt.files)
+    serve(&options, configuration, plan, attempt, dump)
 }
 
 fn serve(
     options: &RouteOptions,
     configuration: Configuration,
     plan: RoutePlan,
-    files: configuration::Watched,
+    attempt: Attempt,
+    dump: Option<ConfigDump>,
 ) -> Result<(), Failure> {
     let supervisor = Supervisor::of_environment();
     let server_count = plan.servers.len();
@@ -91,8 +109,11 @@ fn serve(
         host_id: configuration::host_id(),
     });
     shared.set_verbosity(options.verbosity.into());
-    shared.note_config(|loads| loads.note(os::clock::unix_s(), true));
-    let (hurry, hurried) = mpsc::channel();
+    shared.note_config(|loads| {
+        loads.note(os::clock::unix_s(), true);
+        loads.is_from_dump = attempt.is_from_dump;
+    });
+    let bell = ReloadBell::new().map_err(|error| transient("make an eventfd", error))?;
     let reload = Reload {
         configuration,
         shared: Arc::clone(&shared),
@@ -100,14 +121,23 @@ fn serve(
         workers: options.proxies,
         servers_max: limits.servers_max(),
         is_watching: options.reload,
-        delay_ms: options.reconfiguration_delay_ms,
+        delay: Duration::from_millis(options.reconfiguration_delay_ms),
+        jitter: Duration::from_millis(options.reconfiguration_jitter_ms),
+        rest: Duration::from_millis(options.post_reconfiguration_delay_ms),
+        dump,
     };
-    start("reload", move || reload.run(files, &hurried))?;
-    let reports = Reports { shared: Arc::clone(&shared), nudge: network.nudge(), clock };
+    let rung = bell.clone();
+    start("reload", move || reload.run(attempt, &rung))?;
+    stats_files::make_fifos(options);
+    if let Some(files) = StatsFiles::new(options, &shared, clock) {
+        start("stats-files", move || files.run())?;
+    }
+    let reports =
+        Reports { shared: Arc::clone(&shared), nudge: network.nudge(), clock, stop: network.stop() };
     start("reports", move || reports.run())?;
     let (stop, ending) = (network.stop(), supervisor.clone());
     start("signals", move || {
-        answer_signals(&signals, &hurry, || {
+        answer_signals(&signals, &bell, || {
             ending.stopping();
             stop.stop();
         });
@@ -152,7 +182,12 @@ fn bind(options: &RouteOptions, limits: &Limits, clock: Clock) -> Result<Network
 }
 
 fn settings(options: &RouteOptions) -> Settings {
-    Settings { health: options.health, partial_multiget: options.partial_multiget, notice }
+    Settings {
+        health: options.health,
+        partial_multiget: options.partial_multiget,
+        flush_enabled: options.flush_enabled,
+        notice,
+    }
 }
 
 /// The name of the driver that runs; an error if io_uring was asked for by name and refused.
@@ -205,12 +240,11 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure
 
 /// SIGHUP reads the configuration again. The first terminating signal stops the router; a second one ends the process
 /// without waiting for it.
-fn answer_signals(signals: &Signals, hurry: &mpsc::Sender<()>, stop: impl Fn()) {
+fn answer_signals(signals: &Signals, bell: &ReloadBell, stop: impl Fn()) {
     let mut stopping = false;
     loop {
         match signals.wait() {
-            // The thread that receives it runs as long as the process.
-            Signal::Reload => drop(hurry.send(())),
+            Signal::Reload => bell.ring(),
             _ if stopping => std::process::exit(1),
             Signal::Interrupt | Signal::Terminate | Signal::Graceful => {
                 stopping = true;

@@ -17,6 +17,7 @@ pub(crate) fn line(operation: Operation, outcome: Outcome) -> &'static [u8] {
         return meta_line(operation, outcome);
     }
     match outcome {
+        Outcome::Done if operation == Operation::FlushAll => b"OK\r\n",
         Outcome::Found | Outcome::Done | Outcome::Stored => match operation.class() {
             OperationClass::Arithmetic => b"0\r\n",
             _ => b"STORED\r\n",

@@ -205,6 +205,8 @@ pub struct RoutePlan {
     pub roots: Roots,
     /// All servers.
     pub servers: Vec<std::sync::Arc<DestinationSpec>>,
+    /// The route to all servers at once, for `flush_all`; `None` without servers.
+    pub everywhere: Option<NodeId>,
     /// All pools.
     pub pools: PlanPools,
     /// What it was made from.

@@ -62,6 +62,7 @@ pub(crate) struct ReportDesk {
 struct Orders {
     by_subject: HashMap<ReportSubject, Vec<Order>>,
     count: usize,
+    is_rung: bool,
 }
 
 /// Reports that are ready for one worker.
@@ -104,11 +105,18 @@ impl ReportDesk {
         some
     }
 
+    /// Ends a wait for orders.
+    pub(crate) fn ring(&self) {
+        lock(&self.orders).is_rung = true;
+        self.bell.notify_one();
+    }
+
     /// Waits for orders, at most this long.
     pub(crate) fn wait(&self, at_most: Duration) {
         let orders = lock(&self.orders);
+        let is_idle = |orders: &mut Orders| orders.count == 0 && !std::mem::take(&mut orders.is_rung);
         // A wake-up without an order does no harm.
-        drop(self.bell.wait_timeout_while(orders, at_most, |orders| orders.count == 0));
+        drop(self.bell.wait_timeout_while(orders, at_most, is_idle));
     }
 
     /// Makes all reports that are ordered now, and puts them into the trays of their workers. Returns these workers.

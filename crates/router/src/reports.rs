@@ -33,6 +33,24 @@ impl RouterShared {
         json::object(listing_of_all(self, facts)).to_pretty_json()
     }
 
+    /// Those statistics that mcrouter writes to its file, as a JSON object, with `prefix` and a point before each name.
+    pub fn ods_json(&self, prefix: &str, facts: &ReportFacts) -> String {
+        let statistics = named(&listing::listing(self, StatsGroup::Ods, facts));
+        json::object(statistics.into_iter().map(|(name, value)| (format!("{prefix}.{name}"), value)))
+            .to_pretty_json()
+    }
+
+    /// Files of the configuration in force and their digests, as a JSON object.
+    pub fn config_sources_json(&self) -> String {
+        service::sources_json(&self.plan())
+    }
+
+    /// Options by mcrouter's names, and the number of the process, as a JSON object of texts.
+    pub fn options_json(&self, process: u32) -> String {
+        let options = self.startup().options.iter().cloned();
+        json::texts(options.chain([("pid".to_owned(), process.to_string())])).to_pretty_json()
+    }
+
     /// Makes the reports that clients wait for. Returns the workers that have some now, which are to be nudged. `facts` is
     /// called if there are any.
     pub fn serve_reports(&self, facts: impl FnOnce() -> ReportFacts) -> Vec<usize> {

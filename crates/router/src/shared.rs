@@ -1,7 +1,7 @@
 //! State that all workers of a router share: the plan in force, the health of servers, settings.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub struct Settings {
     pub health: HealthSettings,
     /// A key of a multiget that fails is a miss (`--partial-multiget`).
     pub partial_multiget: bool,
+    /// `flush_all` reaches all servers (`--enable-flush-cmd`).
+    pub flush_enabled: bool,
     /// Receives lines for the operator.
     pub notice: net::Notice,
 }
@@ -28,7 +30,12 @@ pub struct Settings {
 impl Default for Settings {
     /// mcrouter's defaults.
     fn default() -> Settings {
-        Settings { health: HealthSettings::default(), partial_multiget: false, notice: |_| {} }
+        Settings {
+            health: HealthSettings::default(),
+            partial_multiget: false,
+            flush_enabled: false,
+            notice: |_| {},
+        }
     }
 }
 
@@ -47,6 +54,7 @@ pub struct RouterShared {
     pub(crate) texts: ServiceTexts,
     window: Mutex<StatsWindow>,
     verbosity: AtomicU32,
+    stop_asked: AtomicBool,
     startup: OnceLock<StartupFacts>,
     config_loads: Mutex<ConfigLoads>,
 }
@@ -72,6 +80,7 @@ impl RouterShared {
             texts: ServiceTexts::default(),
             window: Mutex::default(),
             verbosity: AtomicU32::default(),
+            stop_asked: AtomicBool::default(),
             startup: OnceLock::new(),
             config_loads: Mutex::default(),
         }
@@ -134,6 +143,17 @@ impl RouterShared {
     /// Sets it. Returns what it was.
     pub fn set_verbosity(&self, level: u32) -> u32 {
         self.verbosity.swap(level, Relaxed)
+    }
+
+    /// A client has sent `shutdown`.
+    pub(crate) fn ask_to_stop(&self) {
+        self.stop_asked.store(true, Relaxed);
+        self.desk.ring();
+    }
+
+    /// Whether a client has sent `shutdown`.
+    pub fn is_asked_to_stop(&self) -> bool {
+        self.stop_asked.load(Relaxed)
     }
 
     /// Changes what is known of loads of configurations.

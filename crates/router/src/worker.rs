@@ -4,6 +4,7 @@ mod adopt;
 mod clients;
 mod counting;
 mod delivery;
+mod flush;
 mod multiget;
 mod reports;
 mod requests;

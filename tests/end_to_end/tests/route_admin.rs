@@ -203,7 +203,8 @@ fn clients_that_ask_in_a_loop_delay_nobody_for_long() {
                     "wildcard": "PoolRoute|A"}}}}"#
         ),
     );
-    let router = router(&folder.path("route.json"), &[]);
+    // Whoever waits for a busy machine is no finding.
+    let router = router(&folder.path("route.json"), &["-t", "60000"]);
     let bystander = Bystander::start(&router).expect("a bystander");
     let hostile: String = (0..20)
         .map(|number| {
@@ -235,4 +236,198 @@ fn clients_that_ask_in_a_loop_delay_nobody_for_long() {
     clients.into_iter().for_each(|client| client.join().expect("all its answers"));
     let experience = bystander.stop().expect("correct answers");
     assert!(experience.longest.as_millis() < 500, "{experience:?}");
+}
+
+/// Lines of a router with this text.
+fn count(router: &Server, text: &str) -> usize {
+    router.said().matches(text).count()
+}
+
+const IN_FORCE: &str = "a new configuration is in force";
+
+#[test]
+fn a_config_map_is_followed_and_a_thousand_changes_are_few_loads() {
+    let (one, other, folder) = (evenkeel(), evenkeel(), Folder::new());
+    // As Kubernetes mounts one: a link to a link to a folder that is swapped.
+    let version = |name: &str, server: &Server| {
+        let path = folder.path(name);
+        fs::create_dir_all(&path).expect("a folder");
+        fs::write(path.join("route.json"), pool([&*server.address().to_string()])).expect("write");
+    };
+    let swap = |name: &str| {
+        let _ = fs::remove_file(folder.path("..tmp"));
+        std::os::unix::fs::symlink(name, folder.path("..tmp")).expect("a link");
+        fs::rename(folder.path("..tmp"), folder.path("..data")).expect("swap");
+    };
+    version("..1", &one);
+    version("..2", &other);
+    swap("..1");
+    std::os::unix::fs::symlink("..data/route.json", folder.path("route.json")).expect("a link");
+    let router = router(&folder.path("route.json"), &["--reconfiguration-delay-ms=0"]);
+    let target = || about(&router, "route(get,a)");
+    assert_eq!(target(), one.address().to_string());
+    swap("..2");
+    until("the other server", || target() == other.address().to_string());
+    fs::remove_dir_all(folder.path("..1")).expect("remove");
+
+    let before = count(&router, IN_FORCE);
+    let began = clock::now();
+    for number in 0..1000 {
+        version(&format!("..{}", 3 + number % 2), if number % 2 == 0 { &one } else { &other });
+        swap(&format!("..{}", 3 + number % 2));
+    }
+    let lasted = began.elapsed();
+    version("..9", &one);
+    swap("..9");
+    until("the last one", || target() == one.address().to_string());
+    // One in 100 ms at most.
+    let loads = count(&router, IN_FORCE) - before;
+    assert!(loads as u128 <= 4 + (began.elapsed().as_millis() / 100), "{loads} in {lasted:?}");
+    drop((one, other));
+}
+
+#[test]
+fn a_configuration_that_becomes_something_else_changes_nothing() {
+    let (server, folder) = (evenkeel(), Folder::new());
+    let config = pool([&*server.address().to_string()]);
+    folder.write("route.json", &config);
+    let file = folder.path("route.json");
+    let router = router(&file, &["--reconfiguration-delay-ms=0"]);
+    let works = || about(&router, "route(get,a)") == server.address().to_string();
+    let replace = |what: &dyn Fn()| {
+        let failures = stat(&router, "all", "config_failures");
+        fs::remove_file(&file).or_else(|_| fs::remove_dir(&file)).expect("remove");
+        what();
+        until("another failure", || stat(&router, "all", "config_failures") != failures);
+        assert!(works());
+    };
+    replace(&|| fs::create_dir(&file).expect("a folder"));
+    replace(&|| {
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo").success());
+    });
+    replace(&|| std::os::unix::fs::symlink("/dev/zero", &file).expect("a link"));
+    replace(&|| std::os::unix::fs::symlink("route.json", &file).expect("a link"));
+    let said = router.said();
+    assert!(said.contains("expected a file, found a folder, a fifo or a device"), "{said}");
+    let before = count(&router, IN_FORCE);
+    fs::remove_file(&file).expect("remove");
+    folder.write("route.json", &config);
+    until("the good one", || count(&router, IN_FORCE) > before);
+    assert!(works());
+}
+
+#[test]
+fn the_last_good_configuration_is_kept_and_used_at_a_start() {
+    let (server, folder) = (evenkeel(), Folder::new());
+    let config = pool([&*server.address().to_string()]);
+    folder.write("route.json", &config);
+    let root = format!("--config-dump-root={}", folder.path("dump").display());
+    let flags = ["--router-name=r", "--service-name=s", &root, "--reconfiguration-delay-ms=0"];
+    let first = router(&folder.path("route.json"), &flags);
+    let copy = folder
+        .path("dump/s/r")
+        .join(format!("file-{}", folder.path("route.json").display().to_string().replace('/', "%2f")));
+    until("a copy", || fs::read_to_string(&copy).is_ok_and(|text| text == config));
+    folder.write("route.json", "{ not a configuration");
+    until("a failure", || stat(&first, "all", "config_failures") == "1");
+    drop(first);
+    assert_eq!(fs::read_to_string(&copy).expect("the copy"), config, "a bad one is not kept");
+
+    let second = router(&folder.path("route.json"), &flags);
+    assert_eq!(about(&second, "route(get,a)"), server.address().to_string());
+    assert_eq!(stat(&second, "all", "configs_from_disk"), "1");
+    assert!(second.said().contains("the configuration is a copy of the last good one"), "{}", second.said());
+    assert_eq!(fs::read_to_string(&copy).expect("the copy"), config);
+    let better = format!("{config}  // better");
+    folder.write("route.json", &better);
+    until("the better one", || stat(&second, "all", "configs_from_disk") == "0");
+    until("its copy", || fs::read_to_string(&copy).is_ok_and(|text| text == better));
+    drop(second);
+
+    folder.write("route.json", "{");
+    let old = [&flags[..], &["--max-dumped-config-age=0", "-p", "0"]].concat();
+    let config = format!("--config=file:{}", folder.path("route.json").display());
+    clock::pass(std::time::Duration::from_millis(20));
+    let output = end_to_end::subject::router().arg(config).args(old).output().expect("run a router");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+}
+
+#[test]
+fn files_for_those_who_read_mcrouters_are_written_wherever_that_works() {
+    let (server, folder) = (evenkeel(), Folder::new());
+    folder.write("route.json", &pool([&*server.address().to_string()]));
+    let root = folder.path("stats");
+    let (stats, fifos) = (format!("--stats-root={}", root.display()), folder.path("fifos"));
+    let fifo_flag = format!("--debug-fifo-root={}", fifos.display());
+    let flags = ["--router-name=r", &stats, "--stats-logging-interval=100", &fifo_flag];
+    let router = router(&folder.path("route.json"), &flags);
+    let file = |name: &str| root.join(format!("libmcrouter.mcrouter.r.{name}"));
+    let has = |name: &str, text: &str| fs::read_to_string(file(name)).is_ok_and(|found| found.contains(text));
+    until("statistics", || has("stats", "\"libmcrouter.mcrouter.r.num_servers\": 1"));
+    until("options", || has("startup_options", &format!("\"pid\": \"{}\"", router.pid())));
+    until("sources", || has("config_sources_info", "\"config_file\""));
+    use std::os::unix::fs::FileTypeExt;
+    let is_fifo = |end: &str| {
+        let path = fifos.join(format!("libmcrouter.mcrouter.r.{end}.debugfifo"));
+        fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+    };
+    assert!(is_fifo("client") && is_fifo("server"));
+
+    // The folder vanishes, is a file for a while, and is a folder again.
+    fs::remove_dir_all(&root).expect("remove");
+    until("a folder again", || has("stats", "num_servers"));
+    let complaint = "statistics are not written to";
+    loop {
+        let _ = fs::remove_dir_all(&root);
+        if fs::write(&root, "no folder").is_ok() {
+            break;
+        }
+    }
+    until("a complaint", || count(&router, complaint) > 0);
+    clock::pass(std::time::Duration::from_millis(500));
+    assert!(
+        count(&router, complaint) <= 2,
+        "once, and once for a folder that was removed: {}",
+        router.said()
+    );
+    fs::remove_file(&root).expect("remove");
+    until("a folder again", || has("stats", "num_servers"));
+    assert!(about(&router, "version").starts_with("evenkeel-route"));
+}
+
+#[test]
+fn a_full_disk_is_a_line_and_not_an_end() {
+    let (server, folder) = (evenkeel(), Folder::new());
+    folder.write("route.json", &pool([&*server.address().to_string()]));
+    // Writing there always fails: as on a full disk, also for root.
+    let flags = ["--router-name=r", "--stats-root=/proc/evenkeel", "--stats-logging-interval=100"];
+    let dump = ["--config-dump-root=/proc/evenkeel", "--debug-fifo-root=/proc/evenkeel"];
+    let router = router(&folder.path("route.json"), &[&flags[..], &dump].concat());
+    for line in
+        ["statistics are not written to", "the configuration is not kept in", "there are no debug fifos in"]
+    {
+        until(line, || count(&router, line) == 1);
+    }
+    assert_eq!(about(&router, "route(get,a)"), server.address().to_string());
+}
+
+#[test]
+fn flush_all_and_shutdown_do_what_mcrouter_does() {
+    let (servers, folder) = ([evenkeel(), evenkeel()], Folder::new());
+    let addresses = servers.each_ref().map(|server| server.address().to_string());
+    folder.write("route.json", &pool(addresses.iter().map(String::as_str)));
+    let mut router = router(&folder.path("route.json"), &["--enable-flush-cmd"]);
+    let mut client = Client::new(router.connect().expect("a connection"));
+    for number in 0..20 {
+        client.ask(format!("set key{number} 0 0 1\r\nx\r\n").as_bytes()).expect("an answer");
+    }
+    assert_eq!(client.ask(b"flush_all\r\n").expect("an answer"), "OK");
+    for number in 0..20 {
+        let reply = client.ask(format!("get key{number}\r\n").as_bytes()).expect("an answer");
+        assert_eq!(reply, "END", "key{number}");
+    }
+    let mut stream = router.connect().expect("a connection");
+    stream.write_all(b"shutdown\r\n").expect("send");
+    assert_eq!(router.wait().expect("a status"), 0);
+    drop(servers);
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use router::flags::{ConfigSource, RouteOptions};
 use router::hash::murmur64a;
 use router::{ConfigFacts, RoutePlan, md5_hex};
 
+use super::config_dump::ConfigDump;
 use super::lines::{TRANSIENT, UNRECOVERABLE};
 use crate::failure::Failure;
 
@@ -32,6 +33,10 @@ pub(super) struct Attempt {
     plan: Option<Result<RoutePlan, Failure>>,
     /// The files that were read or looked for.
     pub(super) files: Watched,
+    /// Their texts, those that were read, the configuration first; to be kept.
+    pub(super) texts: Vec<(PathBuf, Vec<u8>)>,
+    /// The plan was made from copies.
+    pub(super) is_from_dump: bool,
 }
 
 /// Files, and how they looked before they were read.
@@ -56,6 +61,11 @@ impl Attempt {
 }
 
 impl Watched {
+    /// The paths of all files.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(|(path, _)| path.as_path())
+    }
+
     /// Whether a file has changed since.
     pub(super) fn has_changed(&self) -> bool {
         self.0.iter().any(|(path, look)| Look::of(path) != *look)
@@ -93,12 +103,30 @@ impl Configuration {
 
     /// Reads files, resolves names, and makes the plan of this generation.
     pub(super) fn load(&self, generation: u64) -> Attempt {
-        let files = RefCell::default();
-        let plan = self.plan(generation, &files);
-        Attempt { plan: Some(plan), files: files.into_inner() }
+        let (files, texts) = (RefCell::<Watched>::default(), RefCell::default());
+        let plan = self.plan(generation, &texts, &|path| {
+            files.borrow_mut().add(path);
+            read(path)
+        });
+        Attempt {
+            plan: Some(plan),
+            files: files.into_inner(),
+            texts: texts.into_inner(),
+            is_from_dump: false,
+        }
     }
 
-    fn plan(&self, generation: u64, files: &RefCell<Watched>) -> Result<RoutePlan, Failure> {
+    /// Makes the first plan from copies that were kept; of a file without one, from the file.
+    pub(super) fn load_copies(&self, dump: &ConfigDump) -> Result<RoutePlan, Failure> {
+        self.plan(1, &RefCell::default(), &|path| dump.read(path).or_else(|_| read(path)))
+    }
+
+    fn plan(
+        &self,
+        generation: u64,
+        texts: &RefCell<Vec<(PathBuf, Vec<u8>)>>,
+        read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+    ) -> Result<RoutePlan, Failure> {
         // What fails because of the system may succeed later.
         let may_pass = Cell::new(false);
         let failed = |message: String| {
@@ -107,12 +135,14 @@ impl Configuration {
         };
         let digests = RefCell::new(Vec::new());
         let read = |path: &Path| {
-            files.borrow_mut().add(path);
             let text = read(path).map_err(|error| {
                 may_pass.set(true);
                 format!("read {}: {error}", path.display())
             })?;
             digests.borrow_mut().push((path.display().to_string(), md5_hex(&text)));
+            if self.options.config_dump_root.is_some() {
+                texts.borrow_mut().push((path.to_owned(), text.clone()));
+            }
             Ok(text)
         };
         let text = match &self.source {
@@ -156,9 +186,14 @@ impl Configuration {
     }
 }
 
+/// Reads a file. Without waiting: a fifo would never end.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    File::open(path)?.take(FILE_LEN_MAX + 1).read_to_end(&mut text)?;
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("expected a file, found a folder, a fifo or a device"));
+    }
+    file.take(FILE_LEN_MAX + 1).read_to_end(&mut text)?;
     if text.len() as u64 > FILE_LEN_MAX {
         return Err(io::Error::other(format!("expected at most {FILE_LEN_MAX} bytes")));
     }

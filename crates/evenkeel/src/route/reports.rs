@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::Nudge;
 use net::clock::Clock;
+use net::{Nudge, Stop};
 use os::clock::{Stopwatch, pause, unix_s};
 use os::process_stat::{self, ProcessStat, field};
 use router::{ProcessFacts, ReportFacts, RouterShared};
@@ -29,6 +29,7 @@ pub(super) struct Reports {
     pub(super) shared: Arc<RouterShared>,
     pub(super) nudge: Nudge,
     pub(super) clock: Clock,
+    pub(super) stop: Stop,
 }
 
 impl Reports {
@@ -42,6 +43,9 @@ impl Reports {
                 next_tick_us = now.us + TICK_US;
             }
             self.shared.wait_for_orders(Duration::from_micros(next_tick_us - now.us));
+            if self.shared.is_asked_to_stop() {
+                self.stop.stop();
+            }
             let watch = Stopwatch::start();
             let workers = self.shared.serve_reports(|| facts(self.clock));
             if workers.is_empty() {

@@ -3,6 +3,7 @@
 use ::flags::Kind;
 
 use super::entry::{RouteFlag, flag};
+use super::routing::folder;
 
 pub(super) const FLAGS: &[RouteFlag] = &[
     flag(
@@ -16,6 +17,30 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         |options, given| options.metrics_listen = Some(given.text().to_owned()),
     )
     .takes("addr", Kind::Text, ""),
+    flag(
+        None,
+        "stats-root",
+        "Folder for files with statistics and options",
+        "mcrouter's files, without this flag none. mcrouter has /var/mcrouter/stats without it.",
+        |options, given| options.stats_root = folder(given.text()),
+    )
+    .takes("dir", Kind::Text, ""),
+    flag(
+        None,
+        "stats-logging-interval",
+        "Time between two writings of these files, in ms; 0: never",
+        "At least 100.",
+        |options, given| options.stats_interval_ms = given.number(),
+    )
+    .takes("ms", Kind::Number { min: 0, max: 86_400_000 }, "10000"),
+    flag(
+        None,
+        "debug-fifo-root",
+        "Folder for mcrouter's debug fifos, into which nothing is written",
+        "mcrouter has /var/mcrouter/fifos without this flag; here there are none then.",
+        |options, given| options.debug_fifo_root = folder(given.text()),
+    )
+    .takes("dir", Kind::Text, ""),
     flag(
         None,
         "router-name",

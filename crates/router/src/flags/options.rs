@@ -49,6 +49,14 @@ pub struct RouteOptions {
     pub validate: Option<Validate>,
     pub reload: bool,
     pub reconfiguration_delay_ms: u64,
+    pub reconfiguration_jitter_ms: u64,
+    pub post_reconfiguration_delay_ms: u64,
+    pub config_dump_root: Option<PathBuf>,
+    pub config_dump_age_max_s: u64,
+    pub flush_enabled: bool,
+    pub stats_root: Option<PathBuf>,
+    pub stats_interval_ms: u64,
+    pub debug_fifo_root: Option<PathBuf>,
     pub route_prefix: String,
     pub invalid_to_default: bool,
     pub partial_multiget: bool,
@@ -85,6 +93,14 @@ impl Default for RouteOptions {
             validate: None,
             reload: true,
             reconfiguration_delay_ms: 1000,
+            reconfiguration_jitter_ms: 0,
+            post_reconfiguration_delay_ms: 0,
+            config_dump_root: None,
+            config_dump_age_max_s: 12 * 60 * 60,
+            flush_enabled: false,
+            stats_root: None,
+            stats_interval_ms: 10_000,
+            debug_fifo_root: None,
             route_prefix: "/././".to_owned(),
             invalid_to_default: false,
             partial_multiget: false,
@@ -244,6 +260,11 @@ impl RouteOptions {
             number("send_invalid_route_to_default", self.invalid_to_default.into()),
             number("disable_reload_configs", (!self.reload).into()),
             number("reconfiguration_delay_ms", self.reconfiguration_delay_ms),
+            number("reconfiguration_jitter_ms", self.reconfiguration_jitter_ms),
+            number("post_reconfiguration_delay_ms", self.post_reconfiguration_delay_ms),
+            number("max_dumped_config_age", self.config_dump_age_max_s),
+            number("enable_flush_cmd", self.flush_enabled.into()),
+            number("stats_logging_interval", self.stats_interval_ms),
         ]
     }
 
@@ -266,6 +287,9 @@ impl RouteOptions {
             text("listen_addresses", &self.hosts().collect::<Vec<_>>().join(",")),
             text("ports", &words(&self.ports).collect::<Vec<_>>().join(",")),
             text("unix_domain_sock", &path(&self.unix)),
+            text("config_dump_root", &path(&self.config_dump_root)),
+            text("stats_root", &path(&self.stats_root)),
+            text("debug_fifo_root", &path(&self.debug_fifo_root)),
         ];
         all.extend(self.named());
         all

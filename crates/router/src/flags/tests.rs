@@ -69,15 +69,17 @@ fn check_notes(line: &str, expected: &[&str]) {
 
 #[test]
 fn options_without_effect_and_unknown_ones_are_lines() {
-    let fifo = "--debug-fifo-root has no effect here: statistics are not built";
-    check_notes("--debug-fifo-root=", &[fifo]);
-    check_notes("--debug-fifo-root --odd-value", &[fifo]);
+    let interval = "--proxy-cpu-interval-s has no effect here: there is no such statistic";
+    check_notes("--proxy-cpu-interval-s=", &[interval]);
+    check_notes("--debug-fifo-root= --stats-root= --config-dump-root=", &[]);
+    assert_eq!(read("-p 1 -f a --stats-root=").expect("no folder").stats_root, None);
+    check_notes("--proxy-cpu-interval-s --odd-value", &[interval]);
     let spool =
         "-a has no effect here: the async log is not built: a delete that fails is answered with its error";
     check_notes("-a /var/spool/mcrouter", &[spool]);
     check_notes("-a/var/spool/mcrouter", &[spool]);
     check_notes("--thread-affinity=0", &[]);
-    check_notes("--enable-flush-cmd", &["--enable-flush-cmd has no effect here: flush_all is refused"]);
+    check_notes("--enable-flush-cmd", &[]);
     check_notes("--frobnicate=7", &["unknown option `--frobnicate`: ignored, as mcrouter does"]);
     check_notes("-X", &["unknown option `-X`: ignored, as mcrouter does"]);
 }

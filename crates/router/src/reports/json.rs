@@ -14,3 +14,11 @@ pub(super) fn object(statistics: impl IntoIterator<Item = (String, String)>) -> 
     });
     Json::new(Location::default(), JsonValue::Object(entries.collect()))
 }
+
+/// An object of texts.
+pub(super) fn texts(entries: impl IntoIterator<Item = (String, String)>) -> Json {
+    let entries = entries
+        .into_iter()
+        .map(|(name, text)| (name, Json::new(Location::default(), JsonValue::String(text))));
+    Json::new(Location::default(), JsonValue::Object(entries.collect()))
+}

@@ -118,6 +118,11 @@ fn sources(facts: &ConfigFacts) -> Json {
     object(entries.into_iter())
 }
 
+/// The same as text; an empty object if nothing is known.
+pub(super) fn sources_json(plan: &RoutePlan) -> String {
+    of(plan).map_or_else(|_| "{}".to_owned(), |facts| sources(facts).to_pretty_json())
+}
+
 /// The servers of each pool, as routes show them.
 fn pools(plan: &RoutePlan) -> Json {
     object(plan.pools.iter().map(|pool| {

@@ -9,9 +9,9 @@ use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
 
 /// The commands that are counted, by mcrouter's names. Meta commands count as what they do.
-pub(crate) const COMMANDS: [&str; 14] = [
-    "add", "append", "cas", "decr", "delete", "gat", "gats", "get", "gets", "incr", "prepend", "replace",
-    "set", "touch",
+pub(crate) const COMMANDS: [&str; 15] = [
+    "add", "append", "cas", "decr", "delete", "flushall", "gat", "gats", "get", "gets", "incr", "prepend",
+    "replace", "set", "touch",
 ];
 
 /// Classes of operations.
@@ -126,15 +126,16 @@ pub(crate) fn command_index(operation: Operation) -> usize {
         Operation::Cas => 2,
         Operation::Decrement | Operation::MetaArithmetic(ArithmeticMode::Decrement) => 3,
         Operation::Delete | Operation::MetaDelete => 4,
-        Operation::Gat => 5,
-        Operation::Gats => 6,
-        Operation::Get | Operation::MetaGet | Operation::MetaDebug => 7,
-        Operation::Gets => 8,
-        Operation::Increment | Operation::MetaArithmetic(ArithmeticMode::Increment) => 9,
-        Operation::Prepend | Operation::MetaSet(SetMode::Prepend) => 10,
-        Operation::Replace | Operation::MetaSet(SetMode::Replace) => 11,
-        Operation::Set | Operation::MetaSet(SetMode::Set) => 12,
-        Operation::Touch => 13,
+        Operation::FlushAll => 5,
+        Operation::Gat => 6,
+        Operation::Gats => 7,
+        Operation::Get | Operation::MetaGet | Operation::MetaDebug => 8,
+        Operation::Gets => 9,
+        Operation::Increment | Operation::MetaArithmetic(ArithmeticMode::Increment) => 10,
+        Operation::Prepend | Operation::MetaSet(SetMode::Prepend) => 11,
+        Operation::Replace | Operation::MetaSet(SetMode::Replace) => 12,
+        Operation::Set | Operation::MetaSet(SetMode::Set) => 13,
+        Operation::Touch => 14,
     }
 }
 
@@ -164,7 +165,7 @@ mod tests {
         let arithmetic = [ArithmeticMode::Increment, ArithmeticMode::Decrement].map(MetaArithmetic);
         let classic = [
             Get, Gets, Gat, Gats, Set, Add, Replace, Append, Prepend, Cas, Delete, Increment, Decrement,
-            Touch, MetaGet, MetaDelete, MetaDebug,
+            Touch, MetaGet, MetaDelete, MetaDebug, FlushAll,
         ];
         for operation in classic.into_iter().chain(meta).chain(arithmetic) {
             assert_eq!(COMMANDS[command_index(operation)], operation.name(), "{operation:?}");

@@ -82,6 +82,11 @@ impl RouteWorker {
                 let version = format!("VERSION {}\r\n", crate::VERSION);
                 self.answer_now(state.id, version.as_bytes(), turn);
             }
+            Request::FlushAll { delay, noreply } => self.route_flush(state, *delay, *noreply, line, turn),
+            Request::Shutdown { .. } => {
+                self.shared.ask_to_stop();
+                return RequestProgress::Close;
+            }
             Request::Verbosity { level, noreply } => {
                 self.shared.set_verbosity(*level);
                 if !noreply {
@@ -113,7 +118,7 @@ impl RouteWorker {
 
     /// A place in the client's window; nowhere for a request without a reply.
     #[inline]
-    fn slot_for(&mut self, client: Id, noreply: bool) -> ReplyTarget {
+    pub(super) fn slot_for(&mut self, client: Id, noreply: bool) -> ReplyTarget {
         match self.clients.get_mut(client) {
             Some(state) if !noreply => ReplyTarget::Slot(client, state.open_slot()),
             _ => ReplyTarget::Nobody,

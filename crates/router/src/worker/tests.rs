@@ -23,6 +23,7 @@
 //! a closed         the router has closed server a's connection since the last such line
 //! ```
 
+mod flush;
 mod health;
 mod metrics;
 mod misbehaving;
@@ -141,6 +142,16 @@ impl Conversation {
 
     /// With servers that `add` makes.
     fn with_servers(config: &str, seed: u64, add: impl Fn(&mut World, &Options) -> HostId) -> Conversation {
+        Conversation::with_settings(config, seed, Settings::default(), add)
+    }
+
+    /// With other settings, too.
+    fn with_settings(
+        config: &str,
+        seed: u64,
+        settings: Settings,
+        add: impl Fn(&mut World, &Options) -> HostId,
+    ) -> Conversation {
         let mut world = World::new(seed);
         let options = Options { workers: 1, ..Options::default() };
         let names = ["a", "b", "c", "d"].map(str::to_owned);
@@ -149,7 +160,7 @@ impl Conversation {
         let places: Places =
             servers.iter().map(|(name, host)| (name.clone(), address(&world.place(*host, PORT)))).collect();
         let plan = compiled(config, 1, &places, &CompileOptions::default());
-        let shared = Arc::new(RouterShared::new(Settings::default(), plan));
+        let shared = Arc::new(RouterShared::new(settings, plan));
         let router = world.add(RouteWorker::new(Arc::clone(&shared), 7), &[PORT], &options);
         let clients = (0..CLIENTS).map(|_| world.add(End::default(), &[], &options)).collect();
         let mut conversation = Conversation { world, router, clients, servers, shared, places };

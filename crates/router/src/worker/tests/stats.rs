@@ -8,7 +8,7 @@ use super::*;
 
 impl Conversation {
     /// What `stats` with this argument answers, by name.
-    fn stats(&mut self, group: &str) -> BTreeMap<String, String> {
+    pub(super) fn stats(&mut self, group: &str) -> BTreeMap<String, String> {
         let client = self.clients[2];
         self.send(client, &format!("stats {group}\\r\\n"));
         let received = std::mem::take(&mut self.world.handler::<End>(client).received);
