@@ -6,8 +6,9 @@ use crate::destination::{Delivery, FailedExchange, ReplyTarget};
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 
-/// When the request at the front of a destination's queue was sent; `None` if it has timed out since, and was counted.
-pub(super) type Asked = Option<u64>;
+/// The request at the front of a destination's queue: when it was sent, and whether it is for several keys. `None` if it has
+/// timed out since, and was counted.
+pub(super) type Asked = Option<(u64, bool)>;
 
 impl RouteWorker {
     /// `count` requests are for a destination now.
@@ -38,19 +39,23 @@ impl RouteWorker {
         if destination.expired > 0 {
             return None;
         }
-        destination.exchanges.front().map(|exchange| exchange.sent_us)
+        let exchange = destination.exchanges.front()?;
+        Some((exchange.sent_us, matches!(exchange.target, ReplyTarget::Values(..))))
     }
 
     /// A reply has come.
     #[inline]
     pub(super) fn count_reply(&mut self, place: u32, asked: Asked, delivery: &Delivery<'_>) {
-        let (Some(sent_us), Some(operation)) = (asked, delivery.operation) else { return };
-        if matches!(delivery.target, ReplyTarget::Values(..)) {
-            // The end of several values, each of which was counted.
+        let (Some((sent_us, has_several)), Some(operation)) = (asked, delivery.operation) else { return };
+        let is_end = matches!(delivery.target, ReplyTarget::Values(..));
+        if !is_end {
+            self.count_outcome(place, delivery.outcome, 1, delivery.target);
+        }
+        // A request for several keys has an outcome for each, and one time, at its end.
+        if has_several != is_end {
             return;
         }
         let us = self.now.us.saturating_sub(sent_us);
-        self.count_outcome(place, delivery.outcome, 1, delivery.target);
         self.cells.took(operation, us);
         self.destinations[place as usize].cells.took(us);
     }
@@ -66,10 +71,8 @@ impl RouteWorker {
         if outcome == Outcome::Timeout {
             let destination = &self.destinations[place as usize];
             let us = u64::from(destination.spec.timeout_ms) * 1000;
-            for _ in 0..count {
-                self.cells.took(operation, us);
-                destination.cells.took(us);
-            }
+            self.cells.took(operation, us);
+            destination.cells.took(us);
         }
     }
 

@@ -105,3 +105,24 @@ fn servers_beyond_the_limit_are_one_series() {
     // The histogram: 20 buckets, sum and count.
     assert_eq!(most, (SERVERS_SHOWN_MAX + 1) * 22);
 }
+
+#[test]
+fn a_get_of_several_keys_has_an_outcome_for_each_and_one_time_for_each_server() {
+    let mut conversation = play(
+        THREE,
+        "> get abc key:1 key:3
+         a> get abc
+         b> get key:1 key:3
+         a< END
+         b< VALUE key:3 0 1
+         b< z
+         b< END
+         < VALUE key:3 0 1
+         < z
+         < END",
+    );
+    let outcomes = "evenkeel_route_server_outcomes_total{server=b:1,outcome=success}";
+    assert_eq!(conversation.sample(outcomes), 2.0);
+    assert_eq!(conversation.sample("evenkeel_route_server_latency_seconds_count{server=b:1}"), 1.0);
+    assert_eq!(conversation.sample("evenkeel_route_pool_latency_seconds_count{pool=A}"), 2.0);
+}
