@@ -3,11 +3,16 @@
 //! The order: the configuration is read before anything is bound, limits are raised before sockets exist, signals are
 //! blocked before there are threads. Exit statuses are mcrouter's: 2 where a later start may succeed, 3 where it cannot.
 
+mod config_dump;
 mod configuration;
+mod file_watch;
 mod lines;
 mod listening;
+mod pages;
 mod reload;
+mod reports;
 mod resolver;
+mod stats_files;
 mod tls;
 mod watched;
 
@@ -17,22 +22,29 @@ use std::num::NonZero;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
+use net::clock::Clock;
 use net::{DriverChoice, Network};
 use os::signals::{Signal, Signals};
 use router::flags::{RouteOptions, Validate};
-use router::{RoutePlan, RouteWorker, RouterShared, Settings, flags};
+use router::{RoutePlan, RouteWorker, RouterShared, Settings, StartupFacts, flags};
 
+use crate::endpoint::Endpoint;
 use crate::failure::{Failure, say};
 use crate::output::print;
 use crate::supervisor::Supervisor;
 use crate::uring;
-use configuration::Configuration;
+use config_dump::ConfigDump;
+use configuration::{Attempt, Configuration};
 pub(crate) use lines::refused;
 use lines::{TRANSIENT, counted, notice, transient};
 use listening::{Limits, ListenPlace};
-use reload::Reload;
+use pages::RoutePages;
+use reload::{Reload, ReloadBell};
+use reports::Reports;
 use resolver::Resolver;
+use stats_files::StatsFiles;
 use tls::RouterTls;
 
 /// Threads that make TLS handshakes, with clients and with servers.
@@ -62,15 +74,26 @@ pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let options = options.check(cpus).map_err(refused)?;
     let configuration = Configuration::new(&options);
+    let dump = ConfigDump::new(&options);
     let mut attempt = configuration.load(1);
-    let plan = attempt.take_plan()?;
+    let plan = match attempt.take_plan() {
+        Ok(plan) => plan,
+        Err(failure) => match dump.as_ref().map(|dump| configuration.load_copies(dump)) {
+            Some(Ok(plan)) => {
+                notice(&format!("the configuration is a copy of the last good one: {failure}"));
+                attempt.is_from_dump = true;
+                plan
+            }
+            _ => return Err(failure),
+        },
+    };
     if let Some(validate) = options.validate {
         print(validated(&plan, options.proxies).as_bytes())?;
         if validate == Validate::Exit {
             return Ok(());
         }
     }
-    serve(&options, inherited, configuration, plan, attempt.files)
+    serve(&options, inherited, configuration, plan, attempt, dump)
 }
 
 fn serve(
@@ -78,22 +101,37 @@ fn serve(
     inherited: Option<OwnedFd>,
     configuration: Configuration,
     plan: RoutePlan,
-    files: watched::Watched,
+    attempt: Attempt,
+    dump: Option<ConfigDump>,
 ) -> Result<(), Failure> {
     let supervisor = Supervisor::of_environment();
     let server_count = plan.servers.len();
     let tls = RouterTls::load(options)?;
     let limits = Limits::raise(options, plan.sockets())?;
     let places = listening::places(options, inherited)?;
-    let network = bind(options, &places, &limits, &tls)?;
+    let clock = Clock::start();
+    let network = bind(options, &places, &limits, &tls, clock)?;
     let shown = |(address, place): (_, &ListenPlace)| {
         if place.with_tls { format!("tls:{address}") } else { format!("{address}") }
     };
     let addresses: Vec<String> = network.addresses().iter().zip(&places).map(shown).collect();
+    let metrics = options.metrics_address().map_err(refused)?;
+    let endpoint = metrics.map(|(host, port)| Endpoint::at(host, port)).transpose();
+    let endpoint = endpoint.map_err(|error| Failure::other(error).with_status(TRANSIENT))?;
     let signals = Signals::block().map_err(|error| transient("block signals", error))?;
     let shared = Arc::new(RouterShared::new(settings(options), plan));
     shared.set_tls(tls.client());
-    let (hurry, hurried) = mpsc::channel();
+    shared.started(StartupFacts {
+        command_line: reports::command_line(std::env::args_os()),
+        started_s: os::clock::unix_s(),
+        options: options.reported(),
+        host_id: configuration::host_id(),
+    });
+    shared.set_verbosity(options.verbosity.into());
+    shared.note_config(|loads| {
+        loads.note(os::clock::unix_s(), true);
+        loads.is_from_dump = attempt.is_from_dump;
+    });
     let (_names_end, ends) = mpsc::channel();
     let resolver = Resolver {
         shared: Arc::clone(&shared),
@@ -102,6 +140,7 @@ fn serve(
         refresh_s: options.dns_refresh_s,
     };
     resolver.start(ends)?;
+    let bell = ReloadBell::new().map_err(|error| transient("make an eventfd", error))?;
     let reload = Reload {
         configuration,
         tls,
@@ -110,24 +149,41 @@ fn serve(
         workers: options.proxies,
         servers_max: limits.servers_max(),
         is_watching: options.reload,
-        delay_ms: options.reconfiguration_delay_ms,
+        delay: Duration::from_millis(options.reconfiguration_delay_ms),
+        jitter: Duration::from_millis(options.reconfiguration_jitter_ms),
+        rest: Duration::from_millis(options.post_reconfiguration_delay_ms),
+        dump,
     };
-    start("reload", move || reload.run(files, &hurried))?;
+    let rung = bell.clone();
+    start("reload", move || reload.run(attempt, &rung))?;
+    stats_files::make_fifos(options);
+    if let Some(files) = StatsFiles::new(options, &shared, clock) {
+        start("stats-files", move || files.run())?;
+    }
+    let reports =
+        Reports { shared: Arc::clone(&shared), nudge: network.nudge(), clock, stop: network.stop() };
+    start("reports", move || reports.run())?;
     let (stop, ending) = (network.stop(), supervisor.clone());
     start("signals", move || {
-        answer_signals(&signals, &hurry, || {
+        answer_signals(&signals, &bell, || {
             ending.stopping();
             stop.stop();
         });
     })?;
     let view = network.view();
+    let scraped = endpoint.as_ref().map(Endpoint::shown).unwrap_or_default();
+    if let Some(endpoint) = endpoint {
+        let pages =
+            RoutePages { shared: Arc::clone(&shared), view: view.clone(), clock, workers: options.proxies };
+        start("admin", move || endpoint.serve_pages(pages, "route", "requests are routed without them"))?;
+    }
     let seeds = (0..options.proxies).map(|_| random()).collect::<Result<Vec<_>, _>>()?;
     let workers = seeds.into_iter().map(|seed| RouteWorker::new(Arc::clone(&shared), seed)).collect();
     let running = network.start(workers).map_err(failed_later)?;
     let driver = driver(options, &view)?;
     let (threads, servers) = (counted(options.proxies, "thread"), counted(server_count, "server"));
     say(format_args!(
-        "evenkeel {} routes on {}: {servers}, {threads} driven by {driver}, at most {} connections",
+        "evenkeel {} routes on {}: {servers}, {threads} driven by {driver}, at most {} connections{scraped}",
         env!("CARGO_PKG_VERSION"),
         addresses.join(", "),
         limits.connections_max,
@@ -142,6 +198,7 @@ fn bind(
     places: &[ListenPlace],
     limits: &Limits,
     tls: &RouterTls,
+    clock: Clock,
 ) -> Result<Network, Failure> {
     let listen: Vec<_> = places.iter().map(|place| place.listen.clone()).collect();
     let acceptor = |place: &ListenPlace| if place.with_tls { tls.acceptor() } else { None };
@@ -163,6 +220,7 @@ fn bind(
         handshakes_max: limits.handshakes_max,
         backlog: options.backlog,
         notice,
+        clock,
         ..net::Options::default()
     };
     Network::bind(&listen, settings).map_err(failed_later)
@@ -173,6 +231,7 @@ fn settings(options: &RouteOptions) -> Settings {
         health: options.health,
         partial_multiget: options.partial_multiget,
         reset_inactive_ms: options.reset_inactive_ms,
+        flush_enabled: options.flush_enabled,
         notice,
     }
 }
@@ -228,12 +287,11 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure
 
 /// SIGHUP reads the configuration again. The first terminating signal stops the router; a second one ends the process
 /// without waiting for it.
-fn answer_signals(signals: &Signals, hurry: &mpsc::Sender<()>, stop: impl Fn()) {
+fn answer_signals(signals: &Signals, bell: &ReloadBell, stop: impl Fn()) {
     let mut stopping = false;
     loop {
         match signals.wait() {
-            // The thread that receives it runs as long as the process.
-            Signal::Reload => drop(hurry.send(())),
+            Signal::Reload => bell.ring(),
             _ if stopping => std::process::exit(1),
             Signal::Interrupt | Signal::Terminate | Signal::Graceful => {
                 stopping = true;

@@ -18,6 +18,7 @@ use stdx::clock::Now;
 use crate::client::HeldOutput;
 use crate::health::Health;
 use crate::plan::DestinationSpec;
+use crate::stats::DestinationCells;
 use crate::udp::UdpSide;
 
 pub(crate) use exchange::{Exchange, ReplyKind, ReplyTarget};
@@ -36,6 +37,7 @@ pub(crate) const UNSENT_MAX: usize = 4 << 20;
 pub(crate) struct Destination {
     pub(crate) spec: Arc<DestinationSpec>,
     pub(crate) health: Arc<Health>,
+    pub(crate) cells: Arc<DestinationCells>,
     pub(crate) state: DestinationState,
     /// Requests that wait for their replies, the oldest first.
     pub(crate) exchanges: VecDeque<Exchange>,
@@ -88,9 +90,11 @@ pub(crate) enum DestinationState {
 
 impl Destination {
     pub(crate) fn new(spec: Arc<DestinationSpec>, health: Arc<Health>) -> Destination {
+        let cells = Arc::new(DestinationCells::new(Arc::clone(&spec), Arc::clone(&health)));
         Destination {
             spec,
             health,
+            cells,
             state: DestinationState::Idle,
             exchanges: VecDeque::new(),
             expired: 0,

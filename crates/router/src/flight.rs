@@ -70,6 +70,9 @@ pub(crate) struct Flights {
     pub(crate) sends: VecDeque<Send>,
     /// Somebody takes `sends` one by one: what is added meanwhile is taken by the same loop, not by one inside of it.
     pub(crate) is_sending: bool,
+    /// Requests that went to another child of a FailoverRoute, and those of them that failed there, since the worker
+    /// has counted them.
+    pub(crate) failovers: (u64, u64),
 }
 
 /// Requests whose memory is kept for later ones.
@@ -125,7 +128,7 @@ impl Flights {
     ) -> Option<FlightReply<'static>> {
         let shared = self.requests.get_mut(request)?;
         let stored = &shared.request;
-        let RoutedRequest { operation, expected, .. } = stored.message();
+        let RoutedRequest { operation, .. } = stored.message();
         let node = match plan.step(node, operation, &stored.key(), &mut *random) {
             RouteStep::Server { server, keep_prefix } => {
                 shared.uses += 1;
@@ -133,7 +136,7 @@ impl Flights {
                 return None;
             }
             RouteStep::Answer(answer) => {
-                return Some(FlightReply::without_server(answer, operation, expected));
+                return Some(FlightReply::own(answer, &shared.request.message()));
             }
             RouteStep::Compound(node) => node,
         };
@@ -144,7 +147,8 @@ impl Flights {
                 for child in children {
                     self.begin(plan, *child, request, ReplyTarget::Nobody, random);
                 }
-                return Some(FlightReply::without_server(None, operation, expected));
+                let shared = self.requests.get_mut(request)?;
+                return Some(FlightReply::own(None, &shared.request.message()));
             }
             CompoundKind::AllInitial => {
                 let first = self.begin(plan, children[0], request, owner, random);
@@ -208,6 +212,8 @@ impl Flights {
             let compound = plan.compound(frame.node);
             let decision = frame.state.decide(&compound.kind, operation, reply);
             let is_over = frame.state.waiting == 0;
+            let is_failover = matches!(compound.kind, CompoundKind::Failover(_));
+            let has_moved_on = frame.state.has_moved_on();
             match decision {
                 Decision::Wait => {
                     if is_over {
@@ -216,11 +222,14 @@ impl Flights {
                     return None;
                 }
                 Decision::Ask(child) => {
+                    self.failovers.0 += u64::from(is_failover && child == 1);
                     let node = compound.children[usize::from(child)];
                     let target = ReplyTarget::Frame(id, child);
                     reply = self.begin(&plan, node, request, target, random)?;
                 }
                 Decision::Done(reply) => {
+                    self.failovers.1 +=
+                        u64::from(is_failover && has_moved_on && reply.outcome.is_failover_error());
                     if is_over {
                         self.end_frame(id);
                     } else if let Some(frame) = self.frames.get_mut(id) {
@@ -231,6 +240,20 @@ impl Flights {
                 }
             }
         }
+    }
+
+    /// Whether a request was sent because another child of a FailoverRoute has failed.
+    pub(crate) fn is_failover(&mut self, mut target: ReplyTarget) -> bool {
+        while let ReplyTarget::Frame(id, child) = target {
+            let Some(frame) = self.frames.get_mut(id) else { return false };
+            let (owner, request, node) = (frame.owner, frame.request, frame.node);
+            let Some(shared) = self.requests.get_mut(request) else { return false };
+            if child > 0 && matches!(shared.plan.compound(node).kind, CompoundKind::Failover(_)) {
+                return true;
+            }
+            target = owner;
+        }
+        false
     }
 
     fn end_frame(&mut self, id: Id) {
@@ -257,6 +280,18 @@ impl FlightReply<'static> {
             false => answer::line(operation, outcome),
         };
         FlightReply { outcome, answer: ReplyBytes::Copied(line) }
+    }
+
+    /// The same for a whole request: a meta reply repeats its opaque and its key, if they were asked for.
+    pub(crate) fn own(error: Option<(Outcome, &str)>, message: &RoutedRequest<'_>) -> FlightReply<'static> {
+        let reply = FlightReply::without_server(error, message.operation, message.expected);
+        let FlightReply { outcome, answer: ReplyBytes::Copied(line) } = reply else { return reply };
+        if line.is_empty() || !message.operation.is_meta() {
+            return FlightReply { outcome, answer: ReplyBytes::Copied(line) };
+        }
+        let mut output = crate::client::HeldOutput::default();
+        answer::write_meta(output.copied(), line, message.key.full, message.after);
+        FlightReply { outcome, answer: ReplyBytes::Gathered(output) }
     }
 
     /// An error with a message.

@@ -26,23 +26,35 @@ mod answer;
 mod buffer;
 mod client;
 mod client_state;
+mod config_facts;
 mod destination;
 mod flight;
 mod health;
 mod key;
 mod key_groups;
+mod md5;
+mod metrics;
 mod names;
 mod notices;
 mod operation;
 mod outcome;
 mod plan;
+mod plan_pools;
+mod report_desk;
+mod report_facts;
+mod reports;
 mod request;
+mod service_texts;
 mod shared;
 mod slab;
+mod stats;
 mod udp;
 mod worker;
 
+pub use config_facts::ConfigFacts;
 pub use health::{GuardLimits, Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
+pub use md5::md5_hex;
+pub use metrics::{POOLS_SHOWN_MAX, SERVERS_SHOWN_MAX};
 pub use names::NameTable;
 pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
@@ -50,6 +62,11 @@ pub use plan::{
     Compound, CompoundKind, DestinationSpec, FailoverErrors, Node, NodeId, Roots, RoutePlan, ServerId,
     ServerPlace,
 };
+pub use plan_pools::{PlanPool, PlanPools};
+pub use report_facts::{ConfigLoads, ProcessFacts, ReportFacts, StartupFacts};
 pub use shared::{RouterShared, Settings};
 pub use udp::UdpCounts;
 pub use worker::RouteWorker;
+
+/// What `version` and `stats version` answer.
+pub const VERSION: &str = concat!("evenkeel-route ", env!("CARGO_PKG_VERSION"));

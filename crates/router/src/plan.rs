@@ -7,11 +7,13 @@ use std::fmt;
 
 use net::{Place, ServerName};
 
+use crate::config_facts::ConfigFacts;
 use crate::hash::Selector;
 use crate::health::GuardLimits;
 use crate::key::RoutedKey;
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
+use crate::plan_pools::PlanPools;
 
 /// Index of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -225,6 +227,12 @@ pub struct RoutePlan {
     pub servers: Vec<std::sync::Arc<DestinationSpec>>,
     /// Pools that guard their servers (`tko_tracker`), with the names of these.
     pub guards: Vec<(String, GuardLimits, Vec<String>)>,
+    /// The route to all servers at once, for `flush_all`; `None` without servers.
+    pub everywhere: Option<NodeId>,
+    /// All pools.
+    pub pools: PlanPools,
+    /// What it was made from.
+    pub facts: Option<std::sync::Arc<ConfigFacts>>,
 }
 
 impl RoutePlan {

@@ -1,8 +1,9 @@
 //! State that all workers of a router share: the plan in force, the health of servers, settings.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use net::ClientConfig;
 use stdx::clock::Now;
@@ -12,6 +13,10 @@ use crate::names::NameTable;
 use crate::notices::ServerNotices;
 use crate::outcome::Outcome;
 use crate::plan::RoutePlan;
+use crate::report_desk::{ReportDesk, ReportTray};
+use crate::report_facts::{ConfigLoads, StartupFacts};
+use crate::service_texts::ServiceTexts;
+use crate::stats::{RouteCells, RouteTotals, StatsWindow};
 use crate::udp::UdpCounts;
 
 /// Settings of a router that do not change while it runs.
@@ -24,6 +29,8 @@ pub struct Settings {
     /// Connections to servers that were not used for so long, in milliseconds, are closed; 0 for never
     /// (`--reset-inactive-connection-interval`).
     pub reset_inactive_ms: u32,
+    /// `flush_all` reaches all servers (`--enable-flush-cmd`).
+    pub flush_enabled: bool,
     /// Receives lines for the operator.
     pub notice: net::Notice,
 }
@@ -35,6 +42,7 @@ impl Default for Settings {
             health: HealthSettings::default(),
             partial_multiget: false,
             reset_inactive_ms: 60_000,
+            flush_enabled: false,
             notice: |_| {},
         }
     }
@@ -55,6 +63,15 @@ pub struct RouterShared {
     pub(crate) notices: ServerNotices,
     pub(crate) names: NameTable,
     pub(crate) udp: UdpCounts,
+    /// Of each worker.
+    workers: Mutex<Vec<WorkerShare>>,
+    pub(crate) desk: ReportDesk,
+    pub(crate) texts: ServiceTexts,
+    window: Mutex<StatsWindow>,
+    verbosity: AtomicU32,
+    stop_asked: AtomicBool,
+    startup: OnceLock<StartupFacts>,
+    config_loads: Mutex<ConfigLoads>,
 }
 
 /// The health of servers, and the guards of their pools.
@@ -83,6 +100,13 @@ impl HealthTable {
     }
 }
 
+/// What other threads have of a worker.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkerShare {
+    pub(crate) cells: Arc<RouteCells>,
+    pub(crate) tray: Arc<ReportTray>,
+}
+
 impl RouterShared {
     /// With a first plan.
     pub fn new(settings: Settings, plan: RoutePlan) -> RouterShared {
@@ -101,6 +125,14 @@ impl RouterShared {
             generation,
             health: Mutex::new(health),
             unavailable: AtomicU32::new(0),
+            workers: Mutex::default(),
+            desk: ReportDesk::default(),
+            texts: ServiceTexts::default(),
+            window: Mutex::default(),
+            verbosity: AtomicU32::default(),
+            stop_asked: AtomicBool::default(),
+            startup: OnceLock::new(),
+            config_loads: Mutex::default(),
         }
     }
 
@@ -146,6 +178,95 @@ impl RouterShared {
         self.generation.load(Relaxed)
     }
 
+    /// The number of one more worker, and what other threads have of it. Workers are made in the order of their numbers.
+    pub(crate) fn add_worker(&self) -> (usize, WorkerShare) {
+        let (share, mut workers) = (WorkerShare::default(), lock(&self.workers));
+        workers.push(share.clone());
+        (workers.len() - 1, share)
+    }
+
+    /// The counters of all workers.
+    pub(crate) fn cells(&self) -> Vec<Arc<RouteCells>> {
+        lock(&self.workers).iter().map(|worker| Arc::clone(&worker.cells)).collect()
+    }
+
+    pub(crate) fn window(&self) -> MutexGuard<'_, StatsWindow> {
+        lock(&self.window)
+    }
+
+    /// Facts of the start; once.
+    pub fn started(&self, facts: StartupFacts) {
+        // A second call would be a mistake that changes nothing.
+        let _ = self.startup.set(facts);
+    }
+
+    pub(crate) fn startup(&self) -> &StartupFacts {
+        static NONE: StartupFacts =
+            StartupFacts { command_line: String::new(), started_s: 0, options: Vec::new(), host_id: 0 };
+        self.startup.get().unwrap_or(&NONE)
+    }
+
+    /// How much is said on standard error (`-v`).
+    #[inline]
+    pub fn verbosity(&self) -> u32 {
+        self.verbosity.load(Relaxed)
+    }
+
+    /// Sets it. Returns what it was.
+    pub fn set_verbosity(&self, level: u32) -> u32 {
+        self.verbosity.swap(level, Relaxed)
+    }
+
+    /// A client has sent `shutdown`.
+    pub(crate) fn ask_to_stop(&self) {
+        self.stop_asked.store(true, Relaxed);
+        self.desk.ring();
+    }
+
+    /// Whether a client has sent `shutdown`.
+    pub fn is_asked_to_stop(&self) -> bool {
+        self.stop_asked.load(Relaxed)
+    }
+
+    /// Changes what is known of loads of configurations.
+    pub fn note_config(&self, change: impl FnOnce(&mut ConfigLoads)) {
+        change(&mut lock(&self.config_loads));
+    }
+
+    pub(crate) fn config_loads(&self) -> ConfigLoads {
+        lock(&self.config_loads).clone()
+    }
+
+    /// Takes the sums for averages; to be called every second.
+    pub fn tick(&self, now: Now) {
+        let totals = RouteTotals::of(&self.cells());
+        self.window().tick(now, totals);
+    }
+
+    /// Waits until a client wants a report, at most this long.
+    pub fn wait_for_orders(&self, at_most: Duration) {
+        self.desk.wait(at_most);
+    }
+
+    /// Where reports for the clients of each worker are put.
+    pub(crate) fn trays(&self) -> Vec<Arc<ReportTray>> {
+        lock(&self.workers).iter().map(|worker| Arc::clone(&worker.tray)).collect()
+    }
+
+    /// Servers that have failed since their last reply, by name.
+    pub(crate) fn suspects(&self) -> Vec<(String, Arc<Health>)> {
+        let all = lock(&self.health);
+        let failed = all.servers.iter().filter(|(_, health)| health.failures() > 0);
+        let mut suspects: Vec<_> = failed.map(|(name, health)| (name.clone(), Arc::clone(health))).collect();
+        suspects.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        suspects
+    }
+
+    /// The health of a server as far as a worker knows it.
+    pub(crate) fn health_of_known(&self, name: &str) -> Arc<Health> {
+        lock(&self.health).servers.get(name).map(Arc::clone).unwrap_or_default()
+    }
+
     /// The health of a server: the same for all workers and plans.
     pub(crate) fn health_of(&self, name: &str) -> Arc<Health> {
         let mut all = self.health.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,4 +294,8 @@ impl RouterShared {
         let recovery = health.recovered(now)?;
         Some((recovery, self.unavailable.fetch_sub(1, Relaxed) - 1))
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,11 +2,14 @@
 
 mod adopt;
 mod clients;
+mod counting;
 mod datagrams;
 mod delivery;
 mod early;
+mod flush;
 mod multiget;
 mod names;
+mod reports;
 mod requests;
 mod servers;
 #[cfg(test)]
@@ -28,8 +31,10 @@ use crate::destination::Destination;
 use crate::flight::Flights;
 use crate::key_groups::KeyGroups;
 use crate::plan::RoutePlan;
-use crate::shared::RouterShared;
+use crate::report_desk::ReportTray;
+use crate::shared::{RouterShared, WorkerShare};
 use crate::slab::IdSlab;
+use crate::stats::RouteCells;
 use crate::udp::place_of_udp_tag;
 use names::NameWatch;
 use upkeep::Upkeep;
@@ -37,6 +42,12 @@ use upkeep::Upkeep;
 /// Routes the requests of one of `net`'s workers.
 pub struct RouteWorker {
     shared: Arc<RouterShared>,
+    /// What this worker counts.
+    cells: Arc<RouteCells>,
+    /// Reports that are ready for its clients.
+    tray: Arc<ReportTray>,
+    /// Its number among the workers.
+    number: usize,
     plan: Arc<RoutePlan>,
     /// The destination of each server of `plan`.
     places: Arc<[u32]>,
@@ -85,7 +96,11 @@ pub enum RouterPeer {
 impl RouteWorker {
     /// A worker. `seed` is for choices at random.
     pub fn new(shared: Arc<RouterShared>, seed: u64) -> RouteWorker {
+        let (number, WorkerShare { cells, tray }) = shared.add_worker();
         let mut worker = RouteWorker {
+            cells,
+            tray,
+            number,
             plan: Arc::default(),
             places: Arc::new([]),
             earlier: Vec::new(),
@@ -122,6 +137,7 @@ impl Handler for RouteWorker {
     fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Arc<[u8]>>) -> RouterPeer {
         match opened.origin {
             Origin::Accepted { .. } => {
+                self.cells.clients_opened.add(1);
                 RouterPeer::Client(ClientState::new(self.clients.insert(ClientWindow::new(opened.link))))
             }
             Origin::Dialled { tag } => {
@@ -173,7 +189,10 @@ impl Handler for RouteWorker {
     fn on_close(&mut self, peer: RouterPeer, _reason: CloseReason, turn: &mut Turn<Arc<[u8]>>) {
         match peer {
             // Replies to its requests are dropped when they come.
-            RouterPeer::Client(state) => drop(self.clients.remove(state.id)),
+            RouterPeer::Client(state) => {
+                self.cells.clients_closed.add(1);
+                drop(self.clients.remove(state.id));
+            }
             RouterPeer::Server(destination) => self.disconnected(destination, turn),
         }
     }
@@ -203,6 +222,7 @@ impl Handler for RouteWorker {
     }
 
     fn end_turn(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        self.take_reports(turn);
         if !self.retired.is_empty() {
             self.forget_retired(turn);
         }

@@ -356,10 +356,11 @@ fn the_examples_of_the_guide_are_valid() {
 #[test]
 fn unknown_options_are_lines_and_wrong_ones_end_with_3() {
     let empty = Configuration::new(r#"{"route": "NullRoute"}"#);
-    let (status, _, said) = run(&["--validate-config", "--frobnicate", "--stats-root=/x", &empty.flag()]);
+    let (status, _, said) =
+        run(&["--validate-config", "--frobnicate", "--proxy-cpu-interval-s=1", &empty.flag()]);
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("unknown option `--frobnicate`: ignored, as mcrouter does"), "{said}");
-    assert!(said.contains("--stats-root has no effect here: statistics are not built"), "{said}");
+    assert!(said.contains("--proxy-cpu-interval-s has no effect here: there is no such statistic"), "{said}");
     let (status, _, said) = run(&[&empty.flag(), "-p", "x"]);
     assert_eq!(
         (status, said.lines().next()),

@@ -4,13 +4,16 @@ use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, UdpSocket};
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use router::RoutePlan;
 use router::config::{CompileOptions, Environment, GlobalParams, compile, expand_config};
 use router::flags::{ConfigSource, RouteOptions};
 use router::hash::murmur64a;
+use router::{ConfigFacts, RoutePlan, md5_hex};
 
+use super::config_dump::ConfigDump;
 use super::lines::{TRANSIENT, UNRECOVERABLE};
 use super::watched::Watched;
 use crate::failure::Failure;
@@ -30,6 +33,10 @@ pub(super) struct Attempt {
     plan: Option<Result<RoutePlan, Failure>>,
     /// The files that were read or looked for.
     pub(super) files: Watched,
+    /// Their texts, those that were read, the configuration first; to be kept.
+    pub(super) texts: Vec<(PathBuf, Vec<u8>)>,
+    /// The plan was made from copies.
+    pub(super) is_from_dump: bool,
 }
 
 impl Attempt {
@@ -50,28 +57,55 @@ impl Configuration {
 
     /// Reads files, and makes the plan of this generation.
     pub(super) fn load(&self, generation: u64) -> Attempt {
-        let files = RefCell::default();
-        let plan = self.plan(generation, &files);
-        Attempt { plan: Some(plan), files: files.into_inner() }
+        let (files, texts) = (RefCell::<Watched>::default(), RefCell::default());
+        let plan = self.plan(generation, &texts, &|path| {
+            files.borrow_mut().add(path);
+            read(path)
+        });
+        Attempt {
+            plan: Some(plan),
+            files: files.into_inner(),
+            texts: texts.into_inner(),
+            is_from_dump: false,
+        }
     }
 
-    fn plan(&self, generation: u64, files: &RefCell<Watched>) -> Result<RoutePlan, Failure> {
+    /// Makes the first plan from copies that were kept; of a file without one, from the file.
+    pub(super) fn load_copies(&self, dump: &ConfigDump) -> Result<RoutePlan, Failure> {
+        self.plan(1, &RefCell::default(), &|path| dump.read(path).or_else(|_| read(path)))
+    }
+
+    fn plan(
+        &self,
+        generation: u64,
+        texts: &RefCell<Vec<(PathBuf, Vec<u8>)>>,
+        read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+    ) -> Result<RoutePlan, Failure> {
         // What fails because of the system may succeed later.
         let may_pass = Cell::new(false);
         let failed = |message: String| {
             let status = if may_pass.get() { TRANSIENT } else { UNRECOVERABLE };
             Failure::other(anyhow::anyhow!(message)).with_status(status)
         };
+        let digests = RefCell::new(Vec::new());
         let read = |path: &Path| {
-            files.borrow_mut().add(path);
-            read(path).map_err(|error| {
+            let text = read(path).map_err(|error| {
                 may_pass.set(true);
                 format!("read {}: {error}", path.display())
-            })
+            })?;
+            digests.borrow_mut().push((path.display().to_string(), md5_hex(&text)));
+            if self.options.config_dump_root.is_some() {
+                texts.borrow_mut().push((path.to_owned(), text.clone()));
+            }
+            Ok(text)
         };
         let text = match &self.source {
             ConfigSource::File(path) => read(path).map_err(failed)?,
             ConfigSource::Text(text) => text.clone().into_bytes(),
+        };
+        let (file, md5) = match digests.borrow_mut().pop() {
+            Some((path, md5)) => (Some(path), md5),
+            None => (None, md5_hex(&text)),
         };
         let mut importer = |path: &str| read(&self.source.import(path));
         let params = self.options.params().expect("options are checked");
@@ -84,8 +118,9 @@ impl Configuration {
             config_params: &params,
             options: &self.options.named(),
         };
+        let globals = globals.constants();
         let environment = Environment {
-            globals: globals.constants(),
+            globals: globals.clone(),
             importer: &mut importer,
             is_local: &is_local,
             seed: generation,
@@ -94,14 +129,21 @@ impl Configuration {
         let expanded = expanded.map_err(|error| failed(error.to_string()))?;
         // Names are looked up while the router runs.
         let mut resolve = |_: &str, _| None;
-        compile(&expanded.root, generation, &self.compile, &mut resolve)
-            .map_err(|error| failed(error.located(&expanded.sources).to_string()))
+        let plan = compile(&expanded.root, generation, &self.compile, &mut resolve)
+            .map_err(|error| failed(error.located(&expanded.sources).to_string()))?;
+        let facts = ConfigFacts { file, md5, imports: digests.take(), expanded: expanded.root, globals };
+        Ok(RoutePlan { facts: Some(Arc::new(facts)), ..plan })
     }
 }
 
+/// Reads a file. Without waiting: a fifo would never end.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    File::open(path)?.take(FILE_LEN_MAX + 1).read_to_end(&mut text)?;
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("expected a file, found a folder, a fifo or a device"));
+    }
+    file.take(FILE_LEN_MAX + 1).read_to_end(&mut text)?;
     if text.len() as u64 > FILE_LEN_MAX {
         return Err(io::Error::other(format!("expected at most {FILE_LEN_MAX} bytes")));
     }
@@ -114,7 +156,7 @@ fn is_local(address: IpAddr) -> bool {
 }
 
 /// A number that stays with this host, from its name. mcrouter's is from its first address.
-fn host_id() -> u32 {
+pub(super) fn host_id() -> u32 {
     murmur64a(rustix::system::uname().nodename().to_bytes(), 0) as u32
 }
 

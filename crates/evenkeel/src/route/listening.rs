@@ -12,6 +12,8 @@ use crate::sys;
 
 /// Open files other than connections: standard streams, event descriptors of the process.
 const FILES_OF_PROCESS: u64 = 64;
+/// Open files of the endpoint of metrics beside its connections: sockets, an epoll set, and what a scrape reads.
+const FILES_OF_METRICS: u64 = 16;
 /// Open files of each worker's driver: a ring or an epoll set, timers, an eventfd.
 const FILES_PER_WORKER: u64 = 8;
 /// Where open files have no limit, clients have this one.
@@ -96,7 +98,9 @@ impl Limits {
     fn divide(files: u64, options: &RouteOptions, server_count: usize) -> Result<Limits, Failure> {
         let per_worker = (server_count * DIALLED_PER_SERVER) as u64 + FILES_PER_WORKER;
         let handshakes_max = if options.tls.ssl_ports.is_empty() { 0 } else { HANDSHAKES_MAX.min(files / 8) };
-        let own = per_worker * options.proxies as u64 + FILES_OF_PROCESS + handshakes_max;
+        let metrics =
+            options.metrics_listen.as_ref().map_or(0, |_| admin::CONNECTIONS_MAX as u64 + FILES_OF_METRICS);
+        let own = per_worker * options.proxies as u64 + FILES_OF_PROCESS + handshakes_max + metrics;
         let asked = options.connections_max as u64;
         let needed = own + asked.max(1);
         if files < needed {

@@ -19,6 +19,11 @@ struct Look {
 }
 
 impl Watched {
+    /// The paths of all files.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(|(path, _)| path.as_path())
+    }
+
     /// Whether a file has changed since.
     pub(super) fn has_changed(&self) -> bool {
         self.0.iter().any(|(path, look)| Look::of(path) != *look)

@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use super::error::{ConfigError, Location};
 use super::json::{Json, JsonValue};
-use crate::plan::{DestinationSpec, Node, NodeId, RoutePlan, ServerId};
+use crate::plan::{Compound, CompoundKind, DestinationSpec, Node, NodeId, RoutePlan, ServerId};
+use crate::plan_pools::PlanPools;
 
 /// Routes inside of each other.
 const DEPTH_MAX: usize = 100;
@@ -120,6 +121,8 @@ pub fn compile(
         }
     }
     compiler.roots(&top)?;
+    compiler.everywhere(config)?;
+    compiler.plan.pools = PlanPools::new(compiler.pool_children);
     Ok(compiler.plan)
 }
 
@@ -288,6 +291,24 @@ impl<'j> Compiler<'j, '_> {
             }
             Node::Compound(compound) => compound.children.iter().map(of).fold(0, u32::saturating_add),
         }
+    }
+
+    /// Adds a route to every server.
+    fn everywhere(&mut self, config: &Json) -> Result<(), ConfigError> {
+        let servers = (0..self.plan.servers.len() as u32).map(ServerId);
+        let nodes = servers.map(|server| self.add(Node::Server { server, keep_prefix: false }, config));
+        let children = nodes.collect::<Result<Vec<_>, _>>()?;
+        self.plan.everywhere = match children[..] {
+            [] => None,
+            [only] => Some(only),
+            // More than a route may ask: flush_all is refused.
+            _ if children.len() > FAN_OUT_MAX as usize => None,
+            _ => {
+                let compound = Compound { kind: CompoundKind::AllSync, children: children.into() };
+                Some(self.add(Node::Compound(compound), config)?)
+            }
+        };
+        Ok(())
     }
 
     fn add_server(&mut self, key: servers::ServerKey, spec: DestinationSpec) -> ServerId {

@@ -51,6 +51,14 @@ pub struct RouteOptions {
     pub validate: Option<Validate>,
     pub reload: bool,
     pub reconfiguration_delay_ms: u64,
+    pub reconfiguration_jitter_ms: u64,
+    pub post_reconfiguration_delay_ms: u64,
+    pub config_dump_root: Option<PathBuf>,
+    pub config_dump_age_max_s: u64,
+    pub flush_enabled: bool,
+    pub stats_root: Option<PathBuf>,
+    pub stats_interval_ms: u64,
+    pub debug_fifo_root: Option<PathBuf>,
     pub route_prefix: String,
     pub invalid_to_default: bool,
     pub partial_multiget: bool,
@@ -65,6 +73,7 @@ pub struct RouteOptions {
     pub router_name: Option<String>,
     pub service_name: String,
     pub verbosity: u8,
+    pub metrics_listen: Option<String>,
     /// Lines for the operator.
     pub notes: Vec<String>,
 }
@@ -90,6 +99,14 @@ impl Default for RouteOptions {
             validate: None,
             reload: true,
             reconfiguration_delay_ms: 1000,
+            reconfiguration_jitter_ms: 0,
+            post_reconfiguration_delay_ms: 0,
+            config_dump_root: None,
+            config_dump_age_max_s: 12 * 60 * 60,
+            flush_enabled: false,
+            stats_root: None,
+            stats_interval_ms: 10_000,
+            debug_fifo_root: None,
             route_prefix: "/././".to_owned(),
             invalid_to_default: false,
             partial_multiget: false,
@@ -104,6 +121,7 @@ impl Default for RouteOptions {
             router_name: None,
             service_name: "mcrouter".to_owned(),
             verbosity: 0,
+            metrics_listen: None,
             notes: Vec::new(),
         }
     }
@@ -169,6 +187,7 @@ impl RouteOptions {
         self.tcp_ports()?;
         self.ssl_ports()?;
         self.tls.check()?;
+        self.metrics_address()?;
         if self.source().is_none() {
             return Err(Error::Together(
                 "expected a configuration (--config file:PATH), found none".to_owned(),
@@ -206,6 +225,19 @@ impl RouteOptions {
     /// What is no port.
     pub fn ssl_ports(&self) -> Result<Vec<u16>, Error> {
         ports("--ssl-port", &self.tls.ssl_ports)
+    }
+
+    /// Host and port of `--metrics-listen`; without a host, every interface.
+    ///
+    /// # Errors
+    /// What is no address.
+    pub fn metrics_address(&self) -> Result<Option<(Option<&str>, u16)>, Error> {
+        let Some(text) = self.metrics_listen.as_deref() else { return Ok(None) };
+        host_and_port(text).map(Some).ok_or_else(|| Error::Value {
+            flag: "--metrics-listen".to_owned(),
+            expected: "a name, an address, [an IPv6 address] or *, with or without :port".to_owned(),
+            found: format!("`{text}`"),
+        })
     }
 
     /// The addresses of `--listen-addresses`.
@@ -246,7 +278,39 @@ impl RouteOptions {
             number("send_invalid_route_to_default", self.invalid_to_default.into()),
             number("disable_reload_configs", (!self.reload).into()),
             number("reconfiguration_delay_ms", self.reconfiguration_delay_ms),
+            number("reconfiguration_jitter_ms", self.reconfiguration_jitter_ms),
+            number("post_reconfiguration_delay_ms", self.post_reconfiguration_delay_ms),
+            number("max_dumped_config_age", self.config_dump_age_max_s),
+            number("enable_flush_cmd", self.flush_enabled.into()),
+            number("stats_logging_interval", self.stats_interval_ms),
         ]
+    }
+
+    /// All options that work here, by mcrouter's names.
+    pub fn reported(&self) -> Vec<(String, String)> {
+        let text = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let path = |path: &Option<PathBuf>| path.as_deref().unwrap_or(Path::new("")).display().to_string();
+        let config = match &self.config {
+            Some(ConfigSource::File(path)) => format!("file:{}", path.display()),
+            Some(ConfigSource::Text(text)) => text.clone(),
+            None => String::new(),
+        };
+        let mut all = vec![
+            text("service_name", &self.service_name),
+            text("router_name", &self.name_of_router()),
+            text("config", &config),
+            text("config_file", &path(&self.config_file)),
+            text("config_str", self.config_str.as_deref().unwrap_or_default()),
+            text("default_route", &self.route_prefix),
+            text("listen_addresses", &self.hosts().collect::<Vec<_>>().join(",")),
+            text("ports", &words(&self.ports).collect::<Vec<_>>().join(",")),
+            text("unix_domain_sock", &path(&self.unix)),
+            text("config_dump_root", &path(&self.config_dump_root)),
+            text("stats_root", &path(&self.stats_root)),
+            text("debug_fifo_root", &path(&self.debug_fifo_root)),
+        ];
+        all.extend(self.named());
+        all
     }
 
     /// What the routes depend on.
@@ -276,6 +340,27 @@ fn ports(flag: &str, lists: &[String]) -> Result<Vec<u16>, Error> {
 
 fn words(lists: &[String]) -> impl Iterator<Item = &str> {
     lists.iter().flat_map(|list| list.split(',')).map(str::trim).filter(|word| !word.is_empty())
+}
+
+/// The port of metrics if none is given: that of mcrouter_exporter, so that scrape jobs for it find it.
+const METRICS_PORT: u16 = 9442;
+
+/// `host`, `host:port`, `[v6]`, `[v6]:port`, `v6`.
+fn host_and_port(text: &str) -> Option<(Option<&str>, u16)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(inner) => inner
+            .split_once(']')
+            .map(|(host, rest)| (host, rest.strip_prefix(':').or_else(|| rest.is_empty().then_some(""))))?,
+        None if text.matches(':').count() > 1 => (text, Some("")),
+        None => text
+            .split_once(':')
+            .map_or((text, Some("")), |(host, port)| (host, Some(port).filter(|port| !port.is_empty()))),
+    };
+    let port = match port? {
+        "" => METRICS_PORT,
+        port => port.parse().ok()?,
+    };
+    (!host.is_empty()).then(|| ((host != "*").then_some(host), port))
 }
 
 /// `/region/cluster/`

@@ -69,15 +69,17 @@ fn check_notes(line: &str, expected: &[&str]) {
 
 #[test]
 fn options_without_effect_and_unknown_ones_are_lines() {
-    let fifo = "--debug-fifo-root has no effect here: statistics are not built";
-    check_notes("--debug-fifo-root=", &[fifo]);
-    check_notes("--debug-fifo-root --odd-value", &[fifo]);
+    let interval = "--proxy-cpu-interval-s has no effect here: there is no such statistic";
+    check_notes("--proxy-cpu-interval-s=", &[interval]);
+    check_notes("--debug-fifo-root= --stats-root= --config-dump-root=", &[]);
+    assert_eq!(read("-p 1 -f a --stats-root=").expect("no folder").stats_root, None);
+    check_notes("--proxy-cpu-interval-s --odd-value", &[interval]);
     let spool =
         "-a has no effect here: the async log is not built: a delete that fails is answered with its error";
     check_notes("-a /var/spool/mcrouter", &[spool]);
     check_notes("-a/var/spool/mcrouter", &[spool]);
     check_notes("--thread-affinity=0", &[]);
-    check_notes("--enable-flush-cmd", &["--enable-flush-cmd has no effect here: flush_all is refused"]);
+    check_notes("--enable-flush-cmd", &[]);
     check_notes("--frobnicate=7", &["unknown option `--frobnicate`: ignored, as mcrouter does"]);
     check_notes("-X", &["unknown option `-X`: ignored, as mcrouter does"]);
 }
@@ -165,4 +167,21 @@ fn validate_config_takes_a_word_or_none() {
     assert_eq!(validate("-f a --validate-config"), Some(Validate::Exit));
     assert_eq!(validate("-p 1 -f a --validate-config=run"), Some(Validate::Run));
     assert_eq!(validate("-f a --validate-config -p 1"), Some(Validate::Exit));
+}
+
+#[test]
+fn metrics_have_an_address_with_or_without_a_port() {
+    let check = |text: &str, expected: Option<(Option<&str>, u16)>| {
+        let options = RouteOptions { metrics_listen: Some(text.to_owned()), ..RouteOptions::default() };
+        assert_eq!(options.metrics_address().ok().flatten(), expected, "{text}");
+    };
+    check("127.0.0.1", Some((Some("127.0.0.1"), 9442)));
+    check("localhost:0", Some((Some("localhost"), 0)));
+    check("*:80", Some((None, 80)));
+    check("[::1]:80", Some((Some("::1"), 80)));
+    check("[::1]", Some((Some("::1"), 9442)));
+    check("::1", Some((Some("::1"), 9442)));
+    for wrong in ["", ":80", "a:", "a:b", "a:65536", "[::1]80", "[::1", "[]:80"] {
+        check(wrong, None);
+    }
 }

@@ -22,14 +22,13 @@ const IDENTITY: Effect = Effect::Without(
 );
 const OFFLOAD: Effect = Effect::Without("TLS handshakes are always made by threads of their own");
 const COMPRESSION: Effect = Effect::Without("nothing is compressed");
-const RELOADING: Effect = Effect::Without("files are looked at every second, and copies are not kept");
-const STATISTICS: Effect = Effect::Without("statistics are not built");
+const RELOADING: Effect = Effect::Without("files are read once they have changed");
+const STATISTICS: Effect = Effect::Without("there is no such statistic");
 const LINES: Effect = Effect::Without("lines for the operator are on standard error");
 const PROTOCOLS: Effect = Effect::Without("only memcached's text protocol is spoken");
 const ROUTES: Effect = Effect::Without("no route here uses it");
 const CPUS: Effect = Effect::Without("the number of threads is that of --num-proxies or --proxy-threads");
 const OLD: Effect = Effect::Without("mcrouter ignores it, too");
-const FLUSH: Effect = Effect::Without("flush_all is refused");
 const ACCESS: Effect = Effect::NotYet("access lists are not built");
 
 const fn switch(name: &'static str, effect: Effect) -> RouteFlag {
@@ -98,16 +97,9 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     value("file-observer-poll-period-ms", RELOADING),
     value("file-observer-sleep-before-update-ms", RELOADING),
     switch("constantly-reload-configs", RELOADING),
-    value("config-dump-root", RELOADING),
-    value("max-dumped-config-age", RELOADING),
-    value("reconfiguration-jitter-ms", RELOADING),
-    value("post-reconfiguration-delay-ms", RELOADING),
     switch("dump_preprocessed_config_enabled", RELOADING),
     value("max_preprocessed_config_history", RELOADING),
     value("pool-stats-config-file", STATISTICS),
-    value("stats-root", STATISTICS),
-    value("debug-fifo-root", STATISTICS),
-    value("stats-logging-interval", STATISTICS),
     value("logging-rtt-outlier-threshold-us", STATISTICS),
     value("stats-async-queue-length", STATISTICS),
     value("proxy-cpu-interval-s", STATISTICS),
@@ -128,7 +120,6 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     switch("delete-carbon-instance-upon-init-failure", PROTOCOLS),
     switch("enable-service-router", PROTOCOLS),
     switch("enable-axonlog", PROTOCOLS),
-    switch("enable-flush-cmd", FLUSH),
     switch("group-remote-errors", ROUTES),
     switch("disable-send-to-main-shard-split", ROUTES),
     switch("disable-shard-split-route", ROUTES),

@@ -46,6 +46,11 @@ impl State {
         }
     }
 
+    /// Whether a route that asks one child after the other has asked more than the first.
+    pub(super) fn has_moved_on(&self) -> bool {
+        self.next > 1
+    }
+
     /// What the next reply of a child means.
     pub(super) fn decide<'a>(
         &mut self,

@@ -76,7 +76,10 @@ impl RouteWorker {
                 self.by_name.remove(&spec.name);
             }
         }
-        self.destinations[place as usize] = Destination::new(spec, Arc::default());
+        let forgotten = Destination::new(spec, Arc::default());
+        forgotten.cells.set_gone();
+        self.cells.show(place, &forgotten.cells);
+        self.destinations[place as usize] = forgotten;
         self.free.push(place);
     }
 
@@ -96,6 +99,7 @@ impl RouteWorker {
             destination.udp = Some(Box::new(UdpSide::new(self.prng.next_u64() as u16)));
         }
         let place = self.insert_unnamed(destination);
+        self.cells.show(place, &self.destinations[place as usize].cells);
         self.by_name.entry(name).or_default().push(place);
         place
     }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::fmt::Display;
 use std::sync::Arc;
 
+use protocol::limits::LINE_LEN_MAX;
 use protocol::number::write_u64;
 
 use net::{CloseReason, Dial, DialTls, Link, Next, Progress, Turn, Unreachable};
@@ -20,6 +21,7 @@ use crate::notices::NoticeKind;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::request::{RequestBody, RoutedRequest};
+use crate::stats::DestinationPhase;
 
 /// A request that was not sent.
 pub(super) struct NotSent {
@@ -38,6 +40,15 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
+        if let ReplyKind::Meta { strip, .. } = message.expected
+            && meta_line_len(message, strip) > LINE_LEN_MAX
+        {
+            // A server would close the connection, on which others wait for their replies.
+            return Err(NotSent {
+                outcome: Outcome::ClientError,
+                message: "options flags are too long".to_owned(),
+            });
+        }
         if message.operation == Operation::Get && self.destinations[place as usize].udp.is_some() {
             let key = if keep_prefix { message.key.full } else { message.key.bare() };
             let shown = if key.len() == message.key.full.len() { &b""[..] } else { message.key.full };
@@ -46,7 +57,10 @@ impl RouteWorker {
             }
         }
         let may_repeat = may_repeat(message.operation);
-        self.make_room(place, may_repeat, turn)?;
+        self.count_sent(place, message.operation, 1, target);
+        if let Err(not_sent) = self.make_room(place, may_repeat, turn) {
+            return Err(self.count_not_sent(place, not_sent, 1, target));
+        }
         let destination = &mut self.destinations[place as usize];
         let must_wait = destination.must_wait(may_repeat);
         let key = if keep_prefix { message.key.full } else { message.key.bare() };
@@ -113,7 +127,10 @@ impl RouteWorker {
             }
         }
         let may_repeat = may_repeat(operation);
-        self.make_room(place, may_repeat, turn)?;
+        self.count_sent(place, operation, keys.len() as u64, target);
+        if let Err(not_sent) = self.make_room(place, may_repeat, turn) {
+            return Err(self.count_not_sent(place, not_sent, keys.len() as u64, target));
+        }
         let destination = &mut self.destinations[place as usize];
         let must_wait = destination.must_wait(may_repeat);
         let output = match destination.state {
@@ -202,6 +219,8 @@ impl RouteWorker {
         let destination = &mut self.destinations[place as usize];
         destination.state = DestinationState::Open(link);
         (destination.was_used, destination.is_second_dial, destination.has_answered) = (true, false, false);
+        destination.cells.set_phase(DestinationPhase::Up);
+        self.cells.servers_opened.add(1);
         if let Some(output) = turn.output(link) {
             output.append(std::mem::take(&mut destination.unsent));
         }
@@ -224,6 +243,7 @@ impl RouteWorker {
 
     /// A connection has ended.
     pub(super) fn disconnected(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) {
+        self.cells.servers_closed.add(1);
         let Destination { spec, has_answered, exchanges, .. } = &self.destinations[place as usize];
         if spec.tls.is_some() && !has_answered && !exchanges.is_empty() {
             // In TLS 1.3 a server looks at a certificate when the handshake is over for its client.
@@ -240,7 +260,12 @@ impl RouteWorker {
             true => Outcome::ConnectError,
             false => Outcome::RemoteError,
         };
+        let is_unused = self.destinations[place as usize].cells.phase() == DestinationPhase::Closed;
         self.lose(place, outcome, None, turn);
+        if is_unused {
+            // This side has closed it.
+            self.destinations[place as usize].cells.set_phase(DestinationPhase::Closed);
+        }
     }
 
     pub(super) fn lose(
@@ -252,8 +277,10 @@ impl RouteWorker {
     ) {
         self.doubt_name(place);
         let failed = self.destinations[place as usize].fail_all();
+        self.destinations[place as usize].cells.set_phase(DestinationPhase::Down);
         self.note_failure(place, outcome, why);
         for failed in failed {
+            self.count_failed(place, &failed, outcome);
             if failed.operation.is_none() {
                 self.probe_again(place);
             }
@@ -276,6 +303,7 @@ impl RouteWorker {
             HealthChange::None => {}
             HealthChange::Unavailable => {
                 let spec = Arc::clone(spec);
+                self.cells.became_unavailable.add(1);
                 let interval = probe_interval_ms(&self.shared.settings.health, None, self.prng.next_u64());
                 self.probe_later(place, interval);
                 let why = why.map(|why| format!(": {why}")).unwrap_or_default();
@@ -325,6 +353,7 @@ impl RouteWorker {
     ) -> Result<(), Malformed> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let result = loop {
+            let asked = self.asked(place);
             let destination = &mut self.destinations[place as usize];
             if let Some(large) = &mut destination.large {
                 *consumed += large.body.fill(&input[*consumed..]);
@@ -332,7 +361,10 @@ impl RouteWorker {
                     break Ok(());
                 }
                 match destination.finish_large() {
-                    Ok(delivery) => self.deliver(delivery, turn),
+                    Ok(delivery) => {
+                        self.count_reply(place, asked, &delivery);
+                        self.deliver(delivery, turn);
+                    }
                     Err(malformed) => break Err(malformed),
                 }
                 continue;
@@ -351,6 +383,7 @@ impl RouteWorker {
                         self.probed(place);
                         continue;
                     }
+                    self.count_reply(place, asked, &delivery);
                     self.deliver(delivery, turn);
                 }
             }
@@ -409,6 +442,7 @@ impl RouteWorker {
             self.timers.pop();
             while let Some(failed) = self.destinations[place as usize].expire(self.now) {
                 self.note_failure(place, Outcome::Timeout, None);
+                self.count_failed(place, &failed, Outcome::Timeout);
                 // It is known not to answer in time, but not that there is nobody.
                 let is_early = std::mem::take(&mut self.destinations[place as usize].is_early);
                 if failed.operation.is_none() {
@@ -471,6 +505,15 @@ impl RouteWorker {
         };
         self.await_reply(place, exchange);
     }
+}
+
+/// The most that the line of a meta request can take at a server.
+#[inline]
+fn meta_line_len(message: &RoutedRequest<'_>, strip: bool) -> usize {
+    /// ` O4294967295`
+    const OPAQUE_LEN_MAX: usize = 12;
+    let opaque = if strip { OPAQUE_LEN_MAX } else { 0 };
+    message.before.len() + message.key.full.len() + message.after.len() + opaque + b"\r\n".len()
 }
 
 impl NotSent {

@@ -34,7 +34,9 @@
 //! ```
 
 mod early;
+mod flush;
 mod health;
+mod metrics;
 mod misbehaving;
 mod names;
 mod plans;
@@ -42,7 +44,9 @@ mod prefixes;
 mod protocol;
 mod random;
 mod routes;
+mod service;
 mod sizes;
+mod stats;
 mod udp;
 mod upkeep;
 
@@ -63,6 +67,7 @@ use super::RouteWorker;
 use crate::config::json::parse;
 use crate::config::{CompileOptions, compile};
 use crate::plan::RoutePlan;
+use crate::report_facts::{ProcessFacts, ReportFacts};
 use crate::shared::{RouterShared, Settings};
 
 const PORT: u16 = 11211;
@@ -193,6 +198,16 @@ impl Conversation {
 
     /// With servers that `add` makes.
     fn with_servers(config: &str, seed: u64, add: impl Fn(&mut World, &Options) -> HostId) -> Conversation {
+        Conversation::with_settings(config, seed, Settings::default(), add)
+    }
+
+    /// With other settings, too.
+    fn with_settings(
+        config: &str,
+        seed: u64,
+        settings: Settings,
+        add: impl Fn(&mut World, &Options) -> HostId,
+    ) -> Conversation {
         let mut world = World::new(seed);
         let options = Options { workers: 1, ..Options::default() };
         let names = ["a", "b", "c", "d"].map(str::to_owned);
@@ -203,7 +218,7 @@ impl Conversation {
         let plan = compiled(config, 1, &places, &CompileOptions::default());
         SAID.take();
         let notice = |line: &str| SAID.with_borrow_mut(|lines| lines.push_back(line.to_owned()));
-        let settings = Settings { notice, ..Settings::default() };
+        let settings = Settings { notice, ..settings };
         let shared = Arc::new(RouterShared::new(settings, plan));
         let router = world.add(RouteWorker::new(Arc::clone(&shared), 7), &[PORT], &options);
         let clients = (0..CLIENTS).map(|_| world.add(End::default(), &[], &options)).collect();
@@ -231,6 +246,17 @@ impl Conversation {
     fn settle(&mut self, host: HostId) {
         self.world.nudge(host);
         self.world.run_for(5000);
+        self.report();
+    }
+
+    /// Makes the reports that clients wait for.
+    fn report(&mut self) {
+        let now = self.world.now();
+        let facts = || ReportFacts { now, unix_s: now.us / 1_000_000, process: ProcessFacts::default() };
+        if !self.shared.serve_reports(facts).is_empty() {
+            self.world.nudge(self.router);
+            self.world.run_for(5000);
+        }
     }
 
     /// The router.

@@ -8,6 +8,7 @@ use stdx::clock::Now;
 use super::RouteWorker;
 use crate::destination::DestinationState;
 use crate::notices::NoticeKind;
+use crate::stats::DestinationPhase;
 
 /// Times of a worker's upkeep; `None` for nothing to do.
 #[derive(Default)]
@@ -67,6 +68,7 @@ impl RouteWorker {
             if was_used || !destination.exchanges.is_empty() {
                 any_open = true;
             } else {
+                destination.cells.set_phase(DestinationPhase::Closed);
                 turn.close(link);
             }
         }
