@@ -80,7 +80,7 @@ pub(crate) struct UdpRequest {
     /// The reply as far as it has come.
     pub(crate) text: Vec<u8>,
     parts: Parts,
-    sent: Now,
+    pub(crate) sent: Now,
 }
 
 impl UdpRequest {

@@ -295,7 +295,15 @@ impl<'j> Compiler<'j, '_> {
 
     /// Adds a route to every server.
     fn everywhere(&mut self, config: &Json) -> Result<(), ConfigError> {
-        let servers = (0..self.plan.servers.len() as u32).map(ServerId);
+        // Over one of its connections each.
+        let first = self.plan.servers.iter().map(|spec| spec.connection == 0);
+        let servers: Vec<ServerId> = (0..)
+            .map(ServerId)
+            .zip(first)
+            .filter(|(_, is_first)| *is_first)
+            .map(|(server, _)| server)
+            .collect();
+        let servers = servers.into_iter();
         let nodes = servers.map(|server| self.add(Node::Server { server, keep_prefix: false }, config));
         let children = nodes.collect::<Result<Vec<_>, _>>()?;
         self.plan.everywhere = match children[..] {

@@ -43,9 +43,11 @@ fn fate(outcome: Outcome) -> usize {
 }
 
 impl ServerFigures {
-    fn of(health: &Health) -> ServerFigures {
-        let available = u64::from(health.unavailable().is_none());
-        ServerFigures { servers: 1, available, ..ServerFigures::default() }
+    fn of(spec: &DestinationSpec, health: &Health) -> ServerFigures {
+        // Further connections to a server are no further servers.
+        let servers = u64::from(spec.connection == 0);
+        let available = if health.unavailable().is_none() { servers } else { 0 };
+        ServerFigures { servers, available, ..ServerFigures::default() }
     }
 
     fn count(&mut self, cells: &DestinationCells) {
@@ -91,10 +93,11 @@ pub(super) struct AllServers {
 }
 
 /// What makes the connections to a server differ.
-type Way = (String, u32, u32);
+type Way = (String, [u32; 3], [bool; 3]);
 
 fn way(spec: &DestinationSpec) -> Way {
-    (spec.name.clone(), spec.timeout_ms, spec.connect_timeout_ms)
+    let numbers = [spec.connection, spec.timeout_ms, spec.connect_timeout_ms];
+    (spec.name.clone(), numbers, [spec.tls.is_some(), spec.fast_open, spec.udp])
 }
 
 impl AllServers {
@@ -102,7 +105,7 @@ impl AllServers {
         let plan = shared.plan();
         let mut by_way: HashMap<Way, ServerFigures> = HashMap::new();
         for spec in &plan.servers {
-            by_way.insert(way(spec), ServerFigures::of(&shared.health_of_known(&spec.name)));
+            by_way.insert(way(spec), ServerFigures::of(spec, &shared.health_of_known(&spec.name)));
         }
         let cells = shared.cells();
         for cells in cells.iter().flat_map(|cells| cells.destinations()) {

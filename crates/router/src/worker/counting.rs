@@ -68,6 +68,16 @@ impl RouteWorker {
             _ => 1,
         };
         self.count_outcome(place, outcome, count, failed.target);
+        self.count_wait(place, operation, outcome);
+    }
+
+    /// A get over UDP is lost.
+    pub(super) fn count_lost(&mut self, place: u32, outcome: Outcome, target: ReplyTarget) {
+        self.count_outcome(place, outcome, 1, target);
+        self.count_wait(place, Operation::Get, outcome);
+    }
+
+    fn count_wait(&mut self, place: u32, operation: Operation, outcome: Outcome) {
         if outcome == Outcome::Timeout {
             let destination = &self.destinations[place as usize];
             let us = u64::from(destination.spec.timeout_ms) * 1000;

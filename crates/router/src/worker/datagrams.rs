@@ -13,7 +13,9 @@ use crate::flight::FlightReply;
 use crate::key_groups::KeySpan;
 use crate::notices::NoticeKind;
 use crate::operation::Operation;
+use crate::outcome::Outcome;
 use crate::plan::ServerPlace;
+use crate::stats::DestinationCells;
 use crate::udp::{UdpCounts, UdpNews, UdpRequest, UdpState, udp_tag};
 
 impl RouteWorker {
@@ -46,6 +48,9 @@ impl RouteWorker {
             return false;
         }
         UdpCounts::count(&self.shared.udp.asked);
+        self.count_sent(place, Operation::Get, 1, target);
+        let destination = &mut self.destinations[place as usize];
+        let Some(udp) = &mut destination.udp else { return false };
         udp.add(id, UdpRequest::new(target, part, key, shown, now));
         if !udp.has_timer
             && let Some(at) = udp.next_timeout(destination.spec.timeout_ms)
@@ -127,19 +132,21 @@ impl RouteWorker {
         match udp.take(datagram.bytes) {
             UdpNews::None => {}
             UdpNews::Whole(request) => self.read_datagrams(place, request, turn),
-            UdpNews::TooLong(request) => self.miss(&request, turn),
+            UdpNews::TooLong(request) => self.miss(place, &request, Outcome::RemoteError, turn),
         }
     }
 
     /// Reads a reply as if it had come over a connection with this one request.
     fn read_datagrams(&mut self, place: u32, mut request: UdpRequest, turn: &mut Turn<Arc<[u8]>>) {
         let text = std::mem::take(&mut request.text);
-        let Destination { spec, health, .. } = &self.destinations[place as usize];
+        let Destination { spec, health, cells, .. } = &self.destinations[place as usize];
         let mut reader = Destination::new(Arc::clone(spec), Arc::clone(health));
+        // What is read counts for the server.
+        reader.cells = Arc::clone(cells);
         reader.tokens.push(ReplyToken { sent: &request.key, shown: &request.shown, part: request.part });
         reader.exchanges.push_back(Exchange {
             target: request.target,
-            sent_us: self.now.us,
+            sent_us: request.sent.us,
             operation: Some(Operation::Get),
             expected: ReplyKind::Values,
             keys: 1,
@@ -150,7 +157,10 @@ impl RouteWorker {
                 place
             }
             None => {
+                let hidden = DestinationCells::new(Arc::clone(&reader.spec), Arc::clone(&reader.health));
+                hidden.set_gone();
                 let place = self.insert_unnamed(reader);
+                self.cells.show(place, &Arc::new(hidden));
                 self.udp_reader = Some(place);
                 place
             }
@@ -162,7 +172,7 @@ impl RouteWorker {
         // Without an answer the key is lost.
         let unanswered = self.destinations[reader_place as usize].fail_all();
         if unanswered.iter().any(|failed| !failed.parts.is_empty()) {
-            self.miss(&request, turn);
+            self.miss(place, &request, Outcome::RemoteError, turn);
         }
     }
 
@@ -180,7 +190,7 @@ impl RouteWorker {
                 if let Some(rest_s) = rest_s {
                     self.say_resting(place, rest_s);
                 }
-                self.miss(&request, turn);
+                self.miss(place, &request, Outcome::Timeout, turn);
             }
             if let Some(udp) = &mut self.destinations[place as usize].udp {
                 match udp.next_timeout(timeout_ms) {
@@ -198,9 +208,10 @@ impl RouteWorker {
         });
     }
 
-    /// A key is lost: as if there were no item.
-    fn miss(&mut self, request: &UdpRequest, turn: &mut Turn<Arc<[u8]>>) {
+    /// A key is lost: as if there were no item. For statistics it has failed.
+    fn miss(&mut self, place: u32, request: &UdpRequest, outcome: Outcome, turn: &mut Turn<Arc<[u8]>>) {
         UdpCounts::count(&self.shared.udp.lost);
+        self.count_lost(place, outcome, request.target);
         let target = match request.target {
             ReplyTarget::Values(client, slot) => ReplyTarget::Part(client, slot, request.part),
             target => target,

@@ -126,3 +126,28 @@ fn a_get_of_several_keys_has_an_outcome_for_each_and_one_time_for_each_server() 
     assert_eq!(conversation.sample("evenkeel_route_server_latency_seconds_count{server=b:1}"), 1.0);
     assert_eq!(conversation.sample("evenkeel_route_pool_latency_seconds_count{pool=A}"), 2.0);
 }
+
+#[test]
+fn further_connections_to_a_server_are_counted_once_and_are_no_further_servers() {
+    let config = r#"{"pools": {"A": {"servers": ["a:1"], "additional_fanout": 3}}, "route": "PoolRoute|A"}"#;
+    let mut conversation = Conversation::with_settings(
+        config,
+        1,
+        Settings { flush_enabled: true, ..Settings::default() },
+        |world, options| world.add(End::default(), &[PORT], options),
+    );
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        conversation.play(&format!("> get {key}\na> get {key}\na< END\n< END"));
+    }
+    conversation.play("> flush_all\na> flush_all\na< OK\n< OK");
+    conversation.end();
+    for (name, expected) in [
+        ("evenkeel_route_server_outcomes_total{server=a:1,outcome=success}", 7.0),
+        ("evenkeel_route_pool_outcomes_total{pool=A,outcome=success}", 7.0),
+        ("evenkeel_route_pool_servers{pool=A}", 1.0),
+        ("evenkeel_route_pool_available_servers{pool=A}", 1.0),
+        ("evenkeel_route_server_available{server=a:1}", 1.0),
+    ] {
+        assert_eq!(conversation.sample(name), expected, "{name}");
+    }
+}

@@ -254,3 +254,28 @@ fn a_client_that_is_gone_and_a_server_that_leaves_do_no_harm() {
     assert_eq!((worker.udp_sockets.len(), worker.by_name.len()), (0, 1));
     conversation.end();
 }
+
+#[test]
+fn statistics_have_gets_over_udp_with_their_server() {
+    let mut conversation = check(
+        "> get k
+         au> get k
+         au< VALUE k 0 1\\r\\nx\\r\\nEND
+         < VALUE k 0 1
+         < x
+         < END
+         > get j
+         au> get j
+         wait 1100
+         < END
+         > get m
+         au> get m",
+        3,
+        1,
+    );
+    let line = &conversation.stats("servers")["a:1:ascii:plain:notcompressed-1000"];
+    assert!(line.ends_with("inflight_reqs:1 up:1; found:1 notfound:1 timeout:1"), "{line}");
+    assert_eq!(conversation.stats("servers").len(), 1, "what reads datagrams is no server");
+    let stats = conversation.stats("all");
+    assert_eq!((&*stats["cmd_get_count"], &*stats["num_servers"]), ("4", "1"));
+}

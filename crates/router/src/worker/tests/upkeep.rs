@@ -180,10 +180,14 @@ fn connections_that_nobody_uses_are_closed_and_made_again() {
     assert_eq!(open(&mut conversation), 1, "it was used in each minute");
     conversation.play("wait 121000\na closed");
     assert_eq!(open(&mut conversation), 0);
+    let line = &conversation.stats("servers")["a:1:ascii:plain:notcompressed-1000"];
+    assert!(line.contains(" closed:1;"), "{line}");
     // A request that waits for its reply is a use.
     conversation.play("> get k\na> get k\nwait 150000\n< SERVER_ERROR Reply timeout");
     assert_eq!(open(&mut conversation), 1, "the late reply is still waited for");
     conversation.play("a< END\n> get k\na> get k\na< END\n< END\nsaid nothing");
+    let line = &conversation.stats("servers")["a:1:ascii:plain:notcompressed-1000"];
+    assert!(line.contains(" up:1;"), "{line}");
     conversation.end();
 }
 
@@ -197,4 +201,12 @@ fn a_client_and_an_idle_server_wait_for_nothing() {
     );
     conversation.play("> get k\na> get k\na< END\n< END");
     conversation.end();
+}
+
+#[test]
+fn a_connection_that_was_unused_and_cannot_be_made_again_is_down() {
+    let mut conversation = play(ONE, "> get k\na> get k\na< END\n< END\nwait 121000\na closed\na down");
+    conversation.play("> get k\nwait 1100\n< SERVER_ERROR connection timeout");
+    let line = &conversation.stats("servers")["a:1:ascii:plain:notcompressed-1000"];
+    assert!(line.contains(" down:1;"), "{line}");
 }
