@@ -18,8 +18,12 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// Binds its address, while the process may still be root.
     pub(crate) fn bind(address: &MetricsAddress) -> Result<Endpoint, Failure> {
-        let listener = AdminListener::bind(address.host.as_deref(), address.port).map_err(Failure::other)?;
-        Ok(Endpoint { listener })
+        Endpoint::at(address.host.as_deref(), address.port).map_err(Failure::other)
+    }
+
+    /// The same from a host and a port; without a host, every interface.
+    pub(crate) fn at(host: Option<&str>, port: u16) -> Result<Endpoint, admin::Error> {
+        Ok(Endpoint { listener: AdminListener::bind(host, port)? })
     }
 
     /// For the start-up line.
@@ -37,8 +41,13 @@ impl Endpoint {
         clock: impl Fn() -> Now + Send + Sync + 'static,
     ) {
         let pages = Pages { monitor, host, clock };
+        self.serve_pages(pages, "serve", "the cache is served without them");
+    }
+
+    /// The same for other pages. `hint` says what a failure leaves.
+    pub(crate) fn serve_pages(self, pages: impl Source, verb: &str, hint: &str) {
         if let Err(error) = self.listener.serve(Arc::new(pages), Limits::default()) {
-            Failure::other(error).hint("the cache is served without them").report(Some("serve"));
+            Failure::other(error).hint(hint).report(Some(verb));
         }
     }
 }

@@ -3,40 +3,62 @@
 //! The order: the configuration is read before anything is bound, limits are raised before sockets exist, signals are
 //! blocked before there are threads. Exit statuses are mcrouter's: 2 where a later start may succeed, 3 where it cannot.
 
+mod config_dump;
 mod configuration;
+mod file_watch;
 mod lines;
 mod listening;
+mod pages;
 mod reload;
+mod reports;
+mod resolver;
 mod shadow_file;
+mod stats_files;
+mod tls;
 mod variables;
+mod watched;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::num::NonZero;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
+use net::clock::Clock;
 use net::{DriverChoice, Network};
 use os::signals::{Signal, Signals};
 use router::flags::{RouteOptions, Validate};
-use router::{RoutePlan, RouteWorker, RouterShared, Settings, flags};
+use router::{RoutePlan, RouteWorker, RouterShared, Settings, StartupFacts, flags};
 
+use crate::endpoint::Endpoint;
 use crate::failure::{Failure, say};
 use crate::output::print;
 use crate::parent;
 use crate::supervisor::Supervisor;
 use crate::uring;
-use configuration::Configuration;
+use config_dump::ConfigDump;
+use configuration::{Attempt, Configuration};
 pub(crate) use lines::refused;
 use lines::{TRANSIENT, counted, notice, transient};
-use listening::Limits;
-use reload::Reload;
+use listening::{Limits, ListenPlace};
+use pages::RoutePages;
+use reload::{Reload, ReloadBell};
+use reports::Reports;
+use resolver::Resolver;
 use shadow_file::ShadowFile;
+use stats_files::StatsFiles;
+use tls::RouterTls;
 use variables::Variables;
+
+/// Threads that make TLS handshakes, with clients and with servers.
+const HANDSHAKE_THREADS: usize = 2;
 
 /// Exit statuses, for the man page.
 pub(crate) const STATUSES: [(&str, &str); 4] = [
     ("0", "The router was ended as requested, or the configuration is valid."),
-    ("2", "Another start may succeed: a port is taken, a file is missing, a name is not resolved."),
+    ("2", "Another start may succeed: a port is taken, a file is missing."),
     ("3", "The same start would fail again: flags or the configuration are wrong."),
     ("1", "A second signal ended it."),
 ];
@@ -52,14 +74,27 @@ pub(crate) fn words(typed: &[OsString]) -> Vec<OsString> {
 /// Routes until a signal ends it.
 pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
     options.notes.iter().for_each(|note| notice(note));
+    // Before anything else is open.
+    let inherited = listening::inherited(&options)?;
     parent::follow()?;
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let options = options.check(cpus).map_err(refused)?;
     let mut configuration = Configuration::new(&options);
     let variables = Variables::new(options.runtime_variables.clone());
     configuration.set_variables(variables.present());
+    let dump = ConfigDump::new(&options);
     let mut attempt = configuration.load(1);
-    let plan = attempt.take_plan()?;
+    let plan = match attempt.take_plan() {
+        Ok(plan) => plan,
+        Err(failure) => match dump.as_ref().map(|dump| configuration.load_copies(dump)) {
+            Some(Ok(plan)) => {
+                notice(&format!("the configuration is a copy of the last good one: {failure}"));
+                attempt.is_from_dump = true;
+                plan
+            }
+            _ => return Err(failure),
+        },
+    };
     plan.notes.iter().for_each(|note| notice(note));
     if let Some(validate) = options.validate {
         print(validated(&plan, options.proxies).as_bytes())?;
@@ -67,44 +102,93 @@ pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    serve(&options, (configuration, variables), plan, attempt.files)
+    serve(&options, inherited, (configuration, variables), plan, attempt, dump)
 }
 
 fn serve(
     options: &RouteOptions,
+    inherited: Option<OwnedFd>,
     (configuration, variables): (Configuration, Variables),
     plan: RoutePlan,
-    files: configuration::Watched,
+    attempt: Attempt,
+    dump: Option<ConfigDump>,
 ) -> Result<(), Failure> {
     let supervisor = Supervisor::of_environment();
     let server_count = plan.servers.len();
-    let limits = Limits::raise(options, server_count)?;
-    let network = bind(options, &limits)?;
-    let addresses: Vec<String> = network.addresses().iter().map(ToString::to_string).collect();
+    let tls = RouterTls::load(options)?;
+    let limits = Limits::raise(options, plan.sockets())?;
+    let places = listening::places(options, inherited)?;
+    let clock = Clock::start();
+    let network = bind(options, &places, &limits, &tls, clock)?;
+    let shown = |(address, place): (_, &ListenPlace)| {
+        if place.with_tls { format!("tls:{address}") } else { format!("{address}") }
+    };
+    let addresses: Vec<String> = network.addresses().iter().zip(&places).map(shown).collect();
+    let metrics = options.metrics_address().map_err(refused)?;
+    let endpoint = metrics.map(|(host, port)| Endpoint::at(host, port)).transpose();
+    let endpoint = endpoint.map_err(|error| Failure::other(error).with_status(TRANSIENT))?;
     let signals = Signals::block().map_err(|error| transient("block signals", error))?;
     let shared = Arc::new(RouterShared::new(settings(options), plan));
-    reload::tell_time(&shared);
-    let (hurry, hurried) = mpsc::channel();
+    reports::tell_time(&shared);
+    shared.set_tls(tls.client());
+    shared.started(StartupFacts {
+        command_line: reports::command_line(std::env::args_os()),
+        started_s: os::clock::unix_s(),
+        options: options.reported(),
+        host_id: configuration::host_id(),
+    });
+    shared.set_verbosity(options.verbosity.into());
+    shared.note_config(|loads| {
+        loads.note(os::clock::unix_s(), true);
+        loads.is_from_dump = attempt.is_from_dump;
+    });
+    let (_names_end, ends) = mpsc::channel();
+    let resolver = Resolver {
+        shared: Arc::clone(&shared),
+        nudge: network.nudge(),
+        workers: options.proxies,
+        refresh_s: options.dns_refresh_s,
+    };
+    resolver.start(ends)?;
+    let bell = ReloadBell::new().map_err(|error| transient("make an eventfd", error))?;
     let reload = Reload {
         configuration,
         variables,
         shadow_file: ShadowFile::new(options.shadow_report.clone()),
+        tls,
         shared: Arc::clone(&shared),
         nudge: network.nudge(),
         workers: options.proxies,
         servers_max: limits.servers_max(),
         is_watching: options.reload,
-        delay_ms: options.reconfiguration_delay_ms,
+        delay: Duration::from_millis(options.reconfiguration_delay_ms),
+        jitter: Duration::from_millis(options.reconfiguration_jitter_ms),
+        rest: Duration::from_millis(options.post_reconfiguration_delay_ms),
+        dump,
     };
-    start("reload", move || reload.run(files, &hurried))?;
+    let rung = bell.clone();
+    start("reload", move || reload.run(attempt, &rung))?;
+    stats_files::make_fifos(options);
+    if let Some(files) = StatsFiles::new(options, &shared, clock) {
+        start("stats-files", move || files.run())?;
+    }
+    let reports =
+        Reports { shared: Arc::clone(&shared), nudge: network.nudge(), clock, stop: network.stop() };
+    start("reports", move || reports.run())?;
     let (stop, ending) = (network.stop(), supervisor.clone());
     start("signals", move || {
-        answer_signals(&signals, &hurry, || {
+        answer_signals(&signals, &bell, || {
             ending.stopping();
             stop.stop();
         });
     })?;
     let view = network.view();
+    let scraped = endpoint.as_ref().map(Endpoint::shown).unwrap_or_default();
+    if let Some(endpoint) = endpoint {
+        let pages =
+            RoutePages { shared: Arc::clone(&shared), view: view.clone(), clock, workers: options.proxies };
+        start("admin", move || endpoint.serve_pages(pages, "route", "requests are routed without them"))?;
+    }
     let seeds = (0..options.proxies).map(|_| random()).collect::<Result<Vec<_>, _>>()?;
     let workers = seeds.into_iter().map(|seed| RouteWorker::new(Arc::clone(&shared), seed)).collect();
     let nudge = network.nudge();
@@ -114,7 +198,7 @@ fn serve(
     let driver = driver(options, &view)?;
     let (threads, servers) = (counted(options.proxies, "thread"), counted(server_count, "server"));
     say(format_args!(
-        "evenkeel {} routes on {}: {servers}, {threads} driven by {driver}, at most {} connections",
+        "evenkeel {} routes on {}: {servers}, {threads} driven by {driver}, at most {} connections{scraped}",
         env!("CARGO_PKG_VERSION"),
         addresses.join(", "),
         limits.connections_max,
@@ -124,19 +208,37 @@ fn serve(
     Ok(())
 }
 
-fn bind(options: &RouteOptions, limits: &Limits) -> Result<Network, Failure> {
-    let places = listening::places(options)?;
+fn bind(
+    options: &RouteOptions,
+    places: &[ListenPlace],
+    limits: &Limits,
+    tls: &RouterTls,
+    clock: Clock,
+) -> Result<Network, Failure> {
+    let listen: Vec<_> = places.iter().map(|place| place.listen.clone()).collect();
+    let acceptor = |place: &ListenPlace| if place.with_tls { tls.acceptor() } else { None };
     let settings = net::Options {
         workers: options.proxies,
         driver: options.driver,
         connections_max: limits.connections_max,
         dialled_max: limits.dialled_max,
         reads_max: 0,
+        // A later configuration may have servers with TLS, though this one has none.
+        secure_dials: true,
+        fast_open: if options.tls.fast_open && options.ports.is_empty() {
+            options.tls.fast_open_queue
+        } else {
+            0
+        },
+        acceptors: places.iter().map(acceptor).collect(),
+        handshake_threads: HANDSHAKE_THREADS,
+        handshakes_max: limits.handshakes_max,
         backlog: options.backlog,
         notice,
+        clock,
         ..net::Options::default()
     };
-    Network::bind(&places, settings).map_err(failed_later)
+    Network::bind(&listen, settings).map_err(failed_later)
 }
 
 fn settings(options: &RouteOptions) -> Settings {
@@ -144,6 +246,8 @@ fn settings(options: &RouteOptions) -> Settings {
         health: options.health,
         partial_multiget: options.partial_multiget,
         shadows_max: options.shadows_max,
+        reset_inactive_ms: options.reset_inactive_ms,
+        flush_enabled: options.flush_enabled,
         notice,
     }
 }
@@ -167,14 +271,15 @@ fn driver(options: &RouteOptions, view: &net::View) -> Result<String, Failure> {
 
 /// What `--validate-config` prints.
 fn validated(plan: &RoutePlan, workers: usize) -> String {
-    let servers = plan.servers.len();
+    let mut by_name: HashMap<&str, usize> = HashMap::new();
+    plan.servers.iter().for_each(|spec| *by_name.entry(&spec.name).or_default() += workers);
     format!(
         "the configuration is valid\n\
          {}, {}: at most {} to each server, {} in all\n",
-        counted(servers, "server"),
+        counted(by_name.len(), "server"),
         counted(workers, "thread"),
-        counted(workers, "connection"),
-        servers * workers
+        counted(by_name.values().copied().max().unwrap_or(0), "connection"),
+        plan.servers.len() * workers
     )
 }
 
@@ -198,12 +303,11 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure
 
 /// SIGHUP reads the configuration again. The first terminating signal stops the router; a second one ends the process
 /// without waiting for it.
-fn answer_signals(signals: &Signals, hurry: &mpsc::Sender<()>, stop: impl Fn()) {
+fn answer_signals(signals: &Signals, bell: &ReloadBell, stop: impl Fn()) {
     let mut stopping = false;
     loop {
         match signals.wait() {
-            // The thread that receives it runs as long as the process.
-            Signal::Reload => drop(hurry.send(())),
+            Signal::Reload => bell.ring(),
             _ if stopping => std::process::exit(1),
             Signal::Interrupt | Signal::Terminate | Signal::Graceful => {
                 stopping = true;

@@ -10,6 +10,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use crate::address::{Address, Transport};
+use crate::handshakes::HandshakeFault;
 
 /// An order to connect to a place ([`crate::Turn::dial`]).
 #[derive(Clone, Debug)]
@@ -37,6 +38,11 @@ pub struct DialTls {
 pub enum Place {
     /// An internet address. Host names are not resolved here.
     Tcp(SocketAddr),
+    /// The same with TCP Fast Open, where the system allows it (`net.ipv4.tcp_fastopen`). If the kernel has a cookie of
+    /// the server, the connection is reported at once: the first output goes with the SYN, **and may arrive twice**. That there
+    /// is no server then only shows as the end of the connection, or as silence. With [`Dial::tls`] all of this concerns the
+    /// handshake.
+    FastTcp(SocketAddr),
     /// An internet address for datagrams.
     Udp(SocketAddr),
     /// A socket in the file system.
@@ -46,7 +52,7 @@ pub enum Place {
 impl Place {
     pub(crate) fn transport(&self) -> Transport {
         match self {
-            Place::Tcp(_) => Transport::Tcp,
+            Place::Tcp(_) | Place::FastTcp(_) => Transport::Tcp,
             Place::Udp(_) => Transport::Udp,
             Place::Unix(_) => Transport::Unix,
         }
@@ -54,7 +60,7 @@ impl Place {
 
     pub(crate) fn address(&self) -> Address {
         match self {
-            Place::Tcp(address) => Address::Tcp(*address),
+            Place::Tcp(address) | Place::FastTcp(address) => Address::Tcp(*address),
             Place::Udp(address) => Address::Udp(*address),
             Place::Unix(path) => Address::Unix(Some(Arc::clone(path))),
         }
@@ -64,7 +70,7 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Tcp(address) | Place::Udp(address) => write!(f, "{address}"),
+            Place::Tcp(address) | Place::FastTcp(address) | Place::Udp(address) => write!(f, "{address}"),
             Place::Unix(path) => write!(f, "{}", path.display()),
         }
     }
@@ -83,8 +89,8 @@ pub enum Unreachable {
     Exhausted,
     /// This worker has [`crate::Options::dialled_max`] dials and dialled connections already.
     LimitReached,
-    /// The server has broken the TLS protocol, or is not to be trusted, or does not trust us.
-    Handshake,
+    /// There is no TLS session: the server has broken the protocol, or is not to be trusted, or does not trust us.
+    Handshake(HandshakeFault),
     /// The network is stopping.
     Stopping,
     /// The system refused for another reason: an error number.
@@ -118,7 +124,7 @@ impl fmt::Display for Unreachable {
             Unreachable::NoRoute => f.write_str("no route"),
             Unreachable::Exhausted => f.write_str("out of descriptors, memory or ports"),
             Unreachable::LimitReached => f.write_str("too many dialled connections"),
-            Unreachable::Handshake => f.write_str("the TLS handshake failed"),
+            Unreachable::Handshake(fault) => write!(f, "the TLS handshake failed: {fault}"),
             Unreachable::Stopping => f.write_str("stopping"),
             Unreachable::Failed(error) => std::io::Error::from_raw_os_error(*error).fmt(f),
         }

@@ -13,6 +13,7 @@
 //! [`crate::Options::connections_max`], but has a limit of its own. At that limit the oldest one makes room, so that
 //! clients who stop half-way delay nobody.
 
+mod fault;
 mod handshake;
 mod thread;
 
@@ -28,6 +29,7 @@ use crate::handler::{Arrival, Security};
 use crate::message_queue::MessageQueue;
 use crate::session::Session;
 use crate::slab::Token;
+pub use fault::HandshakeFault;
 pub(crate) use thread::{HandshakeSetup, HandshakeThread};
 
 /// Connections that may wait for a thread to begin their handshake. With more, listeners with TLS are not accepted from; the

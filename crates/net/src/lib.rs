@@ -88,12 +88,14 @@ pub use dial::{Dial, DialTls, Place, Unreachable};
 pub use fast_open::connect_fast;
 pub use file_read::DiskFile;
 pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress, Security};
-pub use handshakes::{HandshakeCounts, PerVersion};
+pub use handshakes::{HandshakeCounts, HandshakeFault, PerVersion};
 pub use listener::Listen;
 pub use network::{Error, Network, Nudge, Running, Stop};
 pub use options::{AtLimit, DriverChoice, Notice, Options};
 pub use placement::{Deal, WorkerPlacement};
 pub use rustix::io::Errno;
+pub use rustls::ClientConfig;
+pub use rustls::pki_types::ServerName;
 pub use turn::{Link, Turn};
 pub use view::{ConnectionCursor, ConnectionEntry, Counts, View};
 

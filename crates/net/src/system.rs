@@ -15,6 +15,7 @@ use crate::arrival_clock::ArrivalClock;
 use crate::clock::Clock;
 use crate::dial::{Place, Unreachable};
 use crate::driver::{IoDriver, Poll, SEND_FLAGS, receive_body};
+use crate::fast_open::connect_fast;
 use crate::file_read::{FileRead, FinishedRead};
 use crate::file_reads::FileReads;
 use crate::handshakes::{DialHandshakes, DialledCandidate};
@@ -226,18 +227,22 @@ fn send_messages(socket: &OwnedFd, messages: &[Message<'_>]) -> (usize, usize) {
 /// The kernel may choose a port without a listener on this machine as the local one: then it connects the socket to
 /// itself.
 fn is_connected_to_itself(socket: &OwnedFd, place: &Place) -> bool {
-    let (Place::Tcp(address) | Place::Udp(address)) = place else { return false };
+    let (Place::Tcp(address) | Place::FastTcp(address) | Place::Udp(address)) = place else { return false };
     getsockname(socket).is_ok_and(|local| SocketAddr::try_from(local).is_ok_and(|local| local == *address))
 }
 
 /// A socket for a connection to `place`, and what came of beginning it.
 fn begin(place: &Place) -> Result<(OwnedFd, Result<(), Errno>), Errno> {
     match place {
-        Place::Tcp(address) => {
+        Place::Tcp(address) | Place::FastTcp(address) => {
             let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
             let socket = stream_socket(family)?;
             sockopt::set_socket_keepalive(&socket, true)?;
             sockopt::set_tcp_nodelay(&socket, true)?;
+            if matches!(place, Place::FastTcp(_)) {
+                // A system that does not allow it to clients connects as usual.
+                let _refused = connect_fast(&socket);
+            }
             let begun = connect(&socket, address);
             Ok((socket, begun))
         }

@@ -5,11 +5,15 @@ use std::io;
 use std::path::Path;
 
 /// Replaces a file atomically: a reader gets the old or the new content.
-pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+pub fn replace(path: &Path, text: impl AsRef<[u8]>) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
-    fs::write(&beside, text)?;
-    fs::rename(&beside, path)
+    let replaced = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+    if replaced.is_err() {
+        // Of a full disk, no half of a file is left. If that fails, too, the error is the first.
+        let _ = fs::remove_file(&beside);
+    }
+    replaced
 }
 
 #[cfg(test)]

@@ -16,6 +16,10 @@ pub mod field {
     pub const SESSION: usize = 6;
     /// `PF_*` of the kernel's linux/sched.h.
     pub const FLAGS: usize = 9;
+    /// Page faults that needed no disk.
+    pub const MINOR_FAULTS: usize = 10;
+    /// Page faults that needed one.
+    pub const MAJOR_FAULTS: usize = 12;
     /// User time, in ticks.
     pub const USER_TIME: usize = 14;
     /// System time, in ticks.
@@ -28,6 +32,10 @@ pub mod field {
     pub const NICE: usize = 19;
     /// When it was started, in ticks since boot.
     pub const STARTED: usize = 22;
+    /// Size of its address space, in bytes.
+    pub const VIRTUAL_BYTES: usize = 23;
+    /// Pages in memory.
+    pub const RESIDENT_PAGES: usize = 24;
     /// The CPU on which it ran last.
     pub const CPU: usize = 39;
     /// From 1 to 99 with a real-time policy; else 0.

@@ -17,6 +17,7 @@ pub(crate) fn line(operation: Operation, outcome: Outcome) -> &'static [u8] {
         return meta_line(operation, outcome);
     }
     match outcome {
+        Outcome::Done if operation == Operation::FlushAll => b"OK\r\n",
         Outcome::Found | Outcome::Done | Outcome::Stored => match operation.class() {
             OperationClass::Arithmetic => b"0\r\n",
             _ => b"STORED\r\n",
@@ -41,6 +42,31 @@ pub(crate) fn write_error(out: &mut Vec<u8>, outcome: Outcome, message: &str) {
     out.extend_from_slice(kind);
     // A line end in a message would begin another reply.
     out.extend(message.bytes().map(|byte| if byte.is_ascii_control() { b' ' } else { byte }));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a meta reply: `line`, with what the request's flags ask for that is known without an item. `after` are the flags,
+/// for `ms` behind the length.
+pub(crate) fn write_meta(out: &mut Vec<u8>, line: &[u8], key: &[u8], after: &[u8]) {
+    out.extend_from_slice(line.trim_ascii_end());
+    let words = || after.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    let is_binary = words().any(|word| word == b"b");
+    for word in words() {
+        match word[0] {
+            b'O' => {
+                out.push(b' ');
+                out.extend_from_slice(word);
+            }
+            b'k' => {
+                out.extend_from_slice(b" k");
+                out.extend_from_slice(key);
+                if is_binary {
+                    out.extend_from_slice(b" b");
+                }
+            }
+            _ => {}
+        }
+    }
     out.extend_from_slice(b"\r\n");
 }
 

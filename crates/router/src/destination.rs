@@ -9,6 +9,7 @@ mod reading;
 mod tokens;
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use net::Link;
@@ -17,6 +18,8 @@ use stdx::clock::Now;
 use crate::client::HeldOutput;
 use crate::health::Health;
 use crate::plan::DestinationSpec;
+use crate::stats::DestinationCells;
+use crate::udp::UdpSide;
 
 pub(crate) use exchange::{Exchange, ReplyKind, ReplyTarget};
 use large::LargeReply;
@@ -34,6 +37,7 @@ pub(crate) const UNSENT_MAX: usize = 4 << 20;
 pub(crate) struct Destination {
     pub(crate) spec: Arc<DestinationSpec>,
     pub(crate) health: Arc<Health>,
+    pub(crate) cells: Arc<DestinationCells>,
     pub(crate) state: DestinationState,
     /// Requests that wait for their replies, the oldest first.
     pub(crate) exchanges: VecDeque<Exchange>,
@@ -47,6 +51,12 @@ pub(crate) struct Destination {
     pub(crate) expired_tokens: usize,
     /// Requests that wait for the connection.
     pub(crate) unsent: HeldOutput,
+    /// The server may get what is sent twice, until it has answered: the connection began with TCP Fast Open.
+    pub(crate) is_early: bool,
+    /// Requests that wait for that answer, because they must not arrive twice, and all that follow them.
+    pub(crate) later: HeldOutput,
+    /// Its datagrams, if gets go over UDP.
+    pub(crate) udp: Option<Box<UdpSide>>,
     /// A large reply that is being received.
     pub(crate) large: Option<LargeReply>,
     /// An entry among the worker's timers.
@@ -57,6 +67,16 @@ pub(crate) struct Destination {
     pub(crate) group: Option<u32>,
     /// Number of the next opaque.
     pub(crate) opaque: u32,
+    /// A request was sent since connections without use were last looked for.
+    pub(crate) was_used: bool,
+    /// Something has come over the connection.
+    pub(crate) has_answered: bool,
+    /// The address of its name that was dialled last.
+    pub(crate) address: Option<IpAddr>,
+    /// Dials that have failed: which of a name's addresses is the next.
+    pub(crate) dials_failed: u32,
+    /// The dial that is under way follows one to the name's other address.
+    pub(crate) is_second_dial: bool,
 }
 
 /// The connection.
@@ -64,15 +84,19 @@ pub(crate) struct Destination {
 pub(crate) enum DestinationState {
     /// None; the next request dials.
     Idle,
+    /// The address of its name is being looked up.
+    Resolving,
     Dialling,
     Open(Link),
 }
 
 impl Destination {
     pub(crate) fn new(spec: Arc<DestinationSpec>, health: Arc<Health>) -> Destination {
+        let cells = Arc::new(DestinationCells::new(Arc::clone(&spec), Arc::clone(&health)));
         Destination {
             spec,
             health,
+            cells,
             state: DestinationState::Idle,
             exchanges: VecDeque::new(),
             expired: 0,
@@ -80,12 +104,26 @@ impl Destination {
             tokens: Tokens::default(),
             expired_tokens: 0,
             unsent: HeldOutput::default(),
+            is_early: false,
+            later: HeldOutput::default(),
+            udp: None,
             large: None,
             has_timer: false,
             probe_interval_ms: None,
             group: None,
             opaque: 0,
+            was_used: false,
+            has_answered: false,
+            address: None,
+            dials_failed: 0,
+            is_second_dial: false,
         }
+    }
+
+    /// Whether a request must wait for the first answer on a connection that began with TCP Fast Open.
+    #[inline]
+    pub(crate) fn must_wait(&self, may_repeat: bool) -> bool {
+        self.is_early && (!may_repeat || !self.later.is_empty())
     }
 
     /// Whether there is room for another exchange.
@@ -136,6 +174,8 @@ impl Destination {
         all.drain(..self.expired);
         (self.expired, self.expired_tokens, self.shadows, self.large) = (0, 0, 0, None);
         self.unsent.clear();
+        self.later.clear();
+        self.is_early = false;
         self.state = DestinationState::Idle;
         all
     }

@@ -12,6 +12,9 @@ mod options;
 mod routing;
 #[cfg(test)]
 mod tests;
+mod tls;
+mod tls_clients;
+mod tls_options;
 mod without;
 
 pub use ::flags::{Effect, Error};
@@ -20,6 +23,7 @@ use ::flags::{Section, Table};
 pub use entry::RouteFlag;
 pub use getopt::known;
 pub use options::{ConfigSource, RouteOptions, Validate};
+pub use tls_options::RouteTlsOptions;
 
 /// The table.
 pub static TABLE: Table<RouteOptions> = Table {
@@ -29,6 +33,8 @@ pub static TABLE: Table<RouteOptions> = Table {
         Section { title: "Network", flags: network::FLAGS, options: &[] },
         Section { title: "Routing", flags: routing::FLAGS, options: &[] },
         Section { title: "Servers", flags: health::FLAGS, options: &[] },
+        Section { title: "TLS to servers", flags: tls::FLAGS, options: &[] },
+        Section { title: "TLS of clients", flags: tls_clients::FLAGS, options: &[] },
         Section { title: "Operations", flags: choices::FLAGS, options: &[] },
         Section { title: "mcrouter's others", flags: without::FLAGS, options: &[] },
     ],

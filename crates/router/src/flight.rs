@@ -126,6 +126,9 @@ pub(crate) struct Flights {
     pub(crate) client: Option<Id>,
     /// Somebody takes `sends` one by one: what is added meanwhile is taken by the same loop, not by one inside of it.
     pub(crate) is_sending: bool,
+    /// Requests that went to another child of a FailoverRoute, and those of them that failed there, since the worker
+    /// has counted them.
+    pub(crate) failovers: (u64, u64),
 }
 
 /// Requests whose memory is kept for later ones.
@@ -189,7 +192,7 @@ impl Flights {
         let nobody = Leg { owner: ReplyTarget::Nobody, ..leg };
         let shared = self.requests.get_mut(request)?;
         let stored = &shared.request;
-        let RoutedRequest { operation, expected, .. } = stored.message();
+        let RoutedRequest { operation, .. } = stored.message();
         let step = plan.step(node, operation, &stored.key(), choices);
         if !choices.shadows.is_empty() {
             self.begin_shadows(plan, leg, choices);
@@ -201,7 +204,8 @@ impl Flights {
                 return None;
             }
             RouteStep::Answer(answer) => {
-                return Some(FlightReply::without_server(answer, operation, expected));
+                let message = self.requests.get_mut(request)?.request.message();
+                return Some(FlightReply::own(answer, &message));
             }
             RouteStep::Compound(node) => node,
         };
@@ -212,7 +216,8 @@ impl Flights {
                 for child in children {
                     self.begin(plan, *child, nobody, choices);
                 }
-                return Some(FlightReply::without_server(None, operation, expected));
+                let shared = self.requests.get_mut(request)?;
+                return Some(FlightReply::own(None, &shared.request.message()));
             }
             CompoundKind::AllInitial => {
                 let first = self.begin(plan, children[0], leg, choices);
@@ -343,6 +348,7 @@ impl Flights {
                 assembled: &mut self.assembled,
                 counts: &mut self.counts,
             };
+            let had_moved_on = frame.state.has_moved_on();
             let decision = match &compound.kind {
                 CompoundKind::Failover(settings) => {
                     marks.is_tagged |= settings.has_tag;
@@ -372,6 +378,8 @@ impl Flights {
                 kind => frame.state.decide(kind, &mut scene, reply),
             };
             let is_over = frame.state.waiting == 0;
+            let is_failover = matches!(compound.kind, CompoundKind::Failover(_));
+            let has_moved_on = frame.state.has_moved_on();
             if let CompoundKind::Outstanding(state) = compound.kind {
                 self.release_turn(&plan, state, choices);
             }
@@ -383,11 +391,14 @@ impl Flights {
                     return None;
                 }
                 Decision::Ask(next) => {
+                    self.failovers.0 += u64::from(is_failover && !had_moved_on);
                     child = next;
                     let leg = Leg { request, owner: ReplyTarget::Frame(id, child), marks };
                     reply = self.begin(&plan, compound.child(child), leg, choices)?;
                 }
                 Decision::Done(reply) => {
+                    self.failovers.1 +=
+                        u64::from(is_failover && has_moved_on && reply.outcome.is_failover_error());
                     if is_over {
                         self.end_frame(id);
                     } else if let Some(frame) = self.frames.get_mut(id) {
@@ -426,6 +437,20 @@ impl Flights {
                 }
             }
         }
+    }
+
+    /// Whether a request was sent because another child of a FailoverRoute has failed.
+    pub(crate) fn is_failover(&mut self, mut target: ReplyTarget) -> bool {
+        while let ReplyTarget::Frame(id, child) = target {
+            let Some(frame) = self.frames.get_mut(id) else { return false };
+            let (owner, request, node) = (frame.owner, frame.request, frame.node);
+            let Some(shared) = self.requests.get_mut(request) else { return false };
+            if child > 0 && matches!(shared.plan.compound(node).kind, CompoundKind::Failover(_)) {
+                return true;
+            }
+            target = owner;
+        }
+        false
     }
 
     fn end_frame(&mut self, id: Id) {

@@ -70,6 +70,23 @@ enum Function {
 }
 
 impl Selector {
+    /// Its function by mcrouter's name, and its salt.
+    pub(crate) fn name(&self) -> String {
+        let name = match self.function {
+            Function::Ch3(_) => "Ch3",
+            Function::Crc32(_) => "Crc32",
+            Function::WeightedCh3(_) => "WeightedCh3",
+            Function::WeightedCh3Rv(_) => "WeightedCh3Rv",
+            Function::Rendezvous(_) => "Rendezvous",
+            Function::WeightedRendezvous(..) => "WeightedRendezvous",
+            Function::ConstShard(_) => "ConstShard",
+        };
+        match &*self.salt {
+            [] => name.to_owned(),
+            salt => format!("{name}|salt={}", salt.escape_ascii()),
+        }
+    }
+
     /// Checks a description, and prepares what does not depend on the key.
     pub fn new(description: &HashDescription<'_>) -> Result<Selector, HashError> {
         if description.salt.len() > SALT_LEN_MAX {

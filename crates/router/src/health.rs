@@ -4,9 +4,16 @@
 //! technical knock-out): requests fail at once. One worker then sends probes, at growing intervals with a random part, and
 //! only a probe that is answered makes the server available again.
 
+mod guard;
+
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stdx::clock::Now;
 
 use crate::outcome::Outcome;
+use guard::Admission;
+pub use guard::{GuardLimits, PoolGuard};
 
 /// Limits and times of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +48,38 @@ pub struct Health {
     unavailable: AtomicBool,
     /// The outcome that made it unavailable.
     reason: AtomicU8,
+    /// Locked only where the server becomes unavailable or available.
+    detail: Mutex<HealthDetail>,
+}
+
+#[derive(Debug, Default)]
+struct HealthDetail {
+    /// The guard of its pool, if it has one.
+    guard: Option<Arc<PoolGuard>>,
+    /// The guard that counts it, while it is unavailable.
+    counted: Option<Arc<PoolGuard>>,
+    /// Since when it is unavailable.
+    since: Now,
+}
+
+/// What a failure has changed.
+#[derive(Debug)]
+pub enum HealthChange {
+    /// Nothing.
+    None,
+    /// The server is unavailable: the caller sends the probes.
+    Unavailable,
+    /// The server would be unavailable, but the guard of its pool has opened.
+    GuardOpened(Arc<PoolGuard>),
+}
+
+/// The end of a server's unavailability.
+#[derive(Debug)]
+pub struct HealthRecovery {
+    /// How long it was unavailable.
+    pub after_us: u64,
+    /// The guard that has closed because of it.
+    pub closed: Option<Arc<PoolGuard>>,
 }
 
 /// Outcomes that make a server unavailable, by their number in [`Health::reason`].
@@ -68,25 +107,66 @@ impl Health {
         }
     }
 
-    /// A request has failed. Whether the server becomes unavailable by it: then the caller sends the probes.
-    pub fn failed(&self, outcome: Outcome, settings: &HealthSettings) -> bool {
-        let Some(reason) = REASONS.iter().position(|reason| *reason == outcome) else { return false };
+    /// A request has failed.
+    pub fn failed(&self, outcome: Outcome, settings: &HealthSettings, now: Now) -> HealthChange {
+        let Some(reason) = REASONS.iter().position(|reason| *reason == outcome) else {
+            return HealthChange::None;
+        };
         let failures = self.failures.fetch_add(1, Relaxed) + 1;
         let soft = outcome == Outcome::Timeout;
         if settings.disabled || soft && failures < settings.timeouts_until_unavailable {
-            return false;
+            return HealthChange::None;
         }
-        if self.unavailable.swap(true, Relaxed) {
-            return false;
+        let mut detail = self.detail();
+        if self.unavailable.load(Relaxed) {
+            return HealthChange::None;
         }
+        if let Some(guard) = detail.guard.clone() {
+            match guard.admit() {
+                Admission::Counted => detail.counted = Some(guard),
+                Admission::Opens => return HealthChange::GuardOpened(guard),
+                Admission::IsOpen => return HealthChange::None,
+            }
+        }
+        detail.since = now;
         self.reason.store(reason as u8, Relaxed);
-        true
+        self.unavailable.store(true, Relaxed);
+        HealthChange::Unavailable
     }
 
-    /// A probe was answered.
-    pub fn recovered(&self) {
+    /// A probe was answered, or nobody asks any more. `None` if it was available.
+    pub fn recovered(&self, now: Now) -> Option<HealthRecovery> {
+        let mut detail = self.detail();
         self.failures.store(0, Relaxed);
-        self.unavailable.store(false, Relaxed);
+        if !self.unavailable.swap(false, Relaxed) {
+            return None;
+        }
+        let closed = detail.counted.take().filter(|guard| guard.release());
+        Some(HealthRecovery { after_us: now.us.saturating_sub(detail.since.us), closed })
+    }
+
+    /// Puts the server under the guard of its pool, or under none.
+    pub(crate) fn set_guard(&self, guard: Option<Arc<PoolGuard>>) {
+        let mut detail = self.detail();
+        let is_same = match (&detail.guard, &guard) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        if is_same {
+            return;
+        }
+        if let Some(before) = detail.counted.take() {
+            before.release();
+        }
+        if self.unavailable.load(Relaxed) {
+            detail.counted = guard.clone().inspect(|guard| guard.count());
+        }
+        detail.guard = guard;
+    }
+
+    fn detail(&self) -> MutexGuard<'_, HealthDetail> {
+        self.detail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -105,31 +185,61 @@ pub(crate) fn probe_interval_ms(settings: &HealthSettings, previous_ms: Option<u
 mod tests {
     use super::*;
 
+    /// Whether the server becomes unavailable.
+    fn fails(health: &Health, outcome: Outcome) -> bool {
+        let change = health.failed(outcome, &HealthSettings::default(), Now { us: 5 });
+        matches!(change, HealthChange::Unavailable)
+    }
+
     #[test]
     fn three_timeouts_in_a_row_make_a_server_unavailable() {
-        let (health, settings) = (Health::default(), HealthSettings::default());
-        assert!(!health.failed(Outcome::Timeout, &settings));
-        assert!(!health.failed(Outcome::Timeout, &settings));
+        let health = Health::default();
+        assert!(!fails(&health, Outcome::Timeout));
+        assert!(!fails(&health, Outcome::Timeout));
         health.answered();
-        assert!(!health.failed(Outcome::Timeout, &settings));
-        assert!(!health.failed(Outcome::Timeout, &settings));
+        assert!(!fails(&health, Outcome::Timeout));
+        assert!(!fails(&health, Outcome::Timeout));
         assert_eq!(health.unavailable(), None);
-        assert!(health.failed(Outcome::Timeout, &settings), "one worker begins to probe");
-        assert!(!health.failed(Outcome::Timeout, &settings), "only one");
+        assert!(fails(&health, Outcome::Timeout), "one worker begins to probe");
+        assert!(!fails(&health, Outcome::Timeout), "only one");
         health.answered();
         assert_eq!(health.unavailable(), Some(Outcome::Timeout), "a late reply is no probe");
-        health.recovered();
-        assert_eq!((health.unavailable(), health.failures()), (None, 0));
+        let recovery = health.recovered(Now { us: 12 }).expect("it was unavailable");
+        assert_eq!((recovery.after_us, health.unavailable(), health.failures()), (7, None, 0));
+        assert!(health.recovered(Now { us: 13 }).is_none(), "once");
     }
 
     #[test]
     fn one_failure_to_connect_is_enough_and_errors_of_a_server_are_not() {
-        let (health, settings) = (Health::default(), HealthSettings::default());
-        assert!(!health.failed(Outcome::RemoteError, &settings));
-        assert!(health.failed(Outcome::ConnectError, &settings));
+        let health = Health::default();
+        assert!(!fails(&health, Outcome::RemoteError));
+        assert!(fails(&health, Outcome::ConnectError));
         assert_eq!(health.unavailable(), Some(Outcome::ConnectError));
-        let disabled = HealthSettings { disabled: true, ..settings };
-        assert!(!Health::default().failed(Outcome::ConnectError, &disabled));
+        let disabled = HealthSettings { disabled: true, ..HealthSettings::default() };
+        let change = Health::default().failed(Outcome::ConnectError, &disabled, Now::default());
+        assert!(matches!(change, HealthChange::None));
+    }
+
+    #[test]
+    fn a_guard_keeps_servers_available_and_counts_each_once() {
+        let guard = Arc::new(PoolGuard::new("main", GuardLimits { upper: 1, lower: 1 }));
+        let servers: [Health; 3] = Default::default();
+        servers.iter().for_each(|server| server.set_guard(Some(Arc::clone(&guard))));
+        assert!(fails(&servers[0], Outcome::ConnectError));
+        let settings = HealthSettings::default();
+        let change = servers[1].failed(Outcome::ConnectError, &settings, Now::default());
+        assert!(matches!(change, HealthChange::GuardOpened(_)));
+        assert!(!fails(&servers[2], Outcome::ConnectError));
+        assert_eq!(servers.each_ref().map(|server| server.unavailable().is_some()), [true, false, false]);
+        let recovery = servers[0].recovered(Now::default()).expect("it was unavailable");
+        assert!(recovery.closed.is_some());
+        assert!(fails(&servers[2], Outcome::ConnectError), "the guard is closed again");
+        // Out of the pool, it counts no longer; back in it, it does.
+        servers[2].set_guard(None);
+        assert!(fails(&servers[1], Outcome::ConnectError));
+        servers[2].set_guard(Some(Arc::clone(&guard)));
+        servers.iter().for_each(|server| drop(server.recovered(Now::default())));
+        assert!(fails(&servers[0], Outcome::ConnectError), "none is counted");
     }
 
     #[test]

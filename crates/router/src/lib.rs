@@ -28,34 +28,58 @@ mod changes;
 mod choices;
 mod client;
 mod client_state;
+mod config_facts;
 mod destination;
 mod flight;
 mod health;
 mod key;
 mod key_groups;
+mod md5;
+mod metrics;
+mod names;
+mod node_id;
+mod notices;
 mod operation;
 mod outcome;
 mod plan;
+mod plan_pools;
+mod report_desk;
+mod report_facts;
+mod reports;
 mod request;
 mod route_state;
+mod service_texts;
 mod shadow_counts;
 mod shared;
 mod slab;
+mod stats;
 mod token_bucket;
+mod udp;
 mod variables;
 mod worker;
 
 pub use changes::{ExptimeChange, KeyChange};
-pub use health::{Health, HealthSettings};
+pub use config_facts::ConfigFacts;
+pub use health::{GuardLimits, Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
+pub use md5::md5_hex;
+pub use metrics::{POOLS_SHOWN_MAX, SERVERS_SHOWN_MAX};
+pub use names::NameTable;
 pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{
     AddedLatency, BigValue, Compound, CompoundKind, DestinationSpec, DeterministicOrder, FailoverErrors,
     FailoverOrder, FailoverSettings, FailureDomains, Fill, KeyPolicies, KeyPolicy, KeySplit, Migration,
-    NegativeCache, Node, NodeId, Roots, RoutePlan, ServerId, ShadowKeys, ShadowRule, SizeSplit, TotalLatency,
+    NegativeCache, Node, NodeId, Roots, RoutePlan, ServerId, ServerPlace, ShadowKeys, ShadowRule, SizeSplit,
+    TotalLatency,
 };
+pub use plan_pools::{PlanPool, PlanPools};
+pub use report_facts::{ConfigLoads, ProcessFacts, ReportFacts, StartupFacts};
 pub use route_state::{FailoverLimit, Rates, RequestRate, StateId, StateSpec};
 pub use shadow_counts::{LatencyHistogram, ShadowComparison, ShadowCounts, ShadowReport};
 pub use shared::{RouterShared, Settings};
+pub use udp::UdpCounts;
 pub use variables::{KeyRange, RuntimeVariable};
 pub use worker::RouteWorker;
+
+/// What `version` and `stats version` answer.
+pub const VERSION: &str = concat!("evenkeel-route ", env!("CARGO_PKG_VERSION"));

@@ -44,6 +44,8 @@ pub enum Operation {
     MetaArithmetic(ArithmeticMode),
     /// `me`
     MetaDebug,
+    /// `flush_all`, which has no key
+    FlushAll,
 }
 
 /// What operations have in common for routes.
@@ -53,7 +55,7 @@ pub enum OperationClass {
     Get,
     /// Writes a value: `set` and the like, `ms`.
     Update,
-    /// `delete`, `md`.
+    /// `delete`, `md`, `flush_all`.
     Delete,
     /// `incr`, `decr`, `ma`.
     Arithmetic,
@@ -99,7 +101,7 @@ impl Operation {
         match self {
             Get | Gets | Gat | Gats | MetaGet | MetaDebug => OperationClass::Get,
             Set | Add | Replace | Append | Prepend | Cas | MetaSet(_) => OperationClass::Update,
-            Delete | MetaDelete => OperationClass::Delete,
+            Delete | MetaDelete | FlushAll => OperationClass::Delete,
             Increment | Decrement | MetaArithmetic(_) => OperationClass::Arithmetic,
             Touch => OperationClass::Touch,
         }
@@ -117,6 +119,16 @@ impl Operation {
     pub fn has_values(self) -> bool {
         use Operation::*;
         matches!(self, Get | Gets | Gat | Gats)
+    }
+
+    /// The classic command of this name.
+    pub(crate) fn by_name(name: &str) -> Option<Operation> {
+        use Operation::*;
+        let all = [
+            Get, Gets, Gat, Gats, Set, Add, Replace, Append, Prepend, Cas, Delete, Increment, Decrement,
+            Touch,
+        ];
+        all.into_iter().find(|operation| operation.name() == name)
     }
 
     /// mcrouter's name for it in configurations and statistics. Meta commands have the name of what they do.
@@ -137,6 +149,7 @@ impl Operation {
             Increment | MetaArithmetic(ArithmeticMode::Increment) => "incr",
             Decrement | MetaArithmetic(ArithmeticMode::Decrement) => "decr",
             Touch => "touch",
+            FlushAll => "flushall",
         }
     }
 }

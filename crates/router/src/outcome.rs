@@ -89,6 +89,14 @@ pub(crate) const OUTCOMES: [Outcome; NAMES.len()] = {
 };
 
 impl Outcome {
+    /// How many there are.
+    pub(crate) const COUNT: usize = NAMES.len();
+
+    /// All, with their names.
+    pub(crate) fn all() -> impl Iterator<Item = (Outcome, &'static str)> {
+        NAMES.into_iter()
+    }
+
     /// mcrouter's name, without `mc_res_` before it.
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(outcome, _)| *outcome == self).map_or("unknown", |(_, name)| name)
@@ -176,7 +184,7 @@ mod tests {
     #[test]
     fn every_outcome_has_a_name_by_which_it_is_found() {
         for (outcome, name) in NAMES {
-            assert_eq!(outcome.name(), name);
+            assert_eq!((outcome.name(), NAMES[outcome as usize].0), (name, outcome));
             assert_eq!(Outcome::by_name(name), Some(outcome));
             assert_eq!(Outcome::by_name(&format!("mc_res_{name}")), Some(outcome));
         }

@@ -7,60 +7,74 @@ mod shadow;
 mod test_routes;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
-use net::{DialTls, Place};
+use net::{Place, ServerName};
 
 use crate::changes::{ExptimeChange, KeyChange};
 use crate::choices::Choices;
 use crate::config::json::Json;
+use crate::config_facts::ConfigFacts;
 use crate::hash::{Selector, spooky32};
+use crate::health::GuardLimits;
 use crate::key::RoutedKey;
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
+use crate::plan_pools::PlanPools;
 use crate::route_state::{StateId, StateKey, StateSpec};
 use crate::shadow_counts::{ShadowCounts, ShadowReport};
 use crate::variables::RuntimeVariable;
 
+pub use crate::node_id::{NodeId, ServerId};
 pub use failover::{DeterministicOrder, FailoverOrder, FailoverSettings, FailureDomains};
 
 pub use shadow::{ShadowKeys, ShadowRule};
 pub use test_routes::{AddedLatency, KeyPolicies, KeyPolicy, TotalLatency};
 
-/// Index of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct NodeId(pub u32);
-
-/// Index of a server among those of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ServerId(pub u32);
-
 /// A server and the way to it. Equal ones of two plans share their connections.
 #[derive(Clone, Debug)]
 pub struct DestinationSpec {
-    /// `host:port` as configured, for reports; with the number of an additional connection (`additional_fanout`).
+    /// `host:port` as configured, for reports. Its health is that of all connections to it.
     pub name: String,
-    /// Its address.
-    pub place: Place,
-    /// With TLS.
-    pub tls: Option<DialTls>,
+    /// Which of several connections to the server (`additional_fanout`); 0 for the first.
+    pub connection: u32,
+    /// Where it is.
+    pub place: ServerPlace,
+    /// With TLS, to a server of this name.
+    pub tls: Option<ServerName<'static>>,
+    /// With TCP Fast Open.
+    pub fast_open: bool,
+    /// Gets go over UDP.
+    pub udp: bool,
     /// Time limit for a reply.
     pub timeout_ms: u32,
     /// Time limit for a connection.
     pub connect_timeout_ms: u32,
 }
 
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerPlace {
+    /// At this address.
+    Fixed(Place),
+    /// At an address of this name, which is looked up while the router runs.
+    Named {
+        /// The name.
+        host: Arc<str>,
+        /// The port.
+        port: u16,
+    },
+}
+
 impl DestinationSpec {
     /// Whether a connection made for one can serve the other.
     pub fn is_same(&self, other: &DestinationSpec) -> bool {
-        let tls = match (&self.tls, &other.tls) {
-            (None, None) => true,
-            (Some(one), Some(other)) => Arc::ptr_eq(&one.settings, &other.settings),
-            _ => false,
-        };
-        tls && self.name == other.name
+        self.tls == other.tls
+            && self.name == other.name
+            && self.connection == other.connection
             && self.place == other.place
+            && self.fast_open == other.fast_open
+            && self.udp == other.udp
             && self.timeout_ms == other.timeout_ms
             && self.connect_timeout_ms == other.connect_timeout_ms
     }
@@ -358,6 +372,14 @@ pub struct RoutePlan {
     pub roots: Roots,
     /// All servers.
     pub servers: Vec<Arc<DestinationSpec>>,
+    /// Pools that guard their servers (`tko_tracker`), with the names of these.
+    pub guards: Vec<(String, GuardLimits, Vec<String>)>,
+    /// The route to all servers at once, for `flush_all`; `None` without servers.
+    pub everywhere: Option<NodeId>,
+    /// All pools.
+    pub pools: PlanPools,
+    /// What it was made from.
+    pub facts: Option<Arc<ConfigFacts>>,
     /// What routes remember between requests.
     pub states: Vec<StateSpec>,
     /// Failure domains of servers.
@@ -379,6 +401,19 @@ impl RoutePlan {
     /// What has been found about shadows since this plan is in force.
     pub fn shadow_report(&self) -> ShadowReport {
         ShadowReport { shadows: self.compared.iter().map(|counts| counts.comparison()).collect() }
+    }
+
+    /// Sockets that each worker may have to all servers.
+    pub fn sockets(&self) -> usize {
+        self.servers.iter().map(|spec| 1 + usize::from(spec.udp)).sum()
+    }
+
+    /// The names of servers that are looked up; some of them several times.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.servers.iter().filter_map(|spec| match &spec.place {
+            ServerPlace::Named { host, .. } => Some(host),
+            ServerPlace::Fixed(_) => None,
+        })
     }
 
     /// The route at the top for a key.
@@ -467,9 +502,3 @@ impl RoutePlan {
 
 /// mcrouter's words for a key that no route is for.
 pub(crate) const NO_ROUTE: &str = "RootRoute: No rh found";
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}

@@ -2,18 +2,25 @@
 
 mod adopt;
 mod clients;
+mod counting;
+mod datagrams;
 mod delivery;
+mod early;
+mod flush;
 mod multiget;
+mod names;
+mod reports;
 mod requests;
 mod servers;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
-use net::{CloseReason, Handler, Next, Opened, Origin, Progress, Turn, Unreachable};
+use net::{CloseReason, Datagram, Handler, Next, Opened, Origin, Progress, SocketId, Turn, Unreachable};
 use stdx::clock::Now;
 use stdx::gather::Gather;
 use stdx::prng::Prng;
@@ -25,12 +32,23 @@ use crate::destination::Destination;
 use crate::flight::Flights;
 use crate::key_groups::KeyGroups;
 use crate::plan::RoutePlan;
-use crate::shared::RouterShared;
+use crate::report_desk::ReportTray;
+use crate::shared::{RouterShared, WorkerShare};
 use crate::slab::IdSlab;
+use crate::stats::RouteCells;
+use crate::udp::place_of_udp_tag;
+use names::NameWatch;
+use upkeep::Upkeep;
 
 /// Routes the requests of one of `net`'s workers.
 pub struct RouteWorker {
     shared: Arc<RouterShared>,
+    /// What this worker counts.
+    cells: Arc<RouteCells>,
+    /// Reports that are ready for its clients.
+    tray: Arc<ReportTray>,
+    /// Its number among the workers.
+    number: usize,
     plan: Arc<RoutePlan>,
     /// The destination of each server of `plan`.
     places: Arc<[u32]>,
@@ -59,6 +77,14 @@ pub struct RouteWorker {
     /// The opaque of the present request.
     opaque_text: Vec<u8>,
     keys: KeyGroups,
+    upkeep: Upkeep,
+    names: NameWatch,
+    /// When to look at a destination for datagrams without a reply: at most one entry for each.
+    udp_timers: BinaryHeap<Reverse<(Now, u32)>>,
+    /// Destinations by their sockets for datagrams.
+    udp_sockets: HashMap<SocketId, u32>,
+    /// The place at which replies over UDP are read.
+    udp_reader: Option<u32>,
 }
 
 /// A connection.
@@ -72,7 +98,11 @@ pub enum RouterPeer {
 impl RouteWorker {
     /// A worker. `seed` is for choices at random. It takes the plan in force with its first turn.
     pub fn new(shared: Arc<RouterShared>, seed: u64) -> RouteWorker {
+        let (number, WorkerShare { cells, tray }) = shared.add_worker();
         RouteWorker {
+            cells,
+            tray,
+            number,
             plan: Arc::default(),
             places: Arc::new([]),
             earlier: Vec::new(),
@@ -87,10 +117,15 @@ impl RouteWorker {
             probes: BinaryHeap::new(),
             now: Now::default(),
             prng: Prng::new(seed),
-            choices: Choices::new(!seed, shared.next_worker()),
+            choices: Choices::new(!seed, number),
             scratch: Vec::new(),
             opaque_text: Vec::new(),
             keys: KeyGroups::default(),
+            upkeep: Upkeep::default(),
+            names: NameWatch::default(),
+            udp_timers: BinaryHeap::new(),
+            udp_sockets: HashMap::new(),
+            udp_reader: None,
             shared,
         }
     }
@@ -103,6 +138,7 @@ impl Handler for RouteWorker {
     fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Arc<[u8]>>) -> RouterPeer {
         match opened.origin {
             Origin::Accepted { .. } => {
+                self.cells.clients_opened.add(1);
                 RouterPeer::Client(ClientState::new(self.clients.insert(ClientWindow::new(opened.link))))
             }
             Origin::Dialled { tag } => {
@@ -155,6 +191,7 @@ impl Handler for RouteWorker {
         match peer {
             // Replies to its requests are dropped when they come.
             RouterPeer::Client(state) => {
+                self.cells.clients_closed.add(1);
                 self.clients.remove(state.id);
                 self.flights.leave(state.id, &mut self.choices);
                 self.send_flights(turn);
@@ -164,7 +201,20 @@ impl Handler for RouteWorker {
     }
 
     fn on_unreachable(&mut self, tag: u64, why: Unreachable, turn: &mut Turn<Arc<[u8]>>) {
-        self.unreachable(tag as u32, why, turn);
+        match place_of_udp_tag(tag) {
+            Some(place) => self.datagrams_dialled(place, None, turn),
+            None => self.unreachable(tag as u32, why, turn),
+        }
+    }
+
+    fn on_socket(&mut self, tag: u64, socket: SocketId, turn: &mut Turn<Arc<[u8]>>) {
+        if let Some(place) = place_of_udp_tag(tag) {
+            self.datagrams_dialled(place, Some(socket), turn);
+        }
+    }
+
+    fn on_datagram(&mut self, datagram: &Datagram<'_>, turn: &mut Turn<Arc<[u8]>>) {
+        self.take_datagram(datagram, turn);
     }
 
     fn begin_turn(&mut self, now: Now) {
@@ -176,18 +226,34 @@ impl Handler for RouteWorker {
     }
 
     fn end_turn(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        self.take_reports(turn);
         if !self.retired.is_empty() {
             self.forget_retired(turn);
+        }
+        self.follow_names(turn);
+        if self.upkeep.next().is_some_and(|at| at <= self.now) {
+            self.keep_up(turn);
         }
     }
 
     fn deadline(&self) -> Option<Now> {
         let first = |heap: &BinaryHeap<Reverse<(Now, u32)>>| heap.peek().map(|Reverse((at, _))| *at);
-        first(&self.timers).into_iter().chain(first(&self.probes)).chain(self.flights.next_delay()).min()
+        [
+            first(&self.timers),
+            first(&self.probes),
+            first(&self.udp_timers),
+            self.upkeep.next(),
+            self.names.next(),
+            self.flights.next_delay(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn on_deadline(&mut self, turn: &mut Turn<Arc<[u8]>>) {
         self.expire(turn);
+        self.expire_datagrams(turn);
         self.send_probes(turn);
         if self.flights.end_delays(self.now) {
             self.send_flights(turn);

@@ -4,7 +4,8 @@
 //! [`Acceptor`], or passes them to a library that does. All use one cryptography provider (ring), TLS 1.2 and 1.3.
 //!
 //! * [`files`]: certificates, keys and authorities, and why a file cannot be used;
-//! * [`client`]: settings for clients, by the servers that they trust;
+//! * [`client`]: settings for clients, by the servers that they trust; from files that can be read again ([`ClientTls`]), with
+//!   what a server's certificate must be for ([`NameCheck`]);
 //! * [`settings`] of listeners, and what [`server`] makes of them, from files that can be read again ([`ListenerTls`]);
 //!   [`choice`] of a certificate by the name that a client asks for, [`cipher`] names;
 //! * [`ticket`]: session tickets that several processes accept; [`session_cache`]: sessions of clients without them;
@@ -14,6 +15,8 @@ mod certificate;
 mod choice;
 mod cipher;
 mod client;
+mod client_files;
+mod client_names;
 mod files;
 mod role;
 mod server;
@@ -26,6 +29,8 @@ mod testing;
 
 pub use cipher::Ciphers;
 pub use client::{Trust, client};
+pub use client_files::{ClientSettings, ClientTls};
+pub use client_names::NameCheck;
 pub use files::{TlsFileError, authorities, certificates, key, system_authorities};
 pub use role::{Identity, Role};
 pub use server::{Acceptor, ListenerTls};

@@ -114,7 +114,7 @@ pub fn write_my_cnf(facts: &Facts, path: &Path) -> Result<(), Error> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(Error::system(format_args!("read {}", path.display()), error))
         }
-        _ => os::file::replace(path, &my_cnf::fragment(facts))
+        _ => os::file::replace(path, my_cnf::fragment(facts))
             .map_err(|error| Error::system(format_args!("write {}", path.display()), error)),
     }
 }

@@ -50,9 +50,17 @@ impl Server {
     /// # Errors
     /// If it does not start.
     pub fn start_router<S: AsRef<str>>(flags: &[S]) -> Result<Server> {
+        Server::start_router_at("-p", flags)
+    }
+
+    /// The same, with the flag that names the port.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_router_at<S: AsRef<str>>(port: &str, flags: &[S]) -> Result<Server> {
         let (reserved, address) = reserve_port().context("reserve a port")?;
         let mut command = subject::router();
-        command.args(["-p", &address.port().to_string(), "--listen-addresses", "127.0.0.1"]);
+        command.args([port, &address.port().to_string(), "--listen-addresses", "127.0.0.1"]);
         command.args(flags.iter().map(AsRef::as_ref));
         Server::launch(command, address, reserved).context("start a router")
     }

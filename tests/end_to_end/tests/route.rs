@@ -328,11 +328,11 @@ fn validate_config_prints_connections_or_the_place_of_the_error() {
     assert!(said.starts_with(&format!("evenkeel: route: {}:3: ", bad.path())), "{said}");
 
     let tls = Configuration::new(
-        r#"{"pools": {"A": {"servers": ["127.0.0.1:1"], "security_mech": "ssl"}}, "route": "PoolRoute|A"}"#,
+        r#"{"pools": {"A": {"servers": ["127.0.0.1:1"], "security_mech": "tls"}}, "route": "PoolRoute|A"}"#,
     );
     let (status, _, said) = run(&["--validate-config", &tls.flag()]);
     assert_eq!(status, Some(3));
-    assert!(said.contains("expected plain as `security_mech` of a pool, found `ssl`"), "{said}");
+    assert!(said.contains("expected plain, ssl, tls_to_plain, fizz, ktls12, found `tls`"), "{said}");
 
     let (status, _, said) = run(&["--validate-config", "-f", "/nowhere/route.json"]);
     assert_eq!(status, Some(2), "a missing file may be there later");
@@ -356,10 +356,11 @@ fn the_examples_of_the_guide_are_valid() {
 #[test]
 fn unknown_options_are_lines_and_wrong_ones_end_with_3() {
     let empty = Configuration::new(r#"{"route": "NullRoute"}"#);
-    let (status, _, said) = run(&["--validate-config", "--frobnicate", "--stats-root=/x", &empty.flag()]);
+    let (status, _, said) =
+        run(&["--validate-config", "--frobnicate", "--proxy-cpu-interval-s=1", &empty.flag()]);
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("unknown option `--frobnicate`: ignored, as mcrouter does"), "{said}");
-    assert!(said.contains("--stats-root has no effect here: statistics are not built"), "{said}");
+    assert!(said.contains("--proxy-cpu-interval-s has no effect here: there is no such statistic"), "{said}");
     let (status, _, said) = run(&[&empty.flag(), "-p", "x"]);
     assert_eq!(
         (status, said.lines().next()),
@@ -418,4 +419,41 @@ fn a_shadow_gets_copies_as_a_variable_says_and_its_replies_are_compared() {
         text.contains(r#"{"normal":"stored","shadow":"stored","#).then_some(())
     });
     assert!(compared.is_some(), "the report has the copies that were compared");
+}
+
+/// A pool of one server by this name, and one of another server for deletes.
+fn named(host: &str, port: u16, other: &Server) -> String {
+    format!(
+        r#"{{"pools": {{"A": {{"servers": ["{host}:{port}"]}}, "B": {{"servers": ["{}"]}}}},
+            "route": {{"type": "OperationSelectorRoute", "default_policy": "PoolRoute|A",
+                "operation_policies": {{"delete": "PoolRoute|B"}}}}}}"#,
+        other.address()
+    )
+}
+
+#[test]
+fn servers_have_names() {
+    // Where `localhost` is `::1`, too, nobody listens there.
+    let (server, other) = (evenkeel(), evenkeel());
+    let configuration = Configuration::new(&named("localhost", server.address().port(), &other));
+    let router = router(&configuration, &["--num-proxies=2", "--dns-refresh-interval=1"]);
+    for _ in 0..4 {
+        assert_eq!(client(&router).ask(b"set k 0 0 1\r\nx\r\n").expect("an answer"), "STORED");
+    }
+    assert!(!router.said().contains("unavailable"), "{}", router.said());
+}
+
+#[test]
+fn a_name_that_nobody_knows_is_an_unavailable_server() {
+    let other = evenkeel();
+    // Reserved: no such name will ever be (RFC 6761).
+    let configuration = Configuration::new(&named("nowhere.invalid", 11211, &other));
+    let router = router(&configuration, &["-t", "5000"]);
+    says(&router, "cannot resolve nowhere.invalid: ");
+    let mut client = client(&router);
+    let answer = client.ask(b"get k\r\n").expect("an answer");
+    assert!(answer.starts_with("SERVER_ERROR "), "{answer}");
+    assert_eq!(client.ask(b"delete k\r\n").expect("an answer"), "NOT_FOUND");
+    says(&router, "server nowhere.invalid:11211 is unavailable (connect_");
+    assert_eq!(router.said().matches("cannot resolve").count(), 1, "{}", router.said());
 }

@@ -25,7 +25,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 18] = [
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),
     (
         "evenkeel",
-        &["admin", "net", "router", "server", "load", "tuner", "tuning", "lab", "os", "stdx"],
+        &["admin", "net", "router", "server", "load", "tuner", "tuning", "lab", "os", "stdx", "tls"],
         &["transcript"],
     ),
     ("transcript", &[], &[]),

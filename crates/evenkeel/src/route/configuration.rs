@@ -1,20 +1,21 @@
-//! The configuration of a router: its files, the names of its servers, and the plan that follows.
+//! The configuration of a router: its files, and the plan that follows.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::os::unix::fs::MetadataExt;
+use std::net::{IpAddr, UdpSocket};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use router::RoutePlan;
 use router::config::{CompileOptions, Environment, GlobalParams, Json, compile, expand_config};
 use router::flags::{ConfigSource, RouteOptions};
 use router::hash::murmur64a;
+use router::{ConfigFacts, RoutePlan, md5_hex};
 
+use super::config_dump::ConfigDump;
 use super::lines::{TRANSIENT, UNRECOVERABLE};
+use super::watched::Watched;
 use crate::failure::Failure;
 
 /// The longest file that is read. The path may name a device that never ends.
@@ -32,53 +33,16 @@ pub(super) struct Attempt {
     plan: Option<Result<RoutePlan, Failure>>,
     /// The files that were read or looked for.
     pub(super) files: Watched,
-}
-
-/// Files, and how they looked before they were read.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Watched(Vec<(PathBuf, Option<Look>)>);
-
-/// What changes when a file is written, replaced, or when a link to it changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Look {
-    device: u64,
-    inode: u64,
-    len: u64,
-    modified_ns: i128,
-    changed_ns: i128,
+    /// Their texts, those that were read, the configuration first; to be kept.
+    pub(super) texts: Vec<(PathBuf, Vec<u8>)>,
+    /// The plan was made from copies.
+    pub(super) is_from_dump: bool,
 }
 
 impl Attempt {
     /// The plan, or why there is none; once.
     pub(super) fn take_plan(&mut self) -> Result<RoutePlan, Failure> {
         self.plan.take().expect("the plan is taken once")
-    }
-}
-
-impl Watched {
-    /// Whether a file has changed since.
-    pub(super) fn has_changed(&self) -> bool {
-        self.0.iter().any(|(path, look)| Look::of(path) != *look)
-    }
-
-    /// Looks at a file, which is then read: a change in between is seen later.
-    pub(super) fn add(&mut self, path: &Path) {
-        self.0.push((path.to_owned(), Look::of(path)));
-    }
-}
-
-impl Look {
-    /// `None` if there is no such file.
-    fn of(path: &Path) -> Option<Look> {
-        let data = fs::metadata(path).ok()?;
-        let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
-        Some(Look {
-            device: data.dev(),
-            inode: data.ino(),
-            len: data.len(),
-            modified_ns: ns(data.mtime(), data.mtime_nsec()),
-            changed_ns: ns(data.ctime(), data.ctime_nsec()),
-        })
     }
 }
 
@@ -96,30 +60,57 @@ impl Configuration {
         self.compile.variables = variables;
     }
 
-    /// Reads files, resolves names, and makes the plan of this generation.
+    /// Reads files, and makes the plan of this generation.
     pub(super) fn load(&self, generation: u64) -> Attempt {
-        let files = RefCell::default();
-        let plan = self.plan(generation, &files);
-        Attempt { plan: Some(plan), files: files.into_inner() }
+        let (files, texts) = (RefCell::<Watched>::default(), RefCell::default());
+        let plan = self.plan(generation, &texts, &|path| {
+            files.borrow_mut().add(path);
+            read(path)
+        });
+        Attempt {
+            plan: Some(plan),
+            files: files.into_inner(),
+            texts: texts.into_inner(),
+            is_from_dump: false,
+        }
     }
 
-    fn plan(&self, generation: u64, files: &RefCell<Watched>) -> Result<RoutePlan, Failure> {
+    /// Makes the first plan from copies that were kept; of a file without one, from the file.
+    pub(super) fn load_copies(&self, dump: &ConfigDump) -> Result<RoutePlan, Failure> {
+        self.plan(1, &RefCell::default(), &|path| dump.read(path).or_else(|_| read(path)))
+    }
+
+    fn plan(
+        &self,
+        generation: u64,
+        texts: &RefCell<Vec<(PathBuf, Vec<u8>)>>,
+        read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+    ) -> Result<RoutePlan, Failure> {
         // What fails because of the system may succeed later.
         let may_pass = Cell::new(false);
         let failed = |message: String| {
             let status = if may_pass.get() { TRANSIENT } else { UNRECOVERABLE };
             Failure::other(anyhow::anyhow!(message)).with_status(status)
         };
+        let digests = RefCell::new(Vec::new());
         let read = |path: &Path| {
-            files.borrow_mut().add(path);
-            read(path).map_err(|error| {
+            let text = read(path).map_err(|error| {
                 may_pass.set(true);
                 format!("read {}: {error}", path.display())
-            })
+            })?;
+            digests.borrow_mut().push((path.display().to_string(), md5_hex(&text)));
+            if self.options.config_dump_root.is_some() {
+                texts.borrow_mut().push((path.to_owned(), text.clone()));
+            }
+            Ok(text)
         };
         let text = match &self.source {
             ConfigSource::File(path) => read(path).map_err(failed)?,
             ConfigSource::Text(text) => text.clone().into_bytes(),
+        };
+        let (file, md5) = match digests.borrow_mut().pop() {
+            Some((path, md5)) => (Some(path), md5),
+            None => (None, md5_hex(&text)),
         };
         let mut importer = |path: &str| read(&self.source.import(path));
         let params = self.options.params().expect("options are checked");
@@ -132,25 +123,25 @@ impl Configuration {
             config_params: &params,
             options: &self.options.named(),
         };
+        let globals = globals.constants();
         let environment = Environment {
-            globals: globals.constants(),
+            globals: globals.clone(),
             importer: &mut importer,
             is_local: &is_local,
             seed: generation,
         };
         let expanded = expand_config(&self.source.name(), &text, environment);
         let expanded = expanded.map_err(|error| failed(error.to_string()))?;
-        let mut resolved = HashMap::new();
-        let mut resolve = |host: &str, port: u16| {
-            let address = resolved.entry((host.to_owned(), port)).or_insert_with(|| resolve(host, port));
-            may_pass.set(address.is_err());
-            address.clone()
-        };
-        compile(&expanded.root, generation, &self.compile, &mut resolve)
-            .map_err(|error| failed(error.located(&expanded.sources).to_string()))
+        // Names are looked up while the router runs.
+        let mut resolve = |_: &str, _| None;
+        let plan = compile(&expanded.root, generation, &self.compile, &mut resolve)
+            .map_err(|error| failed(error.located(&expanded.sources).to_string()))?;
+        let facts = ConfigFacts { file, md5, imports: digests.take(), expanded: expanded.root, globals };
+        Ok(RoutePlan { facts: Some(Arc::new(facts)), ..plan })
     }
 }
 
+/// Reads a file. Without waiting: a fifo would never end.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_at_most(path, FILE_LEN_MAX)
 }
@@ -158,17 +149,15 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// The bytes of a file, unless there are too many.
 pub(super) fn read_at_most(path: &Path, len_max: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    File::open(path)?.take(len_max + 1).read_to_end(&mut text)?;
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("expected a file, found a folder, a fifo or a device"));
+    }
+    file.take(len_max + 1).read_to_end(&mut text)?;
     if text.len() as u64 > len_max {
         return Err(io::Error::other(format!("expected at most {len_max} bytes, found more")));
     }
     Ok(text)
-}
-
-/// The first address of a server.
-fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
-    let mut addresses = (host, port).to_socket_addrs().map_err(|error| error.to_string())?;
-    addresses.next().ok_or_else(|| "it has no address".to_owned())
 }
 
 /// Whether an address is one of this host: only those can be bound (unless `ip_nonlocal_bind` is set).
@@ -177,7 +166,7 @@ fn is_local(address: IpAddr) -> bool {
 }
 
 /// A number that stays with this host, from its name. mcrouter's is from its first address.
-fn host_id() -> u32 {
+pub(super) fn host_id() -> u32 {
     murmur64a(rustix::system::uname().nodename().to_bytes(), 0) as u32
 }
 
@@ -190,27 +179,5 @@ mod tests {
         let is = |address: &str| is_local(address.parse().expect("an address"));
         assert!(is("127.0.0.1"));
         assert!(!is("192.0.2.1") && !is("0.0.0.0") && !is("224.0.0.1"));
-    }
-
-    #[test]
-    fn a_file_that_is_replaced_removed_or_made_has_changed() {
-        let path = std::env::temp_dir().join(format!("evenkeel-look-{}", std::process::id()));
-        let look = || {
-            let mut files = Watched::default();
-            files.add(&path);
-            files
-        };
-        let none = look();
-        fs::write(&path, "one").expect("write");
-        assert!(none.has_changed(), "made");
-        let one = look();
-        assert!(!one.has_changed());
-        fs::write(path.with_extension("new"), "two").expect("write");
-        fs::rename(path.with_extension("new"), &path).expect("rename");
-        assert!(one.has_changed(), "replaced by one of the same length");
-        let two = look();
-        fs::remove_file(&path).expect("remove");
-        assert!(two.has_changed(), "removed");
-        assert!(!look().has_changed());
     }
 }

@@ -4,7 +4,7 @@ use router::flags::Error;
 
 use crate::failure::{Failure, say};
 
-/// Another start may succeed: a port is taken, a name is not resolved, a file is missing.
+/// Another start may succeed: a port is taken, a file is missing.
 pub(super) const TRANSIENT: u8 = 2;
 /// The same start fails again: flags or the configuration are wrong.
 pub(super) const UNRECOVERABLE: u8 = 3;

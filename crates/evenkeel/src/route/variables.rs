@@ -10,8 +10,9 @@ use router::RoutePlan;
 use router::config::Json;
 use router::config::json::parse;
 
-use super::configuration::{Watched, read_at_most};
+use super::configuration::read_at_most;
 use super::lines::notice;
+use super::watched::Watched;
 
 /// The longest file: weights of 10,000 servers for each of several pools.
 const FILE_LEN_MAX: u64 = 1024 * 1024;

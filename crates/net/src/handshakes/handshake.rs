@@ -14,7 +14,7 @@ use tls::Acceptor;
 use crate::dial::DialTls;
 use crate::driver::SEND_FLAGS;
 use crate::handler::{Arrival, Security};
-use crate::handshakes::TLS_1_2;
+use crate::handshakes::{HandshakeFault, TLS_1_2};
 use crate::kernel_tls;
 use crate::session::{Session, SessionSide, SessionStep};
 use crate::slab::Token;
@@ -75,7 +75,7 @@ pub(super) enum HandshakeProgress {
 
 /// The peer has broken the protocol, has no right to come in, or is gone.
 #[derive(Debug)]
-pub(super) struct Failed;
+pub(super) struct Failed(pub(super) HandshakeFault);
 
 impl Handshake {
     pub(super) fn accepted(
@@ -132,14 +132,16 @@ impl Handshake {
     fn receive(&mut self, buffer: &mut [u8]) -> Result<(), Failed> {
         let room = if self.in_kernel { self.left_of_record().min(buffer.len()) } else { buffer.len() };
         match recv(&self.socket, &mut buffer[..room], RecvFlags::DONTWAIT) {
-            Ok((_, 0)) => Err(Failed),
-            Ok((_, received)) if self.input.len() + received > INPUT_MAX => Err(Failed),
+            Ok((_, 0)) => Err(Failed(HandshakeFault::Closed)),
+            Ok((_, received)) if self.input.len() + received > INPUT_MAX => {
+                Err(Failed(HandshakeFault::Protocol))
+            }
             Ok((_, received)) => {
                 self.input.extend_from_slice(&buffer[..received]);
                 Ok(())
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-            Err(_) => Err(Failed),
+            Err(_) => Err(Failed(HandshakeFault::Socket)),
         }
     }
 
@@ -169,12 +171,14 @@ impl Handshake {
                     self.established = !self.tls.state().is_handshaking();
                     break;
                 }
-                Ok(SessionStep::Finished | SessionStep::Closed) => return Err(Failed),
-                Err(_) => {
+                Ok(SessionStep::Finished | SessionStep::Closed) => {
+                    return Err(Failed(HandshakeFault::Closed));
+                }
+                Err(error) => {
                     self.tls.encode_alert(&mut self.output);
                     // The last word: a peer that does not take it at once does not get it.
                     let _unsent = self.send();
-                    return Err(Failed);
+                    return Err(Failed(error.into()));
                 }
             }
         }
@@ -192,7 +196,7 @@ impl Handshake {
                 self.output.drain(..sent);
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => return Err(Failed),
+            Err(_) => return Err(Failed(HandshakeFault::Socket)),
         }
         Ok(())
     }

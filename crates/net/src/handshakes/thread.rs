@@ -9,7 +9,9 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use super::handshake::{Established, Failed, Handshake, HandshakeProgress, Purpose};
-use super::{Acceptors, Candidate, DialledCandidate, HandshakeCounters, Newcomer, SecuredDial, count};
+use super::{
+    Acceptors, Candidate, DialledCandidate, HandshakeCounters, HandshakeFault, Newcomer, SecuredDial, count,
+};
 use crate::address::Transport;
 use crate::clock::precise_us;
 use crate::dealer::Dealer;
@@ -122,7 +124,9 @@ impl HandshakeThread {
                     let DialledCandidate { socket, tls, timeout_ms, token } = dialled;
                     match Handshake::dialled(socket, tls, worker, token) {
                         Ok(handshake) => self.begin(handshake, now_ms + timeout_ms),
-                        Err(_) => self.tell(worker, token, Err(Unreachable::Handshake)),
+                        Err(error) => {
+                            self.tell(worker, token, Err(Unreachable::Handshake(error.into())));
+                        }
                     }
                 }
             }
@@ -157,7 +161,7 @@ impl HandshakeThread {
         if is_dialled { &mut self.dialled } else { &mut self.accepted }.insert((deadline_ms, token));
         let socket = &self.handshakes.at(token.index).handshake.socket;
         if self.poll.add(socket, token.to_u64(), EventFlags::IN).is_err() {
-            self.end(token, Ended::Failed);
+            self.end(token, Ended::Failed(HandshakeFault::Socket));
         } else if is_dialled {
             // The first word is ours.
             self.advance(token);
@@ -184,7 +188,7 @@ impl HandshakeThread {
             Ok(HandshakeProgress::Waits(flags)) => {
                 handshake.watched = flags;
                 if self.poll.modify(&handshake.socket, token.to_u64(), flags).is_err() {
-                    self.end(token, Ended::Failed);
+                    self.end(token, Ended::Failed(HandshakeFault::Socket));
                 }
             }
             Ok(HandshakeProgress::Done) => {
@@ -194,7 +198,7 @@ impl HandshakeThread {
                 let _either = self.accepted.remove(&due) || self.dialled.remove(&due);
                 self.done.push_back(token);
             }
-            Err(Failed) => self.end(token, Ended::Failed),
+            Err(Failed(fault)) => self.end(token, Ended::Failed(fault)),
         }
     }
 
@@ -262,7 +266,7 @@ impl HandshakeThread {
     fn end(&mut self, token: Token, how: Ended) {
         let counters = &self.setup.counters;
         count(match how {
-            Ended::Failed => &counters.failed,
+            Ended::Failed(_) => &counters.failed,
             Ended::Expired => &counters.expired,
             Ended::Displaced => &counters.displaced,
         });
@@ -271,7 +275,11 @@ impl HandshakeThread {
             handshake.tell_end();
         }
         if let Purpose::Dialled(worker, dial) = handshake.purpose {
-            let why = if how == Ended::Expired { Unreachable::TimedOut } else { Unreachable::Handshake };
+            let why = match how {
+                Ended::Expired => Unreachable::TimedOut,
+                Ended::Failed(fault) => Unreachable::Handshake(fault),
+                Ended::Displaced => unreachable!("only accepted connections make room"),
+            };
             self.tell(worker, dial, Err(why));
         }
     }
@@ -294,7 +302,7 @@ impl HandshakeThread {
 /// How a handshake ends without a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    Failed,
+    Failed(HandshakeFault),
     Expired,
     Displaced,
 }

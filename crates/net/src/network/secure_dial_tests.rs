@@ -1,5 +1,6 @@
 //! Tests of dialled connections with TLS.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -11,6 +12,7 @@ use tls::Trust;
 use super::secure_tests::secure;
 use super::tests::{TIMEOUT, options};
 use super::*;
+use crate::HandshakeFault;
 use crate::dial::{Dial, DialTls, Place, Unreachable};
 use crate::handler::{Next, Opened, Progress, Security};
 use crate::tls_ends::{client_config, file};
@@ -130,7 +132,9 @@ fn a_server_that_is_not_the_one_or_breaks_the_protocol_is_unreachable() {
     let server = secure(options());
     let Address::Tcp(address) = server.addresses[0] else { panic!("a TCP address") };
     let network = DialNetwork::new(can_dial());
-    network.fails(address, &dial_tls(&version::TLS13, "elsewhere.example"), 60_000, Unreachable::Handshake);
+    let fault = Unreachable::Handshake;
+    let elsewhere = dial_tls(&version::TLS13, "elsewhere.example");
+    network.fails(address, &elsewhere, 60_000, fault(HandshakeFault::OtherName));
 
     let plain = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let tls = dial_tls(&version::TLS13, "127.0.0.1");
@@ -141,7 +145,28 @@ fn a_server_that_is_not_the_one_or_breaks_the_protocol_is_unreachable() {
     network.fails(address, &tls, 60_000, Unreachable::Refused);
     let untrusting = DialTls { settings: no_authorities(), ..tls };
     let Address::Tcp(address) = server.addresses[0] else { panic!("a TCP address") };
-    network.fails(address, &untrusting, 60_000, Unreachable::Handshake);
+    network.fails(address, &untrusting, 60_000, fault(HandshakeFault::UnknownAuthority));
+
+    for (said, expected) in [
+        (&b"ERROR\r\n"[..], HandshakeFault::NotTls),
+        (b"", HandshakeFault::Closed),
+        (b"\x15\x03\x03\x00\x02\x02\x28", HandshakeFault::NothingInCommon),
+        (b"\x15\x03\x03\x00\x02\x02\x74", HandshakeFault::CertificateRequired),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let mut hello = [0; 5];
+            stream.read_exact(&mut hello).expect("the head of a record");
+            let mut rest = vec![0; usize::from(u16::from_be_bytes([hello[3], hello[4]]))];
+            stream.read_exact(&mut rest).expect("the rest of it");
+            stream.write_all(said).expect("an answer");
+        });
+        let tls = dial_tls(&version::TLS13, "127.0.0.1");
+        network.fails(address, &tls, 60_000, fault(expected));
+        answering.join().expect("it has answered");
+    }
 }
 
 /// The system's authorities, or none: the tests' own is not among them.

@@ -513,7 +513,9 @@ impl Kernel for SimKernel {
     fn connect(&mut self, place: &Place) -> Connect<Socket> {
         let socket = |token| Socket { token, network: Rc::clone(&self.network) };
         match place {
-            Place::Tcp(peer) => Connect::UnderWay(socket(self.network.borrow_mut().dial(self.host, *peer))),
+            Place::Tcp(peer) | Place::FastTcp(peer) => {
+                Connect::UnderWay(socket(self.network.borrow_mut().dial(self.host, *peer)))
+            }
             Place::Udp(peer) => {
                 Connect::Done(socket(self.network.borrow_mut().dial_datagrams(self.host, *peer)))
             }

@@ -9,8 +9,11 @@ mod fields;
 mod handles;
 mod latest;
 mod limits;
+mod pool;
+mod pool_settings;
 mod pools;
 mod prefixes;
+mod security;
 mod servers;
 mod shadows;
 mod test_routes;
@@ -25,6 +28,7 @@ use std::sync::Arc;
 use super::error::{ConfigError, Location};
 use super::json::{Json, JsonValue};
 use crate::plan::{BigValue, Compound, CompoundKind, DestinationSpec, Node, NodeId, RoutePlan, ServerId};
+use crate::plan_pools::PlanPools;
 use crate::route_state::{StateId, StateSpec};
 use crate::variables::RuntimeVariable;
 
@@ -60,8 +64,10 @@ pub struct CompileOptions {
     pub big_value: Option<BigValue>,
     /// Keys with an unknown prefix go to the default route (`--send-invalid-route-to-default`).
     pub invalid_to_default: bool,
-    /// Threads, for routes of which each has its own.
-    pub workers: usize,
+    /// Threads, each of which has connections of its own (`--num-proxies`).
+    pub proxies: usize,
+    /// Connections with TLS begin with TCP Fast Open (`--enable-ssl-tfo`).
+    pub tls_fast_open: bool,
     /// Requests are logged (`--enable-logging-route`).
     pub log_requests: bool,
     /// Replies of shadows are compared with the normal ones (`--shadow-report`).
@@ -82,7 +88,8 @@ impl Default for CompileOptions {
             host_id: 0,
             big_value: None,
             invalid_to_default: false,
-            workers: 1,
+            proxies: 1,
+            tls_fast_open: false,
             log_requests: false,
             compares_shadows: false,
             variables: None,
@@ -90,8 +97,9 @@ impl Default for CompileOptions {
     }
 }
 
-/// Finds the address of a server: a host name and a port.
-pub type Resolve<'r> = dyn FnMut(&str, u16) -> Result<SocketAddr, String> + 'r;
+/// The address of a host name and a port, where it is known without looking it up. Without, the name is looked up while the
+/// router runs.
+pub type Resolve<'r> = dyn FnMut(&str, u16) -> Option<SocketAddr> + 'r;
 
 /// Compiles a configuration, whose macros have been expanded.
 ///
@@ -137,6 +145,8 @@ pub fn compile(
         }
     }
     compiler.roots(&top)?;
+    compiler.everywhere(config)?;
+    compiler.plan.pools = PlanPools::new(compiler.pool_children);
     Ok(compiler.plan)
 }
 
@@ -353,6 +363,32 @@ impl<'j> Compiler<'j, '_> {
         if self.plan.notes.len() < NOTES_MAX {
             self.plan.notes.push(line);
         }
+    }
+
+    /// Adds a route to every server.
+    fn everywhere(&mut self, config: &Json) -> Result<(), ConfigError> {
+        // Over one of its connections each.
+        let first = self.plan.servers.iter().map(|spec| spec.connection == 0);
+        let servers: Vec<ServerId> = (0..)
+            .map(ServerId)
+            .zip(first)
+            .filter(|(_, is_first)| *is_first)
+            .map(|(server, _)| server)
+            .collect();
+        let servers = servers.into_iter();
+        let nodes = servers.map(|server| self.add(Node::Server { server, keep_prefix: false }, config));
+        let children = nodes.collect::<Result<Vec<_>, _>>()?;
+        self.plan.everywhere = match children[..] {
+            [] => None,
+            [only] => Some(only),
+            // More than a route may ask: flush_all is refused.
+            _ if children.len() > FAN_OUT_MAX as usize => None,
+            _ => {
+                let compound = Compound { kind: CompoundKind::AllSync, children: children.into() };
+                Some(self.add(Node::Compound(compound), config)?)
+            }
+        };
+        Ok(())
     }
 
     fn add_server(&mut self, key: servers::ServerKey, spec: DestinationSpec) -> ServerId {

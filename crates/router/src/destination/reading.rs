@@ -405,8 +405,12 @@ fn outcome_of_line(operation: Operation, line: &Line<'_>) -> Option<Outcome> {
         Line::Deleted => Outcome::Deleted,
         Line::Touched => Outcome::Touched,
         Line::Number(_) => Outcome::Done,
+        Line::Ok if operation == Operation::FlushAll => return Some(Outcome::Done),
         _ => return None,
     };
+    if operation == Operation::FlushAll {
+        return None;
+    }
     let suits = match operation.class() {
         OperationClass::Update => {
             matches!(outcome, Outcome::Stored | Outcome::NotStored | Outcome::Exists | Outcome::NotFound)

@@ -3,8 +3,44 @@
 use ::flags::Kind;
 
 use super::entry::{RouteFlag, flag};
+use super::routing::folder;
 
 pub(super) const FLAGS: &[RouteFlag] = &[
+    flag(
+        None,
+        "metrics-listen",
+        "Address of metrics and reports over HTTP; off without it",
+        "A name, an IPv4 address, an IPv6 address (in brackets if a port follows) or `*`, each with or without `:port`; \
+            without one, 9442. /metrics is for Prometheus and has the families of mcrouter_exporter, too; /healthz, \
+            /readyz and /api/v1/stats are beside it. Whoever reaches the address can read: use 127.0.0.1, or an address \
+            that only monitoring reaches. mcrouter has no such flag.",
+        |options, given| options.metrics_listen = Some(given.text().to_owned()),
+    )
+    .takes("addr", Kind::Text, ""),
+    flag(
+        None,
+        "stats-root",
+        "Folder for files with statistics and options",
+        "mcrouter's files, without this flag none. mcrouter has /var/mcrouter/stats without it.",
+        |options, given| options.stats_root = folder(given.text()),
+    )
+    .takes("dir", Kind::Text, ""),
+    flag(
+        None,
+        "stats-logging-interval",
+        "Time between two writings of these files, in ms; 0: never",
+        "At least 100.",
+        |options, given| options.stats_interval_ms = given.number(),
+    )
+    .takes("ms", Kind::Number { min: 0, max: 86_400_000 }, "10000"),
+    flag(
+        None,
+        "debug-fifo-root",
+        "Folder for mcrouter's debug fifos, into which nothing is written",
+        "mcrouter has /var/mcrouter/fifos without this flag; here there are none then.",
+        |options, given| options.debug_fifo_root = folder(given.text()),
+    )
+    .takes("dir", Kind::Text, ""),
     flag(
         None,
         "router-name",

@@ -16,6 +16,7 @@ pub fn known(words: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<S
         // The value of the flag may look like a flag.
         let mut next = named.takes_next.then(|| words.next()).flatten();
         match named.what {
+            What::Keep if is_no_folder(&word, next.as_deref()) => {}
             What::Keep => {
                 kept.push(word);
                 kept.extend(next.take());
@@ -26,6 +27,12 @@ pub fn known(words: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<S
         }
     }
     (kept, notes)
+}
+
+/// `--stats-root=`: no folder, which is how mcrouter's command lines turn off what it would write.
+fn is_no_folder(word: &OsStr, next: Option<&OsStr>) -> bool {
+    let text = word.to_str().unwrap_or_default();
+    text.ends_with("-root=") || text.ends_with("-root") && next.is_some_and(OsStr::is_empty)
 }
 
 /// What becomes of a word.

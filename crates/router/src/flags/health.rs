@@ -69,6 +69,23 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         |options, given| options.health.probe_max_ms = given.number(),
     )
     .takes("ms", Kind::Number { min: 1, max: MS_MAX }, "60000"),
+    flag(
+        None,
+        "reset-inactive-connection-interval",
+        "Closes connections to servers that nobody uses, in ms; 0: never",
+        "Looked for at this interval: a connection is closed after one to two of them without a request.",
+        |options, given| options.reset_inactive_ms = given.number(),
+    )
+    .takes("ms", MS, "60000"),
+    flag(
+        None,
+        "dns-refresh-interval",
+        "Looks names of servers up again at this interval, in seconds",
+        "Give or take a fifth. Also looked up when a server fails, at most once in a second; with 0 only then. mcrouter has \
+            no such flag: it looks a name up whenever it connects.",
+        |options, given| options.dns_refresh_s = given.number(),
+    )
+    .takes("s", Kind::Number { min: 0, max: 86_400 }, "30"),
     flag(None, "disable-tko-tracking", "No server is ever unavailable", "", |options, _| {
         options.health.disabled = true;
     }),

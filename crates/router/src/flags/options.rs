@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use ::flags::{Error, Target};
 use net::DriverChoice;
 
+use super::tls_options::RouteTlsOptions;
 use crate::config::{CompileOptions, config_params};
 use crate::health::HealthSettings;
 use crate::plan::BigValue;
@@ -37,6 +38,7 @@ pub struct RouteOptions {
     pub ports: Vec<String>,
     pub listen_addresses: Vec<String>,
     pub unix: Option<PathBuf>,
+    pub listen_fd: Option<i32>,
     pub proxies: usize,
     pub proxy_threads: Option<String>,
     pub connections_max: usize,
@@ -50,6 +52,14 @@ pub struct RouteOptions {
     pub validate: Option<Validate>,
     pub reload: bool,
     pub reconfiguration_delay_ms: u64,
+    pub reconfiguration_jitter_ms: u64,
+    pub post_reconfiguration_delay_ms: u64,
+    pub config_dump_root: Option<PathBuf>,
+    pub config_dump_age_max_s: u64,
+    pub flush_enabled: bool,
+    pub stats_root: Option<PathBuf>,
+    pub stats_interval_ms: u64,
+    pub debug_fifo_root: Option<PathBuf>,
     pub route_prefix: String,
     pub invalid_to_default: bool,
     pub partial_multiget: bool,
@@ -65,9 +75,13 @@ pub struct RouteOptions {
     pub cross_cluster_timeout_ms: u32,
     pub cross_region_timeout_ms: u32,
     pub health: HealthSettings,
+    pub reset_inactive_ms: u32,
+    pub dns_refresh_s: u64,
+    pub tls: RouteTlsOptions,
     pub router_name: Option<String>,
     pub service_name: String,
     pub verbosity: u8,
+    pub metrics_listen: Option<String>,
     /// Lines for the operator.
     pub notes: Vec<String>,
 }
@@ -79,6 +93,7 @@ impl Default for RouteOptions {
             ports: Vec::new(),
             listen_addresses: Vec::new(),
             unix: None,
+            listen_fd: None,
             proxies: 1,
             proxy_threads: None,
             connections_max: 0,
@@ -92,6 +107,14 @@ impl Default for RouteOptions {
             validate: None,
             reload: true,
             reconfiguration_delay_ms: 1000,
+            reconfiguration_jitter_ms: 0,
+            post_reconfiguration_delay_ms: 0,
+            config_dump_root: None,
+            config_dump_age_max_s: 12 * 60 * 60,
+            flush_enabled: false,
+            stats_root: None,
+            stats_interval_ms: 10_000,
+            debug_fifo_root: None,
             route_prefix: "/././".to_owned(),
             invalid_to_default: false,
             partial_multiget: false,
@@ -107,9 +130,13 @@ impl Default for RouteOptions {
             cross_cluster_timeout_ms: 0,
             cross_region_timeout_ms: 0,
             health: HealthSettings::default(),
+            reset_inactive_ms: 60_000,
+            dns_refresh_s: 30,
+            tls: RouteTlsOptions::default(),
             router_name: None,
             service_name: "mcrouter".to_owned(),
             verbosity: 0,
+            metrics_listen: None,
             notes: Vec::new(),
         }
     }
@@ -173,14 +200,21 @@ impl RouteOptions {
         }
         self.params().map_err(|error| Error::Together(format!("--config-params: {error}")))?;
         self.tcp_ports()?;
+        self.ssl_ports()?;
+        self.tls.check()?;
+        self.metrics_address()?;
         if self.source().is_none() {
             return Err(Error::Together(
                 "expected a configuration (--config file:PATH), found none".to_owned(),
             ));
         }
-        if self.ports.is_empty() && self.unix.is_none() && self.validate != Some(Validate::Exit) {
+        let listens = !self.ports.is_empty() || !self.tls.ssl_ports.is_empty();
+        let listens = listens || self.unix.is_some() || self.listen_fd.is_some();
+        if !listens && self.validate != Some(Validate::Exit) {
             return Err(Error::Together(
-                "expected a place to listen on (-p PORT or --unix-domain-sock FILE), found none".to_owned(),
+                "expected a place to listen on (-p PORT, --ssl-port PORT, --unix-domain-sock FILE or \
+                 --listen-sock-fd NUM), found none"
+                    .to_owned(),
             ));
         }
         Ok(self)
@@ -197,15 +231,28 @@ impl RouteOptions {
     /// # Errors
     /// What is no port.
     pub fn tcp_ports(&self) -> Result<Vec<u16>, Error> {
-        words(&self.ports)
-            .map(|word| {
-                word.parse().map_err(|_| Error::Value {
-                    flag: "-p".to_owned(),
-                    expected: "ports from 0 to 65535".to_owned(),
-                    found: format!("`{word}`"),
-                })
-            })
-            .collect()
+        ports("-p", &self.ports)
+    }
+
+    /// The ports of `--ssl-port`.
+    ///
+    /// # Errors
+    /// What is no port.
+    pub fn ssl_ports(&self) -> Result<Vec<u16>, Error> {
+        ports("--ssl-port", &self.tls.ssl_ports)
+    }
+
+    /// Host and port of `--metrics-listen`; without a host, every interface.
+    ///
+    /// # Errors
+    /// What is no address.
+    pub fn metrics_address(&self) -> Result<Option<(Option<&str>, u16)>, Error> {
+        let Some(text) = self.metrics_listen.as_deref() else { return Ok(None) };
+        host_and_port(text).map(Some).ok_or_else(|| Error::Value {
+            flag: "--metrics-listen".to_owned(),
+            expected: "a name, an address, [an IPv6 address] or *, with or without :port".to_owned(),
+            found: format!("`{text}`"),
+        })
     }
 
     /// The addresses of `--listen-addresses`.
@@ -239,14 +286,49 @@ impl RouteOptions {
             number("failures_until_tko", self.health.timeouts_until_unavailable.into()),
             number("probe_delay_initial_ms", self.health.probe_initial_ms.into()),
             number("probe_delay_max_ms", self.health.probe_max_ms.into()),
+            number("reset_inactive_connection_interval", self.reset_inactive_ms.into()),
             number("disable_tko_tracking", self.health.disabled.into()),
+            number("ssl_verify_peers", self.tls.verify_peers.into()),
+            number("ssl_connection_cache", self.tls.resumes.into()),
             number("send_invalid_route_to_default", self.invalid_to_default.into()),
             number("disable_reload_configs", (!self.reload).into()),
             number("reconfiguration_delay_ms", self.reconfiguration_delay_ms),
             number("big_value_split_threshold", self.big_value_split_threshold),
             number("big_value_batch_size", self.big_value_batch_size.into()),
             number("big_value_hide_reply_flag", self.big_value_hides_flag.into()),
+            number("reconfiguration_jitter_ms", self.reconfiguration_jitter_ms),
+            number("post_reconfiguration_delay_ms", self.post_reconfiguration_delay_ms),
+            number("max_dumped_config_age", self.config_dump_age_max_s),
+            number("enable_flush_cmd", self.flush_enabled.into()),
+            number("stats_logging_interval", self.stats_interval_ms),
         ]
+    }
+
+    /// All options that work here, by mcrouter's names.
+    pub fn reported(&self) -> Vec<(String, String)> {
+        let text = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let path = |path: &Option<PathBuf>| path.as_deref().unwrap_or(Path::new("")).display().to_string();
+        let config = match &self.config {
+            Some(ConfigSource::File(path)) => format!("file:{}", path.display()),
+            Some(ConfigSource::Text(text)) => text.clone(),
+            None => String::new(),
+        };
+        let mut all = vec![
+            text("service_name", &self.service_name),
+            text("router_name", &self.name_of_router()),
+            text("config", &config),
+            text("config_file", &path(&self.config_file)),
+            text("config_str", self.config_str.as_deref().unwrap_or_default()),
+            text("default_route", &self.route_prefix),
+            text("listen_addresses", &self.hosts().collect::<Vec<_>>().join(",")),
+            text("ports", &words(&self.ports).collect::<Vec<_>>().join(",")),
+            text("unix_domain_sock", &path(&self.unix)),
+            text("config_dump_root", &path(&self.config_dump_root)),
+            text("stats_root", &path(&self.stats_root)),
+            text("debug_fifo_root", &path(&self.debug_fifo_root)),
+        ];
+        all.extend(self.named());
+        all
     }
 
     /// What the routes depend on.
@@ -264,7 +346,8 @@ impl RouteOptions {
                 hides_flag: self.big_value_hides_flag,
             }),
             invalid_to_default: self.invalid_to_default,
-            workers: self.proxies,
+            proxies: self.proxies,
+            tls_fast_open: self.tls.fast_open,
             log_requests: self.log_requests,
             compares_shadows: self.shadow_report.is_some(),
             variables: None,
@@ -272,8 +355,38 @@ impl RouteOptions {
     }
 }
 
+fn ports(flag: &str, lists: &[String]) -> Result<Vec<u16>, Error> {
+    let wrong = |word: &str| Error::Value {
+        flag: flag.to_owned(),
+        expected: "ports from 0 to 65535".to_owned(),
+        found: format!("`{word}`"),
+    };
+    words(lists).map(|word| word.parse().map_err(|_| wrong(word))).collect()
+}
+
 fn words(lists: &[String]) -> impl Iterator<Item = &str> {
     lists.iter().flat_map(|list| list.split(',')).map(str::trim).filter(|word| !word.is_empty())
+}
+
+/// The port of metrics if none is given: that of mcrouter_exporter, so that scrape jobs for it find it.
+const METRICS_PORT: u16 = 9442;
+
+/// `host`, `host:port`, `[v6]`, `[v6]:port`, `v6`.
+fn host_and_port(text: &str) -> Option<(Option<&str>, u16)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(inner) => inner
+            .split_once(']')
+            .map(|(host, rest)| (host, rest.strip_prefix(':').or_else(|| rest.is_empty().then_some(""))))?,
+        None if text.matches(':').count() > 1 => (text, Some("")),
+        None => text
+            .split_once(':')
+            .map_or((text, Some("")), |(host, port)| (host, Some(port).filter(|port| !port.is_empty()))),
+    };
+    let port = match port? {
+        "" => METRICS_PORT,
+        port => port.parse().ok()?,
+    };
+    (!host.is_empty()).then(|| ((host != "*").then_some(host), port))
 }
 
 /// `/region/cluster/`

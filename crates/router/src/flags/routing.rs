@@ -1,10 +1,17 @@
 //! Flags for the configuration and its routes.
 
+use std::path::PathBuf;
+
 use ::flags::Kind;
 
 use super::entry::{RouteFlag, flag};
 use super::options::{ConfigSource, Validate};
 use crate::client::VALUE_MAX;
+
+/// No folder if the name is empty.
+pub(super) fn folder(name: &str) -> Option<PathBuf> {
+    (!name.is_empty()).then(|| name.into())
+}
 
 pub(super) const FLAGS: &[RouteFlag] = &[
     flag(
@@ -75,6 +82,46 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         |options, given| options.reconfiguration_delay_ms = given.number(),
     )
     .takes("ms", Kind::Number { min: 0, max: 3_600_000 }, "1000"),
+    flag(
+        None,
+        "reconfiguration-jitter-ms",
+        "At most so much more of that time, at random",
+        "",
+        |options, given| options.reconfiguration_jitter_ms = given.number(),
+    )
+    .takes("ms", Kind::Number { min: 0, max: 3_600_000 }, "0"),
+    flag(
+        None,
+        "post-reconfiguration-delay-ms",
+        "Time after a load in which no file is looked at, in ms",
+        "At least 100 ms pass from one load to the next.",
+        |options, given| options.post_reconfiguration_delay_ms = given.number(),
+    )
+    .takes("ms", Kind::Number { min: 0, max: 3_600_000 }, "0"),
+    flag(
+        None,
+        "config-dump-root",
+        "Folder for copies of the last good configuration",
+        "A router whose configuration is not good at the start takes them. mcrouter has /var/mcrouter/config without this \
+            flag; here there are no copies then.",
+        |options, given| options.config_dump_root = folder(given.text()),
+    )
+    .takes("dir", Kind::Text, ""),
+    flag(
+        None,
+        "max-dumped-config-age",
+        "Age of copies beyond which they are not used, in seconds; 0: never",
+        "",
+        |options, given| options.config_dump_age_max_s = given.number(),
+    )
+    .takes("s", Kind::Number { min: 0, max: 1_000_000_000 }, "43200"),
+    flag(
+        None,
+        "enable-flush-cmd",
+        "flush_all reaches all servers of the configuration",
+        "Without this flag it is answered SERVER_ERROR Command disabled.",
+        |options, _| options.flush_enabled = true,
+    ),
     flag(
         Some('R'),
         "route-prefix",

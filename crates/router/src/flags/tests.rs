@@ -69,15 +69,17 @@ fn check_notes(line: &str, expected: &[&str]) {
 
 #[test]
 fn options_without_effect_and_unknown_ones_are_lines() {
-    let fifo = "--debug-fifo-root has no effect here: statistics are not built";
-    check_notes("--debug-fifo-root=", &[fifo]);
-    check_notes("--debug-fifo-root --odd-value", &[fifo]);
+    let interval = "--proxy-cpu-interval-s has no effect here: there is no such statistic";
+    check_notes("--proxy-cpu-interval-s=", &[interval]);
+    check_notes("--debug-fifo-root= --stats-root= --config-dump-root=", &[]);
+    assert_eq!(read("-p 1 -f a --stats-root=").expect("no folder").stats_root, None);
+    check_notes("--proxy-cpu-interval-s --odd-value", &[interval]);
     let spool =
         "-a has no effect here: the async log is not built: a delete that fails is answered with its error";
     check_notes("-a /var/spool/mcrouter", &[spool]);
     check_notes("-a/var/spool/mcrouter", &[spool]);
     check_notes("--thread-affinity=0", &[]);
-    check_notes("--enable-flush-cmd", &["--enable-flush-cmd has no effect here: flush_all is refused"]);
+    check_notes("--enable-flush-cmd", &[]);
     check_notes("--frobnicate=7", &["unknown option `--frobnicate`: ignored, as mcrouter does"]);
     check_notes("-X", &["unknown option `-X`: ignored, as mcrouter does"]);
 }
@@ -87,9 +89,12 @@ fn check_refused(line: &str, expected: &str) {
     assert_eq!(read(line).map(|options| options.notes), Err(expected.to_owned()), "{line}");
 }
 
+const NOWHERE: &str = "expected a place to listen on (-p PORT, --ssl-port PORT, --unix-domain-sock FILE or \
+    --listen-sock-fd NUM), found none";
+
 #[test]
 fn what_would_not_be_done_is_refused() {
-    check_refused("-f a", "expected a place to listen on (-p PORT or --unix-domain-sock FILE), found none");
+    check_refused("-f a", NOWHERE);
     check_refused("-p 1", "expected a configuration (--config file:PATH), found none");
     check_refused("-p 1,x -f a", "-p: expected ports from 0 to 65535, found `x`");
     check_refused("-p 1 -f a -R west", "-R: expected /region/cluster/, found `west`");
@@ -99,14 +104,43 @@ fn what_would_not_be_done_is_refused() {
     check_refused("-p 1 -f a --proxy-threads many", threads);
     check_refused("-p 1 -f a --config-params x", "--config-params: expected name:value, found `x`");
     check_refused("-p 1 -f a --acl-checker-enforce", "--acl-checker-enforce: not supported yet");
-    check_refused("-p 1 -f a --ssl-port 2", "--ssl-port: not supported yet");
-    check_refused("-p 1 -f a --ssl-port 5", "--ssl-port: not supported yet");
+    check_refused("-f a --listen-sock-fd=-1", NOWHERE);
+    assert_eq!(read("-f a --listen-sock-fd=3").expect("a place").listen_fd, Some(3));
     check_refused("-p 1 -f a flavor", "unexpected argument `flavor`");
     assert_eq!(read("-p 1 -f a").expect("flags").compile_options(0).big_value, None);
     let big =
         read("-p 1 -f a --big-value-split-threshold 900000 --big-value-hide-reply-flag").expect("flags");
     let expected = crate::plan::BigValue { threshold: 900_000, batch: 10, hides_flag: true };
     assert_eq!(big.compile_options(0).big_value, Some(expected));
+}
+
+#[test]
+fn flags_of_tls_need_each_other() {
+    let verify = "expected --pem-ca-path FILE with --ssl-verify-peers, found none";
+    check_refused("-p 1 -f a --ssl-verify-peers", verify);
+    let own = "expected both with --pem-cert-path or --pem-key-path, found none";
+    check_refused("-p 1 -f a --pem-cert-path c", own);
+    let names = "expected --ssl-verify-peers with --ssl-verify-names, found none";
+    check_refused("-p 1 -f a --ssl-verify-names", names);
+    let enforce = "--ssl-service-identity-authorization-enforce";
+    let whom = format!("expected --ssl-service-identity NAME with {enforce}, found none");
+    check_refused(&format!("-p 1 -f a --ssl-verify-peers --pem-ca-path c {enforce}"), &whom);
+    let shown =
+        "expected --server-pem-cert-path FILE and --server-pem-key-path FILE with --ssl-port, found none";
+    check_refused("-f a --ssl-port 2", shown);
+    check_refused("-f a --server-pem-cert-path c --ssl-port 2", shown);
+    let clients = "expected --server-pem-ca-path FILE with --ssl-require-peer-certs, found none";
+    check_refused("-p 1 -f a --ssl-require-peer-certs", clients);
+    let server = "-f a --server-pem-cert-path c --server-pem-key-path k --ssl-port";
+    assert_eq!(read(&format!("{server} 2,3")).expect("ports").ssl_ports().expect("ports"), [2, 3]);
+    check_refused(&format!("{server} x"), "--ssl-port: expected ports from 0 to 65535, found `x`");
+    let line = format!(
+        "-p 1 -f a --pem-cert-path c --pem-key-path k --pem-ca-path a --ssl-verify-peers=1 --ssl-connection-cache \
+         --ssl-service-identity memcache --additional-ssl-service-identities x,y {enforce}"
+    );
+    let options = read(&line).expect("flags of mcrouter").tls;
+    assert_eq!(options.identities, ["memcache", "x", "y"]);
+    assert!(options.verify_peers && options.resumes && options.enforce_identity);
 }
 
 #[test]
@@ -133,4 +167,21 @@ fn validate_config_takes_a_word_or_none() {
     assert_eq!(validate("-f a --validate-config"), Some(Validate::Exit));
     assert_eq!(validate("-p 1 -f a --validate-config=run"), Some(Validate::Run));
     assert_eq!(validate("-f a --validate-config -p 1"), Some(Validate::Exit));
+}
+
+#[test]
+fn metrics_have_an_address_with_or_without_a_port() {
+    let check = |text: &str, expected: Option<(Option<&str>, u16)>| {
+        let options = RouteOptions { metrics_listen: Some(text.to_owned()), ..RouteOptions::default() };
+        assert_eq!(options.metrics_address().ok().flatten(), expected, "{text}");
+    };
+    check("127.0.0.1", Some((Some("127.0.0.1"), 9442)));
+    check("localhost:0", Some((Some("localhost"), 0)));
+    check("*:80", Some((None, 80)));
+    check("[::1]:80", Some((Some("::1"), 80)));
+    check("[::1]", Some((Some("::1"), 9442)));
+    check("::1", Some((Some("::1"), 9442)));
+    for wrong in ["", ":80", "a:", "a:b", "a:65536", "[::1]80", "[::1", "[]:80"] {
+        check(wrong, None);
+    }
 }

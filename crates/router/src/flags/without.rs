@@ -14,17 +14,20 @@ const SHADOWS: Effect = Effect::Without("--target-max-shadow-requests is the lim
 const LIMITS: Effect =
     Effect::Without("this limit is not built: what waits is bounded by the window of each client");
 const SOCKETS: Effect = Effect::Without("sockets keep the system's settings");
-const TLS: Effect = Effect::Without("neither clients nor servers are spoken to over TLS");
+const TICKETS: Effect = Effect::Without("tickets have keys of another format: --tls-ticket-keys");
+const ACL_NAME: Effect = Effect::Without("access lists are not built");
+const IDENTITY: Effect = Effect::Without(
+    "a name that does not suit is refused with --ssl-service-identity-authorization-enforce, or ignored",
+);
+const OFFLOAD: Effect = Effect::Without("TLS handshakes are always made by threads of their own");
 const COMPRESSION: Effect = Effect::Without("nothing is compressed");
-const RELOADING: Effect = Effect::Without("files are looked at every second, and copies are not kept");
-const STATISTICS: Effect = Effect::Without("statistics are not built");
+const RELOADING: Effect = Effect::Without("files are read once they have changed");
+const STATISTICS: Effect = Effect::Without("there is no such statistic");
 const LINES: Effect = Effect::Without("lines for the operator are on standard error");
 const PROTOCOLS: Effect = Effect::Without("only memcached's text protocol is spoken");
 const ROUTES: Effect = Effect::Without("no route here uses it");
 const CPUS: Effect = Effect::Without("the number of threads is that of --num-proxies or --proxy-threads");
 const OLD: Effect = Effect::Without("mcrouter ignores it, too");
-const FLUSH: Effect = Effect::Without("flush_all is refused");
-const INACTIVE: Effect = Effect::Without("connections to servers stay open");
 const ACCESS: Effect = Effect::NotYet("access lists are not built");
 
 const fn switch(name: &'static str, effect: Effect) -> RouteFlag {
@@ -79,41 +82,19 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     value("min-rxmit-reconnect-threshold", SOCKETS),
     value("max-rxmit-reconnect-threshold", SOCKETS),
     value("xdp-tx-truncate-bytes", SOCKETS),
-    value("pem-cert-path", TLS),
-    value("pem-key-path", TLS),
-    value("pem-ca-path", TLS),
-    value("ssl-service-identity", TLS),
-    value("additional-ssl-service-identities", TLS),
-    switch("ssl-service-identity-authorization-log", TLS),
-    switch("ssl-service-identity-authorization-enforce", TLS),
-    switch("ssl-connection-cache", TLS),
-    switch("ssl-handshake-offload", TLS),
-    switch("ssl-verify-peers", TLS),
-    switch("enable-ssl-tfo", TLS),
-    value("tfo-queue-size", TLS),
-    value("tls-ticket-key-seed-path", TLS),
-    switch("ssl-require-peer-certs", TLS),
-    value("server-pem-cert-path", TLS),
-    value("server-pem-key-path", TLS),
-    value("server-pem-ca-path", TLS),
-    switch("ssl-use-ktls12", TLS),
-    value("server-ssl-service-identity", TLS),
+    switch("ssl-service-identity-authorization-log", IDENTITY),
+    switch("ssl-handshake-offload", OFFLOAD),
+    value("tls-ticket-key-seed-path", TICKETS),
+    value("server-ssl-service-identity", ACL_NAME),
     switch("enable-compression", COMPRESSION),
     switch("enable-server-compression", COMPRESSION),
     value("thrift-compression-threshold", COMPRESSION),
     value("file-observer-poll-period-ms", RELOADING),
     value("file-observer-sleep-before-update-ms", RELOADING),
     switch("constantly-reload-configs", RELOADING),
-    value("config-dump-root", RELOADING),
-    value("max-dumped-config-age", RELOADING),
-    value("reconfiguration-jitter-ms", RELOADING),
-    value("post-reconfiguration-delay-ms", RELOADING),
     switch("dump_preprocessed_config_enabled", RELOADING),
     value("max_preprocessed_config_history", RELOADING),
     value("pool-stats-config-file", STATISTICS),
-    value("stats-root", STATISTICS),
-    value("debug-fifo-root", STATISTICS),
-    value("stats-logging-interval", STATISTICS),
     value("logging-rtt-outlier-threshold-us", STATISTICS),
     value("stats-async-queue-length", STATISTICS),
     value("proxy-cpu-interval-s", STATISTICS),
@@ -133,8 +114,6 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     switch("delete-carbon-instance-upon-init-failure", PROTOCOLS),
     switch("enable-service-router", PROTOCOLS),
     switch("enable-axonlog", PROTOCOLS),
-    switch("enable-flush-cmd", FLUSH),
-    value("reset-inactive-connection-interval", INACTIVE),
     switch("group-remote-errors", ROUTES),
     switch("disable-send-to-main-shard-split", ROUTES),
     switch("disable-shard-split-route", ROUTES),
@@ -144,8 +123,6 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     switch("gets", OLD),
     switch("skip-sanity-checks", OLD),
     switch("allow-only-gets", Effect::NotYet("operations are not refused by kind")),
-    value("ssl-port", Effect::NotYet("clients are not spoken to over TLS")),
-    value("listen-sock-fd", Effect::NotYet("sockets of other processes are not taken over")),
     switch("acl-checker-enable", ACCESS),
     switch("acl-checker-enforce", ACCESS),
     switch("prefix-acl-checker-enable", ACCESS),

@@ -63,6 +63,11 @@ impl State {
         State { waiting: 2, comparing: Some(Box::new(comparing)), ..State::new(&kind, 2, message) }
     }
 
+    /// Whether a route that asks one child after the other has asked more than the first.
+    pub(super) fn has_moved_on(&self) -> bool {
+        self.next > 1 || self.failover.has_moved_on()
+    }
+
     /// What the next reply of a child means.
     pub(super) fn decide<'a>(
         &mut self,

@@ -104,6 +104,11 @@ impl FailoverProgress {
         Decision::Ask(next)
     }
 
+    /// Whether another child than the first has been asked.
+    pub(super) fn has_moved_on(&self) -> bool {
+        self.others > 0
+    }
+
     /// Whether no child is left.
     fn is_last(&self, settings: &FailoverSettings, children: &[NodeId]) -> bool {
         let others_max = match (&settings.order, self.order.as_deref()) {

@@ -5,6 +5,7 @@ use crate::client::{HeldOutput, ReplyBytes};
 use crate::destination::{ReplyKind, is_usual};
 use crate::operation::Operation;
 use crate::outcome::Outcome;
+use crate::request::RoutedRequest;
 
 /// The end of a flight, or of a part of it.
 pub(crate) struct FlightReply<'a> {
@@ -43,6 +44,18 @@ impl FlightReply<'static> {
             false => answer::line(operation, outcome),
         };
         FlightReply { outcome, answer: ReplyBytes::Copied(line) }
+    }
+
+    /// The same for a whole request: a meta reply repeats its opaque and its key, if they were asked for.
+    pub(crate) fn own(error: Option<(Outcome, &str)>, message: &RoutedRequest<'_>) -> FlightReply<'static> {
+        let reply = FlightReply::without_server(error, message.operation, message.expected);
+        let FlightReply { outcome, answer: ReplyBytes::Copied(line) } = reply else { return reply };
+        if line.is_empty() || !message.operation.is_meta() {
+            return FlightReply { outcome, answer: ReplyBytes::Copied(line) };
+        }
+        let mut output = HeldOutput::default();
+        answer::write_meta(output.copied(), line, message.key.full, message.after);
+        FlightReply { outcome, answer: ReplyBytes::Gathered(output) }
     }
 
     /// An error with a message.

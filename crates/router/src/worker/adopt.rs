@@ -9,6 +9,7 @@ use stdx::clock::Now;
 use super::RouteWorker;
 use crate::destination::{Destination, DestinationState};
 use crate::plan::{DestinationSpec, RoutePlan, ServerId};
+use crate::udp::UdpSide;
 
 /// Microseconds between two looks at retired destinations.
 const LOOK_EVERY_US: u64 = 1_000_000;
@@ -32,12 +33,12 @@ impl RouteWorker {
     }
 
     /// Notes the destinations that neither this plan nor one with requests names.
-    fn retire(&mut self) {
+    pub(super) fn retire(&mut self) {
         let mut is_named = vec![false; self.destinations.len()];
         for places in self.earlier.iter().map(|(_, places)| places).chain([&self.places]) {
             places.iter().for_each(|place| is_named[*place as usize] = true);
         }
-        self.free.iter().for_each(|place| is_named[*place as usize] = true);
+        self.free.iter().chain(&self.udp_reader).for_each(|place| is_named[*place as usize] = true);
         self.retired = (0..is_named.len() as u32).filter(|place| !is_named[*place as usize]).collect();
         self.look_at = self.now;
     }
@@ -51,14 +52,16 @@ impl RouteWorker {
         let retired = std::mem::take(&mut self.retired);
         for place in retired {
             let destination = &self.destinations[place as usize];
-            if destination.exchanges.is_empty() {
+            let has_datagrams = destination.udp.as_ref().is_some_and(|udp| !udp.is_idle() || udp.has_timer);
+            if destination.exchanges.is_empty() && !has_datagrams {
                 match destination.state {
                     DestinationState::Open(link) => turn.close(link),
                     DestinationState::Idle if !destination.has_timer => {
+                        self.close_datagrams(place, turn);
                         self.forget(place);
                         continue;
                     }
-                    DestinationState::Idle | DestinationState::Dialling => {}
+                    DestinationState::Idle | DestinationState::Resolving | DestinationState::Dialling => {}
                 }
             }
             self.retired.push(place);
@@ -70,7 +73,7 @@ impl RouteWorker {
         let (spec, health) = (Arc::clone(spec), Arc::clone(health));
         if probe_interval_ms.is_some() {
             // Nobody probes it any more. Should it come back, the next request finds out.
-            health.recovered();
+            self.shared.recovered(&health, self.now);
             self.probes.retain(|Reverse((_, other))| *other != place);
         }
         if let Some(places) = self.by_name.get_mut(&spec.name) {
@@ -79,7 +82,10 @@ impl RouteWorker {
                 self.by_name.remove(&spec.name);
             }
         }
-        self.destinations[place as usize] = Destination::new(spec, Arc::default());
+        let forgotten = Destination::new(spec, Arc::default());
+        forgotten.cells.set_gone();
+        self.cells.show(place, &forgotten.cells);
+        self.destinations[place as usize] = forgotten;
         self.free.push(place);
     }
 
@@ -88,20 +94,34 @@ impl RouteWorker {
         let known = self.by_name.get(&spec.name).into_iter().flatten().copied();
         let known = known.into_iter().find(|place| self.destinations[*place as usize].spec.is_same(spec));
         known.unwrap_or_else(|| {
-            let destination = Destination::new(Arc::clone(spec), self.shared.health_of(&spec.name));
-            let place = match self.free.pop() {
-                Some(place) => {
-                    self.destinations[place as usize] = destination;
-                    place
-                }
-                None => {
-                    self.destinations.push(destination);
-                    u32::try_from(self.destinations.len() - 1).expect("servers are bounded by the plan")
-                }
-            };
-            self.by_name.entry(spec.name.clone()).or_default().push(place);
-            place
+            self.insert(Destination::new(Arc::clone(spec), self.shared.health_of(&spec.name)))
         })
+    }
+
+    /// Adds a destination of a server.
+    pub(super) fn insert(&mut self, mut destination: Destination) -> u32 {
+        let name = destination.spec.name.clone();
+        if destination.spec.udp {
+            destination.udp = Some(Box::new(UdpSide::new(self.prng.next_u64() as u16)));
+        }
+        let place = self.insert_unnamed(destination);
+        self.cells.show(place, &self.destinations[place as usize].cells);
+        self.by_name.entry(name).or_default().push(place);
+        place
+    }
+
+    /// Adds a destination that no plan names.
+    pub(super) fn insert_unnamed(&mut self, destination: Destination) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                self.destinations[place as usize] = destination;
+                place
+            }
+            None => {
+                self.destinations.push(destination);
+                u32::try_from(self.destinations.len() - 1).expect("servers are bounded by the plan")
+            }
+        }
     }
 
     /// The destination of a server of `plan`.

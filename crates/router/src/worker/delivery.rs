@@ -17,8 +17,12 @@ impl RouteWorker {
     #[inline]
     pub(super) fn deliver(&mut self, delivery: Delivery<'_>, turn: &mut Turn<Arc<[u8]>>) {
         match delivery.target {
-            ReplyTarget::Slot(client, slot) => self.answer(client, slot, delivery.answer, turn),
+            ReplyTarget::Slot(client, slot) => {
+                self.cells.replied(delivery.outcome);
+                self.answer(client, slot, delivery.answer, turn);
+            }
             ReplyTarget::Part(client, slot, part) => {
+                self.cells.replied(delivery.outcome);
                 self.answer_part((client, slot, part), delivery.outcome, delivery.answer, turn);
             }
             ReplyTarget::Nobody | ReplyTarget::Values(..) => {}
@@ -58,7 +62,7 @@ impl RouteWorker {
     }
 
     /// Answers one key of several.
-    fn answer_part(
+    pub(super) fn answer_part(
         &mut self,
         (client, slot, part): (Id, SlotNumber, u32),
         outcome: Outcome,

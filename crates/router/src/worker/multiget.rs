@@ -75,6 +75,9 @@ impl RouteWorker {
         let part = state.add_part(slot);
         let routed = RoutedKey::new(key.as_bytes());
         let target = ReplyTarget::Part(client, slot, part);
+        if self.is_about_router(operation, key.as_bytes(), target, turn) {
+            return;
+        }
         let message = RoutedRequest {
             operation,
             expected: ReplyKind::Values,
@@ -85,6 +88,7 @@ impl RouteWorker {
             opaque: &[],
             body: RequestBody::None,
         };
+        self.cells.request(operation, true);
         match first_step(&self.plan, &mut self.choices, operation, &routed) {
             RouteStep::Server { server, keep_prefix } => {
                 let place = self.places[server.0 as usize];

@@ -79,9 +79,21 @@ impl RouteWorker {
             }
             Request::MetaNoop => self.answer_now(state.id, protocol::reply::line::META_NOOP, turn),
             Request::Version => {
-                let version = concat!("VERSION evenkeel-route ", env!("CARGO_PKG_VERSION"), "\r\n");
+                let version = format!("VERSION {}\r\n", crate::VERSION);
                 self.answer_now(state.id, version.as_bytes(), turn);
             }
+            Request::FlushAll { delay, noreply } => self.route_flush(state, *delay, *noreply, line, turn),
+            Request::Shutdown { .. } => {
+                self.shared.ask_to_stop();
+                return RequestProgress::Close;
+            }
+            Request::Verbosity { level, noreply } => {
+                self.shared.set_verbosity(*level);
+                if !noreply {
+                    self.answer_now(state.id, protocol::reply::line::OK, turn);
+                }
+            }
+            Request::Stats { args, .. } => self.route_stats(state.id, *args, turn),
             Request::Quit => return RequestProgress::Close,
             Request::Refused(refused) => {
                 if !refused.reply.is_empty() {
@@ -106,7 +118,7 @@ impl RouteWorker {
 
     /// A place in the client's window; nowhere for a request without a reply.
     #[inline]
-    fn slot_for(&mut self, client: Id, noreply: bool) -> ReplyTarget {
+    pub(super) fn slot_for(&mut self, client: Id, noreply: bool) -> ReplyTarget {
         match self.clients.get_mut(client) {
             Some(state) if !noreply => ReplyTarget::Slot(client, state.open_slot()),
             _ => ReplyTarget::Nobody,
@@ -123,6 +135,9 @@ impl RouteWorker {
     ) {
         let operation = Operation::of(&Request::Get(*get)).expect("a get has an operation");
         let target = self.slot_for(state.id, false);
+        if self.is_about_router(operation, key.as_bytes(), target, turn) {
+            return;
+        }
         let (before, after) = around(line, key.as_bytes());
         let message = RoutedRequest {
             operation,
@@ -272,6 +287,7 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) {
+        self.cells.request(message.operation, target != ReplyTarget::Nobody);
         match first_step(&self.plan, &mut self.choices, message.operation, &message.key) {
             RouteStep::Server { server, keep_prefix } => {
                 let place = self.places[server.0 as usize];
@@ -281,7 +297,7 @@ impl RouteWorker {
                 }
             }
             RouteStep::Answer(answer) => {
-                let reply = FlightReply::without_server(answer, message.operation, message.expected);
+                let reply = FlightReply::own(answer, message);
                 self.deliver_whole(target, message.operation, reply, turn);
             }
             RouteStep::Compound(node) => self.fly(node, message, target, turn),
@@ -322,6 +338,7 @@ impl RouteWorker {
 
     /// Sends what flights have to send, and what follows from what cannot be sent.
     pub(super) fn send_flights(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        self.count_failovers();
         if self.flights.is_sending {
             return;
         }

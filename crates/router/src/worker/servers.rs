@@ -1,22 +1,29 @@
 //! Connections to servers: dialling, sending, replies, timeouts, probes.
 
 use std::cmp::Reverse;
+use std::fmt::Display;
 use std::sync::Arc;
 
+use protocol::limits::LINE_LEN_MAX;
 use protocol::number::write_u64;
 
-use net::{CloseReason, Dial, Link, Next, Progress, Turn, Unreachable};
+use net::{CloseReason, Dial, DialTls, Link, Next, Progress, Turn, Unreachable};
 use stdx::clock::Now;
 
 use super::RouteWorker;
-use crate::destination::{DestinationState, Exchange, Malformed, Read, ReplyKind, ReplyTarget, ReplyToken};
+use super::early::may_repeat;
+use crate::destination::{
+    Destination, DestinationState, Exchange, Malformed, Read, ReplyKind, ReplyTarget, ReplyToken,
+};
 use crate::flight::Send;
-use crate::health::probe_interval_ms;
+use crate::health::{HealthChange, HealthRecovery, probe_interval_ms};
 use crate::key::RoutedKey;
 use crate::key_groups::KeySpan;
+use crate::notices::NoticeKind;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::request::{RequestBody, RoutedRequest};
+use crate::stats::DestinationPhase;
 
 /// mcrouter's mark behind the keys of failovers, for who reads the keys at a server.
 const FAILOVER_TAG: &[u8] = b":failover=1";
@@ -80,14 +87,20 @@ impl RouteWorker {
         if max > 0 && self.destinations[place as usize].shadows >= max {
             return Err(NotSent::plain(Outcome::LocalError));
         }
+        let before = self.destinations[place as usize].exchanges.len();
         if send.marks.is_tagged {
             self.send_tagged(place, message, send.keep_prefix, send.target, turn)?;
         } else {
             self.send(place, message, send.keep_prefix, send.target, turn)?;
         }
         let destination = &mut self.destinations[place as usize];
-        destination.exchanges.back_mut().expect("it was sent").is_shadow = true;
-        destination.shadows += 1;
+        // One that went as a datagram is bounded by its window.
+        if destination.exchanges.len() > before
+            && let Some(exchange) = destination.exchanges.back_mut()
+        {
+            exchange.is_shadow = true;
+            destination.shadows += 1;
+        }
         Ok(())
     }
 
@@ -101,9 +114,30 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
-        self.make_room(place, turn)?;
+        if let ReplyKind::Meta { strip, .. } = message.expected
+            && meta_line_len(message, strip) > LINE_LEN_MAX
+        {
+            // A server would close the connection, on which others wait for their replies.
+            return Err(NotSent {
+                outcome: Outcome::ClientError,
+                message: "options flags are too long".to_owned(),
+            });
+        }
+        if message.operation == Operation::Get
+            && self.destinations[place as usize].udp.is_some()
+            && self.send_datagram(place, (key, shown, 0), target, turn)
+        {
+            return Ok(());
+        }
+        let may_repeat = may_repeat(message.operation);
+        self.count_sent(place, message.operation, 1, target);
+        if let Err(not_sent) = self.make_room(place, may_repeat, turn) {
+            return Err(self.count_not_sent(place, not_sent, 1, target));
+        }
         let destination = &mut self.destinations[place as usize];
+        let must_wait = destination.must_wait(may_repeat);
         let output = match destination.state {
+            _ if must_wait => &mut destination.later,
             DestinationState::Open(link) => turn.output(link).expect("make_room has seen it"),
             _ => &mut destination.unsent,
         };
@@ -167,9 +201,23 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
-        self.make_room(place, turn)?;
+        let mut keys = keys;
+        if operation == Operation::Get && self.destinations[place as usize].udp.is_some() {
+            let sent = self.send_key_datagrams(place, line, keys, target, turn);
+            keys = &keys[sent..];
+            if keys.is_empty() {
+                return Ok(());
+            }
+        }
+        let may_repeat = may_repeat(operation);
+        self.count_sent(place, operation, keys.len() as u64, target);
+        if let Err(not_sent) = self.make_room(place, may_repeat, turn) {
+            return Err(self.count_not_sent(place, not_sent, keys.len() as u64, target));
+        }
         let destination = &mut self.destinations[place as usize];
+        let must_wait = destination.must_wait(may_repeat);
         let output = match destination.state {
+            _ if must_wait => &mut destination.later,
             DestinationState::Open(link) => turn.output(link).expect("make_room has seen it"),
             _ => &mut destination.unsent,
         };
@@ -197,7 +245,7 @@ impl RouteWorker {
 
     /// Whether a request can be sent; dials if there is no connection.
     #[inline]
-    fn make_room(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) -> Result<(), NotSent> {
+    fn make_room(&mut self, place: u32, may_repeat: bool, turn: &mut Turn<Arc<[u8]>>) -> Result<(), NotSent> {
         let destination = &mut self.destinations[place as usize];
         if let Some(reason) = destination.health.unavailable() {
             let message = format!("Server unavailable. Reason: {}", reason.name());
@@ -213,23 +261,38 @@ impl RouteWorker {
             }
             _ => destination.unsent.len(),
         };
-        if !destination.has_room(unsent) {
+        if !destination.has_room(unsent + destination.later.len()) {
             return Err(NotSent {
                 outcome: Outcome::Busy,
                 message: "too many outstanding requests".to_owned(),
             });
         }
         if destination.state == DestinationState::Idle {
-            self.dial(place, turn)?;
+            self.dial(place, may_repeat, turn)?;
         }
         Ok(())
     }
 
-    fn dial(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) -> Result<(), NotSent> {
+    /// Begins a connection for a request that may arrive twice, or not.
+    pub(super) fn dial(
+        &mut self,
+        place: u32,
+        may_repeat: bool,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Result<(), NotSent> {
+        let Some(to) = self.place_to_dial(place) else { return Ok(()) };
+        let to = self.early_place(place, to, may_repeat);
         let destination = &mut self.destinations[place as usize];
         let spec = &destination.spec;
-        let dial =
-            Dial { place: spec.place.clone(), timeout_ms: spec.connect_timeout_ms, tls: spec.tls.clone() };
+        let tls = match &spec.tls {
+            None => None,
+            Some(name) => {
+                // Never in clear text what is to be encrypted.
+                let settings = self.shared.tls().ok_or(NotSent::plain(Outcome::LocalError))?;
+                Some(DialTls { settings, name: name.clone() })
+            }
+        };
+        let dial = Dial { place: to, timeout_ms: spec.connect_timeout_ms, tls };
         turn.dial(dial, u64::from(place)).map_err(|_| NotSent::plain(Outcome::LocalError))?;
         destination.state = DestinationState::Dialling;
         Ok(())
@@ -239,31 +302,69 @@ impl RouteWorker {
     pub(super) fn connected(&mut self, place: u32, link: Link, turn: &mut Turn<Arc<[u8]>>) {
         let destination = &mut self.destinations[place as usize];
         destination.state = DestinationState::Open(link);
+        (destination.was_used, destination.is_second_dial, destination.has_answered) = (true, false, false);
+        destination.cells.set_phase(DestinationPhase::Up);
+        self.cells.servers_opened.add(1);
         if let Some(output) = turn.output(link) {
             output.append(std::mem::take(&mut destination.unsent));
         }
+        self.watch_use();
     }
 
     /// A dial has failed.
     pub(super) fn unreachable(&mut self, place: u32, why: Unreachable, turn: &mut Turn<Arc<[u8]>>) {
+        if self.dial_other(place, why, turn) {
+            return;
+        }
         let outcome = match why {
             Unreachable::TimedOut => Outcome::ConnectTimeout,
             Unreachable::LimitReached | Unreachable::Exhausted => Outcome::LocalError,
             Unreachable::Stopping => Outcome::Aborted,
             _ => Outcome::ConnectError,
         };
-        self.lose(place, outcome, turn);
+        self.lose(place, outcome, Some(&why), turn);
     }
 
     /// A connection has ended.
     pub(super) fn disconnected(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) {
-        self.lose(place, Outcome::RemoteError, turn);
+        self.cells.servers_closed.add(1);
+        let Destination { spec, has_answered, exchanges, .. } = &self.destinations[place as usize];
+        if spec.tls.is_some() && !has_answered && !exchanges.is_empty() {
+            // In TLS 1.3 a server looks at a certificate when the handshake is over for its client.
+            let spec = Arc::clone(spec);
+            self.say(NoticeKind::Other, || {
+                format!(
+                    "server {} has ended a TLS session without an answer: perhaps it wants another certificate",
+                    spec.name
+                )
+            });
+        }
+        let outcome = match self.destinations[place as usize].is_early {
+            // Nobody knows whether there was a connection.
+            true => Outcome::ConnectError,
+            false => Outcome::RemoteError,
+        };
+        let is_unused = self.destinations[place as usize].cells.phase() == DestinationPhase::Closed;
+        self.lose(place, outcome, None, turn);
+        if is_unused {
+            // This side has closed it.
+            self.destinations[place as usize].cells.set_phase(DestinationPhase::Closed);
+        }
     }
 
-    fn lose(&mut self, place: u32, outcome: Outcome, turn: &mut Turn<Arc<[u8]>>) {
+    pub(super) fn lose(
+        &mut self,
+        place: u32,
+        outcome: Outcome,
+        why: Option<&dyn Display>,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        self.doubt_name(place);
         let failed = self.destinations[place as usize].fail_all();
-        self.note_failure(place, outcome);
+        self.destinations[place as usize].cells.set_phase(DestinationPhase::Down);
+        self.note_failure(place, outcome, why);
         for failed in failed {
+            self.count_failed(place, &failed, outcome);
             if failed.operation.is_none() {
                 self.probe_again(place);
             }
@@ -279,11 +380,29 @@ impl RouteWorker {
     }
 
     /// Counts a failure; begins to probe if the server is unavailable because of it.
-    fn note_failure(&mut self, place: u32, outcome: Outcome) {
-        let destination = &mut self.destinations[place as usize];
-        if destination.health.failed(outcome, &self.shared.settings.health) {
-            let interval = probe_interval_ms(&self.shared.settings.health, None, self.prng.next_u64());
-            self.probe_later(place, interval);
+    fn note_failure(&mut self, place: u32, outcome: Outcome, why: Option<&dyn Display>) {
+        let Destination { health, spec, .. } = &self.destinations[place as usize];
+        let (change, count) = self.shared.failed(health, outcome, self.now);
+        match change {
+            HealthChange::None => {}
+            HealthChange::Unavailable => {
+                let spec = Arc::clone(spec);
+                self.cells.became_unavailable.add(1);
+                let interval = probe_interval_ms(&self.shared.settings.health, None, self.prng.next_u64());
+                self.probe_later(place, interval);
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                self.say(NoticeKind::Unavailable, || {
+                    let reason = outcome.name();
+                    format!("server {} is unavailable ({reason}{why}); unavailable now: {count}", spec.name)
+                });
+            }
+            HealthChange::GuardOpened(guard) => self.say(NoticeKind::Other, || {
+                format!(
+                    "pool {}: more than {} servers fail: no further one becomes unavailable (tko_tracker)",
+                    guard.pool,
+                    guard.upper()
+                )
+            }),
         }
     }
 
@@ -296,6 +415,10 @@ impl RouteWorker {
     /// Reads what a server sent.
     pub(super) fn on_replies(&mut self, place: u32, input: &[u8], turn: &mut Turn<Arc<[u8]>>) -> Progress {
         let mut consumed = 0;
+        self.destinations[place as usize].has_answered = true;
+        if self.destinations[place as usize].is_early {
+            self.end_early(place, turn);
+        }
         match self.read_replies(place, input, &mut consumed, turn) {
             Ok(()) => Progress { consumed, next: Next::Read },
             Err(malformed) => {
@@ -305,7 +428,7 @@ impl RouteWorker {
         }
     }
 
-    fn read_replies(
+    pub(super) fn read_replies(
         &mut self,
         place: u32,
         input: &[u8],
@@ -314,6 +437,7 @@ impl RouteWorker {
     ) -> Result<(), Malformed> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let result = loop {
+            let asked = self.asked(place);
             let destination = &mut self.destinations[place as usize];
             if let Some(large) = &mut destination.large {
                 *consumed += large.body.fill(&input[*consumed..]);
@@ -321,7 +445,10 @@ impl RouteWorker {
                     break Ok(());
                 }
                 match destination.finish_large() {
-                    Ok(delivery) => self.deliver(delivery, turn),
+                    Ok(delivery) => {
+                        self.count_reply(place, asked, &delivery);
+                        self.deliver(delivery, turn);
+                    }
                     Err(malformed) => break Err(malformed),
                 }
                 continue;
@@ -340,6 +467,7 @@ impl RouteWorker {
                         self.probed(place);
                         continue;
                     }
+                    self.count_reply(place, asked, &delivery);
                     self.deliver(delivery, turn);
                 }
             }
@@ -352,15 +480,26 @@ impl RouteWorker {
     fn probed(&mut self, place: u32) {
         let destination = &mut self.destinations[place as usize];
         destination.probe_interval_ms = None;
-        destination.health.recovered();
+        let recovered = self.shared.recovered(&destination.health, self.now);
+        let Some((HealthRecovery { after_us, closed }, count)) = recovered else { return };
+        let spec = Arc::clone(&destination.spec);
+        self.say(NoticeKind::Available, || {
+            let after_s = after_us / 1_000_000;
+            format!("server {} is available again after {after_s} s; unavailable now: {count}", spec.name)
+        });
+        if let Some(guard) = closed {
+            self.say(NoticeKind::Other, || {
+                format!("pool {}: servers that fail become unavailable again (tko_tracker)", guard.pool)
+            });
+        }
     }
 
-    fn note_malformed(&mut self, place: u32, malformed: &Malformed) {
-        let name = &self.destinations[place as usize].spec.name;
-        (self.shared.settings.notice)(&format!(
-            "{name} sent \"{}\", expected {}: its connection is closed",
-            malformed.found, malformed.expected
-        ));
+    pub(super) fn note_malformed(&mut self, place: u32, malformed: &Malformed) {
+        let spec = Arc::clone(&self.destinations[place as usize].spec);
+        self.say(NoticeKind::Other, || {
+            let Malformed { found, expected } = malformed;
+            format!("{} sent \"{found}\", expected {expected}: its connection is closed", spec.name)
+        });
     }
 
     /// Notes a request that was written, with an entry among the timers if its destination has none.
@@ -368,6 +507,7 @@ impl RouteWorker {
     fn await_reply(&mut self, place: u32, exchange: Exchange) {
         let destination = &mut self.destinations[place as usize];
         destination.exchanges.push_back(exchange);
+        destination.was_used = true;
         if destination.has_timer {
             return;
         }
@@ -385,9 +525,14 @@ impl RouteWorker {
             }
             self.timers.pop();
             while let Some(failed) = self.destinations[place as usize].expire(self.now) {
-                self.note_failure(place, Outcome::Timeout);
+                self.note_failure(place, Outcome::Timeout, None);
+                self.count_failed(place, &failed, Outcome::Timeout);
+                // It is known not to answer in time, but not that there is nobody.
+                let is_early = std::mem::take(&mut self.destinations[place as usize].is_early);
                 if failed.operation.is_none() {
                     self.probe_again(place);
+                }
+                if failed.operation.is_none() || is_early {
                     // The host may be another one by now, that knows nothing of this connection.
                     if let DestinationState::Open(link) = self.destinations[place as usize].state {
                         turn.abort(link);
@@ -419,12 +564,13 @@ impl RouteWorker {
         if destination.health.unavailable().is_none() {
             return;
         }
-        if destination.state == DestinationState::Idle && self.dial(place, turn).is_err() {
+        if destination.state == DestinationState::Idle && self.dial(place, true, turn).is_err() {
             let interval = self.shared.settings.health.probe_max_ms;
             return self.probe_later(place, interval);
         }
         let destination = &mut self.destinations[place as usize];
         let output = match destination.state {
+            _ if destination.must_wait(true) => Some(&mut destination.later),
             DestinationState::Open(link) => turn.output(link),
             _ => Some(&mut destination.unsent),
         };
@@ -444,6 +590,15 @@ impl RouteWorker {
         };
         self.await_reply(place, exchange);
     }
+}
+
+/// The most that the line of a meta request can take at a server.
+#[inline]
+fn meta_line_len(message: &RoutedRequest<'_>, strip: bool) -> usize {
+    /// ` O4294967295`
+    const OPAQUE_LEN_MAX: usize = 12;
+    let opaque = if strip { OPAQUE_LEN_MAX } else { 0 };
+    message.before.len() + message.key.full.len() + message.after.len() + opaque + b"\r\n".len()
 }
 
 impl NotSent {

@@ -15,47 +15,71 @@
 //! a!               server a resets its connections
 //! a down           server a refuses connections from now on
 //! a up             and accepts them again
+//! au> get k        server a has received this datagram, before others or after them
+//! au< TEXT         server a answers the first of these datagrams that it has not answered, in one
+//! au% TEXT         the same in datagrams of ten bytes, the last one first, and each of them twice
+//! au- lost         server a does not answer that datagram
+//! au? TEXT         server a sends a datagram that answers nothing
 //! wait MS          time passes
 //! clock SECONDS    the time of day, since 1970
 //! a awaits MS      time passes until server a receives something, at most this long
 //! nothing          neither a client nor a server has received anything else
 //! plan {…}         another configuration is put in force
 //! closed           the router has closed the client's connection
+//! said TEXT        the router's next line for the operator, in which `*` is any text; `said nothing` for none
+//! dns NAME a ::1   the name that the router has looked up next has these addresses: of hosts, or written out
+//! dns NAME fails   it has none
+//! dns idle         the router looks no name up
+//! seconds N        names are N seconds older; they are looked up again every 30 s
 //! a closed         the router has closed server a's connection since the last such line
 //! ```
 
 mod big_value;
 mod changes;
+mod early;
 mod failover;
 mod fill;
+mod flush;
 mod health;
 mod limits;
+mod metrics;
 mod migrate;
 mod misbehaving;
+mod names;
 mod plans;
 mod prefixes;
 mod protocol;
 mod random;
 mod replicas;
 mod routes;
+mod service;
 mod shadows;
 mod size_split;
 mod sizes;
 mod staging;
+mod stats;
 mod test_routes;
+mod udp;
+mod upkeep;
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use ::protocol::udp::Frame;
 use net::sim::{HostId, World};
-use net::{CloseReason, Dial, Handler, Link, Next, Opened, Options, Origin, Place, Progress, Turn};
+use net::{
+    CloseReason, Datagram, DatagramPeer, Dial, Handler, Link, Next, Opened, Options, Origin, Place, Progress,
+    Turn,
+};
 use stdx::gather::Gather;
 
 use super::RouteWorker;
 use crate::config::json::parse;
 use crate::config::{CompileOptions, compile};
 use crate::plan::RoutePlan;
+use crate::report_facts::{ProcessFacts, ReportFacts};
 use crate::shared::{RouterShared, Settings};
 
 const PORT: u16 = 11211;
@@ -72,6 +96,11 @@ struct End {
     received: Vec<u8>,
     reset: bool,
     closed: bool,
+    /// Datagrams that were received: from whom, with which number, and their text.
+    datagrams: Vec<(DatagramPeer, u16, Vec<u8>)>,
+    /// Those of them that the script has named, without an answer.
+    unanswered: VecDeque<(DatagramPeer, u16)>,
+    to_answer: Vec<(DatagramPeer, Vec<u8>)>,
 }
 
 impl Handler for End {
@@ -86,13 +115,21 @@ impl Handler for End {
 
     fn on_bytes(
         &mut self,
-        _link: &mut Link,
+        link: &mut Link,
         input: &[u8],
         _output: &mut Gather<Vec<u8>>,
         _turn: &mut Turn<Vec<u8>>,
     ) -> Progress {
         self.received.extend_from_slice(input);
+        // What is sent next goes to whom was heard last.
+        self.links.retain(|other| other != link);
+        self.links.push(*link);
         Progress { consumed: input.len(), next: Next::Read }
+    }
+
+    fn on_datagram(&mut self, datagram: &Datagram<'_>, _turn: &mut Turn<Vec<u8>>) {
+        let (frame, text) = Frame::read(datagram.bytes).expect("a frame");
+        self.datagrams.push((datagram.from, frame.id, text.to_vec()));
     }
 
     fn on_close(&mut self, link: Link, _reason: CloseReason, _turn: &mut Turn<Vec<u8>>) {
@@ -104,6 +141,9 @@ impl Handler for End {
         if let Some(place) = self.dial.take() {
             turn.dial(Dial { place, timeout_ms: 1000, tls: None }, 1).expect("room for a dial");
         }
+        for (peer, datagram) in self.to_answer.drain(..) {
+            assert!(turn.send_datagram(peer, &datagram), "room for a datagram");
+        }
         let Some(link) = self.links.last() else { return };
         if self.reset {
             self.reset = false;
@@ -114,6 +154,25 @@ impl Handler for End {
             output.copy(&std::mem::take(&mut self.to_send));
         }
     }
+}
+
+thread_local! {
+    /// Lines for the operator.
+    static SAID: RefCell<VecDeque<String>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// Whether a line is as a script says it: `*` is any text.
+fn is_like(line: &str, script: &str) -> bool {
+    let mut parts = script.split('*');
+    let Some(mut rest) = line.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) if !part.is_empty() => rest = &rest[at + part.len()..],
+            Some(_) => rest = "",
+            None => return false,
+        }
+    }
+    rest.is_empty()
 }
 
 /// A world with a router, a client and servers.
@@ -132,7 +191,7 @@ type Places = BTreeMap<String, SocketAddr>;
 
 fn compiled(config: &str, generation: u64, places: &Places, options: &CompileOptions) -> RoutePlan {
     let json = parse(0, config.as_bytes()).expect("JSON");
-    let mut resolve = |host: &str, _port: u16| places.get(host).copied().ok_or("no such host".to_owned());
+    let mut resolve = |host: &str, _port: u16| places.get(host).copied();
     compile(&json, generation, options, &mut resolve).expect("a configuration")
 }
 
@@ -149,8 +208,9 @@ impl Conversation {
     }
 
     fn with_settings(config: &str, settings: Settings) -> Conversation {
-        let add = |world: &mut World, options: &Options| world.add(End::default(), &[PORT], options);
-        Conversation::with_all(config, 1, settings, add)
+        Conversation::with_all(config, 1, settings, |world, options| {
+            world.add_with_datagrams(End::default(), &[PORT], &[PORT], options)
+        })
     }
 
     /// With servers that `add` makes.
@@ -158,6 +218,7 @@ impl Conversation {
         Conversation::with_all(config, seed, Settings::default(), add)
     }
 
+    /// With other settings, too.
     fn with_all(
         config: &str,
         seed: u64,
@@ -172,6 +233,9 @@ impl Conversation {
         let places: Places =
             servers.iter().map(|(name, host)| (name.clone(), address(&world.place(*host, PORT)))).collect();
         let plan = compiled(config, 1, &places, &CompileOptions::default());
+        SAID.take();
+        let notice = |line: &str| SAID.with_borrow_mut(|lines| lines.push_back(line.to_owned()));
+        let settings = Settings { notice, ..settings };
         let shared = Arc::new(RouterShared::new(settings, plan));
         let router = world.add(RouteWorker::new(Arc::clone(&shared), 7), &[PORT], &options);
         let clients = (0..CLIENTS).map(|_| world.add(End::default(), &[], &options)).collect();
@@ -207,6 +271,17 @@ impl Conversation {
     fn settle(&mut self, host: HostId) {
         self.world.nudge(host);
         self.world.run_for(5000);
+        self.report();
+    }
+
+    /// Makes the reports that clients wait for.
+    fn report(&mut self) {
+        let now = self.world.now();
+        let facts = || ReportFacts { now, unix_s: now.us / 1_000_000, process: ProcessFacts::default() };
+        if !self.shared.serve_reports(facts).is_empty() {
+            self.world.nudge(self.router);
+            self.world.run_for(5000);
+        }
     }
 
     /// The router.
@@ -239,8 +314,9 @@ impl Conversation {
     fn expect_nothing(&mut self) {
         let hosts: Vec<HostId> = self.servers.values().chain(&self.clients).copied().collect();
         for host in hosts {
-            let received = &self.world.handler::<End>(host).received;
-            assert_eq!(shortened(received), "");
+            let end = self.world.handler::<End>(host);
+            assert_eq!(shortened(&end.received), "");
+            assert_eq!(end.datagrams.len(), 0, "datagrams");
         }
     }
 
@@ -258,6 +334,15 @@ impl Conversation {
             ("plan", config) => self.replace(config),
             ("gone", _) => self.reset(self.host(who)),
             ("back", _) => self.connect(self.host(who)),
+            ("said", expected) => {
+                let said = SAID.with_borrow_mut(VecDeque::pop_front).unwrap_or("nothing".to_owned());
+                assert!(is_like(&said, expected), "at {line:?}: found {said:?}");
+            }
+            ("dns", answer) => self.answer_lookup(answer),
+            ("seconds", count) => (0..count.parse().expect("seconds")).for_each(|_| {
+                let line = self.shared.names().tick(30);
+                SAID.with_borrow_mut(|said| said.extend(line));
+            }),
             ("closed", _) => assert!(self.world.handler::<End>(self.host(who)).closed, "at {line:?}"),
             (server, "down") => self.world.partition(self.host(server), self.router),
             (server, "up") => {
@@ -281,6 +366,24 @@ impl Conversation {
         }
     }
 
+    /// Answers the lookup that the router has ordered.
+    #[track_caller]
+    fn answer_lookup(&mut self, text: &str) {
+        let mut words = text.split(' ');
+        let (name, next) = (words.next().expect("a name"), self.shared.names().try_next());
+        assert_eq!(next.as_deref().unwrap_or("idle"), name);
+        let addresses: Option<Vec<IpAddr>> = words
+            .map(|word| match word {
+                "fails" => None,
+                word => Some(word.parse().unwrap_or_else(|_| self.places[word].ip())),
+            })
+            .collect();
+        let result = addresses.as_deref().ok_or("no such name");
+        let line = self.shared.names().found(name, result);
+        SAID.with_borrow_mut(|said| said.extend(line));
+        self.settle(self.router);
+    }
+
     /// `>`, `<`, `>|`, `a>`, `a<`, `a<|`, `a!`.
     #[track_caller]
     fn exchange(&mut self, who: &str, sign: &str, text: &str, line: &str) {
@@ -292,8 +395,47 @@ impl Conversation {
             (true, ">|") | (false, "<|") => self.send(host, text),
             (true, "<") | (false, ">") => self.expect(host, text, line),
             (false, "!") => self.reset(host),
+            (false, "u>") => {
+                let end = self.world.handler::<End>(host);
+                let expected = format!("{text}\r\n").into_bytes();
+                let found = end.datagrams.iter().position(|(_, _, received)| *received == expected);
+                let (peer, id, _) = end.datagrams.remove(found.unwrap_or_else(|| panic!("at {line:?}")));
+                end.unanswered.push_back((peer, id));
+            }
+            (false, sign) if sign.starts_with('u') => self.answer_datagram(host, sign, text),
             _ => panic!("not a line of a script: {line}"),
         }
+    }
+
+    /// `au<`, `au%`, `au-`, `au?`.
+    #[track_caller]
+    fn answer_datagram(&mut self, host: HostId, sign: &str, text: &str) {
+        let end = self.world.handler::<End>(host);
+        let (peer, id) = match sign {
+            "u?" => {
+                let (peer, id) = end.unanswered[0];
+                (peer, id.wrapping_add(300))
+            }
+            _ => end.unanswered.pop_front().expect("a datagram without an answer"),
+        };
+        let reply = format!("{}\r\n", spelled_out(text)).into_bytes();
+        let part_len = if sign == "u%" { 10 } else { reply.len() };
+        let total = reply.len().div_ceil(part_len) as u16;
+        let part = |(sequence, part): (usize, &[u8])| {
+            let frame = Frame { id, sequence: sequence as u16, total };
+            (peer, [&frame.to_bytes()[..], part].concat())
+        };
+        let mut parts: Vec<_> = reply.chunks(part_len).enumerate().map(part).collect();
+        match sign {
+            "u-" => parts.clear(),
+            "u%" => {
+                parts.reverse();
+                parts = parts.iter().flat_map(|part| [part.clone(), part.clone()]).collect();
+            }
+            _ => {}
+        }
+        end.to_answer.append(&mut parts);
+        self.settle(host);
     }
 
     /// A server ends: connections are refused.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::derived::DERIVED_TYPES;
 use super::fields::{children, class_named, numbers, operation_named, texts};
-use super::{Compiler, Definition};
+use super::pool::Pool;
+use super::{Compiler, Definition, pool_settings};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::hash::{HashDescription, RuntimeWeights, Selector, host_child};
@@ -155,24 +156,24 @@ impl Compiler<'_, '_> {
         &mut self,
         children: Vec<NodeId>,
         hash: Option<&Json>,
-        pool: Option<&Object<'_>>,
+        pool: Option<&Pool<'_>>,
         json: &Json,
     ) -> Result<NodeId, ConfigError> {
+        let of_pool = |name: &str| pool.and_then(|pool| pool.get(name));
         if children.is_empty() {
-            let refuses = pool.map(|pool| pool.bool("error_on_empty")).transpose()?.flatten();
-            let node = match refuses.unwrap_or(true) && pool.is_some() {
+            let refuses = of_pool("error_on_empty").map(|refuses| refuses.bool("`error_on_empty` of a pool"));
+            let node = match refuses.transpose()?.unwrap_or(true) && pool.is_some() {
                 true => Node::Error(Outcome::LocalError, "pool is empty".into()),
                 false => Node::Null,
             };
             return self.add(node, json);
         }
-        let of_pool = |name: &str| pool.and_then(|pool| pool.get(name));
         let parameters = match hash {
             Some(json) if matches!(json.value, JsonValue::Object(_)) => Some(json.object("`hash`")?),
             _ => None,
         };
         let field = |name: &str| parameters.and_then(|object| object.get(name));
-        let weights = field("weights").or_else(|| of_pool("weights"));
+        let own_weights = field("weights");
         let named = match hash {
             Some(Json { value: JsonValue::String(name), .. }) => Some(name.as_str()),
             _ => field("hash_func").map(|name| name.string("`hash_func`")).transpose()?,
@@ -181,7 +182,16 @@ impl Compiler<'_, '_> {
         if children.len() == 1 && !function.starts_with("Weighted") {
             return Ok(children[0]);
         }
-        let weights = weights.map(numbers).transpose()?;
+        let weights = match (own_weights, of_pool("weights").zip(pool)) {
+            (Some(weights), _) => Some(numbers(weights)?),
+            (None, Some((weights, pool))) => {
+                // One for each connection to a server.
+                let connections = pool_settings::connections(pool, self.options.proxies)? as usize;
+                let weights = numbers(weights)?.into_iter();
+                Some(weights.flat_map(|weight| std::iter::repeat_n(weight, connections)).collect())
+            }
+            (None, None) => None,
+        };
         if function == "Latest" {
             let definition = match hash {
                 Some(hash) if parameters.is_some() => Definition::Object(hash),

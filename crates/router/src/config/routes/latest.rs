@@ -37,7 +37,7 @@ impl Compiler<'_, '_> {
         let mut weights = weights.unwrap_or_default();
         weights.resize(children.len(), missing);
         let mut routes = Vec::new();
-        for worker in 0..if by_worker { self.options.workers.max(1) } else { 1 } {
+        for worker in 0..if by_worker { self.options.proxies.max(1) } else { 1 } {
             let order = latest_order(self.options.host_id, worker as u64, salt, &weights, limit);
             let order = order.map_err(|error| definition.json().error(error.to_string()))?;
             let chosen = order.into_iter().map(|child| children[child]).collect();

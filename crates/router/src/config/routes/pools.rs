@@ -1,9 +1,11 @@
 //! Pools: lists of servers with what they have in common.
 
+use super::pool::Pool;
+use super::security::PoolSecurity;
 use super::servers::{Server, ServerKey};
-use super::{Compiler, Definition};
+use super::{Compiler, Definition, pool_settings};
 use crate::config::error::ConfigError;
-use crate::config::json::{Json, JsonValue, Object};
+use crate::config::json::{Json, JsonValue};
 use crate::config::routes::handles::refuse;
 use crate::hash::spooky32;
 use crate::plan::{DestinationSpec, Node, NodeId};
@@ -18,23 +20,10 @@ const INHERIT_MAX: usize = 16;
 const TIMEOUT_MS_MAX: i64 = 1_000_000;
 
 /// Fields of a pool that change what happens, and are not there.
-const NOT_SUPPORTED: [&str; 3] = ["tko_tracker", "additional_fanout", "enable_compression"];
+const NOT_SUPPORTED: [&str; 1] = ["enable_compression"];
 
 /// Fields of a PoolRoute that change what happens, and are not there.
 const ROUTE_NOT_SUPPORTED: [&str; 3] = ["slow_warmup", "shard_splits", "bucketize"];
-
-/// A pool: its fields, those that it inherits last.
-#[derive(Clone)]
-struct Pool<'a> {
-    name: &'a str,
-    chain: Vec<Object<'a>>,
-}
-
-impl<'a> Pool<'a> {
-    fn get(&self, field: &str) -> Option<&'a Json> {
-        self.chain.iter().find_map(|object| object.get(field))
-    }
-}
 
 impl<'j> Compiler<'j, '_> {
     /// The pool that a name or an object stands for.
@@ -86,7 +75,10 @@ impl<'j> Compiler<'j, '_> {
         for object in &pool.chain {
             refuse(object, &NOT_SUPPORTED)?;
         }
-        plain_only(pool)?;
+        text_only(pool)?;
+        let security = PoolSecurity::of(pool)?;
+        let fast_open = pool_settings::fast_open(pool)?;
+        let udp = pool_settings::is_udp(pool)?;
         let servers = pool.get("servers").ok_or_else(|| {
             let message = format!("expected `servers` in pool {}, found none", pool.name);
             pool.chain.first().map_or_else(
@@ -100,48 +92,83 @@ impl<'j> Compiler<'j, '_> {
                 format!("expected at most {SERVERS_MAX} servers in a pool, found {}", servers.len());
             return Err(json.error(message));
         }
-        let timeout_ms = self.timeout_of(pool)?;
+        let guard = pool_settings::guard_limits(pool, servers.len())?;
+        let connections = pool_settings::connections(pool, self.options.proxies)?;
+        let own_timeout_ms = self.own_timeout_of(pool)?;
+        let timeout_ms = self.timeout_of(pool, own_timeout_ms);
         let connect_timeout_ms = match pool.get("connect_timeout") {
             Some(limit) => limit.integer("`connect_timeout` of a pool", 1..=TIMEOUT_MS_MAX)? as u32,
-            None => timeout_ms,
+            None => own_timeout_ms,
         };
         let keep_prefix = match pool.get("keep_routing_prefix") {
             Some(keep) => keep.bool("`keep_routing_prefix` of a pool")?,
             None => false,
         };
         let domains = failure_domains(pool, servers.len())?;
+        let mut names = Vec::new();
         let mut children = Vec::with_capacity(servers.len());
         for (index, json) in servers.iter().enumerate() {
             if matches!(json.value, JsonValue::Object(_)) {
                 children.push(self.single(json)?);
                 continue;
             }
-            let server = Server::parse(json)?;
-            let place = server.resolve(&mut *self.resolve).map_err(|error| json.error(error))?;
-            let name = server.to_string();
-            let key = ServerKey { name: name.clone(), timeout_ms, connect_timeout_ms };
-            let spec = DestinationSpec { name, place, tls: None, timeout_ms, connect_timeout_ms };
-            let server = self.add_server(key, spec);
-            let node = self.add(Node::Server { server, keep_prefix }, json)?;
-            if let Some(domain) = domains.get(index).filter(|domain| **domain != 0) {
-                self.plan.failure_domains.0.insert(node, *domain);
+            let (server, mechanism) = Server::parse(json)?.in_pool(&security, json)?;
+            let tls = server.tls_name(mechanism, json)?;
+            if udp && (tls.is_some() || matches!(server, Server::Unix(_))) {
+                return Err(json.wrong("a server over TCP without TLS, because gets of its pool go over UDP"));
             }
-            children.push(node);
+            let place = server.place(&mut *self.resolve);
+            let name = server.to_string();
+            for connection in 0..connections {
+                let (name, place, tls) = (name.clone(), place.clone(), tls.clone());
+                let key = ServerKey {
+                    name: name.clone(),
+                    connection,
+                    mechanism,
+                    fast_open,
+                    udp,
+                    timeout_ms,
+                    connect_timeout_ms,
+                };
+                let fast_open = fast_open || (tls.is_some() && self.options.tls_fast_open);
+                let spec = DestinationSpec {
+                    name,
+                    connection,
+                    place,
+                    tls,
+                    fast_open,
+                    udp,
+                    timeout_ms,
+                    connect_timeout_ms,
+                };
+                let server = self.add_server(key, spec);
+                let node = self.add(Node::Server { server, keep_prefix }, json)?;
+                if let Some(domain) = domains.get(index).filter(|domain| **domain != 0) {
+                    self.plan.failure_domains.0.insert(node, *domain);
+                }
+                children.push(node);
+            }
+            names.push(name);
         }
+        self.plan.guards.extend(guard.map(|limits| (pool.name.to_owned(), limits, names)));
         self.pool_children.insert(pool.name.to_owned(), children.clone());
         Ok(children)
     }
 
-    /// The time limit of a pool's servers.
-    fn timeout_of(&self, pool: &Pool<'_>) -> Result<u32, ConfigError> {
+    /// The time limit of a pool's servers, wherever they are.
+    fn own_timeout_of(&self, pool: &Pool<'_>) -> Result<u32, ConfigError> {
+        match pool.get("server_timeout") {
+            Some(limit) => Ok(limit.integer("`server_timeout` of a pool", 1..=TIMEOUT_MS_MAX)? as u32),
+            None => Ok(self.options.server_timeout_ms),
+        }
+    }
+
+    /// The time limit of a pool's servers for a reply: that of their distance, if there is one.
+    fn timeout_of(&self, pool: &Pool<'_>, own_ms: u32) -> u32 {
         let text = |name: &str| pool.get(name).and_then(Json::as_str).unwrap_or_default();
-        let own = match pool.get("server_timeout") {
-            Some(limit) => limit.integer("`server_timeout` of a pool", 1..=TIMEOUT_MS_MAX)? as u32,
-            None => self.options.server_timeout_ms,
-        };
         let (region, cluster) = (text("region"), text("cluster"));
         if region.is_empty() || cluster.is_empty() {
-            return Ok(own);
+            return own_ms;
         }
         let mut here = self.options.default_prefix.trim_matches('/').split('/');
         let (our_region, our_cluster) = (here.next().unwrap_or_default(), here.next().unwrap_or_default());
@@ -150,7 +177,7 @@ impl<'j> Compiler<'j, '_> {
             (true, false) => self.options.cross_cluster_timeout_ms,
             (false, _) => self.options.cross_region_timeout_ms,
         };
-        Ok(if limit == 0 { own } else { limit })
+        if limit == 0 { own_ms } else { limit }
     }
 
     /// A pool's servers, and the hash that chooses one.
@@ -170,7 +197,7 @@ impl<'j> Compiler<'j, '_> {
             children = self.shadowed(children, object)?;
         }
         let hash = object.and_then(|object| object.get("hash"));
-        let route = self.hash_route(children, hash, pool.chain.first(), json)?;
+        let route = self.hash_route(children, hash, Some(&pool), json)?;
         match object.and_then(|object| object.get("rates")) {
             Some(rates) => self.rate_limit(route, rates, None),
             None => Ok(route),
@@ -195,25 +222,11 @@ fn failure_domains(pool: &Pool<'_>, servers: usize) -> Result<Vec<u32>, ConfigEr
     Ok(domains.iter().map(domain).collect())
 }
 
-/// Refuses pools that ask for TLS or another protocol: their servers must not get requests in clear text.
-fn plain_only(pool: &Pool<'_>) -> Result<(), ConfigError> {
-    let plain = [
-        ("protocol", "ascii"),
-        ("security_mech", "plain"),
-        ("security_mech_within_dc", "plain"),
-        ("security_mech_cross_dc", "plain"),
-    ];
-    for (field, accepted) in plain {
-        let Some(json) = pool.get(field) else { continue };
-        let found = json.string(format_args!("`{field}` of a pool"))?;
-        if found != accepted {
-            return Err(json.error(format!("expected {accepted} as `{field}` of a pool, found `{found}`")));
-        }
-    }
-    match pool.get("use_ssl") {
-        Some(json) if json.bool("`use_ssl` of a pool")? => {
-            Err(json.error("expected false as `use_ssl` of a pool, found true"))
-        }
-        _ => Ok(()),
+/// Refuses pools that ask for another protocol.
+fn text_only(pool: &Pool<'_>) -> Result<(), ConfigError> {
+    let Some(json) = pool.get("protocol") else { return Ok(()) };
+    match json.string("`protocol` of a pool")? {
+        found if found.eq_ignore_ascii_case("ascii") => Ok(()),
+        found => Err(json.error(format!("expected ascii as `protocol` of a pool, found `{found}`"))),
     }
 }

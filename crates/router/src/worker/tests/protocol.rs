@@ -157,3 +157,55 @@ fn quiet_requests_report_what_is_unusual_and_mn_waits_for_them() {
          < MN",
     );
 }
+
+#[test]
+fn meta_replies_of_the_router_itself_repeat_opaque_and_key() {
+    let config = r#"{"pools": {"A": {"servers": ["a:1"]}},
+        "route": {"type": "OperationSelectorRoute", "default_policy": "NullRoute", "operation_policies": {
+            "delete": "ErrorRoute|no", "set": {"type": "AllAsyncRoute", "children": ["PoolRoute|A"]}}}}"#;
+    play(
+        config,
+        "> mg abc v O12 k
+         < EN O12 kabc
+         > mg YWJj b k Oq v
+         < EN kYWJj b Oq
+         > mg abc v
+         < EN
+         > mg abc v q O3
+         > mn
+         < MN
+         > ma /././abc N0 O5 k
+         < NF O5 k/././abc
+         > ms abc 1 O6 k T0
+         > x
+         a> ms abc 1 O6 k T0
+         a> x
+         < NS O6 kabc
+         a< HD O6 kabc
+         > md abc O7
+         < SERVER_ERROR no
+         > me abc
+         < EN",
+    );
+}
+
+#[test]
+fn a_meta_line_that_gets_too_long_is_refused_and_the_connection_stays() {
+    play(
+        ONE,
+        "> get abc
+         a> get abc
+         > mg abc{ *2029}v
+         > mg abc{ *2000}v
+         a> mg abc{ *2000}v O1
+         a< END
+         < END
+         < CLIENT_ERROR options flags are too long
+         a< EN
+         < EN
+         > mg abc{ *2029}v O1
+         a> mg abc{ *2029}v O1
+         a< HD O1
+         < HD O1",
+    );
+}

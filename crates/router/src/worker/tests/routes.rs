@@ -183,7 +183,8 @@ fn thousands_of_unavailable_children_are_asked_one_after_the_other() {
         let mut conversation = Conversation::new(&config);
         let worker = conversation.worker();
         for destination in &worker.destinations {
-            destination.health.failed(crate::Outcome::ConnectError, &worker.shared.settings.health);
+            let now = stdx::clock::Now::default();
+            worker.shared.failed(&destination.health, crate::Outcome::ConnectError, now);
         }
         let line = "< SERVER_ERROR Server unavailable. Reason: connect_error";
         conversation.play(&format!("> get k\n{line}\n> get j k\n{line}\n> delete k\n{line}"));

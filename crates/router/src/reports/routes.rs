@@ -1,0 +1,155 @@
+//! Destinations and routes of a request: `route` and `route_handles`.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use stdx::clock::Now;
+
+use super::service::TEXT_MAX;
+use crate::choices::Choices;
+use crate::destination::{ReplyKind, ReplyTarget};
+use crate::flight::{FlightReply, Flights, Leg, Marks};
+use crate::key::RoutedKey;
+use crate::operation::Operation;
+use crate::plan::{Node, NodeId, RoutePlan};
+use crate::request::{RequestBody, RoutedRequest};
+
+/// Stands at the end of a text that was cut.
+const CUT: &str = "\n(the rest is left out)";
+
+/// Cuts a text that is too long.
+pub(super) fn cut(text: &mut String) {
+    if text.len() > TEXT_MAX {
+        let end = (0..=TEXT_MAX - CUT.len()).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+        text.push_str(CUT);
+    }
+}
+
+/// The servers that would get a request for a key, one after the other, if all answered as without the item: as in
+/// mcrouter, which asks its routes in the same way.
+pub(super) fn destinations(plan: &Arc<RoutePlan>, operation: Operation, key: &str, unix_s: i64) -> String {
+    let key = RoutedKey::new(key.as_bytes());
+    let (mut flights, mut out) = (Flights::default(), String::new());
+    let Some(root) = plan.root(&key).filter(|_| !key.bare().is_empty()) else { return out };
+    let expected = if operation.has_values() { ReplyKind::Values } else { ReplyKind::Line };
+    let body = RequestBody::None;
+    let (before, after, shown, opaque) = (&b""[..], &b""[..], &b""[..], &b""[..]);
+    let message = RoutedRequest { operation, expected, before, key, shown, after, opaque, body };
+    let request = flights.store(&message, Arc::clone(plan));
+    // Any choice at random is as good as another; an hour without requests allows what limits allow.
+    let mut choices = Choices::new(0, 0);
+    choices.adopt(plan.generation, &plan.states, |_| true);
+    (choices.now, choices.unix_s) = (Now { us: 3_600_000_000 }, unix_s);
+    let leg = Leg { request, owner: ReplyTarget::Nobody, marks: Marks::default() };
+    flights.begin(plan, root, leg, &mut choices);
+    while let Some(send) = flights.sends.pop_front() {
+        if out.len() > TEXT_MAX {
+            break;
+        }
+        let separator = if out.is_empty() { "" } else { "\r\n" };
+        let _ = write!(out, "{separator}{}", plan.servers[send.server.0 as usize].name);
+        flights.release(send.request);
+        if let ReplyTarget::Frame(frame, child) = send.target {
+            let reply = FlightReply::without_server(None, operation, expected);
+            flights.on_reply((frame, child), reply, &mut choices);
+        }
+    }
+    cut(&mut out);
+    out
+}
+
+/// The routes through which a request for a key can go, as a tree.
+pub(super) fn handles(plan: &RoutePlan, operation: Operation, key: &str) -> String {
+    let key = RoutedKey::new(key.as_bytes());
+    let mut out = "proxy\n root\n".to_owned();
+    let mut waiting: Vec<(NodeId, usize)> = plan.root(&key).map(|root| (root, 2)).into_iter().collect();
+    while let Some((node, depth)) = waiting.pop() {
+        if out.len() > TEXT_MAX {
+            break;
+        }
+        let _ = writeln!(out, "{:depth$}{}", "", name_of(plan, node));
+        let children = children_of(plan, node, operation, &key);
+        waiting.extend(children.into_iter().rev().map(|child| (child, depth + 1)));
+    }
+    cut(&mut out);
+    out
+}
+
+/// The children of a route that a request for a key may go to.
+fn children_of(plan: &RoutePlan, node: NodeId, operation: Operation, key: &RoutedKey<'_>) -> Vec<NodeId> {
+    let node = &plan.nodes[node.0 as usize];
+    if let Node::Hash { hash, children } = node {
+        vec![children[hash.select(key.routing())]]
+    } else if let Node::Random(children) = node {
+        children.to_vec()
+    } else if let Node::ByOperation { children, default } = node {
+        vec![children.get(operation.name()).copied().unwrap_or(*default)]
+    } else if let Node::ByClass { children, default } = node {
+        vec![children.get(&operation.class()).copied().unwrap_or(*default)]
+    } else if let Node::ByPrefix { children, default } = node {
+        let found = children.iter().find(|(prefix, _)| key.bare().starts_with(prefix));
+        found.map(|(_, child)| *child).or(*default).into_iter().collect()
+    } else if let Node::Migrate(migration) = node {
+        vec![migration.from, migration.to]
+    } else if let Node::RateLimit { target, fallback, .. } = node {
+        [*target].into_iter().chain(*fallback).collect()
+    } else if let Node::ByWorker(children) = node {
+        children.first().copied().into_iter().collect()
+    } else if let Node::Blackhole { blackhole, default, .. } = node {
+        vec![*default, *blackhole]
+    } else if let Node::Compound(compound) = node {
+        compound.children.to_vec()
+    } else {
+        Vec::new()
+    }
+}
+
+/// mcrouter's name of a route.
+pub(super) fn name_of(plan: &RoutePlan, node: NodeId) -> String {
+    match &plan.nodes[node.0 as usize] {
+        Node::Server { server, keep_prefix } => {
+            let spec = &plan.servers[server.0 as usize];
+            let (pool, index) = plan.pools.place_of(node).unwrap_or_default();
+            let security = if spec.tls.is_some() { "ssl" } else { "plain" };
+            format!(
+                "host|pool={pool}|id={index}|ap={}:ascii:{security}:notcompressed|timeout={}ms|\
+                 keep_routing_prefix={keep_prefix}|msb=0",
+                spec.name, spec.timeout_ms
+            )
+        }
+        Node::Error(outcome, message) if message.is_empty() => {
+            format!("error|log|mc_res_{}", outcome.name())
+        }
+        Node::Error(outcome, message) => format!("error|log|mc_res_{}|{message}", outcome.name()),
+        Node::Hash { hash, .. } => format!("selection|hash|{}", hash.name()),
+        Node::ByOperation { .. } => "operation-selector".to_owned(),
+        Node::ByClass { .. } => "routing-group".to_owned(),
+        Node::ByPrefix { .. } => "prefix-selector".to_owned(),
+        Node::Compound(compound) => kebab(&compound.kind),
+        other => kebab(other),
+    }
+}
+
+/// The name of a variant, with hyphens: `AllSync` is `all-sync`.
+fn kebab(variant: &impl fmt::Debug) -> String {
+    struct FirstWord(String);
+    impl Write for FirstWord {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            for letter in text.chars() {
+                match letter {
+                    'A'..='Z' if self.0.is_empty() => self.0.push(letter.to_ascii_lowercase()),
+                    'A'..='Z' => self.0.extend(['-', letter.to_ascii_lowercase()]),
+                    'a'..='z' | '0'..='9' => self.0.push(letter),
+                    // The fields follow, of which there may be thousands.
+                    _ => return Err(fmt::Error),
+                }
+            }
+            Ok(())
+        }
+    }
+    let mut word = FirstWord(String::new());
+    // The error ends the writing.
+    let _ = write!(word, "{variant:?}");
+    word.0
+}

@@ -1,0 +1,104 @@
+//! Counting of requests to servers and their outcomes.
+
+use super::RouteWorker;
+use super::servers::NotSent;
+use crate::destination::{Delivery, FailedExchange, ReplyTarget};
+use crate::operation::Operation;
+use crate::outcome::Outcome;
+
+/// The request at the front of a destination's queue: when it was sent, and whether it is for several keys. `None` if it has
+/// timed out since, and was counted.
+pub(super) type Asked = Option<(u64, bool)>;
+
+impl RouteWorker {
+    /// `count` requests are for a destination now.
+    #[inline]
+    pub(super) fn count_sent(&mut self, place: u32, operation: Operation, count: u64, target: ReplyTarget) {
+        let is_failover = self.flights.is_failover(target);
+        self.cells.sent(operation, count, is_failover);
+        self.destinations[place as usize].cells.requests.add(count);
+    }
+
+    /// They were not sent.
+    #[cold]
+    pub(super) fn count_not_sent(
+        &mut self,
+        place: u32,
+        not_sent: NotSent,
+        count: u64,
+        target: ReplyTarget,
+    ) -> NotSent {
+        self.count_outcome(place, not_sent.outcome, count, target);
+        not_sent
+    }
+
+    /// The request to which the next reply of a destination belongs.
+    #[inline]
+    pub(super) fn asked(&self, place: u32) -> Asked {
+        let destination = &self.destinations[place as usize];
+        if destination.expired > 0 {
+            return None;
+        }
+        let exchange = destination.exchanges.front()?;
+        Some((exchange.sent_us, matches!(exchange.target, ReplyTarget::Values(..))))
+    }
+
+    /// A reply has come.
+    #[inline]
+    pub(super) fn count_reply(&mut self, place: u32, asked: Asked, delivery: &Delivery<'_>) {
+        let (Some((sent_us, has_several)), Some(operation)) = (asked, delivery.operation) else { return };
+        let is_end = matches!(delivery.target, ReplyTarget::Values(..));
+        if !is_end {
+            self.count_outcome(place, delivery.outcome, 1, delivery.target);
+        }
+        // A request for several keys has an outcome for each, and one time, at its end.
+        if has_several != is_end {
+            return;
+        }
+        let us = self.now.us.saturating_sub(sent_us);
+        self.cells.took(operation, us);
+        self.destinations[place as usize].cells.took(us);
+    }
+
+    /// A request has no reply.
+    pub(super) fn count_failed(&mut self, place: u32, failed: &FailedExchange, outcome: Outcome) {
+        let Some(operation) = failed.operation else { return };
+        let count = match failed.target {
+            ReplyTarget::Values(..) => failed.parts.len() as u64,
+            _ => 1,
+        };
+        self.count_outcome(place, outcome, count, failed.target);
+        self.count_wait(place, operation, outcome);
+    }
+
+    /// A get over UDP is lost.
+    pub(super) fn count_lost(&mut self, place: u32, outcome: Outcome, target: ReplyTarget) {
+        self.count_outcome(place, outcome, 1, target);
+        self.count_wait(place, Operation::Get, outcome);
+    }
+
+    fn count_wait(&mut self, place: u32, operation: Operation, outcome: Outcome) {
+        if outcome == Outcome::Timeout {
+            let destination = &self.destinations[place as usize];
+            let us = u64::from(destination.spec.timeout_ms) * 1000;
+            self.cells.took(operation, us);
+            destination.cells.took(us);
+        }
+    }
+
+    #[inline]
+    fn count_outcome(&mut self, place: u32, outcome: Outcome, count: u64, target: ReplyTarget) {
+        let is_failover = self.flights.is_failover(target);
+        self.cells.ended(outcome, count, is_failover);
+        self.destinations[place as usize].cells.ended(outcome, count);
+    }
+
+    /// Takes over what flights have counted.
+    pub(super) fn count_failovers(&mut self) {
+        let (begun, failed) = std::mem::take(&mut self.flights.failovers);
+        if begun + failed > 0 {
+            self.cells.failovers.add(begun);
+            self.cells.failed_failovers.add(failed);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Reports for clients: `stats`, ordered from another thread.
+
+use std::sync::Arc;
+
+use net::Turn;
+use protocol::words::Words;
+
+use super::RouteWorker;
+use crate::client::{HeldOutput, ReplyBytes};
+use crate::destination::ReplyTarget;
+use crate::operation::Operation;
+use crate::outcome::Outcome;
+use crate::report_desk::{ReadyReport, ReportSubject, SERVICE_PREFIX};
+use crate::slab::Id;
+use crate::stats::StatsGroup;
+
+const BAD_STATS: &[u8] = b"CLIENT_ERROR bad stats command\r\n";
+const TOO_MANY: &[u8] = b"SERVER_ERROR too many reports are waited for\r\n";
+
+impl RouteWorker {
+    /// `stats`, with its arguments.
+    pub(super) fn route_stats(&mut self, client: Id, mut args: Words<'_>, turn: &mut Turn<Arc<[u8]>>) {
+        let (name, more) = (args.next().unwrap_or_default(), args.next());
+        let group = std::str::from_utf8(name).ok().and_then(StatsGroup::by_name);
+        let Some(group) = group.filter(|_| more.is_none()) else {
+            return self.answer_now(client, BAD_STATS, turn);
+        };
+        let Some(state) = self.clients.get_mut(client) else { return };
+        let target = ReplyTarget::Slot(client, state.open_slot());
+        self.order(ReportSubject::Stats(group), target, turn);
+    }
+
+    /// Whether a key is about the router: then its answer is ordered. Only `get` asks so, as in mcrouter.
+    #[inline]
+    pub(super) fn is_about_router(
+        &mut self,
+        operation: Operation,
+        key: &[u8],
+        target: ReplyTarget,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> bool {
+        let is = operation == Operation::Get && key.starts_with(SERVICE_PREFIX);
+        if is {
+            self.order(ReportSubject::Service(key.into()), target, turn);
+        }
+        is
+    }
+
+    fn order(&mut self, subject: ReportSubject, target: ReplyTarget, turn: &mut Turn<Arc<[u8]>>) {
+        if !self.shared.desk.order(subject, self.number, target) {
+            self.hand_over(target, Outcome::LocalError, ReplyBytes::Copied(TOO_MANY), turn);
+        }
+    }
+
+    /// Hands over reports that are ready.
+    #[inline]
+    pub(super) fn take_reports(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        for ReadyReport { target, report } in self.tray.take() {
+            let mut output = HeldOutput::default();
+            output.copy(&report.head);
+            output.hold(report.body);
+            output.copy(report.tail);
+            if !report.tail.is_empty() && matches!(target, ReplyTarget::Slot(..)) {
+                output.copy(b"END\r\n");
+            }
+            self.hand_over(target, Outcome::Found, ReplyBytes::Gathered(output), turn);
+        }
+    }
+
+    fn hand_over(
+        &mut self,
+        target: ReplyTarget,
+        outcome: Outcome,
+        answer: ReplyBytes<'_>,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        match target {
+            ReplyTarget::Slot(client, slot) => self.answer(client, slot, answer, turn),
+            ReplyTarget::Part(client, slot, part) => {
+                self.answer_part((client, slot, part), outcome, answer, turn);
+            }
+            _ => {}
+        }
+    }
+}
