@@ -52,8 +52,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let watch = Stopwatch::start();
     let is_asked_to_end = || signals.take().filter(|signal| !ignored.has(*signal));
     let place = Place::new(arguments.dir.as_deref())?;
-    let mut cluster = Cluster::start(arguments, &place)?;
-    if cluster.wait_until_it_answers(&|| is_asked_to_end().is_some())? {
+    let mut cluster = Cluster::new(arguments, &place)?;
+    if cluster.start(&place, &|| is_asked_to_end().is_some())? {
         print(cluster.welcome(&place, watch.passed()).as_bytes())?;
         while is_asked_to_end().is_none() {
             pause(LOOK_EVERY);

@@ -53,10 +53,14 @@ impl Up {
     fn start(folder: &Folder, flags: &[&str]) -> Up {
         // Each test has ports of its own.
         let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+        Up::start_at(folder, free, flags)
+    }
+
+    fn start_at(folder: &Folder, port: u16, flags: &[&str]) -> Up {
         let said = folder.file("said");
         let file = File::create(&said).expect("a file");
         let mut command = subject::cluster();
-        command.args(["--port", &free.to_string()]).args(flags).stdin(Stdio::null());
+        command.args(["--port", &port.to_string()]).args(flags).stdin(Stdio::null());
         let command = command.stdout(file.try_clone().expect("a file")).stderr(file);
         let mut up = Up { child: command.spawn().expect("start"), said, members: Vec::new() };
         up.says("Ctrl-C ends all.");
@@ -239,8 +243,8 @@ fn ports_that_are_taken_are_passed_over() {
     // Whichever port the cluster is given: the one after it is taken, if somebody else has not taken it before.
     let first = Up::start(&folder, &["--servers", "1"]);
     let second_folder = Folder::new();
-    let port = first.members[0].address.rsplit(':').next().expect("a port").to_owned();
-    let second = Up::start(&second_folder, &["--servers", "1", "--port", &port]);
+    let port = first.members[0].address.rsplit(':').next().expect("a port").parse().expect("a number");
+    let second = Up::start_at(&second_folder, port, &["--servers", "1"]);
     let addresses: Vec<&str> =
         first.members.iter().chain(&second.members).map(|member| member.address.as_str()).collect();
     let different: std::collections::HashSet<&&str> = addresses.iter().collect();

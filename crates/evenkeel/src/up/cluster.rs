@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use os::clock::{Stopwatch, pause};
@@ -36,36 +37,56 @@ const QUESTION: &[u8] = b"get evenkeel-up-is-there\r\n";
 const MISS: &[u8] = b"END\r\n";
 
 pub(super) struct Cluster {
-    /// The router first.
-    members: Vec<Member>,
+    router: SocketAddr,
+    servers: Vec<SocketAddr>,
+    configuration: PathBuf,
     memory_mb: u32,
+    /// The servers, then the router.
+    members: Vec<Member>,
     asked: Stopwatch,
 }
 
 impl Cluster {
-    /// Starts all members.
-    pub(super) fn start(arguments: &Arguments, place: &Place) -> Result<Cluster, Failure> {
+    /// Finds ports, and writes the configuration.
+    pub(super) fn new(arguments: &Arguments, place: &Place) -> Result<Cluster, Failure> {
         let mut ports = FreePorts::from(arguments.port);
         let router = ports.take()?;
         let servers = (0..arguments.servers).map(|_| ports.take()).collect::<Result<Vec<_>, _>>()?;
         let configuration = place.write(CONFIGURATION, &configuration(&servers))?;
-        let mut cluster =
-            Cluster { members: Vec::new(), memory_mb: arguments.memory, asked: Stopwatch::start() };
-        let router_words = [
-            ["route", "-p", &router.port().to_string()].map(str::to_owned).to_vec(),
-            ["--listen-addresses", "127.0.0.1", "-t", SERVER_TIMEOUT_MS, "-r", PROBE_AFTER_MS]
-                .map(str::to_owned)
-                .to_vec(),
-            vec![format!("--config=file:{}", configuration.display())],
-        ];
-        cluster.add("router".to_owned(), router, router_words.concat(), place)?;
-        for (index, address) in servers.into_iter().enumerate() {
-            let (port, memory) = (address.port().to_string(), arguments.memory.to_string());
+        let memory_mb = arguments.memory;
+        Ok(Cluster {
+            router,
+            servers,
+            configuration,
+            memory_mb,
+            members: Vec::new(),
+            asked: Stopwatch::start(),
+        })
+    }
+
+    /// Starts all members, and waits until they answer; `false` if the user does not want to wait. The router comes last:
+    /// a server that is not there yet would count as unavailable for it.
+    pub(super) fn start(
+        &mut self,
+        place: &Place,
+        is_asked_to_end: &dyn Fn() -> bool,
+    ) -> Result<bool, Failure> {
+        for (index, address) in self.servers.clone().into_iter().enumerate() {
+            let (port, memory) = (address.port().to_string(), self.memory_mb.to_string());
             let words =
                 ["serve", "-l", "127.0.0.1", "-p", &port, "-m", &memory, "-t", "1"].map(str::to_owned);
-            cluster.add(format!("server {}", index + 1), address, words.to_vec(), place)?;
+            self.add(format!("server {}", index + 1), address, words.to_vec(), place)?;
         }
-        Ok(cluster)
+        if !self.wait_until_it_answers(is_asked_to_end)? {
+            return Ok(false);
+        }
+        let port = self.router.port().to_string();
+        let fixed =
+            ["-p", &port, "--listen-addresses", "127.0.0.1", "-t", SERVER_TIMEOUT_MS, "-r", PROBE_AFTER_MS];
+        let mut words = vec!["route".to_owned(), format!("--config=file:{}", self.configuration.display())];
+        words.extend(fixed.map(str::to_owned));
+        self.add("router".to_owned(), self.router, words, place)?;
+        self.wait_until_it_answers(is_asked_to_end)
     }
 
     fn add(
@@ -80,11 +101,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Whether all answer; `false` if the user does not want to wait.
-    pub(super) fn wait_until_it_answers(
-        &mut self,
-        is_asked_to_end: &dyn Fn() -> bool,
-    ) -> Result<bool, Failure> {
+    /// Whether all that have been started answer.
+    fn wait_until_it_answers(&mut self, is_asked_to_end: &dyn Fn() -> bool) -> Result<bool, Failure> {
         let watch = Stopwatch::start();
         loop {
             for member in &mut self.members {
@@ -136,9 +154,7 @@ impl Cluster {
     /// Ends all members: the router first, so that it has no server to miss.
     pub(super) fn stop(&mut self) {
         let watch = Stopwatch::start();
-        for member in &mut self.members {
-            member.ask_to_end();
-        }
+        self.members.iter().rev().for_each(Member::ask_to_end);
         while watch.passed() < END_WITHIN && self.members.iter_mut().any(|member| member.ended().is_none()) {
             pause(LOOK_FOR_START_EVERY);
         }
@@ -147,7 +163,7 @@ impl Cluster {
 
     /// What the user sees.
     pub(super) fn welcome(&self, place: &Place, after: Duration) -> String {
-        let [router, servers @ ..] = &self.members[..] else { return String::new() };
+        let [servers @ .., router] = &self.members[..] else { return String::new() };
         let mut text = String::new();
         let mut line = |name: &str, words: String| {
             writeln!(text, "  {name:<9} {words}").expect("writing to memory does not fail");
@@ -203,18 +219,19 @@ fn restart_if_ended(member: &mut Member) {
     }
 }
 
-/// The router's configuration. If a server does not answer, another one of the pool is asked, which the same hash chooses
-/// with a salt.
+/// The router's configuration. If a server does not answer, another one of the pool is asked, which follows from the key.
 fn configuration(servers: &[SocketAddr]) -> String {
     let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
     let route = match servers.len() {
         1 => json!("PoolRoute|cache"),
-        _ => json!({
+        count => json!({
             "type": "FailoverRoute",
-            "children": [
-                "PoolRoute|cache",
-                {"type": "PoolRoute", "pool": "cache", "hash": {"hash_func": "Ch3", "salt": "failover"}},
-            ],
+            "children": ["PoolRoute|cache", "Pool|cache"],
+            "failover_policy": {
+                "type": "DeterministicOrderPolicy",
+                "max_tries": count + 1,
+                "max_error_tries": count,
+            },
         }),
     };
     let whole = json!({"pools": {"cache": {"servers": servers}}, "route": route});
