@@ -3,6 +3,7 @@
 //! The order: the configuration is read before anything is bound, limits are raised before sockets exist, signals are
 //! blocked before there are threads. Exit statuses are mcrouter's: 2 where a later start may succeed, 3 where it cannot.
 
+mod async_log;
 mod config_dump;
 mod configuration;
 mod file_watch;
@@ -38,6 +39,7 @@ use crate::output::print;
 use crate::parent;
 use crate::supervisor::Supervisor;
 use crate::uring;
+use async_log::{AsyncLog, LogFiles};
 use config_dump::ConfigDump;
 use configuration::{Attempt, Configuration};
 pub(crate) use lines::refused;
@@ -189,6 +191,10 @@ fn serve(
             RoutePages { shared: Arc::clone(&shared), view: view.clone(), clock, workers: options.proxies };
         start("admin", move || endpoint.serve_pages(pages, "route", "requests are routed without them"))?;
     }
+    if let Some(queue) = shared.spool() {
+        let log = AsyncLog { queue, nudge: network.nudge(), files: LogFiles::new(options) };
+        start("async-log", move || log.run())?;
+    }
     let seeds = (0..options.proxies).map(|_| random()).collect::<Result<Vec<_>, _>>()?;
     let workers = seeds.into_iter().map(|seed| RouteWorker::new(Arc::clone(&shared), seed)).collect();
     let nudge = network.nudge();
@@ -243,6 +249,7 @@ fn bind(
 
 fn settings(options: &RouteOptions) -> Settings {
     Settings {
+        spool: options.asynclog.then(Arc::default),
         health: options.health,
         partial_multiget: options.partial_multiget,
         shadows_max: options.shadows_max,

@@ -8,7 +8,7 @@ mod running;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -52,14 +52,29 @@ impl Served {
         let address = said.split(" serves on ").nth(1).unwrap().split(": ").next().unwrap().to_owned();
         Served { child: Running(child), address }
     }
+
+    /// Starts a cluster on any free port, and waits until it says that it answers. Its processes end with this one.
+    fn up() -> Served {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut command = Command::new(EVENKEEL);
+        command.args(["up", "--port", &free.port().to_string()]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        while !said.contains("Ctrl-C ends all.") {
+            assert!(stdout.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+        }
+        let line = said.lines().find_map(|line| line.trim().strip_prefix("router ")).unwrap();
+        Served { child: Running(child), address: line.trim().split(' ').next().unwrap().to_owned() }
+    }
 }
 
 #[test]
-fn the_server_answers_as_in_the_first_conversation_of_the_readme() {
+fn a_cluster_answers_as_in_the_first_conversation_of_the_readme() {
     let typed = block("README.md", "cargo run ");
     let words: Vec<&str> = typed.trim().split(' ').skip_while(|word| *word != "--").skip(1).collect();
-    assert_eq!(words, ["serve"]);
-    let served = Served::start(&words);
+    assert_eq!(words, ["up"]);
+    let served = Served::up();
     let mut client = TcpStream::connect(&served.address).unwrap();
     let mut replies = String::new();
     for line in block("README.md", "$ nc ").lines().skip(1) {

@@ -35,7 +35,7 @@ use crate::choices::Choices;
 use crate::destination::ReplyTarget;
 use crate::operation::OperationClass;
 use crate::outcome::Outcome;
-use crate::plan::{CompoundKind, NodeId, RoutePlan, RouteStep, ServerId};
+use crate::plan::{CompoundKind, LogId, NodeId, RoutePlan, RouteStep, ServerId};
 use crate::request::{RoutedRequest, StoredRequest};
 use crate::slab::{Id, IdSlab};
 
@@ -69,6 +69,8 @@ pub(crate) struct Marks {
     pub(crate) is_tagged: bool,
     /// It is for a shadow.
     pub(crate) is_shadow: bool,
+    /// The log that takes it, if it is a delete that fails.
+    pub(crate) log: Option<LogId>,
 }
 
 /// A request on its way to a route.
@@ -188,8 +190,7 @@ impl Flights {
         leg: Leg,
         choices: &mut Choices,
     ) -> Option<FlightReply<'static>> {
-        let Leg { request, owner, marks } = leg;
-        let nobody = Leg { owner: ReplyTarget::Nobody, ..leg };
+        let Leg { request, owner, mut marks } = leg;
         let shared = self.requests.get_mut(request)?;
         let stored = &shared.request;
         let RoutedRequest { operation, .. } = stored.message();
@@ -198,7 +199,8 @@ impl Flights {
             self.begin_shadows(plan, leg, choices);
         }
         let node = match step {
-            RouteStep::Server { server, keep_prefix } => {
+            RouteStep::Server { server, keep_prefix, log } => {
+                let marks = Marks { log: log.or(marks.log), ..marks };
                 self.requests.get_mut(request)?.uses += 1;
                 self.sends.push_back(Send { server, keep_prefix, request, target: owner, marks });
                 return None;
@@ -207,8 +209,13 @@ impl Flights {
                 let message = self.requests.get_mut(request)?.request.message();
                 return Some(FlightReply::own(answer, &message));
             }
-            RouteStep::Compound(node) => node,
+            RouteStep::Compound(node, log) => {
+                marks.log = log.or(marks.log);
+                node
+            }
         };
+        let leg = Leg { marks, ..leg };
+        let nobody = Leg { owner: ReplyTarget::Nobody, ..leg };
         let compound = plan.compound(node);
         let children = &compound.children;
         match &compound.kind {
@@ -294,7 +301,7 @@ impl Flights {
     /// Sends a request to the shadows that get it, for nobody.
     #[cold]
     pub(crate) fn begin_shadows(&mut self, plan: &Arc<RoutePlan>, mut leg: Leg, choices: &mut Choices) {
-        (leg.owner, leg.marks.is_shadow) = (ReplyTarget::Nobody, true);
+        (leg.owner, leg.marks.is_shadow, leg.marks.log) = (ReplyTarget::Nobody, true, None);
         // A shadow may have shadows: they are taken by one of the calls inside of this one.
         while let Some(shadow) = choices.shadows.pop() {
             self.begin(plan, shadow, leg, choices);

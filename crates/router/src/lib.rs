@@ -52,6 +52,7 @@ mod service_texts;
 mod shadow_counts;
 mod shared;
 mod slab;
+mod spool;
 mod stats;
 mod token_bucket;
 mod udp;
@@ -68,15 +69,16 @@ pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{
     AddedLatency, BigValue, Compound, CompoundKind, DestinationSpec, DeterministicOrder, FailoverErrors,
-    FailoverOrder, FailoverSettings, FailureDomains, Fill, KeyPolicies, KeyPolicy, KeySplit, Migration,
-    NegativeCache, Node, NodeId, Roots, RoutePlan, ServerId, ServerPlace, ShadowKeys, ShadowRule, SizeSplit,
-    TotalLatency,
+    FailoverOrder, FailoverSettings, FailureDomains, Fill, KeyPolicies, KeyPolicy, KeySplit, LogId,
+    Migration, NegativeCache, Node, NodeId, Roots, RoutePlan, ServerId, ServerPlace, ShadowKeys, ShadowRule,
+    SizeSplit, TotalLatency,
 };
 pub use plan_pools::{PlanPool, PlanPools};
 pub use report_facts::{ConfigLoads, ProcessFacts, ReportFacts, StartupFacts};
 pub use route_state::{FailoverLimit, Rates, RequestRate, StateId, StateSpec};
 pub use shadow_counts::{LatencyHistogram, ShadowComparison, ShadowCounts, ShadowReport};
 pub use shared::{RouterShared, Settings};
+pub use spool::{SpoolFormat, SpoolQueue, SpoolRecord, WaitingDelete, write_record};
 pub use udp::UdpCounts;
 pub use variables::{KeyRange, RuntimeVariable};
 pub use worker::RouteWorker;

@@ -25,7 +25,7 @@ use crate::route_state::{StateId, StateKey, StateSpec};
 use crate::shadow_counts::{ShadowCounts, ShadowReport};
 use crate::variables::RuntimeVariable;
 
-pub use crate::node_id::{NodeId, ServerId};
+pub use crate::node_id::{LogId, NodeId, ServerId};
 pub use failover::{DeterministicOrder, FailoverOrder, FailoverSettings, FailureDomains};
 
 pub use shadow::{ShadowKeys, ShadowRule};
@@ -100,6 +100,13 @@ pub enum Node {
         hash: Selector,
         /// As many as the function distinguishes.
         children: Box<[NodeId]>,
+    },
+    /// A child whose deletes go to a log if they fail.
+    Logged {
+        /// Which one.
+        log: LogId,
+        /// The route.
+        child: NodeId,
     },
     /// Any child.
     Random(Box<[NodeId]>),
@@ -330,11 +337,11 @@ impl FailoverErrors {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RouteStep<'p> {
     /// To a server.
-    Server { server: ServerId, keep_prefix: bool },
+    Server { server: ServerId, keep_prefix: bool, log: Option<LogId> },
     /// Nowhere: this is its answer.
     Answer(Option<(Outcome, &'p str)>),
     /// To the children of this node.
-    Compound(NodeId),
+    Compound(NodeId, Option<LogId>),
 }
 
 /// Routes by routing prefix.
@@ -382,6 +389,8 @@ pub struct RoutePlan {
     pub facts: Option<Arc<ConfigFacts>>,
     /// What routes remember between requests.
     pub states: Vec<StateSpec>,
+    /// Names of the logs for deletes that fail.
+    pub logs: Vec<Arc<str>>,
     /// Failure domains of servers.
     pub failure_domains: FailureDomains,
     /// What depends on runtime variables.
@@ -437,12 +446,17 @@ impl RoutePlan {
         key: &RoutedKey<'_>,
         choices: &mut Choices,
     ) -> RouteStep<'_> {
+        let mut log = None;
         loop {
             node = match &self.nodes[node.0 as usize] {
                 Node::Server { server, keep_prefix } => {
-                    return RouteStep::Server { server: *server, keep_prefix: *keep_prefix };
+                    return RouteStep::Server { server: *server, keep_prefix: *keep_prefix, log };
                 }
                 Node::Hash { hash, children } => children[hash.select(key.routing())],
+                Node::Logged { log: inner, child } => {
+                    log = Some(*inner);
+                    *child
+                }
                 Node::Null => return RouteStep::Answer(None),
                 Node::Error(outcome, message) => return RouteStep::Answer(Some((*outcome, message))),
                 Node::Random(children) => children[(choices.random() % children.len() as u64) as usize],
@@ -477,11 +491,11 @@ impl RoutePlan {
                 }
                 Node::Compound(Compound { kind: CompoundKind::Shadow(rules), children }) => {
                     if choices.draw_shadows(rules, key, children) {
-                        return RouteStep::Compound(node);
+                        return RouteStep::Compound(node, log);
                     }
                     children[0]
                 }
-                Node::Compound(_) => return RouteStep::Compound(node),
+                Node::Compound(_) => return RouteStep::Compound(node, log),
             };
         }
     }

@@ -16,6 +16,7 @@ use crate::plan::RoutePlan;
 use crate::report_desk::{ReportDesk, ReportTray};
 use crate::report_facts::{ConfigLoads, StartupFacts};
 use crate::service_texts::ServiceTexts;
+use crate::spool::SpoolQueue;
 use crate::stats::{RouteCells, RouteTotals, StatsWindow};
 use crate::udp::UdpCounts;
 
@@ -26,6 +27,8 @@ pub struct Settings {
     pub health: HealthSettings,
     /// A key of a multiget that fails is a miss (`--partial-multiget`).
     pub partial_multiget: bool,
+    /// Takes deletes that did not reach their server; `None` to answer them with their error (`--asynclog-disable`).
+    pub spool: Option<Arc<SpoolQueue>>,
     /// Requests for shadows without a reply, for each server and worker; 0 for any number (`--target-max-shadow-requests`).
     pub shadows_max: usize,
     /// Connections to servers that were not used for so long, in milliseconds, are closed; 0 for never
@@ -43,6 +46,7 @@ impl Default for Settings {
         Settings {
             health: HealthSettings::default(),
             partial_multiget: false,
+            spool: None,
             shadows_max: 1000,
             reset_inactive_ms: 60_000,
             flush_enabled: false,
@@ -140,6 +144,11 @@ impl RouterShared {
             startup: OnceLock::new(),
             config_loads: Mutex::default(),
         }
+    }
+
+    /// Where workers leave deletes that fail, if there is a log.
+    pub fn spool(&self) -> Option<Arc<SpoolQueue>> {
+        self.settings.spool.clone()
     }
 
     /// Puts another plan in force. Requests that have begun end on theirs. Workers see it at their next turn.

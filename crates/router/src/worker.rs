@@ -12,6 +12,7 @@ mod names;
 mod reports;
 mod requests;
 mod servers;
+mod spooling;
 #[cfg(test)]
 mod tests;
 mod upkeep;
@@ -35,6 +36,7 @@ use crate::plan::RoutePlan;
 use crate::report_desk::ReportTray;
 use crate::shared::{RouterShared, WorkerShare};
 use crate::slab::IdSlab;
+use crate::spool::Spooling;
 use crate::stats::RouteCells;
 use crate::udp::place_of_udp_tag;
 use names::NameWatch;
@@ -65,6 +67,8 @@ pub struct RouteWorker {
     /// Indices of destinations by the name of their server.
     by_name: HashMap<String, Vec<u32>>,
     flights: Flights,
+    /// Deletes that may go to a log; `None` without one.
+    spooling: Option<Spooling>,
     /// When to look at a destination for requests without a reply: at most one entry for each.
     timers: BinaryHeap<Reverse<(Now, u32)>>,
     /// When to probe which destination.
@@ -113,6 +117,7 @@ impl RouteWorker {
             free: Vec::new(),
             by_name: HashMap::new(),
             flights: Flights::default(),
+            spooling: shared.settings.spool.clone().map(|queue| Spooling::new(queue, number)),
             timers: BinaryHeap::new(),
             probes: BinaryHeap::new(),
             now: Now::default(),
@@ -227,6 +232,7 @@ impl Handler for RouteWorker {
 
     fn end_turn(&mut self, turn: &mut Turn<Arc<[u8]>>) {
         self.take_reports(turn);
+        self.end_spooled(turn);
         if !self.retired.is_empty() {
             self.forget_retired(turn);
         }
@@ -245,6 +251,7 @@ impl Handler for RouteWorker {
             self.upkeep.next(),
             self.names.next(),
             self.flights.next_delay(),
+            self.spooling.as_ref().and_then(Spooling::deadline),
         ]
         .into_iter()
         .flatten()

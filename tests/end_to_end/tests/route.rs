@@ -190,6 +190,44 @@ fn pymemcache_works_through_a_router() {
 }
 
 #[test]
+fn a_delete_that_fails_is_in_a_file_before_it_is_answered() {
+    let server = evenkeel();
+    let configuration = Configuration::new(&pool(std::slice::from_ref(&server)));
+    let folder = std::env::temp_dir().join(format!("evenkeel-async-{}", std::process::id()));
+    std::fs::create_dir(&folder).expect("make a folder");
+    let place = folder.to_str().expect("text").to_owned();
+    let router = router(&configuration, &["--async-dir", &place, "--router-name=r", "-t", "500"]);
+    let mut client = client(&router);
+    let address = server.address();
+    drop(server);
+    assert_eq!(client.ask(b"delete k\r\n").expect("an answer"), "NOT_FOUND");
+    let files = |folder: &PathBuf| -> Vec<PathBuf> {
+        std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect()
+    };
+    let hours = files(&folder);
+    let logs: Vec<PathBuf> = hours.iter().flat_map(files).collect();
+    let text = std::fs::read_to_string(&logs[0]).expect("a file");
+    let expected = format!(r#","C",["127.0.0.1",{},"delete k\r\n"]]"#, address.port());
+    assert!(text.starts_with(r#"["AS1.0","#) && text.trim_end().ends_with(&expected), "{text}");
+    // The folder vanishes: the next file cannot be made. The present one goes on.
+    assert_eq!(client.ask(b"delete k\r\n").expect("an answer"), "NOT_FOUND");
+    std::fs::remove_dir_all(&folder).expect("remove a folder");
+}
+
+#[test]
+fn a_delete_that_cannot_be_written_is_answered_with_its_error() {
+    let server = evenkeel();
+    let configuration = Configuration::new(&pool(std::slice::from_ref(&server)));
+    let router = router(&configuration, &["--async-dir", "/proc/nowhere", "-t", "500"]);
+    says(&router, "deletes that fail are answered with their error: /proc/nowhere (--async-dir)");
+    let mut client = client(&router);
+    drop(server);
+    let answer = client.ask(b"delete k\r\n").expect("an answer");
+    assert!(answer.starts_with("SERVER_ERROR "), "{answer}");
+    says(&router, "deletes cannot be written to /proc/nowhere, and are answered with their error: ");
+}
+
+#[test]
 fn failover_answers_after_a_server_was_killed() {
     let (first, second) = (evenkeel(), evenkeel());
     let configuration = Configuration::new(&format!(

@@ -83,7 +83,11 @@ impl Cluster {
         let port = self.router.port().to_string();
         let fixed =
             ["-p", &port, "--listen-addresses", "127.0.0.1", "-t", SERVER_TIMEOUT_MS, "-r", PROBE_AFTER_MS];
-        let mut words = vec!["route".to_owned(), format!("--config=file:{}", self.configuration.display())];
+        let mut words = vec![
+            "route".to_owned(),
+            "--asynclog-disable".to_owned(),
+            format!("--config=file:{}", self.configuration.display()),
+        ];
         words.extend(fixed.map(str::to_owned));
         self.add("router".to_owned(), self.router, words, place)?;
         self.wait_until_it_answers(is_asked_to_end)

@@ -68,6 +68,8 @@ pub struct CompileOptions {
     pub proxies: usize,
     /// Connections with TLS begin with TCP Fast Open (`--enable-ssl-tfo`).
     pub tls_fast_open: bool,
+    /// Deletes that fail go to a log (without `--asynclog-disable`).
+    pub logs_deletes: bool,
     /// Requests are logged (`--enable-logging-route`).
     pub log_requests: bool,
     /// Replies of shadows are compared with the normal ones (`--shadow-report`).
@@ -90,6 +92,7 @@ impl Default for CompileOptions {
             invalid_to_default: false,
             proxies: 1,
             tls_fast_open: false,
+            logs_deletes: true,
             log_requests: false,
             compares_shadows: false,
             variables: None,
@@ -303,6 +306,7 @@ impl<'j> Compiler<'j, '_> {
         let of = |child: &NodeId| self.fan_outs[child.0 as usize];
         match node {
             Node::Server { .. } => 1,
+            Node::Logged { child, .. } => of(child),
             Node::Null | Node::Error(..) => 0,
             Node::Hash { children, .. } | Node::Random(children) => {
                 children.iter().map(of).max().unwrap_or(0)

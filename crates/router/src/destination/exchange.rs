@@ -17,6 +17,8 @@ pub(crate) enum ReplyTarget {
     Part(Id, SlotNumber, u32),
     /// A child of a route.
     Frame(Id, u16),
+    /// A delete that a log takes if it fails.
+    Log(Id),
 }
 
 /// What a reply must be.

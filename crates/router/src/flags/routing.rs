@@ -161,6 +161,29 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         |options, _| options.big_value_hides_flag = true,
     ),
     flag(
+        Some('a'),
+        "async-dir",
+        "Folder for deletes that did not reach their server",
+        "It must exist. Such a delete is written there, to be sent again later, and answered as one of a missing item; if \
+         it cannot be written, with its error.",
+        |options, given| options.async_dir = given.text().into(),
+    )
+    .takes("dir", Kind::Text, "/var/spool/mcrouter"),
+    flag(
+        None,
+        "asynclog-disable",
+        "Answer a delete that fails with its error, and write it nowhere",
+        "",
+        |options, _| options.asynclog = false,
+    ),
+    flag(
+        None,
+        "use-asynclog-version2",
+        "Write records in the form AS2.0, which has the pool's name",
+        "",
+        |options, _| options.asynclog_version2 = true,
+    ),
+    flag(
         None,
         "runtime-vars-file",
         "A JSON file with runtime variables, read when it changes",

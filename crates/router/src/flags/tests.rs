@@ -74,10 +74,9 @@ fn options_without_effect_and_unknown_ones_are_lines() {
     check_notes("--debug-fifo-root= --stats-root= --config-dump-root=", &[]);
     assert_eq!(read("-p 1 -f a --stats-root=").expect("no folder").stats_root, None);
     check_notes("--proxy-cpu-interval-s --odd-value", &[interval]);
-    let spool =
-        "-a has no effect here: the async log is not built: a delete that fails is answered with its error";
-    check_notes("-a /var/spool/mcrouter", &[spool]);
-    check_notes("-a/var/spool/mcrouter", &[spool]);
+    check_notes("-a/var/spool/mcrouter", &[]);
+    assert_eq!(read("-p 1 -f a -a /x").expect("a folder").async_dir, std::path::Path::new("/x"));
+    assert!(!read("-p 1 -f a --asynclog-disable").expect("a switch").asynclog);
     check_notes("--thread-affinity=0", &[]);
     check_notes("--enable-flush-cmd", &[]);
     check_notes("--frobnicate=7", &["unknown option `--frobnicate`: ignored, as mcrouter does"]);

@@ -7,8 +7,6 @@ use ::flags::{Effect, Kind};
 
 use super::entry::{RouteFlag, flag};
 
-const LOG: Effect =
-    Effect::Without("the async log is not built: a delete that fails is answered with its error");
 const FIBERS: Effect = Effect::Without("requests have no threads or fibers of their own");
 const SHADOWS: Effect = Effect::Without("--target-max-shadow-requests is the limit of shadows");
 const LIMITS: Effect =
@@ -43,9 +41,6 @@ const fn lettered(letter: char, name: &'static str, effect: Effect) -> RouteFlag
 }
 
 pub(super) const FLAGS: &[RouteFlag] = &[
-    switch("asynclog-disable", LOG),
-    lettered('a', "async-dir", LOG),
-    switch("use-asynclog-version2", LOG),
     switch("use-mux-io-thread-pool", FIBERS),
     value("fibers-max-pool-size", FIBERS),
     value("fibers-stack-size", FIBERS),

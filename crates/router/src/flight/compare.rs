@@ -33,7 +33,9 @@ impl Flights {
         let mut done = None;
         for child in [0, shadow] {
             let mut marks = marks;
-            marks.is_shadow |= child != 0;
+            if child != 0 {
+                (marks.is_shadow, marks.log) = (true, None);
+            }
             let leg = Leg { owner: ReplyTarget::Frame(frame, child), marks, request };
             let reply = self.begin(plan, compound.children[usize::from(child)], leg, choices);
             if let Some(reply) = reply

@@ -109,6 +109,7 @@ impl RoutePlan {
                     children.get(&operation.class()).copied().unwrap_or(*default)
                 }
                 Node::RateLimit { target, .. } => *target,
+                Node::Logged { child, .. } => *child,
                 Node::Blackhole { policies, blackhole, default } => {
                     if policies.hold(key) {
                         *blackhole

@@ -90,6 +90,8 @@ fn children_of(plan: &RoutePlan, node: NodeId, operation: Operation, key: &Route
     } else if let Node::ByPrefix { children, default } = node {
         let found = children.iter().find(|(prefix, _)| key.bare().starts_with(prefix));
         found.map(|(_, child)| *child).or(*default).into_iter().collect()
+    } else if let Node::Logged { child, .. } = node {
+        vec![*child]
     } else if let Node::Migrate(migration) = node {
         vec![migration.from, migration.to]
     } else if let Node::RateLimit { target, fallback, .. } = node {
@@ -127,6 +129,7 @@ pub(super) fn name_of(plan: &RoutePlan, node: NodeId) -> String {
         Node::ByClass { .. } => "routing-group".to_owned(),
         Node::ByPrefix { .. } => "prefix-selector".to_owned(),
         Node::Compound(compound) => kebab(&compound.kind),
+        Node::Logged { log, .. } => format!("asynclog:{}", plan.logs[usize::from(log.0)]),
         other => kebab(other),
     }
 }

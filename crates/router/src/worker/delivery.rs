@@ -26,6 +26,7 @@ impl RouteWorker {
                 self.answer_part((client, slot, part), delivery.outcome, delivery.answer, turn);
             }
             ReplyTarget::Nobody | ReplyTarget::Values(..) => {}
+            ReplyTarget::Log(id) => self.on_logged_reply(id, delivery, turn),
             ReplyTarget::Frame(frame, child) => self.on_flight_reply((frame, child), delivery, turn),
         }
     }

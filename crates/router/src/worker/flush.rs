@@ -49,7 +49,7 @@ impl RouteWorker {
             body: RequestBody::None,
         };
         self.cells.request(message.operation, !noreply);
-        self.fly(everywhere, &message, target, turn);
+        self.fly(everywhere, None, &message, target, turn);
     }
 }
 

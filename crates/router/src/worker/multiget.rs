@@ -90,7 +90,7 @@ impl RouteWorker {
         };
         self.cells.request(operation, true);
         match first_step(&self.plan, &mut self.choices, operation, &routed) {
-            RouteStep::Server { server, keep_prefix } => {
+            RouteStep::Server { server, keep_prefix, .. } => {
                 let place = self.places[server.0 as usize];
                 let cut = if keep_prefix { 0 } else { routed.prefix_len as u8 };
                 let start = offset(line, key.as_bytes()) as u32;
@@ -101,7 +101,7 @@ impl RouteWorker {
                 let reply = FlightReply::without_server(answer, operation, ReplyKind::Values);
                 self.deliver_whole(target, operation, reply, turn);
             }
-            RouteStep::Compound(node) => self.fly(node, &message, target, turn),
+            RouteStep::Compound(node, log) => self.fly(node, log, &message, target, turn),
         }
         if !self.choices.shadows.is_empty() {
             self.fly_shadows(&message, turn);

@@ -16,9 +16,9 @@ use crate::client_state::{ArrivingBody, ClientState, RequestProgress};
 use crate::destination::{ReplyKind, ReplyTarget};
 use crate::flight::{FlightReply, Leg, Marks};
 use crate::key::RoutedKey;
-use crate::operation::Operation;
+use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
-use crate::plan::{self, RoutePlan, RouteStep};
+use crate::plan::{self, LogId, NodeId, RoutePlan, RouteStep};
 use crate::request::{RequestBody, RoutedRequest};
 use crate::slab::Id;
 
@@ -289,8 +289,15 @@ impl RouteWorker {
     ) {
         self.cells.request(message.operation, target != ReplyTarget::Nobody);
         match first_step(&self.plan, &mut self.choices, message.operation, &message.key) {
-            RouteStep::Server { server, keep_prefix } => {
+            RouteStep::Server { server, keep_prefix, log } => {
                 let place = self.places[server.0 as usize];
+                let target = match log {
+                    Some(log) if message.operation.class() == OperationClass::Delete => {
+                        let log = Arc::clone(&self.plan.logs[usize::from(log.0)]);
+                        self.through_log(log, place, message, keep_prefix, target)
+                    }
+                    _ => target,
+                };
                 if let Err(not_sent) = self.send(place, message, keep_prefix, target, turn) {
                     let reply = FlightReply::error(not_sent.outcome, &not_sent.message);
                     self.deliver_whole(target, message.operation, reply, turn);
@@ -300,7 +307,7 @@ impl RouteWorker {
                 let reply = FlightReply::own(answer, message);
                 self.deliver_whole(target, message.operation, reply, turn);
             }
-            RouteStep::Compound(node) => self.fly(node, message, target, turn),
+            RouteStep::Compound(node, log) => self.fly(node, log, message, target, turn),
         }
         if !self.choices.shadows.is_empty() {
             self.fly_shadows(message, turn);
@@ -321,13 +328,14 @@ impl RouteWorker {
     #[cold]
     pub(super) fn fly(
         &mut self,
-        node: plan::NodeId,
+        node: NodeId,
+        log: Option<LogId>,
         message: &RoutedRequest<'_>,
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) {
         let request = self.flights.store(message, Arc::clone(&self.plan));
-        let leg = Leg { request, owner: target, marks: Marks::default() };
+        let leg = Leg { request, owner: target, marks: Marks { log, ..Marks::default() } };
         let reply = self.flights.begin(&self.plan, node, leg, &mut self.choices);
         self.flights.release(request);
         if let Some(reply) = reply {
@@ -357,18 +365,26 @@ impl RouteWorker {
                 self.flights.take_request(send.request).expect("a send is a user of its request");
             let message = request.message();
             let operation = message.operation;
-            let result = match self.destination_of(&plan, send.server) {
+            let place = self.destination_of(&plan, send.server);
+            let mut target = send.target;
+            if let (Some(place), Some(log)) = (place, send.marks.log)
+                && operation.class() == OperationClass::Delete
+            {
+                let log = Arc::clone(&plan.logs[usize::from(log.0)]);
+                target = self.through_log(log, place, &message, send.keep_prefix, target);
+            }
+            let result = match place {
                 Some(place) if send.marks.is_shadow => self.send_shadow(place, &message, &send, turn),
                 Some(place) if send.marks.is_tagged => {
-                    self.send_tagged(place, &message, send.keep_prefix, send.target, turn)
+                    self.send_tagged(place, &message, send.keep_prefix, target, turn)
                 }
-                Some(place) => self.send(place, &message, send.keep_prefix, send.target, turn),
+                Some(place) => self.send(place, &message, send.keep_prefix, target, turn),
                 None => Err(NotSent { outcome: Outcome::LocalError, message: String::new() }),
             };
             self.flights.put_back(send.request, request);
             if let Err(not_sent) = result {
                 let reply = FlightReply::error(not_sent.outcome, &not_sent.message);
-                self.deliver_whole(send.target, operation, reply, turn);
+                self.deliver_whole(target, operation, reply, turn);
             }
             self.flights.release(send.request);
         }

@@ -56,6 +56,7 @@ mod service;
 mod shadows;
 mod size_split;
 mod sizes;
+mod spool;
 mod staging;
 mod stats;
 mod test_routes;

@@ -1,14 +1,16 @@
 //! Pools: lists of servers with what they have in common.
 
+use std::sync::Arc;
+
 use super::pool::Pool;
 use super::security::PoolSecurity;
 use super::servers::{Server, ServerKey};
 use super::{Compiler, Definition, pool_settings};
 use crate::config::error::ConfigError;
-use crate::config::json::{Json, JsonValue};
+use crate::config::json::{Json, JsonValue, Object};
 use crate::config::routes::handles::refuse;
 use crate::hash::spooky32;
-use crate::plan::{DestinationSpec, Node, NodeId};
+use crate::plan::{DestinationSpec, LogId, Node, NodeId};
 
 /// Servers of one pool.
 const SERVERS_MAX: usize = 10_000;
@@ -198,10 +200,36 @@ impl<'j> Compiler<'j, '_> {
         }
         let hash = object.and_then(|object| object.get("hash"));
         let route = self.hash_route(children, hash, Some(&pool), json)?;
-        match object.and_then(|object| object.get("rates")) {
-            Some(rates) => self.rate_limit(route, rates, None),
-            None => Ok(route),
+        let child = match object.and_then(|object| object.get("rates")) {
+            Some(rates) => self.rate_limit(route, rates, None)?,
+            None => route,
+        };
+        match self.log_of(object, pool.name)? {
+            Some(log) => self.add(Node::Logged { log, child }, json),
+            None => Ok(child),
         }
+    }
+
+    /// The log of a PoolRoute.
+    fn log_of(&mut self, object: Option<Object<'_>>, pool: &str) -> Result<Option<LogId>, ConfigError> {
+        let mut name = pool;
+        if let Some(object) = object {
+            let named = object.string("asynclog_name")?.or(object.string("name")?);
+            name = named.unwrap_or(pool);
+            if object.bool("asynclog")? == Some(false) {
+                return Ok(None);
+            }
+        }
+        if !self.options.logs_deletes {
+            return Ok(None);
+        }
+        let logs = &mut self.plan.logs;
+        let index = logs.iter().position(|log| **log == *name).unwrap_or_else(|| {
+            logs.push(Arc::from(name));
+            logs.len() - 1
+        });
+        // Beyond that, deletes that fail are answered with their error.
+        Ok(u16::try_from(index).ok().map(LogId))
     }
 }
 

@@ -40,7 +40,7 @@ fn a_route_is_told_by_its_servers_and_as_a_tree() {
         )
     };
     let expected = format!(
-        "proxy\n root\n  operation-selector\n   failover\n    selection|hash|Ch3\n     {}\n    {}",
+        "proxy\n root\n  operation-selector\n   failover\n    asynclog:A\n     selection|hash|Ch3\n      {}\n    asynclog:B\n     {}",
         host("A", 0, "a:1"),
         host("B", 0, "c:1")
     );

@@ -1,0 +1,150 @@
+//! The async log: deletes that did not reach their server, in mcrouter's files, which a program replays later.
+//!
+//! A thread of its own writes them: a disk that hangs holds up nobody. Files are not synced, as in mcrouter: what was
+//! written survives the end of the process, not of the host.
+
+mod date;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use net::Nudge;
+use os::clock::{unix_s, unix_time};
+use router::flags::RouteOptions;
+use router::{SpoolFormat, SpoolQueue, WaitingDelete, write_record};
+use rustix::fs::{Access, FlockOperation, access, flock};
+
+use super::lines::notice;
+use date::stamp;
+
+/// A file is closed after this time, in seconds: what it has can be replayed then. mcrouter's time.
+const FILE_LIFE_S: u64 = 15 * 60;
+
+/// Interval at which a file without new records is looked at.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Lines about failures are this far apart, in seconds.
+const COMPLAIN_EVERY_S: u64 = 10;
+
+/// The thread that writes.
+pub(super) struct AsyncLog {
+    pub(super) queue: Arc<SpoolQueue>,
+    pub(super) nudge: Nudge,
+    pub(super) files: LogFiles,
+}
+
+impl AsyncLog {
+    /// Runs until the process ends.
+    pub(super) fn run(mut self) {
+        loop {
+            let deletes = self.queue.take(LOOK);
+            let is_written = self.files.write(&deletes);
+            self.queue.report(&deletes, is_written);
+            let mut workers: Vec<usize> = deletes.iter().map(WaitingDelete::worker).collect();
+            workers.sort_unstable();
+            workers.dedup();
+            workers.into_iter().for_each(|worker| self.nudge.nudge(worker));
+        }
+    }
+}
+
+/// The files of this process.
+pub(super) struct LogFiles {
+    folder: PathBuf,
+    format: SpoolFormat,
+    /// `service-router`, for their names.
+    source: String,
+    open: Option<LogFile>,
+    complained_s: u64,
+}
+
+struct LogFile {
+    file: File,
+    /// Bytes of whole records.
+    len: u64,
+    opened_s: u64,
+}
+
+impl LogFiles {
+    /// Reports a folder that cannot be used, once at the start.
+    pub(super) fn new(options: &RouteOptions) -> LogFiles {
+        let service = options.service_name.clone();
+        let source = format!("{service}-{}", options.name_of_router()).replace('/', "_");
+        let region = options.route_prefix.trim_matches('/').split('/').next().unwrap_or_default().to_owned();
+        let format = match options.asynclog_version2 {
+            true => SpoolFormat::Two { service, region },
+            false => SpoolFormat::One,
+        };
+        let folder = options.async_dir.clone();
+        if let Err(error) = access(&folder, Access::WRITE_OK | Access::EXEC_OK) {
+            notice(&format!(
+                "deletes that fail are answered with their error: {} (--async-dir): {error}",
+                folder.display()
+            ));
+        }
+        LogFiles { folder, format, source, open: None, complained_s: 0 }
+    }
+
+    /// Writes records, all or none. Whether they are written.
+    fn write(&mut self, deletes: &[WaitingDelete]) -> bool {
+        let now_s = unix_s();
+        // A clock that was set back does not keep a file for ever.
+        self.open.take_if(|open| now_s.abs_diff(open.opened_s) >= FILE_LIFE_S);
+        if deletes.is_empty() {
+            return true;
+        }
+        let (mut lines, unix_ms) = (Vec::new(), unix_time().as_millis() as u64);
+        for delete in deletes {
+            write_record(&mut lines, &delete.record(), unix_ms, &self.format);
+        }
+        let written = self.append(&lines, now_s);
+        if let Err(error) = &written {
+            // The next ones try another file.
+            self.open = None;
+            if now_s.abs_diff(self.complained_s) >= COMPLAIN_EVERY_S {
+                self.complained_s = now_s;
+                let folder = self.folder.display();
+                notice(&format!(
+                    "deletes cannot be written to {folder}, and are answered with their error: {error}"
+                ));
+            }
+        }
+        written.is_ok()
+    }
+
+    fn append(&mut self, lines: &[u8], now_s: u64) -> io::Result<()> {
+        if self.open.is_none() {
+            let file = create(&self.folder, &self.source, now_s)?;
+            self.open = Some(LogFile { file, len: 0, opened_s: now_s });
+        }
+        let open = self.open.as_mut().expect("it has just been opened");
+        let written = open.file.write_all(lines);
+        match written {
+            Ok(()) => open.len += lines.len() as u64,
+            // What stands there for a part must not be read as a record.
+            Err(_) => open.file.set_len(open.len)?,
+        }
+        written
+    }
+}
+
+/// A new file with a name like mcrouter's, in the folder of the hour. It is locked as long as it is written to.
+fn create(folder: &Path, source: &str, now_s: u64) -> io::Result<File> {
+    let hour_s = now_s - now_s % 3600;
+    let hour = folder.join(format!("{}-{hour_s}", &stamp(now_s)[..11]));
+    match fs::create_dir(&hour) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let name = format!("{}-{now_s}-{source}-p{}", stamp(now_s), std::process::id());
+    let file = OpenOptions::new().create(true).append(true).open(hour.join(name))?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("expected a file, found something else"));
+    }
+    // Whoever replays files leaves alone those that are locked.
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}

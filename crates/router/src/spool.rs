@@ -1,0 +1,15 @@
+//! Records of deletes that did not reach their server, in the formats of mcrouter's async log.
+//!
+//! One line for each. Replayed later, they keep a server that was away from serving what has been deleted meanwhile.
+//!
+//! Source: mcrouter/AsyncLog.cpp.
+
+mod pending;
+mod queue;
+mod write;
+
+pub(crate) use pending::{LoggedDelete, Spooling};
+#[cfg(test)]
+pub(crate) use queue::WAITING_MAX;
+pub use queue::{SpoolQueue, WaitingDelete};
+pub use write::{SpoolFormat, SpoolRecord, write_record};
