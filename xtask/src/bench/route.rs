@@ -56,6 +56,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         for (row, figures) in rows.iter().zip(&mut figures) {
             for index in shuffled(proxies.len(), &mut prng) {
                 let proxy = &proxies[index];
+                if !proxy.kind.serves(row) {
+                    continue;
+                }
                 let figure = proxy.keys_per_cpu_second(row, arguments.turns.load_cpu, arguments.window_ms);
                 let figure = figure.with_context(|| format!("{} through {}", row.name, proxy.name()))?;
                 eprintln!("round {round} {:<14} {:<12} {figure:>10.0} /CPU-s", row.name, proxy.name());

@@ -77,6 +77,11 @@ impl ProxyKind {
         }
     }
 
+    /// Whether it can serve a row.
+    pub(super) fn serves(&self, row: &RouteRow) -> bool {
+        !(row.is_meta && matches!(self, ProxyKind::Nutcracker(_)))
+    }
+
     /// The program and its words for a port.
     fn command(&self, port: u16, directory: &Path) -> Result<(PathBuf, Vec<String>)> {
         let servers =
