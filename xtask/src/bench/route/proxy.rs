@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::super::process::{BenchProcess, built};
-use super::rows::RouteRow;
+use super::rows::{ConfiguredRoute, RouteFigure, RouteRow};
 
 /// The first port: four servers, and then the proxies.
 const PORT: u16 = 21_900;
@@ -53,10 +53,14 @@ fn ports() -> impl Iterator<Item = u16> {
     PORT..PORT + SERVERS
 }
 
+/// Clients that a proxy must take at a time: more than the row of idle ones has.
+const CLIENTS_MAX: &str = "8192";
+
 /// A program under comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ProxyKind {
-    Evenkeel,
+    /// Ours, with this route.
+    Evenkeel(ConfiguredRoute),
     /// Each client has a server of its own: no keys are looked at.
     Null,
     /// Another build of ours.
@@ -79,7 +83,13 @@ impl ProxyKind {
 
     /// Whether it can serve a row.
     pub(super) fn serves(&self, row: &RouteRow) -> bool {
-        !(row.is_meta && matches!(self, ProxyKind::Nutcracker(_)))
+        match self {
+            ProxyKind::Evenkeel(route) => *route == ConfiguredRoute::Pool || row.with_routes,
+            ProxyKind::Nutcracker(_) => !row.is_meta,
+            // Its clients have servers of their own, which have no room for so many.
+            ProxyKind::Null => row.figure != RouteFigure::IdleBytes,
+            _ => true,
+        }
     }
 
     /// The program and its words for a port.
@@ -87,16 +97,13 @@ impl ProxyKind {
         let servers =
             |before: &str| ports().map(|port| format!("{before}127.0.0.1:{port}")).collect::<Vec<_>>();
         Ok(match self {
-            ProxyKind::Evenkeel | ProxyKind::Other(_) => {
-                let servers: Vec<String> = servers("").iter().map(|server| format!("{server:?}")).collect();
-                let config = format!(
-                    r#"{{"pools":{{"A":{{"servers":[{}]}}}},"route":"PoolRoute|A"}}"#,
-                    servers.join(",")
-                );
-                let path = match self {
-                    ProxyKind::Other(path) => path.clone(),
-                    _ => built("evenkeel"),
+            ProxyKind::Evenkeel(_) | ProxyKind::Other(_) => {
+                let (path, route) = match self {
+                    ProxyKind::Evenkeel(route) => (built("evenkeel"), *route),
+                    ProxyKind::Other(path) => (path.clone(), ConfiguredRoute::Pool),
+                    _ => unreachable!("the arm is about ours"),
                 };
+                let config = route.configuration(&servers(""));
                 let port = port.to_string();
                 let words = [
                     "route",
@@ -127,7 +134,20 @@ impl ProxyKind {
                 std::fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
                 let settings = format!("proxy_config=routelib,proxy_arg={}", file.display());
                 let port = port.to_string();
-                let words = ["-p", &port, "-l", "127.0.0.1", "-t", "1", "-u", "root", "-o", &settings];
+                let words = [
+                    "-p",
+                    &port,
+                    "-l",
+                    "127.0.0.1",
+                    "-t",
+                    "1",
+                    "-u",
+                    "root",
+                    "-c",
+                    CLIENTS_MAX,
+                    "-o",
+                    &settings,
+                ];
                 (path.clone(), words.map(str::to_owned).into())
             }
             ProxyKind::Nutcracker(path) => {
@@ -160,11 +180,11 @@ impl Proxy {
         let port = PORT
             + SERVERS
             + match kind {
-                ProxyKind::Evenkeel => 0,
-                ProxyKind::Null => 1,
-                ProxyKind::Nutcracker(_) => 2,
-                ProxyKind::Other(_) => 3,
-                ProxyKind::Memcached(_) => 4,
+                ProxyKind::Null => 0,
+                ProxyKind::Nutcracker(_) => 1,
+                ProxyKind::Other(_) => 2,
+                ProxyKind::Memcached(_) => 3,
+                ProxyKind::Evenkeel(route) => 4 + route as u16,
             };
         let (path, words) = kind.command(port, &back_ends.directory)?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -175,7 +195,7 @@ impl Proxy {
 
     pub(super) fn name(&self) -> &'static str {
         match self.kind {
-            ProxyKind::Evenkeel => "evenkeel",
+            ProxyKind::Evenkeel(route) => route.name(),
             ProxyKind::Null => "null",
             ProxyKind::Other(_) => "other",
             ProxyKind::Nutcracker(_) => "nutcracker",
@@ -192,14 +212,17 @@ impl Proxy {
         Ok(())
     }
 
-    /// Keys per CPU-second of this proxy's process.
-    pub(super) fn keys_per_cpu_second(&self, row: &RouteRow, cpu: usize, window_ms: u64) -> Result<f64> {
-        let duration = format!("{window_ms}ms");
-        let words =
-            [&["--connections", "50", "--warm-up", "200ms", "--duration", &duration], row.words].concat();
-        let result = self.load(self.port, cpu, &words)?;
-        let figure = result.pointer("/server/keys_per_cpu_second").and_then(Value::as_f64);
-        figure.context("no /server/keys_per_cpu_second in the result")
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The result of a load through this proxy.
+    pub(super) fn load_through(&self, cpu: usize, words: &[&str]) -> Result<Value> {
+        self.load(self.port, cpu, words)
     }
 
     fn load(&self, port: u16, cpu: usize, words: &[&str]) -> Result<Value> {
