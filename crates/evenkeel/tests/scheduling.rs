@@ -121,12 +121,8 @@ impl Server {
     /// Its threads: name, and policy, priority, nice and slice as the kernel shows them.
     fn threads(&self) -> Vec<(String, String)> {
         let tasks = format!("/proc/{}/task", self.pid());
-        let mut tids: Vec<u32> = fs::read_dir(&tasks)
-            .unwrap()
-            .map(|task| task.unwrap().file_name().to_str().unwrap().parse().unwrap())
-            .collect();
-        tids.sort_unstable();
-        let thread = |tid: u32| {
+        let tids = fs::read_dir(&tasks).unwrap().map(|task| task.unwrap().file_name().into_string().unwrap());
+        let thread = |tid: String| {
             let read = |file: &str| fs::read_to_string(format!("{tasks}/{tid}/{file}")).unwrap();
             let stat = read("stat");
             // proc(5): 19 nice, 40 priority, 41 policy; after the name the first is field 3.
@@ -140,7 +136,10 @@ impl Server {
                 format!("policy {} priority {} nice {} slice {slice}", fields[38], fields[37], fields[16]),
             )
         };
-        tids.into_iter().map(thread).collect()
+        let mut threads: Vec<(String, String)> = tids.map(thread).collect();
+        // By name: ids begin anew after the highest one.
+        threads.sort_unstable();
+        threads
     }
 
     /// Microseconds that the working thread waits for the CPU, averaged over its next time slices.
@@ -234,12 +233,16 @@ fn with_sched_fifo_it_hardly_waits_and_a_rollback_restores_everything() {
     // A thread that is started later inherits it, and loses it with the others.
     writeln!(server.asks).unwrap();
     server.hear("grew");
-    let grown = |server: &Server| server.threads().last().unwrap().clone();
-    assert!(grown(&server).1.starts_with("policy 1 priority 1 "), "{:?}", grown(&server));
+    let grown = |threads: &mut Vec<(String, String)>| {
+        let place = threads.iter().position(|(name, _)| name == "grown").unwrap();
+        threads.remove(place).1
+    };
+    let how = grown(&mut server.threads());
+    assert!(how.starts_with("policy 1 priority 1 "), "{how}");
     server.succeeds(&["rollback"]);
-    let after = server.threads();
-    assert_eq!(after[..before.len()], before);
-    assert_eq!(after.last().unwrap().1, before[0].1);
+    let mut after = server.threads();
+    assert_eq!(grown(&mut after), before[0].1);
+    assert_eq!(after, before);
 }
 
 #[test]
@@ -309,7 +312,7 @@ fn a_cgroup_without_budget_refuses_real_time_before_and_while_it_is_tried() {
     cgroup.holds("cpu.rt_runtime_us", "10000");
     assert_eq!(server.refusal(), None);
     server.succeeds(&["apply", "--plan", saved]);
-    assert!(server.threads()[0].1.starts_with("policy 1 priority 1 "));
+    assert!(server.threads().iter().all(|(_, how)| how.starts_with("policy 1 priority 1 ")));
     server.succeeds(&["rollback"]);
     assert_eq!(server.threads(), before);
     fs::remove_file(saved).unwrap();
