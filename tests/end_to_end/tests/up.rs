@@ -116,6 +116,14 @@ fn send(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).expect("an id"), signal).expect("send a signal");
 }
 
+/// Whether SIGINT is ignored here, and so by what is started here: a shell does that to what it runs in the background.
+fn ignores_interrupts() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").expect("proc(5)");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask of signals");
+    let mask = u64::from_str_radix(mask.trim(), 16).expect("a number");
+    mask & (1 << (Signal::INT.as_raw() - 1)) != 0
+}
+
 fn is_running(pid: i32) -> bool {
     // One that has ended and that nobody has waited for has no command line.
     std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
@@ -188,7 +196,7 @@ fn a_cluster_answers_survives_the_loss_of_servers_and_ends() {
     up.says(&format!("server 2 ({}) answers again", up.members[2].address));
 
     check_that_route_accepts(&kept.join("route.json"));
-    up.signal(Signal::INT);
+    up.signal(if ignores_interrupts() { Signal::TERM } else { Signal::INT });
     assert_eq!(up.status(), Some(0));
     all_end(&up.members);
     assert!(
