@@ -27,7 +27,7 @@ use stdx::gather::Gather;
 use stdx::prng::Prng;
 
 use crate::choices::Choices;
-use crate::client::{ClientWindow, HeldOutput};
+use crate::client::{ClientWindow, HeldOutput, WindowMemory};
 use crate::client_state::ClientState;
 use crate::destination::Destination;
 use crate::flight::Flights;
@@ -57,6 +57,8 @@ pub struct RouteWorker {
     /// Plans that flights may still be on, with their destinations.
     earlier: Vec<(std::sync::Weak<RoutePlan>, Arc<[u32]>)>,
     clients: IdSlab<ClientWindow>,
+    /// Memory of their windows.
+    memory: WindowMemory,
     destinations: Vec<Destination>,
     /// Destinations of servers that no plan names: they are forgotten once they are idle.
     retired: Vec<u32>,
@@ -111,6 +113,7 @@ impl RouteWorker {
             places: Arc::new([]),
             earlier: Vec::new(),
             clients: IdSlab::default(),
+            memory: WindowMemory::default(),
             destinations: Vec::new(),
             retired: Vec::new(),
             look_at: Now::default(),

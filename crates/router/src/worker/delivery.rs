@@ -42,7 +42,7 @@ impl RouteWorker {
         let link = state.link;
         let Some(output) = turn.output(link) else { return };
         let is_large = matches!(answer, ReplyBytes::Gathered(_));
-        state.answer(slot, answer, output);
+        state.answer(slot, answer, output, &mut self.memory);
         if state.waits || state.is_closing {
             self.wake_if_room(client, turn);
             self.finish_if_idle(client, turn);
@@ -77,9 +77,9 @@ impl RouteWorker {
                 ReplyBytes::Copied(line) => line,
                 ReplyBytes::Gathered(gathered) => gathered.front(),
             };
-            state.fail_part(slot, line, output);
+            state.fail_part(slot, line, output, &mut self.memory);
         } else {
-            state.answer_part(slot, part, answer, output);
+            state.answer_part(slot, part, answer, output, &mut self.memory);
         }
         self.wake_if_room(client, turn);
         self.finish_if_idle(client, turn);
