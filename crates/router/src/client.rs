@@ -23,6 +23,10 @@ pub(crate) const WINDOW_MAX: usize = 1024;
 /// read from.
 pub(crate) const PARKED_MAX: usize = 1 << 20;
 
+/// Bytes of answers that could be sent, but wait for those to later requests, so that one packet takes them all: what a
+/// connection's buffer in `net` takes. More are sent at once.
+const GATHERED_MAX: usize = 16 << 10;
+
 /// Bytes of the same beyond which the client is closed: one that asked for many large values at once and takes none.
 pub(crate) const UNTAKEN_MAX: usize = 256 << 20;
 
@@ -39,9 +43,13 @@ pub(crate) struct ClientWindow {
     slots: VecDeque<Slot>,
     /// The number of the first slot.
     first: u32,
+    /// Slots without a whole answer.
+    unanswered: usize,
     answers: ParkedAnswers,
-    /// Bytes of answers that wait for an earlier one.
+    /// Bytes of answers that wait for an earlier one, or are gathered.
     parked: usize,
+    /// The turn in which the first of the answers came that are gathered.
+    pub(crate) gathers_since: Option<u32>,
     /// It returned [`net::Next::Wait`], and is to be woken.
     pub(crate) waits: bool,
     /// It is closed once all its requests have been answered.
@@ -84,6 +92,8 @@ impl ClientWindow {
             link,
             slots: VecDeque::new(),
             first: 0,
+            unanswered: 0,
+            gathers_since: None,
             answers: ParkedAnswers::default(),
             parked: 0,
             waits: false,
@@ -122,12 +132,14 @@ impl ClientWindow {
     /// A place for the next request.
     #[inline]
     pub(crate) fn open_slot(&mut self) -> SlotNumber {
+        self.unanswered += 1;
         self.slots.push_back(Slot::Waiting);
         SlotNumber(self.first.wrapping_add(self.slots.len() as u32 - 1))
     }
 
     /// A place for a `get` of several keys. It is open until [`ClientWindow::close_values`].
     pub(crate) fn open_values(&mut self, partial: bool, memory: &mut WindowMemory) -> SlotNumber {
+        self.unanswered += 1;
         self.slots.push_back(Slot::Values(memory.take_values(partial)));
         SlotNumber(self.first.wrapping_add(self.slots.len() as u32 - 1))
     }
@@ -152,10 +164,12 @@ impl ClientWindow {
         output: &mut HeldOutput,
         memory: &mut WindowMemory,
     ) {
-        if let Some(values) = self.values(number) {
-            values.close();
+        let Some(values) = self.values(number) else { return };
+        values.close();
+        if values.is_whole() {
+            self.unanswered -= 1;
+            self.flush(output, memory);
         }
-        self.flush(output, memory);
     }
 
     fn place(&self, number: SlotNumber) -> usize {
@@ -170,7 +184,8 @@ impl ClientWindow {
         }
     }
 
-    /// Answers a request. Each slot is answered once.
+    /// Answers a request. Each slot is answered once. True: the answer could be sent, but waits for those that follow, until
+    /// [`ClientWindow::send_gathered`].
     #[inline]
     pub(crate) fn answer(
         &mut self,
@@ -178,22 +193,30 @@ impl ClientWindow {
         answer: ReplyBytes<'_>,
         output: &mut HeldOutput,
         memory: &mut WindowMemory,
-    ) {
-        let place = self.place(number);
-        if place == 0 {
+    ) -> bool {
+        self.unanswered -= 1;
+        if self.slots.len() == 1 {
             answer.write(output);
-            self.slots.pop_front();
+            self.slots.clear();
             self.first = self.first.wrapping_add(1);
-            if !self.slots.is_empty() {
-                self.flush(output, memory);
-            }
-            return;
+            return false;
         }
+        let place = self.place(number);
         self.parked += answer.len();
         self.slots[place] = match answer {
             ReplyBytes::Copied(bytes) => Slot::Copied(self.answers.add(bytes, memory)),
             ReplyBytes::Gathered(gathered) => Slot::Held(Box::new(gathered)),
         };
+        if self.unanswered == 0 || self.parked > GATHERED_MAX {
+            self.flush(output, memory);
+            return false;
+        }
+        place == 0
+    }
+
+    /// Sends the answers that only wait for further ones.
+    pub(crate) fn send_gathered(&mut self, output: &mut HeldOutput, memory: &mut WindowMemory) {
+        self.flush(output, memory);
     }
 
     /// Answers one key of several: values without `END`, or nothing for a miss.
@@ -210,6 +233,7 @@ impl ClientWindow {
         let is_whole = values.is_whole();
         self.parked += parked;
         if is_whole {
+            self.unanswered -= 1;
             self.flush(output, memory);
         }
     }
@@ -225,12 +249,14 @@ impl ClientWindow {
         let Some(values) = self.values(number) else { return };
         values.fail(line);
         if values.is_whole() {
+            self.unanswered -= 1;
             self.flush(output, memory);
         }
     }
 
     /// Writes all answers that no earlier one keeps waiting.
     fn flush(&mut self, output: &mut HeldOutput, memory: &mut WindowMemory) {
+        self.gathers_since = None;
         while let Some(slot) = self.slots.front_mut() {
             self.parked -= match slot {
                 Slot::Waiting => break,
@@ -335,7 +361,8 @@ mod tests {
             let answer = format!("{number:064}");
             client.answer(b, ReplyBytes::Copied(answer.as_bytes()), &mut output, &mut memory);
             client.answer(a, ReplyBytes::Copied(answer.as_bytes()), &mut output, &mut memory);
-            client.answer(gate, ReplyBytes::Copied(b""), &mut output, &mut memory);
+            assert!(client.answer(gate, ReplyBytes::Copied(b""), &mut output, &mut memory));
+            client.send_gathered(&mut output, &mut memory);
             let before = if number == 0 { String::new() } else { format!("{:064}", number - 1) };
             assert_eq!((text(&mut output), client.parked()), (before + &answer, 64));
             assert!(client.answers.capacity() < 256 << 10, "{} bytes", client.answers.capacity());
