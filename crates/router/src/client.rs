@@ -1,11 +1,17 @@
 //! Clients: the window of requests that have no answer yet, and answers in the order of requests.
 
+mod parked;
+mod values;
+
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
 use net::Link;
 use stdx::gather::Gather;
+
+pub(crate) use parked::WindowMemory;
+use parked::{ParkedAnswer, ParkedAnswers};
+use values::{PART_SIZE, Values};
 
 /// Bytes for a socket. Large values are held.
 pub(crate) type HeldOutput = Gather<Arc<[u8]>>;
@@ -17,13 +23,15 @@ pub(crate) const WINDOW_MAX: usize = 1024;
 /// read from.
 pub(crate) const PARKED_MAX: usize = 1 << 20;
 
+/// Bytes of answers that could be sent, but wait for those to later requests, so that one packet takes them all: what a
+/// connection's buffer in `net` takes. More are sent at once.
+const GATHERED_MAX: usize = 16 << 10;
+
 /// Bytes of the same beyond which the client is closed: one that asked for many large values at once and takes none.
 pub(crate) const UNTAKEN_MAX: usize = 256 << 20;
 
 /// The longest value that is accepted from a client or a server.
 pub(crate) const VALUE_MAX: usize = 128 << 20;
-
-const END: &[u8] = b"END\r\n";
 
 /// The place of a request in its client's window: counted from the first request on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +43,13 @@ pub(crate) struct ClientWindow {
     slots: VecDeque<Slot>,
     /// The number of the first slot.
     first: u32,
-    /// Bytes of answers that wait for an earlier one.
+    /// Slots without a whole answer.
+    unanswered: usize,
+    answers: ParkedAnswers,
+    /// Bytes of answers that wait for an earlier one, or are gathered.
     parked: usize,
+    /// The turn in which the first of the answers came that are gathered.
+    pub(crate) gathers_since: Option<u32>,
     /// It returned [`net::Next::Wait`], and is to be woken.
     pub(crate) waits: bool,
     /// It is closed once all its requests have been answered.
@@ -46,30 +59,9 @@ pub(crate) struct ClientWindow {
 /// A request's place in the order of answers.
 enum Slot {
     Waiting,
-    Ready(HeldOutput),
-    Values(Box<Values>),
-}
-
-/// The answer to a `get` of several keys, while it is collected.
-#[derive(Default)]
-struct Values {
-    parts: Vec<Part>,
-    /// Parts without an answer.
-    waiting: usize,
-    copied: Vec<u8>,
-    /// The first error line: the whole answer.
-    error: Option<Vec<u8>>,
-    /// A part that fails is a miss (`--partial-multiget`).
-    partial: bool,
-    /// More keys may follow.
-    open: bool,
-}
-
-/// The answer for one key.
-enum Part {
-    None,
-    Copied(Range<usize>),
+    Copied(ParkedAnswer),
     Held(Box<HeldOutput>),
+    Values(Box<Values>),
 }
 
 /// An answer on its way to a slot.
@@ -96,7 +88,17 @@ impl ReplyBytes<'_> {
 
 impl ClientWindow {
     pub(crate) fn new(link: Link) -> ClientWindow {
-        ClientWindow { link, slots: VecDeque::new(), first: 0, parked: 0, waits: false, is_closing: false }
+        ClientWindow {
+            link,
+            slots: VecDeque::new(),
+            first: 0,
+            unanswered: 0,
+            gathers_since: None,
+            answers: ParkedAnswers::default(),
+            parked: 0,
+            waits: false,
+            is_closing: false,
+        }
     }
 
     /// Whether there is room for another request.
@@ -130,38 +132,44 @@ impl ClientWindow {
     /// A place for the next request.
     #[inline]
     pub(crate) fn open_slot(&mut self) -> SlotNumber {
+        self.unanswered += 1;
         self.slots.push_back(Slot::Waiting);
         SlotNumber(self.first.wrapping_add(self.slots.len() as u32 - 1))
     }
 
     /// A place for a `get` of several keys. It is open until [`ClientWindow::close_values`].
-    pub(crate) fn open_values(&mut self, partial: bool) -> SlotNumber {
-        self.slots.push_back(Slot::Values(Box::new(Values { partial, open: true, ..Values::default() })));
+    pub(crate) fn open_values(&mut self, partial: bool, memory: &mut WindowMemory) -> SlotNumber {
+        self.unanswered += 1;
+        self.slots.push_back(Slot::Values(memory.take_values(partial)));
         SlotNumber(self.first.wrapping_add(self.slots.len() as u32 - 1))
     }
 
     /// A place for the answer of one more key.
     pub(crate) fn add_part(&mut self, number: SlotNumber) -> u32 {
-        self.parked += size_of::<Part>();
-        let values = self.values(number).expect("the slot is open");
-        values.parts.push(Part::None);
-        values.waiting += 1;
-        values.parts.len() as u32 - 1
+        self.parked += PART_SIZE;
+        self.values(number).expect("the slot is open").add_part()
     }
 
     /// The line with the keys is not valid: this is the whole answer.
     pub(crate) fn refuse_values(&mut self, number: SlotNumber, line: &[u8]) {
         if let Some(values) = self.values(number) {
-            values.error = Some(line.to_vec());
+            values.refuse(line);
         }
     }
 
     /// No more keys follow.
-    pub(crate) fn close_values(&mut self, number: SlotNumber, output: &mut HeldOutput) {
-        if let Some(values) = self.values(number) {
-            values.open = false;
+    pub(crate) fn close_values(
+        &mut self,
+        number: SlotNumber,
+        output: &mut HeldOutput,
+        memory: &mut WindowMemory,
+    ) {
+        let Some(values) = self.values(number) else { return };
+        values.close();
+        if values.is_whole() {
+            self.unanswered -= 1;
+            self.flush(output, memory);
         }
-        self.flush(output);
     }
 
     fn place(&self, number: SlotNumber) -> usize {
@@ -176,23 +184,39 @@ impl ClientWindow {
         }
     }
 
-    /// Answers a request. Each slot is answered once.
+    /// Answers a request. Each slot is answered once. True: the answer could be sent, but waits for those that follow, until
+    /// [`ClientWindow::send_gathered`].
     #[inline]
-    pub(crate) fn answer(&mut self, number: SlotNumber, answer: ReplyBytes<'_>, output: &mut HeldOutput) {
-        let place = self.place(number);
-        if place == 0 {
+    pub(crate) fn answer(
+        &mut self,
+        number: SlotNumber,
+        answer: ReplyBytes<'_>,
+        output: &mut HeldOutput,
+        memory: &mut WindowMemory,
+    ) -> bool {
+        self.unanswered -= 1;
+        if self.slots.len() == 1 {
             answer.write(output);
-            self.slots.pop_front();
+            self.slots.clear();
             self.first = self.first.wrapping_add(1);
-            if !self.slots.is_empty() {
-                self.flush(output);
-            }
-            return;
+            return false;
         }
-        let mut parked = HeldOutput::default();
-        answer.write(&mut parked);
-        self.parked += parked.len();
-        self.slots[place] = Slot::Ready(parked);
+        let place = self.place(number);
+        self.parked += answer.len();
+        self.slots[place] = match answer {
+            ReplyBytes::Copied(bytes) => Slot::Copied(self.answers.add(bytes, memory)),
+            ReplyBytes::Gathered(gathered) => Slot::Held(Box::new(gathered)),
+        };
+        if self.unanswered == 0 || self.parked > GATHERED_MAX {
+            self.flush(output, memory);
+            return false;
+        }
+        place == 0
+    }
+
+    /// Sends the answers that only wait for further ones.
+    pub(crate) fn send_gathered(&mut self, output: &mut HeldOutput, memory: &mut WindowMemory) {
+        self.flush(output, memory);
     }
 
     /// Answers one key of several: values without `END`, or nothing for a miss.
@@ -202,78 +226,60 @@ impl ClientWindow {
         part: u32,
         answer: ReplyBytes<'_>,
         output: &mut HeldOutput,
+        memory: &mut WindowMemory,
     ) {
         let Some(values) = self.values(number) else { return };
-        let mut parked = 0;
-        match answer {
-            ReplyBytes::Copied(b"") => {}
-            ReplyBytes::Copied(bytes) => {
-                let start = values.copied.len();
-                values.copied.extend_from_slice(bytes);
-                values.parts[part as usize] = Part::Copied(start..values.copied.len());
-                parked = bytes.len();
-            }
-            ReplyBytes::Gathered(gathered) => {
-                parked = gathered.len();
-                values.parts[part as usize] = Part::Held(Box::new(gathered));
-            }
-        }
-        values.waiting -= 1;
+        let parked = values.answer(part, answer);
+        let is_whole = values.is_whole();
         self.parked += parked;
-        self.flush(output);
+        if is_whole {
+            self.unanswered -= 1;
+            self.flush(output, memory);
+        }
     }
 
     /// One key of several has failed.
-    pub(crate) fn fail_part(&mut self, number: SlotNumber, line: &[u8], output: &mut HeldOutput) {
+    pub(crate) fn fail_part(
+        &mut self,
+        number: SlotNumber,
+        line: &[u8],
+        output: &mut HeldOutput,
+        memory: &mut WindowMemory,
+    ) {
         let Some(values) = self.values(number) else { return };
-        values.waiting -= 1;
-        if !values.partial && values.error.is_none() {
-            values.error = Some(line.to_vec());
+        values.fail(line);
+        if values.is_whole() {
+            self.unanswered -= 1;
+            self.flush(output, memory);
         }
-        self.flush(output);
     }
 
     /// Writes all answers that no earlier one keeps waiting.
-    fn flush(&mut self, output: &mut HeldOutput) {
+    fn flush(&mut self, output: &mut HeldOutput, memory: &mut WindowMemory) {
+        self.gathers_since = None;
         while let Some(slot) = self.slots.front_mut() {
-            match slot {
-                Slot::Waiting => return,
-                Slot::Ready(parked) => {
-                    self.parked -= parked.len();
-                    output.append(std::mem::take(parked));
+            self.parked -= match slot {
+                Slot::Waiting => break,
+                Slot::Copied(answer) => self.answers.write(*answer, output, memory),
+                Slot::Held(gathered) => {
+                    let len = gathered.len();
+                    output.append(std::mem::take(gathered));
+                    len
                 }
-                Slot::Values(values) if values.open || values.waiting > 0 => return,
-                Slot::Values(values) => self.parked -= values.write(output),
+                Slot::Values(values) if !values.is_whole() => break,
+                Slot::Values(values) => values.write(output),
+            };
+            if let Some(Slot::Values(values)) = self.slots.pop_front() {
+                memory.keep_values(values);
             }
-            self.slots.pop_front();
             self.first = self.first.wrapping_add(1);
         }
-    }
-}
-
-impl Values {
-    /// Writes the whole answer. Returns the bytes that were parked for it.
-    fn write(&mut self, output: &mut HeldOutput) -> usize {
-        let parked = |part: &Part| match part {
-            Part::Held(gathered) => gathered.len(),
-            _ => 0,
-        };
-        let parked = self.parts.len() * size_of::<Part>()
-            + self.copied.len()
-            + self.parts.iter().map(parked).sum::<usize>();
-        if let Some(line) = &self.error {
-            output.copy(line);
-            return parked;
+        if self.answers.is_untidy() {
+            self.answers.tidy(self.slots.iter_mut().filter_map(|slot| match slot {
+                Slot::Copied(answer) => Some(answer),
+                _ => None,
+            }));
         }
-        for part in self.parts.drain(..) {
-            match part {
-                Part::None => {}
-                Part::Copied(range) => output.copy(&self.copied[range]),
-                Part::Held(gathered) => output.append(*gathered),
-            }
-        }
-        output.copy(END);
-        parked
     }
 }
 
@@ -290,24 +296,26 @@ mod tests {
     #[test]
     fn answers_leave_in_the_order_of_requests() {
         let (mut client, mut output) = (ClientWindow::new(Link::default()), HeldOutput::default());
+        let mut memory = WindowMemory::default();
         let [a, b, c] = [(); 3].map(|()| client.open_slot());
-        client.answer(c, ReplyBytes::Copied(b"c"), &mut output);
-        client.answer(b, ReplyBytes::Copied(b"b"), &mut output);
+        client.answer(c, ReplyBytes::Copied(b"c"), &mut output, &mut memory);
+        client.answer(b, ReplyBytes::Copied(b"b"), &mut output, &mut memory);
         assert_eq!((text(&mut output).as_str(), client.parked()), ("", 2));
-        client.answer(a, ReplyBytes::Copied(b"a"), &mut output);
+        client.answer(a, ReplyBytes::Copied(b"a"), &mut output, &mut memory);
         assert_eq!((text(&mut output).as_str(), client.parked(), client.is_idle()), ("abc", 0, true));
     }
 
     #[test]
     fn values_leave_in_the_order_of_keys_once_all_are_there() {
         let (mut client, mut output) = (ClientWindow::new(Link::default()), HeldOutput::default());
-        let slot = client.open_values(false);
+        let mut memory = WindowMemory::default();
+        let slot = client.open_values(false, &mut memory);
         let parts: Vec<u32> = (0..3).map(|_| client.add_part(slot)).collect();
-        client.answer_part(slot, parts[2], ReplyBytes::Copied(b"three "), &mut output);
-        client.answer_part(slot, parts[0], ReplyBytes::Copied(b"one "), &mut output);
-        client.answer_part(slot, parts[1], ReplyBytes::Copied(b""), &mut output);
+        client.answer_part(slot, parts[2], ReplyBytes::Copied(b"three "), &mut output, &mut memory);
+        client.answer_part(slot, parts[0], ReplyBytes::Copied(b"one "), &mut output, &mut memory);
+        client.answer_part(slot, parts[1], ReplyBytes::Copied(b""), &mut output, &mut memory);
         assert_eq!(text(&mut output), "", "more keys may follow");
-        client.close_values(slot, &mut output);
+        client.close_values(slot, &mut output, &mut memory);
         assert_eq!((text(&mut output).as_str(), client.parked()), ("one three END\r\n", 0));
     }
 
@@ -315,12 +323,13 @@ mod tests {
     fn one_key_that_fails_makes_the_whole_answer_an_error_unless_it_may_be_partial() {
         for (partial, expected) in [(false, "SERVER_ERROR x\r\n"), (true, "two END\r\n")] {
             let (mut client, mut output) = (ClientWindow::new(Link::default()), HeldOutput::default());
-            let slot = client.open_values(partial);
+            let mut memory = WindowMemory::default();
+            let slot = client.open_values(partial, &mut memory);
             let parts: Vec<u32> = (0..3).map(|_| client.add_part(slot)).collect();
-            client.close_values(slot, &mut output);
-            client.fail_part(slot, b"SERVER_ERROR x\r\n", &mut output);
-            client.answer_part(slot, parts[1], ReplyBytes::Copied(b"two "), &mut output);
-            client.fail_part(slot, b"SERVER_ERROR y\r\n", &mut output);
+            client.close_values(slot, &mut output, &mut memory);
+            client.fail_part(slot, b"SERVER_ERROR x\r\n", &mut output, &mut memory);
+            client.answer_part(slot, parts[1], ReplyBytes::Copied(b"two "), &mut output, &mut memory);
+            client.fail_part(slot, b"SERVER_ERROR y\r\n", &mut output, &mut memory);
             assert_eq!((text(&mut output).as_str(), client.parked()), (expected, 0));
         }
     }
@@ -328,16 +337,38 @@ mod tests {
     #[test]
     fn a_window_has_room_until_it_is_full_or_too_much_is_parked() {
         let (mut client, mut output) = (ClientWindow::new(Link::default()), HeldOutput::default());
+        let mut memory = WindowMemory::default();
         let first = client.open_slot();
         let second = client.open_slot();
         assert!(client.has_room());
-        client.answer(second, ReplyBytes::Copied(&vec![b'x'; PARKED_MAX + 1]), &mut output);
+        client.answer(second, ReplyBytes::Copied(&vec![b'x'; PARKED_MAX + 1]), &mut output, &mut memory);
         assert!(!client.has_room());
-        client.answer(first, ReplyBytes::Copied(b"a"), &mut output);
+        client.answer(first, ReplyBytes::Copied(b"a"), &mut output, &mut memory);
         assert!(client.has_room() && client.is_idle());
         (0..WINDOW_MAX).for_each(|_| {
             client.open_slot();
         });
         assert!(!client.has_room());
+    }
+
+    #[test]
+    fn a_pipeline_that_is_never_empty_keeps_no_more_than_what_waits() {
+        let (mut client, mut output) = (ClientWindow::new(Link::default()), HeldOutput::default());
+        let mut memory = WindowMemory::default();
+        let mut gate = client.open_slot();
+        for number in 0..10_000_u32 {
+            let [a, next_gate, b] = [(); 3].map(|()| client.open_slot());
+            let answer = format!("{number:064}");
+            client.answer(b, ReplyBytes::Copied(answer.as_bytes()), &mut output, &mut memory);
+            client.answer(a, ReplyBytes::Copied(answer.as_bytes()), &mut output, &mut memory);
+            assert!(client.answer(gate, ReplyBytes::Copied(b""), &mut output, &mut memory));
+            client.send_gathered(&mut output, &mut memory);
+            let before = if number == 0 { String::new() } else { format!("{:064}", number - 1) };
+            assert_eq!((text(&mut output), client.parked()), (before + &answer, 64));
+            assert!(client.answers.capacity() < 256 << 10, "{} bytes", client.answers.capacity());
+            gate = next_gate;
+        }
+        client.answer(gate, ReplyBytes::Copied(b""), &mut output, &mut memory);
+        assert_eq!((client.parked(), client.len(), client.answers.capacity()), (0, 0, 0));
     }
 }

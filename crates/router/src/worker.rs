@@ -18,7 +18,7 @@ mod tests;
 mod upkeep;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use net::{CloseReason, Datagram, Handler, Next, Opened, Origin, Progress, SocketId, Turn, Unreachable};
@@ -27,7 +27,7 @@ use stdx::gather::Gather;
 use stdx::prng::Prng;
 
 use crate::choices::Choices;
-use crate::client::{ClientWindow, HeldOutput};
+use crate::client::{ClientWindow, HeldOutput, WindowMemory};
 use crate::client_state::ClientState;
 use crate::destination::Destination;
 use crate::flight::Flights;
@@ -35,7 +35,7 @@ use crate::key_groups::KeyGroups;
 use crate::plan::RoutePlan;
 use crate::report_desk::ReportTray;
 use crate::shared::{RouterShared, WorkerShare};
-use crate::slab::IdSlab;
+use crate::slab::{Id, IdSlab};
 use crate::spool::Spooling;
 use crate::stats::RouteCells;
 use crate::udp::place_of_udp_tag;
@@ -57,6 +57,11 @@ pub struct RouteWorker {
     /// Plans that flights may still be on, with their destinations.
     earlier: Vec<(std::sync::Weak<RoutePlan>, Arc<[u32]>)>,
     clients: IdSlab<ClientWindow>,
+    /// Memory of their windows.
+    memory: WindowMemory,
+    /// Clients with answers that wait for later ones, and since which turn.
+    gathering: VecDeque<(u32, Id)>,
+    turn_number: u32,
     destinations: Vec<Destination>,
     /// Destinations of servers that no plan names: they are forgotten once they are idle.
     retired: Vec<u32>,
@@ -111,6 +116,9 @@ impl RouteWorker {
             places: Arc::new([]),
             earlier: Vec::new(),
             clients: IdSlab::default(),
+            memory: WindowMemory::default(),
+            gathering: VecDeque::new(),
+            turn_number: 0,
             destinations: Vec::new(),
             retired: Vec::new(),
             look_at: Now::default(),
@@ -225,6 +233,7 @@ impl Handler for RouteWorker {
     fn begin_turn(&mut self, now: Now) {
         (self.now, self.choices.now) = (now, now);
         self.choices.unix_s = self.shared.unix_s();
+        self.turn_number = self.turn_number.wrapping_add(1);
         if self.shared.generation() != self.plan.generation {
             self.adopt();
         }
@@ -233,6 +242,7 @@ impl Handler for RouteWorker {
     fn end_turn(&mut self, turn: &mut Turn<Arc<[u8]>>) {
         self.take_reports(turn);
         self.end_spooled(turn);
+        self.send_gathered(turn);
         if !self.retired.is_empty() {
             self.forget_retired(turn);
         }
@@ -252,6 +262,7 @@ impl Handler for RouteWorker {
             self.names.next(),
             self.flights.next_delay(),
             self.spooling.as_ref().and_then(Spooling::deadline),
+            (!self.gathering.is_empty()).then_some(self.now),
         ]
         .into_iter()
         .flatten()

@@ -12,6 +12,10 @@ use crate::outcome::Outcome;
 use crate::slab::Id;
 use std::sync::Arc;
 
+/// Turns in which an answer waits for those to later requests of its client, to be sent with them. While any waits, the worker
+/// only looks whether there is more to receive, and does not sleep.
+const GATHERING_TURNS: u32 = 2;
+
 impl RouteWorker {
     /// Hands a reply over. A route that it is for may send further requests.
     #[inline]
@@ -42,13 +46,32 @@ impl RouteWorker {
         let link = state.link;
         let Some(output) = turn.output(link) else { return };
         let is_large = matches!(answer, ReplyBytes::Gathered(_));
-        state.answer(slot, answer, output);
+        if state.answer(slot, answer, output, &mut self.memory) && state.gathers_since.is_none() {
+            state.gathers_since = Some(self.turn_number);
+            self.gathering.push_back((self.turn_number, client));
+        }
         if state.waits || state.is_closing {
             self.wake_if_room(client, turn);
             self.finish_if_idle(client, turn);
         }
         if is_large {
             self.close_if_untaken(client, turn);
+        }
+    }
+
+    /// Sends answers that have been gathered for long enough.
+    pub(super) fn send_gathered(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        while let Some((since, client)) = self.gathering.front().copied()
+            && self.turn_number.wrapping_sub(since) >= GATHERING_TURNS
+        {
+            self.gathering.pop_front();
+            if let Some(state) = self.clients.get_mut(client)
+                && state.gathers_since == Some(since)
+                && let Some(output) = turn.output(state.link)
+            {
+                state.send_gathered(output, &mut self.memory);
+                self.wake_if_room(client, turn);
+            }
         }
     }
 
@@ -77,9 +100,9 @@ impl RouteWorker {
                 ReplyBytes::Copied(line) => line,
                 ReplyBytes::Gathered(gathered) => gathered.front(),
             };
-            state.fail_part(slot, line, output);
+            state.fail_part(slot, line, output, &mut self.memory);
         } else {
-            state.answer_part(slot, part, answer, output);
+            state.answer_part(slot, part, answer, output, &mut self.memory);
         }
         self.wake_if_room(client, turn);
         self.finish_if_idle(client, turn);

@@ -36,7 +36,7 @@ impl RouteWorker {
         let operation = Operation::of(&Request::Get(*get)).expect("a get has an operation");
         let partial = self.shared.settings.partial_multiget;
         let Some(client) = self.clients.get_mut(state.id) else { return RequestProgress::Close };
-        let slot = client.open_values(partial);
+        let slot = client.open_values(partial, &mut self.memory);
         let mut before = line;
         for (index, key) in get.keys.into_iter().enumerate() {
             let Ok(key) = key else { continue };
@@ -54,7 +54,7 @@ impl RouteWorker {
         if let Some(state) = self.clients.get_mut(client)
             && let Some(output) = turn.output(state.link)
         {
-            state.close_values(slot, output);
+            state.close_values(slot, output, &mut self.memory);
         }
         self.finish_if_idle(client, turn);
     }
@@ -140,7 +140,7 @@ impl RouteWorker {
     pub(super) fn begin_long_get(&mut self, state: &mut ClientState, run: KeyRun) {
         let operation = if run.with_cas() { Operation::Gets } else { Operation::Get };
         if let Some(client) = self.clients.get_mut(state.id) {
-            let slot = client.open_values(self.shared.settings.partial_multiget);
+            let slot = client.open_values(self.shared.settings.partial_multiget, &mut self.memory);
             state.run = Some(LongGet { run, slot, operation });
         }
     }
