@@ -193,7 +193,7 @@ impl Flights {
         let Leg { request, owner, mut marks } = leg;
         let shared = self.requests.get_mut(request)?;
         let stored = &shared.request;
-        let RoutedRequest { operation, .. } = stored.message();
+        let operation = stored.operation();
         let step = plan.step(node, operation, &stored.key(), choices);
         if !choices.shadows.is_empty() {
             self.begin_shadows(plan, leg, choices);
@@ -266,8 +266,7 @@ impl Flights {
             }
             _ => {}
         }
-        let mut state =
-            State::new(&compound.kind, children.len(), &self.requests.get_mut(request)?.request.message());
+        let mut state = State::new(&compound.kind, children.len(), &self.requests.get_mut(request)?.request);
         if let CompoundKind::Outstanding(_) | CompoundKind::Delay(_) = compound.kind {
             match self.start(plan, compound, request, &mut state, choices) {
                 Start::Now => {}
@@ -336,8 +335,7 @@ impl Flights {
             let mut marks = frame.marks;
             let shared = self.requests.get_mut(request)?;
             // The route's own request: a child may have been asked another.
-            let message = shared.request.message();
-            let operation = message.operation;
+            let operation = shared.request.operation();
             // Nearly all requests of a FailoverRoute: a child has answered well.
             if let CompoundKind::Failover(settings) = &shared.plan.compound(frame.node).kind
                 && settings.is_final(operation, reply.outcome)
@@ -347,6 +345,7 @@ impl Flights {
             }
             let plan = Arc::clone(&shared.plan);
             let compound = plan.compound(frame.node);
+            let message = shared.request.message();
             let mut scene = Scene {
                 message,
                 unix_s: choices.unix_s,
@@ -451,9 +450,11 @@ impl Flights {
         while let ReplyTarget::Frame(id, child) = target {
             let Some(frame) = self.frames.get_mut(id) else { return false };
             let (owner, request, node) = (frame.owner, frame.request, frame.node);
-            let Some(shared) = self.requests.get_mut(request) else { return false };
-            if child > 0 && matches!(shared.plan.compound(node).kind, CompoundKind::Failover(_)) {
-                return true;
+            if child > 0 {
+                let Some(shared) = self.requests.get_mut(request) else { return false };
+                if matches!(shared.plan.compound(node).kind, CompoundKind::Failover(_)) {
+                    return true;
+                }
             }
             target = owner;
         }

@@ -1,6 +1,5 @@
 //! Requests on their way to servers: what is sent, and what the reply must be.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::destination::ReplyKind;
@@ -35,9 +34,11 @@ pub(crate) enum RequestBody<'a> {
 }
 
 /// A request that may be sent several times.
+///
+/// It is moved in and out of slabs for each request of a flight, so it is small.
 #[derive(Debug, Default)]
 pub(crate) struct StoredRequest {
-    /// Everything but a held body.
+    /// Everything but a held body: the parts one behind the other.
     bytes: Vec<u8>,
     parts: Option<Parts>,
     held: Option<Arc<[u8]>>,
@@ -45,20 +46,20 @@ pub(crate) struct StoredRequest {
     held_is_value: bool,
 }
 
-/// Where the parts of a message stand.
+/// Where the parts of a message end, in their order. What is stored is bounded by the longest value.
 #[derive(Debug)]
 struct Parts {
     operation: Operation,
     expected: ReplyKind,
-    before: Range<usize>,
-    key: Range<usize>,
-    shown: Range<usize>,
-    prefix_len: usize,
-    routing_len: usize,
-    after: Range<usize>,
-    opaque: Range<usize>,
-    /// Empty for none.
-    body: Range<usize>,
+    /// Lengths of parts of the key, which is bounded by 250 bytes and a routing prefix's.
+    prefix_len: u16,
+    routing_len: u16,
+    before: u32,
+    key: u32,
+    after: u32,
+    shown: u32,
+    /// The body follows, up to the end; empty for none.
+    opaque: u32,
 }
 
 impl StoredRequest {
@@ -66,30 +67,19 @@ impl StoredRequest {
     pub(crate) fn store(&mut self, message: &RoutedRequest<'_>) {
         self.clear();
         let mut add = |bytes: &[u8]| {
-            let start = self.bytes.len();
             self.bytes.extend_from_slice(bytes);
-            start..self.bytes.len()
+            self.bytes.len() as u32
         };
         let (before, key, after) = (add(message.before), add(message.key.full), add(message.after));
         let (shown, opaque) = (add(message.shown), add(message.opaque));
-        let body = match message.body {
-            RequestBody::Bytes(bytes) => add(bytes),
-            RequestBody::None | RequestBody::Held(_) | RequestBody::HeldValue(_) => add(b""),
-        };
+        if let RequestBody::Bytes(bytes) = message.body {
+            add(bytes);
+        }
         let RoutedRequest { operation, expected, key: RoutedKey { prefix_len, routing_len, .. }, .. } =
             *message;
-        self.parts = Some(Parts {
-            operation,
-            expected,
-            before,
-            key,
-            shown,
-            prefix_len,
-            routing_len,
-            after,
-            opaque,
-            body,
-        });
+        let (prefix_len, routing_len) = (prefix_len as u16, routing_len as u16);
+        self.parts =
+            Some(Parts { operation, expected, prefix_len, routing_len, before, key, after, shown, opaque });
         self.held = match message.body {
             RequestBody::Held(held) | RequestBody::HeldValue(held) => Some(Arc::clone(held)),
             _ => None,
@@ -113,30 +103,47 @@ impl StoredRequest {
         self.bytes.len() + self.held.as_ref().map_or(0, |held| held.len())
     }
 
+    #[inline]
     fn parts(&self) -> &Parts {
         self.parts.as_ref().expect("a request is stored")
     }
 
+    #[inline]
+    fn part(&self, start: u32, end: u32) -> &[u8] {
+        &self.bytes[start as usize..end as usize]
+    }
+
+    #[inline]
+    pub(crate) fn operation(&self) -> Operation {
+        self.parts().operation
+    }
+
+    #[inline]
     pub(crate) fn key(&self) -> RoutedKey<'_> {
-        let Parts { key, prefix_len, routing_len, .. } = self.parts();
-        RoutedKey { full: &self.bytes[key.clone()], prefix_len: *prefix_len, routing_len: *routing_len }
+        let Parts { before, key, prefix_len, routing_len, .. } = *self.parts();
+        RoutedKey {
+            full: self.part(before, key),
+            prefix_len: prefix_len.into(),
+            routing_len: routing_len.into(),
+        }
     }
 
     pub(crate) fn message(&self) -> RoutedRequest<'_> {
-        let parts = self.parts();
+        let Parts { operation, expected, before, key, after, shown, opaque, .. } = *self.parts();
+        let body = &self.bytes[opaque as usize..];
         RoutedRequest {
-            operation: parts.operation,
-            expected: parts.expected,
-            before: &self.bytes[parts.before.clone()],
+            operation,
+            expected,
+            before: self.part(0, before),
             key: self.key(),
-            shown: &self.bytes[parts.shown.clone()],
-            after: &self.bytes[parts.after.clone()],
-            opaque: &self.bytes[parts.opaque.clone()],
-            body: match (&self.held, parts.body.is_empty()) {
-                (Some(held), _) if self.held_is_value => RequestBody::HeldValue(held),
-                (Some(held), _) => RequestBody::Held(held),
-                (None, false) => RequestBody::Bytes(&self.bytes[parts.body.clone()]),
-                (None, true) => RequestBody::None,
+            shown: self.part(after, shown),
+            after: self.part(key, after),
+            opaque: self.part(shown, opaque),
+            body: match &self.held {
+                Some(held) if self.held_is_value => RequestBody::HeldValue(held),
+                Some(held) => RequestBody::Held(held),
+                None if body.is_empty() => RequestBody::None,
+                None => RequestBody::Bytes(body),
             },
         }
     }

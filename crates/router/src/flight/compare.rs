@@ -27,7 +27,7 @@ impl Flights {
         let shared = self.requests.get_mut(leg.request)?;
         shared.uses += 1;
         let comparing = Comparing::new(counts, choices.now);
-        let state = State::comparing(comparing, &shared.request.message());
+        let state = State::comparing(comparing, &shared.request);
         let Leg { request, owner, marks } = leg;
         let frame = self.frames.insert(Frame { node, owner, request, state, marks });
         let mut done = None;

@@ -8,20 +8,22 @@ use super::reply::FlightReply;
 use super::steps::{BigValueStage, Decision, FillStage, Scene, Stage, StagingStage, State};
 use crate::outcome::Outcome;
 use crate::plan::{CompoundKind, FailoverSettings};
-use crate::request::RoutedRequest;
+use crate::request::StoredRequest;
 
 /// Of requests that a child gets as they are.
 const NO_FRAME: &str = "other requests keep no frame";
 
 impl State {
-    /// Before the first reply to `message`.
-    pub(super) fn new(kind: &CompoundKind, children: usize, message: &RoutedRequest<'_>) -> State {
+    /// Before the first reply to `request`.
+    pub(super) fn new(kind: &CompoundKind, children: usize, request: &StoredRequest) -> State {
         let count = u16::try_from(children).expect("checked when the plan is compiled");
         let stage = match kind {
             CompoundKind::Fill(_) => Stage::Fill(FillStage::Near),
             CompoundKind::Staging => Stage::Staging(StagingStage::Warm),
-            CompoundKind::SizeSplit(split) => Stage::SizeSplit(split.first(message).expect(NO_FRAME)),
-            CompoundKind::BigValue(big) => Stage::BigValue(big.first(message).expect(NO_FRAME)),
+            CompoundKind::SizeSplit(split) => {
+                Stage::SizeSplit(split.first(&request.message()).expect(NO_FRAME))
+            }
+            CompoundKind::BigValue(big) => Stage::BigValue(big.first(&request.message()).expect(NO_FRAME)),
             _ => Stage::Children,
         };
         let at_once = matches!(
@@ -34,7 +36,9 @@ impl State {
                 | CompoundKind::KeySplit(_)
         );
         let parts = match (kind, stage) {
-            (CompoundKind::BigValue(big), Stage::BigValue(BigValueStage::Write)) => big.parts(message),
+            (CompoundKind::BigValue(big), Stage::BigValue(BigValueStage::Write)) => {
+                big.parts(&request.message())
+            }
             _ => None,
         };
         State {
@@ -58,9 +62,9 @@ impl State {
     }
 
     /// For a shadowed route: two children are asked, and their replies are compared.
-    pub(super) fn comparing(comparing: Comparing, message: &RoutedRequest<'_>) -> State {
+    pub(super) fn comparing(comparing: Comparing, request: &StoredRequest) -> State {
         let kind = CompoundKind::Shadow(Box::default());
-        State { waiting: 2, comparing: Some(Box::new(comparing)), ..State::new(&kind, 2, message) }
+        State { waiting: 2, comparing: Some(Box::new(comparing)), ..State::new(&kind, 2, request) }
     }
 
     /// Whether a route that asks one child after the other has asked more than the first.

@@ -75,7 +75,7 @@ impl Flights {
         let Some(shared) = self.requests.get_mut(request) else { return };
         shared.uses += 1;
         let (bytes, client) = (shared.request.len(), shared.client);
-        let is_get = shared.request.message().operation.class() == OperationClass::Get;
+        let is_get = shared.request.operation().class() == OperationClass::Get;
         let frame = self.frames.insert(Frame { node, owner, request, state, marks });
         match start {
             Start::Turn(id) => {
@@ -138,7 +138,7 @@ impl Flights {
             let (node, owner) = (frame.node, frame.owner);
             let kept = matches!(resumed, Resumed::Reply(_)).then(|| frame.state.take_kept());
             let Some(shared) = self.requests.get_mut(leg.request) else { continue };
-            let (operation, plan) = (shared.request.message().operation, Arc::clone(&shared.plan));
+            let (operation, plan) = (shared.request.operation(), Arc::clone(&shared.plan));
             if let Resumed::Ask(_) = resumed {
                 if let Some(reply) = self.begin(&plan, plan.compound(node).children[0], leg, choices) {
                     return Some((leg.owner, operation, reply));
