@@ -195,6 +195,8 @@ impl Flights {
         let stored = &shared.request;
         let RoutedRequest { operation, .. } = stored.message();
         let step = plan.step(node, operation, &stored.key(), choices);
+        // Before the shadows, which may have shadows that are compared.
+        let compared = choices.take_compared();
         if !choices.shadows.is_empty() {
             self.begin_shadows(plan, leg, choices);
         }
@@ -234,7 +236,7 @@ impl Flights {
                 return first;
             }
             CompoundKind::Shadow(_) => {
-                let compared = choices.take_compared().expect("the step has drawn it");
+                let compared = compared.expect("the step has drawn it");
                 return self.begin_compared(plan, (node, compound), compared, leg, choices);
             }
             CompoundKind::MissFailover { .. }
