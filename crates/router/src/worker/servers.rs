@@ -70,8 +70,7 @@ impl RouteWorker {
         if prefix_len + routing_len == full.len() || tagged.len() > protocol::limits::KEY_LEN_MAX {
             return self.send(place, message, keep_prefix, target, turn);
         }
-        let shown = if message.shown.is_empty() { full } else { message.shown };
-        self.send_as((&tagged, shown), place, message, target, turn)
+        self.send_as((&tagged, message.client_key()), place, message, target, turn)
     }
 
     /// The same for a shadow, unless its server has too many of these requests.
