@@ -352,3 +352,62 @@ fn the_flag_puts_every_route_at_the_top_into_parts() {
         assert!(matches!(plan.compound(node).kind, CompoundKind::BigValue(_)));
     }
 }
+
+/// The parts of a value of two, of which the first may be small, from server b.
+fn read_from_b(first: usize, second: usize) -> String {
+    format!(
+        "b> get k
+         b< VALUE k 32768 5\\r\\n1-2-9\\r\\nEND
+         b> get k:0:9
+         b> get k:1:9
+         b< VALUE k:0:9 0 {first}\\r\\n{{a*{first}}}\\r\\nEND
+         b< VALUE k:1:9 0 {second}\\r\\n{{b*{second}}}\\r\\nEND\n"
+    )
+}
+
+#[test]
+fn a_copy_of_a_value_in_parts_is_whole() {
+    let big = |pool: &str, threshold: u32| {
+        format!(
+            r#"{{"type": "BigValueRoute", "target": {pool}, "split_threshold": {threshold}, "batch_size": 2}}"#
+        )
+    };
+    let route =
+        |warm: &str| config(&format!(r#"{{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": {warm}}}"#));
+    for (first, second) in [(20_000, 20_000), (20_000, 5), (5, 20_000), (5, 5)] {
+        let len = first + second;
+        play(
+            &route(&big("\"PoolRoute|B\"", 20_000)),
+            &format!(
+                "> get k
+                 a> get k
+                 a< END
+                 {}< VALUE k 32768 {len}
+                 < {{a*{first}}}{{b*{second}}}
+                 < END
+                 a> add k 32768 0 {len}
+                 a> {{a*{first}}}{{b*{second}}}
+                 a< STORED",
+                read_from_b(first, second)
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_value_in_parts_is_whole_under_the_cas_of_its_mark() {
+    let route = r#"{"type": "L1L2SizeSplitRoute", "l1": "PoolRoute|A", "threshold": 10, "ttl_threshold": 0,
+        "l2": {"type": "BigValueRoute", "target": "PoolRoute|B", "split_threshold": 20000, "batch_size": 2}}"#;
+    play(
+        &config(&route.replace('\n', " ")),
+        &format!(
+            "> gets k
+             a> gets k
+             a< VALUE k 32 0 7\\r\\n\\r\\nEND
+             {}< VALUE k 32768 40000 7
+             < {{a*20000}}{{b*20000}}
+             < END",
+            read_from_b(20_000, 20_000)
+        ),
+    );
+}
