@@ -39,6 +39,8 @@ use crate::plan::{CompoundKind, LogId, NodeId, RoutePlan, RouteStep, ServerId};
 use crate::request::{RoutedRequest, StoredRequest};
 use crate::slab::{Id, IdSlab};
 
+#[cfg(test)]
+pub(crate) use big_value::PART_SIZE;
 use delay::Delays;
 #[cfg(test)]
 pub(crate) use derived::COPIED_MAX;
@@ -464,7 +466,7 @@ impl Flights {
 
     fn end_frame(&mut self, id: Id) {
         if let Some(frame) = self.frames.remove(id) {
-            self.assembled.bytes -= frame.state.parts.map_or(0, |parts| parts.len);
+            self.assembled.bytes -= frame.state.parts.map_or(0, |parts| parts.charged);
             self.release(frame.request);
         }
     }

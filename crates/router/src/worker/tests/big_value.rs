@@ -3,6 +3,7 @@
 use super::routes::config;
 use super::{Conversation, play};
 use crate::config::CompileOptions;
+use crate::flight::PART_SIZE;
 use crate::hash::spooky32;
 use crate::plan::{BigValue, CompoundKind, Node};
 
@@ -291,7 +292,7 @@ fn values_of_megabytes_pass_in_both_directions() {
 #[test]
 fn values_that_are_put_together_are_bounded() {
     let mut conversation = Conversation::new(&big(""));
-    conversation.worker().flights.assembled.max = 30;
+    conversation.worker().flights.assembled.max = 30 + 2 * PART_SIZE;
     let read = |len: usize, reply: &str| {
         format!(
             "> get k
@@ -351,6 +352,29 @@ fn the_flag_puts_every_route_at_the_top_into_parts() {
         let node = children[&crate::OperationClass::Get];
         assert!(matches!(plan.compound(node).kind, CompoundKind::BigValue(_)));
     }
+}
+
+#[test]
+fn empty_parts_count_too() {
+    let mut conversation = Conversation::new(&big(""));
+    conversation.worker().flights.assembled.max = 10 * PART_SIZE;
+    conversation.play(
+        "> get k
+         a> get k
+         a< VALUE k 32768 9\\r\\n1-10000-7\\r\\nEND
+         a> get k:0:7
+         a> get k:1:7",
+    );
+    for part in 0..10 {
+        conversation.play(&format!("a< VALUE k:{part}:7 0 0\\r\\n\\r\\nEND\na> get k:{}:7", part + 2));
+    }
+    conversation.play(
+        "a< VALUE k:10:7 0 0\\r\\n\\r\\nEND
+         nothing
+         a< VALUE k:11:7 0 0\\r\\n\\r\\nEND
+         < SERVER_ERROR too many big values at a time",
+    );
+    conversation.end();
 }
 
 /// The parts of a value of two, of which the first may be small, from server b.
