@@ -251,7 +251,11 @@ impl State {
             return Decision::Wait;
         }
         if let Some((outcome, line)) = self.failed.take() {
-            return Decision::Done(FlightReply { outcome, answer: ReplyBytes::Gathered(line) });
+            return Decision::Done(match outcome.is_error() {
+                true => FlightReply { outcome, answer: ReplyBytes::Gathered(line) },
+                // The reply to a part lacks what the client's request asks for.
+                false => FlightReply::own(None, &scene.message),
+            });
         }
         let index = format!("1-{}-{}\r\n", parts.count, parts.suffix);
         let old = stored_by(&scene.message).map_or(0, |stored| stored.flags);

@@ -104,6 +104,15 @@ fn a_part_that_is_not_stored_fails_the_set_and_no_index_is_written() {
 }
 
 #[test]
+fn a_part_that_no_server_takes_makes_the_clients_own_reply() {
+    let route = big("").replace("PoolRoute|A", "NullRoute");
+    play(
+        &route,
+        &format!("> ms k 25 T9 O7 q k\\r\\n{VALUE}\n< NS O7 kk\n> set k 0 0 25\\r\\n{VALUE}\n< NOT_STORED"),
+    );
+}
+
+#[test]
 fn a_long_value_is_read_in_parts() {
     play_big(
         "> get /././k
