@@ -118,7 +118,9 @@ impl LogFiles {
     fn append(&mut self, lines: &[u8], now_s: u64) -> io::Result<()> {
         if self.open.is_none() {
             let file = create(&self.folder, &self.source, now_s)?;
-            self.open = Some(LogFile { file, len: 0, opened_s: now_s });
+            // Another file of the same second has the same name: what stands there stays.
+            let len = file.metadata()?.len();
+            self.open = Some(LogFile { file, len, opened_s: now_s });
         }
         let open = self.open.as_mut().expect("it has just been opened");
         let written = open.file.write_all(lines);
@@ -147,4 +149,37 @@ fn create(folder: &Path, source: &str, now_s: u64) -> io::Result<File> {
     // Whoever replays files leaves alone those that are locked.
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files in a folder of this name, which is empty.
+    fn files(name: &str) -> LogFiles {
+        let folder = std::env::temp_dir().join(format!("evenkeel-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a folder");
+        LogFiles { folder, format: SpoolFormat::One, source: "a-b".to_owned(), open: None, complained_s: 0 }
+    }
+
+    /// The files below a folder, with what they have.
+    fn texts(folder: &Path) -> Vec<String> {
+        let hours = fs::read_dir(folder).expect("a folder").map(|hour| hour.expect("an hour").path());
+        let logs = hours.flat_map(|hour| fs::read_dir(hour).expect("a folder"));
+        logs.map(|log| fs::read_to_string(log.expect("a file").path()).expect("text")).collect()
+    }
+
+    #[test]
+    fn records_of_an_earlier_file_of_the_same_second_are_not_cut_off() {
+        let mut files = files("async-log");
+        files.append(b"first\n", 5).expect("written");
+        files.open = None;
+        files.append(b"second\n", 5).expect("written");
+        let LogFile { file, len, .. } = files.open.take().expect("an open file");
+        // As after a write that fails.
+        file.set_len(len).expect("cut off");
+        assert_eq!(texts(&files.folder), ["first\nsecond\n"]);
+        fs::remove_dir_all(&files.folder).expect("removed");
+    }
 }
