@@ -7,6 +7,7 @@ mod date;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use net::Nudge;
 use os::clock::{unix_s, unix_time};
 use router::flags::RouteOptions;
 use router::{SpoolFormat, SpoolQueue, WaitingDelete, write_record};
-use rustix::fs::{Access, FlockOperation, access, flock};
+use rustix::fs::{Access, FlockOperation, OFlags, access, flock};
 
 use super::lines::notice;
 use date::stamp;
@@ -142,7 +143,9 @@ fn create(folder: &Path, source: &str, now_s: u64) -> io::Result<File> {
         _ => {}
     }
     let name = format!("{}-{now_s}-{source}-p{}", stamp(now_s), std::process::id());
-    let file = OpenOptions::new().create(true).append(true).open(hour.join(name))?;
+    // A pipe without a reader would keep this thread waiting.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().create(true).append(true).custom_flags(flags).open(hour.join(name))?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("expected a file, found something else"));
     }
@@ -153,6 +156,8 @@ fn create(folder: &Path, source: &str, now_s: u64) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
 
     /// Files in a folder of this name, which is empty.
@@ -181,5 +186,21 @@ mod tests {
         file.set_len(len).expect("cut off");
         assert_eq!(texts(&files.folder), ["first\nsecond\n"]);
         fs::remove_dir_all(&files.folder).expect("removed");
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_keeps_nobody_waiting() {
+        let mut files = files("async-log-pipe");
+        let hour = files.folder.join("19700101T00-0");
+        fs::create_dir_all(&hour).expect("a folder");
+        let pipe = hour.join(format!("19700101T000005-5-a-b-p{}", std::process::id()));
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let result = files.append(b"record\n", 5);
+            fs::remove_dir_all(&files.folder).expect("removed");
+            sender.send(result.is_err())
+        });
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(true));
     }
 }
