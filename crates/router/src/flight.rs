@@ -39,6 +39,8 @@ use crate::plan::{CompoundKind, LogId, NodeId, RoutePlan, RouteStep, ServerId};
 use crate::request::{RoutedRequest, StoredRequest};
 use crate::slab::{Id, IdSlab};
 
+#[cfg(test)]
+pub(crate) use big_value::PART_SIZE;
 use delay::Delays;
 #[cfg(test)]
 pub(crate) use derived::COPIED_MAX;
@@ -195,6 +197,8 @@ impl Flights {
         let stored = &shared.request;
         let operation = stored.operation();
         let step = plan.step(node, operation, &stored.key(), choices);
+        // Before the shadows, which may have shadows that are compared.
+        let compared = choices.take_compared();
         if !choices.shadows.is_empty() {
             self.begin_shadows(plan, leg, choices);
         }
@@ -234,7 +238,7 @@ impl Flights {
                 return first;
             }
             CompoundKind::Shadow(_) => {
-                let compared = choices.take_compared().expect("the step has drawn it");
+                let compared = compared.expect("the step has drawn it");
                 return self.begin_compared(plan, (node, compound), compared, leg, choices);
             }
             CompoundKind::MissFailover { .. }
@@ -463,7 +467,7 @@ impl Flights {
 
     fn end_frame(&mut self, id: Id) {
         if let Some(frame) = self.frames.remove(id) {
-            self.assembled.bytes -= frame.state.parts.map_or(0, |parts| parts.len);
+            self.assembled.bytes -= frame.state.parts.map_or(0, |parts| parts.charged);
             self.release(frame.request);
         }
     }

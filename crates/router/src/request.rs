@@ -23,6 +23,13 @@ pub(crate) struct RoutedRequest<'a> {
     pub(crate) body: RequestBody<'a>,
 }
 
+impl<'a> RoutedRequest<'a> {
+    /// The key as the client wrote it.
+    pub(crate) fn client_key(&self) -> &'a [u8] {
+        if self.shown.is_empty() { self.key.full } else { self.shown }
+    }
+}
+
 /// The value, with its line end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RequestBody<'a> {

@@ -7,6 +7,7 @@ mod date;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use net::Nudge;
 use os::clock::{unix_s, unix_time};
 use router::flags::RouteOptions;
 use router::{SpoolFormat, SpoolQueue, WaitingDelete, write_record};
-use rustix::fs::{Access, FlockOperation, access, flock};
+use rustix::fs::{Access, FlockOperation, OFlags, access, flock};
 
 use super::lines::notice;
 use date::stamp;
@@ -118,7 +119,9 @@ impl LogFiles {
     fn append(&mut self, lines: &[u8], now_s: u64) -> io::Result<()> {
         if self.open.is_none() {
             let file = create(&self.folder, &self.source, now_s)?;
-            self.open = Some(LogFile { file, len: 0, opened_s: now_s });
+            // Another file of the same second has the same name: what stands there stays.
+            let len = file.metadata()?.len();
+            self.open = Some(LogFile { file, len, opened_s: now_s });
         }
         let open = self.open.as_mut().expect("it has just been opened");
         let written = open.file.write_all(lines);
@@ -140,11 +143,64 @@ fn create(folder: &Path, source: &str, now_s: u64) -> io::Result<File> {
         _ => {}
     }
     let name = format!("{}-{now_s}-{source}-p{}", stamp(now_s), std::process::id());
-    let file = OpenOptions::new().create(true).append(true).open(hour.join(name))?;
+    // A pipe without a reader would keep this thread waiting.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().create(true).append(true).custom_flags(flags).open(hour.join(name))?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("expected a file, found something else"));
     }
     // Whoever replays files leaves alone those that are locked.
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    /// Files in a folder of this name, which is empty.
+    fn files(name: &str) -> LogFiles {
+        let folder = std::env::temp_dir().join(format!("evenkeel-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a folder");
+        LogFiles { folder, format: SpoolFormat::One, source: "a-b".to_owned(), open: None, complained_s: 0 }
+    }
+
+    /// The files below a folder, with what they have.
+    fn texts(folder: &Path) -> Vec<String> {
+        let hours = fs::read_dir(folder).expect("a folder").map(|hour| hour.expect("an hour").path());
+        let logs = hours.flat_map(|hour| fs::read_dir(hour).expect("a folder"));
+        logs.map(|log| fs::read_to_string(log.expect("a file").path()).expect("text")).collect()
+    }
+
+    #[test]
+    fn records_of_an_earlier_file_of_the_same_second_are_not_cut_off() {
+        let mut files = files("async-log");
+        files.append(b"first\n", 5).expect("written");
+        files.open = None;
+        files.append(b"second\n", 5).expect("written");
+        let LogFile { file, len, .. } = files.open.take().expect("an open file");
+        // As after a write that fails.
+        file.set_len(len).expect("cut off");
+        assert_eq!(texts(&files.folder), ["first\nsecond\n"]);
+        fs::remove_dir_all(&files.folder).expect("removed");
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_keeps_nobody_waiting() {
+        let mut files = files("async-log-pipe");
+        let hour = files.folder.join("19700101T00-0");
+        fs::create_dir_all(&hour).expect("a folder");
+        let pipe = hour.join(format!("19700101T000005-5-a-b-p{}", std::process::id()));
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let result = files.append(b"record\n", 5);
+            fs::remove_dir_all(&files.folder).expect("removed");
+            sender.send(result.is_err())
+        });
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(true));
+    }
 }

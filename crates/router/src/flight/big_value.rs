@@ -16,7 +16,7 @@ use super::item::{Item, flags_of};
 use super::render::{in_parts, miss, without_flags};
 use super::reply::FlightReply;
 use super::steps::{BigParts, BigValueStage, Decision, Orders, Scene, Stage, State};
-use crate::client::{ReplyBytes, VALUE_MAX};
+use crate::client::{HeldOutput, ReplyBytes, VALUE_MAX};
 use crate::destination::ReplyKind;
 use crate::hash::spooky32;
 use crate::operation::Operation;
@@ -35,6 +35,9 @@ const AT_ONCE_MAX: u16 = 1000;
 
 /// Bytes of parts that are asked for at a time: half of what a server may leave unread.
 const BATCH_BYTES_MAX: u64 = 2 << 20;
+
+/// What a part that was read takes besides its bytes: parts may be empty.
+pub(crate) const PART_SIZE: usize = size_of::<(u16, HeldOutput)>();
 
 impl BigValue {
     /// What is done with a request: the first reply that is waited for. `None` if the child gets it as it is.
@@ -175,8 +178,7 @@ impl State {
         }
         let Some((count, suffix)) = parse_index(&reply.answer) else { return Decision::Done(miss(message)) };
         let at_once = big.at_once(count);
-        let read = (0..count).map(|_| None).collect();
-        let parts = BigParts { count, suffix, next: at_once, read, len: 0 };
+        let parts = BigParts { count, suffix, next: at_once, ..BigParts::default() };
         let asks: Option<Vec<_>> =
             (0..at_once).map(|number| Some((number, Some(read_part(message, &parts, number)?)))).collect();
         let Some(asks) = asks else { return Decision::Done(miss(message)) };
@@ -197,11 +199,12 @@ impl State {
         match item {
             Some(item)
                 if parts.len + item.len <= VALUE_MAX
-                    && scene.assembled.bytes + item.len <= scene.assembled.max =>
+                    && scene.assembled.bytes + item.len + PART_SIZE <= scene.assembled.max =>
             {
-                scene.assembled.bytes += item.len;
+                scene.assembled.bytes += item.len + PART_SIZE;
+                parts.charged += item.len + PART_SIZE;
                 parts.len += item.len;
-                parts.read[usize::from(scene.child)] = Some(item.to_value());
+                parts.read.push((scene.child, item.to_value()));
             }
             Some(_) => self.fail(FlightReply::error(Outcome::LocalError, "too many big values at a time")),
             None => self.fail(reply),
@@ -228,7 +231,8 @@ impl State {
     fn assemble(&mut self, big: &BigValue, scene: &Scene<'_>) -> FlightReply<'static> {
         let (_, index) = self.kept.take().expect("the index was kept");
         let parts = self.parts.as_mut().expect("parts that are read");
-        let value = parts.read.drain(..).flatten();
+        parts.read.sort_unstable_by_key(|(number, _)| *number);
+        let value = parts.read.drain(..).map(|(_, value)| value);
         in_parts(&scene.message, &ReplyBytes::Gathered(index), big.hides_flag, (parts.len, value))
     }
 
@@ -247,7 +251,11 @@ impl State {
             return Decision::Wait;
         }
         if let Some((outcome, line)) = self.failed.take() {
-            return Decision::Done(FlightReply { outcome, answer: ReplyBytes::Gathered(line) });
+            return Decision::Done(match outcome.is_error() {
+                true => FlightReply { outcome, answer: ReplyBytes::Gathered(line) },
+                // The reply to a part lacks what the client's request asks for.
+                false => FlightReply::own(None, &scene.message),
+            });
         }
         let index = format!("1-{}-{}\r\n", parts.count, parts.suffix);
         let old = stored_by(&scene.message).map_or(0, |stored| stored.flags);

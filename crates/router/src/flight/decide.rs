@@ -4,6 +4,7 @@ use stdx::clock::Now;
 
 use super::comparing::Comparing;
 use super::failover::{FailoverContext, FailoverProgress};
+use super::item::in_one_piece;
 use super::reply::FlightReply;
 use super::steps::{BigValueStage, Decision, FillStage, Scene, Stage, StagingStage, State};
 use crate::outcome::Outcome;
@@ -84,10 +85,10 @@ impl State {
             return Decision::Wait;
         }
         let decision = match kind {
-            CompoundKind::Fill(fill) => self.fill(fill, scene, reply),
-            CompoundKind::Staging => self.staging(scene, reply),
-            CompoundKind::SizeSplit(_) => self.size_split(scene, reply),
-            CompoundKind::BigValue(big) => self.big_value(big, scene, reply),
+            CompoundKind::Fill(fill) => self.fill(fill, scene, in_one_piece(reply)),
+            CompoundKind::Staging => self.staging(scene, in_one_piece(reply)),
+            CompoundKind::SizeSplit(_) => self.size_split(scene, in_one_piece(reply)),
+            CompoundKind::BigValue(big) => self.big_value(big, scene, in_one_piece(reply)),
             CompoundKind::KeySplit(_) => self.first_hit(reply),
             CompoundKind::AllSync => self.worst(reply),
             CompoundKind::AllFastest => self.fastest(reply),

@@ -55,8 +55,7 @@ pub(super) fn with_key(
     if full.len() > KEY_LEN_MAX {
         return Err(NoKey::TooLong);
     }
-    let shown = if message.shown.is_empty() { message.key.full } else { message.shown };
-    out.store(&RoutedRequest { key, shown, ..*message });
+    out.store(&RoutedRequest { key, shown: message.client_key(), ..*message });
     Ok(true)
 }
 

@@ -2,6 +2,7 @@
 
 use protocol::client::{Line, Parsed, Ttl, parse};
 
+use super::reply::FlightReply;
 use crate::client::{HeldOutput, ReplyBytes};
 use crate::request::RequestBody;
 
@@ -21,7 +22,7 @@ pub(super) struct Item<'r> {
 }
 
 impl<'r> Item<'r> {
-    /// The item of a reply with a value; `None` for any other reply.
+    /// The item of a reply with a value; `None` for any other reply, and for a value that is not [`in_one_piece`].
     pub(super) fn of(answer: &'r ReplyBytes<'_>) -> Option<Item<'r>> {
         let (bytes, held) = match answer {
             ReplyBytes::Copied(bytes) => (*bytes, None),
@@ -30,7 +31,8 @@ impl<'r> Item<'r> {
         let Ok(Parsed::Head { line, consumed, .. }) = parse(bytes) else { return None };
         let len = line.body()?;
         let body = match held {
-            Some(held) => RequestBody::HeldValue(held),
+            Some(held) if held.len() == len => RequestBody::HeldValue(held),
+            Some(_) => return None,
             // With its line end, which was checked when the reply was read.
             None => RequestBody::Bytes(bytes.get(consumed..consumed + len + 2)?),
         };
@@ -67,6 +69,20 @@ impl<'r> Item<'r> {
             RequestBody::None | RequestBody::Held(_) => {}
         }
     }
+}
+
+/// The reply with its value in one piece, as [`Item`] has it. Only a BigValueRoute answers with a value in several.
+pub(super) fn in_one_piece(reply: FlightReply<'_>) -> FlightReply<'_> {
+    let ReplyBytes::Gathered(gathered) = &reply.answer else { return reply };
+    let Some(first) = gathered.held().next() else { return reply };
+    let Ok(Parsed::Head { line, consumed, .. }) = parse(gathered.front()) else { return reply };
+    let Some(len) = line.body().filter(|len| *len != first.len()) else { return reply };
+    let bytes = gathered.to_vec();
+    let mut output = HeldOutput::default();
+    output.copy(&bytes[..consumed]);
+    output.hold(bytes[consumed..consumed + len].into());
+    output.copy(&bytes[consumed + len..]);
+    FlightReply { answer: ReplyBytes::Gathered(output), ..reply }
 }
 
 /// The client's flags of the item that a reply is about, also where it comes without its value.

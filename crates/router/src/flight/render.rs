@@ -39,18 +39,13 @@ pub(super) fn miss(message: &RoutedRequest<'_>) -> FlightReply<'static> {
         match word[0] {
             b'k' => {
                 output.copy(b"k");
-                output.copy(client_key(message));
+                output.copy(message.client_key());
             }
             _ => output.copy(word),
         }
     }
     output.copy(b"\r\n");
     FlightReply { outcome: Outcome::NotFound, answer: ReplyBytes::Gathered(output) }
-}
-
-/// The key as the client wrote it.
-fn client_key<'a>(message: &RoutedRequest<'a>) -> &'a [u8] {
-    if message.shown.is_empty() { message.key.full } else { message.shown }
 }
 
 /// `VALUE`, the value, `END`.
@@ -61,7 +56,7 @@ fn as_value<'a>(message: &RoutedRequest<'_>, reply: FlightReply<'a>) -> FlightRe
     }
     let mut output = HeldOutput::default();
     output.copy(b"VALUE ");
-    output.copy(client_key(message));
+    output.copy(message.client_key());
     output.copy(format!(" {} {}\r\n", item.flags, item.len).as_bytes());
     item.write_body(&mut output);
     output.copy(b"END\r\n");
@@ -116,7 +111,7 @@ pub(super) fn in_parts(
     match parse(front) {
         Ok(Parsed::Head { line: Line::Value(head), .. }) => {
             output.copy(b"VALUE ");
-            output.copy(client_key(message));
+            output.copy(message.client_key());
             output.copy(format!(" {} {len}", shown(head.flags)).as_bytes());
             if let Some(cas) = head.cas {
                 output.copy(format!(" {cas}").as_bytes());
@@ -166,7 +161,7 @@ pub(super) fn with_cas<'a>(
     match line {
         Line::Value(value) => {
             output.copy(b"VALUE ");
-            output.copy(client_key(message));
+            output.copy(message.client_key());
             output.copy(format!(" {} {} {cas}", value.flags, value.len).as_bytes());
         }
         Line::MetaValue { flags: facts, .. } | Line::Header(facts) => {

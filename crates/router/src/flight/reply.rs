@@ -54,7 +54,7 @@ impl FlightReply<'static> {
             return FlightReply { outcome, answer: ReplyBytes::Copied(line) };
         }
         let mut output = HeldOutput::default();
-        answer::write_meta(output.copied(), line, message.key.full, message.after);
+        answer::write_meta(output.copied(), line, message.client_key(), message.after);
         FlightReply { outcome, answer: ReplyBytes::Gathered(output) }
     }
 

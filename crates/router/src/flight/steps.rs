@@ -161,7 +161,7 @@ pub(super) enum BigValueStage {
     Written,
 }
 
-/// Bytes of values that a worker puts together.
+/// Bytes of values that a worker puts together, with what their parts take besides.
 #[derive(Debug)]
 pub(crate) struct Assembled {
     pub(crate) bytes: usize,
@@ -186,10 +186,12 @@ pub(super) struct BigParts {
     pub(super) suffix: u64,
     /// The next one to ask for.
     pub(super) next: u16,
-    /// Those that were read.
-    pub(super) read: Vec<Option<HeldOutput>>,
-    /// Their bytes.
+    /// Those that were read, with their numbers. It grows with them, and not with what an index says.
+    pub(super) read: Vec<(u16, HeldOutput)>,
+    /// Bytes of their values.
     pub(super) len: usize,
+    /// Their part of [`Assembled::bytes`].
+    pub(super) charged: usize,
 }
 
 impl<'a> From<Orders<'a>> for Decision<'a> {

@@ -159,6 +159,11 @@ impl RouteWorker {
         let mut at = 0;
         loop {
             match run.step(&input[at..]) {
+                Step::Key { key, .. } if memchr::memchr(0, key.as_bytes()).is_some() => {
+                    self.send_groups(state.id, slot, operation, before, input, turn);
+                    self.close_values(state.id, slot, turn);
+                    return self.refuse_zero_byte(state.id, turn);
+                }
                 Step::Key { key, consumed } => {
                     at += consumed;
                     self.route_key(state.id, slot, operation, before, key, input, turn);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use net::Turn;
 use protocol::key::Key;
-use protocol::request::{Get, Store};
+use protocol::request::{Get, Store, Verb};
 use protocol::{MetaFlags, MetaKey, Request};
 
 use super::RouteWorker;
@@ -28,6 +28,12 @@ const UPLOAD_MIN: usize = 12 * 1024;
 
 pub(super) const LINE_END: &[u8] = b"\r\n";
 
+/// mcrouter's words.
+const MALFORMED: &[u8] = b"CLIENT_ERROR malformed request\r\n";
+
+/// The rest of a storage command's line that is forwarded as it is written: three numbers of ten digits, and a CAS.
+const STORE_REST_MAX: usize = 64;
+
 impl RouteWorker {
     /// Routes the request at the start of `input`, whose line has `consumed` bytes.
     pub(super) fn route(
@@ -39,6 +45,9 @@ impl RouteWorker {
         turn: &mut Turn<Arc<[u8]>>,
     ) -> RequestProgress {
         let line = &input[..consumed];
+        if memchr::memchr(0, line).is_some() {
+            return self.refuse_zero_byte(state.id, turn);
+        }
         match request {
             Request::Get(get) => match get.keys.only() {
                 Some(Ok(key)) => self.route_get(state, get, key, line, turn),
@@ -107,6 +116,13 @@ impl RouteWorker {
             _ => self.answer_now(state.id, b"SERVER_ERROR Command disabled\r\n", turn),
         }
         RequestProgress::Go(consumed)
+    }
+
+    /// memcached 1.6.18 takes a zero byte for the end of the line, and a body that follows for requests.
+    #[cold]
+    pub(super) fn refuse_zero_byte(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) -> RequestProgress {
+        self.answer_now(client, MALFORMED, turn);
+        RequestProgress::Close
     }
 
     /// Answers a request without asking anybody.
@@ -205,6 +221,13 @@ impl RouteWorker {
             let arguments = text[..text.len() - b"noreply".len()].trim_ascii_end();
             without_noreply = [arguments, LINE_END].concat();
             after = &without_noreply;
+        }
+        let rewritten;
+        if let Request::Store(store) = request
+            && !is_usual_rest(store, after)
+        {
+            rewritten = rest_of(store);
+            after = &rewritten;
         }
         let key = RoutedKey::new(key.as_bytes());
         let message = RoutedRequest {
@@ -424,6 +447,24 @@ pub(super) fn offset(whole: &[u8], part: &[u8]) -> usize {
 pub(super) fn around<'i>(line: &'i [u8], key: &[u8]) -> (&'i [u8], &'i [u8]) {
     let start = offset(line, key);
     (&line[..start], &line[start + key.len()..])
+}
+
+/// Whether the rest of a storage command's line has the words that it needs, and no others.
+#[inline]
+fn is_usual_rest(store: &Store<'_>, after: &[u8]) -> bool {
+    let words = 3 + usize::from(matches!(store.verb, Verb::Cas(_)));
+    after.len() <= STORE_REST_MAX && after.iter().filter(|byte| **byte == b' ').count() == words
+}
+
+/// The same without further words: memcached 1.6.18 answers an error to two of them, and takes the body for requests.
+#[cold]
+fn rest_of(store: &Store<'_>) -> Vec<u8> {
+    let Store { flags, exptime, len, .. } = *store;
+    let cas = match store.verb {
+        Verb::Cas(cas) => format!(" {cas}"),
+        _ => String::new(),
+    };
+    format!(" {flags} {exptime} {len}{cas}\r\n").into_bytes()
 }
 
 /// The key of a meta request, as routes see it: one in base64 is routed by its letters, and has no prefix.

@@ -28,6 +28,10 @@ use crate::stats::DestinationPhase;
 /// mcrouter's mark behind the keys of failovers, for who reads the keys at a server.
 const FAILOVER_TAG: &[u8] = b":failover=1";
 
+/// The most words of a meta request's line that memcached 1.6.18 reads. It answers an error to more, and takes the body for
+/// requests; 1.6.45 reads 20.
+const META_WORDS_MAX: usize = 19;
+
 /// A request that was not sent.
 pub(super) struct NotSent {
     pub(super) outcome: Outcome,
@@ -70,8 +74,7 @@ impl RouteWorker {
         if prefix_len + routing_len == full.len() || tagged.len() > protocol::limits::KEY_LEN_MAX {
             return self.send(place, message, keep_prefix, target, turn);
         }
-        let shown = if message.shown.is_empty() { full } else { message.shown };
-        self.send_as((&tagged, shown), place, message, target, turn)
+        self.send_as((&tagged, message.client_key()), place, message, target, turn)
     }
 
     /// The same for a shadow, unless its server has too many of these requests.
@@ -115,9 +118,10 @@ impl RouteWorker {
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
         if let ReplyKind::Meta { strip, .. } = message.expected
-            && meta_line_len(message, strip) > LINE_LEN_MAX
+            && !fits_meta_line(message, key, strip)
         {
-            // A server would close the connection, on which others wait for their replies.
+            // A server would close the connection, on which others wait for their replies, or answer an error and take the
+            // body for requests.
             return Err(NotSent {
                 outcome: Outcome::ClientError,
                 message: "options flags are too long".to_owned(),
@@ -592,13 +596,19 @@ impl RouteWorker {
     }
 }
 
-/// The most that the line of a meta request can take at a server.
+/// Whether servers take the line of a meta request.
 #[inline]
-fn meta_line_len(message: &RoutedRequest<'_>, strip: bool) -> usize {
+fn fits_meta_line(message: &RoutedRequest<'_>, key: &[u8], strip: bool) -> bool {
     /// ` O4294967295`
     const OPAQUE_LEN_MAX: usize = 12;
     let opaque = if strip { OPAQUE_LEN_MAX } else { 0 };
-    message.before.len() + message.key.full.len() + message.after.len() + opaque + b"\r\n".len()
+    let len = message.before.len() + key.len() + message.after.len() + opaque + b"\r\n".len();
+    let words = || {
+        let flags = message.after.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+        2 + flags.count() + usize::from(strip)
+    };
+    // The command and the key are two words. A flag takes two bytes at least: most lines are too short for too many.
+    len <= LINE_LEN_MAX && (message.after.len() < 2 * (META_WORDS_MAX - 2) || words() <= META_WORDS_MAX)
 }
 
 impl NotSent {

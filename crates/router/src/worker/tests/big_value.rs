@@ -3,6 +3,7 @@
 use super::routes::config;
 use super::{Conversation, play};
 use crate::config::CompileOptions;
+use crate::flight::PART_SIZE;
 use crate::hash::spooky32;
 use crate::plan::{BigValue, CompoundKind, Node};
 
@@ -100,6 +101,15 @@ fn a_part_that_is_not_stored_fails_the_set_and_no_index_is_written() {
     ] {
         play_big(&format!("{first}{after}"));
     }
+}
+
+#[test]
+fn a_part_that_no_server_takes_makes_the_clients_own_reply() {
+    let route = big("").replace("PoolRoute|A", "NullRoute");
+    play(
+        &route,
+        &format!("> ms k 25 T9 O7 q k\\r\\n{VALUE}\n< NS O7 kk\n> set k 0 0 25\\r\\n{VALUE}\n< NOT_STORED"),
+    );
 }
 
 #[test]
@@ -291,7 +301,7 @@ fn values_of_megabytes_pass_in_both_directions() {
 #[test]
 fn values_that_are_put_together_are_bounded() {
     let mut conversation = Conversation::new(&big(""));
-    conversation.worker().flights.assembled.max = 30;
+    conversation.worker().flights.assembled.max = 30 + 2 * PART_SIZE;
     let read = |len: usize, reply: &str| {
         format!(
             "> get k
@@ -351,4 +361,86 @@ fn the_flag_puts_every_route_at_the_top_into_parts() {
         let node = children[&crate::OperationClass::Get];
         assert!(matches!(plan.compound(node).kind, CompoundKind::BigValue(_)));
     }
+}
+
+#[test]
+fn empty_parts_count_too() {
+    let mut conversation = Conversation::new(&big(""));
+    conversation.worker().flights.assembled.max = 10 * PART_SIZE;
+    conversation.play(
+        "> get k
+         a> get k
+         a< VALUE k 32768 9\\r\\n1-10000-7\\r\\nEND
+         a> get k:0:7
+         a> get k:1:7",
+    );
+    for part in 0..10 {
+        conversation.play(&format!("a< VALUE k:{part}:7 0 0\\r\\n\\r\\nEND\na> get k:{}:7", part + 2));
+    }
+    conversation.play(
+        "a< VALUE k:10:7 0 0\\r\\n\\r\\nEND
+         nothing
+         a< VALUE k:11:7 0 0\\r\\n\\r\\nEND
+         < SERVER_ERROR too many big values at a time",
+    );
+    conversation.end();
+}
+
+/// The parts of a value of two, of which the first may be small, from server b.
+fn read_from_b(first: usize, second: usize) -> String {
+    format!(
+        "b> get k
+         b< VALUE k 32768 5\\r\\n1-2-9\\r\\nEND
+         b> get k:0:9
+         b> get k:1:9
+         b< VALUE k:0:9 0 {first}\\r\\n{{a*{first}}}\\r\\nEND
+         b< VALUE k:1:9 0 {second}\\r\\n{{b*{second}}}\\r\\nEND\n"
+    )
+}
+
+#[test]
+fn a_copy_of_a_value_in_parts_is_whole() {
+    let big = |pool: &str, threshold: u32| {
+        format!(
+            r#"{{"type": "BigValueRoute", "target": {pool}, "split_threshold": {threshold}, "batch_size": 2}}"#
+        )
+    };
+    let route =
+        |warm: &str| config(&format!(r#"{{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": {warm}}}"#));
+    for (first, second) in [(20_000, 20_000), (20_000, 5), (5, 20_000), (5, 5)] {
+        let len = first + second;
+        play(
+            &route(&big("\"PoolRoute|B\"", 20_000)),
+            &format!(
+                "> get k
+                 a> get k
+                 a< END
+                 {}< VALUE k 32768 {len}
+                 < {{a*{first}}}{{b*{second}}}
+                 < END
+                 a> add k 32768 0 {len}
+                 a> {{a*{first}}}{{b*{second}}}
+                 a< STORED",
+                read_from_b(first, second)
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_value_in_parts_is_whole_under_the_cas_of_its_mark() {
+    let route = r#"{"type": "L1L2SizeSplitRoute", "l1": "PoolRoute|A", "threshold": 10, "ttl_threshold": 0,
+        "l2": {"type": "BigValueRoute", "target": "PoolRoute|B", "split_threshold": 20000, "batch_size": 2}}"#;
+    play(
+        &config(&route.replace('\n', " ")),
+        &format!(
+            "> gets k
+             a> gets k
+             a< VALUE k 32 0 7\\r\\n\\r\\nEND
+             {}< VALUE k 32768 40000 7
+             < {{a*20000}}{{b*20000}}
+             < END",
+            read_from_b(20_000, 20_000)
+        ),
+    );
 }

@@ -187,6 +187,20 @@ fn changes_inside_of_changes_show_the_clients_key() {
 }
 
 #[test]
+fn replies_without_a_server_show_the_clients_key() {
+    let change = r#"{"type": "ModifyKeyRoute", "target": "NullRoute", "ensure_key_prefix": "foo:"}"#;
+    play(
+        &config(change),
+        "> mg k k v O7
+         < EN kk O7
+         > md k q k
+         < NF kk
+         > mg azE= b k
+         < EN kazE= b",
+    );
+}
+
+#[test]
 fn a_server_that_answers_with_the_clients_key_is_not_believed() {
     play(
         &modify_key(r#""set_key_suffix": "@""#),

@@ -209,3 +209,57 @@ fn a_meta_line_that_gets_too_long_is_refused_and_the_connection_stays() {
          < HD O1",
     );
 }
+
+#[test]
+fn servers_get_no_words_that_some_do_not_know() {
+    for (written, sent) in [
+        ("set k 1 2 3 junk junk", "set k 1 2 3"),
+        ("add k 1 2 3 a b c noreply", "add k 1 2 3"),
+        ("replace k  1  2 3 ", "replace k 1 2 3"),
+        ("set k {0*2000}1 -2 3 noreply", "set k 1 -2 3"),
+        ("cas k 1 2 3 4 junk junk", "cas k 1 2 3 4"),
+        ("cas k 1 2 3 18446744073709551615 noreply", "cas k 1 2 3 18446744073709551615"),
+    ] {
+        let reply = if written.contains("noreply") { "" } else { "< STORED" };
+        play(ONE, &format!("> {written}\\r\\nabc\na> {sent}\na> abc\na< STORED\n{reply}\nnothing"));
+    }
+}
+
+#[test]
+fn a_meta_request_has_no_more_words_than_all_servers_read() {
+    // With the opaque, and without `q`.
+    play(
+        ONE,
+        "> ms k 3 f k s t v h l c T0 N0 R0 E5 I F1 D1 q\\r\\nabc
+         a> ms k 3 f k s t v h l c T0 N0 R0 E5 I F1 D1 O1
+         a> abc
+         a< HD O1
+         > ms k 9 f k s t v h l c T0 N0 R0 E5 I F1 D1 J1\\r\\nflush_all
+         < CLIENT_ERROR options flags are too long
+         > ms k 3 f k s t v h l c T0 N0 R0 E5 I F1 D1 O9\\r\\nabc
+         a> ms k 3 f k s t v h l c T0 N0 R0 E5 I F1 D1 O9
+         a> abc
+         a< HD O9 kk
+         < HD O9 kk",
+    );
+}
+
+#[test]
+fn a_line_with_a_zero_byte_ends_the_connection() {
+    for line in [
+        "set k\0k 0 0 9\\r\\nflush_all",
+        "set k 0 0 9 \0 noreply\\r\\nflush_all",
+        "ms k 9 O\0\\r\\nflush_all",
+        "get k\0",
+        "get l l\0",
+        "delete \0",
+    ] {
+        let mut conversation = play(ONE, "> get k\na> get k");
+        conversation.play(&format!("> {line}\na< END\n< END"));
+        conversation.play("< CLIENT_ERROR malformed request\nclosed\nnothing");
+        conversation.end();
+    }
+    // A line that is longer than a buffer: what stands before the byte has been asked for.
+    let nowhere = r#"{"route": "NullRoute"}"#;
+    play(nowhere, "> get {a *20000}k\0\n< END\n< CLIENT_ERROR malformed request\nclosed");
+}

@@ -315,6 +315,49 @@ fn compared_requests_of_a_multiget_fly_alone_and_others_do_not() {
 }
 
 #[test]
+fn a_shadow_with_shadows_of_its_own_stands_beside_one_that_is_compared() {
+    let shadow = |target: &str, compared: &str| {
+        format!(
+            r#"{{"target": {target}, "index_range": [0, 1], "key_fraction_range": [0, 1], "compare_fraction": {compared}}}"#
+        )
+    };
+    for inner_compared in ["0", "1"] {
+        let inner = shadow("\"PoolRoute|D\"", inner_compared);
+        let inner = format!(r#"{{"type": "PoolRoute", "pool": "C", "shadows": [{inner}]}}"#);
+        let shadows = [shadow("\"PoolRoute|B\"", "1"), shadow(&inner, "0")].join(", ");
+        let config = super::routes::config(&format!(
+            r#"{{"type": "PoolRoute", "pool": "A", "shadows": [{shadows}]}}"#
+        ));
+        let mut conversation = Conversation::new(&config);
+        let options = CompileOptions { compares_shadows: true, ..CompileOptions::default() };
+        conversation.shared.replace(compiled(&config, 2, &conversation.places, &options));
+        conversation.play(
+            "> get k
+             a> get k
+             b> get k
+             c> get k
+             d> get k
+             b< END
+             c< END
+             d< END
+             nothing
+             a< END
+             < END",
+        );
+        let compared: Vec<u64> = conversation
+            .shared
+            .plan()
+            .shadow_report()
+            .shadows
+            .iter()
+            .map(|shadow| shadow.compared())
+            .collect();
+        assert_eq!(compared.iter().sum::<u64>(), 1 + u64::from(inner_compared == "1"), "{compared:?}");
+        conversation.end();
+    }
+}
+
+#[test]
 fn a_shadow_that_lies_loses_its_connection_and_nobody_else_notices() {
     play(
         &shadowed(ALL),
