@@ -83,5 +83,6 @@ pub use udp::UdpCounts;
 pub use variables::{KeyRange, RuntimeVariable};
 pub use worker::RouteWorker;
 
-/// What `version` and `stats version` answer.
-pub const VERSION: &str = concat!("evenkeel-route ", env!("CARGO_PKG_VERSION"));
+/// What `version` and `stats version` answer: first the memcached whose protocol is spoken, in numbers, and all in one word.
+/// libmemcached reads the numbers, and takes a version of another form, or one that begins with 0, for a broken reply.
+pub const VERSION: &str = concat!("1.6.45-evenkeel-route-", env!("CARGO_PKG_VERSION"));

@@ -84,10 +84,11 @@ fn next<'t>(queue: &Mutex<Vec<&'t Transcript>>) -> Option<&'t Transcript> {
 
 fn play(subject: &ServerUnderTest, transcript: &Transcript) -> Result<(), String> {
     let mut held_up = 0;
+    let not_started = |error: anyhow::Error| format!("{}.txt: {error:#}", transcript.name);
     loop {
-        let server = Server::start(subject, &transcript.flags)
-            .map_err(|error| format!("{}.txt: {error:#}", transcript.name))?;
-        let mut sockets = Sockets::new(&server, subject.tls);
+        let server = Server::start(subject, &transcript.flags).map_err(not_started)?;
+        let router = subject.routed.then(|| router_before(&server)).transpose().map_err(not_started)?;
+        let mut sockets = Sockets::new(router.as_ref().unwrap_or(&server), subject.tls);
         let Err(failure) = transcript::run(transcript, &mut sockets) else { return Ok(()) };
         // memcached's clock is a timer, which is late at times and then skips a second.
         let late = transcript.slow && subject.memcached.is_some();
@@ -96,4 +97,12 @@ fn play(subject: &ServerUnderTest, transcript: &Transcript) -> Result<(), String
         }
         held_up += 1;
     }
+}
+
+/// A router to one server, which it gives a minute to answer: delays are this machine's.
+fn router_before(server: &Server) -> anyhow::Result<Server> {
+    let address = server.address();
+    let configuration =
+        format!(r#"{{"pools": {{"A": {{"servers": ["{address}"]}}}}, "route": "PoolRoute|A"}}"#);
+    Server::start_router(&["--config", &configuration, "--enable-flush-cmd", "-t", "60000"])
 }

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod honest;
 pub mod hostile;
 pub mod judge;
+pub mod open_loop;
 pub mod process;
 pub mod server;
 pub mod sockets;

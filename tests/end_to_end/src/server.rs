@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A server, ended with this value; its output is shown if the test fails.
 #[derive(Debug)]
 pub struct Server {
+    command: Command,
     child: Child,
     address: SocketAddr,
     _port: OwnedFd,
@@ -70,19 +71,43 @@ impl Server {
         let said = notebook();
         let file = File::create(&said).with_context(|| format!("create {}", said.display()))?;
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        let mut server = Server { child: command.spawn()?, address, _port: reserved, said };
-        let up = clock::wait_for(|| match server.child.try_wait() {
+        let child = command.spawn()?;
+        let mut server = Server { command, child, address, _port: reserved, said };
+        server.wait_until_it_serves()?;
+        Ok(server)
+    }
+
+    fn wait_until_it_serves(&mut self) -> Result<()> {
+        let up = clock::wait_for(|| match self.child.try_wait() {
             Ok(None) => {
-                let probe = TcpStream::connect(server.address).ok()?;
+                let probe = TcpStream::connect(self.address).ok()?;
                 served_and_gone(probe).ok().map(Ok)
             }
             ended => Some(Err(ended)),
         });
         match up {
-            Some(Ok(())) => Ok(server),
-            Some(Err(ended)) => bail!("it ended with {ended:?} and said {:?}", server.said()),
-            None => bail!("it does not listen and said {:?}", server.said()),
+            Some(Ok(())) => Ok(()),
+            Some(Err(ended)) => bail!("it ended with {ended:?} and said {:?}", self.said()),
+            None => bail!("it does not listen and said {:?}", self.said()),
         }
+    }
+
+    /// Kills it without a word to anybody.
+    ///
+    /// # Errors
+    /// If it has ended already.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill().context("kill")?;
+        self.child.wait().context("wait for its end").map(|_| ())
+    }
+
+    /// Starts it again, on the same port and with nothing in it, and waits until it answers.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_again(&mut self) -> Result<()> {
+        self.child = self.command.spawn()?;
+        self.wait_until_it_serves()
     }
 
     /// Its output so far.

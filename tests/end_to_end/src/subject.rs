@@ -17,6 +17,8 @@ pub struct ServerUnderTest {
     pub arguments: Vec<String>,
     /// Its listener speaks TLS.
     pub tls: bool,
+    /// Its clients speak to a router in front of it.
+    pub routed: bool,
     /// The version, if it is a memcached: an old one is not compared with transcripts about later ones.
     pub memcached: Option<Version>,
 }
@@ -53,6 +55,7 @@ impl ServerUnderTest {
             program: evenkeel_binary().to_owned(),
             arguments: vec!["serve".to_owned(), "--driver".to_owned(), driver.word().to_owned()],
             tls: false,
+            routed: false,
             memcached: None,
         }
     }
@@ -64,6 +67,14 @@ impl ServerUnderTest {
         self.name += " over TLS";
         self.arguments.extend(["-Z".to_owned(), "-o".to_owned(), files]);
         self.tls = true;
+        self
+    }
+
+    /// The same behind a router that has no other server.
+    #[must_use]
+    pub fn behind_a_router(mut self) -> ServerUnderTest {
+        self.name += " behind a router";
+        self.routed = true;
         self
     }
 
@@ -93,7 +104,7 @@ impl ServerUnderTest {
         );
         let name = if memcached.is_some() { answer.trim().to_owned() } else { shown.to_string() };
         let (program, arguments) = (program.to_owned(), arguments.to_vec());
-        Ok(ServerUnderTest { name, program, arguments, tls: false, memcached })
+        Ok(ServerUnderTest { name, program, arguments, tls: false, routed: false, memcached })
     }
 }
 

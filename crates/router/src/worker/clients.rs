@@ -7,6 +7,7 @@ use protocol::request::{Unfinished, unfinished};
 use protocol::{Parsed, parse};
 
 use super::RouteWorker;
+use super::requests::BINARY_MAGIC;
 use crate::client_state::{ClientState, RequestProgress};
 
 /// Requests of a client served in one turn, so that one with a deep pipeline does not delay the others for long.
@@ -82,6 +83,7 @@ impl RouteWorker {
         }
         match parse(input) {
             Parsed::Head { request, consumed } => self.route(state, &request, input, consumed, turn),
+            Parsed::Incomplete if input[0] == BINARY_MAGIC => RequestProgress::Close,
             Parsed::Incomplete => match unfinished(input) {
                 Unfinished::Wait => RequestProgress::More,
                 Unfinished::Keys { run, consumed } => {

@@ -34,6 +34,10 @@ const MALFORMED: &[u8] = b"CLIENT_ERROR malformed request\r\n";
 /// The rest of a storage command's line that is forwarded as it is written: three numbers of ten digits, and a CAS.
 const STORE_REST_MAX: usize = 64;
 
+/// The first byte of a request of the binary protocol, and of no line: what follows is not read as lines, because keys and
+/// values in it may look like commands.
+pub(super) const BINARY_MAGIC: u8 = 0x80;
+
 impl RouteWorker {
     /// Routes the request at the start of `input`, whose line has `consumed` bytes.
     pub(super) fn route(
@@ -104,6 +108,7 @@ impl RouteWorker {
             }
             Request::Stats { args, .. } => self.route_stats(state.id, *args, turn),
             Request::Quit => return RequestProgress::Close,
+            Request::Refused(_) if line[0] == BINARY_MAGIC => return RequestProgress::Close,
             Request::Refused(refused) => {
                 if !refused.reply.is_empty() {
                     self.answer_now(state.id, refused.reply, turn);
@@ -113,6 +118,13 @@ impl RouteWorker {
                 }
                 state.swallow = refused.swallow;
             }
+            // A line that the client does not wait for would be taken for the answer to its next request.
+            Request::CacheMemlimit { noreply: true, .. }
+            | Request::LruCrawler { noreply: true, .. }
+            | Request::Slabs { noreply: true, .. }
+            | Request::Lru { noreply: true, .. }
+            | Request::Extstore { noreply: true, .. }
+            | Request::RefreshCerts { noreply: true, .. } => {}
             _ => self.answer_now(state.id, b"SERVER_ERROR Command disabled\r\n", turn),
         }
         RequestProgress::Go(consumed)

@@ -1,6 +1,6 @@
 //! Commands through the router: what servers get, and what clients get back.
 
-use super::{ONE, THREE, play};
+use super::{Conversation, End, ONE, THREE, play};
 
 #[test]
 fn a_get_is_forwarded_and_its_reply_comes_back() {
@@ -262,4 +262,38 @@ fn a_line_with_a_zero_byte_ends_the_connection() {
     // A line that is longer than a buffer: what stands before the byte has been asked for.
     let nowhere = r#"{"route": "NullRoute"}"#;
     play(nowhere, "> get {a *20000}k\0\n< END\n< CLIENT_ERROR malformed request\nclosed");
+}
+
+fn a_client_of_the_binary_protocol_is_closed_and_nothing_it_sends_is_read_as_a_command() {
+    // A key of ten bytes, whose length ends a line, and one of another length; the value is a command.
+    for key_len in [10, 9] {
+        let mut conversation = Conversation::new(ONE);
+        let client = conversation.clients[0];
+        let packet = [&[0x80, 1, 0, key_len, 8][..], &[0; 27], b"key\r\ndelete k\r\n"].concat();
+        conversation.world.handler::<End>(client).to_send = packet;
+        conversation.settle(client);
+        conversation.play("closed");
+        conversation.end();
+    }
+}
+
+#[test]
+fn commands_about_one_server_are_refused_without_a_word_if_no_reply_is_expected() {
+    play(
+        ONE,
+        "> cache_memlimit 64 noreply
+         > lru_crawler crawl all noreply
+         > slabs automove 1 noreply
+         > lru mode flat noreply
+         > refresh_certs noreply
+         nothing
+         > cache_memlimit 64
+         < SERVER_ERROR Command disabled
+         > lru_crawler crawl all
+         < SERVER_ERROR Command disabled
+         > get k
+         a> get k
+         a< END
+         < END",
+    );
 }
