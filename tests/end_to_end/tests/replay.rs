@@ -1,6 +1,7 @@
 //! `evenkeel replay`: deletes of an async log that reach servers which were away, whatever happens meanwhile.
 
 use end_to_end::clock::{self, PATIENCE};
+use end_to_end::process;
 use end_to_end::server::{Server, reserve_port};
 use end_to_end::subject::{self, ServerUnderTest, SocketDriver};
 use rustix::fs::{FlockOperation, flock};
@@ -213,20 +214,6 @@ fn conversation(server: &Server) -> BufReader<TcpStream> {
     BufReader::new(server.connect().expect("a connection"))
 }
 
-/// Stops a process, and waits until all of its threads have.
-fn stop(pid: u32) {
-    kill_process(Pid::from_raw(pid as i32).expect("an id"), Signal::STOP).expect("stop");
-    let is_stopped = |task: &fs::DirEntry| {
-        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
-    };
-    let all = || {
-        let mut tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("a process");
-        tasks.all(|task| is_stopped(&task.expect("a thread"))).then_some(())
-    };
-    assert!(clock::wait_for(all).is_some(), "it does not stop");
-}
-
 #[test]
 fn deletes_of_a_router_reach_the_server_that_was_away() {
     for flags in [&[][..], &["--use-asynclog-version2"]] {
@@ -254,7 +241,7 @@ fn deletes_of_a_router_reach_the_server_that_was_away() {
         for key in &stored {
             assert_eq!(ask(&mut direct, &format!("set {key} 0 0 1\r\nx\r\n")), "STORED\r\n", "{key}");
         }
-        stop(server.pid());
+        process::stop(server.pid()).expect("stop");
         for key in &stored {
             assert_eq!(ask(&mut client, &format!("delete {key}\r\n")), "NOT_FOUND\r\n", "{key}");
         }
