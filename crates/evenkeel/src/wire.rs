@@ -3,11 +3,12 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use os::clock::Stopwatch;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
@@ -83,14 +84,17 @@ impl Wire {
     ) -> io::Result<Wire> {
         let (host, port) = match (to, tls) {
             (ServerAddress::Tcp(host, port), _) => (host, *port),
-            (ServerAddress::Unix(path), None) => return UnixStream::connect(path).map(Wire::Unix),
+            (ServerAddress::Unix(path), None) => return connect_unix(path).map(Wire::Unix),
             (ServerAddress::Unix(_), Some(_)) => {
                 return Err(io::Error::new(ErrorKind::Unsupported, "there is no TLS on a unix socket"));
             }
         };
         let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
-        for address in (host.as_str(), port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, deadline.left()?) {
+        let addresses: Vec<_> = (host.as_str(), port).to_socket_addrs()?.collect();
+        for (index, address) in addresses.iter().enumerate() {
+            // One that does not answer leaves time for the others.
+            let share = deadline.left()? / (addresses.len() - index) as u32;
+            match TcpStream::connect_timeout(address, share) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
                     return match tls {
@@ -158,6 +162,16 @@ impl Wire {
     }
 }
 
+/// A listener whose queue is full would keep a blocking socket waiting for ever.
+fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 /// A whole handshake: each of its steps has what is left of the time.
 fn encrypted(
     mut stream: TcpStream,
@@ -206,6 +220,20 @@ mod tests {
         for wrong in ["", "h", ":5", "h:", "h:0", "h:65536", "::1:5", "[]:5", "unix:"] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_full_queue_is_an_error_and_not_a_wait() {
+        let path = std::env::temp_dir().join(format!("evenkeel-wire-{}", std::process::id()));
+        let listener = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let listener = listener.expect("a socket");
+        rustix::net::bind(&listener, &SocketAddrUnix::new(&path).expect("a path")).expect("bind");
+        rustix::net::listen(&listener, 0).expect("listen");
+        let deadline = Deadline::within(Duration::from_secs(60));
+        let connections: Vec<_> =
+            (0..8).map(|_| Wire::connect(&ServerAddress::Unix(path.clone()), None, &deadline)).collect();
+        let _ = std::fs::remove_file(&path);
+        assert!(connections[0].is_ok() && connections[7].is_err(), "{connections:?}");
     }
 
     #[test]

@@ -438,6 +438,19 @@ fn files_that_others_have_are_left_alone() {
 }
 
 #[test]
+fn a_file_with_a_name_elsewhere_gets_no_holes() {
+    let (log, peer) = (Log::new(), Peer::start());
+    let elsewhere = log.0.join("elsewhere");
+    fs::write(&elsewhere, record(peer.address, "elsewhere")).expect("write");
+    fs::hard_link(&elsewhere, log.file(1)).expect("a link");
+    log.write(2, record(peer.address, "key").as_bytes());
+    let (_, said) = status_is(&log.replay(&["--give-up-after", "0"]), 71);
+    assert!(said.contains("expected a file with one name"), "{said}");
+    peer.has_got(["key".to_owned()].into_iter());
+    assert_eq!(fs::read_to_string(&elsewhere).expect("a file"), record(peer.address, "elsewhere"));
+}
+
+#[test]
 fn a_full_disk_loses_nothing() {
     let can = Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|status| status.success());
     if !can {

@@ -12,6 +12,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -76,8 +77,15 @@ impl TakenFile {
             Err(Errno::NOENT) => return Ok(Take::Gone),
             opened => File::from(opened?),
         };
-        if !file.metadata()?.is_file() {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
             return Err(io::Error::other("expected a file, found something else"));
+        }
+        // It might be somebody's file from elsewhere, which is not to get holes.
+        if metadata.nlink() > 1 {
+            return Err(io::Error::other(
+                "expected a file with one name, found one with several (hard links)",
+            ));
         }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => return Ok(Take::InUse),
