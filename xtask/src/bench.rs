@@ -14,6 +14,7 @@ mod report;
 pub(crate) mod route;
 pub(crate) mod store;
 mod subject;
+pub(crate) mod up;
 mod workload;
 
 use std::path::PathBuf;

@@ -52,6 +52,8 @@ enum Bench {
     Store(bench::store::Arguments),
     /// Effects of hostile clients on an honest one
     Hostile(bench::hostile::Arguments),
+    /// A cluster: the time from its start to its first answer
+    Up(bench::up::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Verb::Bench(Bench::Load(arguments)) => bench::load::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Store(arguments)) => bench::store::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Hostile(arguments)) => bench::hostile::run(&arguments),
+        Verb::Bench(Bench::Up(arguments)) => bench::up::run(&arguments).map(|()| true),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -20,6 +20,7 @@ mod parent;
 mod pidfile;
 mod privileges;
 mod reload;
+mod replay;
 mod resources;
 mod route;
 mod serve;
@@ -30,6 +31,7 @@ mod tune;
 mod up;
 mod uring;
 mod verbs;
+mod wire;
 
 fn main() -> ExitCode {
     let typed: Vec<OsString> = std::env::args_os().collect();

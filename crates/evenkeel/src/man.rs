@@ -44,6 +44,7 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
             ending(&mut page)?;
         }
         Some("route") => statuses(&mut page, &crate::route::STATUSES)?,
+        Some("replay") => statuses(&mut page, &crate::replay::STATUSES)?,
         Some("tune-check") => statuses(&mut page, &crate::tune::STATUSES)?,
         Some("tune-verify") => statuses(&mut page, &crate::tune::VERIFY_STATUSES)?,
         Some("tune-tournament") => statuses(&mut page, &crate::tune::TOURNAMENT_STATUSES)?,
@@ -160,6 +161,7 @@ mod tests {
             (None, "evenkeel"),
             (Some("serve"), "evenkeel-serve"),
             (Some("route"), "evenkeel-route"),
+            (Some("replay"), "evenkeel-replay"),
             (Some("load"), "evenkeel-load"),
             (Some("tune"), "evenkeel-tune"),
             (Some("tune-check"), "evenkeel-tune-check"),

@@ -4,6 +4,7 @@
 //! look at it with the tools for processes.
 
 mod cluster;
+mod encryption;
 mod member;
 mod place;
 mod ports;
@@ -38,6 +39,9 @@ pub(crate) struct Arguments {
     /// Port of the router; if it is taken, the next one that is free
     #[arg(short, long, value_name = "PORT", default_value_t = 11_211, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
+    /// Encrypt all connections, those of clients too, with certificates that are made for this run
+    #[arg(long)]
+    tls: bool,
     /// Folder for the router's configuration and the output of each process, which stays; without it, a new one that is
     /// removed at the end
     #[arg(long, value_name = "DIR")]

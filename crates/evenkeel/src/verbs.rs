@@ -11,7 +11,7 @@ use server::flags;
 
 use crate::failure::Failure;
 use crate::output::{COLUMNS_DEFAULT, columns, passed_on, print};
-use crate::{lab, man, route, serve, top, tune, up};
+use crate::{lab, man, replay, route, serve, top, tune, up};
 
 /// The whole command line, with help for a terminal of this many columns.
 pub(crate) fn command(columns: usize) -> Command {
@@ -30,6 +30,9 @@ pub(crate) fn command(columns: usize) -> Command {
         ))
         .subcommand(flags::TABLE.command(columns))
         .subcommand(router::flags::TABLE.command(columns))
+        .subcommand(replay::Arguments::augment_args(
+            Command::new("replay").about("Send deletes that a router has kept for servers that were away"),
+        ))
         .subcommand(load::Arguments::augment_args(
             Command::new("load").about("Generate load, and measure it"),
         ))
@@ -45,7 +48,8 @@ fn pages() -> Vec<String> {
     let jobs = |verb: Command| -> Vec<String> {
         verb.get_subcommands().map(|job| format!("{}-{}", verb.get_name(), job.get_name())).collect()
     };
-    let verbs = ["up", "serve", "route", "load", "top", "tune", "lab"].map(str::to_owned).into_iter();
+    let verbs =
+        ["up", "serve", "route", "replay", "load", "top", "tune", "lab"].map(str::to_owned).into_iter();
     verbs.chain(jobs(tune::command())).chain(jobs(lab::command())).collect()
 }
 
@@ -74,6 +78,10 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
             let arguments = up::Arguments::from_arg_matches(matches);
             return up::run(&arguments.map_err(|error| Failure::usage(error, None))?);
         }
+        Some(("replay", matches)) => {
+            let arguments = replay::Arguments::from_arg_matches(matches);
+            return replay::run(&arguments.map_err(|error| Failure::usage(error, None))?);
+        }
         Some(("top", matches)) => {
             let arguments = top::Arguments::from_arg_matches(matches);
             return top::run(&arguments.map_err(|error| Failure::usage(error, None))?);
@@ -90,7 +98,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
 
 /// The verb that was typed, if it is one.
 pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
-    let verbs = ["up", "serve", "route", "load", "top", "tune", "lab", "man", "completions"];
+    let verbs = ["up", "serve", "route", "replay", "load", "top", "tune", "lab", "man", "completions"];
     verbs.into_iter().find(|verb| typed.get(1).is_some_and(|typed| typed == verb))
 }
 

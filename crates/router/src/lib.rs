@@ -78,7 +78,10 @@ pub use report_facts::{ConfigLoads, ProcessFacts, ReportFacts, StartupFacts};
 pub use route_state::{FailoverLimit, Rates, RequestRate, StateId, StateSpec};
 pub use shadow_counts::{LatencyHistogram, ShadowComparison, ShadowCounts, ShadowReport};
 pub use shared::{RouterShared, Settings};
-pub use spool::{SpoolFormat, SpoolQueue, SpoolRecord, WaitingDelete, write_record};
+pub use spool::{
+    RecordError, SpoolFormat, SpoolQueue, SpoolRecord, SpooledDelete, WaitingDelete, read_record,
+    write_record,
+};
 pub use udp::UdpCounts;
 pub use variables::{KeyRange, RuntimeVariable};
 pub use worker::RouteWorker;

@@ -4,12 +4,17 @@
 //!
 //! Source: mcrouter/AsyncLog.cpp.
 
+mod error;
 mod pending;
 mod queue;
+mod read;
+mod scan;
 mod write;
 
+pub use error::RecordError;
 pub(crate) use pending::{LoggedDelete, Spooling};
 #[cfg(test)]
 pub(crate) use queue::WAITING_MAX;
 pub use queue::{SpoolQueue, WaitingDelete};
+pub use read::{SpooledDelete, read_record};
 pub use write::{SpoolFormat, SpoolRecord, write_record};

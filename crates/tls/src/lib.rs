@@ -9,6 +9,7 @@
 //! * [`settings`] of listeners, and what [`server`] makes of them, from files that can be read again ([`ListenerTls`]);
 //!   [`choice`] of a certificate by the name that a client asks for, [`cipher`] names;
 //! * [`ticket`]: session tickets that several processes accept; [`session_cache`]: sessions of clients without them;
+//! * [`run_certificates`]: an authority and a certificate that are made for one run;
 //! * [`certificate`] and [`role`]: who a client is by its certificate, and what it may do.
 
 mod certificate;
@@ -19,6 +20,7 @@ mod client_files;
 mod client_names;
 mod files;
 mod role;
+mod run_certificates;
 mod server;
 mod session_cache;
 mod settings;
@@ -33,5 +35,6 @@ pub use client_files::{ClientSettings, ClientTls};
 pub use client_names::NameCheck;
 pub use files::{TlsFileError, authorities, certificates, key, system_authorities};
 pub use role::{Identity, Role};
+pub use run_certificates::RunCertificates;
 pub use server::{Acceptor, ListenerTls};
 pub use settings::{CERTIFICATES_MAX, CertificateFiles, KeyFormat, PeerCheck, TlsServerError, TlsSettings};

@@ -1,5 +1,6 @@
 //! Figures of a process from /proc (resident memory, CPU time), and the limit on open files.
 
+use crate::clock;
 use anyhow::{Context, Result, bail};
 use rustix::param::clock_ticks_per_second;
 use std::time::Duration;
@@ -32,6 +33,25 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
     let ticks: Vec<u64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
     let &[user, system] = ticks.as_slice() else { bail!("{path} reads {stat}") };
     Ok(Duration::from_millis((user + system) * 1000 / clock_ticks_per_second()))
+}
+
+/// Stops a process (SIGSTOP), and waits until all of its threads have: on another CPU one goes on for a moment.
+///
+/// # Errors
+/// If there is no such process, or it does not stop.
+pub fn stop(pid: u32) -> Result<()> {
+    use rustix::process::{Pid, Signal, kill_process};
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("a process id")?;
+    kill_process(process, Signal::STOP).with_context(|| format!("stop process {pid}"))?;
+    let tasks = format!("/proc/{pid}/task");
+    let is_stopped = |task: std::io::Result<std::fs::DirEntry>| {
+        let stat = task.and_then(|task| std::fs::read_to_string(task.path().join("stat")));
+        let state =
+            |stat: String| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'));
+        stat.is_ok_and(state)
+    };
+    let all = || std::fs::read_dir(&tasks).is_ok_and(|mut tasks| tasks.all(is_stopped)).then_some(());
+    clock::wait_for(all).with_context(|| format!("process {pid} does not stop"))
 }
 
 /// Lets this process, and those it starts, open `count` files.

@@ -176,7 +176,10 @@ impl Drop for Server {
 /// A port of the loopback that the kernel gives to no other program while the socket exists, neither to listen on nor
 /// as a client's port: so the server that was started with it is the one that answers. The socket does not listen, and
 /// both it and the server set SO_REUSEADDR to share the port.
-fn reserve_port() -> Result<(OwnedFd, SocketAddr)> {
+///
+/// # Errors
+/// If the kernel has none.
+pub fn reserve_port() -> Result<(OwnedFd, SocketAddr)> {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;

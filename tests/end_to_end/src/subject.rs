@@ -115,6 +115,13 @@ pub fn router() -> Command {
     command
 }
 
+/// Our binary with the verb `replay`, before its flags.
+pub fn replayer() -> Command {
+    let mut command = Command::new(evenkeel_binary());
+    command.arg("replay");
+    command
+}
+
 /// Our binary with the verb `up`, before its flags.
 pub fn cluster() -> Command {
     let mut command = Command::new(evenkeel_binary());
@@ -123,7 +130,7 @@ pub fn cluster() -> Command {
 }
 
 /// A file of the crate `tls`, by its name without the extension.
-pub(crate) fn certificate(name: &str) -> String {
+pub fn certificate(name: &str) -> String {
     format!("{}/{name}.pem", workspace().join("crates/tls/tests/certificates").display())
 }
 

@@ -1,13 +1,15 @@
 //! `evenkeel up`: a cluster that starts, loses servers, and ends.
 
 use end_to_end::clock::{self, PATIENCE};
+use end_to_end::process;
 use end_to_end::subject;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A folder of a test, removed with this value.
@@ -189,7 +191,7 @@ fn a_cluster_answers_survives_the_loss_of_servers_and_ends() {
     up.says("server 1 is started again");
 
     // One hangs: its keys are answered after the time limit.
-    send(up.members[2].pid, Signal::STOP);
+    process::stop(up.members[2].pid as u32).expect("stop");
     client.use_all_servers();
     up.says(&format!("server 2 ({}) does not answer", up.members[2].address));
     send(up.members[2].pid, Signal::CONT);
@@ -237,8 +239,8 @@ fn a_member_that_is_stopped_does_not_keep_a_cluster_from_ending() {
     let output = up.said().lines().find_map(|line| line.trim().strip_prefix("routes ").map(str::to_owned));
     let configuration = PathBuf::from(output.expect("the place of the configuration").trim());
     assert!(configuration.exists());
-    send(up.members[0].pid, Signal::STOP);
-    send(up.members[2].pid, Signal::STOP);
+    process::stop(up.members[0].pid as u32).expect("stop");
+    process::stop(up.members[2].pid as u32).expect("stop");
     up.signal(Signal::TERM);
     assert_eq!(up.status(), Some(0));
     all_end(&up.members);
@@ -261,6 +263,76 @@ fn ports_that_are_taken_are_passed_over() {
 }
 
 #[test]
+fn with_tls_every_connection_of_a_cluster_is_encrypted() {
+    let folder = Folder::new();
+    let kept = folder.file("cluster");
+    let mut up = Up::start(&folder, &["--dir", kept.to_str().expect("text"), "--memory", "16", "--tls"]);
+    assert_eq!(up.members.len(), 4, "{}", up.said());
+    let mode = |name: &str| std::fs::metadata(kept.join(name)).expect("a file").permissions().mode() & 0o777;
+    assert_eq!(mode("member-key.pem"), 0o600);
+    assert!(!std::fs::read_to_string(kept.join("authority.pem")).expect("text").contains("PRIVATE"));
+
+    // Nobody is served without it: neither by the router nor by a server.
+    for member in &up.members {
+        let mut stream = TcpStream::connect(&member.address).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+        stream.write_all(b"version\r\n").expect("send");
+        let mut answer = Vec::new();
+        // It is closed, perhaps before this was read.
+        let _ = stream.read_to_end(&mut answer);
+        assert!(!answer.windows(7).any(|word| word == b"VERSION"), "{}", answer.escape_ascii());
+    }
+
+    // The commands that it prints, as they are.
+    let said = up.said();
+    let printed = |beginning: &str| {
+        let line = said.lines().find_map(|line| line.trim().starts_with(beginning).then_some(line.trim()));
+        line.expect("a command").to_owned()
+    };
+    let shell = |line: &str| {
+        let output = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).output().expect("a shell");
+        let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{line}: {text}{said}");
+        text.into_owned()
+    };
+    let answer = shell(&printed("printf "));
+    assert_eq!(answer, "STORED\r\nVALUE greeting 0 5\r\nhello\r\nEND\r\n");
+    let program = subject::cluster().get_program().to_str().expect("text").to_owned();
+    let load = printed("evenkeel load")
+        .replacen("evenkeel", &program, 1)
+        .replace("--duration 5s", "--duration 300ms");
+    let report = shell(&load);
+    assert!(report.contains("(tls)") || report.contains("TLS"), "{report}");
+    let route = printed("evenkeel route").replacen("evenkeel", &program, 1);
+    let route = route.split("    #").next().expect("a command");
+    assert!(shell(&format!("{route} --validate-config")).contains("the configuration is valid"));
+
+    // Servers are reached with the certificates of this run only: another one's authority is not trusted.
+    let stranger = subject::certificate("authority");
+    let other = printed("printf ").replace(kept.join("authority.pem").to_str().expect("text"), &stranger);
+    let refused = Command::new("sh").args(["-c", &other]).stdin(Stdio::null()).output().expect("a shell");
+    assert!(refused.stdout.is_empty(), "{}", String::from_utf8_lossy(&refused.stdout));
+
+    // A server that comes back is one with TLS.
+    send(up.members[1].pid, Signal::KILL);
+    up.says("server 1 is started again");
+    up.says(&format!("server 1 ({}) answers again", up.members[1].address));
+    assert_eq!(shell(&printed("printf ")), answer);
+
+    // The next run has other certificates.
+    up.signal(Signal::INT);
+    assert_eq!(up.status(), Some(0));
+    let authority = || std::fs::read(kept.join("authority.pem")).expect("a file");
+    let first = authority();
+    drop(up);
+    let again = Folder::new();
+    let up = Up::start(&again, &["--dir", kept.to_str().expect("text"), "--servers", "1", "--tls"]);
+    assert!(first != authority());
+    assert_eq!(mode("member-key.pem"), 0o600);
+    assert_eq!(up.members.len(), 2);
+}
+
+#[test]
 fn what_cannot_be_started_is_said_and_leaves_nothing() {
     let folder = Folder::new();
     let file = folder.file("file");
@@ -273,6 +345,9 @@ fn what_cannot_be_started_is_said_and_leaves_nothing() {
     assert!(status == Some(71) && said.contains("make folder"), "{status:?} {said}");
     let (status, said) = refused(&["--servers", "0"]);
     assert!(status == Some(64) && said.contains("--servers"), "{status:?} {said}");
+    let with_comma = folder.file("a,b");
+    let (status, said) = refused(&["--tls", "--dir", with_comma.to_str().expect("text")]);
+    assert!(status == Some(64) && said.contains("a --dir without commas"), "{status:?} {said}");
     let (status, said) = refused(&["--servers", "3", "--port", "65534"]);
     assert!(status == Some(1) && said.contains("expected a free port"), "{status:?} {said}");
 }

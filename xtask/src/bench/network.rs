@@ -7,7 +7,7 @@
 
 mod beside_handshakes;
 mod endpoint;
-mod handshake;
+pub(super) mod handshake;
 mod idle;
 mod report;
 mod row;

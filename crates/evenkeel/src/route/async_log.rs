@@ -7,7 +7,7 @@ mod date;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,6 +151,10 @@ fn create(folder: &Path, source: &str, now_s: u64) -> io::Result<File> {
     }
     // Whoever replays files leaves alone those that are locked.
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    // It may have been replayed and removed before it was locked: what is written there is lost.
+    if file.metadata()?.nlink() == 0 {
+        return Err(io::Error::other("the file was removed before it was locked"));
+    }
     Ok(file)
 }
 

@@ -9,6 +9,7 @@ use os::clock::{Stopwatch, pause};
 use serde_json::json;
 
 use super::Arguments;
+use super::encryption::Encryption;
 use super::member::Member;
 use super::place::Place;
 use super::ports::FreePorts;
@@ -41,6 +42,7 @@ pub(super) struct Cluster {
     servers: Vec<SocketAddr>,
     configuration: PathBuf,
     memory_mb: u32,
+    encryption: Option<Encryption>,
     /// The servers, then the router.
     members: Vec<Member>,
     asked: Stopwatch,
@@ -52,13 +54,15 @@ impl Cluster {
         let mut ports = FreePorts::from(arguments.port);
         let router = ports.take()?;
         let servers = (0..arguments.servers).map(|_| ports.take()).collect::<Result<Vec<_>, _>>()?;
-        let configuration = place.write(CONFIGURATION, &configuration(&servers))?;
+        let encryption = arguments.tls.then(|| Encryption::new(place)).transpose()?;
+        let configuration = place.write(CONFIGURATION, &configuration(&servers, arguments.tls))?;
         let memory_mb = arguments.memory;
         Ok(Cluster {
             router,
             servers,
             configuration,
             memory_mb,
+            encryption,
             members: Vec::new(),
             asked: Stopwatch::start(),
         })
@@ -73,22 +77,35 @@ impl Cluster {
     ) -> Result<bool, Failure> {
         for (index, address) in self.servers.clone().into_iter().enumerate() {
             let (port, memory) = (address.port().to_string(), self.memory_mb.to_string());
-            let words =
-                ["serve", "-l", "127.0.0.1", "-p", &port, "-m", &memory, "-t", "1"].map(str::to_owned);
-            self.add(format!("server {}", index + 1), address, words.to_vec(), place)?;
+            let words = ["serve", "-l", "127.0.0.1", "-p", &port, "-m", &memory, "-t", "1"];
+            let mut words = words.map(str::to_owned).to_vec();
+            words.extend(self.encryption.iter().flat_map(Encryption::server_flags));
+            self.add(format!("server {}", index + 1), address, words, place)?;
         }
         if !self.wait_until_it_answers(is_asked_to_end)? {
             return Ok(false);
         }
         let port = self.router.port().to_string();
-        let fixed =
-            ["-p", &port, "--listen-addresses", "127.0.0.1", "-t", SERVER_TIMEOUT_MS, "-r", PROBE_AFTER_MS];
+        let port_flag = if self.encryption.is_some() { "--ssl-port" } else { "-p" };
+        let fixed = [
+            port_flag,
+            &port,
+            "--listen-addresses",
+            "127.0.0.1",
+            "-t",
+            SERVER_TIMEOUT_MS,
+            "-r",
+            PROBE_AFTER_MS,
+        ];
         let mut words = vec![
             "route".to_owned(),
             "--asynclog-disable".to_owned(),
             format!("--config=file:{}", self.configuration.display()),
         ];
         words.extend(fixed.map(str::to_owned));
+        if let Some(encryption) = &self.encryption {
+            words.extend([encryption.listener_flags(), encryption.trust_flags()].concat());
+        }
         self.add("router".to_owned(), self.router, words, place)?;
         self.wait_until_it_answers(is_asked_to_end)
     }
@@ -117,14 +134,15 @@ impl Cluster {
                     )));
                 }
             }
-            if self.members.iter().all(|member| member.answers(QUESTION, MISS)) {
+            let tls = self.encryption.as_ref().map(|encryption| &encryption.client);
+            if self.members.iter().all(|member| member.answers(tls, QUESTION, MISS)) {
                 return Ok(true);
             }
             if is_asked_to_end() {
                 return Ok(false);
             }
             if watch.passed() > START_WITHIN {
-                let silent = self.members.iter().find(|member| !member.answers(QUESTION, MISS));
+                let silent = self.members.iter().find(|member| !member.answers(tls, QUESTION, MISS));
                 let name = silent.map_or("a member", |member| &member.name);
                 return Err(Failure::other(anyhow::anyhow!(
                     "{name} does not answer within {} s",
@@ -143,8 +161,9 @@ impl Cluster {
         if self.asked.passed() < ASK_EVERY {
             return;
         }
+        let tls = self.encryption.as_ref().map(|encryption| &encryption.client);
         for member in &mut self.members {
-            let is_silent = !member.answers(QUESTION, MISS);
+            let is_silent = !member.answers(tls, QUESTION, MISS);
             if is_silent != member.is_silent {
                 let (name, address) = (&member.name, member.address);
                 let words = if is_silent { "does not answer" } else { "answers again" };
@@ -181,14 +200,28 @@ impl Cluster {
         }
         line("routes", place.file(CONFIGURATION).display().to_string());
         line("output", format!("{}/*.log", place.folder().display()));
+        if let Some(encryption) = &self.encryption {
+            line("TLS", format!("trust {}", encryption.authority.display()));
+        }
         let (port, first) = (router.address.port(), servers.first().map_or(0, Member::pid));
+        let (client, load_flags, route_flags) = match &self.encryption {
+            None => (format!("nc 127.0.0.1 {port}"), String::new(), String::new()),
+            Some(encryption) => (
+                format!(
+                    "openssl s_client -quiet -verify_return_error -CAfile {} -connect 127.0.0.1:{port}",
+                    encryption.authority.display()
+                ),
+                format!(" --tls --tls-ca {}", encryption.authority.display()),
+                format!(" {}", encryption.trust_flags().join(" ")),
+            ),
+        };
         format!(
             "evenkeel {} is up after {:.2} s:\n{text}\n\
              Try it:\n  \
-             printf 'set greeting 0 0 5\\r\\nhello\\r\\nget greeting\\r\\nquit\\r\\n' | nc 127.0.0.1 {port}\n  \
-             evenkeel load --server 127.0.0.1:{port} --rate 2000 --duration 5s\n  \
+             printf 'set greeting 0 0 5\\r\\nhello\\r\\nget greeting\\r\\nquit\\r\\n' | {client}\n  \
+             evenkeel load --server 127.0.0.1:{port}{load_flags} --rate 2000 --duration 5s\n  \
              kill -9 {first}    # a server: the others answer for it until it is there again, empty\n  \
-             evenkeel route -p {} --config file:{}    # another router\n\n\
+             evenkeel route -p {} --config file:{}{route_flags}    # another router\n\n\
              Ctrl-C ends all.\n",
             env!("CARGO_PKG_VERSION"),
             after.as_secs_f64(),
@@ -224,7 +257,7 @@ fn restart_if_ended(member: &mut Member) {
 }
 
 /// The router's configuration. If a server does not answer, another one of the pool is asked, which follows from the key.
-fn configuration(servers: &[SocketAddr]) -> String {
+fn configuration(servers: &[SocketAddr], with_tls: bool) -> String {
     let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
     let route = match servers.len() {
         1 => json!("PoolRoute|cache"),
@@ -238,6 +271,10 @@ fn configuration(servers: &[SocketAddr]) -> String {
             },
         }),
     };
-    let whole = json!({"pools": {"cache": {"servers": servers}}, "route": route});
+    let mut pool = json!({"servers": servers});
+    if with_tls {
+        pool["security_mech"] = json!("ssl");
+    }
+    let whole = json!({"pools": {"cache": pool}, "route": route});
     format!("{whole:#}\n")
 }

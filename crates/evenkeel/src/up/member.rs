@@ -1,18 +1,21 @@
 //! A member of a cluster: a process, its address, and whether it answers.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, Read};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use os::clock::Stopwatch;
 use os::signals::unblock_in;
 use rustix::process::{Pid, Signal, kill_process};
+use rustls::ClientConfig;
 
 use crate::failure::Failure;
 use crate::parent;
+use crate::wire::{Deadline, ServerAddress, Wire};
 
 /// Time for an answer. A member that needs longer counts as hung: on the loopback, it needs some microseconds.
 const ANSWER_WITHIN: Duration = Duration::from_millis(250);
@@ -70,8 +73,8 @@ impl Member {
     }
 
     /// Whether it answers a request in time.
-    pub(super) fn answers(&self, request: &[u8], expected: &[u8]) -> bool {
-        ask(self.address, request, expected.len()).is_ok_and(|answer| answer == expected)
+    pub(super) fn answers(&self, tls: Option<&Arc<ClientConfig>>, request: &[u8], expected: &[u8]) -> bool {
+        ask(self.address, tls, request, expected.len()).is_ok_and(|answer| answer == expected)
     }
 
     /// Its last output, in one line.
@@ -135,12 +138,20 @@ fn spawn(name: &str, words: &[String], output: &PathBuf) -> Result<Child, Failur
 }
 
 /// Sends a request, and returns the first `len` bytes of the answer.
-fn ask(address: SocketAddr, request: &[u8], len: usize) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&address, ANSWER_WITHIN)?;
-    stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-    stream.set_write_timeout(Some(ANSWER_WITHIN))?;
-    stream.write_all(request)?;
+fn ask(
+    address: SocketAddr,
+    tls: Option<&Arc<ClientConfig>>,
+    request: &[u8],
+    len: usize,
+) -> io::Result<Vec<u8>> {
+    let deadline = Deadline::within(ANSWER_WITHIN);
+    let place = ServerAddress::Tcp(address.ip().to_string(), address.port());
+    let mut wire = Wire::connect(&place, tls, &deadline)?;
+    wire.send(request, &deadline)?;
     let mut answer = vec![0; len];
-    stream.read_exact(&mut answer)?;
+    let mut start = 0;
+    while start < len {
+        start += wire.receive(&mut answer[start..], &deadline)?;
+    }
     Ok(answer)
 }

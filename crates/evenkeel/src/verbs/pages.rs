@@ -14,7 +14,7 @@ use transcript::pages::{self, ShownProgram, Typed};
 use super::command;
 
 const PROGRAMS: [ShownProgram; 2] = [
-    ("evenkeel", &["up", "serve", "route", "load", "tune", "lab", "man", "completions"]),
+    ("evenkeel", &["up", "serve", "route", "replay", "load", "tune", "lab", "man", "completions"]),
     ("cargo", &["run", "test", "xtask", "build", "bench"]),
 ];
 

@@ -79,7 +79,7 @@ fn connect(port: u16, config: &Arc<ClientConfig>) -> Result<HandshakeKind> {
 }
 
 /// An encrypted connection whose handshake begins with the first request.
-pub(super) fn session(
+pub(in crate::bench) fn session(
     port: u16,
     config: &Arc<ClientConfig>,
 ) -> Result<StreamOwned<ClientConnection, TcpStream>> {
@@ -92,12 +92,12 @@ pub(super) fn session(
 }
 
 /// The settings of a client of the newest version.
-pub(super) fn newest(chain: &Path) -> Result<Arc<ClientConfig>> {
+pub(in crate::bench) fn newest(chain: &Path) -> Result<Arc<ClientConfig>> {
     config(chain, TlsVersion::V1_3, false).map(Arc::new)
 }
 
 /// Sends a get, which any server here answers, and reads the end of its reply.
-pub(super) fn ask(stream: &mut (impl Read + Write)) -> Result<()> {
+pub(in crate::bench) fn ask(stream: &mut (impl Read + Write)) -> Result<()> {
     converse(stream, b"get a\r\n", b"END\r\n")
 }
 

@@ -264,6 +264,7 @@ fn a_line_with_a_zero_byte_ends_the_connection() {
     play(nowhere, "> get {a *20000}k\0\n< END\n< CLIENT_ERROR malformed request\nclosed");
 }
 
+#[test]
 fn a_client_of_the_binary_protocol_is_closed_and_nothing_it_sends_is_read_as_a_command() {
     // A key of ten bytes, whose length ends a line, and one of another length; the value is a command.
     for key_len in [10, 9] {

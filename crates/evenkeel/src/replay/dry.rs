@@ -1,0 +1,106 @@
+//! The dry run: what a replay would send, and to whom.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::Path;
+
+use os::clock::unix_s;
+use router::read_record;
+
+use super::Arguments;
+use super::fleet::Fleet;
+use super::folder::{REST, list};
+use super::lines::{LineReader, PieceEnd};
+use super::taken::{Take, TakenFile};
+use super::tally::ReplayTally;
+use crate::failure::{Failure, say};
+
+/// Counts what a log has, and changes nothing.
+pub(super) fn dry_run(arguments: &Arguments, fleet: &mut Fleet) -> Result<ReplayTally, Failure> {
+    let root = &arguments.async_dir;
+    let mut tally = ReplayTally::default();
+    let files = list(root).map_err(|error| Failure::system(format!("read {}", root.display()), error))?;
+    for logged in files {
+        if logged.may_grow(unix_s()) {
+            tally.files_in_use += 1;
+            continue;
+        }
+        let path = logged.path(root);
+        let counted = match TakenFile::take(root, &logged, true) {
+            Ok(Take::InUse) => {
+                tally.files_in_use += 1;
+                continue;
+            }
+            Ok(Take::Gone) => continue,
+            Ok(Take::Taken(taken)) => count(arguments, *taken, &path, fleet, &mut tally),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = counted {
+            let trouble = format!("{}: {error}", path.display());
+            say(format_args!("evenkeel: replay: {trouble}"));
+            tally.trouble = Some(trouble);
+        }
+    }
+    Ok(tally)
+}
+
+fn count(
+    arguments: &Arguments,
+    mut taken: TakenFile,
+    path: &Path,
+    fleet: &mut Fleet,
+    tally: &mut ReplayTally,
+) -> io::Result<()> {
+    let (mut piece, mut lines) = (Vec::new(), LineCounts::default());
+    while let Some(end) = taken.next(&mut piece)? {
+        lines.take(arguments, &piece, end, fleet)?;
+    }
+    if taken.was_begun() {
+        let mut rest = path.as_os_str().to_owned();
+        rest.push(REST);
+        match File::open(rest) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            rest => {
+                let mut reader = LineReader::new(BufReader::new(rest?), 0);
+                while let Some(end) = reader.next(&mut piece)? {
+                    lines.take(arguments, &piece, end, fleet)?;
+                }
+            }
+        }
+    }
+    tally.sent += lines.deletes;
+    tally.note_refused(lines.others, path);
+    Ok(())
+}
+
+/// Counts of lines.
+#[derive(Default)]
+struct LineCounts {
+    deletes: u64,
+    others: u64,
+    is_long: bool,
+}
+
+impl LineCounts {
+    fn take(
+        &mut self,
+        arguments: &Arguments,
+        piece: &[u8],
+        end: PieceEnd,
+        fleet: &mut Fleet,
+    ) -> io::Result<()> {
+        let was_long = std::mem::replace(&mut self.is_long, end == PieceEnd::Long);
+        if was_long {
+            return Ok(());
+        }
+        match read_record(piece).ok().filter(|_| !self.is_long) {
+            None => self.others += 1,
+            Some(delete) => {
+                self.deletes += 1;
+                let router = delete.pool.and(arguments.router.as_deref());
+                fleet.would_send(router.unwrap_or(&delete.server))?;
+            }
+        }
+        Ok(())
+    }
+}
