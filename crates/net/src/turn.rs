@@ -10,7 +10,14 @@ use crate::block::Block;
 use crate::datagram::{DatagramPeer, Outgoing, SocketId};
 use crate::dial::{Dial, Unreachable};
 use crate::file_read::{DiskFile, FileRead, READS_LIMIT};
+use crate::lanes::LANES_MAX;
 use crate::slab::Token;
+
+/// Empty outputs that are kept: as many as connections are sent to in a round.
+const SPARE_MAX: usize = LANES_MAX;
+
+/// The memory of an output that is kept: with all of them together, at most 2 MiB for a worker.
+const SPARE_BYTES_MAX: usize = 32 << 10;
 
 /// Names a connection of one worker as long as it exists; unique in this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +36,8 @@ pub struct Turn<Held> {
     /// By place in the slab.
     links: Vec<State>,
     outputs: Vec<(Link, Gather<Held>)>,
+    /// Empty outputs, whose memory the next ones use.
+    spare: Vec<Gather<Held>>,
     orders: Vec<Order>,
     pub(crate) outgoing: Outgoing,
     /// Dials without an outcome, and dialled connections.
@@ -69,6 +78,7 @@ impl<Held> Default for Turn<Held> {
             now: Now::default(),
             links: Vec::new(),
             outputs: Vec::new(),
+            spare: Vec::new(),
             orders: Vec::new(),
             outgoing: Outgoing::default(),
             dialled: 0,
@@ -94,7 +104,7 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
     pub fn output(&mut self, to: Link) -> Option<&mut Gather<Held>> {
         let state = self.links.get_mut(to.0.index as usize).filter(|state| state.link == Some(to))?;
         if state.output == 0 {
-            self.outputs.push((to, Gather::default()));
+            self.outputs.push((to, self.spare.pop().unwrap_or_default()));
             state.output = self.outputs.len();
         }
         Some(&mut self.outputs[state.output - 1].1)
@@ -244,12 +254,30 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         self.links[link.0.index as usize].blocked = bytes;
     }
 
-    /// Takes all outputs that were written through [`Turn::output`].
+    /// Takes all outputs that were written through [`Turn::output`]. The vector is given back, empty, to
+    /// [`Turn::keep_outputs`].
     pub(crate) fn take_outputs(&mut self) -> Vec<(Link, Gather<Held>)> {
         for (link, _) in &self.outputs {
             self.links[link.0.index as usize].output = 0;
         }
         std::mem::take(&mut self.outputs)
+    }
+
+    /// Keeps the memory of a vector that was taken.
+    pub(crate) fn keep_outputs(&mut self, outputs: Vec<(Link, Gather<Held>)>) {
+        debug_assert!(outputs.is_empty());
+        if self.outputs.is_empty() {
+            self.outputs = outputs;
+        }
+    }
+
+    /// Keeps the memory of an output whose content has been moved or is not needed.
+    #[inline]
+    pub(crate) fn keep(&mut self, mut output: Gather<Held>) {
+        output.clear();
+        if self.spare.len() < SPARE_MAX && output.capacity() <= SPARE_BYTES_MAX {
+            self.spare.push(output);
+        }
     }
 
     /// Puts back an output that found no lane.

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use net::Link;
-use stdx::clock::Now;
 use stdx::gather::Gather;
 
 pub(crate) use parked::WindowMemory;
@@ -49,8 +48,8 @@ pub(crate) struct ClientWindow {
     answers: ParkedAnswers,
     /// Bytes of answers that wait for an earlier one, or are gathered.
     parked: usize,
-    /// When the first of the answers came that are gathered.
-    pub(crate) gathers_since: Option<Now>,
+    /// The turn in which the first of the answers came that are gathered.
+    pub(crate) gathers_since: Option<u32>,
     /// It returned [`net::Next::Wait`], and is to be woken.
     pub(crate) waits: bool,
     /// It is closed once all its requests have been answered.

@@ -39,7 +39,6 @@ use crate::slab::{Id, IdSlab};
 use crate::spool::Spooling;
 use crate::stats::RouteCells;
 use crate::udp::place_of_udp_tag;
-use delivery::GATHERING_US;
 use names::NameWatch;
 use upkeep::Upkeep;
 
@@ -60,8 +59,9 @@ pub struct RouteWorker {
     clients: IdSlab<ClientWindow>,
     /// Memory of their windows.
     memory: WindowMemory,
-    /// Clients with answers that wait for later ones, and since when.
-    gathering: VecDeque<(Now, Id)>,
+    /// Clients with answers that wait for later ones, and since which turn.
+    gathering: VecDeque<(u32, Id)>,
+    turn_number: u32,
     destinations: Vec<Destination>,
     /// Destinations of servers that no plan names: they are forgotten once they are idle.
     retired: Vec<u32>,
@@ -118,6 +118,7 @@ impl RouteWorker {
             clients: IdSlab::default(),
             memory: WindowMemory::default(),
             gathering: VecDeque::new(),
+            turn_number: 0,
             destinations: Vec::new(),
             retired: Vec::new(),
             look_at: Now::default(),
@@ -232,6 +233,7 @@ impl Handler for RouteWorker {
     fn begin_turn(&mut self, now: Now) {
         (self.now, self.choices.now) = (now, now);
         self.choices.unix_s = self.shared.unix_s();
+        self.turn_number = self.turn_number.wrapping_add(1);
         if self.shared.generation() != self.plan.generation {
             self.adopt();
         }
@@ -260,7 +262,7 @@ impl Handler for RouteWorker {
             self.names.next(),
             self.flights.next_delay(),
             self.spooling.as_ref().and_then(Spooling::deadline),
-            self.gathering.front().map(|(since, _)| Now { us: since.us + GATHERING_US }),
+            (!self.gathering.is_empty()).then_some(self.now),
         ]
         .into_iter()
         .flatten()

@@ -143,6 +143,22 @@ impl<H: AsRef<[u8]>> Gather<H> {
         self.held.extend(other.held.into_iter().map(|held| Held { after: before + held.after, ..held }));
     }
 
+    /// Moves all of `other`, of which nothing has been sent, behind what is here. Memory that is not needed any more stays
+    /// with `other`, for its next use.
+    pub fn take_from(&mut self, other: &mut Gather<H>) {
+        assert_eq!(other.sent, 0, "sent bytes cannot be moved after other bytes");
+        if self.is_empty() {
+            self.clear();
+            std::mem::swap(self, other);
+            return;
+        }
+        let before = self.copied.len();
+        self.copied.extend_from_slice(&other.copied);
+        self.held_len += other.held_len;
+        self.held.extend(other.held.drain(..).map(|held| Held { after: before + held.after, ..held }));
+        other.clear();
+    }
+
     /// Drops everything, keeping the copy buffer's memory.
     pub fn clear(&mut self) {
         self.copied.clear();
@@ -217,6 +233,18 @@ mod tests {
         let mut empty = Gather::default();
         empty.append(sample());
         assert_eq!((empty.to_vec(), empty.len()), (sample().to_vec(), 9));
+    }
+
+    #[test]
+    fn moved_pieces_follow_in_their_order_and_leave_memory_behind() {
+        for sent in [0, 1, 4, 9] {
+            let (mut gather, mut other) = (sample(), sample());
+            gather.advance(sent);
+            let capacity = if sent == 9 { gather.capacity() } else { other.capacity() };
+            gather.take_from(&mut other);
+            assert_eq!(gather.to_vec(), [&b"abCDEFGhi"[sent..], b"abCDEFGhi"].concat());
+            assert_eq!((other.len(), other.capacity()), (0, capacity));
+        }
     }
 
     #[test]

@@ -9,25 +9,33 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     /// Gives a lane to each output that was written through the turn, or appends it to what its connection has to send.
     #[cold]
     pub(super) fn deliver_outputs(&mut self) {
-        for (link, output) in self.turn.take_outputs() {
-            let Some(connection) = self.slab.get_mut(link.0) else { continue };
+        let mut outputs = self.turn.take_outputs();
+        for (link, mut output) in outputs.drain(..) {
+            let Some(connection) = self.slab.get_mut(link.0) else {
+                self.turn.keep(output);
+                continue;
+            };
             if let Some(blocked) = &mut connection.blocked {
-                blocked.append(output);
+                blocked.take_from(&mut output);
                 let blocked = blocked.len() + connection.wire_len();
                 self.turn.set_blocked(link, blocked);
+                self.turn.keep(output);
                 continue;
             }
             let position = self.lanes.list.iter().position(|lane| lane.index == link.0.index);
-            match position {
-                Some(position) => self.lanes.outputs[position].append(output),
-                None if self.lanes.room() > 0 => {
-                    let position = self.lanes.push(link.0.index, false, false);
-                    self.lanes.outputs[position].append(output);
-                }
+            let position = match position {
+                Some(position) => position,
+                None if self.lanes.room() > 0 => self.lanes.push(link.0.index, false, false),
                 // The next round comes at once.
-                None => self.turn.put_back(link, output),
-            }
+                None => {
+                    self.turn.put_back(link, output);
+                    continue;
+                }
+            };
+            self.lanes.outputs[position].take_from(&mut output);
+            self.turn.keep(output);
         }
+        self.turn.keep_outputs(outputs);
     }
 
     /// Carries out the orders.

@@ -12,9 +12,10 @@ use crate::outcome::Outcome;
 use crate::slab::Id;
 use std::sync::Arc;
 
-/// Time for which an answer waits for those to later requests of its client, to be sent with them: a little more than a
-/// server takes. The network rounds it up to a millisecond where nothing else happens meanwhile.
-pub(super) const GATHERING_US: u64 = 250;
+/// Turns in which an answer waits for those to later requests of its client, to be sent with them. While any waits, the worker
+/// only looks whether there is more to receive, and does not sleep: with a time of 250 µs instead, requests used as little
+/// CPU, but clients with 16 requests in a pipeline got half as many answers per second.
+const GATHERING_TURNS: u32 = 2;
 
 impl RouteWorker {
     /// Hands a reply over. A route that it is for may send further requests.
@@ -47,8 +48,8 @@ impl RouteWorker {
         let Some(output) = turn.output(link) else { return };
         let is_large = matches!(answer, ReplyBytes::Gathered(_));
         if state.answer(slot, answer, output, &mut self.memory) && state.gathers_since.is_none() {
-            state.gathers_since = Some(self.now);
-            self.gathering.push_back((self.now, client));
+            state.gathers_since = Some(self.turn_number);
+            self.gathering.push_back((self.turn_number, client));
         }
         if state.waits || state.is_closing {
             self.wake_if_room(client, turn);
@@ -62,7 +63,7 @@ impl RouteWorker {
     /// Sends answers that have been gathered for long enough.
     pub(super) fn send_gathered(&mut self, turn: &mut Turn<Arc<[u8]>>) {
         while let Some((since, client)) = self.gathering.front().copied()
-            && self.now.us >= since.us + GATHERING_US
+            && self.turn_number.wrapping_sub(since) >= GATHERING_TURNS
         {
             self.gathering.pop_front();
             if let Some(state) = self.clients.get_mut(client)
