@@ -5,7 +5,7 @@
 const STEP: usize = 64 * 1024;
 
 /// A body that is being received.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct BodyBuffer {
     bytes: Vec<u8>,
     filled: usize,
@@ -16,6 +16,22 @@ impl BodyBuffer {
     /// For `len` bytes.
     pub(crate) fn new(len: usize) -> BodyBuffer {
         BodyBuffer { bytes: Vec::new(), filled: 0, len }
+    }
+
+    /// For another body of `len` bytes, in the same memory.
+    pub(crate) fn begin(&mut self, len: usize) {
+        self.bytes.clear();
+        (self.filled, self.len) = (0, len);
+    }
+
+    /// Length of the whole body.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What has arrived.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.filled]
     }
 
     /// Memory for the next bytes. Empty once all have arrived.
@@ -68,6 +84,14 @@ mod tests {
         buffer.filled(STEP - 3);
         buffer.room();
         assert_eq!(buffer.bytes.len(), 2 * STEP);
+    }
+
+    #[test]
+    fn memory_is_used_again() {
+        let mut buffer = BodyBuffer::new(5);
+        buffer.fill(b"abcde");
+        buffer.begin(3);
+        assert_eq!((buffer.fill(b"xyz1"), buffer.is_whole(), buffer.bytes()), (3, true, &b"xyz"[..]));
     }
 
     #[test]

@@ -28,7 +28,7 @@ use stdx::prng::Prng;
 
 use crate::choices::Choices;
 use crate::client::{ClientWindow, HeldOutput, WindowMemory};
-use crate::client_state::ClientState;
+use crate::client_state::{ClientState, SpareBodies};
 use crate::destination::Destination;
 use crate::flight::Flights;
 use crate::key_groups::KeyGroups;
@@ -83,6 +83,9 @@ pub struct RouteWorker {
     choices: Choices,
     /// Memory for a line that is rewritten.
     scratch: Vec<u8>,
+    /// The same for the rest of a request's line.
+    line_rest: Vec<u8>,
+    spare_bodies: SpareBodies,
     /// The opaque of the present request.
     opaque_text: Vec<u8>,
     keys: KeyGroups,
@@ -132,6 +135,8 @@ impl RouteWorker {
             prng: Prng::new(seed),
             choices: Choices::new(!seed, number),
             scratch: Vec::new(),
+            line_rest: Vec::new(),
+            spare_bodies: SpareBodies::default(),
             opaque_text: Vec::new(),
             keys: KeyGroups::default(),
             upkeep: Upkeep::default(),

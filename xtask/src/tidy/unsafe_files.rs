@@ -3,7 +3,7 @@
 //! The compiler refuses `unsafe` everywhere else (`Cargo.toml`, `unsafe_code = "deny"`).
 
 /// A new file here is a new place to prove: ask first whether one of these can do it.
-const ALLOWED: [&str; 19] = [
+const ALLOWED: [&str; 20] = [
     "crates/evenkeel/src/sys.rs",
     "crates/load/src/engine/uring.rs",
     "crates/load/src/engine/uring/buffers.rs",
@@ -17,6 +17,7 @@ const ALLOWED: [&str; 19] = [
     "crates/net/src/uring.rs",
     "crates/os/src/scheduling.rs",
     "crates/os/src/signals.rs",
+    "crates/router/tests/support/counting.rs",
     "crates/store/src/large.rs",
     "crates/store/src/memory.rs",
     "crates/store/src/record.rs",

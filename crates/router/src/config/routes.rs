@@ -104,6 +104,12 @@ impl Default for CompileOptions {
 /// router runs.
 pub type Resolve<'r> = dyn FnMut(&str, u16) -> Option<SocketAddr> + 'r;
 
+/// The types of routes that a configuration may name.
+#[cfg(test)]
+pub(crate) fn route_names() -> impl Iterator<Item = &'static str> {
+    handles::TYPES.into_iter().chain(derived::DERIVED_TYPES)
+}
+
 /// Compiles a configuration, whose macros have been expanded.
 ///
 /// # Errors

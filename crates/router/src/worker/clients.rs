@@ -8,7 +8,8 @@ use protocol::{Parsed, parse};
 
 use super::RouteWorker;
 use super::requests::BINARY_MAGIC;
-use crate::client_state::{ClientState, RequestProgress};
+use crate::client_state::{ClientState, HELD_MIN, RequestProgress};
+use crate::request::RequestBody;
 
 /// Requests of a client served in one turn, so that one with a deep pipeline does not delay the others for long.
 const REQUESTS_PER_TURN_MAX: usize = 256;
@@ -114,12 +115,21 @@ impl RouteWorker {
     fn finish_upload(&mut self, state: &mut ClientState, turn: &mut Turn<Arc<[u8]>>) -> Option<Next> {
         self.flights.client = Some(state.id);
         let upload = state.upload.take().expect("an upload that is whole");
-        let body: Arc<[u8]> = Arc::from(upload.body.into_bytes());
-        let Parsed::Head { request, .. } = parse(&upload.head) else {
-            unreachable!("the line was parsed before")
+        let progress = {
+            let Parsed::Head { request, .. } = parse(&upload.head) else {
+                unreachable!("the line was parsed before")
+            };
+            if upload.body.len() < HELD_MIN {
+                let body = RequestBody::Bytes(upload.body.bytes());
+                let progress = self.route_stored(state, &request, &upload.head, body, turn);
+                self.spare_bodies.keep(upload);
+                progress
+            } else {
+                let body: Arc<[u8]> = Arc::from(upload.body.into_bytes());
+                self.route_stored(state, &request, &upload.head, RequestBody::Held(&body), turn)
+            }
         };
-        match self.route_stored(state, &request, &upload.head, crate::request::RequestBody::Held(&body), turn)
-        {
+        match progress {
             RequestProgress::Close => Some(self.close_later(state, turn)),
             _ => None,
         }

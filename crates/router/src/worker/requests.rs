@@ -9,10 +9,9 @@ use protocol::{MetaFlags, MetaKey, Request};
 
 use super::RouteWorker;
 use super::servers::NotSent;
-use crate::buffer::BodyBuffer;
 use crate::choices::Choices;
 use crate::client::{ReplyBytes, VALUE_MAX};
-use crate::client_state::{ArrivingBody, ClientState, RequestProgress};
+use crate::client_state::{ClientState, RequestProgress};
 use crate::destination::{ReplyKind, ReplyTarget};
 use crate::flight::{FlightReply, Leg, Marks};
 use crate::key::RoutedKey;
@@ -75,8 +74,7 @@ impl RouteWorker {
                     state.swallow = len + LINE_END.len();
                     return RequestProgress::Go(consumed);
                 }
-                let body = BodyBuffer::new(len + LINE_END.len());
-                state.upload = Some(ArrivingBody { head: line.into(), body });
+                state.upload = Some(self.spare_bodies.take(line, len + LINE_END.len()));
             }
             Request::MetaGet { key, flags } | Request::MetaDelete { key, flags } => {
                 self.route_meta(state, request, key, flags, line, RequestBody::None, turn);
@@ -226,12 +224,13 @@ impl RouteWorker {
         let operation = Operation::of(request).expect("a command about a key");
         let target = self.slot_for(state.id, noreply);
         let (before, mut after) = around(line, key.as_bytes());
-        let without_noreply;
+        let mut without_noreply = std::mem::take(&mut self.line_rest);
         if noreply {
             // The router needs the reply: an error counts, and ends nothing.
             let text = after.trim_ascii_end();
-            let arguments = text[..text.len() - b"noreply".len()].trim_ascii_end();
-            without_noreply = [arguments, LINE_END].concat();
+            without_noreply.clear();
+            without_noreply.extend_from_slice(text[..text.len() - b"noreply".len()].trim_ascii_end());
+            without_noreply.extend_from_slice(LINE_END);
             after = &without_noreply;
         }
         let rewritten;
@@ -253,6 +252,7 @@ impl RouteWorker {
             body,
         };
         self.route_message(&message, target, turn);
+        self.line_rest = without_noreply;
     }
 
     /// `mg`, `ms`, `md`, `ma`.
@@ -272,10 +272,10 @@ impl RouteWorker {
         let written = key.as_written();
         let (before, after) = around(line, written);
         let mut after = after.trim_ascii_end();
-        let without_q;
+        let mut without_q = std::mem::take(&mut self.line_rest);
         if flags.quiet() {
             // Without a reply the router would not know that the request is done.
-            without_q = without_quiet(after);
+            write_without_quiet(after, &mut without_q);
             after = &without_q;
         }
         let opaque = flags.opaque().map(|word| &word[1..]);
@@ -290,6 +290,7 @@ impl RouteWorker {
             body,
         };
         self.route_message(&message, target, turn);
+        self.line_rest = without_q;
     }
 
     fn route_debug(
@@ -488,12 +489,11 @@ fn meta_key<'a>(key: &MetaKey<'a>) -> RoutedKey<'a> {
     }
 }
 
-/// The flags of a meta request without `q`.
-fn without_quiet(after: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(after.len());
+/// Writes the flags of a meta request without `q`.
+fn write_without_quiet(after: &[u8], out: &mut Vec<u8>) {
+    out.clear();
     for word in after.split(|&byte| byte == b' ').filter(|word| !word.is_empty() && word[0] != b'q') {
         out.push(b' ');
         out.extend_from_slice(word);
     }
-    out
 }

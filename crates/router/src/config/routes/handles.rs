@@ -15,7 +15,7 @@ use crate::plan::{Compound, CompoundKind, Node, NodeId};
 use crate::variables::RuntimeVariable;
 
 /// The types that a configuration may name.
-const TYPES: [&str; 23] = [
+pub(super) const TYPES: [&str; 24] = [
     "AllAsyncRoute",
     "AllFastestRoute",
     "AllInitialRoute",
@@ -38,6 +38,7 @@ const TYPES: [&str; 23] = [
     "PrefixSelectorRoute",
     "RandomRoute",
     "RateLimitRoute",
+    "RoutingGroupRoute",
     "ShadowRoute",
 ];
 
