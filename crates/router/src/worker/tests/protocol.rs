@@ -263,3 +263,14 @@ fn a_line_with_a_zero_byte_ends_the_connection() {
     let nowhere = r#"{"route": "NullRoute"}"#;
     play(nowhere, "> get {a *20000}k\0\n< END\n< CLIENT_ERROR malformed request\nclosed");
 }
+
+#[test]
+fn a_line_for_which_servers_close_their_connection_ends_the_clients() {
+    for line in ["set { *3000}k 0 0 1\\r\\na", "touch k 1 {x*3000}", "gat 10{ k*1500}", "mg k{ *3000}v"] {
+        let mut conversation = play(ONE, "1> get k\na> get k");
+        conversation.play(&format!("> {line}"));
+        conversation.play("< CLIENT_ERROR malformed request\nclosed\na< END\n1< END\nnothing");
+        conversation.end();
+    }
+    play(ONE, "> get {k *1500}l\na> get {k *1500}l\na< END\n< END");
+}
