@@ -542,7 +542,10 @@ fn a_follower_sends_what_comes_and_ends_by_a_signal() {
         assert!(clock::wait_for(is_there).is_some(), "{:?}", log.names());
     }
     running.signal(Signal::TERM);
-    assert_eq!(running.end().0, Some(0));
+    let (status, said) = running.end();
+    assert_eq!(status, Some(0));
+    let done = format!("{} is done, 1 of its deletes were sent now", log.file(2).display());
+    assert!(said.contains(&done), "{said}");
 }
 
 #[test]
