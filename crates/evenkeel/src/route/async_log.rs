@@ -118,7 +118,9 @@ impl LogFiles {
     fn append(&mut self, lines: &[u8], now_s: u64) -> io::Result<()> {
         if self.open.is_none() {
             let file = create(&self.folder, &self.source, now_s)?;
-            self.open = Some(LogFile { file, len: 0, opened_s: now_s });
+            // One that failed in this second has records already.
+            let len = file.metadata()?.len();
+            self.open = Some(LogFile { file, len, opened_s: now_s });
         }
         let open = self.open.as_mut().expect("it has just been opened");
         let written = open.file.write_all(lines);
