@@ -9,6 +9,7 @@ use protocol::{Parsed, parse};
 use super::RouteWorker;
 use super::requests::BINARY_MAGIC;
 use crate::client_state::{ClientState, RequestProgress};
+use crate::slab::Id;
 
 /// Requests of a client served in one turn, so that one with a deep pipeline does not delay the others for long.
 const REQUESTS_PER_TURN_MAX: usize = 256;
@@ -69,6 +70,13 @@ impl RouteWorker {
             turn.close(client.link);
         }
         Next::Wait
+    }
+
+    /// A client sends no more. Whether it has requests without an answer, which it gets, and is closed then.
+    pub(super) fn close_when_answered(&mut self, client: Id) -> bool {
+        let Some(client) = self.clients.get_mut(client) else { return false };
+        client.is_closing |= !client.is_idle();
+        client.is_closing
     }
 
     /// Serves the request at the start of `input`.
