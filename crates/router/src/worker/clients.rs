@@ -123,6 +123,9 @@ impl RouteWorker {
         self.flights.client = Some(state.id);
         let upload = state.upload.take().expect("an upload that is whole");
         let body: Arc<[u8]> = Arc::from(upload.body.into_bytes());
+        if let Some(client) = self.clients.get_mut(state.id) {
+            client.note_uploaded(body.len());
+        }
         let Parsed::Head { request, .. } = parse(&upload.head) else {
             unreachable!("the line was parsed before")
         };
