@@ -9,6 +9,7 @@ use protocol::{Parsed, parse};
 use super::RouteWorker;
 use super::requests::BINARY_MAGIC;
 use crate::client_state::{ClientState, RequestProgress};
+use crate::slab::Id;
 
 /// Requests of a client served in one turn, so that one with a deep pipeline does not delay the others for long.
 const REQUESTS_PER_TURN_MAX: usize = 256;
@@ -71,6 +72,13 @@ impl RouteWorker {
         Next::Wait
     }
 
+    /// A client sends no more. Whether it has requests without an answer, which it gets, and is closed then.
+    pub(super) fn close_when_answered(&mut self, client: Id) -> bool {
+        let Some(client) = self.clients.get_mut(client) else { return false };
+        client.is_closing |= !client.is_idle();
+        client.is_closing
+    }
+
     /// Serves the request at the start of `input`.
     fn request(
         &mut self,
@@ -115,6 +123,9 @@ impl RouteWorker {
         self.flights.client = Some(state.id);
         let upload = state.upload.take().expect("an upload that is whole");
         let body: Arc<[u8]> = Arc::from(upload.body.into_bytes());
+        if let Some(client) = self.clients.get_mut(state.id) {
+            client.note_uploaded(body.len());
+        }
         let Parsed::Head { request, .. } = parse(&upload.head) else {
             unreachable!("the line was parsed before")
         };
