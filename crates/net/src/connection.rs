@@ -166,6 +166,17 @@ impl<H: Handler, K: Kernel> Connection<H, K> {
         self.readable && !self.ended && !self.is_held_up() && listens
     }
 
+    /// Asks the handler whether it has something to say yet to a peer that sends no more.
+    #[inline]
+    pub(crate) fn note_end(&mut self, handler: &mut H) {
+        if self.ended
+            && matches!(self.dialogue.next, Next::Read | Next::Later)
+            && handler.on_finished(&mut self.dialogue.state)
+        {
+            self.dialogue.next = Next::Wait;
+        }
+    }
+
     /// The reason to close it now that its output is sent, if there is one.
     #[inline]
     pub(crate) fn finished(&self) -> Option<CloseReason> {

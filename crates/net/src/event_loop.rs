@@ -401,13 +401,15 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     fn handle(&mut self, now: Now) {
         for position in 0..self.lanes.list.len() {
             let (lane, buffer, output) = self.lanes.parts(position);
+            let connection = self.slab.at_mut(lane.index);
             if !lane.handle {
+                connection.note_end(&mut self.handler);
                 continue;
             }
-            let connection = self.slab.at_mut(lane.index);
             let input = &buffer[..lane.filled];
             connection.dialogue.handle(&mut self.handler, lane.body, input, output, &mut self.turn);
             connection.due = connection.dialogue.next == Next::Again;
+            connection.note_end(&mut self.handler);
             // A call caused by time alone is no activity.
             if lane.arrived || !output.is_empty() {
                 let activity = self.handler.activity(&connection.dialogue.state);

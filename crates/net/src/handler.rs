@@ -64,6 +64,13 @@ pub trait Handler {
         Next::Read
     }
 
+    /// The peer sends no more, but may still read. Whether the connection stays, as if the handler had returned
+    /// [`Next::Wait`]: for a handler that has answers to give yet, and closes it after them ([`Turn::close`]). May be asked
+    /// again after [`Turn::wake`].
+    fn on_finished(&mut self, _connection: &mut Self::Connection) -> bool {
+        false
+    }
+
     /// All blocked output has been sent: [`Turn::blocked`] is 0 again, and a connection that waits for that can be
     /// woken.
     fn on_drained(&mut self, _connection: &mut Self::Connection, _turn: &mut Turn<Self::Held>) {}

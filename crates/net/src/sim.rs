@@ -262,6 +262,10 @@ impl<H: Handler> SimHost<H> {
                 Next::Close(reason) => return self.close(peer, reason),
                 Next::Again | Next::Wait => false,
                 Next::Read | Next::Later if entry.finished && !has_input && !entry.due => {
+                    if self.handler.on_finished(&mut dialogue.state) {
+                        dialogue.next = Next::Wait;
+                        return;
+                    }
                     return self.close(peer, CloseReason::Normal);
                 }
                 Next::Read => has_input,

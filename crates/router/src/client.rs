@@ -30,6 +30,11 @@ const GATHERED_MAX: usize = 16 << 10;
 /// Bytes of the same beyond which the client is closed: one that asked for many large values at once and takes none.
 pub(crate) const UNTAKEN_MAX: usize = 256 << 20;
 
+/// Bytes of large values in requests without an answer, from which on a client is not read from:
+/// as memcached reads no further before it has stored a value. Otherwise one that sends many would fill what a server
+/// has to take, and others' requests would be refused.
+pub(crate) const UPLOADED_MAX: usize = 1 << 20;
+
 /// The longest value that is accepted from a client or a server.
 pub(crate) const VALUE_MAX: usize = 128 << 20;
 
@@ -50,6 +55,8 @@ pub(crate) struct ClientWindow {
     parked: usize,
     /// The turn in which the first of the answers came that are gathered.
     pub(crate) gathers_since: Option<u32>,
+    /// Bytes of large values that it has sent since it last had no request without an answer.
+    uploaded: usize,
     /// It returned [`net::Next::Wait`], and is to be woken.
     pub(crate) waits: bool,
     /// It is closed once all its requests have been answered.
@@ -96,6 +103,7 @@ impl ClientWindow {
             gathers_since: None,
             answers: ParkedAnswers::default(),
             parked: 0,
+            uploaded: 0,
             waits: false,
             is_closing: false,
         }
@@ -104,7 +112,17 @@ impl ClientWindow {
     /// Whether there is room for another request.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.slots.len() < WINDOW_MAX && self.parked <= PARKED_MAX
+        self.slots.len() < WINDOW_MAX
+            && self.parked <= PARKED_MAX
+            && (self.uploaded < UPLOADED_MAX || self.slots.is_empty())
+    }
+
+    /// A large value has arrived, of a request that is routed next.
+    pub(crate) fn note_uploaded(&mut self, len: usize) {
+        if self.slots.is_empty() {
+            self.uploaded = 0;
+        }
+        self.uploaded += len;
     }
 
     /// Whether the rest of a `get` line is read: its values stay parked until its end has been read, so only the limit of

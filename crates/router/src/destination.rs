@@ -30,8 +30,9 @@ use tokens::Tokens;
 /// Requests of a destination without a reply, those that have timed out included.
 pub(crate) const EXCHANGES_MAX: usize = 10_000;
 
-/// Bytes of requests that a destination has not taken.
-pub(crate) const UNSENT_MAX: usize = 4 << 20;
+/// Bytes of requests that a destination has not taken: 64 clients may send a value of memcached's usual limit at the same
+/// moment, before anybody's request is refused.
+pub(crate) const UNSENT_MAX: usize = 64 << 20;
 
 /// A server, for one worker.
 pub(crate) struct Destination {

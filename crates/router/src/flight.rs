@@ -41,6 +41,7 @@ use crate::slab::{Id, IdSlab};
 
 #[cfg(test)]
 pub(crate) use big_value::PART_SIZE;
+use big_value::TOO_MANY_VALUES;
 use delay::Delays;
 #[cfg(test)]
 pub(crate) use derived::COPIED_MAX;
@@ -271,6 +272,11 @@ impl Flights {
             _ => {}
         }
         let mut state = State::new(&compound.kind, children.len(), &self.requests.get_mut(request)?.request);
+        if let Some(parts) = &state.parts
+            && !self.assembled.take(parts.charged)
+        {
+            return Some(FlightReply::error(Outcome::LocalError, TOO_MANY_VALUES));
+        }
         if let CompoundKind::Outstanding(_) | CompoundKind::Delay(_) = compound.kind {
             match self.start(plan, compound, request, &mut state, choices) {
                 Start::Now => {}

@@ -199,6 +199,13 @@ impl Handler for RouteWorker {
         }
     }
 
+    fn on_finished(&mut self, peer: &mut RouterPeer) -> bool {
+        match peer {
+            RouterPeer::Client(state) => self.close_when_answered(state.id),
+            RouterPeer::Server(_) => false,
+        }
+    }
+
     fn on_drained(&mut self, peer: &mut RouterPeer, turn: &mut Turn<Arc<[u8]>>) {
         if let RouterPeer::Client(state) = peer {
             self.wake_if_room(state.id, turn);

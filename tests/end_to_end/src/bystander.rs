@@ -104,7 +104,15 @@ impl Client {
     /// # Errors
     /// If it is missing.
     pub fn statistic(&mut self, name: &str) -> Result<u64> {
-        self.reader.get_mut().write_all(b"stats\r\n")?;
+        self.statistic_of("", name)
+    }
+
+    /// One number of a group of `stats`.
+    ///
+    /// # Errors
+    /// If it is missing.
+    pub fn statistic_of(&mut self, group: &str, name: &str) -> Result<u64> {
+        self.reader.get_mut().write_all(format!("stats {group}\r\n").as_bytes())?;
         let mut found = None;
         loop {
             let line = self.line()?;

@@ -6,7 +6,7 @@ use end_to_end::server::{Server, reserve_port};
 use end_to_end::subject::{self, ServerUnderTest, SocketDriver};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use stdx::prng::Prng;
 
 const HOUR: &str = "20260101T00-1767225600";
 
@@ -394,6 +395,44 @@ fn a_replayer_may_be_killed_at_any_moment() {
 }
 
 #[test]
+fn nothing_is_lost_however_often_a_replayer_is_ended() {
+    let (log, there) = (Log::new(), Peer::start());
+    let (_port, away) = nobody();
+    let mut prng = Prng::new(1);
+    for file in 0..3 {
+        let mut lines = String::new();
+        for number in 0..4000 {
+            let server = if prng.below(2) == 0 { away } else { there.address };
+            lines += &record(server, &format!("file{file}-{number}"));
+        }
+        log.write(file, lines.as_bytes());
+    }
+    let total = || there.received().values().sum::<usize>();
+    for _ in 0..12 {
+        let until = total() + 1 + prng.below(800) as usize;
+        let mut running = log.start(&["--rate", "20000", "--window", "64"]);
+        let mut is_time = || total() >= until || running.0.try_wait().expect("a child").is_some();
+        assert!(clock::wait_for(|| is_time().then_some(())).is_some());
+        // Asked to, at once, or in the middle of what it does when it is asked to.
+        let signals: &[Signal] =
+            [&[Signal::TERM][..], &[Signal::KILL], &[Signal::TERM, Signal::KILL]][prng.below(3) as usize];
+        signals.iter().for_each(|signal| running.signal(*signal));
+        running.end();
+    }
+    let back = Peer::on(TcpListener::bind(away).expect("the port"), usize::MAX);
+    let (_, said) = status_is(&log.replay(&[]), 0);
+    assert_eq!(said, "");
+    let received: HashSet<Vec<u8>> = there.received().keys().chain(back.received().keys()).cloned().collect();
+    for file in 0..3 {
+        for number in 0..4000 {
+            let key = format!("file{file}-{number}");
+            assert!(received.contains(format!("delete {key}\r\n").as_bytes()), "{key} is lost");
+        }
+    }
+    assert_eq!(received.len(), 12_000);
+}
+
+#[test]
 fn two_replayers_do_not_send_twice() {
     let (log, peer) = (Log::new(), Peer::start());
     for file in 0..40 {
@@ -503,7 +542,10 @@ fn a_follower_sends_what_comes_and_ends_by_a_signal() {
         assert!(clock::wait_for(is_there).is_some(), "{:?}", log.names());
     }
     running.signal(Signal::TERM);
-    assert_eq!(running.end().0, Some(0));
+    let (status, said) = running.end();
+    assert_eq!(status, Some(0));
+    let done = format!("{} is done, 1 of its deletes were sent now", log.file(2).display());
+    assert!(said.contains(&done), "{said}");
 }
 
 #[test]

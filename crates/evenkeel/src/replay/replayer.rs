@@ -188,6 +188,10 @@ impl<'a> Replayer<'a> {
         }
         if is_done {
             self.tally.files_done += 1;
+            if self.arguments.follow {
+                let (path, sent) = (path.display(), outcome.sent);
+                say(format_args!("evenkeel: replay: {path} is done, {sent} of its deletes were sent now"));
+            }
             return false;
         }
         let is_free = outcome.sent > 0 && !outcome.was_refused_by_server;

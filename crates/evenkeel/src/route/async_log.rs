@@ -149,13 +149,40 @@ fn create(folder: &Path, source: &str, now_s: u64) -> io::Result<File> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("expected a file, found something else"));
     }
-    // Whoever replays files leaves alone those that are locked.
-    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    lock(&file)?;
+    Ok(file)
+}
+
+/// Whoever replays files leaves alone those that are locked.
+fn lock(file: &File) -> io::Result<()> {
+    flock(file, FlockOperation::NonBlockingLockExclusive)?;
     // It may have been replayed and removed before it was locked: what is written there is lost.
     if file.metadata()?.nlink() == 0 {
         return Err(io::Error::other("the file was removed before it was locked"));
     }
-    Ok(file)
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_a_replayer_has_is_not_written_to() {
+        let path = std::env::temp_dir().join(format!("evenkeel-async-log-{}", std::process::id()));
+        let file = File::create(&path).expect("a file");
+        let other = File::open(&path).expect("the file");
+        flock(&other, FlockOperation::NonBlockingLockExclusive).expect("a lock");
+        assert!(lock(&file).is_err());
+        // It is done.
+        fs::remove_file(&path).expect("remove");
+        drop(other);
+        let error = lock(&file).expect_err("nobody would read it");
+        assert_eq!(error.to_string(), "the file was removed before it was locked");
+        let new = File::create(&path).expect("a file");
+        lock(&new).expect("a lock");
+        fs::remove_file(&path).expect("remove");
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! The report of shadows as a file (`--shadow-report`), replaced at intervals.
 
-use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use router::ShadowReport;
 
@@ -43,15 +42,13 @@ impl ShadowFile {
 /// Whoever reads the file finds a whole report.
 fn write(path: &Path, report: &ShadowReport) -> io::Result<()> {
     let is_json = path.extension().is_some_and(|extension| extension == "json");
-    let text = if is_json { report.to_json() } else { report.to_string() };
-    let mut beside = OsString::from(path);
-    beside.push(".new");
-    fs::write(&beside, text)?;
-    fs::rename(&beside, path)
+    os::file::replace(path, if is_json { report.to_json() } else { report.to_string() })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -86,9 +86,8 @@ impl Cluster {
             return Ok(false);
         }
         let port = self.router.port().to_string();
-        let port_flag = if self.encryption.is_some() { "--ssl-port" } else { "-p" };
         let fixed = [
-            port_flag,
+            self.port_flag(),
             &port,
             "--listen-addresses",
             "127.0.0.1",
@@ -184,6 +183,11 @@ impl Cluster {
         // Those that have ended are not touched; the others have had their time (see Drop).
     }
 
+    /// The router's flag for the port of its clients.
+    fn port_flag(&self) -> &'static str {
+        if self.encryption.is_some() { "--ssl-port" } else { "-p" }
+    }
+
     /// What the user sees.
     pub(super) fn welcome(&self, place: &Place, after: Duration) -> String {
         let [servers @ .., router] = &self.members[..] else { return String::new() };
@@ -212,7 +216,7 @@ impl Cluster {
                     encryption.authority.display()
                 ),
                 format!(" --tls --tls-ca {}", encryption.authority.display()),
-                format!(" {}", encryption.trust_flags().join(" ")),
+                format!(" {}", [encryption.listener_flags(), encryption.trust_flags()].concat().join(" ")),
             ),
         };
         format!(
@@ -221,10 +225,11 @@ impl Cluster {
              printf 'set greeting 0 0 5\\r\\nhello\\r\\nget greeting\\r\\nquit\\r\\n' | {client}\n  \
              evenkeel load --server 127.0.0.1:{port}{load_flags} --rate 2000 --duration 5s\n  \
              kill -9 {first}    # a server: the others answer for it until it is there again, empty\n  \
-             evenkeel route -p {} --config file:{}{route_flags}    # another router\n\n\
+             evenkeel route {} {} --config file:{}{route_flags}    # another router\n\n\
              Ctrl-C ends all.\n",
             env!("CARGO_PKG_VERSION"),
             after.as_secs_f64(),
+            self.port_flag(),
             servers.last().map_or(port, |server| server.address.port()).saturating_add(1),
             place.file(CONFIGURATION).display(),
         )

@@ -36,6 +36,9 @@ const AT_ONCE_MAX: u16 = 1000;
 /// Bytes of parts that are asked for at a time: half of what a server may leave unread.
 const BATCH_BYTES_MAX: u64 = 2 << 20;
 
+/// The answer at the limit of values that are put together or written.
+pub(super) const TOO_MANY_VALUES: &str = "too many big values at a time";
+
 /// What a part that was read takes besides its bytes: parts may be empty.
 pub(crate) const PART_SIZE: usize = size_of::<(u16, HeldOutput)>();
 
@@ -66,8 +69,9 @@ impl BigValue {
     /// The parts of a request's value, of which the first are written now.
     pub(super) fn parts(&self, message: &RoutedRequest<'_>) -> Option<Box<BigParts>> {
         let count = self.count(message)?;
-        let suffix = u64::from(spooky32(value_of(message)?, 0));
-        Some(Box::new(BigParts { count, suffix, next: self.at_once(count), ..BigParts::default() }))
+        let value = value_of(message)?;
+        let (suffix, charged) = (u64::from(spooky32(value, 0)), value.len());
+        Some(Box::new(BigParts { count, suffix, charged, next: self.at_once(count), ..BigParts::default() }))
     }
 
     /// Parts that are asked for at a time.
@@ -197,16 +201,12 @@ impl State {
         let parts = self.parts.as_mut().expect("parts that are read");
         let item = if reply.outcome.is_hit() { Item::of(&reply.answer) } else { None };
         match item {
-            Some(item)
-                if parts.len + item.len <= VALUE_MAX
-                    && scene.assembled.bytes + item.len + PART_SIZE <= scene.assembled.max =>
-            {
-                scene.assembled.bytes += item.len + PART_SIZE;
+            Some(item) if parts.len + item.len <= VALUE_MAX && scene.assembled.take(item.len + PART_SIZE) => {
                 parts.charged += item.len + PART_SIZE;
                 parts.len += item.len;
                 parts.read.push((scene.child, item.to_value()));
             }
-            Some(_) => self.fail(FlightReply::error(Outcome::LocalError, "too many big values at a time")),
+            Some(_) => self.fail(FlightReply::error(Outcome::LocalError, TOO_MANY_VALUES)),
             None => self.fail(reply),
         }
         let (parts, failed) = (self.parts.as_mut().expect("parts that are read"), self.failed.is_some());

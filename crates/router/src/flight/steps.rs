@@ -161,12 +161,21 @@ pub(super) enum BigValueStage {
     Written,
 }
 
-/// Bytes of values that a worker puts together, with what their parts take besides.
+/// Bytes of values that a worker puts together, with what their parts take besides, and of those that it writes in parts.
 #[derive(Debug)]
 pub(crate) struct Assembled {
     pub(crate) bytes: usize,
-    /// No window of a client bounds them: this does.
+    /// No window of a client bounds them, and sets without a reply have none: this does.
     pub(crate) max: usize,
+}
+
+impl Assembled {
+    /// Counts further bytes, if there is room.
+    pub(super) fn take(&mut self, bytes: usize) -> bool {
+        let has_room = self.bytes + bytes <= self.max;
+        self.bytes += if has_room { bytes } else { 0 };
+        has_room
+    }
 }
 
 /// See [`Assembled::max`]: two of the longest values.

@@ -7,12 +7,16 @@ use protocol::request::{Unfinished, unfinished};
 use protocol::{Parsed, parse};
 
 use super::RouteWorker;
-use super::requests::BINARY_MAGIC;
 use crate::client_state::{ClientState, HELD_MIN, RequestProgress};
 use crate::request::RequestBody;
+use crate::slab::Id;
 
 /// Requests of a client served in one turn, so that one with a deep pipeline does not delay the others for long.
 const REQUESTS_PER_TURN_MAX: usize = 256;
+
+/// The first byte of a request of the binary protocol, and of no line: what follows is not read as lines, because keys and
+/// values in it may look like commands.
+const BINARY_MAGIC: u8 = 0x80;
 
 impl RouteWorker {
     /// Serves what a client sent.
@@ -72,6 +76,13 @@ impl RouteWorker {
         Next::Wait
     }
 
+    /// A client sends no more. Whether it has requests without an answer, which it gets, and is closed then.
+    pub(super) fn close_when_answered(&mut self, client: Id) -> bool {
+        let Some(client) = self.clients.get_mut(client) else { return false };
+        client.is_closing |= !client.is_idle();
+        client.is_closing
+    }
+
     /// Serves the request at the start of `input`.
     fn request(
         &mut self,
@@ -82,9 +93,11 @@ impl RouteWorker {
         if state.run.is_some() {
             return self.continue_long_get(state, input, turn);
         }
+        if input[0] == BINARY_MAGIC {
+            return RequestProgress::Close;
+        }
         match parse(input) {
             Parsed::Head { request, consumed } => self.route(state, &request, input, consumed, turn),
-            Parsed::Incomplete if input[0] == BINARY_MAGIC => RequestProgress::Close,
             Parsed::Incomplete => match unfinished(input) {
                 Unfinished::Wait => RequestProgress::More,
                 Unfinished::Keys { run, consumed } => {
@@ -115,6 +128,9 @@ impl RouteWorker {
     fn finish_upload(&mut self, state: &mut ClientState, turn: &mut Turn<Arc<[u8]>>) -> Option<Next> {
         self.flights.client = Some(state.id);
         let upload = state.upload.take().expect("an upload that is whole");
+        if let Some(client) = self.clients.get_mut(state.id) {
+            client.note_uploaded(upload.body.len());
+        }
         let progress = {
             let Parsed::Head { request, .. } = parse(&upload.head) else {
                 unreachable!("the line was parsed before")

@@ -162,7 +162,7 @@ impl RouteWorker {
                 Step::Key { key, .. } if memchr::memchr(0, key.as_bytes()).is_some() => {
                     self.send_groups(state.id, slot, operation, before, input, turn);
                     self.close_values(state.id, slot, turn);
-                    return self.refuse_zero_byte(state.id, turn);
+                    return self.refuse_line(state.id, turn);
                 }
                 Step::Key { key, consumed } => {
                     at += consumed;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use net::Turn;
 use protocol::key::Key;
+use protocol::limits::LINE_LEN_MAX;
 use protocol::request::{Get, Store, Verb};
 use protocol::{MetaFlags, MetaKey, Request};
 
@@ -33,10 +34,6 @@ const MALFORMED: &[u8] = b"CLIENT_ERROR malformed request\r\n";
 /// The rest of a storage command's line that is forwarded as it is written: three numbers of ten digits, and a CAS.
 const STORE_REST_MAX: usize = 64;
 
-/// The first byte of a request of the binary protocol, and of no line: what follows is not read as lines, because keys and
-/// values in it may look like commands.
-pub(super) const BINARY_MAGIC: u8 = 0x80;
-
 impl RouteWorker {
     /// Routes the request at the start of `input`, whose line has `consumed` bytes.
     pub(super) fn route(
@@ -48,8 +45,8 @@ impl RouteWorker {
         turn: &mut Turn<Arc<[u8]>>,
     ) -> RequestProgress {
         let line = &input[..consumed];
-        if memchr::memchr(0, line).is_some() {
-            return self.refuse_zero_byte(state.id, turn);
+        if memchr::memchr(0, line).is_some() || line.len() > LINE_LEN_MAX && !may_be_long(line) {
+            return self.refuse_line(state.id, turn);
         }
         match request {
             Request::Get(get) => match get.keys.only() {
@@ -106,7 +103,6 @@ impl RouteWorker {
             }
             Request::Stats { args, .. } => self.route_stats(state.id, *args, turn),
             Request::Quit => return RequestProgress::Close,
-            Request::Refused(_) if line[0] == BINARY_MAGIC => return RequestProgress::Close,
             Request::Refused(refused) => {
                 if !refused.reply.is_empty() {
                     self.answer_now(state.id, refused.reply, turn);
@@ -128,9 +124,10 @@ impl RouteWorker {
         RequestProgress::Go(consumed)
     }
 
-    /// memcached 1.6.18 takes a zero byte for the end of the line, and a body that follows for requests.
+    /// Refuses a line with a zero byte, which memcached 1.6.18 takes for the end of the line, and a body that follows for
+    /// requests; or a line for which a server would close the connection, on which others wait for their replies.
     #[cold]
-    pub(super) fn refuse_zero_byte(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) -> RequestProgress {
+    pub(super) fn refuse_line(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) -> RequestProgress {
         self.answer_now(client, MALFORMED, turn);
         RequestProgress::Close
     }
@@ -460,6 +457,12 @@ pub(super) fn offset(whole: &[u8], part: &[u8]) -> usize {
 pub(super) fn around<'i>(line: &'i [u8], key: &[u8]) -> (&'i [u8], &'i [u8]) {
     let start = offset(line, key);
     (&line[..start], &line[start + key.len()..])
+}
+
+/// Whether servers read a line that is longer than [`LINE_LEN_MAX`].
+#[cold]
+fn may_be_long(line: &[u8]) -> bool {
+    line.starts_with(b"get ") || line.starts_with(b"gets ")
 }
 
 /// Whether the rest of a storage command's line has the words that it needs, and no others.

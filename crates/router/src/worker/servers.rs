@@ -117,15 +117,10 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
-        if let ReplyKind::Meta { strip, .. } = message.expected
-            && !fits_meta_line(message, key, strip)
-        {
+        if let Err(words) = check_line(message, key) {
             // A server would close the connection, on which others wait for their replies, or answer an error and take the
             // body for requests.
-            return Err(NotSent {
-                outcome: Outcome::ClientError,
-                message: "options flags are too long".to_owned(),
-            });
+            return Err(NotSent { outcome: Outcome::ClientError, message: words.to_owned() });
         }
         if message.operation == Operation::Get
             && self.destinations[place as usize].udp.is_some()
@@ -596,19 +591,25 @@ impl RouteWorker {
     }
 }
 
-/// Whether servers take the line of a meta request.
+/// Whether servers take the line of a request with this key. A line of `get` or `gets` may be long.
 #[inline]
-fn fits_meta_line(message: &RoutedRequest<'_>, key: &[u8], strip: bool) -> bool {
+fn check_line(message: &RoutedRequest<'_>, key: &[u8]) -> Result<(), &'static str> {
     /// ` O4294967295`
     const OPAQUE_LEN_MAX: usize = 12;
+    let len = message.before.len() + key.len() + message.after.len();
+    let ReplyKind::Meta { strip, .. } = message.expected else {
+        let may_be_long = matches!(message.operation, Operation::Get | Operation::Gets);
+        return if len <= LINE_LEN_MAX || may_be_long { Ok(()) } else { Err("line is too long") };
+    };
     let opaque = if strip { OPAQUE_LEN_MAX } else { 0 };
-    let len = message.before.len() + key.len() + message.after.len() + opaque + b"\r\n".len();
     let words = || {
         let flags = message.after.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
         2 + flags.count() + usize::from(strip)
     };
     // The command and the key are two words. A flag takes two bytes at least: most lines are too short for too many.
-    len <= LINE_LEN_MAX && (message.after.len() < 2 * (META_WORDS_MAX - 2) || words() <= META_WORDS_MAX)
+    let has_few_words = message.after.len() < 2 * (META_WORDS_MAX - 2) || words() <= META_WORDS_MAX;
+    let fits = len + opaque + b"\r\n".len() <= LINE_LEN_MAX && has_few_words;
+    if fits { Ok(()) } else { Err("options flags are too long") }
 }
 
 impl NotSent {

@@ -334,7 +334,11 @@ impl Conversation {
             ("clock", seconds) => self.shared.tell_time(seconds.parse().expect("seconds")),
             ("nothing", _) => self.expect_nothing(),
             ("plan", config) => self.replace(config),
-            ("gone", _) => self.reset(self.host(who)),
+            ("gone", _) => {
+                let client = self.host(who);
+                self.world.cut(client, self.router);
+                self.settle(client);
+            }
             ("back", _) => self.connect(self.host(who)),
             ("said", expected) => {
                 let said = SAID.with_borrow_mut(VecDeque::pop_front).unwrap_or("nothing".to_owned());

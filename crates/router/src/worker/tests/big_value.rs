@@ -364,6 +364,37 @@ fn the_flag_puts_every_route_at_the_top_into_parts() {
 }
 
 #[test]
+fn values_that_are_written_in_parts_are_bounded() {
+    let mut conversation = Conversation::new(&big(""));
+    conversation.worker().flights.assembled.max = 49;
+    let suffix = spooky32(VALUE.as_bytes(), 0);
+    conversation.play(&format!(
+        "> set k 0 0 25 noreply\\r\\n{VALUE}
+         a> set k:0:{suffix} 0 0 10
+         a> aaaaaaaaaa
+         a> set k:1:{suffix} 0 0 10
+         a> bbbbbbbbbb
+         > set l 0 0 25 noreply\\r\\n{VALUE}
+         > set m 0 0 25\\r\\n{VALUE}
+         < SERVER_ERROR too many big values at a time
+         nothing
+         a< STORED\\r\\nSERVER_ERROR out of memory
+         a> set k:2:{suffix} 0 0 5
+         a> ccccc
+         a< STORED
+         nothing
+         > set m 0 0 25\\r\\n{VALUE}
+         a> set m:0:{suffix} 0 0 10
+         a> aaaaaaaaaa
+         a> set m:1:{suffix} 0 0 10
+         a> bbbbbbbbbb
+         a!
+         < SERVER_ERROR remote error"
+    ));
+    conversation.end();
+}
+
+#[test]
 fn empty_parts_count_too() {
     let mut conversation = Conversation::new(&big(""));
     conversation.worker().flights.assembled.max = 10 * PART_SIZE;

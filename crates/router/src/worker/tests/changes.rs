@@ -129,6 +129,25 @@ fn a_key_that_becomes_too_long_is_refused_and_not_sent() {
 }
 
 #[test]
+fn a_line_that_becomes_too_long_is_refused_and_not_sent() {
+    let route = modify_key(r#""ensure_key_prefix": "foo:""#);
+    play(
+        &route,
+        "> touch k{ *2034}1
+         a> touch foo:k{ *2034}1
+         a< TOUCHED
+         < TOUCHED
+         > touch k{ *2035}1
+         < CLIENT_ERROR line is too long
+         > get k{ *4000}l
+         a> get foo:k
+         a> get foo:l
+         a< END\\r\\nEND
+         < END",
+    );
+}
+
+#[test]
 fn a_key_that_vanishes_is_refused() {
     play(
         &modify_key(r#""replace_key_prefix": "foo", "ensure_key_prefix": """#),

@@ -298,3 +298,14 @@ fn commands_about_one_server_are_refused_without_a_word_if_no_reply_is_expected(
          < END",
     );
 }
+
+#[test]
+fn a_line_for_which_servers_close_their_connection_ends_the_clients() {
+    for line in ["set { *3000}k 0 0 1\\r\\na", "touch k 1 {x*3000}", "gat 10{ k*1500}", "mg k{ *3000}v"] {
+        let mut conversation = play(ONE, "1> get k\na> get k");
+        conversation.play(&format!("> {line}"));
+        conversation.play("< CLIENT_ERROR malformed request\nclosed\na< END\n1< END\nnothing");
+        conversation.end();
+    }
+    play(ONE, "> get {k *1500}l\na> get {k *1500}l\na< END\n< END");
+}

@@ -40,6 +40,28 @@ fn values_of_any_size_pass_in_both_directions() {
 }
 
 #[test]
+fn a_client_is_not_read_from_while_a_server_has_not_stored_its_large_values() {
+    let script = "> set k 0 0 600000\\r\\n{x*600000}\\r\\nset k 0 0 600000\\r\\n{y*600000}\\r\\nget k
+         1> get other
+         a> set k 0 0 600000
+         a> {x*600000}
+         a> set k 0 0 600000
+         a> {y*600000}
+         a> get other
+         nothing
+         a< STORED
+         < STORED
+         nothing
+         a<| STORED\\r\\nEND\\r\\n
+         < STORED
+         1< END
+         a> get k
+         a< END
+         < END";
+    play(ONE, script);
+}
+
+#[test]
 fn a_body_without_its_line_end_closes_the_client() {
     for size in ["1", "20000"] {
         let script = ">| set k 0 0 SIZE\\r\\n{x*SIZE}yz

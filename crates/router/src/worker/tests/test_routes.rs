@@ -185,7 +185,7 @@ fn more_delayed_requests_than_there_is_room_for_are_refused() {
     let mut conversation = Conversation::new(&delayed(r#""before_latency_ms": 100000"#));
     let value = "v".repeat(1 << 20);
     for request in 0..66 {
-        conversation.play(&format!("{}> set k 0 0 {}\\r\\n{value}", request % 3, value.len()));
+        conversation.play(&format!("{}> set k 0 0 {} noreply\\r\\n{value}", request % 3, value.len()));
     }
     conversation.reset(conversation.clients[0]);
     conversation.reset(conversation.clients[1]);
