@@ -46,6 +46,7 @@ fn subject(call: &str, errno: i32, driver: &str) -> ServerUnderTest {
         program: "/usr/bin/python3".into(),
         arguments: words.map(str::to_owned).to_vec(),
         tls: false,
+        routed: false,
         memcached: None,
     }
 }
