@@ -101,7 +101,7 @@ impl OpenLoop {
 }
 
 fn is_set(number: usize, keys: usize) -> bool {
-    (number / keys) % ROUNDS_PER_SET == 0
+    (number / keys).is_multiple_of(ROUNDS_PER_SET)
 }
 
 fn send(

@@ -94,24 +94,26 @@ fn configurations_that_are_endless_or_enormous_are_refused_with_a_reason() {
     let route = r#""route": "PoolRoute|A""#;
     refuses(&folder, &format!("{{{}", " ".repeat(100 << 20)), "expected at most 67108864 bytes");
     refuses(&folder, &format!("{{{}", " ".repeat(50 << 20)), "expected at most 16777216 bytes");
-    refuses(&folder, &"[".repeat(1 << 20), "");
+    refuses(&folder, &"[".repeat(1 << 20), "expected at most 101 values in each other");
     let many = format!(r#"{{"x": [{}0], {route}}}"#, "0,".repeat(5 << 20));
-    refuses(&folder, &many, "");
-    for (macros, call) in [
-        (r#""m": {"type": "macroDef", "result": "@m()"}"#, "@m()"),
-        (r#""m": {"type": "macroDef", "params": ["a"], "result": ["@m(%a%)", "@m(%a%)"]}"#, "@m(x)"),
-        (
-            r#""a": {"type": "macroDef", "result": "@b()"}, "b": {"type": "macroDef", "result": "@a()"}"#,
-            "@a()",
-        ),
-        (r#""c": {"type": "constDef", "result": "%d%"}, "d": {"type": "constDef", "result": "%c%"}"#, "%c%"),
+    refuses(&folder, &many, "expected at most 2097152 values, found more");
+    let macros = |name: &str, result: &str| {
+        format!(r#""{name}": {{"type": "macroDef", "params": ["a"], "result": {result}}}"#)
+    };
+    let itself = "does a macro call itself?";
+    for (macros, call, expected) in [
+        (macros("m", r#""@m(%a%)""#), "@m(x)", itself),
+        (macros("m", r#"["@m(%a%)", "@m(%a%)"]"#), "@m(x)", itself),
+        (macros("m", r#""@n(%a%)""#) + ", " + &macros("n", r#""@m(%a%)""#), "@m(x)", itself),
+        (r#""c": {"type": "constDef", "result": "%c%"}"#.to_owned(), "%c%", "constant `c` refers to itself"),
     ] {
-        refuses(&folder, &format!(r#"{{"macros": {{{macros}}}, "route": "{call}"}}"#), "");
+        let text = format!(r#"{{"macros": {{{macros}}}, "route": "{call}"}}"#);
+        refuses(&folder, &text, expected);
     }
     folder.write("other.json", r#""@import(route.json)""#);
-    refuses(&folder, r#"{"route": "@import(other.json)"}"#, "");
+    refuses(&folder, r#"{"route": "@import(other.json)"}"#, "import `other.json` imports itself");
     folder.write("self.json", r#"{"a": "@import(self.json)"}"#);
-    refuses(&folder, r#"{"route": "@import(self.json)"}"#, "");
+    refuses(&folder, r#"{"route": "@import(self.json)"}"#, "import `self.json` imports itself");
 }
 
 /// A router needs two descriptors for each server in each thread, and 20,000 are what many systems allow at most.
