@@ -1,4 +1,4 @@
-//! What a router survives: full sockets on both sides, new configurations under load, input that is wrong, full disks,
+//! Survival of a router: full sockets on both sides, new configurations under load, input that is wrong, full disks,
 //! crowds of clients.
 
 use end_to_end::bystander::{Bystander, Client};
