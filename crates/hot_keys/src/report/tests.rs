@@ -3,7 +3,7 @@
 use stdx::prng::{Prng, mix};
 
 use super::*;
-use crate::hot_keys::{KeyAccess, KeySampler};
+use crate::{KeyAccess, KeySampler};
 
 /// Workers with samplers, and a clock.
 struct Load {
