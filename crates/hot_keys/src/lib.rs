@@ -116,6 +116,21 @@ impl KeySampler {
         self.left == 0
     }
 
+    /// One that counts no key with every access: for who has a key's hash only when a sample is taken. See
+    /// [`KeySampler::is_due_by_count`].
+    pub fn by_samples_alone(table: Arc<HotTable>, seed: u64) -> KeySampler {
+        let mut sampler = KeySampler::new(table, seed);
+        sampler.tracked.is_off = true;
+        sampler
+    }
+
+    /// Counts an access to any key, and returns whether it is a sample.
+    #[inline]
+    pub fn is_due_by_count(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0
+    }
+
     /// One that takes no samples.
     pub fn off() -> KeySampler {
         KeySampler { left: u32::MAX, gap: 0, ..KeySampler::new(Arc::default(), 0) }

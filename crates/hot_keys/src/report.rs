@@ -45,10 +45,16 @@ pub struct HotKey {
 impl HotKeys {
     /// Over all workers, without waiting for one.
     pub fn read(tables: &[Arc<HotTable>], now: Now) -> HotKeys {
+        HotKeys::read_most(tables, now, HOT_KEYS_MAX)
+    }
+
+    /// The same, with at most `most` keys in each ranking.
+    pub fn read_most(tables: &[Arc<HotTable>], now: Now, most: usize) -> HotKeys {
         let windows: Vec<HotWindow> = tables.iter().flat_map(|table| table.windows(now)).collect();
         let Some(first) = windows.iter().map(|window| window.number).min() else { return HotKeys::default() };
-        let top =
-            |ranking: fn(&HotWindow) -> &Ranking| hottest(&windows.iter().map(ranking).collect::<Vec<_>>());
+        let top = |ranking: fn(&HotWindow) -> &Ranking| {
+            hottest(&windows.iter().map(ranking).collect::<Vec<_>>(), most)
+        };
         HotKeys {
             window_s: now.us.saturating_sub(first * WINDOW_US) as f64 / 1e6,
             accesses: windows.iter().map(|window| window.accesses).sum(),
@@ -99,7 +105,7 @@ impl<'r> MergedKey<'r> {
     }
 }
 
-fn hottest(rankings: &[&Ranking]) -> Vec<HotKey> {
+fn hottest(rankings: &[&Ranking], most: usize) -> Vec<HotKey> {
     let total: f64 = rankings.iter().map(|ranking| ranking.total as f64).sum();
     let mut merged: HashMap<u64, MergedKey<'_>> = HashMap::new();
     for ranking in rankings {
@@ -111,7 +117,7 @@ fn hottest(rankings: &[&Ranking]) -> Vec<HotKey> {
         merged.into_iter().filter(|(_, key)| key.certain as f64 >= total * SHARE_MIN).collect();
     // What is certain counts: a key that has only taken another one's place has a large weight, too.
     keys.sort_unstable_by(|(_, a), (_, b)| b.certain.cmp(&a.certain).then_with(|| a.key.cmp(b.key)));
-    keys.truncate(HOT_KEYS_MAX);
+    keys.truncate(most);
     let missing_max = |hash| rankings.iter().map(|ranking| ranking.missing_max(hash)).sum();
     keys.into_iter().map(|(hash, key)| key.share(total, missing_max(hash))).collect()
 }
