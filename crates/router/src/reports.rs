@@ -1,5 +1,6 @@
 //! Reports that clients order from their workers, made on another thread.
 
+pub(crate) mod hot_keys;
 mod json;
 mod listing;
 mod percent_g;
@@ -38,6 +39,11 @@ impl RouterShared {
         let statistics = named(&listing::listing(self, StatsGroup::Ods, facts));
         json::object(statistics.into_iter().map(|(name, value)| (format!("{prefix}.{name}"), value)))
             .to_pretty_json()
+    }
+
+    /// The keys with most requests, as a JSON object; `None` with `--hide-hot-keys`.
+    pub fn hot_keys_json(&self, facts: &ReportFacts) -> Option<String> {
+        hot_keys::json(self, facts.now)
     }
 
     /// Files of the configuration in force and their digests, as a JSON object.

@@ -1,10 +1,12 @@
 //! State that all workers of a router share: the plan in force, the health of servers, settings.
 
 use std::collections::HashMap;
+use std::hash::RandomState;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
+use hot_keys::HotTable;
 use net::ClientConfig;
 use stdx::clock::Now;
 
@@ -36,6 +38,8 @@ pub struct Settings {
     pub reset_inactive_ms: u32,
     /// `flush_all` reaches all servers (`--enable-flush-cmd`).
     pub flush_enabled: bool,
+    /// Lists of the keys with most requests are made for whoever asks (`--hide-hot-keys`).
+    pub shows_hot_keys: bool,
     /// Receives lines for the operator.
     pub notice: net::Notice,
 }
@@ -50,13 +54,13 @@ impl Default for Settings {
             shadows_max: 1000,
             reset_inactive_ms: 60_000,
             flush_enabled: false,
+            shows_hot_keys: true,
             notice: |_| {},
         }
     }
 }
 
 /// State of all workers.
-#[derive(Debug)]
 pub struct RouterShared {
     pub(crate) settings: Settings,
     plan: Mutex<Arc<RoutePlan>>,
@@ -77,6 +81,8 @@ pub struct RouterShared {
     pub(crate) desk: ReportDesk,
     pub(crate) texts: ServiceTexts,
     window: Mutex<StatsWindow>,
+    /// For samples of keys. Clients cannot predict it.
+    pub(crate) key_hasher: RandomState,
     verbosity: AtomicU32,
     stop_asked: AtomicBool,
     startup: OnceLock<StartupFacts>,
@@ -110,10 +116,11 @@ impl HealthTable {
 }
 
 /// What other threads have of a worker.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct WorkerShare {
     pub(crate) cells: Arc<RouteCells>,
     pub(crate) tray: Arc<ReportTray>,
+    pub(crate) hot_table: Arc<HotTable>,
 }
 
 impl RouterShared {
@@ -139,6 +146,7 @@ impl RouterShared {
             desk: ReportDesk::default(),
             texts: ServiceTexts::default(),
             window: Mutex::default(),
+            key_hasher: RandomState::new(),
             verbosity: AtomicU32::default(),
             stop_asked: AtomicBool::default(),
             startup: OnceLock::new(),
@@ -215,6 +223,11 @@ impl RouterShared {
     /// The counters of all workers.
     pub(crate) fn cells(&self) -> Vec<Arc<RouteCells>> {
         lock(&self.workers).iter().map(|worker| Arc::clone(&worker.cells)).collect()
+    }
+
+    /// What each worker has sampled.
+    pub(crate) fn hot_tables(&self) -> Vec<Arc<HotTable>> {
+        lock(&self.workers).iter().map(|worker| Arc::clone(&worker.hot_table)).collect()
     }
 
     pub(crate) fn window(&self) -> MutexGuard<'_, StatsWindow> {

@@ -7,6 +7,7 @@ mod datagrams;
 mod delivery;
 mod early;
 mod flush;
+mod hot_keys;
 mod multiget;
 mod names;
 mod reports;
@@ -39,6 +40,7 @@ use crate::slab::{Id, IdSlab};
 use crate::spool::Spooling;
 use crate::stats::RouteCells;
 use crate::udp::place_of_udp_tag;
+use hot_keys::HotSamples;
 use names::NameWatch;
 use upkeep::Upkeep;
 
@@ -80,6 +82,7 @@ pub struct RouteWorker {
     probes: BinaryHeap<Reverse<(Now, u32)>>,
     now: Now,
     prng: Prng,
+    hot: HotSamples,
     choices: Choices,
     /// Memory for a line that is rewritten.
     scratch: Vec<u8>,
@@ -110,7 +113,7 @@ pub enum RouterPeer {
 impl RouteWorker {
     /// A worker. `seed` is for choices at random. It takes the plan in force with its first turn.
     pub fn new(shared: Arc<RouterShared>, seed: u64) -> RouteWorker {
-        let (number, WorkerShare { cells, tray }) = shared.add_worker();
+        let (number, WorkerShare { cells, tray, hot_table }) = shared.add_worker();
         RouteWorker {
             cells,
             tray,
@@ -132,6 +135,7 @@ impl RouteWorker {
             timers: BinaryHeap::new(),
             probes: BinaryHeap::new(),
             now: Now::default(),
+            hot: HotSamples::new(hot_table, shared.key_hasher.clone(), seed),
             prng: Prng::new(seed),
             choices: Choices::new(!seed, number),
             scratch: Vec::new(),

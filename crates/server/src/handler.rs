@@ -7,12 +7,11 @@ use stdx::clock::Now;
 use store::Event;
 
 use crate::connection::Connection;
-use crate::hot_keys::WINDOW_US;
-use crate::hot_keys::report::HotKeys;
 use crate::output::{Held, Output};
 use crate::service_times::ClassCounts;
 use crate::watch::{KeyName, Streams};
 use crate::worker::Worker;
+use ::hot_keys::{HotKeys, WINDOW_US};
 
 /// Interval between turns of a worker that has only housekeeping to do: 20 µs of each 5 ms.
 const TIDYING_US: u64 = 5_000;

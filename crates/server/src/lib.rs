@@ -40,7 +40,6 @@ mod execute;
 mod flow;
 mod handler;
 mod histogram;
-mod hot_keys;
 mod login;
 mod meta;
 mod notes;

@@ -2,10 +2,10 @@
 
 use store::{Counted, Direction, Error, Key, Look, Miss, Stored};
 
-use crate::hot_keys::KeyAccess;
 use crate::prefixes::Use;
 use crate::watch::{KeyName, Streams};
 use crate::worker::Worker;
+use ::hot_keys::KeyAccess;
 
 impl Worker {
     /// Counts the result of a compare-and-swap.

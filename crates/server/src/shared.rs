@@ -10,7 +10,6 @@ use store::{PerKind, Store};
 use crate::counters::{Counters, Totals};
 use crate::datagram::reply_limit::ReplyLimit;
 use crate::histogram::{TimeHistogram, Times};
-use crate::hot_keys::HotTable;
 use crate::options::auth::Users;
 use crate::options::{Echo, Options, Protocol};
 use crate::prefixes::Prefixes;
@@ -18,6 +17,7 @@ use crate::rights::Refusals;
 use crate::service_times::ServiceTimes;
 use crate::tls_files::TlsFiles;
 use crate::watch::{Log, LogCounts, Streams, TooManyWatchers};
+use ::hot_keys::HotTable;
 
 /// memcached's own limit on `verbosity`.
 const VERBOSITY_MAX: u32 = 10;

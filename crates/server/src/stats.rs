@@ -10,10 +10,10 @@ use stdx::clock::Now;
 use store::Counts;
 
 use crate::counters::Totals;
-use crate::hot_keys::report::HotKeys;
 use crate::output::Output;
 use crate::shared::{Figures, Shared, VERSION};
 use crate::worker::Worker;
+use ::hot_keys::HotKeys;
 
 mod connections;
 mod hot_keys;

@@ -10,12 +10,12 @@ use store::{Handle, Prefetched};
 
 use crate::counters::Counters;
 use crate::histogram::Times;
-use crate::hot_keys::KeySampler;
 use crate::output::Output;
 use crate::reports::steps::Steps;
 use crate::service_times::{ClassCounts, ServiceTimes};
 use crate::shared::Shared;
 use crate::watch::Streams;
+use ::hot_keys::KeySampler;
 
 /// Pipelined requests parsed before the first is executed, so that memory for the later ones is prefetched
 /// while the earlier ones are served. 16 hide the latency; 32 measured the same.

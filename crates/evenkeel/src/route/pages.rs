@@ -31,6 +31,10 @@ impl Source for RoutePages {
     }
 
     fn report(&self, name: &str) -> Option<String> {
-        (name == "stats").then(|| self.shared.statistics_json(&facts(self.clock)))
+        match name {
+            "stats" => Some(self.shared.statistics_json(&facts(self.clock))),
+            "hot_keys" => self.shared.hot_keys_json(&facts(self.clock)),
+            _ => None,
+        }
     }
 }

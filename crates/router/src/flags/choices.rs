@@ -12,11 +12,19 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         "Address of metrics and reports over HTTP; off without it",
         "A name, an IPv4 address, an IPv6 address (in brackets if a port follows) or `*`, each with or without `:port`; \
             without one, 9442. /metrics is for Prometheus and has the families of mcrouter_exporter, too; /healthz, \
-            /readyz and /api/v1/stats are beside it. Whoever reaches the address can read: use 127.0.0.1, or an address \
+            /readyz, /api/v1/stats and /api/v1/hot_keys are beside it. Whoever reaches the address can read: use 127.0.0.1, or an address \
             that only monitoring reaches. mcrouter has no such flag.",
         |options, given| options.metrics_listen = Some(given.text().to_owned()),
     )
     .takes("addr", Kind::Text, ""),
+    flag(
+        None,
+        "hide-hot-keys",
+        "Show no list of the keys with most requests",
+        "They are data of users. Without this flag, `stats hot`, `get __mcrouter__.hot_keys` and the metrics have them. \
+            mcrouter has no such flag.",
+        |options, _| options.hides_hot_keys = true,
+    ),
     flag(
         None,
         "stats-root",

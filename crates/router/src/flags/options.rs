@@ -85,6 +85,7 @@ pub struct RouteOptions {
     pub service_name: String,
     pub verbosity: u8,
     pub metrics_listen: Option<String>,
+    pub hides_hot_keys: bool,
     /// Lines for the operator.
     pub notes: Vec<String>,
 }
@@ -143,6 +144,7 @@ impl Default for RouteOptions {
             service_name: "mcrouter".to_owned(),
             verbosity: 0,
             metrics_listen: None,
+            hides_hot_keys: false,
             notes: Vec::new(),
         }
     }

@@ -5,6 +5,7 @@ use stdx::exposition::{Exposition, FamilyKind};
 use super::server_figures::{AllServers, FATES, ServerFigures};
 use crate::outcome::Outcome;
 use crate::report_facts::ReportFacts;
+use crate::reports::hot_keys;
 use crate::shared::RouterShared;
 use crate::stats::{COMMANDS, DestinationPhase, RouteTotals, ServerPhases, bound_s};
 
@@ -27,6 +28,17 @@ pub(super) fn write(
     configuration(shared, facts, text);
     by_server(servers, text);
     by_pool(servers, text);
+    hot_keys(shared, facts, text);
+}
+
+/// Few keys, which come and go: each is a series.
+fn hot_keys(shared: &RouterShared, facts: &ReportFacts, text: &mut Exposition) {
+    let Some(hot) = hot_keys::hottest(shared, facts.now) else { return };
+    let help = "Share of the last five to ten seconds' requests of the keys with most of them.";
+    let mut family = text.family("evenkeel_route_hot_key_share", Gauge, help);
+    for hot in &hot.requests {
+        family.sample(&[("key", &hot_keys::readable(&hot.key))], hot.share);
+    }
 }
 
 fn requests(totals: &RouteTotals, text: &mut Exposition) {

@@ -6,7 +6,7 @@
 use std::fmt::{Display, Write};
 
 use super::percent_g::PercentG;
-use super::servers;
+use super::{hot_keys, servers};
 use crate::operation::OperationClass;
 use crate::outcome::Outcome;
 use crate::report_facts::ReportFacts;
@@ -65,6 +65,7 @@ pub(crate) fn listing(shared: &RouterShared, group: StatsGroup, facts: &ReportFa
         StatsGroup::Version => lines.always("mcrouter-version", crate::VERSION),
         StatsGroup::Servers => servers::servers(&cells, &mut lines.out),
         StatsGroup::SuspectServers => servers::suspects(&shared.suspects(), &mut lines.out),
+        StatsGroup::Hot => hot_keys::listing(shared, facts.now, &mut lines.out),
         StatsGroup::External | StatsGroup::CommandErrors => {}
         _ => {
             let totals = RouteTotals::of(&cells);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::routes;
+use super::{hot_keys, routes};
 use crate::config::{Json, JsonValue, Location};
 use crate::config_facts::ConfigFacts;
 use crate::operation::Operation;
@@ -61,6 +61,7 @@ fn reply(shared: &RouterShared, name: &str, args: &[&str], facts: &ReportFacts) 
             });
         }
         "pools" => return whole("pools", &|| Ok(pools(&plan).to_pretty_json())),
+        "hot_keys" => hot_keys::json(shared, facts.now).ok_or(hot_keys::HIDDEN)?,
         "hostid" => shared.startup().host_id.to_string(),
         "options" => options(shared, args)?,
         "verbosity" => verbosity(shared, args)?,

@@ -15,6 +15,8 @@ pub(crate) enum StatsGroup {
     Servers,
     SuspectServers,
     Version,
+    /// The keys with most requests. mcrouter has no such group.
+    Hot,
     /// Statistics that others add to mcrouter's: none.
     External,
 }
@@ -31,6 +33,7 @@ impl StatsGroup {
             "cmd-error" => StatsGroup::CommandErrors,
             "servers" => StatsGroup::Servers,
             "suspect_servers" => StatsGroup::SuspectServers,
+            "hot" => StatsGroup::Hot,
             "version" => StatsGroup::Version,
             "external" => StatsGroup::External,
             cmd if cmd.starts_with("cmd") => StatsGroup::Commands,

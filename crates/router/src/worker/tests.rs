@@ -42,6 +42,7 @@ mod failover;
 mod fill;
 mod flush;
 mod health;
+mod hot_keys;
 mod limits;
 mod metrics;
 mod migrate;

@@ -6,10 +6,10 @@ use stdx::log_linear;
 
 use super::statistics::Statistics;
 use crate::histogram::TimeHistogram;
-use crate::hot_keys::report::{HotKey, HotKeys};
 use crate::service_times::{CommandClass, ServiceTimes};
 use crate::shared::{Figures, Shared, VERSION};
 use crate::watch::ReadableKey;
+use ::hot_keys::{HotKey, HotKeys};
 
 /// An object; names under `stats` are memcached's.
 pub(super) fn report(shared: &Shared, statistics: &Statistics, figures: &Figures, now: Now) -> String {

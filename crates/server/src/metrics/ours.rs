@@ -7,10 +7,10 @@ use stdx::clock::Now;
 use stdx::exposition::{Exposition, Family, FamilyKind};
 
 use crate::histogram::TimeHistogram;
-use crate::hot_keys::report::HotKeys;
 use crate::service_times::{CommandClass, ServiceTimes};
 use crate::shared::{Figures, Shared, VERSION};
 use crate::watch::ReadableKey;
+use ::hot_keys::HotKeys;
 
 use FamilyKind::{Counter, Gauge, Histogram};
 

@@ -1,8 +1,8 @@
 //! `stats evenkeel hot`: the hottest keys by requests, by bytes and by misses.
 
 use super::list::{StatList, stat};
-use crate::hot_keys::report::HotKeys;
 use crate::watch::ReadableKey;
+use ::hot_keys::HotKeys;
 
 /// At most 250 lines, with the longest keys 60 KB.
 pub(super) fn hot_keys(hot: &HotKeys, out: &mut StatList<'_>) {

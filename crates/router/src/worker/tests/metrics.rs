@@ -7,7 +7,7 @@ use crate::metrics::SERVERS_SHOWN_MAX;
 
 impl Conversation {
     /// All families.
-    fn families(&mut self) -> Vec<FamilyRead> {
+    pub(super) fn families(&mut self) -> Vec<FamilyRead> {
         let facts = ReportFacts { now: self.world.now(), unix_s: 1000, process: ProcessFacts::default() };
         let text = self.shared.metrics(&facts, &self.world.view(self.router).counts());
         read(&text).unwrap_or_else(|problem| panic!("{problem}"))
@@ -15,7 +15,7 @@ impl Conversation {
 
     /// The value of a sample by its name and labels: `name{label="value"}`.
     #[track_caller]
-    fn sample(&mut self, wanted: &str) -> f64 {
+    pub(super) fn sample(&mut self, wanted: &str) -> f64 {
         let families = self.families();
         let samples = families.iter().flat_map(|family| &family.samples);
         let named = samples.map(|sample| {

@@ -9,40 +9,52 @@ use super::ranking::{RankedKey, Ranking};
 use super::{HotTable, HotWindow, WINDOW_US};
 
 /// Keys of a report in each ranking.
-pub(crate) const HOT_KEYS_MAX: usize = 20;
+const HOT_KEYS_MAX: usize = 20;
 
 /// Keys with a smaller share are not hot, and would only come and go.
 const SHARE_MIN: f64 = 0.001;
 
 /// The hottest keys.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct HotKeys {
+pub struct HotKeys {
     /// Seconds over which they were counted.
-    pub(crate) window_s: f64,
+    pub window_s: f64,
     /// Accesses to all keys meanwhile.
-    pub(crate) accesses: u64,
-    pub(crate) requests: Vec<HotKey>,
-    pub(crate) bytes: Vec<HotKey>,
-    pub(crate) misses: Vec<HotKey>,
+    pub accesses: u64,
+    /// Those with most of the accesses.
+    pub requests: Vec<HotKey>,
+    /// Of the bytes.
+    pub bytes: Vec<HotKey>,
+    /// Of the reads that found nothing.
+    pub misses: Vec<HotKey>,
 }
 
 /// A key and its share of all requests, bytes or misses.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct HotKey {
-    pub(crate) key: Vec<u8>,
-    pub(crate) share: f64,
+pub struct HotKey {
+    /// As the client wrote it.
+    pub key: Vec<u8>,
+    /// What is certain of it.
+    pub share: f64,
     /// It is between these: the bounds of the ranking, and twice the standard deviation of the samples.
-    pub(crate) share_min: f64,
-    pub(crate) share_max: f64,
+    pub share_min: f64,
+    /// See [`HotKey::share_min`].
+    pub share_max: f64,
 }
 
 impl HotKeys {
     /// Over all workers, without waiting for one.
-    pub(crate) fn read(tables: &[Arc<HotTable>], now: Now) -> HotKeys {
+    pub fn read(tables: &[Arc<HotTable>], now: Now) -> HotKeys {
+        HotKeys::read_most(tables, now, HOT_KEYS_MAX)
+    }
+
+    /// The same, with at most `most` keys in each ranking.
+    pub fn read_most(tables: &[Arc<HotTable>], now: Now, most: usize) -> HotKeys {
         let windows: Vec<HotWindow> = tables.iter().flat_map(|table| table.windows(now)).collect();
         let Some(first) = windows.iter().map(|window| window.number).min() else { return HotKeys::default() };
-        let top =
-            |ranking: fn(&HotWindow) -> &Ranking| hottest(&windows.iter().map(ranking).collect::<Vec<_>>());
+        let top = |ranking: fn(&HotWindow) -> &Ranking| {
+            hottest(&windows.iter().map(ranking).collect::<Vec<_>>(), most)
+        };
         HotKeys {
             window_s: now.us.saturating_sub(first * WINDOW_US) as f64 / 1e6,
             accesses: windows.iter().map(|window| window.accesses).sum(),
@@ -53,7 +65,7 @@ impl HotKeys {
     }
 
     /// The three rankings with their names.
-    pub(crate) fn rankings(&self) -> [(&'static str, &[HotKey]); 3] {
+    pub fn rankings(&self) -> [(&'static str, &[HotKey]); 3] {
         [("requests", &self.requests), ("bytes", &self.bytes), ("misses", &self.misses)]
     }
 }
@@ -93,7 +105,7 @@ impl<'r> MergedKey<'r> {
     }
 }
 
-fn hottest(rankings: &[&Ranking]) -> Vec<HotKey> {
+fn hottest(rankings: &[&Ranking], most: usize) -> Vec<HotKey> {
     let total: f64 = rankings.iter().map(|ranking| ranking.total as f64).sum();
     let mut merged: HashMap<u64, MergedKey<'_>> = HashMap::new();
     for ranking in rankings {
@@ -105,7 +117,7 @@ fn hottest(rankings: &[&Ranking]) -> Vec<HotKey> {
         merged.into_iter().filter(|(_, key)| key.certain as f64 >= total * SHARE_MIN).collect();
     // What is certain counts: a key that has only taken another one's place has a large weight, too.
     keys.sort_unstable_by(|(_, a), (_, b)| b.certain.cmp(&a.certain).then_with(|| a.key.cmp(b.key)));
-    keys.truncate(HOT_KEYS_MAX);
+    keys.truncate(most);
     let missing_max = |hash| rankings.iter().map(|ranking| ranking.missing_max(hash)).sum();
     keys.into_iter().map(|(hash, key)| key.share(total, missing_max(hash))).collect()
 }

@@ -21,6 +21,8 @@ pub(super) struct Tracked {
     /// Accesses that are in no window yet.
     counts: [u32; PLACES],
     keys: Vec<TrackedKey>,
+    /// No key is counted.
+    pub(super) is_off: bool,
 }
 
 #[derive(Clone, Default)]
@@ -34,7 +36,12 @@ struct TrackedKey {
 
 impl Default for Tracked {
     fn default() -> Tracked {
-        Tracked { hashes: [0; PLACES], counts: [0; PLACES], keys: vec![TrackedKey::default(); PLACES] }
+        Tracked {
+            hashes: [0; PLACES],
+            counts: [0; PLACES],
+            keys: vec![TrackedKey::default(); PLACES],
+            is_off: false,
+        }
     }
 }
 
@@ -60,7 +67,7 @@ impl Tracked {
         let place = place_of(access.hash);
         let is_hot = certain * BEGIN > accesses && certain >= SAMPLES_MIN * u64::from(gap);
         // Where every access is a sample there is nothing to gain.
-        if gap > 1 && is_hot && self.hashes[place] == 0 {
+        if !self.is_off && gap > 1 && is_hot && self.hashes[place] == 0 {
             (self.hashes[place], self.counts[place]) = (access.hash, 0);
             let key = &mut self.keys[place];
             key.key.clear();

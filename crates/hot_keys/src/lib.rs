@@ -11,16 +11,17 @@ use std::sync::{Arc, Mutex};
 use stdx::clock::Now;
 use stdx::prng::Prng;
 
-pub(crate) mod ranking;
-pub(crate) mod report;
+mod ranking;
+mod report;
 mod tracked;
 
 use ranking::Ranking;
+pub use report::{HotKey, HotKeys};
 use tracked::Tracked;
 
 /// Length of a window. Reports have the last whole one and the present one, so a key that becomes hot is reported with
 /// its true share after two of them.
-pub(crate) const WINDOW_US: u64 = 5_000_000;
+pub const WINDOW_US: u64 = 5_000_000;
 
 /// Samples after which the gap between them is adapted.
 const ADAPT_SAMPLES: u32 = 1024;
@@ -40,18 +41,19 @@ const BYTES_EVERY: u64 = 4;
 
 /// An access to a key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyAccess<'k> {
-    pub(crate) key: &'k [u8],
-    /// The store's hash, which clients cannot predict.
-    pub(crate) hash: u64,
+pub struct KeyAccess<'k> {
+    /// As the client wrote it.
+    pub key: &'k [u8],
+    /// With a secret: one that clients cannot predict.
+    pub hash: u64,
     /// Bytes of the value that was read or brought.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// A read that found nothing.
-    pub(crate) missed: bool,
+    pub missed: bool,
 }
 
 /// A worker's choice of samples.
-pub(crate) struct KeySampler {
+pub struct KeySampler {
     table: Arc<HotTable>,
     tracked: Box<Tracked>,
     prng: Prng,
@@ -68,7 +70,7 @@ pub(crate) struct KeySampler {
 /// A worker's windows, which other threads read.
 #[derive(Default)]
 #[repr(align(128))]
-pub(crate) struct HotTable {
+pub struct HotTable {
     windows: Mutex<Windows>,
 }
 
@@ -92,7 +94,8 @@ pub(crate) struct HotWindow {
 }
 
 impl KeySampler {
-    pub(crate) fn new(table: Arc<HotTable>, seed: u64) -> KeySampler {
+    /// One of a worker. `seed` is for the gaps.
+    pub fn new(table: Arc<HotTable>, seed: u64) -> KeySampler {
         KeySampler {
             table,
             tracked: Box::default(),
@@ -107,20 +110,35 @@ impl KeySampler {
 
     /// Counts an access, and returns whether it is a sample.
     #[inline]
-    pub(crate) fn is_due(&mut self, hash: u64) -> bool {
+    pub fn is_due(&mut self, hash: u64) -> bool {
         self.tracked.count(hash);
         self.left -= 1;
         self.left == 0
     }
 
+    /// One that counts no key with every access: for who has a key's hash only when a sample is taken. See
+    /// [`KeySampler::is_due_by_count`].
+    pub fn by_samples_alone(table: Arc<HotTable>, seed: u64) -> KeySampler {
+        let mut sampler = KeySampler::new(table, seed);
+        sampler.tracked.is_off = true;
+        sampler
+    }
+
+    /// Counts an access to any key, and returns whether it is a sample.
+    #[inline]
+    pub fn is_due_by_count(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0
+    }
+
     /// One that takes no samples.
-    pub(crate) fn off() -> KeySampler {
+    pub fn off() -> KeySampler {
         KeySampler { left: u32::MAX, gap: 0, ..KeySampler::new(Arc::default(), 0) }
     }
 
     /// Takes a sample.
     #[inline(never)]
-    pub(crate) fn take(&mut self, access: &KeyAccess<'_>, now: Now) {
+    pub fn take(&mut self, access: &KeyAccess<'_>, now: Now) {
         if self.gap == 0 {
             self.left = u32::MAX;
             return;
