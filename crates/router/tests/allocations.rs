@@ -4,7 +4,7 @@
 //! the outputs that it writes to.
 
 mod support {
-    pub mod counting;
+    pub(crate) mod counting;
 }
 
 use std::net::SocketAddr;

@@ -165,28 +165,6 @@ fn lock(file: &File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_that_a_replayer_has_is_not_written_to() {
-        let path = std::env::temp_dir().join(format!("evenkeel-async-log-{}", std::process::id()));
-        let file = File::create(&path).expect("a file");
-        let other = File::open(&path).expect("the file");
-        flock(&other, FlockOperation::NonBlockingLockExclusive).expect("a lock");
-        assert!(lock(&file).is_err());
-        // It is done.
-        fs::remove_file(&path).expect("remove");
-        drop(other);
-        let error = lock(&file).expect_err("nobody would read it");
-        assert_eq!(error.to_string(), "the file was removed before it was locked");
-        let new = File::create(&path).expect("a file");
-        lock(&new).expect("a lock");
-        fs::remove_file(&path).expect("remove");
-    }
-}
-
-#[cfg(test)]
-mod tests {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
@@ -233,5 +211,22 @@ mod tests {
             sender.send(result.is_err())
         });
         assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(true));
+    }
+
+    #[test]
+    fn a_file_that_a_replayer_has_is_not_written_to() {
+        let path = std::env::temp_dir().join(format!("evenkeel-async-log-lock-{}", std::process::id()));
+        let file = File::create(&path).expect("a file");
+        let other = File::open(&path).expect("the file");
+        flock(&other, FlockOperation::NonBlockingLockExclusive).expect("a lock");
+        assert!(lock(&file).is_err());
+        // It is done.
+        fs::remove_file(&path).expect("remove");
+        drop(other);
+        let error = lock(&file).expect_err("nobody would read it");
+        assert_eq!(error.to_string(), "the file was removed before it was locked");
+        let new = File::create(&path).expect("a file");
+        lock(&new).expect("a lock");
+        fs::remove_file(&path).expect("remove");
     }
 }

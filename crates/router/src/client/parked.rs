@@ -17,6 +17,7 @@ const LEFT_MAX: usize = 64 << 10;
 #[derive(Default)]
 pub(crate) struct WindowMemory {
     answers: Vec<Vec<u8>>,
+    #[expect(clippy::vec_box, reason = "slots hold boxes, and the boxes are used again")]
     values: Vec<Box<Values>>,
 }
 
