@@ -11,7 +11,7 @@ use stdx::gather::Gather;
 
 pub(crate) use parked::WindowMemory;
 use parked::{ParkedAnswer, ParkedAnswers};
-use values::{PART_SIZE, Values};
+use values::{CollectedValues, PART_SIZE};
 
 /// Bytes for a socket. Large values are held.
 pub(crate) type HeldOutput = Gather<Arc<[u8]>>;
@@ -68,7 +68,7 @@ enum Slot {
     Waiting,
     Copied(ParkedAnswer),
     Held(Box<HeldOutput>),
-    Values(Box<Values>),
+    Values(Box<CollectedValues>),
 }
 
 /// An answer on its way to a slot.
@@ -194,7 +194,7 @@ impl ClientWindow {
         number.0.wrapping_sub(self.first) as usize
     }
 
-    fn values(&mut self, number: SlotNumber) -> Option<&mut Values> {
+    fn values(&mut self, number: SlotNumber) -> Option<&mut CollectedValues> {
         let place = self.place(number);
         match self.slots.get_mut(place) {
             Some(Slot::Values(values)) => Some(values),

@@ -32,6 +32,7 @@ mod config_facts;
 mod destination;
 mod flight;
 mod health;
+mod hot_samples;
 mod key;
 mod key_groups;
 mod md5;

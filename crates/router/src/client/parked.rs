@@ -1,7 +1,7 @@
 //! Answers that wait for an earlier one, copied into memory that the windows of a worker share.
 
 use super::HeldOutput;
-use super::values::Values;
+use super::values::CollectedValues;
 
 /// Pieces of free memory that a worker keeps: as many as clients are served in a round of the network's.
 const KEPT_MAX: usize = 64;
@@ -18,18 +18,18 @@ const LEFT_MAX: usize = 64 << 10;
 pub(crate) struct WindowMemory {
     answers: Vec<Vec<u8>>,
     #[expect(clippy::vec_box, reason = "slots hold boxes, and the boxes are used again")]
-    values: Vec<Box<Values>>,
+    values: Vec<Box<CollectedValues>>,
 }
 
 impl WindowMemory {
-    pub(super) fn take_values(&mut self, partial: bool) -> Box<Values> {
+    pub(super) fn take_values(&mut self, partial: bool) -> Box<CollectedValues> {
         let mut values = self.values.pop().unwrap_or_default();
         values.begin(partial);
         values
     }
 
     /// Takes back what has no content any more.
-    pub(super) fn keep_values(&mut self, values: Box<Values>) {
+    pub(super) fn keep_values(&mut self, values: Box<CollectedValues>) {
         if self.values.len() < KEPT_MAX && values.capacity() <= KEPT_BYTES_MAX {
             self.values.push(values);
         }

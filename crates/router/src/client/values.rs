@@ -8,7 +8,7 @@ const END: &[u8] = b"END\r\n";
 
 /// Answers for the keys, in any order.
 #[derive(Default)]
-pub(crate) struct Values {
+pub(crate) struct CollectedValues {
     parts: Vec<Part>,
     /// Parts without an answer.
     waiting: usize,
@@ -31,7 +31,7 @@ enum Part {
 /// Bytes that a key counts before it has an answer.
 pub(super) const PART_SIZE: usize = size_of::<Part>();
 
-impl Values {
+impl CollectedValues {
     /// For another line of keys.
     pub(super) fn begin(&mut self, partial: bool) {
         (self.partial, self.open) = (partial, true);

@@ -89,7 +89,7 @@ impl RouteWorker {
             body: RequestBody::None,
         };
         self.cells.request(operation, true);
-        self.count_key(routed.full);
+        self.hot.count(routed.full, self.now);
         match first_step(&self.plan, &mut self.choices, operation, &routed) {
             RouteStep::Server { server, keep_prefix, .. } => {
                 let place = self.places[server.0 as usize];

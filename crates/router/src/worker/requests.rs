@@ -321,7 +321,7 @@ impl RouteWorker {
         turn: &mut Turn<Arc<[u8]>>,
     ) {
         self.cells.request(message.operation, target != ReplyTarget::Nobody);
-        self.count_key(message.key.full);
+        self.hot.count(message.key.full, self.now);
         match first_step(&self.plan, &mut self.choices, message.operation, &message.key) {
             RouteStep::Server { server, keep_prefix, log } => {
                 let place = self.places[server.0 as usize];

@@ -54,7 +54,7 @@ fn what_several_workers_have_sampled_is_added_up() {
     for (seed, others) in [(1, ["one", "two"]), (2, ["three", "four"])] {
         let mut worker = RouteWorker::new(Arc::clone(&shared), seed);
         for key in others.into_iter().chain(["hot", "hot"]) {
-            worker.count_key(key.as_bytes());
+            worker.hot.count(key.as_bytes(), worker.now);
         }
     }
     let hot = crate::reports::hot_keys::hottest(&shared, stdx::clock::Now::default()).expect("a list");

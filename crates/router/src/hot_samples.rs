@@ -6,11 +6,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use ::hot_keys::{HotTable, KeyAccess, KeySampler};
-
-use super::RouteWorker;
+use stdx::clock::Now;
 
 /// A worker's samples.
-pub(super) struct HotSamples {
+pub(crate) struct HotSamples {
     sampler: KeySampler,
     /// With a secret, so that no client can choose keys that displace each other in a ranking. That of all workers, whose
     /// figures are added up by hash.
@@ -18,24 +17,22 @@ pub(super) struct HotSamples {
 }
 
 impl HotSamples {
-    pub(super) fn new(table: Arc<HotTable>, hasher: RandomState, seed: u64) -> HotSamples {
+    pub(crate) fn new(table: Arc<HotTable>, hasher: RandomState, seed: u64) -> HotSamples {
         let sampler = KeySampler::by_samples_alone(table, seed.rotate_left(32));
         HotSamples { sampler, hasher }
     }
-}
 
-impl RouteWorker {
     /// Counts a request for a key, as the client wrote it.
     #[inline]
-    pub(super) fn count_key(&mut self, key: &[u8]) {
-        if self.hot.sampler.is_due_by_count() {
-            self.sample_key(key);
+    pub(crate) fn count(&mut self, key: &[u8], now: Now) {
+        if self.sampler.is_due_by_count() {
+            self.sample(key, now);
         }
     }
 
     #[cold]
-    fn sample_key(&mut self, key: &[u8]) {
-        let hash = self.hot.hasher.hash_one(key);
-        self.hot.sampler.take(&KeyAccess { key, hash, bytes: 0, missed: false }, self.now);
+    fn sample(&mut self, key: &[u8], now: Now) {
+        let hash = self.hasher.hash_one(key);
+        self.sampler.take(&KeyAccess { key, hash, bytes: 0, missed: false }, now);
     }
 }
