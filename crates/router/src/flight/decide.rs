@@ -3,6 +3,7 @@
 use stdx::clock::Now;
 
 use super::comparing::Comparing;
+use super::compressed;
 use super::failover::{FailoverContext, FailoverProgress};
 use super::reply::FlightReply;
 use super::steps::{BigValueStage, Decision, FillStage, Scene, Stage, StagingStage, State};
@@ -89,6 +90,9 @@ impl State {
             CompoundKind::SizeSplit(_) => self.size_split(scene, reply),
             CompoundKind::BigValue(big) => self.big_value(big, scene, reply),
             CompoundKind::KeySplit(_) => self.first_hit(reply),
+            CompoundKind::Compression(compression) => {
+                Decision::Done(compressed::plain(compression, scene.compressor, &scene.message, reply))
+            }
             CompoundKind::AllSync => self.worst(reply),
             CompoundKind::AllFastest => self.fastest(reply),
             CompoundKind::AllMajority => self.majority(reply),

@@ -49,7 +49,7 @@ pub(super) fn miss(message: &RoutedRequest<'_>) -> FlightReply<'static> {
 }
 
 /// The key as the client wrote it.
-fn client_key<'a>(message: &RoutedRequest<'a>) -> &'a [u8] {
+pub(super) fn client_key<'a>(message: &RoutedRequest<'a>) -> &'a [u8] {
     if message.shown.is_empty() { message.key.full } else { message.shown }
 }
 

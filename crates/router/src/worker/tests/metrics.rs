@@ -15,7 +15,7 @@ impl Conversation {
 
     /// The value of a sample by its name and labels: `name{label="value"}`.
     #[track_caller]
-    fn sample(&mut self, wanted: &str) -> f64 {
+    pub(super) fn sample(&mut self, wanted: &str) -> f64 {
         let families = self.families();
         let samples = families.iter().flat_map(|family| &family.samples);
         let named = samples.map(|sample| {
