@@ -2,7 +2,7 @@
 
 use zstd_safe::{CCtx, DCtx};
 
-use super::header::{HEADER_LEN, Header, StoredCodec};
+use super::header::{HEADER_LEN, Header, StoredCodec, stored_len_min};
 use super::{COMPRESSED_LEN_MAX, Codec, Compression};
 
 /// What has been counted since the worker took it over.
@@ -85,8 +85,11 @@ impl Compressor {
             }
         };
         let head = self.buffer.first_chunk_mut::<HEADER_LEN>()?;
-        Header::of(value, codec, dictionary).write(head);
-        Some(HEADER_LEN + written)
+        Header::of(value, codec, dictionary, written).write(head);
+        let end = HEADER_LEN + written;
+        let stored = end.max(stored_len_min(value.len()));
+        self.buffer[end..stored].fill(0);
+        Some(stored)
     }
 
     /// The value of a stored one; `None` if it cannot be told.

@@ -1,15 +1,29 @@
 //! What stands in front of compressed bytes in a stored value.
 //!
 //! ```text
-//!  0      2        3       4             8                    12                    20
-//!  ├──────┼────────┼───────┼─────────────┼────────────────────┼─────────────────────┤
-//!  │ "EK" │ format │ codec │ dictionary  │ length of the value │ checksum of the value │  numbers: the lowest byte first
+//!  at  0  "EK"                         numbers: the lowest byte first
+//!      2  1, the format
+//!      3  the codec
+//!      4  the dictionary
+//!      8  the length of the value
+//!     12  the length of the compressed bytes
+//!     16  the checksum of the value
+//!     24  the compressed bytes, and zeros up to the least length
 //! ```
 
 use super::COMPRESSED_LEN_MAX;
 use crate::hash::murmur64a;
 
-pub(super) const HEADER_LEN: usize = 20;
+pub(super) const HEADER_LEN: usize = 24;
+
+/// How many times longer than what is stored a value may be: a turn reads so many bytes from a server, and what a worker makes
+/// of them is bounded by this, whatever a client has stored and however often it asks for it.
+const GROWTH_MAX: usize = 64;
+
+/// The least that stands for a value of this length.
+pub(super) fn stored_len_min(len: usize) -> usize {
+    len.div_ceil(GROWTH_MAX)
+}
 
 const MAGIC: [u8; 2] = *b"EK";
 const FORMAT: u8 = 1;
@@ -28,12 +42,15 @@ pub(super) struct Header {
     pub(super) dictionary: u32,
     /// Of the value.
     pub(super) len: u32,
+    /// Of the compressed bytes.
+    pub(super) packed: u32,
     pub(super) checksum: u64,
 }
 
 impl Header {
-    pub(super) fn of(value: &[u8], codec: StoredCodec, dictionary: u32) -> Header {
-        Header { codec, dictionary, len: value.len() as u32, checksum: checksum(value, dictionary) }
+    pub(super) fn of(value: &[u8], codec: StoredCodec, dictionary: u32, packed: usize) -> Header {
+        let (len, packed) = (value.len() as u32, packed as u32);
+        Header { codec, dictionary, len, packed, checksum: checksum(value, dictionary) }
     }
 
     pub(super) fn write(&self, out: &mut [u8; HEADER_LEN]) {
@@ -42,7 +59,8 @@ impl Header {
         out[3] = self.codec as u8;
         out[4..8].copy_from_slice(&self.dictionary.to_le_bytes());
         out[8..12].copy_from_slice(&self.len.to_le_bytes());
-        out[12..].copy_from_slice(&self.checksum.to_le_bytes());
+        out[12..16].copy_from_slice(&self.packed.to_le_bytes());
+        out[16..].copy_from_slice(&self.checksum.to_le_bytes());
     }
 
     /// Takes a stored value apart. `None` for one that no router has written: anybody may set a bit of the flags.
@@ -54,14 +72,16 @@ impl Header {
             2 => StoredCodec::Lz4,
             _ => return None,
         };
-        let checksum = u64::from(number(12)) | u64::from(number(16)) << 32;
-        let header = Header { codec, dictionary: number(4), len: number(8), checksum };
+        let checksum = u64::from(number(16)) | u64::from(number(20)) << 32;
+        let header = Header { codec, dictionary: number(4), len: number(8), packed: number(12), checksum };
+        let len = header.len as usize;
         let is_ours = head[..2] == MAGIC
             && head[2] == FORMAT
-            && header.len as usize <= COMPRESSED_LEN_MAX
+            && len <= COMPRESSED_LEN_MAX
             // Nothing else is stored compressed.
-            && stored.len() < header.len as usize
+            && (stored_len_min(len)..len).contains(&stored.len())
             && (header.dictionary == 0 || codec == StoredCodec::Zstd);
+        let compressed = compressed.get(..header.packed as usize)?;
         is_ours.then_some((header, compressed))
     }
 
@@ -82,19 +102,21 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
-        let header =
-            Header { codec: StoredCodec::Zstd, dictionary: 0x0102_0304, len: 21, checksum: u64::MAX - 6 };
-        let mut stored = [0; HEADER_LEN];
-        header.write(&mut stored);
-        assert_eq!(&stored, b"EK\x01\x01\x04\x03\x02\x01\x15\0\0\0\xf9\xff\xff\xff\xff\xff\xff\xff");
-        assert_eq!(Header::read(&stored), Some((header, &[][..])));
+        let codec = StoredCodec::Zstd;
+        let header = Header { codec, dictionary: 0x0102_0304, len: 27, packed: 1, checksum: u64::MAX - 6 };
+        let mut stored = [7; HEADER_LEN + 2];
+        header.write(stored.first_chunk_mut().expect("room"));
+        let expected =
+            b"EK\x01\x01\x04\x03\x02\x01\x1b\0\0\0\x01\0\0\0\xf9\xff\xff\xff\xff\xff\xff\xff\x07\x07";
+        assert_eq!(&stored, expected);
+        assert_eq!(Header::read(&stored), Some((header, &[7][..])));
     }
 
     #[track_caller]
     fn refused(change: impl FnOnce(&mut Vec<u8>)) {
         let value = [7; 100];
         let mut stored = vec![0; 50];
-        Header::of(&value, StoredCodec::Lz4, 0).write(stored.first_chunk_mut().expect("room"));
+        Header::of(&value, StoredCodec::Lz4, 0, 26).write(stored.first_chunk_mut().expect("room"));
         assert!(Header::read(&stored).is_some());
         change(&mut stored);
         assert_eq!(Header::read(&stored), None);
@@ -108,7 +130,9 @@ mod tests {
         refused(|stored| stored[3] = 3);
         refused(|stored| stored[4] = 1); // LZ4 with a dictionary.
         refused(|stored| stored[8] = 50); // No smaller than the value.
+        refused(|stored| stored[9] = 0x0d); // 3428, more than 64 times as long.
         refused(|stored| stored[11] = 1); // 16 MiB.
+        refused(|stored| stored[12] = 27); // More than there are.
         refused(|stored| stored.truncate(HEADER_LEN - 1));
         refused(Vec::clear);
     }
