@@ -18,7 +18,7 @@ impl Folder {
 
     /// In one step, as programs that write configurations do.
     fn write(&self, name: &str, bytes: &[u8]) {
-        let new = self.0.join("new");
+        let new = self.0.join("being-written");
         std::fs::write(&new, bytes).expect("write a file");
         std::fs::rename(&new, self.0.join(name)).expect("rename a file");
     }
