@@ -1,4 +1,4 @@
-//! What a worker needs to compress and to decompress: memory of the codecs, and counters.
+//! The codecs of a worker: their memory, and what they have done.
 
 use zstd_safe::{CCtx, DCtx};
 

@@ -1,4 +1,4 @@
-//! What stands in front of compressed bytes in a stored value.
+//! The header of a stored value: how it was made, and what it must become.
 //!
 //! ```text
 //!  at  0  "EK"                         numbers: the lowest byte first

@@ -18,7 +18,7 @@ const FIELDS: [&str; 5] = ["codec", "flag_bit", "level", "min_size", "dictionari
 /// mcrouter's marks of items that are not what they seem: an index of parts, a miss, a value that is elsewhere.
 const MARK_BITS: [i64; 3] = [5, 15, 16];
 
-/// zstd has higher levels. A worker serves nobody while it compresses.
+/// zstd has higher levels. A worker serves nobody while it compresses: for 1 MiB of text at level 9, 26 ms.
 const LEVELS: std::ops::RangeInclusive<i64> = 1..=9;
 
 /// zstd's own default.
