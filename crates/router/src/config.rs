@@ -20,4 +20,4 @@ pub use expand::{Expanded, expand_config};
 pub use globals::{GlobalParams, config_params};
 pub use json::{Json, JsonValue, Object};
 pub use macros::Environment;
-pub use routes::{CompileOptions, compile};
+pub use routes::{CompileOptions, DictionaryFiles, compile, dictionary_files};

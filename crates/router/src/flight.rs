@@ -9,6 +9,7 @@
 mod big_value;
 mod compare;
 mod comparing;
+mod compressed;
 mod decide;
 mod delay;
 mod derive;
@@ -32,6 +33,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::choices::Choices;
+use crate::compression::Compressor;
 use crate::destination::ReplyTarget;
 use crate::operation::OperationClass;
 use crate::outcome::Outcome;
@@ -119,6 +121,8 @@ pub(crate) struct Flights {
     /// Counters of routes that do something every so many times.
     pub(crate) counts: HashMap<NodeId, u32>,
     pub(crate) assembled: Assembled,
+    /// For pools with compression.
+    pub(crate) compressor: Compressor,
     /// Bytes of copies for nobody that are stored.
     copied: usize,
     /// What goes on, in this order.
@@ -266,6 +270,9 @@ impl Flights {
             {
                 return self.begin(plan, children[0], leg, choices);
             }
+            CompoundKind::Compression(compression) => {
+                return self.begin_compressed(plan, (node, compound), compression, leg, choices);
+            }
             CompoundKind::ModifyKey(_) | CompoundKind::ModifyExptime(_) => {
                 return self.begin_changed(plan, compound, leg, choices);
             }
@@ -362,6 +369,7 @@ impl Flights {
                 node: frame.node,
                 child,
                 assembled: &mut self.assembled,
+                compressor: &mut self.compressor,
                 counts: &mut self.counts,
             };
             let had_moved_on = frame.state.has_moved_on();

@@ -28,6 +28,7 @@ mod changes;
 mod choices;
 mod client;
 mod client_state;
+mod compression;
 mod config_facts;
 mod destination;
 mod flight;
@@ -61,6 +62,7 @@ mod variables;
 mod worker;
 
 pub use changes::{ExptimeChange, KeyChange};
+pub use compression::{Codec, Compression, DICTIONARY_LEN_MAX, Dictionary};
 pub use config_facts::ConfigFacts;
 pub use health::{GuardLimits, Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
 pub use md5::md5_hex;

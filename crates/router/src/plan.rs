@@ -13,6 +13,7 @@ use net::{Place, ServerName};
 
 use crate::changes::{ExptimeChange, KeyChange};
 use crate::choices::Choices;
+use crate::compression::Compression;
 use crate::config::json::Json;
 use crate::config_facts::ConfigFacts;
 use crate::hash::{Selector, spooky32};
@@ -250,6 +251,8 @@ pub enum CompoundKind {
     SizeSplit(SizeSplit),
     /// The first; the second for what it does not have, with a copy into the first.
     Fill(Fill),
+    /// The only child, which is a server, with compressed values.
+    Compression(Arc<Compression>),
 }
 
 /// How a key is split into replicas: the key itself, and keys with `::1`, `::2` and so on.

@@ -8,10 +8,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use router::config::{CompileOptions, Environment, GlobalParams, Json, compile, expand_config};
+use router::config::{
+    CompileOptions, DictionaryFiles, Environment, GlobalParams, Json, compile, dictionary_files,
+    expand_config,
+};
 use router::flags::{ConfigSource, RouteOptions};
 use router::hash::murmur64a;
-use router::{ConfigFacts, RoutePlan, md5_hex};
+use router::{ConfigFacts, DICTIONARY_LEN_MAX, RoutePlan, md5_hex};
 
 use super::config_dump::ConfigDump;
 use super::lines::{TRANSIENT, UNRECOVERABLE};
@@ -132,14 +135,43 @@ impl Configuration {
         };
         let expanded = expand_config(&self.source.name(), &text, environment);
         let expanded = expanded.map_err(|error| failed(error.to_string()))?;
+        let dictionaries = self.dictionaries(&expanded.root, &read);
+        let options = CompileOptions { dictionaries, ..self.compile.clone() };
         // Names are looked up while the router runs.
         let mut resolve = |_: &str, _| None;
-        let plan = compile(&expanded.root, generation, &self.compile, &mut resolve)
+        let plan = compile(&expanded.root, generation, &options, &mut resolve)
             .map_err(|error| failed(error.located(&expanded.sources).to_string()))?;
         let facts = ConfigFacts { file, md5, imports: digests.take(), expanded: expanded.root, globals };
         Ok(RoutePlan { facts: Some(Arc::new(facts)), ..plan })
     }
+
+    /// Reads the dictionaries that a configuration names. They lie where its imports do, and are watched like them.
+    fn dictionaries(
+        &self,
+        config: &Json,
+        read: &dyn Fn(&Path) -> Result<Vec<u8>, String>,
+    ) -> DictionaryFiles {
+        let files = dictionary_files(config).into_iter().enumerate();
+        let bytes = |number, name: &str| {
+            if number >= DICTIONARIES_MAX {
+                return Err(format!(
+                    "expected at most {DICTIONARIES_MAX} dictionaries in all pools, found more"
+                ));
+            }
+            let bytes = read(&self.source.import(name))?;
+            match bytes.len() {
+                len if len > DICTIONARY_LEN_MAX => {
+                    Err(format!("expected at most {DICTIONARY_LEN_MAX} bytes, found {len}"))
+                }
+                _ => Ok(bytes.into()),
+            }
+        };
+        files.map(|(number, name)| (name.to_owned(), bytes(number, name))).collect()
+    }
 }
+
+/// Dictionaries that a configuration may name, all told: as many as a pool has, for four pools.
+const DICTIONARIES_MAX: usize = 64;
 
 /// Reads a file. Without waiting: a fifo would never end.
 fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -3,6 +3,7 @@
 //! mcrouter's forms: an object with a `type`, a name of a handle that was named before, or the short form
 //! `Type|argument`. What stands for several children may be a list, or any form that makes several, as `Pool|A` does.
 
+mod compression;
 mod derived;
 mod failover;
 mod fields;
@@ -24,6 +25,8 @@ mod two_sides;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+
+pub use compression::{DictionaryFiles, dictionary_files};
 
 use super::error::{ConfigError, Location};
 use super::json::{Json, JsonValue};
@@ -76,6 +79,8 @@ pub struct CompileOptions {
     pub compares_shadows: bool,
     /// Runtime variables (`--runtime-vars-file`).
     pub variables: Option<Arc<Json>>,
+    /// The files that [`dictionary_files`] names.
+    pub dictionaries: DictionaryFiles,
 }
 
 impl Default for CompileOptions {
@@ -96,6 +101,7 @@ impl Default for CompileOptions {
             log_requests: false,
             compares_shadows: false,
             variables: None,
+            dictionaries: DictionaryFiles::new(),
         }
     }
 }
@@ -131,6 +137,7 @@ pub fn compile(
         pending: HashSet::new(),
         plan: RoutePlan { generation, ..RoutePlan::default() },
         servers: HashMap::new(),
+        pool_servers: HashMap::new(),
         pool_children: HashMap::new(),
         depth: 0,
         fan_outs: Vec::new(),
@@ -155,7 +162,7 @@ pub fn compile(
     }
     compiler.roots(&top)?;
     compiler.everywhere(config)?;
-    compiler.plan.pools = PlanPools::new(compiler.pool_children);
+    compiler.plan.pools = PlanPools::new(compiler.pool_servers);
     Ok(compiler.plan)
 }
 
@@ -174,6 +181,8 @@ struct Compiler<'j, 'o> {
     /// Servers by everything that makes them differ.
     servers: HashMap<servers::ServerKey, ServerId>,
     /// The servers of pools, by name.
+    pool_servers: HashMap<String, Vec<NodeId>>,
+    /// The same with what their pools have in front of them.
     pool_children: HashMap<String, Vec<NodeId>>,
     depth: usize,
     /// The most servers that a request asks from each node on.

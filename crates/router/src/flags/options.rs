@@ -6,7 +6,7 @@ use ::flags::{Error, Target};
 use net::DriverChoice;
 
 use super::tls_options::RouteTlsOptions;
-use crate::config::{CompileOptions, config_params};
+use crate::config::{CompileOptions, DictionaryFiles, config_params};
 use crate::health::HealthSettings;
 use crate::plan::BigValue;
 
@@ -367,6 +367,7 @@ impl RouteOptions {
             log_requests: self.log_requests,
             compares_shadows: self.shadow_report.is_some(),
             variables: None,
+            dictionaries: DictionaryFiles::new(),
         }
     }
 }

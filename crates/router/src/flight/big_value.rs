@@ -107,7 +107,7 @@ impl BigValue {
 }
 
 /// The value of a storage command, without its line end.
-fn value_of<'r>(message: &RoutedRequest<'r>) -> Option<&'r [u8]> {
+pub(super) fn value_of<'r>(message: &RoutedRequest<'r>) -> Option<&'r [u8]> {
     match message.body {
         RequestBody::Bytes(bytes) => bytes.strip_suffix(b"\r\n"),
         RequestBody::Held(held) => held.strip_suffix(b"\r\n"),

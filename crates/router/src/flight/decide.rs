@@ -3,6 +3,7 @@
 use stdx::clock::Now;
 
 use super::comparing::Comparing;
+use super::compressed;
 use super::failover::{FailoverContext, FailoverProgress};
 use super::item::in_one_piece;
 use super::reply::FlightReply;
@@ -90,6 +91,9 @@ impl State {
             CompoundKind::SizeSplit(_) => self.size_split(scene, in_one_piece(reply)),
             CompoundKind::BigValue(big) => self.big_value(big, scene, in_one_piece(reply)),
             CompoundKind::KeySplit(_) => self.first_hit(reply),
+            CompoundKind::Compression(compression) => {
+                Decision::Done(compressed::plain(compression, scene.compressor, &scene.message, reply))
+            }
             CompoundKind::AllSync => self.worst(reply),
             CompoundKind::AllFastest => self.fastest(reply),
             CompoundKind::AllMajority => self.majority(reply),

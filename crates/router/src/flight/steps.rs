@@ -9,6 +9,7 @@ use super::failover::FailoverProgress;
 use super::mark::Mark;
 use super::reply::FlightReply;
 use crate::client::{HeldOutput, ReplyBytes};
+use crate::compression::Compressor;
 use crate::outcome::Outcome;
 use crate::plan::NodeId;
 use crate::request::{RoutedRequest, StoredRequest};
@@ -62,6 +63,7 @@ pub(super) struct Scene<'s> {
     pub(super) child: u16,
     /// Bytes of values that routes of this worker put together.
     pub(super) assembled: &'s mut Assembled,
+    pub(super) compressor: &'s mut Compressor,
     /// For each node, how often [`Scene::is_nth`] was asked since it was true.
     pub(super) counts: &'s mut HashMap<NodeId, u32>,
 }

@@ -24,6 +24,7 @@ pub(super) fn write(
         .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     requests(&totals, text);
     to_servers(&totals, text);
+    compression(&totals, text);
     connections(shared, &totals, &phases, network, text);
     configuration(shared, facts, text);
     by_server(servers, text);
@@ -73,6 +74,22 @@ fn to_servers(totals: &RouteTotals, text: &mut Exposition) {
     text.single("evenkeel_route_failovers_total", Counter, help, totals.failovers);
     let help = "Those of them that no server answered without an error.";
     text.single("evenkeel_route_failed_failovers_total", Counter, help, totals.failed_failovers);
+}
+
+fn compression(totals: &RouteTotals, text: &mut Exposition) {
+    let help = "Values for pools with compression, by whether they became smaller; those that did not are stored as they were.";
+    let mut family = text.family("evenkeel_route_compressions_total", Counter, help);
+    family.sample(&[("result", "compressed")], totals.compressed);
+    family.sample(&[("result", "not_smaller")], totals.not_smaller);
+    let help = "Bytes of values that were compressed, before and after.";
+    let mut family = text.family("evenkeel_route_compression_bytes_total", Counter, help);
+    family.sample(&[("when", "before")], totals.bytes_before);
+    family.sample(&[("when", "after")], totals.bytes_after);
+    let help = "Compressed values that were read; those without a value are misses.";
+    let mut family = text.family("evenkeel_route_decompressions_total", Counter, help);
+    family.sample(&[("result", "decompressed")], totals.decompressed);
+    family.sample(&[("result", "damaged")], totals.damaged);
+    family.sample(&[("result", "no_dictionary")], totals.no_dictionary);
 }
 
 fn connections(

@@ -51,6 +51,17 @@ pub(crate) struct RouteCells {
     pub(crate) servers_closed: Counter,
     /// Times that a server became unavailable, by the worker that noticed.
     pub(crate) became_unavailable: Counter,
+    /// Values that pools with compression have stored compressed, their bytes, and the bytes in their place.
+    pub(crate) compressed: Counter,
+    pub(crate) bytes_before: Counter,
+    pub(crate) bytes_after: Counter,
+    /// Values that did not become smaller.
+    pub(crate) not_smaller: Counter,
+    pub(crate) decompressed: Counter,
+    /// Values whose stored form is none, or has changed.
+    pub(crate) damaged: Counter,
+    /// Values whose dictionary is not there.
+    pub(crate) no_dictionary: Counter,
     /// The cells of this worker's destinations, in the order of their places.
     destinations: Mutex<Vec<Arc<DestinationCells>>>,
 }

@@ -55,6 +55,13 @@ totals! {
     servers_opened,
     servers_closed,
     became_unavailable,
+    compressed,
+    bytes_before,
+    bytes_after,
+    not_smaller,
+    decompressed,
+    damaged,
+    no_dictionary,
 }
 
 fn sum<'c>(counters: impl Iterator<Item = &'c Counter>) -> u64 {

@@ -94,11 +94,20 @@ impl RouteWorker {
     }
 
     /// Takes over what flights have counted.
-    pub(super) fn count_failovers(&mut self) {
+    pub(super) fn count_flights(&mut self) {
         let (begun, failed) = std::mem::take(&mut self.flights.failovers);
         if begun + failed > 0 {
             self.cells.failovers.add(begun);
             self.cells.failed_failovers.add(failed);
+        }
+        if let Some(counts) = self.flights.compressor.take_counts() {
+            self.cells.compressed.add(counts.compressed);
+            self.cells.bytes_before.add(counts.bytes_before);
+            self.cells.bytes_after.add(counts.bytes_after);
+            self.cells.not_smaller.add(counts.not_smaller);
+            self.cells.decompressed.add(counts.decompressed);
+            self.cells.damaged.add(counts.damaged);
+            self.cells.no_dictionary.add(counts.no_dictionary);
         }
     }
 }

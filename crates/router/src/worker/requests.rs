@@ -380,7 +380,7 @@ impl RouteWorker {
 
     /// Sends what flights have to send, and what follows from what cannot be sent.
     pub(super) fn send_flights(&mut self, turn: &mut Turn<Arc<[u8]>>) {
-        self.count_failovers();
+        self.count_flights();
         if self.flights.is_sending {
             return;
         }

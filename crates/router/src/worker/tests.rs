@@ -36,6 +36,7 @@
 
 mod big_value;
 mod changes;
+mod compression;
 mod conversations;
 mod early;
 mod failover;

@@ -153,6 +153,8 @@ impl<'j> Compiler<'j, '_> {
             names.push(name);
         }
         self.plan.guards.extend(guard.map(|limits| (pool.name.to_owned(), limits, names)));
+        self.pool_servers.insert(pool.name.to_owned(), children.clone());
+        let children = self.compressed(children, pool)?;
         self.pool_children.insert(pool.name.to_owned(), children.clone());
         Ok(children)
     }
