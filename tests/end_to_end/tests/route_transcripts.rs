@@ -42,6 +42,7 @@ const DISABLED: &str = "< SERVER_ERROR Command disabled";
 const STATISTICS: &str = "the router answers `stats` with mcrouter's statistics, its own";
 const NO_GROUP: &str = "< CLIENT_ERROR bad stats command";
 const BAD_BODY: &str = "where the next request begins cannot be known, and what follows may be a value";
+const LONG_LINE: &str = "servers close their connection for a line of this length, so the client's is closed";
 const SHUTDOWN: &str = "`shutdown` ends a router, as in mcrouter";
 
 const DIFFERENCES: &[RouteDifference] = &[
@@ -54,6 +55,7 @@ const DIFFERENCES: &[RouteDifference] = &[
     from("dump_disabled", "< ERROR metadump not allowed", DISABLED, ONE_SERVER),
     from("hot_keys", "< STAT window_ms <number>", NO_GROUP, STATISTICS),
     from("hot_keys_disabled", "< CLIENT_ERROR stats evenkeel hot not allowed", NO_GROUP, STATISTICS),
+    from("line_too_long", "6< ERROR", "6< CLIENT_ERROR malformed request\n6<closed", LONG_LINE),
     only(
         "meta_set",
         "< CLIENT_ERROR bad data chunk\n< CLIENT_ERROR bad command line format",

@@ -320,7 +320,7 @@ fn with_tls_every_connection_of_a_cluster_is_encrypted() {
     assert_eq!(shell(&printed("printf ")), answer);
 
     // The next run has other certificates.
-    up.signal(Signal::INT);
+    up.signal(if ignores_interrupts() { Signal::TERM } else { Signal::INT });
     assert_eq!(up.status(), Some(0));
     let authority = || std::fs::read(kept.join("authority.pem")).expect("a file");
     let first = authority();
