@@ -99,6 +99,24 @@ pub(crate) fn check_available(len: usize) -> Result<(), Error> {
     if cfg!(miri) { Ok(()) } else { Mapping::new(len, Huge::No).map(drop) }
 }
 
+/// Bytes that the system would still promise to all processes together, where it promises no more than it has
+/// (`vm.overcommit_memory` 2; the kernel's Documentation/mm/overcommit-accounting.rst).
+pub(crate) fn unpromised() -> Option<u64> {
+    if cfg!(miri) || std::fs::read_to_string("/proc/sys/vm/overcommit_memory").ok()?.trim_ascii() != "2" {
+        return None;
+    }
+    unpromised_in(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn unpromised_in(meminfo: &str) -> Option<u64> {
+    let bytes = |name: &str| {
+        let rest = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        let kilobytes: u64 = rest.trim_ascii().strip_suffix(" kB")?.parse().ok()?;
+        Some(kilobytes * 1024)
+    };
+    Some(bytes("CommitLimit:")?.saturating_sub(bytes("Committed_AS:")?))
+}
+
 /// Gives whole pages back to the system, locked ones included.
 ///
 /// # Safety
@@ -424,6 +442,14 @@ mod tests {
             assert_eq!(arena.bytes(PAGE, 2 * PAGE), [0; 2 * PAGE]);
             assert_eq!(arena.bytes(3 * PAGE, PAGE), [1; PAGE]);
         }
+    }
+
+    #[test]
+    fn what_is_unpromised_is_the_rest_of_the_limit() {
+        let text = "MemTotal:  900000 kB\nCommitLimit:      500000 kB\nCommitted_AS:   123000 kB\n";
+        assert_eq!(unpromised_in(text), Some(377_000 * 1024));
+        assert_eq!(unpromised_in(&text.replace("123000", "600000")), Some(0));
+        assert_eq!(unpromised_in("MemTotal: 1 kB\n"), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::hash::KeyHash;
 use crate::index::{Index, LOCATIONS_END, PAGE_CHARGE};
 use crate::join::claim::Joins;
 use crate::large::LargeSpace;
-use crate::memory::{Huge, check_available};
+use crate::memory::{Huge, check_available, unpromised};
 use crate::open::{CLASSES, OpenSet};
 use crate::partial::uploads::Uploads;
 use crate::prefault::PrefaultThread;
@@ -68,13 +68,19 @@ impl Store {
     pub fn new(config: Config) -> Result<Arc<Store>, Error> {
         config.check()?;
         let limit = config.memory_limit_bytes;
+        let headroom = HEADROOM + HEADROOM_PER_WORKER * config.workers;
         let mut reserve = address_space(limit);
+        // What all processes share is never tried out: theirs would fail meanwhile.
+        if let Some(unpromised) = unpromised() {
+            while MAPPED_PER_RESERVED * reserve + headroom as u64 > unpromised && reserve / 2 >= limit {
+                reserve /= 2;
+            }
+        }
         loop {
             let made = Store::reserve(&config, reserve);
             // Where address space is limited (`ulimit -v`, vm.overcommit_memory 2), the reservation for
             // growth is reduced first: if an allocation of the rest of the process failed, the process would
             // end. Without headroom for it there is no store.
-            let headroom = HEADROOM + HEADROOM_PER_WORKER * config.workers;
             let made = made.and_then(|store| check_available(headroom).map(|()| store));
             match made {
                 Err(Error::Reserve { .. }) if reserve / 2 >= limit => reserve /= 2,
@@ -309,6 +315,9 @@ const HUGE_LIMIT_MIN: u64 = 256 << 20;
 /// Address space left to the rest of the process: buffers of connections, reports, and stacks of threads.
 const HEADROOM: usize = 64 << 20;
 const HEADROOM_PER_WORKER: usize = 4 << 20;
+
+/// Bytes of all mappings for each byte that items may grow to: segments, twice as much for large values, and the index.
+const MAPPED_PER_RESERVED: u64 = 4;
 
 /// Address space to reserve, with room for a higher limit: address space is cheap.
 fn address_space(limit: u64) -> u64 {
