@@ -253,6 +253,7 @@ fn settings(options: &RouteOptions) -> Settings {
         health: options.health,
         partial_multiget: options.partial_multiget,
         shadows_max: options.shadows_max,
+        held_max: options.buffer_memory_mb << 20,
         shows_hot_keys: !options.hides_hot_keys,
         reset_inactive_ms: options.reset_inactive_ms,
         flush_enabled: options.flush_enabled,

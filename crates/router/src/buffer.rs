@@ -34,6 +34,11 @@ impl BodyBuffer {
         &self.bytes[..self.filled]
     }
 
+    /// Bytes of memory.
+    pub(crate) fn held(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Memory for the next bytes. Empty once all have arrived.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         if self.filled == self.bytes.len() {

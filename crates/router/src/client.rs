@@ -55,6 +55,8 @@ pub(crate) struct ClientWindow {
     parked: usize,
     /// The turn in which the first of the answers came that are gathered.
     pub(crate) gathers_since: Option<u32>,
+    /// Bytes of memory for a value that is being received.
+    pub(crate) arriving: usize,
     /// Bytes of large values that it has sent since it last had no request without an answer.
     uploaded: usize,
     /// It returned [`net::Next::Wait`], and is to be woken.
@@ -66,6 +68,8 @@ pub(crate) struct ClientWindow {
 /// A request's place in the order of answers.
 enum Slot {
     Waiting,
+    /// The same, for a request with `noreply`: its answer is not sent.
+    Silent,
     Copied(ParkedAnswer),
     Held(Box<HeldOutput>),
     Values(Box<CollectedValues>),
@@ -103,6 +107,7 @@ impl ClientWindow {
             gathers_since: None,
             answers: ParkedAnswers::default(),
             parked: 0,
+            arriving: 0,
             uploaded: 0,
             waits: false,
             is_closing: false,
@@ -147,12 +152,28 @@ impl ClientWindow {
         self.parked
     }
 
+    /// Bytes of memory for answers that wait for an earlier one, and for a value that is being received.
+    pub(crate) fn held(&self) -> usize {
+        self.parked + self.arriving
+    }
+
     /// A place for the next request.
     #[inline]
     pub(crate) fn open_slot(&mut self) -> SlotNumber {
         self.unanswered += 1;
         self.slots.push_back(Slot::Waiting);
         SlotNumber(self.first.wrapping_add(self.slots.len() as u32 - 1))
+    }
+
+    /// A place for a request with `noreply`. It counts in the window as others do, so that a client whose servers are slow is
+    /// not read from, and its requests are not refused for what it sends too fast.
+    #[inline]
+    pub(crate) fn open_silent_slot(&mut self) -> SlotNumber {
+        let number = self.open_slot();
+        if let Some(last) = self.slots.back_mut() {
+            *last = Slot::Silent;
+        }
+        number
     }
 
     /// A place for a `get` of several keys. It is open until [`ClientWindow::close_values`].
@@ -213,13 +234,17 @@ impl ClientWindow {
         memory: &mut WindowMemory,
     ) -> bool {
         self.unanswered -= 1;
+        let place = self.place(number);
+        let answer = match self.slots[place] {
+            Slot::Silent => ReplyBytes::Copied(b""),
+            _ => answer,
+        };
         if self.slots.len() == 1 {
             answer.write(output);
             self.slots.clear();
             self.first = self.first.wrapping_add(1);
             return false;
         }
-        let place = self.place(number);
         self.parked += answer.len();
         self.slots[place] = match answer {
             ReplyBytes::Copied(bytes) => Slot::Copied(self.answers.add(bytes, memory)),
@@ -277,7 +302,7 @@ impl ClientWindow {
         self.gathers_since = None;
         while let Some(slot) = self.slots.front_mut() {
             self.parked -= match slot {
-                Slot::Waiting => break,
+                Slot::Waiting | Slot::Silent => break,
                 Slot::Copied(answer) => self.answers.write(*answer, output, memory),
                 Slot::Held(gathered) => {
                     let len = gathered.len();
@@ -367,6 +392,25 @@ mod tests {
             client.open_slot();
         });
         assert!(!client.has_room());
+    }
+
+    #[test]
+    fn answers_that_are_not_sent_have_no_place_in_the_memory_of_the_others() {
+        let (mut client, mut output) = (ClientWindow::new(Link::default()), HeldOutput::default());
+        let mut memory = WindowMemory::default();
+        for text in ["text ", &"x".repeat(GATHERED_MAX)] {
+            let [a, b, c, d] = [(); 4].map(|()| client.open_slot());
+            let silent = client.open_silent_slot();
+            client.answer(b, ReplyBytes::Copied(text.as_bytes()), &mut output, &mut memory);
+            client.answer(c, ReplyBytes::Copied(b""), &mut output, &mut memory);
+            client.answer(silent, ReplyBytes::Copied(b"STORED\r\n"), &mut output, &mut memory);
+            client.answer(a, ReplyBytes::Copied(b""), &mut output, &mut memory);
+            client.answer(d, ReplyBytes::Copied(b""), &mut output, &mut memory);
+            assert!(text == self::text(&mut output) && client.is_idle() && client.parked() == 0);
+            let alone = client.open_silent_slot();
+            client.answer(alone, ReplyBytes::Copied(b"STORED\r\n"), &mut output, &mut memory);
+            assert!(output.is_empty() && client.is_idle());
+        }
     }
 
     #[test]

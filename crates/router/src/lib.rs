@@ -33,6 +33,7 @@ mod config_facts;
 mod destination;
 mod flight;
 mod health;
+mod held_memory;
 mod hot_samples;
 mod key;
 mod key_groups;

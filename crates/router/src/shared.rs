@@ -38,6 +38,8 @@ pub struct Settings {
     pub reset_inactive_ms: u32,
     /// `flush_all` reaches all servers (`--enable-flush-cmd`).
     pub flush_enabled: bool,
+    /// Bytes of requests and replies on their way that each worker holds at most (`--buffer-memory-mb`).
+    pub held_max: usize,
     /// Lists of the keys with most requests are made for whoever asks (`--hide-hot-keys`).
     pub shows_hot_keys: bool,
     /// Receives lines for the operator.
@@ -54,6 +56,7 @@ impl Default for Settings {
             shadows_max: 1000,
             reset_inactive_ms: 60_000,
             flush_enabled: false,
+            held_max: 512 << 20,
             shows_hot_keys: true,
             notice: |_| {},
         }

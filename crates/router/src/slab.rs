@@ -48,6 +48,12 @@ impl<T> IdSlab<T> {
         Some(value)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
+        self.entries.iter().enumerate().filter_map(|(index, (generation, value))| {
+            Some((Id { index: index as u32, generation: *generation }, value.as_ref()?))
+        })
+    }
+
     #[cfg(test)]
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.entries.iter().filter_map(|(_, value)| value.as_ref())

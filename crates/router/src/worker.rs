@@ -7,6 +7,7 @@ mod datagrams;
 mod delivery;
 mod early;
 mod flush;
+mod memory;
 mod multiget;
 mod names;
 mod reports;
@@ -31,6 +32,7 @@ use crate::client::{ClientWindow, HeldOutput, WindowMemory};
 use crate::client_state::{ClientState, SpareBodies};
 use crate::destination::Destination;
 use crate::flight::Flights;
+use crate::held_memory::HeldMemory;
 use crate::hot_samples::HotSamples;
 use crate::key_groups::KeyGroups;
 use crate::plan::RoutePlan;
@@ -88,6 +90,7 @@ pub struct RouteWorker {
     /// The same for the rest of a request's line.
     line_rest: Vec<u8>,
     spare_bodies: SpareBodies,
+    held: HeldMemory,
     /// The opaque of the present request.
     opaque_text: Vec<u8>,
     keys: KeyGroups,
@@ -140,6 +143,7 @@ impl RouteWorker {
             scratch: Vec::new(),
             line_rest: Vec::new(),
             spare_bodies: SpareBodies::default(),
+            held: HeldMemory::new(shared.settings.held_max),
             opaque_text: Vec::new(),
             keys: KeyGroups::default(),
             upkeep: Upkeep::default(),
@@ -258,6 +262,9 @@ impl Handler for RouteWorker {
         self.take_reports(turn);
         self.end_spooled(turn);
         self.send_gathered(turn);
+        if self.held.is_due() {
+            self.free_memory(turn);
+        }
         if !self.retired.is_empty() {
             self.forget_retired(turn);
         }

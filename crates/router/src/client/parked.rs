@@ -62,6 +62,9 @@ pub(super) struct ParkedAnswer {
 impl ParkedAnswers {
     /// Keeps an answer. What all wait for is bounded by the window, so that places fit.
     pub(super) fn add(&mut self, answer: &[u8], memory: &mut WindowMemory) -> ParkedAnswer {
+        if answer.is_empty() {
+            return ParkedAnswer { start: 0, len: 0 };
+        }
         if self.bytes.capacity() == 0 {
             self.bytes = memory.answers.pop().unwrap_or_default();
         }
@@ -78,6 +81,10 @@ impl ParkedAnswers {
         output: &mut HeldOutput,
         memory: &mut WindowMemory,
     ) -> usize {
+        if answer.len == 0 {
+            // One that is not sent has no place: the memory may have been given back, and used again, since.
+            return 0;
+        }
         output.copy(&self.bytes[answer.start as usize..][..answer.len as usize]);
         self.waiting -= answer.len as usize;
         if self.waiting == 0 {
@@ -95,7 +102,7 @@ impl ParkedAnswers {
     #[cold]
     pub(super) fn tidy<'a>(&mut self, answers: impl Iterator<Item = &'a mut ParkedAnswer>) {
         let mut moved = Vec::with_capacity(self.waiting);
-        for answer in answers {
+        for answer in answers.filter(|answer| answer.len > 0) {
             let start = moved.len() as u32;
             moved.extend_from_slice(&self.bytes[answer.start as usize..][..answer.len as usize]);
             answer.start = start;

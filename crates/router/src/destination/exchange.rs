@@ -21,6 +21,18 @@ pub(crate) enum ReplyTarget {
     Log(Id),
 }
 
+impl ReplyTarget {
+    /// The client, if it is asked for by one without a route between.
+    pub(crate) fn client(self) -> Option<Id> {
+        match self {
+            ReplyTarget::Slot(client, _) | ReplyTarget::Values(client, _) | ReplyTarget::Part(client, ..) => {
+                Some(client)
+            }
+            ReplyTarget::Nobody | ReplyTarget::Frame(..) | ReplyTarget::Log(_) => None,
+        }
+    }
+}
+
 /// What a reply must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplyKind {

@@ -79,6 +79,7 @@ impl Destination {
     pub(crate) fn finish_large(&mut self) -> Result<Delivery<'static>, Malformed> {
         let large = self.large.take().expect("a large reply that is whole");
         let is_last = large.is_last;
+        let outcome = if large.is_refused { Outcome::LocalError } else { Outcome::Found };
         let exchange = *self.exchanges.front().expect("it belongs to the first exchange");
         let output = large.into_output().ok_or(Malformed {
             found: "other bytes".to_owned(),
@@ -95,7 +96,7 @@ impl Destination {
             }
         }
         let answer = ReplyBytes::Gathered(output);
-        Ok(Delivery { target, operation: exchange.operation, outcome: Outcome::Found, answer })
+        Ok(Delivery { target, operation: exchange.operation, outcome, answer })
     }
 
     /// Removes the first token, and returns its part.

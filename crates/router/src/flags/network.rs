@@ -58,6 +58,15 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     .takes("num", Kind::Number { min: 0, max: 10_000_000 }, "0"),
     flag(
         None,
+        "buffer-memory-mb",
+        "Memory of each thread for requests and replies on their way, in MB",
+        "A thread that holds more closes the clients that hold most: values that they asked for and do not take, or send and \
+            do not finish. What is still too much is refused with SERVER_ERROR out of memory. mcrouter has no such flag.",
+        |options, given| options.buffer_memory_mb = given.number(),
+    )
+    .takes("megabytes", Kind::Number { min: 16, max: 1 << 20 }, "512"),
+    flag(
+        None,
         "tcp-listen-backlog",
         "Connections that may wait at each listener",
         "Without this flag, as many as the system allows.",

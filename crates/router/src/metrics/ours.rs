@@ -50,10 +50,10 @@ fn requests(totals: &RouteTotals, text: &mut Exposition) {
     }
     let help = "Answered requests of clients; those that want no reply count as successes.";
     let mut family = text.family("evenkeel_route_replies_total", Counter, help);
-    family.sample(&[("result", "success")], totals.all_replied().saturating_sub(totals.failed));
+    family.sample(&[("result", "success")], totals.replied.saturating_sub(totals.failed));
     family.sample(&[("result", "error")], totals.failed);
     let help = "Requests of clients without a reply yet.";
-    let processing = totals.all_requests().saturating_sub(totals.all_replied());
+    let processing = totals.all_requests().saturating_sub(totals.replied);
     text.single("evenkeel_route_processing", Gauge, help, processing);
 }
 
@@ -102,6 +102,11 @@ fn connections(
     text.single("evenkeel_route_clients", Gauge, "Connections of clients.", totals.clients());
     let help = "Connections of clients so far.";
     text.single("evenkeel_route_clients_total", Counter, help, totals.clients_opened);
+    let help =
+        "Clients that were closed because a thread held more than --buffer-memory-mb, and they most of it.";
+    text.single("evenkeel_route_clients_closed_for_memory_total", Counter, help, totals.closed_for_memory);
+    let help = "Values that were answered with an error for the same reason.";
+    text.single("evenkeel_route_values_refused_for_memory_total", Counter, help, totals.refused_for_memory);
     let help = "Bytes from and to clients and servers.";
     let mut family = text.family("evenkeel_route_bytes_total", Counter, help);
     family.sample(&[("direction", "received")], network.bytes_read);

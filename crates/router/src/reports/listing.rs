@@ -135,7 +135,7 @@ fn connections(shared: &RouterShared, totals: &RouteTotals, phases: &ServerPhase
 }
 
 fn requests(shared: &RouterShared, totals: &RouteTotals, phases: &ServerPhases, lines: &mut Lines) {
-    let (sent, replied, failed) = (totals.all_requests(), totals.all_replied(), totals.failed);
+    let (sent, replied, failed) = (totals.all_requests(), totals.replied, totals.failed);
     let processing = sent.saturating_sub(replied);
     lines.add(ODS | BASIC, "num_proxies", shared.cells().len());
     lines.add(ODS | BASIC, "proxy_reqs_processing", processing);
@@ -183,8 +183,8 @@ fn results(shared: &RouterShared, totals: &RouteTotals, lines: &mut Lines) {
     let groups = ODS | DETAILED;
     lines.add(groups, "request_sent", rate(&|totals| totals.all_requests()));
     lines.add(groups, "request_error", rate(&|totals| totals.failed));
-    lines.add(groups, "request_success", rate(&|totals| totals.all_replied().saturating_sub(totals.failed)));
-    lines.add(groups, "request_replied", rate(&|totals| totals.all_replied()));
+    lines.add(groups, "request_success", rate(&|totals| totals.replied.saturating_sub(totals.failed)));
+    lines.add(groups, "request_replied", rate(&|totals| totals.replied));
     lines.add(groups, "final_result_error", rate(&|totals| totals.failed));
     for name in ["failover_all", "failover_inorder_policy"] {
         lines.add(groups, name, rate(&|totals| totals.failovers));

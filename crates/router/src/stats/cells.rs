@@ -27,9 +27,7 @@ pub(crate) struct RouteCells {
     pub(crate) out: [Counter; COMMANDS.len()],
     /// Requests to servers, all of them.
     pub(crate) out_all: [Counter; COMMANDS.len()],
-    /// Requests that want no reply.
-    pub(crate) silent: Counter,
-    /// Replies to clients.
+    /// Those that have a reply, sent or not (`noreply`).
     pub(crate) replied: Counter,
     /// Those of them that are errors.
     pub(crate) failed: Counter,
@@ -47,6 +45,9 @@ pub(crate) struct RouteCells {
     pub(crate) failed_failovers: Counter,
     pub(crate) clients_opened: Counter,
     pub(crate) clients_closed: Counter,
+    /// Clients that were closed because they held too much, and values that were refused because of too much in all.
+    pub(crate) closed_for_memory: Counter,
+    pub(crate) refused_for_memory: Counter,
     pub(crate) servers_opened: Counter,
     pub(crate) servers_closed: Counter,
     /// Times that a server became unavailable, by the worker that noticed.
@@ -69,14 +70,11 @@ pub(crate) struct RouteCells {
 impl RouteCells {
     /// A request of a client has begun.
     #[inline]
-    pub(crate) fn request(&self, operation: Operation, wants_reply: bool) {
+    pub(crate) fn request(&self, operation: Operation) {
         self.requests[command_index(operation)].add(1);
-        if !wants_reply {
-            self.silent.add(1);
-        }
     }
 
-    /// A client has the reply to one of its requests.
+    /// One of its requests has a reply.
     #[inline]
     pub(crate) fn replied(&self, outcome: Outcome) {
         self.replied.add(1);

@@ -45,13 +45,14 @@ totals! {
     latency_us: CLASSES,
     timed: CLASSES,
     ;
-    silent,
     replied,
     failed,
     failovers,
     failed_failovers,
     clients_opened,
     clients_closed,
+    closed_for_memory,
+    refused_for_memory,
     servers_opened,
     servers_closed,
     became_unavailable,
@@ -72,11 +73,6 @@ impl RouteTotals {
     /// Requests of clients.
     pub(crate) fn all_requests(&self) -> u64 {
         self.requests.iter().sum()
-    }
-
-    /// Requests of clients that have been answered, or want no answer.
-    pub(crate) fn all_replied(&self) -> u64 {
-        self.replied + self.silent
     }
 
     /// Requests at servers, or on their way there.

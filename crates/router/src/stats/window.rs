@@ -62,9 +62,9 @@ mod tests {
         for second in 0..1000 {
             window.tick(Now::at_ms(second * 1000), RouteTotals::of(&[Arc::clone(&cells)]));
             // A hundred a second, a thousand of them before the window.
-            cells.request(Operation::Get, true);
+            cells.request(Operation::Get);
             if second >= 759 {
-                (0..99).for_each(|_| cells.request(Operation::Get, true));
+                (0..99).for_each(|_| cells.request(Operation::Get));
             }
         }
         let (counted, seconds) = window.counted().expect("a window");

@@ -33,8 +33,11 @@ impl RouteWorker {
             state.swallow -= dropped;
             at += dropped;
             if let Some(upload) = &mut state.upload {
-                at += upload.body.fill(&input[at..]);
+                let taken = upload.body.fill(&input[at..]);
+                at += taken;
+                self.held.note(taken);
                 if !upload.body.is_whole() {
+                    self.note_arriving(state);
                     return Progress { consumed: at, next: Next::Read };
                 }
                 if let Some(next) = self.finish_upload(state, turn) {
@@ -118,10 +121,19 @@ impl RouteWorker {
     ) -> Next {
         let upload = state.upload.as_mut().expect("memory was offered");
         upload.body.filled(received);
+        self.held.note(received);
         if !upload.body.is_whole() {
+            self.note_arriving(state);
             return Next::Read;
         }
         self.finish_upload(state, turn).unwrap_or(Next::Read)
+    }
+
+    /// A part of a body has arrived.
+    fn note_arriving(&mut self, state: &ClientState) {
+        if let (Some(client), Some(upload)) = (self.clients.get_mut(state.id), &state.upload) {
+            client.arriving = upload.body.held();
+        }
     }
 
     /// The body is whole. Returns what follows, unless it is further requests.
@@ -130,6 +142,7 @@ impl RouteWorker {
         let upload = state.upload.take().expect("an upload that is whole");
         if let Some(client) = self.clients.get_mut(state.id) {
             client.note_uploaded(upload.body.len());
+            client.arriving = 0;
         }
         let progress = {
             let Parsed::Head { request, .. } = parse(&upload.head) else {

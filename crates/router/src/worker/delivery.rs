@@ -46,6 +46,7 @@ impl RouteWorker {
         let Some(state) = self.clients.get_mut(client) else { return };
         let link = state.link;
         let Some(output) = turn.output(link) else { return };
+        self.held.note(answer.len());
         let is_large = matches!(answer, ReplyBytes::Gathered(_));
         if state.answer(slot, answer, output, &mut self.memory) && state.gathers_since.is_none() {
             state.gathers_since = Some(self.turn_number);
@@ -96,6 +97,7 @@ impl RouteWorker {
     ) {
         let Some(state) = self.clients.get_mut(client) else { return };
         let Some(output) = turn.output(state.link) else { return };
+        self.held.note(answer.len());
         if outcome.is_error() {
             let line = match &answer {
                 ReplyBytes::Copied(line) => line,

@@ -48,7 +48,7 @@ impl RouteWorker {
             opaque: &[],
             body: RequestBody::None,
         };
-        self.cells.request(message.operation, !noreply);
+        self.cells.request(message.operation);
         self.fly(everywhere, None, &message, target, turn);
     }
 }

@@ -88,7 +88,7 @@ impl RouteWorker {
             opaque: &[],
             body: RequestBody::None,
         };
-        self.cells.request(operation, true);
+        self.cells.request(operation);
         self.hot.count(routed.full, self.now);
         match first_step(&self.plan, &mut self.choices, operation, &routed) {
             RouteStep::Server { server, keep_prefix, .. } => {

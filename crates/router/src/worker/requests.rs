@@ -64,9 +64,9 @@ impl RouteWorker {
                 if *len < UPLOAD_MIN {
                     return RequestProgress::More;
                 }
-                if *len > VALUE_MAX {
+                if let Some(refused) = self.refused_value(*len) {
                     if !matches!(request, Request::Store(Store { noreply: true, .. })) {
-                        self.answer_now(state.id, protocol::reply::line::TOO_LARGE, turn);
+                        self.answer_now(state.id, refused, turn);
                     }
                     state.swallow = len + LINE_END.len();
                     return RequestProgress::Go(consumed);
@@ -124,6 +124,20 @@ impl RouteWorker {
         RequestProgress::Go(consumed)
     }
 
+    /// The answer to a value of this length that is not accepted.
+    fn refused_value(&mut self, len: usize) -> Option<&'static [u8]> {
+        if len > VALUE_MAX {
+            return Some(protocol::reply::line::TOO_LARGE);
+        }
+        if !self.held.is_short {
+            return None;
+        }
+        // Time passes for the next look, too.
+        self.held.note(len);
+        self.cells.refused_for_memory.add(1);
+        Some(protocol::reply::line::OUT_OF_MEMORY_STORING)
+    }
+
     /// Refuses a line with a zero byte, which memcached 1.6.18 takes for the end of the line, and a body that follows for
     /// requests; or a line for which a server would close the connection, on which others wait for their replies.
     #[cold]
@@ -139,12 +153,13 @@ impl RouteWorker {
         self.answer(client, slot, ReplyBytes::Copied(line), turn);
     }
 
-    /// A place in the client's window; nowhere for a request without a reply.
+    /// A place in the client's window.
     #[inline]
     pub(super) fn slot_for(&mut self, client: Id, noreply: bool) -> ReplyTarget {
         match self.clients.get_mut(client) {
-            Some(state) if !noreply => ReplyTarget::Slot(client, state.open_slot()),
-            _ => ReplyTarget::Nobody,
+            Some(state) if noreply => ReplyTarget::Slot(client, state.open_silent_slot()),
+            Some(state) => ReplyTarget::Slot(client, state.open_slot()),
+            None => ReplyTarget::Nobody,
         }
     }
 
@@ -320,7 +335,7 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) {
-        self.cells.request(message.operation, target != ReplyTarget::Nobody);
+        self.cells.request(message.operation);
         self.hot.count(message.key.full, self.now);
         match first_step(&self.plan, &mut self.choices, message.operation, &message.key) {
             RouteStep::Server { server, keep_prefix, log } => {

@@ -439,8 +439,10 @@ impl RouteWorker {
             let asked = self.asked(place);
             let destination = &mut self.destinations[place as usize];
             if let Some(large) = &mut destination.large {
-                *consumed += large.body.fill(&input[*consumed..]);
-                if !large.body.is_whole() {
+                let taken = large.fill(&input[*consumed..]);
+                *consumed += taken;
+                self.held.note(taken);
+                if !large.is_whole() {
                     break Ok(());
                 }
                 match destination.finish_large() {

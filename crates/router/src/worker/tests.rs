@@ -45,6 +45,7 @@ mod flush;
 mod health;
 mod hot_keys;
 mod limits;
+mod memory;
 mod metrics;
 mod migrate;
 mod misbehaving;

@@ -375,21 +375,21 @@ fn values_that_are_written_in_parts_are_bounded() {
          a> set k:1:{suffix} 0 0 10
          a> bbbbbbbbbb
          > set l 0 0 25 noreply\\r\\n{VALUE}
-         > set m 0 0 25\\r\\n{VALUE}
-         < SERVER_ERROR too many big values at a time
+         1> set m 0 0 25\\r\\n{VALUE}
+         1< SERVER_ERROR too many big values at a time
          nothing
          a< STORED\\r\\nSERVER_ERROR out of memory
          a> set k:2:{suffix} 0 0 5
          a> ccccc
          a< STORED
          nothing
-         > set m 0 0 25\\r\\n{VALUE}
+         1> set m 0 0 25\\r\\n{VALUE}
          a> set m:0:{suffix} 0 0 10
          a> aaaaaaaaaa
          a> set m:1:{suffix} 0 0 10
          a> bbbbbbbbbb
          a!
-         < SERVER_ERROR remote error"
+         1< SERVER_ERROR remote error"
     ));
     conversation.end();
 }

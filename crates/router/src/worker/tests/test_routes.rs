@@ -182,10 +182,14 @@ fn delays_end_without_their_client_and_on_their_plan() {
 
 #[test]
 fn more_delayed_requests_than_there_is_room_for_are_refused() {
-    let mut conversation = Conversation::new(&delayed(r#""before_latency_ms": 100000"#));
+    let delayed = r#"{"type": "LatencyInjectionRoute", "child": "PoolRoute|A", "before_latency_ms": 100000}"#;
+    let mut conversation = Conversation::new(&format!(
+        r#"{{"pools": {{"A": {{"servers": ["a:1"]}}}}, "route": {{"type": "AllSyncRoute", "children": [{}]}}}}"#,
+        [delayed; 22].join(",")
+    ));
     let value = "v".repeat(1 << 20);
-    for request in 0..66 {
-        conversation.play(&format!("{}> set k 0 0 {} noreply\\r\\n{value}", request % 3, value.len()));
+    for client in 0..3 {
+        conversation.play(&format!("{client}> set k 0 0 {} noreply\\r\\n{value}", value.len()));
     }
     conversation.reset(conversation.clients[0]);
     conversation.reset(conversation.clients[1]);
