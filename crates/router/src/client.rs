@@ -35,6 +35,14 @@ pub(crate) const UNTAKEN_MAX: usize = 256 << 20;
 /// has to take, and others' requests would be refused.
 pub(crate) const UPLOADED_MAX: usize = 1 << 20;
 
+/// Bytes of replies that a client may wait for, by the length of those that it had. One that has asked for more is not read from:
+/// on their way to it, its large values would keep those of others waiting behind them on the servers' connections. Four
+/// values of memcached's usual limit, or a whole window of 4 KiB each.
+const AWAITED_MAX: usize = 4 << 20;
+
+/// Length of a reply before there was one: a connection may begin with 64 requests at once.
+const REPLY_LEN_FIRST: u32 = 64 << 10;
+
 /// The longest value that is accepted from a client or a server.
 pub(crate) const VALUE_MAX: usize = 128 << 20;
 
@@ -50,6 +58,12 @@ pub(crate) struct ClientWindow {
     first: u32,
     /// Slots without a whole answer.
     unanswered: usize,
+    /// The same, with each key of a `get` counted.
+    awaited: u32,
+    /// Length of its replies, lately.
+    reply_len: u32,
+    /// A `get` line of which only some keys have been routed.
+    pub(crate) reads_keys: bool,
     answers: ParkedAnswers,
     /// Bytes of answers that wait for an earlier one, or are gathered.
     parked: usize,
@@ -104,6 +118,9 @@ impl ClientWindow {
             slots: VecDeque::new(),
             first: 0,
             unanswered: 0,
+            awaited: 0,
+            reply_len: REPLY_LEN_FIRST,
+            reads_keys: false,
             gathers_since: None,
             answers: ParkedAnswers::default(),
             parked: 0,
@@ -117,9 +134,22 @@ impl ClientWindow {
     /// Whether there is room for another request.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.slots.len() < WINDOW_MAX
-            && self.parked <= PARKED_MAX
-            && (self.uploaded < UPLOADED_MAX || self.slots.is_empty())
+        if self.awaited as usize * self.reply_len as usize >= AWAITED_MAX && self.awaited > 0 {
+            return false;
+        }
+        self.reads_keys
+            || self.slots.len() < WINDOW_MAX
+                && self.parked <= PARKED_MAX
+                && (self.uploaded < UPLOADED_MAX || self.slots.is_empty())
+    }
+
+    /// A request, or a key of several, has its reply.
+    #[inline]
+    fn note_reply(&mut self, len: usize) {
+        self.awaited -= 1;
+        let (len, mean) = (len.min(VALUE_MAX) as u32, self.reply_len);
+        // Long ones count at once, short ones after some time.
+        self.reply_len = if len > mean { mean + (len - mean) / 2 } else { mean - (mean - len) / 8 };
     }
 
     /// A large value has arrived, of a request that is routed next.
@@ -161,6 +191,7 @@ impl ClientWindow {
     #[inline]
     pub(crate) fn open_slot(&mut self) -> SlotNumber {
         self.unanswered += 1;
+        self.awaited += 1;
         self.slots.push_back(Slot::Waiting);
         SlotNumber(self.first.wrapping_add(self.slots.len() as u32 - 1))
     }
@@ -170,6 +201,8 @@ impl ClientWindow {
     #[inline]
     pub(crate) fn open_silent_slot(&mut self) -> SlotNumber {
         let number = self.open_slot();
+        // Its reply is a line.
+        self.awaited -= 1;
         if let Some(last) = self.slots.back_mut() {
             *last = Slot::Silent;
         }
@@ -186,6 +219,7 @@ impl ClientWindow {
     /// A place for the answer of one more key.
     pub(crate) fn add_part(&mut self, number: SlotNumber) -> u32 {
         self.parked += PART_SIZE;
+        self.awaited += 1;
         self.values(number).expect("the slot is open").add_part()
     }
 
@@ -237,7 +271,10 @@ impl ClientWindow {
         let place = self.place(number);
         let answer = match self.slots[place] {
             Slot::Silent => ReplyBytes::Copied(b""),
-            _ => answer,
+            _ => {
+                self.note_reply(answer.len());
+                answer
+            }
         };
         if self.slots.len() == 1 {
             answer.write(output);
@@ -271,10 +308,12 @@ impl ClientWindow {
         output: &mut HeldOutput,
         memory: &mut WindowMemory,
     ) {
+        let len = answer.len();
         let Some(values) = self.values(number) else { return };
         let parked = values.answer(part, answer);
         let is_whole = values.is_whole();
         self.parked += parked;
+        self.note_reply(len);
         if is_whole {
             self.unanswered -= 1;
             self.flush(output, memory);
@@ -291,7 +330,9 @@ impl ClientWindow {
     ) {
         let Some(values) = self.values(number) else { return };
         values.fail(line);
-        if values.is_whole() {
+        let is_whole = values.is_whole();
+        self.note_reply(line.len());
+        if is_whole {
             self.unanswered -= 1;
             self.flush(output, memory);
         }
@@ -392,6 +433,32 @@ mod tests {
             client.open_slot();
         });
         assert!(!client.has_room());
+    }
+
+    #[test]
+    fn a_client_whose_replies_are_long_has_fewer_requests_at_a_time() {
+        let (mut client, mut output) = (ClientWindow::new(Link::default()), HeldOutput::default());
+        let mut memory = WindowMemory::default();
+        let mut exchange = |client: &mut ClientWindow, len: usize| {
+            let mut slots = Vec::new();
+            while client.has_room() {
+                slots.push(client.open_slot());
+            }
+            for slot in &slots {
+                client.answer(*slot, ReplyBytes::Copied(&vec![b'x'; len]), &mut output, &mut memory);
+            }
+            output.clear();
+            slots.len()
+        };
+        let rounds =
+            |client: &mut ClientWindow, len, exchange: &mut dyn FnMut(&mut ClientWindow, usize) -> usize| {
+                [(); 3].map(|()| exchange(client, len))
+            };
+        assert_eq!(rounds(&mut client, 100, &mut exchange), [64, WINDOW_MAX, WINDOW_MAX]);
+        assert_eq!(rounds(&mut client, 64 << 10, &mut exchange), [WINDOW_MAX, 65, 65]);
+        assert_eq!(rounds(&mut client, 1 << 20, &mut exchange), [65, 5, 5]);
+        assert_eq!(rounds(&mut client, 8 << 20, &mut exchange), [5, 1, 1]);
+        assert_eq!(rounds(&mut client, 10, &mut exchange), [1, 1, 1]);
     }
 
     #[test]

@@ -50,11 +50,10 @@ impl RouteWorker {
             let Some(client) = self.clients.get_mut(state.id) else {
                 return Progress { consumed: at, next: Next::Close(CloseReason::Normal) };
             };
-            if state.run.is_some() {
-                if !client.has_room_for_keys() {
-                    return Progress { consumed: at, next: Next::Close(CloseReason::Error) };
-                }
-            } else if !client.has_room() {
+            if state.run.is_some() && !client.has_room_for_keys() {
+                return Progress { consumed: at, next: Next::Close(CloseReason::Error) };
+            }
+            if !client.has_room() {
                 client.waits = true;
                 return Progress { consumed: at, next: Next::Wait };
             }

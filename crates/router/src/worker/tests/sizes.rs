@@ -83,7 +83,8 @@ fn more_requests_than_a_window_are_answered_in_their_order() {
     conversation.world.handler::<End>(client).to_send.extend_from_slice(requests.as_bytes());
     conversation.settle(client);
     let server = conversation.host("a");
-    for expected in [0..1024, 1024..2000] {
+    // The first replies show that they are short.
+    for expected in [0..64, 64..1088, 1088..2000] {
         let text: String = expected.clone().map(|number| format!("get k{number}\r\n")).collect();
         let received = std::mem::take(&mut conversation.world.handler::<End>(server).received);
         assert!(received == text.as_bytes(), "{} bytes", received.len());
@@ -94,6 +95,41 @@ fn more_requests_than_a_window_are_answered_in_their_order() {
     let expected: String = (0..2000).map(|number| format!("VALUE k{number} 0 1\r\nx\r\nEND\r\n")).collect();
     let received = std::mem::take(&mut conversation.world.handler::<End>(client).received);
     assert!(received == expected.as_bytes(), "{} bytes", received.len());
+    conversation.end();
+}
+
+#[test]
+fn keys_beyond_256_of_a_line_follow_when_the_first_have_replies() {
+    let mut conversation = Conversation::new(ONE);
+    let client = conversation.host("0");
+    let keys: Vec<String> = (0..600).map(|number| format!("k{number}")).collect();
+    let line = format!("get {}\r\nget after\r\n", keys.join(" "));
+    conversation.world.handler::<End>(client).to_send.extend_from_slice(line.as_bytes());
+    conversation.settle(client);
+    conversation.line("1> get other");
+    for range in [0..256, 256..512, 512..600] {
+        conversation.line(&format!("a> get {}", keys[range.clone()].join(" ")));
+        if range.start == 0 {
+            // Another's request is not behind all keys.
+            conversation.line("a> get other");
+            conversation.line("nothing");
+        }
+        let value = |number: usize| format!("VALUE k{number} 0 1\\r\\nx\\r\\n");
+        let values: String = range.clone().map(value).collect();
+        conversation.line(&format!("a<| {values}END\\r\\n"));
+        if range.start == 0 {
+            conversation.line("a< END");
+            conversation.line("1< END");
+        }
+    }
+    conversation.line("a> get after");
+    conversation.line("a< END");
+    for number in 0..600 {
+        conversation.line(&format!("< VALUE k{number} 0 1"));
+        conversation.line("< x");
+    }
+    conversation.line("< END");
+    conversation.line("< END");
     conversation.end();
 }
 
