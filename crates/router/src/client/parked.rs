@@ -62,6 +62,10 @@ pub(super) struct ParkedAnswer {
 impl ParkedAnswers {
     /// Keeps an answer. What all wait for is bounded by the window, so that places fit.
     pub(super) fn add(&mut self, answer: &[u8], memory: &mut WindowMemory) -> ParkedAnswer {
+        if answer.is_empty() {
+            // It keeps no memory: what is there may leave before it.
+            return ParkedAnswer { start: 0, len: 0 };
+        }
         if self.bytes.capacity() == 0 {
             self.bytes = memory.answers.pop().unwrap_or_default();
         }
@@ -78,6 +82,9 @@ impl ParkedAnswers {
         output: &mut HeldOutput,
         memory: &mut WindowMemory,
     ) -> usize {
+        if answer.len == 0 {
+            return 0;
+        }
         output.copy(&self.bytes[answer.start as usize..][..answer.len as usize]);
         self.waiting -= answer.len as usize;
         if self.waiting == 0 {
