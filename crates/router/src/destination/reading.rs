@@ -16,6 +16,9 @@ use crate::outcome::Outcome;
 /// network's buffers.
 const LARGE_MIN: usize = 12 * 1024;
 
+/// Digits of the longest number. Only `ma` has a value that a quiet request does not report.
+const NUMBER_LEN_MAX: usize = 20;
+
 const LINE_END: &[u8] = b"\r\n";
 const VALUE_AND_END: &[u8] = b"\r\nEND\r\n";
 
@@ -269,11 +272,17 @@ impl Destination {
         if quiet && is_usual(operation, outcome) {
             return Ok(match reading.line.body() {
                 None => self.deliver(&reading, reading.consumed, outcome, ReplyBytes::Copied(b"")),
+                Some(len) if len > NUMBER_LEN_MAX => {
+                    return Err(Malformed::new(reading.raw(), "a number of at most 20 digits"));
+                }
                 Some(len) => {
                     let whole = reading.consumed + len + LINE_END.len();
-                    match reading.input.len() < whole {
-                        true => Read::Incomplete,
-                        false => self.deliver(&reading, whole, outcome, ReplyBytes::Copied(b"")),
+                    match reading.input.get(reading.consumed..whole) {
+                        None => Read::Incomplete,
+                        Some(body) if !body.ends_with(LINE_END) => {
+                            return Err(Malformed::new(&body[len..], "the line end after a value"));
+                        }
+                        Some(_) => self.deliver(&reading, whole, outcome, ReplyBytes::Copied(b"")),
                     }
                 }
             });

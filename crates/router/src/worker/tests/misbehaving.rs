@@ -6,7 +6,8 @@ use super::{ONE, THREE, play};
 /// goes over a new connection.
 #[track_caller]
 fn check_refused(request: &str, reply: &str) {
-    let lines: String = request.split("\\r\\n").map(|line| format!("a> {line}\n")).collect();
+    let sent = request.replace(" q ", " ");
+    let lines: String = sent.split("\\r\\n").map(|line| format!("a> {line}\n")).collect();
     play(
         ONE,
         &format!(
@@ -45,6 +46,8 @@ fn a_reply_that_is_not_for_the_request_closes_the_connection() {
     check_refused("mg k v O9", "VA 20000 O9\\r\\n{x*20000}yz\\r\\n");
     check_refused("mg k v O9", "NF O9\\r\\n");
     check_refused("md k O9", "EN\\r\\n");
+    check_refused("ma k v q O9", "VA 1 O9\\r\\n123\\r\\n");
+    check_refused("ma k v q O9", "VA 20000 O9\\r\\n{x*20000}\\r\\n");
     check_refused("ms k 1 O9\\r\\nx", "NS O8\\r\\n");
 }
 
