@@ -11,6 +11,7 @@ use super::large::LargeReply;
 use crate::client::{ReplyBytes, VALUE_MAX};
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
+use crate::request::without_line_end;
 
 /// Values from this length on are received into memory of their own. Together with its line a shorter one fits the
 /// network's buffers.
@@ -360,8 +361,10 @@ fn check_len(len: usize, reading: &Reading<'_, '_>) -> Result<(), Malformed> {
 /// Writes a meta reply's line without the opaque, if it is the router's, and with the client's own key.
 fn rewrite_meta(raw: &[u8], flags: ReturnFlags<'_>, strip: bool, shown: &[u8], out: &mut Vec<u8>) {
     out.clear();
-    let text = raw.trim_ascii_end();
-    out.extend_from_slice(text[..text.len() - flags.as_written().len()].trim_ascii_end());
+    // The code, and the length of a value.
+    let words = if raw.starts_with(b"VA ") { 2 } else { 1 };
+    let head = raw.split(|byte| *byte == b' ').take(words).map(|word| word.len() + 1).sum::<usize>() - 1;
+    out.extend_from_slice(without_line_end(&raw[..head.min(raw.len())]));
     for (letter, argument) in flags.words() {
         match letter {
             b'O' if strip => continue,
