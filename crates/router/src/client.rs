@@ -390,6 +390,17 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_answer_leaves_after_the_last_one_that_has_bytes() {
+        let (mut client, mut output) = (ClientWindow::new(Link::default()), HeldOutput::default());
+        let mut memory = WindowMemory::default();
+        let [a, b, c] = [(); 3].map(|()| client.open_slot());
+        client.answer(b, ReplyBytes::Copied(b"b"), &mut output, &mut memory);
+        client.answer(c, ReplyBytes::Copied(b""), &mut output, &mut memory);
+        client.answer(a, ReplyBytes::Copied(b"a"), &mut output, &mut memory);
+        assert_eq!((text(&mut output).as_str(), client.parked(), client.is_idle()), ("ab", 0, true));
+    }
+
+    #[test]
     fn values_leave_in_the_order_of_keys_once_all_are_there() {
         let (mut client, mut output) = (ClientWindow::new(Link::default()), HeldOutput::default());
         let mut memory = WindowMemory::default();

@@ -23,6 +23,18 @@ pub(crate) struct RoutedRequest<'a> {
     pub(crate) body: RequestBody<'a>,
 }
 
+/// A line without its end, and without the spaces before that. Other white space belongs to the last word: servers repeat it
+/// as a part of an opaque.
+#[inline]
+pub(crate) fn without_line_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let mut line = line.strip_suffix(b"\r").unwrap_or(line);
+    while let [rest @ .., b' '] = line {
+        line = rest;
+    }
+    line
+}
+
 impl<'a> RoutedRequest<'a> {
     /// The key as the client wrote it.
     pub(crate) fn client_key(&self) -> &'a [u8] {

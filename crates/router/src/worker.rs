@@ -265,7 +265,7 @@ impl Handler for RouteWorker {
         if self.held.is_due() {
             self.free_memory(turn);
         }
-        if !self.retired.is_empty() {
+        if self.next_look().is_some_and(|at| at <= self.now) {
             self.forget_retired(turn);
         }
         self.follow_names(turn);
@@ -282,6 +282,7 @@ impl Handler for RouteWorker {
             first(&self.udp_timers),
             self.upkeep.next(),
             self.names.next(),
+            self.next_look(),
             self.flights.next_delay(),
             self.spooling.as_ref().and_then(Spooling::deadline),
             (!self.gathering.is_empty()).then_some(self.now),

@@ -11,10 +11,14 @@ use super::large::LargeReply;
 use crate::client::{ReplyBytes, VALUE_MAX};
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
+use crate::request::without_line_end;
 
 /// Values from this length on are received into memory of their own. Together with its line a shorter one fits the
 /// network's buffers.
 const LARGE_MIN: usize = 12 * 1024;
+
+/// Digits of the longest number. Only `ma` has a value that a quiet request does not report.
+const NUMBER_LEN_MAX: usize = 20;
 
 const LINE_END: &[u8] = b"\r\n";
 const VALUE_AND_END: &[u8] = b"\r\nEND\r\n";
@@ -270,11 +274,17 @@ impl Destination {
         if quiet && is_usual(operation, outcome) {
             return Ok(match reading.line.body() {
                 None => self.deliver(&reading, reading.consumed, outcome, ReplyBytes::Copied(b"")),
+                Some(len) if len > NUMBER_LEN_MAX => {
+                    return Err(Malformed::new(reading.raw(), "a number of at most 20 digits"));
+                }
                 Some(len) => {
                     let whole = reading.consumed + len + LINE_END.len();
-                    match reading.input.len() < whole {
-                        true => Read::Incomplete,
-                        false => self.deliver(&reading, whole, outcome, ReplyBytes::Copied(b"")),
+                    match reading.input.get(reading.consumed..whole) {
+                        None => Read::Incomplete,
+                        Some(body) if !body.ends_with(LINE_END) => {
+                            return Err(Malformed::new(&body[len..], "the line end after a value"));
+                        }
+                        Some(_) => self.deliver(&reading, whole, outcome, ReplyBytes::Copied(b"")),
                     }
                 }
             });
@@ -352,8 +362,10 @@ fn check_len(len: usize, reading: &Reading<'_, '_>) -> Result<(), Malformed> {
 /// Writes a meta reply's line without the opaque, if it is the router's, and with the client's own key.
 fn rewrite_meta(raw: &[u8], flags: ReturnFlags<'_>, strip: bool, shown: &[u8], out: &mut Vec<u8>) {
     out.clear();
-    let text = raw.trim_ascii_end();
-    out.extend_from_slice(text[..text.len() - flags.as_written().len()].trim_ascii_end());
+    // The code, and the length of a value.
+    let words = if raw.starts_with(b"VA ") { 2 } else { 1 };
+    let head = raw.split(|byte| *byte == b' ').take(words).map(|word| word.len() + 1).sum::<usize>() - 1;
+    out.extend_from_slice(without_line_end(&raw[..head.min(raw.len())]));
     for (letter, argument) in flags.words() {
         match letter {
             b'O' if strip => continue,

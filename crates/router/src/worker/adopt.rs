@@ -43,17 +43,32 @@ impl RouteWorker {
         self.look_at = self.now;
     }
 
+    /// When to look at retired destinations, or whether plans have ended; `None` for never.
+    #[inline]
+    pub(super) fn next_look(&self) -> Option<Now> {
+        (!self.retired.is_empty() || !self.earlier.is_empty()).then_some(self.look_at)
+    }
+
     /// Closes the connections of retired destinations that wait for no reply, and forgets those without a connection.
     pub(super) fn forget_retired(&mut self, turn: &mut Turn<Arc<[u8]>>) {
-        if self.now < self.look_at {
-            return;
+        let plans = self.earlier.len();
+        self.earlier.retain(|(plan, _)| plan.strong_count() > 0);
+        if self.earlier.len() < plans {
+            // Their last requests have ended: nothing names their servers any more.
+            self.retire();
         }
         self.look_at = Now { us: self.now.us + LOOK_EVERY_US };
         let retired = std::mem::take(&mut self.retired);
         for place in retired {
             let destination = &self.destinations[place as usize];
             let has_datagrams = destination.udp.as_ref().is_some_and(|udp| !udp.is_idle() || udp.has_timer);
-            if destination.exchanges.is_empty() && !has_datagrams {
+            if let DestinationState::Open(link) = destination.state
+                && destination.expired > 0
+                && destination.exchanges.len() == destination.expired
+            {
+                // Nobody waits for its replies, which may never come.
+                turn.abort(link);
+            } else if destination.exchanges.is_empty() && !has_datagrams {
                 match destination.state {
                     DestinationState::Open(link) => turn.close(link),
                     DestinationState::Idle if !destination.has_timer => {

@@ -19,7 +19,7 @@ use crate::key::RoutedKey;
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
 use crate::plan::{self, LogId, NodeId, RoutePlan, RouteStep};
-use crate::request::{RequestBody, RoutedRequest};
+use crate::request::{RequestBody, RoutedRequest, without_line_end};
 use crate::slab::Id;
 
 /// Bodies from this length on are received into memory of their own. A shorter one fits the network's buffers together
@@ -239,9 +239,9 @@ impl RouteWorker {
         let mut without_noreply = std::mem::take(&mut self.line_rest);
         if noreply {
             // The router needs the reply: an error counts, and ends nothing.
-            let text = after.trim_ascii_end();
+            let text = without_line_end(after);
             without_noreply.clear();
-            without_noreply.extend_from_slice(text[..text.len() - b"noreply".len()].trim_ascii_end());
+            without_noreply.extend_from_slice(without_line_end(&text[..text.len() - b"noreply".len()]));
             without_noreply.extend_from_slice(LINE_END);
             after = &without_noreply;
         }
@@ -283,7 +283,7 @@ impl RouteWorker {
         let target = self.slot_for(state.id, false);
         let written = key.as_written();
         let (before, after) = around(line, written);
-        let mut after = after.trim_ascii_end();
+        let mut after = without_line_end(after);
         let mut without_q = std::mem::take(&mut self.line_rest);
         if flags.quiet() {
             // Without a reply the router would not know that the request is done.
@@ -320,7 +320,7 @@ impl RouteWorker {
             before,
             key: meta_key(key),
             shown: &[],
-            after: after.trim_ascii_end(),
+            after: without_line_end(after),
             opaque: &[],
             body: RequestBody::None,
         };

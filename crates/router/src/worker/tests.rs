@@ -219,11 +219,6 @@ impl Conversation {
     }
 
     /// With servers that `add` makes.
-    fn with_servers(config: &str, seed: u64, add: impl Fn(&mut World, &Options) -> HostId) -> Conversation {
-        Conversation::with_all(config, seed, Settings::default(), add)
-    }
-
-    /// With other settings, too.
     fn with_all(
         config: &str,
         seed: u64,

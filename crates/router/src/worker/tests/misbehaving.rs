@@ -1,12 +1,13 @@
 //! Servers that answer wrongly, late or not at all: nobody gets another's reply, and everybody gets one.
 
-use super::{ONE, THREE, play};
+use super::{Conversation, End, ONE, THREE, play};
 
 /// What a server sends as the reply to `get k` has its connection closed, and is an error for the client. The next request
 /// goes over a new connection.
 #[track_caller]
 fn check_refused(request: &str, reply: &str) {
-    let lines: String = request.split("\\r\\n").map(|line| format!("a> {line}\n")).collect();
+    let sent = request.replace(" q ", " ");
+    let lines: String = sent.split("\\r\\n").map(|line| format!("a> {line}\n")).collect();
     play(
         ONE,
         &format!(
@@ -45,6 +46,8 @@ fn a_reply_that_is_not_for_the_request_closes_the_connection() {
     check_refused("mg k v O9", "VA 20000 O9\\r\\n{x*20000}yz\\r\\n");
     check_refused("mg k v O9", "NF O9\\r\\n");
     check_refused("md k O9", "EN\\r\\n");
+    check_refused("ma k v q O9", "VA 1 O9\\r\\n123\\r\\n");
+    check_refused("ma k v q O9", "VA 20000 O9\\r\\n{x*20000}\\r\\n");
     check_refused("ms k 1 O9\\r\\nx", "NS O8\\r\\n");
 }
 
@@ -235,4 +238,32 @@ fn the_replies_of_a_gone_clients_requests_are_awaited_by_later_ones() {
          a< END
          1< END",
     );
+}
+
+#[test]
+fn white_space_at_the_end_of_a_line_belongs_to_its_last_word() {
+    let spaces = " ".repeat(9);
+    for (request, at_server, reply, expected) in [
+        ("mg k v O7\t", "mg k v O7\t", "VA 1 O7\t\r\nx", "VA 1 O7\t\r\nx"),
+        ("mg k v O7\r", "mg k v O7\r", "VA 1 O7\r\r\nx", "VA 1 O7\r\r\nx"),
+        ("mg k O7\x0b q", "mg k O7\x0b", "HD O7\x0b", "HD O7\x0b"),
+        ("mg k v  ", "mg k v O1", "HD O1 \t\t\t\t\t\t\t\t", "HD \t\t\t\t\t\t\t\t"),
+        ("mg k v", "mg k v O1", &format!("HD O1{spaces}"), "HD"),
+        ("mg k v", "mg k v O1", &format!("VA 1 O1{spaces}\r\nx"), "VA 1\r\nx"),
+        ("me k\t", "me k\t", "EN", "EN"),
+        ("get k\x0c", "get k\x0c", "END", "END"),
+        ("delete k  noreply  ", "delete k", "DELETED", ""),
+    ] {
+        let mut conversation = Conversation::new(ONE);
+        let (client, server) = (conversation.host("0"), conversation.host("a"));
+        for (from, to, sent, received) in
+            [(client, server, request, at_server), (server, client, reply, expected)]
+        {
+            conversation.send(from, &format!("{sent}\r\n"));
+            let found = std::mem::take(&mut conversation.world.handler::<End>(to).received);
+            let received = if received.is_empty() { String::new() } else { format!("{received}\r\n") };
+            assert_eq!(String::from_utf8(found).expect("text"), received, "{request:?}");
+        }
+        conversation.end();
+    }
 }

@@ -87,3 +87,19 @@ fn servers_that_no_plan_names_are_forgotten_once_they_are_idle() {
     assert_eq!(conversation.worker().destinations.len(), before, "places are used again");
     conversation.end();
 }
+
+#[test]
+fn servers_of_a_plan_are_forgotten_when_its_last_request_has_ended() {
+    let mut conversation = Conversation::new(A_THEN_B);
+    conversation.play("> get k\na> get k");
+    conversation.replace(ONLY_C);
+    conversation.play("wait 1100\nb> get k\nb< END\n< END\nwait 5000");
+    for server in ["a", "b"] {
+        let connections = conversation.world.connections(conversation.host(server), conversation.router);
+        assert_eq!(connections, [], "the reply of a is awaited by nobody");
+    }
+    let worker = conversation.worker();
+    assert_eq!((worker.destinations.len() - worker.free.len(), worker.by_name.len()), (1, 1));
+    assert_eq!(worker.earlier.len(), 0);
+    conversation.end();
+}

@@ -310,3 +310,20 @@ fn a_line_for_which_servers_close_their_connection_ends_the_clients() {
     let long = vec!["k".repeat(240); 10].join(" ");
     play(ONE, &format!("> get {long}\na> get {long}\na< END\n< END"));
 }
+
+#[test]
+fn a_quiet_request_may_be_the_last_of_a_pipeline() {
+    play(
+        ONE,
+        "> get k\\r\\nmg k v q\\r\\nmg k v q
+         a> get k
+         a> mg k v O1
+         a> mg k v O2
+         a< END\\r\\nEN\\r\\nEN
+         < END
+         > get j
+         a> get j
+         a< END
+         < END",
+    );
+}

@@ -1,0 +1,33 @@
+//! Bounds of what a worker keeps for all its clients and servers.
+
+use crate::client::{PARKED_MAX, WINDOW_MAX};
+use crate::destination::{EXCHANGES_MAX, UNSENT_MAX};
+use crate::worker::RouteWorker;
+
+/// Bytes that a worker of a random history keeps at most, for three clients whose values have at most 2 MiB: what they may
+/// have parked, and three times such a value on its way to each and from each. The most in 48 histories was 11 MB.
+const KEPT_MAX: usize = 3 * (PARKED_MAX + (12 << 20));
+
+/// Bytes that a worker keeps: parked answers, requests that were not sent, halves of values, and what routes keep.
+fn kept(worker: &mut RouteWorker) -> usize {
+    let clients: usize = worker.clients.values().map(|client| client.parked()).sum();
+    let of_server = |server: &crate::destination::Destination| {
+        let half = server.large.as_ref().map_or(0, |large| large.held());
+        server.unsent.len() + server.later.len() + half
+    };
+    let servers: usize = worker.destinations.iter().map(of_server).sum();
+    clients + servers + worker.flights.len()
+}
+
+/// Windows, queues and what is kept in all are bounded.
+pub(super) fn check_memory(worker: &mut RouteWorker, seed: u64) {
+    for client in worker.clients.values() {
+        assert!(client.len() <= WINDOW_MAX, "seed {seed}: {} requests", client.len());
+    }
+    for server in &worker.destinations {
+        assert!(server.exchanges.len() <= EXCHANGES_MAX, "seed {seed}: {}", server.exchanges.len());
+        assert!(server.unsent.len() <= UNSENT_MAX, "seed {seed}: {} bytes", server.unsent.len());
+    }
+    let kept = kept(worker);
+    assert!(kept <= KEPT_MAX, "seed {seed}: {kept} bytes");
+}
