@@ -21,7 +21,7 @@ use crate::plan::DestinationSpec;
 use crate::stats::DestinationCells;
 use crate::udp::UdpSide;
 
-pub(crate) use exchange::{Exchange, ReplyKind, ReplyTarget};
+pub(crate) use exchange::{Exchange, LateFailover, ReplyKind, ReplyTarget};
 use large::LargeReply;
 pub(crate) use reading::{Delivery, Malformed, Read, is_usual};
 pub(crate) use tokens::ReplyToken;
@@ -68,6 +68,8 @@ pub(crate) struct Destination {
     pub(crate) group: Option<u32>,
     /// Number of the next opaque.
     pub(crate) opaque: u32,
+    /// The key of a delivery with a [`LateFailover`], as its client wrote it.
+    pub(crate) failed_key: Vec<u8>,
     /// A request was sent since connections without use were last looked for.
     pub(crate) was_used: bool,
     /// Something has come over the connection.
@@ -113,6 +115,7 @@ impl Destination {
             probe_interval_ms: None,
             group: None,
             opaque: 0,
+            failed_key: Vec::new(),
             was_used: false,
             has_answered: false,
             address: None,
@@ -145,32 +148,30 @@ impl Destination {
             return None;
         }
         let exchange = &mut self.exchanges[self.expired];
-        let failed =
-            FailedExchange { target: exchange.target, operation: exchange.operation, parts: Vec::new() };
-        let parts = (0..exchange.keys).map(|_| {
+        let mut failed = FailedExchange::new(exchange);
+        for _ in 0..exchange.keys {
             let token = self.tokens.at(self.expired_tokens).expect("a token for each key");
             self.expired_tokens += token.size();
-            token.part
-        });
-        let parts = parts.collect();
+            failed.add(token);
+        }
         self.expired += 1;
-        exchange.target = ReplyTarget::Nobody;
+        (exchange.target, exchange.late_failover) = (ReplyTarget::Nobody, None);
         self.shadows -= usize::from(std::mem::take(&mut exchange.is_shadow));
-        Some(FailedExchange { parts, ..failed })
+        Some(failed)
     }
 
     /// The connection is gone, or there is none: takes all exchanges, except those that have timed out before.
     pub(crate) fn fail_all(&mut self) -> Vec<FailedExchange> {
         let mut all = Vec::new();
         for exchange in self.exchanges.drain(..) {
-            let mut parts = Vec::with_capacity(exchange.keys as usize);
+            let mut failed = FailedExchange::new(&exchange);
             for _ in 0..exchange.keys {
                 let token = self.tokens.at(0).expect("a token for each key");
-                parts.push(token.part);
+                failed.add(token);
                 let size = token.size();
                 self.tokens.pop(size);
             }
-            all.push(FailedExchange { target: exchange.target, operation: exchange.operation, parts });
+            all.push(failed);
         }
         all.drain(..self.expired);
         (self.expired, self.expired_tokens, self.shadows, self.large) = (0, 0, 0, None);
@@ -189,4 +190,21 @@ pub(crate) struct FailedExchange {
     pub(crate) operation: Option<crate::Operation>,
     /// For [`ReplyTarget::Values`]: the parts without an answer.
     pub(crate) parts: Vec<u32>,
+    /// Other servers are to be asked for these keys, in the order of the parts.
+    pub(crate) late_failover: Option<LateFailover>,
+    pub(crate) keys: Vec<Box<[u8]>>,
+}
+
+impl FailedExchange {
+    fn new(exchange: &Exchange) -> FailedExchange {
+        let Exchange { target, operation, late_failover, .. } = *exchange;
+        FailedExchange { target, operation, parts: Vec::new(), late_failover, keys: Vec::new() }
+    }
+
+    fn add(&mut self, token: ReplyToken<'_>) {
+        self.parts.push(token.part);
+        if self.late_failover.is_some() {
+            self.keys.push(token.client_key().into());
+        }
+    }
 }

@@ -314,6 +314,17 @@ impl Flights {
         done
     }
 
+    /// A FailoverRoute whose first child was asked without a flight, and fails.
+    #[cold]
+    pub(crate) fn begin_late(&mut self, plan: &Arc<RoutePlan>, node: NodeId, leg: Leg) -> Option<Id> {
+        let Leg { request, owner, marks } = leg;
+        let compound = plan.compound(node);
+        let shared = self.requests.get_mut(request)?;
+        let state = State::new(&compound.kind, compound.children.len(), &shared.request);
+        shared.uses += 1;
+        Some(self.frames.insert(Frame { node, owner, request, state, marks }))
+    }
+
     /// Sends a request to the shadows that get it, for nobody.
     #[cold]
     pub(crate) fn begin_shadows(&mut self, plan: &Arc<RoutePlan>, mut leg: Leg, choices: &mut Choices) {

@@ -1,5 +1,7 @@
 //! Keys of a `get`, grouped by the destination that they belong to.
 
+use crate::plan::NodeId;
+
 /// The keys of one `get`, by destination.
 #[derive(Default)]
 pub(crate) struct KeyGroups {
@@ -12,6 +14,8 @@ pub(crate) struct KeyGroups {
 #[derive(Default)]
 pub(crate) struct KeyGroup {
     pub(crate) place: u32,
+    /// A FailoverRoute that is asked if they fail.
+    pub(crate) failover: Option<NodeId>,
     pub(crate) keys: Vec<KeySpan>,
 }
 
@@ -28,28 +32,40 @@ pub(crate) struct KeySpan {
 impl KeySpan {
     /// What the server gets.
     pub(crate) fn sent<'i>(&self, input: &'i [u8]) -> &'i [u8] {
-        &self.whole(input)[usize::from(self.cut)..]
+        &self.client_key(input)[usize::from(self.cut)..]
     }
 
     /// What the client wrote, if that differs.
     pub(crate) fn shown<'i>(&self, input: &'i [u8]) -> &'i [u8] {
-        if self.cut == 0 { &[] } else { self.whole(input) }
+        if self.cut == 0 { &[] } else { self.client_key(input) }
     }
 
-    fn whole<'i>(&self, input: &'i [u8]) -> &'i [u8] {
+    /// What the client wrote.
+    pub(crate) fn client_key<'i>(&self, input: &'i [u8]) -> &'i [u8] {
         &input[self.start as usize..][..usize::from(self.len)]
     }
 }
 
 impl KeyGroups {
-    /// Adds a key. `group` is the destination's note of its place here.
-    pub(crate) fn add(&mut self, place: u32, group: &mut Option<u32>, span: KeySpan) {
+    /// Adds a key. `group` is the destination's note of its place here. False: the destination has a group of another route.
+    #[must_use]
+    pub(crate) fn add(
+        &mut self,
+        place: u32,
+        group: &mut Option<u32>,
+        failover: Option<NodeId>,
+        span: KeySpan,
+    ) -> bool {
         let index = *group.get_or_insert_with(|| {
             let mut group = self.spare.pop().unwrap_or_default();
-            group.place = place;
+            (group.place, group.failover) = (place, failover);
             self.groups.push(group);
             self.groups.len() as u32 - 1
         });
-        self.groups[index as usize].keys.push(span);
+        let group = &mut self.groups[index as usize];
+        if group.failover == failover {
+            group.keys.push(span);
+        }
+        group.failover == failover
     }
 }

@@ -503,6 +503,41 @@ impl RoutePlan {
         }
     }
 
+    /// The server to which a route leads that depends on nothing but the key, and whether it gets keys with their prefix. Logs
+    /// on the way, which are for deletes, are passed over.
+    #[inline]
+    pub(crate) fn direct(&self, mut node: NodeId, key: &RoutedKey<'_>) -> Option<(ServerId, bool)> {
+        loop {
+            node = match &self.nodes[node.0 as usize] {
+                Node::Server { server, keep_prefix } => return Some((*server, *keep_prefix)),
+                Node::Hash { hash, children } => children[hash.select(key.routing())],
+                Node::Logged { child, .. } => *child,
+                _ => return None,
+            };
+        }
+    }
+
+    /// The server that a FailoverRoute asks first, if it is known for a get without asking anything else, and its reply is
+    /// final unless it is an error.
+    #[inline]
+    pub(crate) fn normal_server(
+        &self,
+        node: NodeId,
+        operation: Operation,
+        key: &RoutedKey<'_>,
+    ) -> Option<(ServerId, bool)> {
+        let Compound { kind: CompoundKind::Failover(settings), children } = self.compound(node) else {
+            return None;
+        };
+        let is_get = matches!(operation, Operation::Get | Operation::Gets);
+        let has_plain_errors =
+            || settings.errors.gets.as_ref().is_none_or(|list| list.iter().all(|outcome| outcome.is_error()));
+        if !is_get || settings.state.is_some() || !has_plain_errors() {
+            return None;
+        }
+        self.direct(children[0], key)
+    }
+
     /// A route's state, as the worker's choices find it.
     pub(crate) fn state(&self, id: StateId) -> StateKey {
         StateKey { generation: self.generation, id }

@@ -7,6 +7,7 @@ mod datagrams;
 mod delivery;
 mod early;
 mod flush;
+mod late_failover;
 mod memory;
 mod multiget;
 mod names;
@@ -59,6 +60,8 @@ pub struct RouteWorker {
     places: Arc<[u32]>,
     /// Plans that flights may still be on, with their destinations.
     earlier: Vec<(std::sync::Weak<RoutePlan>, Arc<[u32]>)>,
+    /// Earlier plans for gets whose routes are still to be asked if they fail, and until when.
+    held_plans: VecDeque<(Now, Arc<RoutePlan>)>,
     clients: IdSlab<ClientWindow>,
     /// Memory of their windows.
     memory: WindowMemory,
@@ -123,6 +126,7 @@ impl RouteWorker {
             plan: Arc::default(),
             places: Arc::new([]),
             earlier: Vec::new(),
+            held_plans: VecDeque::new(),
             clients: IdSlab::default(),
             memory: WindowMemory::default(),
             gathering: VecDeque::new(),

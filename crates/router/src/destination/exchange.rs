@@ -2,6 +2,7 @@
 
 use crate::client::SlotNumber;
 use crate::operation::Operation;
+use crate::plan::NodeId;
 use crate::slab::Id;
 
 /// For whom a reply is.
@@ -63,4 +64,14 @@ pub(crate) struct Exchange {
     pub(crate) keys: u32,
     /// It is for a shadow.
     pub(crate) is_shadow: bool,
+    /// It is a get that has no flight, because it goes to the normal server of this route.
+    pub(crate) late_failover: Option<LateFailover>,
+}
+
+/// A FailoverRoute that is to be asked if an exchange fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LateFailover {
+    pub(crate) node: NodeId,
+    /// Of its plan.
+    pub(crate) generation: u32,
 }

@@ -6,7 +6,7 @@
 use protocol::client::{ErrorKind, Line, Parsed, ReturnFlags, parse};
 
 use super::Destination;
-use super::exchange::{Exchange, ReplyKind, ReplyTarget};
+use super::exchange::{Exchange, LateFailover, ReplyKind, ReplyTarget};
 use super::large::LargeReply;
 use crate::client::{ReplyBytes, VALUE_MAX};
 use crate::operation::{Operation, OperationClass};
@@ -29,6 +29,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) operation: Option<Operation>,
     pub(crate) outcome: Outcome,
     pub(crate) answer: ReplyBytes<'a>,
+    /// It is an error, and this route is to be asked for [`Destination::failed_key`].
+    pub(crate) late_failover: Option<LateFailover>,
 }
 
 /// What a server sent is not a reply to what it was asked: what was found, and what was expected.
@@ -90,6 +92,7 @@ impl Destination {
             expected: "the end of a reply after a large value",
         })?;
         let mut target = exchange.target;
+        let late_failover = self.late_failover(outcome);
         if is_last {
             self.finish();
         } else {
@@ -100,7 +103,17 @@ impl Destination {
             }
         }
         let answer = ReplyBytes::Gathered(output);
-        Ok(Delivery { target, operation: exchange.operation, outcome, answer })
+        Ok(Delivery { target, operation: exchange.operation, outcome, answer, late_failover })
+    }
+
+    /// The route to ask after this outcome of the first key without an answer.
+    #[inline]
+    fn late_failover(&mut self, outcome: Outcome) -> Option<LateFailover> {
+        let exchange = self.exchanges.front()?;
+        let late = exchange.late_failover.filter(|_| outcome.is_error() && exchange.keys > 0)?;
+        self.failed_key.clear();
+        self.failed_key.extend_from_slice(self.tokens.at(0)?.client_key());
+        Some(late)
     }
 
     /// Removes the first token, and returns its part.
@@ -132,8 +145,9 @@ impl Destination {
         answer: ReplyBytes<'a>,
     ) -> Read<'a> {
         let Exchange { target, operation, .. } = reading.exchange;
+        let late_failover = self.late_failover(outcome);
         self.finish();
-        Read::Deliver { consumed, delivery: Delivery { target, operation, outcome, answer } }
+        Read::Deliver { consumed, delivery: Delivery { target, operation, outcome, answer, late_failover } }
     }
 
     fn line<'a>(&mut self, reading: Reading<'a, 'a>) -> Result<Read<'a>, Malformed> {
@@ -240,6 +254,7 @@ impl Destination {
         outcome: Outcome,
         answer: ReplyBytes<'a>,
     ) -> Read<'a> {
+        let late_failover = self.late_failover(outcome);
         let part = self.take_token();
         self.exchanges[0].keys -= 1;
         let Exchange { target, operation, .. } = reading.exchange;
@@ -247,7 +262,7 @@ impl Destination {
             ReplyTarget::Values(client, slot) => ReplyTarget::Part(client, slot, part),
             target => target,
         };
-        Read::Deliver { consumed, delivery: Delivery { target, operation, outcome, answer } }
+        Read::Deliver { consumed, delivery: Delivery { target, operation, outcome, answer, late_failover } }
     }
 
     fn meta<'a>(

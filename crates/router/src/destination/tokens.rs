@@ -24,7 +24,12 @@ pub(crate) struct ReplyToken<'a> {
     pub(crate) part: u32,
 }
 
-impl ReplyToken<'_> {
+impl<'a> ReplyToken<'a> {
+    /// The key as the client wrote it.
+    pub(crate) fn client_key(&self) -> &'a [u8] {
+        if self.shown.is_empty() { self.sent } else { self.shown }
+    }
+
     /// Its size in the queue.
     pub(crate) fn size(&self) -> usize {
         HEAD_LEN + self.sent.len() + self.shown.len()

@@ -17,6 +17,7 @@ const LOOK_EVERY_US: u64 = 1_000_000;
 impl RouteWorker {
     /// Goes on with the plan in force. Requests that have begun end on theirs.
     pub(super) fn adopt(&mut self) {
+        self.hold_plan();
         let plan = self.shared.plan();
         let places = plan.servers.iter().map(|spec| self.place_of(spec)).collect();
         self.earlier.retain(|(plan, _)| plan.strong_count() > 0);
@@ -51,6 +52,7 @@ impl RouteWorker {
 
     /// Closes the connections of retired destinations that wait for no reply, and forgets those without a connection.
     pub(super) fn forget_retired(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        self.release_plans();
         let plans = self.earlier.len();
         self.earlier.retain(|(plan, _)| plan.strong_count() > 0);
         if self.earlier.len() < plans {

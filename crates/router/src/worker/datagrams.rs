@@ -151,6 +151,7 @@ impl RouteWorker {
             expected: ReplyKind::Values,
             keys: 1,
             is_shadow: false,
+            late_failover: None,
         });
         let reader_place = match self.udp_reader {
             Some(place) => {

@@ -155,26 +155,33 @@ impl RouteWorker {
         if matches!(target, ReplyTarget::Part(..)) && !outcome.is_error() {
             answer = without_end(answer);
         }
-        self.deliver(Delivery { target, operation: Some(operation), outcome, answer }, turn);
+        let delivery = Delivery { target, operation: Some(operation), outcome, answer, late_failover: None };
+        self.deliver(delivery, turn);
     }
 
     /// A request has no reply.
     pub(super) fn fail(&mut self, failed: FailedExchange, outcome: Outcome, turn: &mut Turn<Arc<[u8]>>) {
         let Some(operation) = failed.operation else { return };
         let line = answer::line(operation, outcome);
-        let deliver = |target| Delivery {
-            target,
-            operation: Some(operation),
-            outcome,
-            answer: ReplyBytes::Copied(line),
+        let mut keys = failed.keys.into_iter();
+        let mut deliver = |target| {
+            let answer = ReplyBytes::Copied(line);
+            match failed.late_failover.zip(keys.next()) {
+                Some((late, key)) => {
+                    let reply = FlightReply { outcome, answer };
+                    self.fail_over(late, operation, &key, target, reply, turn);
+                }
+                None => {
+                    let operation = Some(operation);
+                    self.deliver(Delivery { target, operation, outcome, answer, late_failover: None }, turn);
+                }
+            }
         };
         match failed.target {
             ReplyTarget::Values(client, slot) => {
-                for part in failed.parts {
-                    self.deliver(deliver(ReplyTarget::Part(client, slot, part)), turn);
-                }
+                failed.parts.into_iter().for_each(|part| deliver(ReplyTarget::Part(client, slot, part)));
             }
-            target => self.deliver(deliver(target), turn),
+            target => deliver(target),
         }
     }
 }

@@ -11,12 +11,12 @@ use super::RouteWorker;
 use super::requests::{LINE_END, around, first_step, offset};
 use crate::client::SlotNumber;
 use crate::client_state::{ClientState, LongGet, RequestProgress};
-use crate::destination::{Delivery, ReplyKind, ReplyTarget};
+use crate::destination::{ReplyKind, ReplyTarget};
 use crate::flight::FlightReply;
 use crate::key::RoutedKey;
 use crate::key_groups::KeySpan;
 use crate::operation::Operation;
-use crate::plan::RouteStep;
+use crate::plan::{NodeId, RouteStep};
 use crate::request::{RequestBody, RoutedRequest};
 use crate::slab::Id;
 
@@ -110,21 +110,44 @@ impl RouteWorker {
         self.hot.count(routed.full, self.now);
         match first_step(&self.plan, &mut self.choices, operation, &routed) {
             RouteStep::Server { server, keep_prefix, .. } => {
-                let place = self.places[server.0 as usize];
-                let cut = if keep_prefix { 0 } else { routed.prefix_len as u8 };
-                let start = offset(line, key.as_bytes()) as u32;
-                let span = KeySpan { start, len: key.as_bytes().len() as u8, cut, part };
-                self.keys.add(place, &mut self.destinations[place as usize].group, span);
+                let place = (self.places[server.0 as usize], keep_prefix);
+                if !self.add_to_group(place, None, &routed, part, line)
+                    && let Err(not_sent) = self.send(place.0, &message, keep_prefix, target, turn)
+                {
+                    let reply = FlightReply::error(not_sent.outcome, &not_sent.message);
+                    self.deliver_whole(target, operation, reply, turn);
+                }
             }
             RouteStep::Answer(answer) => {
                 let reply = FlightReply::without_server(answer, operation, ReplyKind::Values);
                 self.deliver_whole(target, operation, reply, turn);
             }
-            RouteStep::Compound(node, log) => self.fly(node, log, &message, target, turn),
+            RouteStep::Compound(node, log) => match self.normal_place(node, operation, &routed) {
+                Some(place) => {
+                    if !self.add_to_group(place, Some(node), &routed, part, line) {
+                        self.send_normal(node, place, &message, target, turn);
+                    }
+                }
+                None => self.fly(node, log, &message, target, turn),
+            },
         }
         if !self.choices.shadows.is_empty() {
             self.fly_shadows(&message, turn);
         }
+    }
+
+    /// Notes a key for its destination. False: it is to be sent alone.
+    fn add_to_group(
+        &mut self,
+        (place, keep_prefix): (u32, bool),
+        failover: Option<NodeId>,
+        key: &RoutedKey<'_>,
+        part: u32,
+        line: &[u8],
+    ) -> bool {
+        let cut = if keep_prefix { 0 } else { key.prefix_len as u8 };
+        let span = KeySpan { start: offset(line, key.full) as u32, len: key.full.len() as u8, cut, part };
+        self.keys.add(place, &mut self.destinations[place as usize].group, failover, span)
     }
 
     /// Sends the keys that were noted.
@@ -142,12 +165,21 @@ impl RouteWorker {
             self.destinations[group.place as usize].group = None;
             let target = ReplyTarget::Values(client, slot);
             let result = self.send_keys(group.place, (before, line), &group.keys, operation, target, turn);
-            if let Err(not_sent) = result {
-                for key in &group.keys {
-                    let FlightReply { outcome, answer } =
-                        FlightReply::error(not_sent.outcome, &not_sent.message);
-                    let target = ReplyTarget::Part(client, slot, key.part);
-                    self.deliver(Delivery { target, operation: Some(operation), outcome, answer }, turn);
+            match (result, group.failover) {
+                (Ok(()), Some(node)) => self.note_late_failover(group.place, node),
+                (Ok(()), None) => {}
+                (Err(not_sent), failover) => {
+                    for key in &group.keys {
+                        let reply = FlightReply::error(not_sent.outcome, &not_sent.message);
+                        let target = ReplyTarget::Part(client, slot, key.part);
+                        match failover.map(|node| self.late_failover(node)) {
+                            Some(late) => {
+                                let key = key.client_key(line);
+                                self.fail_over(late, operation, key, target, reply, turn);
+                            }
+                            None => self.deliver_whole(target, operation, reply, turn),
+                        }
+                    }
                 }
             }
             group.keys.clear();

@@ -356,7 +356,12 @@ impl RouteWorker {
                 let reply = FlightReply::own(answer, message);
                 self.deliver_whole(target, message.operation, reply, turn);
             }
-            RouteStep::Compound(node, log) => self.fly(node, log, message, target, turn),
+            RouteStep::Compound(node, log) => {
+                match self.normal_place(node, message.operation, &message.key) {
+                    Some(place) => self.send_normal(node, place, message, target, turn),
+                    None => self.fly(node, log, message, target, turn),
+                }
+            }
         }
         if !self.choices.shadows.is_empty() {
             self.fly_shadows(message, turn);
@@ -366,11 +371,33 @@ impl RouteWorker {
     /// Sends a request to the shadows that get it.
     #[cold]
     pub(super) fn fly_shadows(&mut self, message: &RoutedRequest<'_>, turn: &mut Turn<Arc<[u8]>>) {
+        self.send_direct_shadows(message, turn);
+        if self.choices.shadows.is_empty() {
+            return;
+        }
         let request = self.flights.store(message, Arc::clone(&self.plan));
         let leg = Leg { request, owner: ReplyTarget::Nobody, marks: Marks::default() };
         self.flights.begin_shadows(&self.plan, leg, &mut self.choices);
         self.flights.release(request);
         self.send_flights(turn);
+    }
+
+    /// Sends a request to those of its shadows that are a server by the key alone: they need no flight.
+    fn send_direct_shadows(&mut self, message: &RoutedRequest<'_>, turn: &mut Turn<Arc<[u8]>>) {
+        if message.operation.class() == OperationClass::Delete {
+            // A log may take it.
+            return;
+        }
+        for index in (0..self.choices.shadows.len()).rev() {
+            let Some((server, keep_prefix)) = self.plan.direct(self.choices.shadows[index], &message.key)
+            else {
+                continue;
+            };
+            self.choices.shadows.remove(index);
+            let place = self.places[server.0 as usize];
+            // Nobody waits for it. It is counted.
+            let _ = self.send_shadow(place, message, keep_prefix, (false, ReplyTarget::Nobody), turn);
+        }
     }
 
     /// Starts a flight.
@@ -423,7 +450,10 @@ impl RouteWorker {
                 target = self.through_log(log, place, &message, send.keep_prefix, target);
             }
             let result = match place {
-                Some(place) if send.marks.is_shadow => self.send_shadow(place, &message, &send, turn),
+                Some(place) if send.marks.is_shadow => {
+                    let tagged_for = (send.marks.is_tagged, send.target);
+                    self.send_shadow(place, &message, send.keep_prefix, tagged_for, turn)
+                }
                 Some(place) if send.marks.is_tagged => {
                     self.send_tagged(place, &message, send.keep_prefix, target, turn)
                 }

@@ -15,7 +15,6 @@ use super::early::may_repeat;
 use crate::destination::{
     Destination, DestinationState, Exchange, Malformed, Read, ReplyKind, ReplyTarget, ReplyToken,
 };
-use crate::flight::Send;
 use crate::health::{HealthChange, HealthRecovery, probe_interval_ms};
 use crate::key::RoutedKey;
 use crate::key_groups::KeySpan;
@@ -83,7 +82,8 @@ impl RouteWorker {
         &mut self,
         place: u32,
         message: &RoutedRequest<'_>,
-        send: &Send,
+        keep_prefix: bool,
+        (is_tagged, target): (bool, ReplyTarget),
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
         let max = self.shared.settings.shadows_max;
@@ -91,10 +91,10 @@ impl RouteWorker {
             return Err(NotSent::plain(Outcome::LocalError));
         }
         let before = self.destinations[place as usize].exchanges.len();
-        if send.marks.is_tagged {
-            self.send_tagged(place, message, send.keep_prefix, send.target, turn)?;
+        if is_tagged {
+            self.send_tagged(place, message, keep_prefix, target, turn)?;
         } else {
-            self.send(place, message, send.keep_prefix, send.target, turn)?;
+            self.send(place, message, keep_prefix, target, turn)?;
         }
         let destination = &mut self.destinations[place as usize];
         // One that went as a datagram is bounded by its window.
@@ -185,6 +185,7 @@ impl RouteWorker {
             expected: message.expected,
             keys,
             is_shadow: false,
+            late_failover: None,
         };
         self.await_reply(place, exchange);
         Ok(())
@@ -237,6 +238,7 @@ impl RouteWorker {
             expected: ReplyKind::Values,
             keys: keys.len() as u32,
             is_shadow: false,
+            late_failover: None,
         };
         self.await_reply(place, exchange);
         Ok(())
@@ -448,7 +450,7 @@ impl RouteWorker {
                 match destination.finish_large() {
                     Ok(delivery) => {
                         self.count_reply(place, asked, &delivery);
-                        self.deliver(delivery, turn);
+                        self.deliver_read(place, delivery, turn);
                     }
                     Err(malformed) => break Err(malformed),
                 }
@@ -469,7 +471,7 @@ impl RouteWorker {
                         continue;
                     }
                     self.count_reply(place, asked, &delivery);
-                    self.deliver(delivery, turn);
+                    self.deliver_read(place, delivery, turn);
                 }
             }
         };
@@ -588,6 +590,7 @@ impl RouteWorker {
             expected: ReplyKind::Version,
             keys: 0,
             is_shadow: false,
+            late_failover: None,
         };
         self.await_reply(place, exchange);
     }

@@ -44,6 +44,7 @@ mod fill;
 mod flush;
 mod health;
 mod hot_keys;
+mod late_failover;
 mod limits;
 mod memory;
 mod metrics;

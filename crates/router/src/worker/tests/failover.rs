@@ -107,9 +107,7 @@ fn tags_stand_behind_keys_with_a_hash_stop() {
          b< END
          < END
          > get k|#|y /././k|#|z
-         a> get k|#|y
-         a> get k|#|z
-         a< END
+         a> get k|#|y k|#|z
          a< END
          < END
          > mg k|#|x k v

@@ -197,12 +197,11 @@ fn each_key_of_a_multiget_has_its_own_failover() {
     play(
         &config(&of("FailoverRoute", AB)),
         "> get j k l
-         a> get j
-         a> get k
-         a> get l
-         a<| VALUE j 0 1\\r\\nx\\r\\nEND\\r\\nSERVER_ERROR y\\r\\nVALUE l 0 20000\\r\\n{x*20000}\\r\\nEND\\r\\n
+         a> get j k l
+         a<| VALUE j 0 1\\r\\nx\\r\\nSERVER_ERROR y\\r\\n
          b> get k
-         b< VALUE k 0 20000\\r\\n{y*20000}\\r\\nEND
+         b> get l
+         b<| VALUE k 0 20000\\r\\n{y*20000}\\r\\nEND\\r\\nVALUE l 0 20000\\r\\n{x*20000}\\r\\nEND\\r\\n
          < VALUE j 0 1
          < x
          < VALUE k 0 20000
