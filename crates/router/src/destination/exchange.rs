@@ -51,4 +51,6 @@ pub(crate) struct Exchange {
     pub(crate) keys: u32,
     /// It is for a shadow.
     pub(crate) is_shadow: bool,
+    /// Its destination has a note of what it means for hot values.
+    pub(crate) is_noted: bool,
 }

@@ -89,10 +89,20 @@ impl RouteWorker {
             body: RequestBody::None,
         };
         self.cells.request(operation, true);
-        self.hot.count(routed.full, self.now);
+        let is_sample = self.hot.count(routed.full, self.now);
         match first_step(&self.plan, &mut self.choices, operation, &routed) {
             RouteStep::Server { server, keep_prefix, .. } => {
                 let place = self.places[server.0 as usize];
+                if let Some(hot) = self.find_hot(place, &message, keep_prefix, target) {
+                    if is_sample {
+                        self.hot.mark(routed.full, self.now);
+                    }
+                    self.deliver_hot(target, operation, hot, turn);
+                    if !self.choices.shadows.is_empty() {
+                        self.fly_shadows(&message, turn);
+                    }
+                    return;
+                }
                 let cut = if keep_prefix { 0 } else { routed.prefix_len as u8 };
                 let start = offset(line, key.as_bytes()) as u32;
                 let span = KeySpan { start, len: key.as_bytes().len() as u8, cut, part };

@@ -321,7 +321,7 @@ impl RouteWorker {
         turn: &mut Turn<Arc<[u8]>>,
     ) {
         self.cells.request(message.operation, target != ReplyTarget::Nobody);
-        self.hot.count(message.key.full, self.now);
+        let is_sample = self.hot.count(message.key.full, self.now);
         match first_step(&self.plan, &mut self.choices, message.operation, &message.key) {
             RouteStep::Server { server, keep_prefix, log } => {
                 let place = self.places[server.0 as usize];
@@ -332,7 +332,12 @@ impl RouteWorker {
                     }
                     _ => target,
                 };
-                if let Err(not_sent) = self.send(place, message, keep_prefix, target, turn) {
+                if let Some(hot) = self.find_hot(place, message, keep_prefix, target) {
+                    if is_sample {
+                        self.hot.mark(message.key.full, self.now);
+                    }
+                    self.deliver_hot(target, message.operation, hot, turn);
+                } else if let Err(not_sent) = self.send(place, message, keep_prefix, target, turn) {
                     let reply = FlightReply::error(not_sent.outcome, &not_sent.message);
                     self.deliver_whole(target, message.operation, reply, turn);
                 }
@@ -406,6 +411,15 @@ impl RouteWorker {
             {
                 let log = Arc::clone(&plan.logs[usize::from(log.0)]);
                 target = self.through_log(log, place, &message, send.keep_prefix, target);
+            }
+            if let Some(place) = place
+                && !(send.marks.is_shadow || send.marks.is_tagged)
+                && let Some(hot) = self.find_hot(place, &message, send.keep_prefix, target)
+            {
+                self.flights.put_back(send.request, request);
+                self.deliver_hot(target, operation, hot, turn);
+                self.flights.release(send.request);
+                continue;
             }
             let result = match place {
                 Some(place) if send.marks.is_shadow => self.send_shadow(place, &message, &send, turn),

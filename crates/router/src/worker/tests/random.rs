@@ -13,7 +13,7 @@ use crate::client::{PARKED_MAX, WINDOW_MAX};
 
 /// A server: a map, and the commands that the clients use. Values say which key they belong to.
 #[derive(Default)]
-struct Items(HashMap<Vec<u8>, StoredItem>);
+pub(super) struct Items(HashMap<Vec<u8>, StoredItem>);
 
 struct StoredItem {
     /// The client's, as they were written.
@@ -86,7 +86,7 @@ impl Items {
 }
 
 impl Items {
-    fn store(&mut self, key: &[u8], flags: &[u8], value: &[u8], only_new: bool) -> bool {
+    pub(super) fn store(&mut self, key: &[u8], flags: &[u8], value: &[u8], only_new: bool) -> bool {
         if only_new && self.0.contains_key(key) {
             return false;
         }
@@ -257,7 +257,8 @@ fn derived(route: &str) -> String {
     )
 }
 
-fn history<S: AsRef<str>>(seed: u64, plans: &[S]) {
+/// Returns how many gets hot values have answered.
+fn history<S: AsRef<str>>(seed: u64, plans: &[S]) -> u64 {
     let mut prng = Prng::new(seed);
     let mut conversation = Conversation::with_servers(POOL, seed, |world: &mut World, options: &Options| {
         world.add(Items::default(), &[PORT], options)
@@ -336,6 +337,7 @@ fn history<S: AsRef<str>>(seed: u64, plans: &[S]) {
     for client in conversation.worker().clients.values() {
         assert_eq!((client.len(), client.parked()), (0, 0), "seed {seed}: requests and bytes of clients");
     }
+    conversation.worker().cells.hot_hits.value()
 }
 
 /// Windows and parked answers are bounded.
@@ -348,7 +350,7 @@ fn check_bounds(worker: &mut RouteWorker, step: usize) {
 }
 
 /// Seeds of an ordinary run; `EVENKEEL_TEST_SEEDS` sets others, as `first..last`.
-fn seeds(ordinary: Range<u64>) -> Range<u64> {
+pub(super) fn seeds(ordinary: Range<u64>) -> Range<u64> {
     let Ok(text) = std::env::var("EVENKEEL_TEST_SEEDS") else { return ordinary };
     let (first, last) = text.split_once("..").expect("first..last");
     first.parse().expect("a number")..last.parse().expect("a number")
@@ -374,4 +376,14 @@ fn limits_delays_and_shadows_lose_no_request() {
     for seed in seeds(100..112) {
         history(seed, &[POOL, LIMITED, SHADOWED, DELAYED]);
     }
+}
+
+#[test]
+fn hot_values_lose_no_request_below_any_route() {
+    let plain = [POOL, FAILOVER, COPIES, LIMITED, SHADOWED, DELAYED].map(str::to_owned);
+    let plans = plain.into_iter().chain(DERIVED.iter().map(|route| derived(route)));
+    let hot = |plan: String| plan.replace("\"]}", "\"], \"hot_cache\": {\"ttl_ms\": 50}}");
+    let plans: Vec<String> = plans.map(hot).chain([POOL.to_owned()]).collect();
+    let hits: u64 = seeds(300..314).map(|seed| history(seed, &plans)).sum();
+    assert!(hits > 0, "no hit");
 }
