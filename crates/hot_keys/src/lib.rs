@@ -52,6 +52,17 @@ pub struct KeyAccess<'k> {
     pub missed: bool,
 }
 
+/// What the present window says of a key that was sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyShare {
+    /// Accesses to it that are certain.
+    pub certain: u64,
+    /// Accesses to all keys.
+    pub accesses: u64,
+    /// Accesses for which one sample stands.
+    pub gap: u32,
+}
+
 /// A worker's choice of samples.
 pub struct KeySampler {
     table: Arc<HotTable>,
@@ -136,13 +147,14 @@ impl KeySampler {
         KeySampler { left: u32::MAX, gap: 0, ..KeySampler::new(Arc::default(), 0) }
     }
 
-    /// Takes a sample.
+    /// Takes a sample. Returns what is known of its key; `None` if nothing is, or if the key is counted with every access.
     #[inline(never)]
-    pub fn take(&mut self, access: &KeyAccess<'_>, now: Now) {
+    pub fn take(&mut self, access: &KeyAccess<'_>, now: Now) -> Option<KeyShare> {
         if self.gap == 0 {
             self.left = u32::MAX;
-            return;
+            return None;
         }
+        let mut share = None;
         // A thread that reads holds the lock for some 100 µs: without this sample the rest is still true.
         if let Ok(mut windows) = self.table.windows.try_lock() {
             // Bytes by every fourth sample: half of the cost of a sample is the second ranking.
@@ -152,7 +164,9 @@ impl KeySampler {
             };
             let tracked = &mut *self.tracked;
             let window = windows.at(now, tracked);
-            window.add(access, self.drawn, self.gap, bytes_gap, tracked);
+            let certain = window.add(access, self.drawn, self.gap, bytes_gap, tracked);
+            let accesses = window.accesses;
+            share = certain.map(|certain| KeyShare { certain, accesses, gap: self.gap });
             if self.samples.is_multiple_of(FLUSH_SAMPLES) {
                 tracked.flush(window);
                 if self.gap == 1 {
@@ -163,6 +177,7 @@ impl KeySampler {
         self.adapt(now);
         self.drawn = 1 + self.prng.below(u64::from(2 * self.gap - 1)) as u32;
         self.left = self.drawn;
+        share
     }
 
     /// Keeps the number of samples in a second within its limits.
@@ -205,7 +220,8 @@ impl HotWindow {
         }
     }
 
-    /// Adds a sample that stands for the `drawn` accesses up to it, drawn so that one in `gap` is a sample.
+    /// Adds a sample that stands for the `drawn` accesses up to it, drawn so that one in `gap` is a sample. Returns how many
+    /// accesses to its key are certain, unless the key is tracked.
     fn add(
         &mut self,
         access: &KeyAccess<'_>,
@@ -213,11 +229,11 @@ impl HotWindow {
         gap: u32,
         bytes_gap: Option<u32>,
         tracked: &mut Tracked,
-    ) {
+    ) -> Option<u64> {
         self.accesses += u64::from(drawn);
         // A key that is tracked is counted with every access.
-        if !tracked.has(access.hash) {
-            let certain = self.requests.add(access, 1, gap);
+        let certain = (!tracked.has(access.hash)).then(|| self.requests.add(access, 1, gap));
+        if let Some(certain) = certain {
             tracked.consider(access, certain, self.accesses, gap);
         }
         // Known exactly, whatever was sampled.
@@ -228,6 +244,7 @@ impl HotWindow {
         if access.missed {
             self.misses.add(access, 1, gap);
         }
+        certain
     }
 }
 

@@ -4,6 +4,7 @@
 //! is dropped. Nothing here sends: what is to be done is returned.
 
 mod exchange;
+mod hot_side;
 mod large;
 mod reading;
 mod tokens;
@@ -22,6 +23,7 @@ use crate::stats::DestinationCells;
 use crate::udp::UdpSide;
 
 pub(crate) use exchange::{Exchange, LateFailover, ReplyKind, ReplyTarget};
+pub(crate) use hot_side::{HotNote, HotSide};
 use large::LargeReply;
 pub(crate) use reading::{Delivery, Malformed, Read, is_usual};
 pub(crate) use tokens::ReplyToken;
@@ -58,6 +60,8 @@ pub(crate) struct Destination {
     pub(crate) later: HeldOutput,
     /// Its datagrams, if gets go over UDP.
     pub(crate) udp: Option<Box<UdpSide>>,
+    /// What its exchanges mean for hot values, if its server has some.
+    pub(crate) hot: Option<Box<HotSide>>,
     /// A large reply that is being received.
     pub(crate) large: Option<LargeReply>,
     /// An entry among the worker's timers.
@@ -110,6 +114,7 @@ impl Destination {
             is_early: false,
             later: HeldOutput::default(),
             udp: None,
+            hot: None,
             large: None,
             has_timer: false,
             probe_interval_ms: None,

@@ -45,9 +45,11 @@ use crate::slab::{Id, IdSlab};
 pub(crate) use big_value::PART_SIZE;
 use big_value::TOO_MANY_VALUES;
 use delay::Delays;
+pub(crate) use derive::{flags, has_flag, is_binary};
 #[cfg(test)]
 pub(crate) use derived::COPIED_MAX;
 use failover::FailoverContext;
+pub(crate) use item::ReplyItem;
 use replicas::Replicas;
 pub(crate) use reply::FlightReply;
 use request_log::RequestLog;
@@ -488,6 +490,22 @@ impl Flights {
             target = owner;
         }
         false
+    }
+
+    /// Whether the reply to a get is for a client, and no route makes a copy of its item. A copy of a value that others have
+    /// replaced would be there for good.
+    pub(crate) fn only_reads(&mut self, mut target: ReplyTarget) -> bool {
+        while let ReplyTarget::Frame(id, child) = target {
+            let Some(frame) = self.frames.get_mut(id) else { return false };
+            let (owner, request, node) = (frame.owner, frame.request, frame.node);
+            let Some(shared) = self.requests.get_mut(request) else { return false };
+            match shared.plan.compound(node).kind {
+                CompoundKind::Staging | CompoundKind::SizeSplit(_) => return false,
+                CompoundKind::Fill(_) if child > 0 => return false,
+                _ => target = owner,
+            }
+        }
+        target != ReplyTarget::Nobody
     }
 
     fn end_frame(&mut self, id: Id) {

@@ -18,6 +18,7 @@ use crate::config::json::Json;
 use crate::config_facts::ConfigFacts;
 use crate::hash::{Selector, spooky32};
 use crate::health::GuardLimits;
+use crate::hot_cache::HotCacheSettings;
 use crate::key::RoutedKey;
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
@@ -51,6 +52,8 @@ pub struct DestinationSpec {
     pub timeout_ms: u32,
     /// Time limit for a connection.
     pub connect_timeout_ms: u32,
+    /// Values that clients ask for again and again are kept in the router for a moment.
+    pub hot_cache: Option<Arc<HotCacheSettings>>,
 }
 
 /// Where a server is.
@@ -78,6 +81,7 @@ impl DestinationSpec {
             && self.udp == other.udp
             && self.timeout_ms == other.timeout_ms
             && self.connect_timeout_ms == other.connect_timeout_ms
+            && self.hot_cache == other.hot_cache
     }
 }
 

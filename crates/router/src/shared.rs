@@ -1,7 +1,7 @@
 //! State that all workers of a router share: the plan in force, the health of servers, settings.
 
 use std::collections::HashMap;
-use std::hash::RandomState;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use net::ClientConfig;
 use stdx::clock::Now;
 
 use crate::health::{Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
+use crate::hot_marks::HotMarks;
 use crate::names::NameTable;
 use crate::notices::ServerNotices;
 use crate::outcome::Outcome;
@@ -124,6 +125,7 @@ pub(crate) struct WorkerShare {
     pub(crate) cells: Arc<RouteCells>,
     pub(crate) tray: Arc<ReportTray>,
     pub(crate) hot_table: Arc<HotTable>,
+    pub(crate) hot_marks: Arc<HotMarks>,
 }
 
 impl RouterShared {
@@ -231,6 +233,12 @@ impl RouterShared {
     /// What each worker has sampled.
     pub(crate) fn hot_tables(&self) -> Vec<Arc<HotTable>> {
         lock(&self.workers).iter().map(|worker| Arc::clone(&worker.hot_table)).collect()
+    }
+
+    /// Whether hot values of a worker have answered gets for this key lately.
+    pub(crate) fn has_hot_value(&self, key: &[u8], now: Now) -> bool {
+        let hash = self.key_hasher.hash_one(key);
+        lock(&self.workers).iter().any(|worker| worker.hot_marks.has(hash, now))
     }
 
     pub(crate) fn window(&self) -> MutexGuard<'_, StatsWindow> {

@@ -14,6 +14,7 @@ use protocol::udp::{Frame, Parts, Taken};
 use stdx::clock::Now;
 
 use crate::destination::ReplyTarget;
+use crate::hot_cache::Ticket;
 use window::SlidingWindow;
 
 /// The longest reply, with room for its head: more than servers send (1 MiB).
@@ -81,12 +82,20 @@ pub(crate) struct UdpRequest {
     pub(crate) text: Vec<u8>,
     parts: Parts,
     pub(crate) sent: Now,
+    /// Of a get whose value may be kept.
+    pub(crate) ticket: Option<Ticket>,
 }
 
 impl UdpRequest {
-    pub(crate) fn new(target: ReplyTarget, part: u32, key: &[u8], shown: &[u8], sent: Now) -> UdpRequest {
+    pub(crate) fn new(
+        target: ReplyTarget,
+        part: u32,
+        (key, shown): (&[u8], &[u8]),
+        sent: Now,
+        ticket: Option<Ticket>,
+    ) -> UdpRequest {
         let (key, shown) = (key.into(), shown.into());
-        UdpRequest { target, part, key, shown, text: Vec::new(), parts: Parts::default(), sent }
+        UdpRequest { target, part, key, shown, text: Vec::new(), parts: Parts::default(), sent, ticket }
     }
 }
 

@@ -7,6 +7,9 @@ mod datagrams;
 mod delivery;
 mod early;
 mod flush;
+mod hot_notes;
+mod hot_plans;
+mod hot_values;
 mod late_failover;
 mod memory;
 mod multiget;
@@ -34,6 +37,7 @@ use crate::client_state::{ClientState, SpareBodies};
 use crate::destination::Destination;
 use crate::flight::Flights;
 use crate::held_memory::HeldMemory;
+use crate::hot_cache::HotCache;
 use crate::hot_samples::HotSamples;
 use crate::key_groups::KeyGroups;
 use crate::plan::RoutePlan;
@@ -87,6 +91,12 @@ pub struct RouteWorker {
     now: Now,
     prng: Prng,
     hot: HotSamples,
+    /// Values that are asked for again and again; `None` if no pool keeps any.
+    hot_cache: Option<Box<HotCache>>,
+    /// Memory for an answer from them.
+    hot_text: Vec<u8>,
+    /// A key that a reply is about.
+    hot_key: Vec<u8>,
     choices: Choices,
     /// Memory for a line that is rewritten.
     scratch: Vec<u8>,
@@ -118,7 +128,7 @@ pub enum RouterPeer {
 impl RouteWorker {
     /// A worker. `seed` is for choices at random. It takes the plan in force with its first turn.
     pub fn new(shared: Arc<RouterShared>, seed: u64) -> RouteWorker {
-        let (number, WorkerShare { cells, tray, hot_table }) = shared.add_worker();
+        let (number, WorkerShare { cells, tray, hot_table, hot_marks }) = shared.add_worker();
         RouteWorker {
             cells,
             tray,
@@ -141,7 +151,10 @@ impl RouteWorker {
             timers: BinaryHeap::new(),
             probes: BinaryHeap::new(),
             now: Now::default(),
-            hot: HotSamples::new(hot_table, shared.key_hasher.clone(), seed),
+            hot: HotSamples::new(hot_table, hot_marks, shared.key_hasher.clone(), seed),
+            hot_cache: None,
+            hot_text: Vec::new(),
+            hot_key: Vec::new(),
             prng: Prng::new(seed),
             choices: Choices::new(!seed, number),
             scratch: Vec::new(),
@@ -266,6 +279,7 @@ impl Handler for RouteWorker {
         self.take_reports(turn);
         self.end_spooled(turn);
         self.send_gathered(turn);
+        self.count_hot();
         if self.held.is_due() {
             self.free_memory(turn);
         }

@@ -108,6 +108,8 @@ impl Handler for Counted {
 /// A server that has every item, or fails every request.
 struct ModelServer {
     fails: bool,
+    /// Requests.
+    asked: usize,
 }
 
 impl ModelServer {
@@ -165,6 +167,7 @@ impl Handler for ModelServer {
             if at + consumed + body > pending.len() {
                 break;
             }
+            self.asked += 1;
             self.reply(&request, output);
             at += consumed + body;
         }
@@ -219,6 +222,8 @@ impl Handler for ModelClient {
 struct Scene {
     world: World,
     client: HostId,
+    /// Server `a`.
+    first: HostId,
 }
 
 impl Scene {
@@ -226,7 +231,8 @@ impl Scene {
         let mut world = World::new(1);
         let options = Options { workers: 1, ..Options::default() };
         let names = ["a", "b", "c", "d", "x"];
-        let hosts = names.map(|name| world.add(ModelServer { fails: name == "x" }, &[PORT], &options));
+        let hosts =
+            names.map(|name| world.add(ModelServer { fails: name == "x", asked: 0 }, &[PORT], &options));
         let address = |world: &World, host| match world.place(host, PORT) {
             Place::Tcp(address) => address,
             other => panic!("{other}"),
@@ -243,7 +249,7 @@ impl Scene {
         world.handler::<ModelClient>(client).dial = Some(place);
         world.nudge(client);
         world.run_for(5000);
-        Scene { world, client }
+        Scene { world, client, first: hosts[0] }
     }
 
     /// Sends `requests` and waits for a reply of `reply_len` bytes.
@@ -356,4 +362,32 @@ fn a_copy_to_all_allocates_for_the_reply_that_is_kept() {
     // The first reply waits for the second one, in memory of its own.
     check(ALL_SYNC, b"get k\r\n", FOUND, COUNTED);
     check(ALL_SYNC, &set(100, ""), "STORED\r\n", COUNTED);
+}
+
+const HOT: &str =
+    r#"{"pools": {"A": {"servers": ["a:1"], "hot_cache": {"ttl_ms": 10000}}}, "route": "PoolRoute|A"}"#;
+
+#[test]
+fn an_answer_from_hot_values_allocates_nothing() {
+    // After the first of these, which make the key hot.
+    check(HOT, b"get k\r\n", FOUND, 0);
+    check(HOT, b"get /././k\r\n", "VALUE /././k 0 3\r\nabc\r\nEND\r\n", 0);
+    let twice = "VALUE k 0 3\r\nabc\r\nVALUE k 0 3\r\nabc\r\nEND\r\n";
+    check(HOT, b"get k k\r\n", twice, 0);
+}
+
+#[test]
+fn hot_values_answer_in_place_of_the_server() {
+    let mut scene = Scene::new(HOT);
+    (0..WARM_UP).for_each(|_| scene.send(b"get k\r\n", FOUND.len()));
+    // Those that make the key hot.
+    assert_eq!(scene.world.handler::<ModelServer>(scene.first).asked, 32);
+}
+
+#[test]
+fn updates_of_a_pool_with_hot_values_allocate_nothing() {
+    check(HOT, &set(100, ""), "STORED\r\n", 0);
+    check(HOT, b"delete k\r\n", "DELETED\r\n", 0);
+    check(HOT, b"gets k\r\n", FOUND, 0);
+    check(HOT, b"incr k 1\r\n", "1\r\n", 0);
 }

@@ -99,6 +99,13 @@ fn endpoint(router: &Server) -> SocketAddr {
 
 /// A page, after its head.
 fn fetch(address: SocketAddr, path: &str) -> String {
+    let (head, body) = answer(address, path);
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    body
+}
+
+/// The head of an answer, and what follows it.
+fn answer(address: SocketAddr, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).expect("connect");
     stream.set_read_timeout(Some(clock::PATIENCE)).expect("a timeout");
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -106,8 +113,7 @@ fn fetch(address: SocketAddr, path: &str) -> String {
     let mut reply = String::new();
     stream.read_to_string(&mut reply).expect("an answer in text");
     let (head, body) = reply.split_once("\r\n\r\n").expect("a head");
-    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
-    body.to_owned()
+    (head.to_owned(), body.to_owned())
 }
 
 /// Waits until this is so.
@@ -178,6 +184,45 @@ fn a_router_tells_what_it_has_done() {
     folder.write("route.json", "{");
     until("a failure", || stat(&router, "all", "config_failures") == "1");
     drop(servers);
+}
+
+#[test]
+fn hot_keys_are_a_page_unless_they_are_hidden() {
+    let (server, folder) = (evenkeel(), Folder::new());
+    let config = pool([&*server.address().to_string()]);
+    folder.write("route.json", &config.replace("]}", r#"], "hot_cache": {"ttl_ms": 10000}}"#));
+    let metrics = "--metrics-listen=127.0.0.1:0";
+    let open = router(&folder.path("route.json"), &[metrics]);
+    let mut client = Client::new(open.connect().expect("a connection"));
+    assert_eq!(client.ask(b"set hot 0 0 1\r\nx\r\n").expect("an answer"), "STORED");
+    for _ in 0..100 {
+        assert_eq!(client.ask(b"get hot\r\n").expect("an answer"), "VALUE hot 0 1");
+        assert_eq!(client.line().expect("a value") + &client.line().expect("the end"), "xEND");
+    }
+    assert_eq!(client.ask(b"get warm<%22>\r\n").expect("an answer"), "END");
+    let address = endpoint(&open);
+    let (head, page) = answer(address, "/api/v1/hot_keys");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert!(head.to_ascii_lowercase().contains("content-type: application/json"), "{head}");
+    let number = |name: &str| -> f64 {
+        let (_, after) =
+            page.split_once(&format!("\"{name}\": ")).unwrap_or_else(|| panic!("no {name}: {page}"));
+        let end = after.find([',', '\n']).expect("an end");
+        after[..end].parse().unwrap_or_else(|_| panic!("{name}: {page}"))
+    };
+    // The hottest is the first of the list.
+    assert_eq!(number("requests"), 102.0);
+    assert!((number("share") - 101.0 / 102.0).abs() < 1e-9, "{page}");
+    assert!(number("share_min") <= number("share") && number("share") <= number("share_max"), "{page}");
+    let keys: Vec<usize> = ["\"hot\"", "\"warm<%22>\""].map(|key| page.find(key).expect(key)).into();
+    assert!(keys[0] < keys[1], "{page}");
+    assert!(page.contains("\"hot_cache\": true") && page.contains("\"hot_cache\": false"), "{page}");
+    assert_eq!(stat(&open, "hot", "1:hot_cache"), "1");
+    assert_eq!(stat(&open, "hot", "1:key"), "hot");
+
+    let hidden = router(&folder.path("route.json"), &[metrics, "--hide-hot-keys"]);
+    let (head, page) = answer(endpoint(&hidden), "/api/v1/hot_keys");
+    assert!(head.starts_with("HTTP/1.1 404 ") && !page.contains("share"), "{head}: {page}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod derived;
 mod failover;
 mod fields;
 mod handles;
+mod hot_cache;
 mod latest;
 mod limits;
 mod pool;

@@ -64,6 +64,8 @@ pub(crate) struct Exchange {
     pub(crate) keys: u32,
     /// It is for a shadow.
     pub(crate) is_shadow: bool,
+    /// Its destination has a note of what it means for hot values.
+    pub(crate) is_noted: bool,
     /// It is a get that has no flight, because it goes to the normal server of this route.
     pub(crate) late_failover: Option<LateFailover>,
 }

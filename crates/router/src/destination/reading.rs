@@ -131,6 +131,11 @@ impl Destination {
     fn finish(&mut self) {
         let exchange = self.exchanges.pop_front().expect("an exchange");
         self.shadows -= usize::from(exchange.is_shadow);
+        if exchange.is_noted
+            && let Some(hot) = &mut self.hot
+        {
+            hot.ended = hot.notes.pop_front();
+        }
         for _ in 0..exchange.keys {
             self.take_token();
         }

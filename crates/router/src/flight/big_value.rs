@@ -12,7 +12,7 @@ use std::sync::Arc;
 use protocol::request::SetMode;
 
 use super::derive::{Stored, flags, has_flag, is_binary, store, stored_by, with_flags, with_key, with_value};
-use super::item::{Item, flags_of};
+use super::item::{ReplyItem, flags_of};
 use super::render::{in_parts, miss, without_flags};
 use super::reply::FlightReply;
 use super::steps::{BigParts, BigValueStage, Decision, Orders, Scene, Stage, State};
@@ -199,7 +199,7 @@ impl State {
         reply: FlightReply<'a>,
     ) -> Decision<'a> {
         let parts = self.parts.as_mut().expect("parts that are read");
-        let item = if reply.outcome.is_hit() { Item::of(&reply.answer) } else { None };
+        let item = if reply.outcome.is_hit() { ReplyItem::of(&reply.answer) } else { None };
         match item {
             Some(item) if parts.len + item.len <= VALUE_MAX && scene.assembled.take(item.len + PART_SIZE) => {
                 parts.charged += item.len + PART_SIZE;
@@ -275,7 +275,7 @@ impl State {
 
 /// The parts that an index names: how many, and the end of their keys.
 fn parse_index(answer: &ReplyBytes<'_>) -> Option<(u16, u64)> {
-    let Item { body: RequestBody::Bytes(body), .. } = Item::of(answer)? else { return None };
+    let ReplyItem { body: RequestBody::Bytes(body), .. } = ReplyItem::of(answer)? else { return None };
     let text = std::str::from_utf8(body.strip_suffix(b"\r\n")?).ok()?;
     let mut numbers = text.split('-').map(|number| {
         let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());

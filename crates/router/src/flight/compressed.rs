@@ -14,7 +14,7 @@ use protocol::request::SetMode;
 
 use super::big_value::value_of;
 use super::derive::{has_flag, stored_by, with_flags, with_value};
-use super::item::{Item, flags_of};
+use super::item::{ReplyItem, flags_of};
 use super::render::miss;
 use super::reply::FlightReply;
 use super::steps::State;
@@ -131,7 +131,7 @@ pub(super) fn plain<'a>(
     if !is_packed && (!is_meta || (has_flag(message, b'v') && has_flag(message, b'f'))) {
         return reply;
     }
-    let Some(item) = Item::of(&reply.answer) else {
+    let Some(item) = ReplyItem::of(&reply.answer) else {
         return shown(message, reply, compression.flag, (None, None));
     };
     let wants_value = !is_meta || has_flag(message, b'v');

@@ -13,7 +13,7 @@ use crate::key::RoutedKey;
 use crate::operation::{Operation, OperationClass};
 use crate::request::{RequestBody, RoutedRequest, StoredRequest};
 
-use super::item::Item;
+use super::item::ReplyItem;
 
 /// Why a key that a route makes is not sent: mcrouter's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,16 +65,16 @@ fn whole(full: &[u8]) -> RoutedKey<'_> {
 }
 
 /// Whether the key is in base64: the flag `b` of a meta request.
-pub(super) fn is_binary(message: &RoutedRequest<'_>) -> bool {
+pub(crate) fn is_binary(message: &RoutedRequest<'_>) -> bool {
     message.operation.is_meta() && flags(message).any(|word| word[0] == b'b')
 }
 
 /// The flags of a meta request, each with its argument. For `ms`, the length comes first.
-pub(super) fn flags<'a>(message: &RoutedRequest<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+pub(crate) fn flags<'a>(message: &RoutedRequest<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
     message.after.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
 }
 
-pub(super) fn has_flag(message: &RoutedRequest<'_>, letter: u8) -> bool {
+pub(crate) fn has_flag(message: &RoutedRequest<'_>, letter: u8) -> bool {
     flags(message).any(|word| word[0] == letter)
 }
 
@@ -214,7 +214,7 @@ pub(super) struct Stored<'r> {
 
 impl<'r> Stored<'r> {
     /// The item of a reply.
-    pub(super) fn item(item: &Item<'r>, exptime: i64) -> Stored<'r> {
+    pub(super) fn item(item: &ReplyItem<'r>, exptime: i64) -> Stored<'r> {
         Stored { is_new: true, flags: item.flags, exptime, len: item.len, body: item.body }
     }
 }

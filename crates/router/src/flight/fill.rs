@@ -11,7 +11,7 @@
 use protocol::client::Ttl;
 
 use super::derive::{self, Stored, exptime, fetch, is_plain_read, store, with_flags};
-use super::item::Item;
+use super::item::ReplyItem;
 use super::render::{as_asked, miss, without_flags};
 use super::reply::FlightReply;
 use super::steps::{Decision, FillStage, Orders, Scene, Stage, State};
@@ -122,7 +122,7 @@ impl State {
         reply: FlightReply<'a>,
     ) -> Decision<'a> {
         let message = &scene.message;
-        let item = if reply.outcome.is_hit() { Item::of(&reply.answer) } else { None };
+        let item = if reply.outcome.is_hit() { ReplyItem::of(&reply.answer) } else { None };
         let copy = item.and_then(|item| {
             let exptime = match known_exptime(fill, message) {
                 Some(exptime) => exptime,
@@ -171,7 +171,7 @@ impl State {
 
 /// The item that stands for a miss gets the value that far has by now, or lives on.
 fn renew<'a>(fill: &Fill, scene: &Scene<'_>, reply: &FlightReply<'_>) -> Decision<'a> {
-    let found = if reply.outcome.is_hit() { Item::of(&reply.answer) } else { None };
+    let found = if reply.outcome.is_hit() { ReplyItem::of(&reply.answer) } else { None };
     let copy = match (found, fill.negative, fill.exptime) {
         (Some(item), _, Some(exptime)) => {
             Some(store(&scene.message, &Stored { is_new: false, ..Stored::item(&item, i64::from(exptime)) }))

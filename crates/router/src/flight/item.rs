@@ -8,22 +8,22 @@ use crate::request::RequestBody;
 
 /// An item of a reply.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Item<'r> {
+pub(crate) struct ReplyItem<'r> {
     /// The client's flags; 0 where the reply does not say.
-    pub(super) flags: u64,
+    pub(crate) flags: u64,
     /// Time to live, if the request asked for it.
     pub(super) ttl: Option<Ttl>,
     /// Marked as stale: to be replaced, not to be kept.
     pub(super) is_stale: bool,
-    pub(super) len: usize,
-    pub(super) body: RequestBody<'r>,
+    pub(crate) len: usize,
+    pub(crate) body: RequestBody<'r>,
     /// The line before the value, without its line end.
-    pub(super) line: Line<'r>,
+    pub(crate) line: Line<'r>,
 }
 
-impl<'r> Item<'r> {
+impl<'r> ReplyItem<'r> {
     /// The item of a reply with a value; `None` for any other reply, and for a value that is not [`in_one_piece`].
-    pub(super) fn of(answer: &'r ReplyBytes<'_>) -> Option<Item<'r>> {
+    pub(crate) fn of(answer: &'r ReplyBytes<'_>) -> Option<ReplyItem<'r>> {
         let (bytes, held) = match answer {
             ReplyBytes::Copied(bytes) => (*bytes, None),
             ReplyBytes::Gathered(gathered) => (gathered.front(), gathered.held().next()),
@@ -44,7 +44,7 @@ impl<'r> Item<'r> {
             }
             _ => return None,
         };
-        Some(Item { flags, ttl, is_stale, len, body, line })
+        Some(ReplyItem { flags, ttl, is_stale, len, body, line })
     }
 
     /// The value without its line end.
@@ -71,7 +71,7 @@ impl<'r> Item<'r> {
     }
 }
 
-/// The reply with its value in one piece, as [`Item`] has it. Only a BigValueRoute answers with a value in several.
+/// The reply with its value in one piece, as [`ReplyItem`] has it. Only a BigValueRoute answers with a value in several.
 pub(super) fn in_one_piece(reply: FlightReply<'_>) -> FlightReply<'_> {
     let ReplyBytes::Gathered(gathered) = &reply.answer else { return reply };
     let Some(first) = gathered.held().next() else { return reply };

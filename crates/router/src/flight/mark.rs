@@ -2,7 +2,7 @@
 
 use protocol::client::{Line, Parsed, parse};
 
-use super::item::{Item, flags_of};
+use super::item::{ReplyItem, flags_of};
 use crate::client::ReplyBytes;
 use crate::request::RequestBody;
 
@@ -24,9 +24,11 @@ impl Mark {
         if flags_of(answer)? & MARK_FLAG == 0 {
             return None;
         }
-        let number = match Item::of(answer) {
-            Some(Item { len: 0, .. }) | None => None,
-            Some(Item { body: RequestBody::Bytes(body), .. }) => Some(number(body.strip_suffix(b"\r\n")?)?),
+        let number = match ReplyItem::of(answer) {
+            Some(ReplyItem { len: 0, .. }) | None => None,
+            Some(ReplyItem { body: RequestBody::Bytes(body), .. }) => {
+                Some(number(body.strip_suffix(b"\r\n")?)?)
+            }
             Some(_) => return None,
         };
         Some(Mark { number, cas: cas_of(answer) })

@@ -4,7 +4,7 @@ use protocol::client::{Line, Parsed, parse};
 
 use super::big_value::BIG_FLAG;
 use super::derive::{flags, has_flag};
-use super::item::Item;
+use super::item::ReplyItem;
 use super::reply::FlightReply;
 use crate::client::{HeldOutput, ReplyBytes};
 use crate::destination::ReplyKind;
@@ -50,7 +50,7 @@ pub(super) fn miss(message: &RoutedRequest<'_>) -> FlightReply<'static> {
 
 /// `VALUE`, the value, `END`.
 fn as_value<'a>(message: &RoutedRequest<'_>, reply: FlightReply<'a>) -> FlightReply<'a> {
-    let Some(item) = Item::of(&reply.answer) else { return reply };
+    let Some(item) = ReplyItem::of(&reply.answer) else { return reply };
     if matches!(item.line, Line::Value(_)) {
         return reply;
     }
@@ -89,7 +89,7 @@ pub(super) fn without_flags<'a>(message: &RoutedRequest<'_>, reply: FlightReply<
         output.copy(argument);
     }
     output.copy(b"\r\n");
-    if let Some(item) = Item::of(&reply.answer) {
+    if let Some(item) = ReplyItem::of(&reply.answer) {
         item.write_body(&mut output);
     }
     FlightReply { outcome: reply.outcome, answer: ReplyBytes::Gathered(output) }
@@ -180,7 +180,7 @@ pub(super) fn with_cas<'a>(
         _ => return reply,
     }
     output.copy(b"\r\n");
-    if let Some(item) = Item::of(&reply.answer) {
+    if let Some(item) = ReplyItem::of(&reply.answer) {
         item.write_body(&mut output);
     }
     if matches!(line, Line::Value(_)) {

@@ -11,7 +11,7 @@ use protocol::request::SetMode;
 
 use super::derive::{self, Stored, has_flag, is_plain_read, look, store, stored_by};
 use super::fill::exptime_of;
-use super::item::Item;
+use super::item::ReplyItem;
 use super::reply::FlightReply;
 use super::steps::{Decision, Orders, Scene, Stage, StagingStage, State};
 use crate::operation::Operation;
@@ -104,7 +104,7 @@ impl State {
 
 /// Staging gets warm's item, for as long as that lives.
 fn copy<'a>(message: &RoutedRequest<'_>, unix_s: i64, reply: &FlightReply<'_>) -> Decision<'a> {
-    let found = if reply.outcome.is_hit() { Item::of(&reply.answer) } else { None };
+    let found = if reply.outcome.is_hit() { ReplyItem::of(&reply.answer) } else { None };
     let copy =
         found.filter(|item| !item.is_stale && matches!(item.line, Line::MetaValue { .. })).and_then(|item| {
             let exptime = exptime_of(item.ttl?, unix_s)?;

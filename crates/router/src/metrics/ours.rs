@@ -25,6 +25,7 @@ pub(super) fn write(
     requests(&totals, text);
     to_servers(&totals, text);
     compression(&totals, text);
+    hot_cache(&totals, text);
     connections(shared, &totals, &phases, network, text);
     configuration(shared, facts, text);
     by_server(servers, text);
@@ -90,6 +91,19 @@ fn compression(totals: &RouteTotals, text: &mut Exposition) {
     family.sample(&[("result", "decompressed")], totals.decompressed);
     family.sample(&[("result", "damaged")], totals.damaged);
     family.sample(&[("result", "no_dictionary")], totals.no_dictionary);
+}
+
+fn hot_cache(totals: &RouteTotals, text: &mut Exposition) {
+    let help = "Gets that hot values in the router have answered.";
+    text.single("evenkeel_route_hot_cache_hits_total", Counter, help, totals.hot_hits);
+    let help = "Values that were kept as hot.";
+    text.single("evenkeel_route_hot_cache_fills_total", Counter, help, totals.hot_fills);
+    let help = "Hot values that were dropped before their time: because of an update, or to make room.";
+    let mut family = text.family("evenkeel_route_hot_cache_drops_total", Counter, help);
+    family.sample(&[("reason", "update")], totals.hot_dropped);
+    family.sample(&[("reason", "memory")], totals.hot_evicted);
+    let help = "Bytes of hot values, with what they need besides.";
+    text.single("evenkeel_route_hot_cache_bytes", Gauge, help, totals.hot_bytes);
 }
 
 fn connections(

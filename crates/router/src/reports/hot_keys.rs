@@ -44,6 +44,9 @@ pub(super) fn listing(shared: &RouterShared, now: Now, out: &mut String) {
         for (name, share) in shares {
             let _ = write!(out, "STAT {place}:{name} {:.2}\r\n", share * 100.0);
         }
+        if shared.has_hot_value(&hot.key, now) {
+            let _ = write!(out, "STAT {place}:hot_cache 1\r\n");
+        }
         let _ = write!(out, "STAT {place}:key {}\r\n", readable(&hot.key));
     }
 }
@@ -57,6 +60,7 @@ pub(super) fn json(shared: &RouterShared, now: Now) -> Option<String> {
             ("share", JsonValue::Double(hot.share)),
             ("share_min", JsonValue::Double(hot.share_min)),
             ("share_max", JsonValue::Double(hot.share_max)),
+            ("hot_cache", JsonValue::Bool(shared.has_hot_value(&hot.key, now))),
         ])
     });
     let keys = JsonValue::Array(keys.collect());

@@ -91,6 +91,7 @@ fn statistics(
     connections(shared, totals, phases, lines);
     requests(shared, totals, phases, lines);
     results(shared, totals, lines);
+    hot_cache(totals, lines);
     configuration(shared, facts, lines);
 }
 
@@ -200,6 +201,14 @@ fn results(shared: &RouterShared, totals: &RouteTotals, lines: &mut Lines) {
         lines.add(ODS | COUNT, &format!("result_{name}_count"), some(&totals.results));
         lines.add(ODS | COUNT, &format!("result_{name}_all_count"), some(&totals.results_all));
     }
+}
+
+/// Ours: mcrouter has no hot values.
+fn hot_cache(totals: &RouteTotals, lines: &mut Lines) {
+    lines.add(BASIC | COUNT, "hot_cache_hits_count", totals.hot_hits);
+    lines.add(BASIC | COUNT, "hot_cache_fills_count", totals.hot_fills);
+    lines.add(BASIC | COUNT, "hot_cache_drops_count", totals.hot_dropped + totals.hot_evicted);
+    lines.add(BASIC | DETAILED, "hot_cache_bytes", totals.hot_bytes);
 }
 
 fn configuration(shared: &RouterShared, facts: &ReportFacts, lines: &mut Lines) {

@@ -63,6 +63,16 @@ pub(crate) struct RouteCells {
     pub(crate) damaged: Counter,
     /// Values whose dictionary is not there.
     pub(crate) no_dictionary: Counter,
+    /// Gets that hot values in this worker have answered.
+    pub(crate) hot_hits: Counter,
+    /// Values that were kept.
+    pub(crate) hot_fills: Counter,
+    /// Those that were dropped because of an update, a flush, a lost connection or another configuration.
+    pub(crate) hot_dropped: Counter,
+    /// Those that made room for others before their time.
+    pub(crate) hot_evicted: Counter,
+    /// Bytes of those that are there.
+    pub(crate) hot_bytes: Counter,
     /// The cells of this worker's destinations, in the order of their places.
     destinations: Mutex<Vec<Arc<DestinationCells>>>,
 }

@@ -166,6 +166,7 @@ mod tests {
             udp: false,
             timeout_ms: 1,
             connect_timeout_ms: 1,
+            hot_cache: None,
         };
         let cells = DestinationCells::new(Arc::new(spec), Arc::default());
         assert_eq!(cells.average_us(), None);

@@ -63,6 +63,11 @@ totals! {
     decompressed,
     damaged,
     no_dictionary,
+    hot_hits,
+    hot_fills,
+    hot_dropped,
+    hot_evicted,
+    hot_bytes,
 }
 
 fn sum<'c>(counters: impl Iterator<Item = &'c Counter>) -> u64 {

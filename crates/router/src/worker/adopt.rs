@@ -30,6 +30,7 @@ impl RouteWorker {
             self.earlier.iter().filter_map(|(plan, _)| plan.upgrade()).map(|p| p.generation).collect();
         let RoutePlan { generation, states, .. } = &*self.plan;
         self.choices.adopt(*generation, states, |generation| used.contains(&generation));
+        self.adopt_hot();
         self.retire();
     }
 
@@ -124,6 +125,7 @@ impl RouteWorker {
         let place = self.insert_unnamed(destination);
         self.cells.show(place, &self.destinations[place as usize].cells);
         self.by_name.entry(name).or_default().push(place);
+        self.attach_hot(place);
         place
     }
 

@@ -8,7 +8,7 @@ use net::{Datagram, DatagramPeer, Dial, Place, SocketId, Turn};
 use protocol::udp::Frame;
 
 use super::RouteWorker;
-use crate::destination::{Destination, Exchange, ReplyKind, ReplyTarget, ReplyToken};
+use crate::destination::{Destination, Exchange, HotNote, HotSide, ReplyKind, ReplyTarget, ReplyToken};
 use crate::flight::FlightReply;
 use crate::key_groups::KeySpan;
 use crate::notices::NoticeKind;
@@ -49,9 +49,10 @@ impl RouteWorker {
         }
         UdpCounts::count(&self.shared.udp.asked);
         self.count_sent(place, Operation::Get, 1, target);
+        let ticket = self.hot_ticket(place, key);
         let destination = &mut self.destinations[place as usize];
         let Some(udp) = &mut destination.udp else { return false };
-        udp.add(id, UdpRequest::new(target, part, key, shown, now));
+        udp.add(id, UdpRequest::new(target, part, (key, shown), now, ticket));
         if !udp.has_timer
             && let Some(at) = udp.next_timeout(destination.spec.timeout_ms)
         {
@@ -139,8 +140,13 @@ impl RouteWorker {
     /// Reads a reply as if it had come over a connection with this one request.
     fn read_datagrams(&mut self, place: u32, mut request: UdpRequest, turn: &mut Turn<Arc<[u8]>>) {
         let text = std::mem::take(&mut request.text);
-        let Destination { spec, health, cells, .. } = &self.destinations[place as usize];
+        let Destination { spec, health, cells, hot, .. } = &self.destinations[place as usize];
         let mut reader = Destination::new(Arc::clone(spec), Arc::clone(health));
+        if let (Some(ticket), Some(hot)) = (request.ticket, hot) {
+            let mut side = HotSide::new(hot.server, hot.pool);
+            side.notes.push_back(HotNote::Get(ticket));
+            reader.hot = Some(Box::new(side));
+        }
         // What is read counts for the server.
         reader.cells = Arc::clone(cells);
         reader.tokens.push(ReplyToken { sent: &request.key, shown: &request.shown, part: request.part });
@@ -152,6 +158,7 @@ impl RouteWorker {
             keys: 1,
             is_shadow: false,
             late_failover: None,
+            is_noted: request.ticket.is_some(),
         });
         let reader_place = match self.udp_reader {
             Some(place) => {

@@ -107,11 +107,12 @@ impl RouteWorker {
             body: RequestBody::None,
         };
         self.cells.request(operation);
-        self.hot.count(routed.full, self.now);
+        let is_sample = self.hot.count(routed.full, self.now);
         match first_step(&self.plan, &mut self.choices, operation, &routed) {
             RouteStep::Server { server, keep_prefix, .. } => {
                 let place = (self.places[server.0 as usize], keep_prefix);
-                if !self.add_to_group(place, None, &routed, part, line)
+                if !self.answer_hot(place, &message, target, is_sample, turn)
+                    && !self.add_to_group(place, None, &routed, part, line)
                     && let Err(not_sent) = self.send(place.0, &message, keep_prefix, target, turn)
                 {
                     let reply = FlightReply::error(not_sent.outcome, &not_sent.message);
@@ -124,7 +125,9 @@ impl RouteWorker {
             }
             RouteStep::Compound(node, log) => match self.normal_place(node, operation, &routed) {
                 Some(place) => {
-                    if !self.add_to_group(place, Some(node), &routed, part, line) {
+                    if !self.answer_hot(place, &message, target, is_sample, turn)
+                        && !self.add_to_group(place, Some(node), &routed, part, line)
+                    {
                         self.send_normal(node, place, &message, target, turn);
                     }
                 }

@@ -134,6 +134,8 @@ impl RouteWorker {
             if let Some(of_name) = self.by_name.get_mut(&spec.name) {
                 of_name.retain(|other| *other != place);
             }
+            // What it had is another server's.
+            self.drop_hot_of(place);
             places[server] = self.insert(destination);
         }
         self.places = places.into();

@@ -336,7 +336,7 @@ impl RouteWorker {
         turn: &mut Turn<Arc<[u8]>>,
     ) {
         self.cells.request(message.operation);
-        self.hot.count(message.key.full, self.now);
+        let is_sample = self.hot.count(message.key.full, self.now);
         match first_step(&self.plan, &mut self.choices, message.operation, &message.key) {
             RouteStep::Server { server, keep_prefix, log } => {
                 let place = self.places[server.0 as usize];
@@ -347,7 +347,8 @@ impl RouteWorker {
                     }
                     _ => target,
                 };
-                if let Err(not_sent) = self.send(place, message, keep_prefix, target, turn) {
+                let is_answered = self.answer_hot((place, keep_prefix), message, target, is_sample, turn);
+                if !is_answered && let Err(not_sent) = self.send(place, message, keep_prefix, target, turn) {
                     let reply = FlightReply::error(not_sent.outcome, &not_sent.message);
                     self.deliver_whole(target, message.operation, reply, turn);
                 }
@@ -358,7 +359,11 @@ impl RouteWorker {
             }
             RouteStep::Compound(node, log) => {
                 match self.normal_place(node, message.operation, &message.key) {
-                    Some(place) => self.send_normal(node, place, message, target, turn),
+                    Some(place) => {
+                        if !self.answer_hot(place, message, target, is_sample, turn) {
+                            self.send_normal(node, place, message, target, turn);
+                        }
+                    }
                     None => self.fly(node, log, message, target, turn),
                 }
             }
@@ -448,6 +453,15 @@ impl RouteWorker {
             {
                 let log = Arc::clone(&plan.logs[usize::from(log.0)]);
                 target = self.through_log(log, place, &message, send.keep_prefix, target);
+            }
+            if let Some(place) = place
+                && !(send.marks.is_shadow || send.marks.is_tagged)
+                && let Some(hot) = self.find_hot(place, &message, send.keep_prefix, target)
+            {
+                self.flights.put_back(send.request, request);
+                self.deliver_hot(target, operation, hot, turn);
+                self.flights.release(send.request);
+                continue;
             }
             let result = match place {
                 Some(place) if send.marks.is_shadow => {

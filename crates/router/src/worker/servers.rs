@@ -48,13 +48,7 @@ impl RouteWorker {
         target: ReplyTarget,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
-        let key = if keep_prefix { message.key.full } else { message.key.bare() };
-        let shown = match message.shown {
-            [] if keep_prefix || message.key.prefix_len == 0 => &b""[..],
-            [] => message.key.full,
-            shown => shown,
-        };
-        self.send_as((key, shown), place, message, target, turn)
+        self.send_as(keys_of(message, keep_prefix), place, message, target, turn)
     }
 
     /// The same for a failover whose key says so, if it has a hash stop and room.
@@ -110,6 +104,22 @@ impl RouteWorker {
     /// Sends a request with this key. `shown` is the key that the client wrote, if it is another one.
     #[inline]
     fn send_as(
+        &mut self,
+        (key, shown): (&[u8], &[u8]),
+        place: u32,
+        message: &RoutedRequest<'_>,
+        target: ReplyTarget,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Result<(), NotSent> {
+        if self.destinations[place as usize].hot.is_some() {
+            return self.send_noted((key, shown), place, message, target, turn);
+        }
+        self.write_request((key, shown), place, message, target, turn)
+    }
+
+    /// The same, without a look at hot values.
+    #[inline]
+    pub(super) fn write_request(
         &mut self,
         (key, shown): (&[u8], &[u8]),
         place: u32,
@@ -186,6 +196,7 @@ impl RouteWorker {
             keys,
             is_shadow: false,
             late_failover: None,
+            is_noted: false,
         };
         self.await_reply(place, exchange);
         Ok(())
@@ -193,6 +204,22 @@ impl RouteWorker {
 
     /// Sends one `get` of several keys, which are parts of `line`.
     pub(super) fn send_keys(
+        &mut self,
+        place: u32,
+        (before, line): (&[u8], &[u8]),
+        keys: &[KeySpan],
+        operation: Operation,
+        target: ReplyTarget,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> Result<(), NotSent> {
+        if self.destinations[place as usize].hot.is_some() {
+            return self.send_keys_noted(place, (before, line), keys, operation, target, turn);
+        }
+        self.write_keys(place, (before, line), keys, operation, target, turn)
+    }
+
+    /// The same, without a look at hot values.
+    pub(super) fn write_keys(
         &mut self,
         place: u32,
         (before, line): (&[u8], &[u8]),
@@ -239,6 +266,7 @@ impl RouteWorker {
             keys: keys.len() as u32,
             is_shadow: false,
             late_failover: None,
+            is_noted: false,
         };
         self.await_reply(place, exchange);
         Ok(())
@@ -362,6 +390,7 @@ impl RouteWorker {
     ) {
         self.doubt_name(place);
         let failed = self.destinations[place as usize].fail_all();
+        self.lose_hot(place);
         self.destinations[place as usize].cells.set_phase(DestinationPhase::Down);
         self.note_failure(place, outcome, why);
         for failed in failed {
@@ -388,6 +417,7 @@ impl RouteWorker {
             HealthChange::None => {}
             HealthChange::Unavailable => {
                 let spec = Arc::clone(spec);
+                self.drop_hot_of(place);
                 self.cells.became_unavailable.add(1);
                 let interval = probe_interval_ms(&self.shared.settings.health, None, self.prng.next_u64());
                 self.probe_later(place, interval);
@@ -439,6 +469,7 @@ impl RouteWorker {
         let mut scratch = std::mem::take(&mut self.scratch);
         let result = loop {
             let asked = self.asked(place);
+            let noted = self.noted(place);
             let destination = &mut self.destinations[place as usize];
             if let Some(large) = &mut destination.large {
                 let taken = large.fill(&input[*consumed..]);
@@ -450,6 +481,7 @@ impl RouteWorker {
                 match destination.finish_large() {
                     Ok(delivery) => {
                         self.count_reply(place, asked, &delivery);
+                        self.note_reply(place, noted, &delivery);
                         self.deliver_read(place, delivery, turn);
                     }
                     Err(malformed) => break Err(malformed),
@@ -466,6 +498,7 @@ impl RouteWorker {
                 Ok(Read::Deliver { consumed: more, delivery }) => {
                     *consumed += more;
                     destination.health.answered();
+                    self.note_reply(place, noted, &delivery);
                     if delivery.operation.is_none() {
                         self.probed(place);
                         continue;
@@ -591,9 +624,22 @@ impl RouteWorker {
             keys: 0,
             is_shadow: false,
             late_failover: None,
+            is_noted: false,
         };
         self.await_reply(place, exchange);
     }
+}
+
+/// The key that a server gets, and the one that the client wrote if that is another.
+#[inline]
+pub(super) fn keys_of<'m>(message: &RoutedRequest<'m>, keep_prefix: bool) -> (&'m [u8], &'m [u8]) {
+    let key = if keep_prefix { message.key.full } else { message.key.bare() };
+    let shown = match message.shown {
+        [] if keep_prefix || message.key.prefix_len == 0 => &b""[..],
+        [] => message.key.full,
+        shown => shown,
+    };
+    (key, shown)
 }
 
 /// Whether servers take the line of a request with this key. A line of `get` or `gets` may be long.

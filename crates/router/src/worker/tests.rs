@@ -13,6 +13,7 @@
 //! a< line          server a sends a line
 //! a<| bytes        server a sends bytes, without a line end
 //! a!               server a resets its connections
+//! a other          what server a sends next goes over the connection that it has not heard for longest
 //! a down           server a refuses connections from now on
 //! a up             and accepts them again
 //! au> get k        server a has received this datagram, before others or after them
@@ -44,6 +45,7 @@ mod fill;
 mod flush;
 mod health;
 mod hot_keys;
+mod hot_values;
 mod late_failover;
 mod limits;
 mod memory;
@@ -349,6 +351,10 @@ impl Conversation {
                 SAID.with_borrow_mut(|said| said.extend(line));
             }),
             ("closed", _) => assert!(self.world.handler::<End>(self.host(who)).closed, "at {line:?}"),
+            (server, "other") => {
+                let host = self.host(server);
+                self.world.handler::<End>(host).links.rotate_left(1);
+            }
             (server, "down") => self.world.partition(self.host(server), self.router),
             (server, "up") => {
                 let host = self.host(server);

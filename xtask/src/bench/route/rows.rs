@@ -47,7 +47,7 @@ const KEYS: RouteRow = RouteRow {
 };
 
 /// All rows: values of 100 bytes, and 50 clients where the words say nothing else.
-pub(super) static ROUTE_ROWS: [RouteRow; 8] = [
+pub(super) static ROUTE_ROWS: [RouteRow; 9] = [
     RouteRow { name: "get-d1", words: &["--connections", "50", "--depth", "1"], ..KEYS },
     RouteRow { name: "get-d16", words: &["--connections", "50", "--depth", "16"], with_routes: true, ..KEYS },
     // The null proxy sends all keys to one server, so it is a bound that nobody who splits can reach.
@@ -55,6 +55,13 @@ pub(super) static ROUTE_ROWS: [RouteRow; 8] = [
     RouteRow {
         name: "set-d16",
         words: &["--connections", "50", "--gets", "0", "--depth", "16"],
+        with_routes: true,
+        ..KEYS
+    },
+    // Half of all gets are for one key, which hot values answer.
+    RouteRow {
+        name: "hot-d16",
+        words: &["--connections", "50", "--gets", "1", "--popularity", "hot:0.5,1", "--depth", "16"],
         with_routes: true,
         ..KEYS
     },
@@ -84,11 +91,18 @@ pub(super) enum ConfiguredRoute {
     AllSync,
     /// To one pool, a tenth of the keys also to the other.
     Shadow,
+    /// To one pool, whose hot values are kept in the proxy.
+    HotCache,
 }
 
 impl ConfiguredRoute {
-    pub(super) const ALL: [ConfiguredRoute; 4] =
-        [ConfiguredRoute::Pool, ConfiguredRoute::Failover, ConfiguredRoute::AllSync, ConfiguredRoute::Shadow];
+    pub(super) const ALL: [ConfiguredRoute; 5] = [
+        ConfiguredRoute::Pool,
+        ConfiguredRoute::Failover,
+        ConfiguredRoute::AllSync,
+        ConfiguredRoute::Shadow,
+        ConfiguredRoute::HotCache,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -96,6 +110,7 @@ impl ConfiguredRoute {
             ConfiguredRoute::Failover => "FailoverRoute",
             ConfiguredRoute::AllSync => "AllSyncRoute",
             ConfiguredRoute::Shadow => "shadow of 10 %",
+            ConfiguredRoute::HotCache => "hot values",
         }
     }
 
@@ -104,7 +119,7 @@ impl ConfiguredRoute {
         let mut turned = servers.to_vec();
         turned.rotate_left(1);
         let route = match self {
-            ConfiguredRoute::Pool => r#""PoolRoute|A""#.to_owned(),
+            ConfiguredRoute::Pool | ConfiguredRoute::HotCache => r#""PoolRoute|A""#.to_owned(),
             ConfiguredRoute::Failover => {
                 r#"{"type":"FailoverRoute","children":["PoolRoute|A","PoolRoute|B"]}"#.to_owned()
             }
@@ -116,7 +131,8 @@ impl ConfiguredRoute {
                 servers.len()
             ),
         };
-        let pool = |name: &str, servers: &[String]| format!(r#""{name}":{{"servers":{servers:?}}}"#);
+        let more = if self == ConfiguredRoute::HotCache { r#","hot_cache":{}"# } else { "" };
+        let pool = |name: &str, servers: &[String]| format!(r#""{name}":{{"servers":{servers:?}{more}}}"#);
         format!(r#"{{"pools":{{{},{}}},"route":{route}}}"#, pool("A", servers), pool("B", &turned))
     }
 }

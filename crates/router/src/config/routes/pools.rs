@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::pool::Pool;
 use super::security::PoolSecurity;
 use super::servers::{Server, ServerKey};
-use super::{Compiler, Definition, pool_settings};
+use super::{Compiler, Definition, hot_cache, pool_settings};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::config::routes::handles::refuse;
@@ -106,6 +106,7 @@ impl<'j> Compiler<'j, '_> {
             Some(keep) => keep.bool("`keep_routing_prefix` of a pool")?,
             None => false,
         };
+        let hot_cache = hot_cache::settings(pool)?;
         let domains = failure_domains(pool, servers.len())?;
         let mut names = Vec::new();
         let mut children = Vec::with_capacity(servers.len());
@@ -131,6 +132,7 @@ impl<'j> Compiler<'j, '_> {
                     udp,
                     timeout_ms,
                     connect_timeout_ms,
+                    hot_cache: hot_cache.clone(),
                 };
                 let fast_open = fast_open || (tls.is_some() && self.options.tls_fast_open);
                 let spec = DestinationSpec {
@@ -142,6 +144,7 @@ impl<'j> Compiler<'j, '_> {
                     udp,
                     timeout_ms,
                     connect_timeout_ms,
+                    hot_cache: hot_cache.clone(),
                 };
                 let server = self.add_server(key, spec);
                 let node = self.add(Node::Server { server, keep_prefix }, json)?;

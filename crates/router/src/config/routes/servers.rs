@@ -11,6 +11,7 @@ use super::Resolve;
 use super::security::{Mechanism, PoolSecurity};
 use crate::config::error::ConfigError;
 use crate::config::json::Json;
+use crate::hot_cache::HotCacheSettings;
 use crate::plan::ServerPlace;
 
 /// Everything that makes the connections to two servers differ.
@@ -23,6 +24,7 @@ pub(super) struct ServerKey {
     pub(super) udp: bool,
     pub(super) timeout_ms: u32,
     pub(super) connect_timeout_ms: u32,
+    pub(super) hot_cache: Option<Arc<HotCacheSettings>>,
 }
 
 /// A server's address.

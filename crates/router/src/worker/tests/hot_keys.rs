@@ -14,12 +14,12 @@ impl Conversation {
         }
     }
 
-    fn hot_facts(&self) -> ReportFacts {
+    pub(super) fn hot_facts(&self) -> ReportFacts {
         ReportFacts { now: self.world.now(), unix_s: 1000, process: ProcessFacts::default() }
     }
 
     /// The lines of `stats hot`.
-    fn hot_lines(&mut self) -> Vec<String> {
+    pub(super) fn hot_lines(&mut self) -> Vec<String> {
         self.play("> stats hot");
         let client = self.clients[0];
         let received = std::mem::take(&mut self.world.handler::<End>(client).received);

@@ -18,7 +18,7 @@ use stdx::prng::Prng;
 use super::{Conversation, End, PORT};
 use crate::health::HealthSettings;
 use crate::shared::Settings;
-use items::Items;
+pub(super) use items::Items;
 use lies::Liar;
 use memory::check_memory;
 use plans::{COPIES, DELAYED, DERIVED, FAILOVER, HONEST, LIMITED, POOL, SHADOWED, derived};
@@ -219,8 +219,8 @@ impl History {
     }
 }
 
-/// Plays a history that begins with the first plan.
-fn play_history<S: AsRef<str>>(seed: u64, plans: &[S], events: Events) {
+/// Plays a history that begins with the first plan. Returns how many gets hot values have answered.
+fn play_history<S: AsRef<str>>(seed: u64, plans: &[S], events: Events) -> u64 {
     let mut history = History::new(seed, plans[0].as_ref(), events);
     for step in 0..events.steps {
         history.send();
@@ -231,10 +231,11 @@ fn play_history<S: AsRef<str>>(seed: u64, plans: &[S], events: Events) {
     }
     history.settle();
     history.check();
+    history.conversation.worker().cells.hot_hits.value()
 }
 
 /// Seeds of an ordinary run; `EVENKEEL_TEST_SEEDS` sets others, as `first..last`.
-fn seeds(ordinary: Range<u64>) -> Range<u64> {
+pub(super) fn seeds(ordinary: Range<u64>) -> Range<u64> {
     let Ok(text) = std::env::var("EVENKEEL_TEST_SEEDS") else { return ordinary };
     let (first, last) = text.split_once("..").expect("first..last");
     first.parse().expect("a number")..last.parse().expect("a number")
@@ -275,4 +276,14 @@ fn a_server_that_lies_harms_nobody_but_those_who_ask_it() {
     for seed in seeds(400..406) {
         play_history(seed, &HONEST, events);
     }
+}
+
+#[test]
+fn hot_values_lose_no_request_below_any_route() {
+    let plain = [POOL, FAILOVER, COPIES, LIMITED, SHADOWED, DELAYED].map(str::to_owned);
+    let plans = plain.into_iter().chain(DERIVED.map(derived));
+    let hot = |plan: String| plan.replace("\"]}", "\"], \"hot_cache\": {\"ttl_ms\": 50}}");
+    let plans: Vec<String> = plans.map(hot).chain([POOL.to_owned()]).collect();
+    let hits: u64 = seeds(500..504).map(|seed| play_history(seed, &plans, FAILURES)).sum();
+    assert!(hits > 0, "no hit");
 }

@@ -9,7 +9,7 @@ use super::lies::Liar;
 
 /// A server. Values say which key they belong to.
 #[derive(Default)]
-pub(super) struct Items {
+pub(in crate::worker::tests) struct Items {
     items: HashMap<Vec<u8>, StoredItem>,
     /// The CAS of the item that was stored last.
     cas: u64,
@@ -29,7 +29,7 @@ struct StoredItem {
 }
 
 /// A connection of a server.
-pub(super) struct ServerConnection {
+pub(in crate::worker::tests) struct ServerConnection {
     link: Link,
     /// Input of which no whole request is: a request with a large value does not fit the network's buffers.
     input: Vec<u8>,
@@ -192,7 +192,13 @@ impl Items {
         meta_reply(if is_stored { "HD" } else { "NS" }, key, flags)
     }
 
-    fn store(&mut self, key: &[u8], flags: &[u8], value: &[u8], only_new: bool) -> bool {
+    pub(in crate::worker::tests) fn store(
+        &mut self,
+        key: &[u8],
+        flags: &[u8],
+        value: &[u8],
+        only_new: bool,
+    ) -> bool {
         if only_new && self.items.contains_key(key) {
             return false;
         }
