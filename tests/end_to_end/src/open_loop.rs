@@ -12,8 +12,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Requests in a second: as many as a test binary without optimisation sends and checks on a busy machine.
+/// Requests in a second of an ordinary run: as many as a test binary without optimisation sends and checks on a busy machine.
+/// `EVENKEEL_TEST_RATE` sets another number.
 const RATE: u64 = 2_000;
+
+fn rate() -> u64 {
+    let text = std::env::var("EVENKEEL_TEST_RATE").ok();
+    text.map_or(RATE, |text| text.parse().expect("EVENKEEL_TEST_RATE is a number of requests in a second"))
+}
+
 /// The pause between two looks at what is due.
 const TICK: Duration = Duration::from_millis(2);
 /// One request in this many rounds over the keys is a set, the others are gets.
@@ -110,9 +117,9 @@ fn send(
     stop: &AtomicBool,
     (moments, count): (&Sender<Instant>, &AtomicUsize),
 ) -> Result<()> {
-    let (began, mut number, mut text) = (clock::now(), 0, Vec::new());
+    let (began, rate, mut number, mut text) = (clock::now(), rate(), 0, Vec::new());
     while !stop.load(Ordering::Relaxed) {
-        let due = began.elapsed().as_micros() as u64 * RATE / 1_000_000;
+        let due = began.elapsed().as_micros() as u64 * rate / 1_000_000;
         text.clear();
         let now = clock::now();
         while number < due as usize {
