@@ -167,10 +167,10 @@ fn renumbered(text: &[u8], prng: &mut Prng) -> Vec<u8> {
     text.iter().map(|byte| if byte.is_ascii_digit() { digit(*byte, prng) } else { *byte }).collect()
 }
 
-/// With cuts in front, as the checks expect them.
+/// With cuts and the number of a route in front, as the checks expect them.
 fn with_cuts(text: Vec<u8>, prng: &mut Prng) -> Vec<u8> {
     let count = prng.below(16) as usize;
-    let mut input = vec![count as u8];
+    let mut input = vec![count as u8 | (prng.below(16) as u8) << 4];
     input.extend((0..2 * count).map(|_| prng.below(256) as u8));
     input.extend(text);
     input

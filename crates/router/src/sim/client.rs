@@ -11,24 +11,41 @@ use super::hosts::{Answerer, Scene};
 use crate::config::json;
 use crate::key::RoutedKey;
 
-/// Two servers, and a route that leaves keys and bodies as they are.
-const CONFIG: &[u8] =
-    br#"{"pools": {"A": {"servers": ["a:1", "b:2"]}}, "route": {"type": "FailoverRoute", "children": ["PoolRoute|A", "PoolRoute|A"]}}"#;
+/// Pools of the configurations.
+const POOLS: &str = r#""pools": {"A": {"servers": ["a:1", "b:2"]}, "B": {"servers": ["b:2", "c:3"]}}"#;
+
+/// Routes. The first leaves keys and bodies as they are.
+const ROUTES: [&str; 8] = [
+    r#""PoolRoute|A""#,
+    r#"{"type": "ModifyKeyRoute", "ensure_key_prefix": "v:", "set_key_suffix": "~", "target": {"type": "BigValueRoute",
+        "target": "PoolRoute|A", "split_threshold": 3, "batch_size": 2}}"#,
+    r#"{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B", "enable_metaget": true}"#,
+    r#"{"type": "L1L2CacheRoute", "l1": "PoolRoute|A", "l2": "PoolRoute|B", "upgradingL1Exptime": 9, "ncacheExptime": 9,
+        "ncacheUpdatePeriod": 3}"#,
+    r#"{"type": "StagingRoute", "warm": "PoolRoute|A", "staging": {"type": "ModifyExptimeRoute", "target": "PoolRoute|B",
+        "exptime": 7}}"#,
+    r#"{"type": "L1L2SizeSplitRoute", "l1": "PoolRoute|A", "l2": "PoolRoute|B", "threshold": 2}"#,
+    r#"{"type": "KeySplitRoute", "destination": "PoolRoute|A", "replicas": 3, "all_sync": true, "first_hit": false}"#,
+    r#"{"type": "AllSyncRoute", "children": ["PoolRoute|A", {"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|B",
+        "failover": "PoolRoute|A"}]}"#,
+];
 
 /// Length of the values of long keys: it is received and held in another way than short ones.
 const LARGE_LEN: usize = 20_000;
 
 /// Checks that the replies to a client do not depend on where its bytes are cut, and that its servers get whole requests
-/// only, each of which it has sent; panics if they do not.
+/// only, each of which it has sent, unless the route makes others of them; panics if they do not.
 ///
-/// The first byte of `input` says how many cuts there are; two bytes for each cut follow, and then the conversation.
+/// The first byte of `input` says how many cuts there are, and which route; two bytes for each cut follow, and then the
+/// conversation.
 ///
 /// # Panics
 /// If the property does not hold.
 pub fn check_client(input: &[u8]) {
     let Some((conversation, pieces)) = cut(input) else { return };
-    let whole = heard(conversation, &[conversation]);
-    let cut = heard(conversation, &pieces);
+    let route = usize::from(input[0] >> 4) % ROUTES.len();
+    let whole = heard(route, conversation, &[conversation]);
+    let cut = heard(route, conversation, &pieces);
     if depends_on_cuts(conversation) {
         return;
     }
@@ -38,15 +55,18 @@ pub fn check_client(input: &[u8]) {
 }
 
 /// What a client receives that sends these pieces, and whether it is closed.
-fn heard(conversation: &[u8], pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-    let config = json::parse(0, CONFIG).expect("JSON");
+fn heard(route: usize, conversation: &[u8], pieces: &[&[u8]]) -> (Vec<u8>, bool) {
+    let config = format!("{{{POOLS}, \"route\": {}}}", ROUTES[route]);
+    let config = json::parse(0, config.as_bytes()).expect("JSON");
     let mut scene = Scene::new(&config, Answerer::default()).expect("a plan");
     scene.send(pieces);
     (0..3).for_each(|_| scene.wait(20_000));
     let heard = scene.heard_by_client();
     let server = scene.server::<Answerer>();
     assert_eq!(server.unread, 0, "bytes of half a request at a server");
-    check_sent(conversation, &server.heard);
+    if route == 0 {
+        check_sent(conversation, &server.heard);
+    }
     heard
 }
 
