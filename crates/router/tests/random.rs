@@ -6,10 +6,21 @@ use std::fs;
 use std::path::Path;
 
 use router::sim::{check_client, check_config, check_server};
+use rustix::time::{ClockId, clock_gettime};
 use stdx::prng::Prng;
 
 /// Seeds of an ordinary run; `EVENKEEL_TEST_SEEDS` sets others, as `first..last`.
 const SEEDS: std::ops::Range<u64> = 0..400;
+
+/// CPU time for a configuration, in milliseconds. Macros that double themselves take 0.3 s in a release build until they are
+/// refused.
+const CONFIG_MS_MAX: i64 = 10_000;
+
+/// CPU time of this thread.
+fn cpu_time_ms() -> i64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec * 1000 + time.tv_nsec / 1_000_000
+}
 
 fn seeds() -> std::ops::Range<u64> {
     let Ok(text) = std::env::var("EVENKEEL_TEST_SEEDS") else { return SEEDS };
@@ -180,7 +191,10 @@ fn with_cuts(text: Vec<u8>, prng: &mut Prng) -> Vec<u8> {
 fn any_configuration_makes_a_plan_or_an_error_with_its_place() {
     let texts = Texts::read();
     for seed in seeds() {
+        let before = cpu_time_ms();
         check_config(&damaged(&texts.configs, 2, &mut Prng::new(seed)));
+        let took = cpu_time_ms() - before;
+        assert!(took <= CONFIG_MS_MAX, "seed {seed}: {took} ms");
     }
 }
 
