@@ -21,6 +21,7 @@
 pub mod config;
 pub mod flags;
 pub mod hash;
+pub mod sim;
 
 mod answer;
 mod buffer;

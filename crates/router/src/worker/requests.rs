@@ -241,7 +241,9 @@ impl RouteWorker {
             // The router needs the reply: an error counts, and ends nothing.
             let text = without_line_end(after);
             without_noreply.clear();
-            without_noreply.extend_from_slice(without_line_end(&text[..text.len() - b"noreply".len()]));
+            // Of `delete noreply`, the key is the word.
+            let rest = text.strip_suffix(b"noreply").unwrap_or(text);
+            without_noreply.extend_from_slice(without_line_end(rest));
             without_noreply.extend_from_slice(LINE_END);
             after = &without_noreply;
         }

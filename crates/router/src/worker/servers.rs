@@ -31,6 +31,10 @@ const FAILOVER_TAG: &[u8] = b":failover=1";
 /// requests; 1.6.45 reads 20.
 const META_WORDS_MAX: usize = 19;
 
+/// The rest of a `delete` that must not end with its key: the time that memcached 1.2 held a key for, of which all later
+/// versions know that it may be 0.
+const HOLD_OF_DELETE: &[u8] = b" 0\r\n";
+
 /// A request that was not sent.
 pub(super) struct NotSent {
     pub(super) outcome: Outcome,
@@ -152,7 +156,7 @@ impl RouteWorker {
         };
         output.copy(message.before);
         output.copy(key);
-        output.copy(message.after);
+        output.copy(if is_mistakable(message.operation, key) { HOLD_OF_DELETE } else { message.after });
         let (mut target, mut keys) = (target, 1);
         match message.expected {
             ReplyKind::Values => {
@@ -640,6 +644,13 @@ pub(super) fn keys_of<'m>(message: &RoutedRequest<'m>, keep_prefix: bool) -> (&'
         shown => shown,
     };
     (key, shown)
+}
+
+/// Whether a server could take the key for the word `noreply`, and answer nothing: replies would then be taken for those to
+/// earlier requests.
+#[inline]
+fn is_mistakable(operation: Operation, key: &[u8]) -> bool {
+    operation == Operation::Delete && key == b"noreply"
 }
 
 /// Whether servers take the line of a request with this key. A line of `get` or `gets` may be long.

@@ -327,3 +327,25 @@ fn a_quiet_request_may_be_the_last_of_a_pipeline() {
          < END",
     );
 }
+
+#[test]
+fn a_key_that_a_server_could_take_for_noreply_is_not_the_last_word() {
+    play(
+        ONE,
+        "> delete noreply
+         a> delete noreply 0
+         a< DELETED
+         > delete noreply noreply
+         a> delete noreply 0
+         a< NOT_FOUND
+         nothing
+         > delete /././noreply
+         a> delete noreply 0
+         a< DELETED
+         < DELETED
+         > get noreply
+         a> get noreply
+         a< END
+         < END",
+    );
+}

@@ -178,10 +178,12 @@ fn check(known: &[KnownKey], asked: &[(usize, u64, u64)], at_us: u64, text: &str
 
 fn history(seed: u64, plans: &[&str]) -> (u64, u64) {
     let mut prng = Prng::new(seed);
-    let mut conversation =
-        Conversation::with_all(plans[0], seed, Settings::default(), |world: &mut World, options: &Options| {
-            world.add(Items::default(), &[PORT], options)
-        });
+    let mut conversation = Conversation::with_all(
+        plans[0],
+        seed,
+        Settings::default(),
+        |world: &mut World, options: &Options| world.add(Items::default(), &[PORT], options),
+    );
     conversation.world.set_default_path(PathConditions {
         delay_us: 20 + prng.below(1000),
         jitter_us: prng.below(2000),

@@ -68,9 +68,12 @@ impl Items {
         };
         let reply = match words[..] {
             [verb @ (b"get" | b"gets"), ref keys @ ..] => self.values(keys, verb == b"gets"),
-            [verb @ (b"set" | b"add"), key, flags, _, len] => {
+            [verb @ (b"set" | b"add"), key, flags, exptime, len] => {
                 let body = take_body(len)?;
                 let is_stored = self.store(key, flags, body, verb == b"add");
+                if is_stored && exptime == b"-1" {
+                    self.items.remove(key);
+                }
                 if is_stored { b"STORED\r\n".to_vec() } else { b"NOT_STORED\r\n".to_vec() }
             }
             [b"cas", key, flags, exptime, len, cas] => {
@@ -78,12 +81,11 @@ impl Items {
                 match self.has_cas(key, cas) {
                     None => b"NOT_FOUND\r\n".to_vec(),
                     Some(false) => b"EXISTS\r\n".to_vec(),
-                    Some(true) if exptime == b"-1" => {
-                        self.items.remove(key);
-                        b"STORED\r\n".to_vec()
-                    }
                     Some(true) => {
                         self.store(key, flags, body, false);
+                        if exptime == b"-1" {
+                            self.items.remove(key);
+                        }
                         b"STORED\r\n".to_vec()
                     }
                 }

@@ -2,11 +2,12 @@
 
 use crate::client::{PARKED_MAX, WINDOW_MAX};
 use crate::destination::{EXCHANGES_MAX, UNSENT_MAX};
+use crate::flight::COPIED_MAX;
 use crate::worker::RouteWorker;
 
 /// Bytes that a worker of a random history keeps at most, for three clients whose values have at most 2 MiB: what they may
-/// have parked, and three times such a value on its way to each and from each. The most in 48 histories was 11 MB.
-const KEPT_MAX: usize = 3 * (PARKED_MAX + (12 << 20));
+/// have parked, three times such a value on its way to each and from each, and copies that nobody waits for.
+const KEPT_MAX: usize = 3 * (PARKED_MAX + (12 << 20)) + COPIED_MAX;
 
 /// Bytes that a worker keeps: parked answers, requests that were not sent, halves of values, and what routes keep.
 fn kept(worker: &mut RouteWorker) -> usize {

@@ -135,3 +135,33 @@ fn routes_inside_of_each_other_lose_no_request() {
         play_history(seed, &[plan(seed)], events);
     }
 }
+
+/// Long values in parts, each part under several keys, at servers that take few requests at a time.
+fn parts_and_replicas(seed: u64) -> String {
+    let mut prng = Prng::new(seed);
+    let (replicas, outstanding) = (2 + prng.below(10), 1 + prng.below(4));
+    let (threshold, batch, all_sync) = (1000 + prng.below(6000), prng.below(5), prng.below(4) > 0);
+    let big = |target: &str| {
+        format!(
+            r#"{{"type": "BigValueRoute", "target": {target}, "split_threshold": {threshold}, "batch_size": {batch},
+                "hide_reply_flag": true}}"#
+        )
+    };
+    let split = |target: &str| {
+        format!(
+            r#"{{"type": "KeySplitRoute", "destination": {target}, "replicas": {replicas}, "all_sync": {all_sync},
+                "first_hit": {all_sync}}}"#
+        )
+    };
+    let pool = format!(r#"{{"type": "PoolRoute", "pool": "A", "max_outstanding": {outstanding}}}"#);
+    let route = if prng.below(3) > 0 { big(&split(&pool)) } else { split(&big(&pool)) };
+    format!(r#"{{"pools": {{"A": {{"servers": ["a:1", "b:1", "c:1"]}}}}, "route": {route}}}"#)
+}
+
+#[test]
+fn parts_of_values_with_replicas_lose_no_request() {
+    for seed in seeds(700..703) {
+        let events = Events { steps: 30, has_failures: !seed.is_multiple_of(3), ..FAILURES };
+        play_history(seed, &[parts_and_replicas(seed)], events);
+    }
+}

@@ -1,0 +1,5 @@
+//! Any bytes as what a client sends to a router, cut anywhere: the property is that of `router::sim::check_client`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| router::sim::check_client(input));
