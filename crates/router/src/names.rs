@@ -341,7 +341,7 @@ mod tests {
         table.found("bad", Err("no answer"));
         table.found("good", Ok(&addresses(&["10.0.0.1"])));
         table.tick(0);
-        ["bad", "good"].map(|name| table.want(&Arc::from(name)));
+        ["bad", "good"].iter().for_each(|name| table.want(&Arc::from(*name)));
         assert_eq!(&*table.next(LookupKind::Sound), "good");
         assert_eq!(table.hosts().take(LookupKind::Sound), None);
         assert_eq!(table.waiting(), 1);
