@@ -12,6 +12,7 @@ mod endpoint;
 mod failure;
 mod host_sampler;
 mod lab;
+mod line_queue;
 mod live;
 mod man;
 mod output;

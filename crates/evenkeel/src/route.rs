@@ -34,7 +34,7 @@ use router::flags::{RouteOptions, Validate};
 use router::{RoutePlan, RouteWorker, RouterShared, Settings, StartupFacts, flags};
 
 use crate::endpoint::Endpoint;
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
 use crate::output::print;
 use crate::parent;
 use crate::supervisor::Supervisor;
@@ -43,7 +43,7 @@ use async_log::{AsyncLog, LogFiles};
 use config_dump::ConfigDump;
 use configuration::{Attempt, Configuration};
 pub(crate) use lines::refused;
-use lines::{TRANSIENT, counted, notice, transient};
+use lines::{LINES, TRANSIENT, counted, notice, transient};
 use listening::{Limits, ListenPlace};
 use pages::RoutePages;
 use reload::{Reload, ReloadBell};
@@ -56,6 +56,9 @@ use variables::Variables;
 
 /// Threads that make TLS handshakes, with clients and with servers.
 const HANDSHAKE_THREADS: usize = 2;
+
+/// Time for lines that are not written yet at the end. The next process of a supervisor waits for it.
+const LAST_LINES: Duration = Duration::from_millis(200);
 
 /// Exit statuses, for the man page.
 pub(crate) const STATUSES: [(&str, &str); 4] = [
@@ -75,6 +78,8 @@ pub(crate) fn words(typed: &[OsString]) -> Vec<OsString> {
 
 /// Routes until a signal ends it.
 pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
+    // A log that has reached the limit on file sizes must not end the router.
+    os::signals::survive_file_size_limit();
     options.notes.iter().for_each(|note| notice(note));
     // Before anything else is open.
     let inherited = listening::inherited(&options)?;
@@ -104,7 +109,9 @@ pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    serve(&options, inherited, (configuration, variables), plan, attempt, dump)
+    let ended = serve(&options, inherited, (configuration, variables), plan, attempt, dump);
+    LINES.finish(LAST_LINES);
+    ended
 }
 
 fn serve(
@@ -130,6 +137,7 @@ fn serve(
     let endpoint = metrics.map(|(host, port)| Endpoint::at(host, port)).transpose();
     let endpoint = endpoint.map_err(|error| Failure::other(error).with_status(TRANSIENT))?;
     let signals = Signals::block().map_err(|error| transient("block signals", error))?;
+    LINES.start().map_err(|error| transient("start thread lines", error))?;
     let shared = Arc::new(RouterShared::new(settings(options), plan));
     reports::tell_time(&shared);
     shared.set_tls(tls.client());
@@ -203,7 +211,7 @@ fn serve(
     (0..options.proxies).for_each(|worker| nudge.nudge(worker));
     let driver = driver(options, &view)?;
     let (threads, servers) = (counted(options.proxies, "thread"), counted(server_count, "server"));
-    say(format_args!(
+    LINES.say(format!(
         "evenkeel {} routes on {}: {servers}, {threads} driven by {driver}, at most {} connections{scraped}",
         env!("CARGO_PKG_VERSION"),
         addresses.join(", "),

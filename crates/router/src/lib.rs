@@ -72,7 +72,7 @@ pub use health::{GuardLimits, Health, HealthChange, HealthRecovery, HealthSettin
 pub use hot_cache::HotCacheSettings;
 pub use md5::md5_hex;
 pub use metrics::{POOLS_SHOWN_MAX, SERVERS_SHOWN_MAX};
-pub use names::NameTable;
+pub use names::{LookupKind, NameTable};
 pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{

@@ -37,11 +37,25 @@ pub struct NameTable {
     ordered: Condvar,
 }
 
+/// Names that a thread looks up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookupKind {
+    /// All of them.
+    Any,
+    /// Those whose last lookup has not failed. A lookup that fails may take half a minute: however many do, the addresses of
+    /// others are found.
+    Sound,
+}
+
 #[derive(Debug, Default)]
 struct Hosts {
     by_name: HashMap<Arc<str>, HostEntry>,
     /// Names to look up.
     orders: VecDeque<Arc<str>>,
+    /// The same, of names whose last lookup has failed: perhaps their name server does not answer, and the next takes as long.
+    doubtful: VecDeque<Arc<str>>,
+    /// Threads in [`NameTable::next`] that take any name, and those that take no doubtful one.
+    idle: [usize; 2],
     /// Counted by [`NameTable::tick`].
     second: u64,
     /// Lines that were handed out, and left out, since `lines_from`.
@@ -68,8 +82,14 @@ impl Hosts {
     fn order(&mut self, name: &Arc<str>) -> bool {
         let Some(entry) = self.by_name.get_mut(name).filter(|entry| !entry.is_ordered) else { return false };
         (entry.is_ordered, entry.is_wanted, entry.ordered_s) = (true, false, self.second);
-        self.orders.push_back(Arc::clone(name));
+        let queue = if entry.has_failed { &mut self.doubtful } else { &mut self.orders };
+        queue.push_back(Arc::clone(name));
         true
+    }
+
+    fn take(&mut self, kind: LookupKind) -> Option<Arc<str>> {
+        let doubtful = &mut self.doubtful;
+        self.orders.pop_front().or_else(|| (kind == LookupKind::Any).then(|| doubtful.pop_front()).flatten())
     }
 
     /// A line for the operator, or none where there were many.
@@ -126,7 +146,8 @@ impl NameTable {
         if entry.known.lookups > 0 && entry.ordered_s == second {
             entry.is_wanted = true;
         } else if hosts.order(name) {
-            self.ordered.notify_one();
+            // Not every thread takes every name.
+            self.ordered.notify_all();
         }
     }
 }
@@ -134,20 +155,33 @@ impl NameTable {
 /// For whoever looks names up.
 impl NameTable {
     /// Waits for the next name to look up.
-    pub fn next(&self) -> Arc<str> {
+    pub fn next(&self, kind: LookupKind) -> Arc<str> {
         let mut hosts = self.hosts();
+        hosts.idle[kind as usize] += 1;
         loop {
-            if let Some(name) = hosts.orders.pop_front() {
+            if let Some(name) = hosts.take(kind) {
+                hosts.idle[kind as usize] -= 1;
                 return name;
             }
             hosts = self.ordered.wait(hosts).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
+    /// Names that no thread takes, because all that could are busy.
+    pub fn waiting(&self) -> usize {
+        let hosts = self.hosts();
+        match hosts.idle {
+            [0, 0] => hosts.orders.len() + hosts.doubtful.len(),
+            [0, _] => hosts.doubtful.len(),
+            // About to take them.
+            _ => 0,
+        }
+    }
+
     /// The next name to look up, if there is one.
     #[cfg(test)]
     pub(crate) fn try_next(&self) -> Option<Arc<str>> {
-        self.hosts().orders.pop_front()
+        self.hosts().take(LookupKind::Any)
     }
 
     /// The result of a lookup: addresses, in the order of preference of their families. Addresses that were found before stay
@@ -297,6 +331,27 @@ mod tests {
             table.tick(1);
             assert_eq!(table.try_next(), None);
         }
+    }
+
+    #[test]
+    fn names_that_have_failed_do_not_delay_others() {
+        let table = table(&["bad", "good"]);
+        assert_eq!(table.waiting(), 2, "there is no thread");
+        while table.try_next().is_some() {}
+        table.found("bad", Err("no answer"));
+        table.found("good", Ok(&addresses(&["10.0.0.1"])));
+        table.tick(0);
+        ["bad", "good"].iter().for_each(|name| table.want(&Arc::from(*name)));
+        assert_eq!(&*table.next(LookupKind::Sound), "good");
+        assert_eq!(table.hosts().take(LookupKind::Sound), None);
+        assert_eq!(table.waiting(), 1);
+        assert_eq!(&*table.next(LookupKind::Any), "bad");
+        assert_eq!((table.waiting(), table.hosts().idle), (0, [0, 0]));
+        // Once it is found, it is like any other.
+        table.found("bad", Ok(&addresses(&["10.0.0.2"])));
+        table.tick(0);
+        table.want(&Arc::from("bad"));
+        assert_eq!(&*table.next(LookupKind::Sound), "bad");
     }
 
     #[test]

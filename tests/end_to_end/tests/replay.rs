@@ -309,6 +309,31 @@ fn what_is_no_delete_is_moved_away_and_nothing_else_is_sent() {
 }
 
 #[test]
+fn a_file_that_is_put_in_the_place_of_one_that_is_read_is_sent_too() {
+    for answers in [usize::MAX, 100] {
+        let (log, peer, other) = (Log::new(), Peer::that_hangs_after(answers), Peer::start());
+        let path = log.write(0, records(peer.address, keys("first", 400)).as_bytes());
+        let mut replayer =
+            log.start(&["--rate", "200", "--window", "1", "--timeout", "300", "--give-up-after", "3"]);
+        clock::wait_for(|| (peer.count() > 20).then_some(())).expect("it sends");
+        let beside = log.0.join("beside");
+        fs::write(&beside, records(other.address, keys("second", 50))).expect("write");
+        fs::rename(&beside, &path).expect("rename");
+        let (status, said) = replayer.end();
+        if answers == usize::MAX {
+            assert_eq!((status, log.names()), (Some(0), Vec::new()), "{said}");
+        } else {
+            // What could not be sent of the first is left, beside the second.
+            assert_eq!(status, Some(75), "{said}");
+            peer.answers.store(usize::MAX, Ordering::Relaxed);
+            status_is(&log.replay(&[]), 0);
+        }
+        peer.has_got(keys("first", 400));
+        other.has_got(keys("second", 50));
+    }
+}
+
+#[test]
 fn servers_that_are_away_keep_no_other_waiting() {
     let (log, there) = (Log::new(), Peer::start());
     let (_other, away) = nobody();

@@ -3,6 +3,7 @@
 use end_to_end::clock::{self, PATIENCE};
 use end_to_end::process;
 use end_to_end::subject;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -343,6 +344,14 @@ fn what_cannot_be_started_is_said_and_leaves_nothing() {
     };
     let (status, said) = refused(&["--dir", file.to_str().expect("text")]);
     assert!(status == Some(71) && said.contains("make folder"), "{status:?} {said}");
+    // Without a reader, opening it would not end.
+    let with_fifo = folder.file("with-fifo");
+    std::fs::create_dir(&with_fifo).expect("a folder");
+    for name in ["route.json.tmp", "route.json.new", "server-1.log"] {
+        mknodat(CWD, with_fifo.join(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a fifo");
+    }
+    let (status, said) = refused(&["--dir", with_fifo.to_str().expect("text")]);
+    assert!(status == Some(71) && said.contains("server-1.log: No such device"), "{status:?} {said}");
     let (status, said) = refused(&["--servers", "0"]);
     assert!(status == Some(64) && said.contains("--servers"), "{status:?} {said}");
     let with_comma = folder.file("a,b");

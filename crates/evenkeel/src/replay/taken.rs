@@ -16,8 +16,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, fchown, flock, fstat, fsync,
-    openat, renameat, seek, statat, unlinkat,
+    AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, fallocate, fchown, flock, fstat,
+    fsync, openat, renameat, renameat_with, seek, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -92,11 +92,8 @@ impl TakenFile {
             locked => locked?,
         }
         // Between opening and locking, another replayer may have removed or replaced it.
-        let locked = fstat(&file)?;
-        match statat(&folder, &logged.name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(named) if (named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino) => {}
-            Ok(_) | Err(Errno::NOENT) => return Ok(Take::Gone),
-            Err(error) => return Err(error.into()),
+        if !has_name(&file, &folder, &logged.name)? {
+            return Ok(Take::Gone);
         }
         let path = logged.path(root);
         let taken = TakenFile::begin(folder, logged.name.clone(), path, file, is_dry)?;
@@ -221,6 +218,9 @@ impl TakenFile {
     pub(super) fn finish(self, root: &Path, logged: &LoggedFile, now_s: u64) -> io::Result<bool> {
         self.sync()?;
         let is_left = self.rest.as_ref().is_some_and(|rest| rest.len > 0);
+        if !has_name(&self.file, &self.folder, &self.name)? {
+            return self.finish_beside_another(is_left);
+        }
         if is_left {
             renameat(&self.folder, format!("{}{REST}", self.name), &self.folder, &self.name)?;
             fsync(&self.folder)?;
@@ -233,6 +233,25 @@ impl TakenFile {
             let _ = unlinkat(CWD, root.join(&logged.hour), AtFlags::REMOVEDIR);
         }
         Ok(false)
+    }
+
+    /// Somebody has moved another file to the place of this one, or has removed it. What is there now was not read.
+    fn finish_beside_another(&self, is_left: bool) -> io::Result<bool> {
+        if !is_left {
+            self.remove_companion(REST)?;
+            return Ok(statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok());
+        }
+        // The name of a file of a router that has ended, so that it is read like any other.
+        let name = format!("{}-p{}", self.name, std::process::id());
+        renameat_with(
+            &self.folder,
+            format!("{}{REST}", self.name),
+            &self.folder,
+            name,
+            RenameFlags::NOREPLACE,
+        )?;
+        fsync(&self.folder)?;
+        Ok(true)
     }
 
     /// After an error: what is not recorded as done is still in the file, so a disk that is full need not keep it twice.
@@ -284,6 +303,16 @@ impl TakenFile {
             Err(Errno::NOENT) => Ok(()),
             removed => Ok(removed?),
         }
+    }
+}
+
+/// Whether a file has this name, which another one may have got.
+fn has_name(file: &File, folder: &OwnedFd, name: &str) -> io::Result<bool> {
+    let ours = fstat(file)?;
+    match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(named) => Ok((named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino)),
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -2,7 +2,11 @@
 
 use router::flags::Error;
 
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::line_queue::LineQueue;
+
+/// Lines for the operator. Most come from threads that route, which must not wait for a reader of standard error.
+pub(super) static LINES: LineQueue = LineQueue::new();
 
 /// Another start may succeed: a port is taken, a file is missing.
 pub(super) const TRANSIENT: u8 = 2;
@@ -22,7 +26,7 @@ pub(super) fn transient(what: &str, why: impl Into<anyhow::Error>) -> Failure {
 
 /// A line for the operator.
 pub(super) fn notice(line: &str) {
-    say(format_args!("evenkeel: route: {line}"));
+    LINES.say(format!("evenkeel: route: {line}"));
 }
 
 /// A number and what it counts.

@@ -9,14 +9,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use net::Nudge;
-use router::RouterShared;
+use router::{LookupKind, RouterShared};
 
 use super::lines::notice;
 use super::start;
 use crate::failure::Failure;
 
-/// Lookups at a time: one name server that does not answer delays only those names that are asked of it.
+/// Threads at the start. Where name servers answer, they are enough for thousands of names.
 const LOOKUPS: usize = 4;
+
+/// Lookups at a time, if name servers do not answer: each takes half a minute then. They have a socket each, of the files that
+/// the limit on open files leaves to the process.
+const LOOKUPS_MAX: usize = 32;
 
 /// What the threads share.
 #[derive(Clone)]
@@ -31,16 +35,19 @@ pub(super) struct Resolver {
 impl Resolver {
     /// Starts the threads. They end with the process; `end` never has a message, and ends the one that counts seconds.
     pub(super) fn start(self, end: Receiver<()>) -> Result<(), Failure> {
-        for number in 0..LOOKUPS {
-            let resolver = self.clone();
-            start(&format!("resolve-{number}"), move || resolver.look_up())?;
-        }
+        (0..LOOKUPS).try_for_each(|number| self.start_one(number))?;
         start("names", move || self.count_seconds(&end))
     }
 
-    fn look_up(&self) {
+    /// Every second thread is for names that have not failed.
+    fn start_one(&self, number: usize) -> Result<(), Failure> {
+        let (resolver, kind) = (self.clone(), [LookupKind::Any, LookupKind::Sound][number % 2]);
+        start(&format!("resolve-{number}"), move || resolver.look_up(kind))
+    }
+
+    fn look_up(&self, kind: LookupKind) {
         loop {
-            let name = self.shared.names().next();
+            let name = self.shared.names().next(kind);
             let found = lookup(&name);
             let found = found.as_deref().map_err(String::as_str);
             let line = self.shared.names().found(&name, found);
@@ -50,7 +57,12 @@ impl Resolver {
     }
 
     fn count_seconds(&self, end: &Receiver<()>) {
+        let mut threads = LOOKUPS;
         while end.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
+            // What has waited for a second or less is delayed by those that take longer.
+            let more = self.shared.names().waiting().min(LOOKUPS_MAX - threads);
+            // Where the system has no thread left, those that there are go on.
+            threads += (threads..threads + more).take_while(|number| self.start_one(*number).is_ok()).count();
             let line = self.shared.names().tick(self.refresh_s);
             line.iter().for_each(|line| notice(line));
         }

@@ -3,13 +3,15 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use os::clock::Stopwatch;
 use os::signals::unblock_in;
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::ClientConfig;
 
@@ -124,9 +126,10 @@ impl Member {
     }
 }
 
-fn spawn(name: &str, words: &[String], output: &PathBuf) -> Result<Child, Failure> {
+fn spawn(name: &str, words: &[String], output: &Path) -> Result<Child, Failure> {
     let failed = |error| Failure::system(format!("start {name}"), error);
-    let file = OpenOptions::new().create(true).append(true).open(output).map_err(failed)?;
+    let file =
+        open_output(output).map_err(|error| Failure::system(format!("open {}", output.display()), error))?;
     // This very program, even if its file has been replaced meanwhile.
     let mut command = Command::new("/proc/self/exe");
     command.args(words).env(parent::VARIABLE, std::process::id().to_string());
@@ -135,6 +138,17 @@ fn spawn(name: &str, words: &[String], output: &PathBuf) -> Result<Child, Failur
     unblock_in(&mut command);
     let other = file.try_clone().map_err(failed)?;
     command.stdin(Stdio::null()).stdout(other).stderr(file).spawn().map_err(failed)
+}
+
+/// Opens a file to append to. In its place there may be a link to a terminal or a pipe, but opening a fifo without a reader
+/// would not end.
+fn open_output(output: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.create(true).append(true).custom_flags(libc::O_NONBLOCK).open(output)?;
+    // A member is to wait for a reader as usual.
+    let flags = rustix::fs::fcntl_getfl(&file)?.difference(OFlags::NONBLOCK);
+    rustix::fs::fcntl_setfl(&file, flags)?;
+    Ok(file)
 }
 
 /// Sends a request, and returns the first `len` bytes of the answer.

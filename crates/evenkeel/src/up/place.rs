@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
+/// Names that are tried for a new folder: beyond so many that are left, somebody is to look at them.
+const FOLDERS_MAX: usize = 100;
+
 /// A folder, removed with this value unless the user has named it.
 pub(super) struct Place {
     folder: PathBuf,
@@ -16,16 +19,34 @@ pub(super) struct Place {
 impl Place {
     /// The folder that the user names, or a new one.
     pub(super) fn new(named: Option<&Path>) -> Result<Place, Failure> {
-        let (folder, is_kept) = match named {
-            Some(folder) => (folder.to_owned(), true),
-            None => (std::env::temp_dir().join(format!("evenkeel-up-{}", std::process::id())), false),
-        };
+        let is_kept = named.is_some();
         let mut builder = DirBuilder::new();
-        // A new one must not exist: a folder that somebody else has made there could lead files elsewhere.
-        let made = builder.mode(0o700).recursive(is_kept).create(&folder);
-        made.map_err(|error| Failure::system(format!("make folder {}", folder.display()), error))?;
+        builder.mode(0o700).recursive(is_kept);
+        let folder = match named {
+            Some(folder) => {
+                builder.create(folder).map(|()| folder.to_owned()).map_err(|error| (folder.to_owned(), error))
+            }
+            None => Place::make_new(&builder, &std::env::temp_dir()),
+        };
+        let folder = folder
+            .map_err(|(folder, error)| Failure::system(format!("make folder {}", folder.display()), error))?;
         let folder = fs::canonicalize(&folder).unwrap_or(folder);
         Ok(Place { folder, is_kept })
+    }
+
+    /// Makes a folder that did not exist: one that somebody else has made could lead files elsewhere. One may be left of a
+    /// process that was killed; in a container each start has the same id.
+    fn make_new(builder: &DirBuilder, parent: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
+        let first = parent.join(format!("evenkeel-up-{}", std::process::id()));
+        let others = (2..=FOLDERS_MAX)
+            .map(|number| parent.join(format!("evenkeel-up-{}-{number}", std::process::id())));
+        for folder in std::iter::once(first.clone()).chain(others) {
+            match builder.create(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return made.map(|()| folder.clone()).map_err(|error| (folder, error)),
+            }
+        }
+        Err((first, io::ErrorKind::AlreadyExists.into()))
     }
 
     /// A file in it.
@@ -35,9 +56,9 @@ impl Place {
 
     /// Writes a file in one step.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
-        let (path, unfinished) = (self.file(name), self.file(&format!("{name}.tmp")));
-        let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, &path));
-        written.map_err(|error: io::Error| Failure::system(format!("write {}", path.display()), error))?;
+        let path = self.file(name);
+        let written = os::file::replace(&path, text);
+        written.map_err(|error| Failure::system(format!("write {}", path.display()), error))?;
         Ok(path)
     }
 
@@ -68,5 +89,21 @@ impl Drop for Place {
             // What is left is in the folder for temporary files.
             let _ = fs::remove_dir_all(&self.folder);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_left_does_not_keep_the_next_one_from_being_made() {
+        let parent = std::env::temp_dir().join(format!("evenkeel-test-place-{}", std::process::id()));
+        fs::create_dir(&parent).expect("a folder");
+        let builder = DirBuilder::new();
+        let first = Place::make_new(&builder, &parent).expect("a folder");
+        let second = Place::make_new(&builder, &parent).expect("another");
+        assert!(first != second && first.is_dir() && second.is_dir());
+        fs::remove_dir_all(&parent).expect("it is ours");
     }
 }

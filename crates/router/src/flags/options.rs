@@ -208,7 +208,11 @@ impl RouteOptions {
         if !is_prefix(&self.route_prefix) {
             return Err(wrong("-R", "/region/cluster/", &self.route_prefix));
         }
-        self.params().map_err(|error| Error::Together(format!("--config-params: {error}")))?;
+        let flag = match config_params(&self.config_params, "") {
+            Ok(_) => "--additional-config-params",
+            Err(_) => "--config-params",
+        };
+        self.params().map_err(|error| Error::Together(format!("{flag}: {error}")))?;
         self.tcp_ports()?;
         self.ssl_ports()?;
         self.tls.check()?;

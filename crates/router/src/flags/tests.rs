@@ -102,6 +102,8 @@ fn what_would_not_be_done_is_refused() {
     let threads = "--proxy-threads: expected auto or a number from 1 to 1024, found `many`";
     check_refused("-p 1 -f a --proxy-threads many", threads);
     check_refused("-p 1 -f a --config-params x", "--config-params: expected name:value, found `x`");
+    let additional = "--additional-config-params: expected name:value, found `x`";
+    check_refused("-p 1 -f a --config-params a:b --additional-config-params x", additional);
     check_refused("-p 1 -f a --acl-checker-enforce", "--acl-checker-enforce: not supported yet");
     check_refused("-f a --listen-sock-fd=-1", NOWHERE);
     assert_eq!(read("-f a --listen-sock-fd=3").expect("a place").listen_fd, Some(3));
