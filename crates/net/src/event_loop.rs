@@ -444,7 +444,8 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     fn block(&mut self, index: u32, output: Gather<H::Held>, some_went: bool, now: Now) {
         let token = self.slab.token(index);
         let connection = self.slab.at_mut(index);
-        self.turn.set_blocked(Link(token), output.len() + connection.wire_len());
+        let wire = connection.wire_len();
+        self.turn.set_blocked(Link(token), output.len() + wire, output.memory(H::share) + wire);
         connection.blocked = Some(Box::new(output));
         connection.armed = true;
         if some_went {
@@ -475,7 +476,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         }
         if connection.armed {
             connection.armed = false;
-            self.turn.set_blocked(Link(token), 0);
+            self.turn.set_blocked(Link(token), 0, 0);
             self.handler.on_drained(&mut connection.dialogue.state, &mut self.turn);
             let activity = self.handler.activity(&connection.dialogue.state);
             self.table.set_activity(index, activity);

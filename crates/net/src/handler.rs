@@ -23,6 +23,12 @@ pub trait Handler {
     /// Keeps the memory of held output alive until the kernel has taken it.
     type Held: AsRef<[u8]>;
 
+    /// Bytes of memory for which a held piece accounts in [`Turn::unsent_memory`]: less than its length if several outputs
+    /// hold it.
+    fn share(held: &Self::Held) -> usize {
+        held.as_ref().len()
+    }
+
     /// A connection was accepted, or a dialled one has been established.
     fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Self::Held>) -> Self::Connection;
 

@@ -244,7 +244,7 @@ impl<H: Handler> SimHost<H> {
         while self.peers[peer.0].dialogue.is_some() {
             let moved = self.drain(peer);
             let entry = &mut self.peers[peer.0];
-            self.turn.set_blocked(link(peer), entry.output.len());
+            self.turn.set_blocked(link(peer), entry.output.len(), entry.output.memory(H::share));
             if !entry.output.is_empty() {
                 if moved == 0 {
                     entry.blocked = true;

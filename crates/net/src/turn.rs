@@ -57,6 +57,8 @@ struct State {
     link: Option<Link>,
     /// Bytes that its socket has not taken.
     blocked: usize,
+    /// Bytes of memory that they take.
+    blocked_memory: usize,
     /// Its index among the outputs, plus 1; 0 for none.
     output: usize,
 }
@@ -123,6 +125,16 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         state.map_or(0, |state| {
             let waiting = state.output.checked_sub(1).map_or(0, |place| self.outputs[place].1.len());
             state.blocked + waiting
+        })
+    }
+
+    /// Bytes of memory that [`Turn::unsent`] takes, with each held piece as [`crate::Handler::share`] counted it when the socket
+    /// was full. `share` is the same function.
+    pub fn unsent_memory(&self, of: Link, share: impl Fn(&Held) -> usize) -> usize {
+        let state = self.links.get(of.0.index as usize).filter(|state| state.link == Some(of));
+        state.map_or(0, |state| {
+            let waiting = state.output.checked_sub(1).map_or(0, |place| self.outputs[place].1.memory(share));
+            state.blocked_memory + waiting
         })
     }
 
@@ -236,7 +248,7 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         if self.links.len() <= place {
             self.links.resize(place + 1, State::default());
         }
-        self.links[place] = State { link: Some(link), blocked: 0, output: 0 };
+        self.links[place] = State { link: Some(link), ..State::default() };
     }
 
     pub(crate) fn closed(&mut self, link: Link) {
@@ -248,10 +260,11 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         *state = State::default();
     }
 
-    /// Sets the number of bytes that its socket has not taken.
+    /// Sets the number of bytes that its socket has not taken, and how much memory they take.
     #[inline]
-    pub(crate) fn set_blocked(&mut self, link: Link, bytes: usize) {
-        self.links[link.0.index as usize].blocked = bytes;
+    pub(crate) fn set_blocked(&mut self, link: Link, bytes: usize, memory: usize) {
+        let state = &mut self.links[link.0.index as usize];
+        (state.blocked, state.blocked_memory) = (bytes, memory);
     }
 
     /// Takes all outputs that were written through [`Turn::output`]. The vector is given back, empty, to

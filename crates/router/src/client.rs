@@ -182,9 +182,20 @@ impl ClientWindow {
         self.parked
     }
 
-    /// Bytes of memory for answers that wait for an earlier one, and for a value that is being received.
-    pub(crate) fn held(&self) -> usize {
-        self.parked + self.arriving
+    /// Bytes of memory for answers that wait for an earlier one, with each held piece as `share` says, and for a value that is
+    /// being received.
+    pub(crate) fn memory(&self, share: impl Fn(&Arc<[u8]>) -> usize) -> usize {
+        let held_by_others = |held: &HeldOutput| held.len().saturating_sub(held.memory(&share));
+        let of_others: usize = self
+            .slots
+            .iter()
+            .map(|slot| match slot {
+                Slot::Waiting | Slot::Silent | Slot::Copied(_) => 0,
+                Slot::Held(held) => held_by_others(held),
+                Slot::Values(values) => values.held().map(held_by_others).sum(),
+            })
+            .sum();
+        self.parked.saturating_sub(of_others) + self.arriving
     }
 
     /// A place for the next request.

@@ -177,6 +177,11 @@ impl Handler for RouteWorker {
     type Connection = RouterPeer;
     type Held = Arc<[u8]>;
 
+    /// Reports may be on their way to many clients, and values to several servers.
+    fn share(held: &Arc<[u8]>) -> usize {
+        held.len() / Arc::strong_count(held).max(1)
+    }
+
     fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Arc<[u8]>>) -> RouterPeer {
         match opened.origin {
             Origin::Accepted { .. } => {

@@ -55,6 +55,11 @@ impl<H: AsRef<[u8]>> Gather<H> {
         self.held.iter().map(|held| &held.guard)
     }
 
+    /// Bytes of memory, sent or not: the copied ones, and of each held piece as many as `share` says.
+    pub fn memory(&self, share: impl Fn(&H) -> usize) -> usize {
+        self.copied.len() + self.held().map(share).sum::<usize>()
+    }
+
     /// Bytes that are still to be sent.
     #[inline]
     pub fn len(&self) -> usize {

@@ -17,8 +17,9 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             };
             if let Some(blocked) = &mut connection.blocked {
                 blocked.take_from(&mut output);
-                let blocked = blocked.len() + connection.wire_len();
-                self.turn.set_blocked(link, blocked);
+                let (len, memory) = (blocked.len(), blocked.memory(H::share));
+                let wire = connection.wire_len();
+                self.turn.set_blocked(link, len + wire, memory + wire);
                 self.turn.keep(output);
                 continue;
             }

@@ -42,6 +42,14 @@ impl CollectedValues {
         self.copied.capacity() + self.parts.capacity() * PART_SIZE
     }
 
+    /// The answers in held memory.
+    pub(super) fn held(&self) -> impl Iterator<Item = &HeldOutput> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Held(held) => Some(&**held),
+            Part::None | Part::Copied(_) => None,
+        })
+    }
+
     /// A place for the answer of one more key.
     pub(super) fn add_part(&mut self) -> u32 {
         self.parts.push(Part::None);

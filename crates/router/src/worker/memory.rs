@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
-use net::Turn;
+use net::{Handler, Turn};
 
 use super::RouteWorker;
+use crate::client::ClientWindow;
 use crate::destination::{Destination, DestinationState, ReplyTarget};
 use crate::notices::NoticeKind;
 use crate::slab::Id;
@@ -17,8 +18,9 @@ impl RouteWorker {
     /// Ends what holds most if more is held than the limit.
     #[cold]
     pub(super) fn free_memory(&mut self, turn: &mut Turn<Arc<[u8]>>) {
-        let clients: Vec<(usize, Id)> =
-            self.clients.iter().map(|(id, client)| (turn.unsent(client.link) + client.held(), id)).collect();
+        let held =
+            |client: &ClientWindow| turn.unsent_memory(client.link, Self::share) + client.memory(Self::share);
+        let clients: Vec<(usize, Id)> = self.clients.iter().map(|(id, client)| (held(client), id)).collect();
         let mut for_servers = self.held_for_servers(turn);
         let mut held = clients.iter().map(|(size, _)| size).sum::<usize>() + for_servers;
         if held <= self.held.limit {
@@ -41,7 +43,7 @@ impl RouteWorker {
     fn held_for_servers(&self, turn: &Turn<Arc<[u8]>>) -> usize {
         let of = |server: &Destination| {
             let sent = match server.state {
-                DestinationState::Open(link) => turn.unsent(link),
+                DestinationState::Open(link) => turn.unsent_memory(link, Self::share),
                 _ => 0,
             };
             let large = server.large.as_ref().map_or(0, |large| large.held());
