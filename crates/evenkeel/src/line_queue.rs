@@ -11,7 +11,13 @@ use std::time::Duration;
 
 use crate::failure::say;
 
-/// Bytes of lines that wait: many minutes of what a router says, and little beside what it needs otherwise.
+/// Lines of the process. Many come from threads that serve requests.
+pub(crate) static LINES: LineQueue = LineQueue::new();
+
+/// Time for lines that are not written yet at the end. The next process of a supervisor waits for it.
+pub(crate) const LAST_LINES: Duration = Duration::from_millis(200);
+
+/// Bytes of lines that wait: many minutes of what a server or a router says, and little beside what it needs otherwise.
 const WAITING_MAX: usize = 1024 * 1024;
 
 /// Lines of the process, once [`LineQueue::start`] was called; before, they are written at once.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use server::options::{Options, auth};
 use server::{TlsFiles, UserRegistry};
 
-use crate::failure::say;
+use crate::line_queue::LINES;
 
 /// The files to read, and the server that receives what is in them.
 pub(crate) struct Reload {
@@ -53,14 +53,14 @@ impl Reload {
                 self.user_registry.replace(users);
             }
             Err(problem) => {
-                say(format_args!("evenkeel: serve: the users stay as they were: -Y {shown}: {problem}"));
+                LINES.say(format!("evenkeel: serve: the users stay as they were: -Y {shown}: {problem}"));
             }
         }
     }
 
     fn say(&self, what: &str) {
         if self.verbose {
-            say(format_args!("evenkeel: serve: {what}"));
+            LINES.say(format!("evenkeel: serve: {what}"));
         }
     }
 }

@@ -35,6 +35,7 @@ use router::{RoutePlan, RouteWorker, RouterShared, Settings, StartupFacts, flags
 
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
+use crate::line_queue::{LAST_LINES, LINES};
 use crate::output::print;
 use crate::parent;
 use crate::supervisor::Supervisor;
@@ -43,7 +44,7 @@ use async_log::{AsyncLog, LogFiles};
 use config_dump::ConfigDump;
 use configuration::{Attempt, Configuration};
 pub(crate) use lines::refused;
-use lines::{LINES, TRANSIENT, counted, notice, transient};
+use lines::{TRANSIENT, counted, notice, transient};
 use listening::{Limits, ListenPlace};
 use pages::RoutePages;
 use reload::{Reload, ReloadBell};
@@ -56,9 +57,6 @@ use variables::Variables;
 
 /// Threads that make TLS handshakes, with clients and with servers.
 const HANDSHAKE_THREADS: usize = 2;
-
-/// Time for lines that are not written yet at the end. The next process of a supervisor waits for it.
-const LAST_LINES: Duration = Duration::from_millis(200);
 
 /// Exit statuses, for the man page.
 pub(crate) const STATUSES: [(&str, &str); 4] = [

@@ -18,6 +18,7 @@ use crate::background::Background;
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, say};
 use crate::host_sampler::HostSampler;
+use crate::line_queue::{LAST_LINES, LINES};
 use crate::output::print;
 use crate::parent;
 use crate::pidfile::PidFile;
@@ -72,6 +73,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         None => failure,
     })?;
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
+    LINES.start().map_err(|error| Failure::system("start thread lines", error)).map_err(hint_at_limits)?;
     let clock = bound.clock();
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
     let prepared = bound.prepare(random()?).map_err(Failure::other)?;
@@ -89,22 +91,26 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         None => running.driver().to_owned(),
         Some(error) => format!("{} ({})", running.driver(), uring::refused(&error)),
     };
-    say(format_args!("{}{scraped}", start_line(&options, &addresses, &driver, identity.as_ref())));
+    LINES.say(format!("{}{scraped}", start_line(&options, &addresses, &driver, identity.as_ref())));
     if options.verbosity > 0
         && let Some(error) = running.slice_refused()
     {
-        say(format_args!("evenkeel: serve: {}", slice_refused(&error)));
+        LINES.say(format!("evenkeel: serve: {}", slice_refused(&error)));
     }
     match background {
-        Some(background) => background.detach(&options)?,
+        Some(background) => {
+            LINES.finish(LAST_LINES);
+            background.detach(&options)?;
+        }
         None => supervisor.ready(),
     }
     let ended = running.wait().map_err(Failure::other);
     // The `shutdown` command comes by no signal.
     supervisor.stopping();
     if ended.is_ok() && options.verbosity > 0 {
-        say(format_args!("evenkeel: serve: stopped"));
+        LINES.say("evenkeel: serve: stopped".to_owned());
     }
+    LINES.finish(LAST_LINES);
     drop(pidfile);
     ended
 }
@@ -116,7 +122,7 @@ pub(crate) fn refused(error: flags::Error) -> Failure {
 }
 
 fn bind(options: &Options, inherited: Vec<OwnedFd>) -> Result<Bound, Failure> {
-    let notice = |line: &str| say(format_args!("evenkeel: serve: {line}"));
+    let notice = |line: &str| LINES.say(format!("evenkeel: serve: {line}"));
     Server::bind(options, inherited, os::clock::unix_time().as_millis() as u64, notice)
         .map_err(Failure::other)
 }
@@ -204,7 +210,7 @@ fn answer_signals(signals: &Signals, stop: impl Fn(), reload: &Reload, verbosity
             Signal::Interrupt | Signal::Terminate | Signal::Graceful if stopping => std::process::exit(1),
             signal @ (Signal::Interrupt | Signal::Terminate | Signal::Graceful) => {
                 if verbosity > 0 {
-                    say(format_args!("evenkeel: serve: stopping ({signal:?})"));
+                    LINES.say(format!("evenkeel: serve: stopping ({signal:?})"));
                 }
                 stopping = true;
                 stop();

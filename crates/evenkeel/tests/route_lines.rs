@@ -1,19 +1,20 @@
 //! A router's lines for the operator, where nobody reads them, and where their file is at the limit on file sizes.
 
 mod support {
+    pub(crate) mod full_pipe;
     pub(crate) mod running;
     pub(crate) mod until;
 }
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::pipe::fcntl_getpipe_size;
 use rustix::process::{Pid, Signal, kill_process};
+use support::full_pipe::full_pipe;
 use support::running::Running;
 use support::until::until;
 
@@ -67,14 +68,6 @@ impl Routed {
             self.router.0.try_wait().expect("a child").is_some_and(|status| status.success())
         });
     }
-}
-
-/// A pipe that takes nothing more until it is read from.
-fn full_pipe() -> (PipeReader, PipeWriter) {
-    let (reader, mut writer) = std::io::pipe().expect("a pipe");
-    let len = fcntl_getpipe_size(&writer).expect("its size");
-    writer.write_all(&vec![b'\n'; len]).expect("its size fits into it");
-    (reader, writer)
 }
 
 #[test]

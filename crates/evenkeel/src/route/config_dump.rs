@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use router::flags::RouteOptions;
 
+use super::configuration::read;
 use super::lines::notice;
 
 /// Whoever runs the router next may be another user of the group.
@@ -60,7 +61,7 @@ impl ConfigDump {
         if age > self.age_max {
             return Err(io::Error::other(format!("its copy is {} s old", age.as_secs())));
         }
-        fs::read(copy)
+        read(&copy)
     }
 
     fn copy_of(&self, path: &Path) -> PathBuf {

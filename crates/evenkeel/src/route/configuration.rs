@@ -174,7 +174,7 @@ impl Configuration {
 const DICTIONARIES_MAX: usize = 64;
 
 /// Reads a file. Without waiting: a fifo would never end.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_at_most(path, FILE_LEN_MAX)
 }
 

@@ -3,10 +3,7 @@
 use router::flags::Error;
 
 use crate::failure::Failure;
-use crate::line_queue::LineQueue;
-
-/// Lines for the operator. Most come from threads that route, which must not wait for a reader of standard error.
-pub(super) static LINES: LineQueue = LineQueue::new();
+use crate::line_queue::LINES;
 
 /// Another start may succeed: a port is taken, a file is missing.
 pub(super) const TRANSIENT: u8 = 2;

@@ -70,7 +70,8 @@ impl BigValue {
     pub(super) fn parts(&self, message: &RoutedRequest<'_>) -> Option<Box<BigParts>> {
         let count = self.count(message)?;
         let value = value_of(message)?;
-        let (suffix, charged) = (u64::from(spooky32(value, 0)), value.len());
+        // Parts of the same value that were written with another threshold have other keys: they would not fit together.
+        let (suffix, charged) = (u64::from(spooky32(value, self.threshold as u32)), value.len());
         Some(Box::new(BigParts { count, suffix, charged, next: self.at_once(count), ..BigParts::default() }))
     }
 

@@ -176,7 +176,7 @@ impl RouteWorker {
         };
         let mut consumed = 0;
         if let Err(malformed) = self.read_replies(reader_place, &text, &mut consumed, turn) {
-            self.note_malformed(reader_place, &malformed);
+            self.note_malformed(reader_place, &malformed, "the key is a miss");
         }
         // Without an answer the key is lost.
         let unanswered = self.destinations[reader_place as usize].fail_all();

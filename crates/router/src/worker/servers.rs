@@ -457,7 +457,7 @@ impl RouteWorker {
         match self.read_replies(place, input, &mut consumed, turn) {
             Ok(()) => Progress { consumed, next: Next::Read },
             Err(malformed) => {
-                self.note_malformed(place, &malformed);
+                self.note_malformed(place, &malformed, "its connection is closed");
                 Progress { consumed, next: Next::Close(CloseReason::Error) }
             }
         }
@@ -534,11 +534,11 @@ impl RouteWorker {
         }
     }
 
-    pub(super) fn note_malformed(&mut self, place: u32, malformed: &Malformed) {
+    pub(super) fn note_malformed(&mut self, place: u32, malformed: &Malformed, effect: &str) {
         let spec = Arc::clone(&self.destinations[place as usize].spec);
         self.say(NoticeKind::Other, || {
             let Malformed { found, expected } = malformed;
-            format!("{} sent \"{found}\", expected {expected}: its connection is closed", spec.name)
+            format!("{} sent \"{found}\", expected {expected}: {effect}", spec.name)
         });
     }
 

@@ -17,7 +17,7 @@ const VALUE: &str = "aaaaaaaaaabbbbbbbbbbccccc";
 
 /// The script with S for the hash of [`VALUE`].
 fn with_suffix(script: &str) -> String {
-    script.replace("SUFFIX", &spooky32(VALUE.as_bytes(), 0).to_string())
+    script.replace("SUFFIX", &spooky32(VALUE.as_bytes(), 10).to_string())
 }
 
 /// The index of [`VALUE`].
@@ -263,7 +263,7 @@ fn the_mark_may_be_hidden() {
 fn values_of_megabytes_pass_in_both_directions() {
     let route = big("").replace("\"split_threshold\": 10", "\"split_threshold\": 400000");
     let value = "v".repeat(1_000_000);
-    let suffix = spooky32(value.as_bytes(), 0);
+    let suffix = spooky32(value.as_bytes(), 400_000);
     let index = format!("1-3-{suffix}");
     let len = index.len();
     play(
@@ -323,7 +323,7 @@ fn values_that_are_put_together_are_bounded() {
 #[test]
 fn a_client_that_leaves_and_another_plan_do_not_stop_a_set() {
     let mut conversation = Conversation::new(&big(""));
-    let suffix = spooky32(VALUE.as_bytes(), 0);
+    let suffix = spooky32(VALUE.as_bytes(), 10);
     conversation.play(&format!(
         "> set k 1 9 25\\r\\n{VALUE}
          a> set k:0:{suffix} 1 9 10
@@ -367,7 +367,7 @@ fn the_flag_puts_every_route_at_the_top_into_parts() {
 fn values_that_are_written_in_parts_are_bounded() {
     let mut conversation = Conversation::new(&big(""));
     conversation.worker().flights.assembled.max = 49;
-    let suffix = spooky32(VALUE.as_bytes(), 0);
+    let suffix = spooky32(VALUE.as_bytes(), 10);
     conversation.play(&format!(
         "> set k 0 0 25 noreply\\r\\n{VALUE}
          a> set k:0:{suffix} 0 0 10
@@ -474,4 +474,23 @@ fn a_value_in_parts_is_whole_under_the_cas_of_its_mark() {
             read_from_b(20_000, 20_000)
         ),
     );
+}
+
+#[test]
+fn parts_that_were_written_with_another_threshold_have_other_keys() {
+    let [ten, twelve] = [10, 12].map(|threshold| spooky32(VALUE.as_bytes(), threshold));
+    let mut conversation = Conversation::new(&big(""));
+    for (suffix, first) in [
+        (ten, "a> set k:0:SUFFIX 0 0 10\na> aaaaaaaaaa"),
+        (twelve, "a> set k:0:SUFFIX 0 0 12\na> aaaaaaaaaabb"),
+    ] {
+        conversation
+            .play(&format!("> set k 0 0 25\\r\\n{VALUE}\n{}", first.replace("SUFFIX", &suffix.to_string())));
+        conversation.reset(conversation.host("a"));
+        conversation.world.handler::<super::End>(conversation.host("a")).received.clear();
+        conversation.play("< SERVER_ERROR remote error");
+        conversation.replace(&big("").replace("\"split_threshold\": 10", "\"split_threshold\": 12"));
+    }
+    assert_ne!(ten, twelve);
+    conversation.end();
 }
