@@ -9,9 +9,10 @@ mod measure;
 mod proxy;
 mod rows;
 
+use std::mem::discriminant;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use end_to_end::process::raise_open_files;
 use stdx::prng::Prng;
 use stdx::statistics::median;
@@ -50,7 +51,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let back_ends = BackEnds::start(arguments.turns.load_cpu)?;
     let mut kinds = vec![ProxyKind::Evenkeel(ConfiguredRoute::Pool), ProxyKind::Null];
     for path in &arguments.peer {
-        kinds.push(ProxyKind::of_peer(path)?);
+        let kind = ProxyKind::of_peer(path)?;
+        let is_like = |other: &ProxyKind| discriminant(other) == discriminant(&kind);
+        ensure!(
+            !kinds.iter().any(is_like),
+            "expected one peer of each kind, found a second: {}",
+            path.display()
+        );
+        kinds.push(kind);
     }
     if rows.iter().any(|row| row.with_routes) {
         kinds.extend(ConfiguredRoute::ALL[1..].iter().map(|route| ProxyKind::Evenkeel(*route)));
