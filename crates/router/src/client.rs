@@ -134,7 +134,7 @@ impl ClientWindow {
     /// Whether there is room for another request.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        if self.awaited as usize * self.reply_len as usize >= AWAITED_MAX && self.awaited > 0 {
+        if self.awaited as usize * self.reply_len as usize >= AWAITED_MAX {
             return false;
         }
         self.reads_keys
@@ -185,6 +185,9 @@ impl ClientWindow {
     /// Bytes of memory for answers that wait for an earlier one, with each held piece as `share` says, and for a value that is
     /// being received.
     pub(crate) fn memory(&self, share: impl Fn(&Arc<[u8]>) -> usize) -> usize {
+        if self.parked == 0 {
+            return self.arriving;
+        }
         let held_by_others = |held: &HeldOutput| held.len().saturating_sub(held.memory(&share));
         let of_others: usize = self
             .slots

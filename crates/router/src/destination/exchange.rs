@@ -70,6 +70,29 @@ pub(crate) struct Exchange {
     pub(crate) late_failover: Option<LateFailover>,
 }
 
+impl Exchange {
+    /// One that was just sent, for no shadow, and whose reply means nothing else.
+    #[inline]
+    pub(crate) fn new(
+        target: ReplyTarget,
+        sent_us: u64,
+        operation: Option<Operation>,
+        expected: ReplyKind,
+        keys: u32,
+    ) -> Exchange {
+        Exchange {
+            target,
+            sent_us,
+            operation,
+            expected,
+            keys,
+            is_shadow: false,
+            late_failover: None,
+            is_noted: false,
+        }
+    }
+}
+
 /// A FailoverRoute that is to be asked if an exchange fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LateFailover {

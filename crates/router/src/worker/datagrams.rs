@@ -150,15 +150,10 @@ impl RouteWorker {
         // What is read counts for the server.
         reader.cells = Arc::clone(cells);
         reader.tokens.push(ReplyToken { sent: &request.key, shown: &request.shown, part: request.part });
+        let (target, sent_us) = (request.target, request.sent.us);
         reader.exchanges.push_back(Exchange {
-            target: request.target,
-            sent_us: request.sent.us,
-            operation: Some(Operation::Get),
-            expected: ReplyKind::Values,
-            keys: 1,
-            is_shadow: false,
-            late_failover: None,
             is_noted: request.ticket.is_some(),
+            ..Exchange::new(target, sent_us, Some(Operation::Get), ReplyKind::Values, 1)
         });
         let reader_place = match self.udp_reader {
             Some(place) => {

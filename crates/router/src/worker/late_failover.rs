@@ -128,8 +128,8 @@ impl RouteWorker {
         if self.plan.generation as u32 == generation {
             return Some(Arc::clone(&self.plan));
         }
-        let earlier = self.earlier.iter().filter_map(|(plan, _)| plan.upgrade());
-        earlier.into_iter().find(|plan| plan.generation as u32 == generation)
+        let mut earlier = self.earlier.iter().filter_map(|(plan, _)| plan.upgrade());
+        earlier.find(|plan| plan.generation as u32 == generation)
     }
 
     /// Another plan is about to be used: this one is held as long as gets on it may fail.

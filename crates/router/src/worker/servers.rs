@@ -192,16 +192,7 @@ impl RouteWorker {
                 output.copy(b"\r\n");
             }
         }
-        let exchange = Exchange {
-            target,
-            sent_us: self.now.us,
-            operation: Some(message.operation),
-            expected: message.expected,
-            keys,
-            is_shadow: false,
-            late_failover: None,
-            is_noted: false,
-        };
+        let exchange = Exchange::new(target, self.now.us, Some(message.operation), message.expected, keys);
         self.await_reply(place, exchange);
         Ok(())
     }
@@ -262,16 +253,8 @@ impl RouteWorker {
             destination.tokens.push(ReplyToken { sent, shown, part: key.part });
         }
         output.copy(b"\r\n");
-        let exchange = Exchange {
-            target,
-            sent_us: self.now.us,
-            operation: Some(operation),
-            expected: ReplyKind::Values,
-            keys: keys.len() as u32,
-            is_shadow: false,
-            late_failover: None,
-            is_noted: false,
-        };
+        let exchange =
+            Exchange::new(target, self.now.us, Some(operation), ReplyKind::Values, keys.len() as u32);
         self.await_reply(place, exchange);
         Ok(())
     }
@@ -620,16 +603,7 @@ impl RouteWorker {
             return self.probe_later(place, interval);
         };
         output.copy(b"version\r\n");
-        let exchange = Exchange {
-            target: ReplyTarget::Nobody,
-            sent_us: self.now.us,
-            operation: None,
-            expected: ReplyKind::Version,
-            keys: 0,
-            is_shadow: false,
-            late_failover: None,
-            is_noted: false,
-        };
+        let exchange = Exchange::new(ReplyTarget::Nobody, self.now.us, None, ReplyKind::Version, 0);
         self.await_reply(place, exchange);
     }
 }
