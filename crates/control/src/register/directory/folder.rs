@@ -1,0 +1,82 @@
+//! A folder as the directory register uses it: whole files that are written once, renamed and removed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+/// Longest file: more than all contents take at their limit, as JSON.
+const FILE_LEN_MAX: u64 = 512 << 20;
+
+/// The steps that a write consists of. Tests let each of them fail, or the power.
+pub(crate) trait Folder: Send {
+    /// Where it is, for messages.
+    fn path(&self) -> &Path;
+
+    /// The names of all files.
+    fn names(&self) -> io::Result<Vec<String>>;
+
+    /// A whole file.
+    fn read(&self, name: &str) -> io::Result<Vec<u8>>;
+
+    /// Writes a new file, in the place of another one if there is one, until its bytes are on the disk.
+    fn write(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Gives a file another name.
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Waits until names are on the disk as they are now.
+    fn sync(&mut self) -> io::Result<()>;
+
+    /// Removes a file.
+    fn remove(&mut self, name: &str) -> io::Result<()>;
+}
+
+/// A folder of this host.
+#[derive(Clone, Debug)]
+pub(crate) struct HostFolder(pub(crate) PathBuf);
+
+impl Folder for HostFolder {
+    fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(&self.0)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        names.collect()
+    }
+
+    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        // A pipe of that name would keep its reader waiting.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(self.0.join(name))?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.len() > FILE_LEN_MAX {
+            let why = format!("it is not a regular file of at most {FILE_LEN_MAX} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        let mut bytes = Vec::with_capacity(metadata.len() as usize);
+        file.take(FILE_LEN_MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn write(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut file = File::create(self.0.join(name))?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.0.join(from), self.0.join(to))
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        File::open(&self.0)?.sync_all()
+    }
+
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.0.join(name))
+    }
+}

@@ -1,0 +1,321 @@
+//! Calls of etcd's members: each attempt has little time, then the next member is asked.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use reqwest::header::AUTHORIZATION;
+use reqwest::{Response, Url};
+use serde::Serialize;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::settings::{EtcdLimits, EtcdSettings, EtcdUser, addresses, client};
+use super::wire::{Complaint, TokenResponse, body, complaint, parse};
+use crate::register::error::RegisterError;
+
+/// Pause when all members were asked in vain, so that a cluster that refuses connections is not asked without end.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Characters of each member's failure in a message.
+const WHY_LEN_MAX: usize = 200;
+
+/// The members, and which of them answered last.
+pub(super) struct Members {
+    client: reqwest::Client,
+    urls: Vec<Url>,
+    /// The one that is asked first.
+    first: AtomicUsize,
+    user: Option<EtcdUser>,
+    token: Mutex<Option<String>>,
+    pub(super) limits: EtcdLimits,
+}
+
+/// Why a call has no answer.
+#[derive(Debug)]
+pub(super) enum CallFailure {
+    /// No member took it.
+    NotReached(String),
+    /// A member may have taken it.
+    InDoubt(String),
+    /// etcd says that there is no such lease.
+    NoLease,
+    /// etcd says that the revision is compacted.
+    Compacted,
+    /// The answer is longer than was allowed.
+    TooLong,
+    /// All others.
+    Other(RegisterError),
+}
+
+impl From<CallFailure> for RegisterError {
+    /// For calls that may be made twice.
+    fn from(failure: CallFailure) -> RegisterError {
+        match failure {
+            CallFailure::NotReached(why) | CallFailure::InDoubt(why) => RegisterError::Unavailable(why),
+            CallFailure::NoLease => RegisterError::Refused("there is no such lease".to_owned()),
+            CallFailure::Compacted => RegisterError::Refused("that revision is compacted".to_owned()),
+            CallFailure::TooLong => {
+                RegisterError::Answer("an answer of etcd is longer than any that was asked for".to_owned())
+            }
+            CallFailure::Other(error) => error,
+        }
+    }
+}
+
+/// What one attempt met.
+enum AttemptFailure {
+    NotReached(String),
+    InDoubt(String),
+    TokenRefused(String),
+    Final(CallFailure),
+}
+
+/// A call as it is sent.
+struct Call<'c> {
+    path: &'c str,
+    request: Vec<u8>,
+    repeat: Repeat,
+    /// The longest answer; none: only its beginning is waited for.
+    len_max: Option<usize>,
+}
+
+enum Answer {
+    Whole(Vec<u8>),
+    Begun(Response),
+}
+
+/// Whether a call that may have been taken is made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// Twice is as good as once.
+    Freely,
+    /// The caller must look first.
+    Never,
+}
+
+impl Members {
+    pub(super) fn new(settings: &EtcdSettings) -> Result<Members, RegisterError> {
+        Ok(Members {
+            client: client(settings)?,
+            urls: addresses(settings)?,
+            first: AtomicUsize::new(0),
+            user: settings.user.clone(),
+            token: Mutex::default(),
+            limits: settings.limits,
+        })
+    }
+
+    /// The moment when a call must have ended.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.limits.operation
+    }
+
+    /// Makes a call until a member answers, at the latest until `deadline` and the time of an attempt.
+    pub(super) async fn call(
+        &self,
+        path: &str,
+        request: &(impl Serialize + Sync),
+        repeat: Repeat,
+        len_max: usize,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, CallFailure> {
+        let call = Call { path, request: body(request), repeat, len_max: Some(len_max) };
+        match self.each_member(&call, deadline).await?.1 {
+            Answer::Whole(answer) => Ok(answer),
+            Answer::Begun(_) => unreachable!("it was asked for whole"),
+        }
+    }
+
+    /// Begins a stream; returns it with the number of its member.
+    pub(super) async fn open(
+        &self,
+        path: &str,
+        request: &(impl Serialize + Sync),
+        deadline: Instant,
+    ) -> Result<(usize, Response), CallFailure> {
+        let call = Call { path, request: body(request), repeat: Repeat::Freely, len_max: None };
+        match self.each_member(&call, deadline).await? {
+            (member, Answer::Begun(response)) => Ok((member, response)),
+            (_, Answer::Whole(_)) => unreachable!("it was not asked for whole"),
+        }
+    }
+
+    /// Asks another member first from now on, if this one is the first.
+    pub(super) fn avoid(&self, member: usize) {
+        let next = (member + 1) % self.urls.len();
+        // Otherwise somebody else has gone on already.
+        let _ = self.first.compare_exchange(member, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    async fn each_member(&self, call: &Call<'_>, deadline: Instant) -> Result<(usize, Answer), CallFailure> {
+        let (mut attempts, mut renewed) = (0, false);
+        loop {
+            let member = self.first.load(Ordering::Relaxed);
+            let failure = match self.attempt(&self.urls[member], call, deadline).await {
+                Ok(answer) => return Ok((member, answer)),
+                Err(AttemptFailure::Final(failure)) => return Err(failure),
+                Err(AttemptFailure::TokenRefused(why)) if renewed => {
+                    return Err(CallFailure::Other(RegisterError::Refused(why)));
+                }
+                Err(AttemptFailure::TokenRefused(_)) => {
+                    renewed = true;
+                    self.set_token(None);
+                    continue;
+                }
+                Err(AttemptFailure::InDoubt(why)) if call.repeat == Repeat::Never => {
+                    self.avoid(member);
+                    return Err(CallFailure::InDoubt(why));
+                }
+                Err(AttemptFailure::NotReached(why)) => CallFailure::NotReached(why),
+                Err(AttemptFailure::InDoubt(why)) => CallFailure::InDoubt(why),
+            };
+            self.avoid(member);
+            attempts += 1;
+            let pause = if attempts % self.urls.len() == 0 { PAUSE } else { Duration::ZERO };
+            if Instant::now() + pause >= deadline {
+                return Err(failure);
+            }
+            if !pause.is_zero() {
+                sleep(pause).await;
+            }
+        }
+    }
+
+    async fn attempt(&self, url: &Url, call: &Call<'_>, deadline: Instant) -> Result<Answer, AttemptFailure> {
+        if let Some(user) = self.user.as_ref().filter(|_| self.token().is_none()) {
+            let token = self.authenticate(url, user).await.map_err(|failure| match failure {
+                // Nothing of the call itself was sent.
+                AttemptFailure::InDoubt(why) => AttemptFailure::NotReached(why),
+                AttemptFailure::TokenRefused(why) => {
+                    AttemptFailure::Final(CallFailure::Other(RegisterError::Refused(why)))
+                }
+                other => other,
+            })?;
+            self.set_token(Some(token));
+        }
+        // Answers of many pieces have the time of an attempt for each piece, and this for all.
+        let left = deadline.saturating_duration_since(Instant::now()).max(self.limits.attempt);
+        let over = || AttemptFailure::InDoubt(shorten(&format!("{url}: no whole answer in time")));
+        timeout(left, self.ask(url, call)).await.unwrap_or_else(|_| Err(over()))
+    }
+
+    async fn ask(&self, url: &Url, call: &Call<'_>) -> Result<Answer, AttemptFailure> {
+        let response = self.send(url, call.path, call.request.clone()).await?;
+        match call.len_max {
+            Some(len_max) => Ok(Answer::Whole(self.read(response, len_max).await?)),
+            None => Ok(Answer::Begun(response)),
+        }
+    }
+
+    /// Sends a request; returns when the answer begins.
+    async fn send(&self, url: &Url, path: &str, request: Vec<u8>) -> Result<Response, AttemptFailure> {
+        let mut url = url.clone();
+        url.set_path(path);
+        let mut request = self.client.post(url.clone()).body(request);
+        if let Some(token) = self.token() {
+            request = request.header(AUTHORIZATION, token);
+        }
+        let in_doubt = |why: &str| AttemptFailure::InDoubt(shorten(&format!("{url}: {why}")));
+        let response = match timeout(self.limits.attempt, request.send()).await {
+            Err(_) => return Err(in_doubt(&format!("no answer within {:?}", self.limits.attempt))),
+            Ok(Err(error)) if error.is_connect() => {
+                return Err(AttemptFailure::NotReached(shorten(&format!("{url}: {}", chain(&error)))));
+            }
+            Ok(Err(error)) => return Err(in_doubt(&chain(&error))),
+            Ok(Ok(response)) => response,
+        };
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let answer = self.pieces(response, COMPLAINT_LEN_MAX).await?;
+        Err(match complaint(&answer) {
+            Some(complaint) => judge(&url, complaint),
+            None if status.is_server_error() => in_doubt(&status.to_string()),
+            None => {
+                let why = format!("{url} says {status}\n  hint: is it the client port of an etcd?");
+                AttemptFailure::Final(CallFailure::Other(RegisterError::Refused(why)))
+            }
+        })
+    }
+
+    /// A whole answer.
+    async fn read(&self, response: Response, len_max: usize) -> Result<Vec<u8>, AttemptFailure> {
+        let url = response.url().clone();
+        let answer = self.pieces(response, len_max).await?;
+        match complaint(&answer) {
+            Some(complaint) => Err(judge(&url, complaint)),
+            None => Ok(answer),
+        }
+    }
+
+    async fn pieces(&self, mut response: Response, len_max: usize) -> Result<Vec<u8>, AttemptFailure> {
+        let (mut answer, url) = (Vec::new(), response.url().clone());
+        let in_doubt = |why: &str| AttemptFailure::InDoubt(shorten(&format!("{url}: {why}")));
+        loop {
+            match timeout(self.limits.attempt, response.chunk()).await {
+                Err(_) => return Err(in_doubt("its answer does not go on")),
+                Ok(Err(error)) => return Err(in_doubt(&chain(&error))),
+                Ok(Ok(None)) => return Ok(answer),
+                Ok(Ok(Some(piece))) if answer.len() + piece.len() > len_max => {
+                    return Err(AttemptFailure::Final(CallFailure::TooLong));
+                }
+                Ok(Ok(Some(piece))) => answer.extend_from_slice(&piece),
+            }
+        }
+    }
+
+    async fn authenticate(&self, url: &Url, user: &EtcdUser) -> Result<String, AttemptFailure> {
+        let request = body(&serde_json::json!({ "name": user.name, "password": user.password }));
+        let response = self.send(url, "/v3/auth/authenticate", request).await?;
+        let answer = self.read(response, COMPLAINT_LEN_MAX).await?;
+        let answer = parse::<TokenResponse>("an authentication", &answer);
+        Ok(answer.map_err(|error| AttemptFailure::Final(CallFailure::Other(error)))?.token)
+    }
+
+    fn token(&self) -> Option<String> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// For streams, whose complaints come later than their beginning.
+    pub(super) fn set_token(&self, token: Option<String>) {
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
+    }
+}
+
+/// Bytes of an answer that is not the one that was asked for.
+const COMPLAINT_LEN_MAX: usize = 64 << 10;
+
+/// What follows from a complaint.
+fn judge(url: &Url, complaint: Complaint) -> AttemptFailure {
+    let why = shorten(&format!("{url}: {}", complaint.message));
+    if is_about_token(&complaint) {
+        return AttemptFailure::TokenRefused(why);
+    }
+    if complaint.message.contains("requested lease not found") {
+        return AttemptFailure::Final(CallFailure::NoLease);
+    }
+    if complaint.message.contains("revision has been compacted") {
+        return AttemptFailure::Final(CallFailure::Compacted);
+    }
+    match complaint.status {
+        // Deadline exceeded, unavailable: no leader, leader changed, request timed out.
+        Some(4 | 14) => AttemptFailure::InDoubt(why),
+        _ => AttemptFailure::Final(CallFailure::Other(RegisterError::Refused(why))),
+    }
+}
+
+/// Whether a new token may help: the old one is forgotten (a restart, 5 minutes), or users have changed since.
+pub(super) fn is_about_token(complaint: &Complaint) -> bool {
+    ["invalid auth token", "revision of auth store is old"].iter().any(|it| complaint.message.contains(it))
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
+}
+
+fn shorten(why: &str) -> String {
+    why.chars().take(WHY_LEN_MAX).collect()
+}
