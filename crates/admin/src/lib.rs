@@ -9,6 +9,10 @@
 //!
 //! Everything runs on the one thread that calls [`AdminListener::serve`], by axum and tokio. A [`Source`] reads; there is no
 //! request that changes anything, and none with a body. Nothing here knows what is watched.
+//!
+//! [`api`] is the other kind, on a port of its own: requests that change something, from peers who prove who they are.
+
+pub mod api;
 
 mod connections;
 mod pages;

@@ -17,7 +17,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 21] = [
     ("store", &["stdx"], &[]),
     ("hot_keys", &["stdx"], &[]),
     ("net", &["os", "stdx", "tls"], &[]),
-    ("admin", &[], &[]),
+    ("admin", &[], &["os", "tls"]),
     ("server", &["flags", "hot_keys", "protocol", "store", "net", "os", "stdx", "tls"], &["transcript"]),
     ("router", &["flags", "hot_keys", "net", "protocol", "stdx"], &[]),
     ("load", &["net", "protocol", "os", "stdx", "tls"], &[]),

@@ -1,0 +1,68 @@
+//! Requests of the API: from hyper's form to ours, and the answer back.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use tokio::time::timeout;
+
+use super::{Api, ApiLimits, ApiMethod, ApiPeer, ApiReply, ApiRequest};
+
+const JSON: &str = "application/json";
+
+/// Answers one request. An error is for the client, never for the connection's task.
+pub(super) async fn respond(
+    api: Arc<dyn Api>,
+    limits: ApiLimits,
+    peer: ApiPeer,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let (head, body) = request.into_parts();
+    let method = match head.method {
+        Method::GET => ApiMethod::Get,
+        Method::POST => ApiMethod::Post,
+        _ => return Ok(refused(StatusCode::METHOD_NOT_ALLOWED, "expected GET or POST")),
+    };
+    let announced = head.headers.get(header::CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|len: u64| len > limits.body_len as u64) {
+        return Ok(too_long(limits));
+    }
+    let body = match timeout(limits.body_time, to_bytes(Body::new(body), limits.body_len)).await {
+        Ok(Ok(body)) => body,
+        // A body that is longer than announced, or without an end; a broken one has no reader for this.
+        Ok(Err(_)) => return Ok(too_long(limits)),
+        Err(_) => return Ok(refused(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
+    };
+    if method == ApiMethod::Get && !body.is_empty() {
+        return Ok(refused(StatusCode::BAD_REQUEST, "a GET has no body"));
+    }
+    let (path, query) = (head.uri.path().to_owned(), head.uri.query().map(str::to_owned));
+    let request = ApiRequest { method, path, query, body: body.into(), peer };
+    Ok(response(api.answer(request).await))
+}
+
+fn too_long(limits: ApiLimits) -> Response<Body> {
+    let most = limits.body_len;
+    refused(StatusCode::PAYLOAD_TOO_LARGE, &format!("expected a whole body of at most {most} bytes"))
+}
+
+/// An error before the API is asked. What is left of the request is not read.
+fn refused(status: StatusCode, error: &str) -> Response<Body> {
+    let mut response = response(ApiReply::new(status.as_u16(), format!("{{\"error\":\"{error}\"}}\n")));
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+fn response(reply: ApiReply) -> Response<Body> {
+    let mut response = Response::new(Body::from(reply.json));
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(seconds) = reply.retry_after_s {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
