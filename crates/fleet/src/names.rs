@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Longest name in bytes: that of a label in DNS.
-pub const NAME_LEN_MAX: usize = 63;
+const NAME_LEN_MAX: usize = 63;
 
 /// Why a text is not a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
