@@ -1,0 +1,204 @@
+//! Seats of agents: the orders of each, and the turns that wait for other ones.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fleet::HostId;
+use ring::digest::{SHA256, digest};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::turn::{TurnOrders, TurnReport};
+
+/// Hosts of a fleet: 25,000, and some that have taken the place of others.
+pub const SEATS_MAX: usize = 32_768;
+
+/// Orders of all agents, and texts. The thread that decides puts them in; those that serve turns wait for them.
+#[derive(Default)]
+pub struct AgentSeats {
+    state: Mutex<SeatsState>,
+}
+
+#[derive(Default)]
+struct SeatsState {
+    seats: HashMap<HostId, watch::Sender<Arc<TurnOrders>>>,
+    /// By SHA-256 in hexadecimal.
+    texts: HashMap<String, Arc<str>>,
+}
+
+/// No seat is left: the fleet has more hosts than any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{SEATS_MAX} hosts have a seat, and there is none left")]
+pub struct NoSeat;
+
+impl AgentSeats {
+    /// Replaces the texts that orders name.
+    pub fn set_texts(&self, texts: impl IntoIterator<Item = (String, Arc<str>)>) {
+        self.lock().texts = texts.into_iter().collect();
+    }
+
+    /// Replaces an agent's orders; a turn that waits is answered if they differ. The version follows from the content, so that
+    /// two controllers that decide the same give it the same one.
+    ///
+    /// # Errors
+    /// At [`SEATS_MAX`].
+    pub fn set_orders(&self, host: &HostId, orders: TurnOrders) -> Result<(), NoSeat> {
+        let orders = Arc::new(with_version(orders));
+        self.lock().seat(host)?.send_if_modified(|before| {
+            let differs = before.version != orders.version;
+            if differs {
+                *before = orders;
+            }
+            differs
+        });
+        Ok(())
+    }
+
+    /// The orders that answer a turn: when they are not those that it has seen, at the latest after `wait`.
+    ///
+    /// # Errors
+    /// At [`SEATS_MAX`].
+    pub async fn answer(&self, report: &TurnReport, wait: Duration) -> Result<TurnOrders, NoSeat> {
+        let mut orders = self.lock().seat(&report.host)?.subscribe();
+        // Version 0 are the orders of nobody: there is nothing to say yet.
+        let is_new = |orders: &Arc<TurnOrders>| orders.version != 0 && orders.version != report.seen;
+        // It ends with an error only if the seat is gone, and seats stay.
+        let _ = timeout(wait, orders.wait_for(is_new)).await;
+        let orders = Arc::clone(&orders.borrow());
+        let state = self.lock();
+        let missing = orders.routers.iter().filter(|order| !report.texts.contains(&order.digest));
+        let texts = missing.filter_map(|order| {
+            let text = state.texts.get(&order.digest)?;
+            Some((order.digest.clone(), text.to_string()))
+        });
+        Ok(TurnOrders { texts: texts.collect(), ..(*orders).clone() })
+    }
+
+    /// Frees the seat of a host that has left the fleet.
+    pub fn remove(&self, host: &HostId) {
+        self.lock().seats.remove(host);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SeatsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SeatsState {
+    fn seat(&mut self, host: &HostId) -> Result<&mut watch::Sender<Arc<TurnOrders>>, NoSeat> {
+        if !self.seats.contains_key(host) {
+            if self.seats.len() >= SEATS_MAX {
+                return Err(NoSeat);
+            }
+            self.seats.insert(host.clone(), watch::Sender::default());
+        }
+        Ok(self.seats.get_mut(host).expect("it is there now"))
+    }
+}
+
+fn with_version(orders: TurnOrders) -> TurnOrders {
+    let orders = TurnOrders { version: 0, texts: Default::default(), ..orders };
+    let json = serde_json::to_vec(&orders).expect("orders have names and numbers");
+    let digest = digest(&SHA256, &json);
+    let first = digest.as_ref().first_chunk().expect("a digest has 32 bytes");
+    // 0 is the version of no orders.
+    TurnOrders { version: u64::from_le_bytes(*first).max(1), ..orders }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turn::{MemberOrder, RouterOrder};
+    use fleet::GenerationNumber;
+    use tokio::runtime::Runtime;
+
+    /// A failure only.
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn name(text: &str) -> HostId {
+        text.parse().expect("a name")
+    }
+
+    fn report(seen: u64, texts: &[&str]) -> TurnReport {
+        let texts = texts.iter().map(|text| (*text).to_owned()).collect();
+        let zone = "a".parse().expect("a name");
+        let (members, routers) = Default::default();
+        TurnReport { host: name("h1"), zone, boot: 1, turn: 1, seen, texts, members, routers }
+    }
+
+    fn orders(generation: u64, digest: &str) -> TurnOrders {
+        let router = "r1".parse().expect("a name");
+        let order = RouterOrder { router, generation: GenerationNumber(generation), digest: digest.to_owned() };
+        TurnOrders { routers: vec![order], ..TurnOrders::default() }
+    }
+
+    fn runtime() -> Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+    }
+
+    fn ask(seats: &AgentSeats, report: &TurnReport, wait: Duration) -> TurnOrders {
+        runtime().block_on(seats.answer(report, wait)).expect("a seat")
+    }
+
+    #[test]
+    fn new_orders_are_answered_at_once_with_the_texts_that_are_missing() {
+        let seats = AgentSeats::default();
+        seats.set_texts([("d1".to_owned(), "{}".into()), ("d2".to_owned(), "[]".into())]);
+        seats.set_orders(&name("h1"), orders(1, "d1")).expect("a seat");
+        let first = ask(&seats, &report(0, &[]), MINUTE);
+        assert_eq!(first.texts.iter().collect::<Vec<_>>(), [(&"d1".to_owned(), &"{}".to_owned())]);
+        assert_eq!(ask(&seats, &report(0, &["d1"]), MINUTE).texts.len(), 0);
+        seats.set_orders(&name("h1"), orders(2, "d2")).expect("a seat");
+        let second = ask(&seats, &report(first.version, &["d1"]), MINUTE);
+        assert_eq!(second.routers[0].generation, GenerationNumber(2));
+        assert!(second.texts.contains_key("d2") && !second.texts.contains_key("d1"));
+    }
+
+    #[test]
+    fn without_other_orders_a_turn_waits_for_its_time() {
+        let seats = AgentSeats::default();
+        assert_eq!(ask(&seats, &report(0, &[]), Duration::from_millis(1)).version, 0);
+        seats.set_orders(&name("h1"), orders(1, "d1")).expect("a seat");
+        let seen = ask(&seats, &report(0, &[]), MINUTE).version;
+        // The same orders again, and orders of another host, wake nobody.
+        seats.set_orders(&name("h1"), orders(1, "d1")).expect("a seat");
+        seats.set_orders(&name("h2"), orders(9, "d1")).expect("a seat");
+        assert_eq!(ask(&seats, &report(seen, &[]), Duration::from_millis(1)).version, seen);
+    }
+
+    #[test]
+    fn a_turn_that_waits_is_answered_when_orders_come() {
+        let seats = Arc::new(AgentSeats::default());
+        let other = Arc::clone(&seats);
+        let found = runtime().block_on(async {
+            // It runs when the turn below waits: there is one thread.
+            let setting = tokio::spawn(async move { other.set_orders(&name("h1"), orders(1, "d1")) });
+            let found = seats.answer(&report(0, &[]), MINUTE).await.expect("a seat");
+            setting.await.expect("it has run").expect("a seat");
+            found
+        });
+        assert_eq!(found.routers[0].generation, GenerationNumber(1));
+    }
+
+    #[test]
+    fn two_controllers_that_decide_the_same_give_it_the_same_version() {
+        let version = |orders: TurnOrders| with_version(orders).version;
+        assert_eq!(version(orders(1, "d1")), version(TurnOrders { version: 77, ..orders(1, "d1") }));
+        assert_ne!(version(orders(1, "d1")), version(orders(2, "d1")));
+        let member = MemberOrder { member: "m1".parse().expect("a name"), flushes: 1 };
+        assert_ne!(version(orders(1, "d1")), version(TurnOrders { members: vec![member], ..orders(1, "d1") }));
+    }
+
+    #[test]
+    fn seats_have_an_end_and_are_given_again() {
+        let seats = AgentSeats::default();
+        for number in 0..SEATS_MAX {
+            seats.set_orders(&name(&format!("h{number}")), TurnOrders::default()).expect("a seat");
+        }
+        assert_eq!(seats.set_orders(&name("one-more"), TurnOrders::default()), Err(NoSeat));
+        assert!(seats.set_orders(&name("h0"), orders(1, "d1")).is_ok(), "those who have one keep it");
+        seats.remove(&name("h0"));
+        assert!(seats.set_orders(&name("one-more"), TurnOrders::default()).is_ok());
+    }
+}

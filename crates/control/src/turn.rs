@@ -1,0 +1,162 @@
+//! The turn of an agent: heartbeat, acknowledgement and fetch in one request.
+//!
+//! An agent says what its host runs and which orders it has seen. It is answered at once if there are others, otherwise after
+//! [`TURN_WAIT`]: the next turn is the heartbeat. All of an agent's state is in each turn, so that a controller that has just
+//! started, or a different one, knows as much as the one before.
+
+use std::collections::BTreeMap;
+
+use fleet::{GenerationNumber, HostId, MemberId, RouterId, ViewName, ZoneName};
+use serde::{Deserialize, Serialize};
+
+mod limits;
+
+pub use limits::{
+    MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, SUSPECTS_MAX, TEXT_MAX, TURN_WAIT, TURN_WAIT_SPREAD,
+    TurnFault,
+};
+
+/// What an agent says. Fields that are added later are left out by older agents, and skipped by older controllers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnReport {
+    /// The host that the agent is on.
+    pub host: HostId,
+    /// Where that is.
+    pub zone: ZoneName,
+    /// A random number of this process: it distinguishes an agent that was started again.
+    pub boot: u64,
+    /// The turns of this process so far: an older turn that arrives later is not believed.
+    pub turn: u64,
+    /// [`TurnOrders::version`] that it carries out; 0 for none.
+    #[serde(default)]
+    pub seen: u64,
+    /// SHA-256 of the texts that it holds, in hexadecimal.
+    #[serde(default)]
+    pub texts: Vec<String>,
+    /// Servers of this host.
+    #[serde(default)]
+    pub members: Vec<MemberReport>,
+    /// Routers of this host.
+    #[serde(default)]
+    pub routers: Vec<RouterReport>,
+}
+
+/// A server, as the agent beside it sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemberReport {
+    /// Which.
+    pub member: MemberId,
+    /// Its process.
+    pub process: ProcessReport,
+    /// Orders to empty it that were carried out, since the host was set up.
+    #[serde(default)]
+    pub flushes: u64,
+    /// Gets that found their item, since the process was started.
+    #[serde(default)]
+    pub hits: u64,
+    /// Gets that did not.
+    #[serde(default)]
+    pub misses: u64,
+}
+
+/// The state of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessReport {
+    /// It runs.
+    Running {
+        /// Its id.
+        pid: u32,
+    },
+    /// It is being started again, as announced.
+    Restarting {
+        /// Milliseconds that are left of the announced time.
+        left_ms: u32,
+    },
+    /// It does not run.
+    Down,
+}
+
+/// A router, as the agent beside it sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RouterReport {
+    /// Which.
+    pub router: RouterId,
+    /// The configuration that it reads.
+    pub view: ViewName,
+    /// The generation whose text it has loaded.
+    #[serde(default)]
+    pub generation: Option<GenerationNumber>,
+    /// What became of the orders.
+    pub text: TextReport,
+    /// Servers that it does not ask any more because they do not answer (TKO), by address.
+    #[serde(default)]
+    pub suspects: Vec<String>,
+    /// Servers that it has sent requests to since the last turn.
+    #[serde(default)]
+    pub asked: u64,
+}
+
+/// What became of a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TextReport {
+    /// It is loaded, or there is none to load.
+    Loaded,
+    /// It is written, and not loaded yet.
+    Waiting,
+    /// The router does not load it.
+    Refused {
+        /// Which generation's.
+        generation: GenerationNumber,
+        /// Why.
+        reason: String,
+    },
+    /// The router ended, hung or failed after it had loaded it; the text before is in place again.
+    Crashed {
+        /// Which generation's.
+        generation: GenerationNumber,
+        /// What was seen.
+        reason: String,
+    },
+}
+
+/// What a controller answers: everything that the agent shall do, not only what is new.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TurnOrders {
+    /// Changes with the orders; never 0. Only equality has a meaning.
+    pub version: u64,
+    /// What each router of the host shall read. A router that is not named keeps what it has.
+    #[serde(default)]
+    pub routers: Vec<RouterOrder>,
+    /// Texts that the agent does not hold, by their SHA-256 in hexadecimal.
+    #[serde(default)]
+    pub texts: BTreeMap<String, String>,
+    /// What the servers of the host shall do.
+    #[serde(default)]
+    pub members: Vec<MemberOrder>,
+}
+
+/// What a router shall read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouterOrder {
+    /// Which.
+    pub router: RouterId,
+    /// The generation. One older than what it reads is not carried out.
+    pub generation: GenerationNumber,
+    /// The text's SHA-256 in hexadecimal.
+    pub digest: String,
+}
+
+/// What a server shall do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberOrder {
+    /// Which.
+    pub member: MemberId,
+    /// Empty it until [`MemberReport::flushes`] is at least this.
+    #[serde(default)]
+    pub flushes: u64,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Limits of a turn: what a report may hold, and how long an answer waits.
+
+use std::time::Duration;
+
+use super::{TextReport, TurnReport};
+
+/// How long an answer waits for other orders: the interval of heartbeats.
+pub const TURN_WAIT: Duration = Duration::from_secs(15);
+/// By how much that differs from agent to agent and turn to turn, either way, so that they do not come together.
+pub const TURN_WAIT_SPREAD: Duration = Duration::from_secs(5);
+
+/// Servers on one host: one for each CPU of the largest.
+pub const MEMBERS_PER_HOST_MAX: usize = 256;
+/// Routers on one host.
+pub const ROUTERS_PER_HOST_MAX: usize = 256;
+/// Servers that a router does not ask, in one turn: a zone of the largest fleet. The first ones count.
+pub const SUSPECTS_MAX: usize = 2048;
+/// Bytes of a reason or an address that are kept.
+pub const TEXT_MAX: usize = 500;
+
+/// Why a turn is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TurnFault {
+    /// More than a host can have.
+    #[error("the turn has {found} {what}, and at most {most} are accepted")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        found: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// Two reports about the same.
+    #[error("the turn names {0} twice")]
+    Twice(String),
+}
+
+impl TurnReport {
+    /// Refuses what no honest agent sends, and shortens texts, which are for people.
+    ///
+    /// # Errors
+    /// Names the limit.
+    pub fn checked(mut self) -> Result<TurnReport, TurnFault> {
+        let most = |what, found, most| match found > most {
+            true => Err(TurnFault::TooMany { what, found, most }),
+            false => Ok(()),
+        };
+        most("servers", self.members.len(), MEMBERS_PER_HOST_MAX)?;
+        most("routers", self.routers.len(), ROUTERS_PER_HOST_MAX)?;
+        // Each router has the text in force, the one before, and perhaps one that was refused.
+        most("texts", self.texts.len(), 3 * ROUTERS_PER_HOST_MAX)?;
+        let mut names: Vec<&str> = self.members.iter().map(|one| one.member.as_str()).collect();
+        twice(&mut names)?;
+        let mut names: Vec<&str> = self.routers.iter().map(|one| one.router.as_str()).collect();
+        twice(&mut names)?;
+        for router in &mut self.routers {
+            router.suspects.truncate(SUSPECTS_MAX);
+            router.suspects.iter_mut().for_each(shorten);
+            if let TextReport::Refused { reason, .. } | TextReport::Crashed { reason, .. } = &mut router.text {
+                shorten(reason);
+            }
+        }
+        Ok(self)
+    }
+}
+
+fn twice(names: &mut [&str]) -> Result<(), TurnFault> {
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(TurnFault::Twice(pair[0].to_owned())),
+        None => Ok(()),
+    }
+}
+
+fn shorten(text: &mut String) {
+    text.truncate(text.floor_char_boundary(TEXT_MAX));
+}

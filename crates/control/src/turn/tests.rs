@@ -1,0 +1,60 @@
+//! Turns as they are on the wire, of honest agents and others.
+
+use super::*;
+
+const REPORT: &str = r#"{"host":"h1","zone":"a","boot":7,"turn":3}"#;
+
+fn report() -> TurnReport {
+    serde_json::from_str(REPORT).expect("a report")
+}
+
+fn router(name: &str) -> RouterReport {
+    let (router, view) = (name.parse().expect("a name"), "main".parse().expect("a name"));
+    RouterReport { router, view, generation: None, text: TextReport::Loaded, suspects: Vec::new(), asked: 0 }
+}
+
+#[test]
+fn an_agent_of_an_older_or_newer_version_is_understood() {
+    assert_eq!(report().members, []);
+    let newer = REPORT.replace("\"turn\"", "\"weather\":{\"sun\":[1]},\"turn\"");
+    assert_eq!(serde_json::from_str::<TurnReport>(&newer).expect("a report"), report());
+    let orders: TurnOrders = serde_json::from_str(r#"{"version":1,"later":true}"#).expect("orders");
+    assert_eq!(orders, TurnOrders { version: 1, ..TurnOrders::default() });
+}
+
+#[test]
+fn names_are_checked_where_they_come_in() {
+    let hostile = REPORT.replace("h1", "../etc");
+    let error = serde_json::from_str::<TurnReport>(&hostile).expect_err("no name");
+    assert!(error.to_string().contains("the host \"../etc\" is not"), "{error}");
+}
+
+#[test]
+fn the_limits_of_a_turn_are_accepted_and_one_more_is_refused() {
+    let with = |count: usize| TurnReport {
+        routers: (0..count).map(|number| router(&format!("r{number}"))).collect(),
+        ..report()
+    };
+    assert!(with(ROUTERS_PER_HOST_MAX).checked().is_ok());
+    let fault = with(ROUTERS_PER_HOST_MAX + 1).checked().expect_err("one more");
+    assert_eq!(fault.to_string(), "the turn has 257 routers, and at most 256 are accepted");
+}
+
+#[test]
+fn a_router_that_is_named_twice_is_refused() {
+    let twice = TurnReport { routers: vec![router("r1"), router("r2"), router("r1")], ..report() };
+    assert_eq!(twice.checked(), Err(TurnFault::Twice("r1".to_owned())));
+}
+
+#[test]
+fn what_is_for_people_is_shortened_between_characters() {
+    let reason = "ä".repeat(TEXT_MAX);
+    let generation = GenerationNumber(1);
+    let mut long = router("r1");
+    long.text = TextReport::Crashed { generation, reason };
+    long.suspects = vec!["s".repeat(TEXT_MAX + 1); SUSPECTS_MAX + 1];
+    let checked = TurnReport { routers: vec![long], ..report() }.checked().expect("it is shortened");
+    let [router] = &checked.routers[..] else { panic!("one router") };
+    assert_eq!((router.suspects.len(), router.suspects[0].len()), (SUSPECTS_MAX, TEXT_MAX));
+    assert_eq!(router.text, TextReport::Crashed { generation, reason: "ä".repeat(TEXT_MAX / 2) });
+}
