@@ -57,7 +57,9 @@ pub enum ControlFault {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The answer is no document of a controller.
-    #[error("understand the controller at {place}: expected JSON of at most {ANSWER_LEN_MAX} bytes, found {found}")]
+    #[error(
+        "understand the controller at {place}: expected JSON of at most {ANSWER_LEN_MAX} bytes, found {found}"
+    )]
     Answer {
         /// Where.
         place: String,
@@ -197,7 +199,8 @@ mod tests {
         check("c1.example:7500", tls("c1.example:7500"));
         check("https://c1.example:7500/", tls("c1.example:7500"));
         check("https://[::1]:7500", tls("[::1]:7500"));
-        for text in ["", "unix:", "c1", "c1:", ":7500", "c1:0", "c1:70000", "http://c1:1", "a@c1:1", "c1:1/x"] {
+        for text in ["", "unix:", "c1", "c1:", ":7500", "c1:0", "c1:70000", "http://c1:1", "a@c1:1", "c1:1/x"]
+        {
             check(text, None);
         }
     }

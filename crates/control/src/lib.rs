@@ -5,9 +5,13 @@
 pub mod register;
 
 mod client;
+mod decisions;
 mod seats;
 mod turn;
 
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
+pub use decisions::{
+    FleetDecisions, GENERATIONS_KEPT, NewGeneration, Publication, SharedRegister, TargetRecord, sha256_hex,
+};
 pub use seats::{AgentSeats, NoSeat, SEATS_MAX};
 pub use turn::*;

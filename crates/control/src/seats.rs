@@ -129,7 +129,8 @@ mod tests {
 
     fn orders(generation: u64, digest: &str) -> TurnOrders {
         let router = "r1".parse().expect("a name");
-        let order = RouterOrder { router, generation: GenerationNumber(generation), digest: digest.to_owned() };
+        let order =
+            RouterOrder { router, generation: GenerationNumber(generation), digest: digest.to_owned() };
         TurnOrders { routers: vec![order], ..TurnOrders::default() }
     }
 
@@ -187,7 +188,10 @@ mod tests {
         assert_eq!(version(orders(1, "d1")), version(TurnOrders { version: 77, ..orders(1, "d1") }));
         assert_ne!(version(orders(1, "d1")), version(orders(2, "d1")));
         let member = MemberOrder { member: "m1".parse().expect("a name"), flushes: 1 };
-        assert_ne!(version(orders(1, "d1")), version(TurnOrders { members: vec![member], ..orders(1, "d1") }));
+        assert_ne!(
+            version(orders(1, "d1")),
+            version(TurnOrders { members: vec![member], ..orders(1, "d1") })
+        );
     }
 
     #[test]

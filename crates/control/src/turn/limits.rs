@@ -57,7 +57,8 @@ impl TurnReport {
         for router in &mut self.routers {
             router.suspects.truncate(SUSPECTS_MAX);
             router.suspects.iter_mut().for_each(shorten);
-            if let TextReport::Refused { reason, .. } | TextReport::Crashed { reason, .. } = &mut router.text {
+            if let TextReport::Refused { reason, .. } | TextReport::Crashed { reason, .. } = &mut router.text
+            {
                 shorten(reason);
             }
         }
