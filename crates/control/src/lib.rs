@@ -6,6 +6,7 @@ pub mod register;
 
 mod client;
 mod decisions;
+mod probe;
 mod seats;
 mod turn;
 
@@ -13,5 +14,6 @@ pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use decisions::{
     FleetDecisions, GENERATIONS_KEPT, NewGeneration, Publication, SharedRegister, TargetRecord, sha256_hex,
 };
+pub use probe::{ProbeList, ProbeResult, ProbeSink, ProbeTarget, start_probes};
 pub use seats::{AgentSeats, NoSeat, SEATS_MAX};
 pub use turn::*;
