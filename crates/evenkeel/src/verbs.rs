@@ -11,7 +11,7 @@ use server::flags;
 
 use crate::failure::Failure;
 use crate::output::{COLUMNS_DEFAULT, columns, passed_on, print};
-use crate::{lab, man, replay, route, serve, top, tune, up};
+use crate::{control, lab, man, replay, route, serve, top, tune, up};
 
 /// The whole command line, with help for a terminal of this many columns.
 pub(crate) fn command(columns: usize) -> Command {
@@ -39,6 +39,7 @@ pub(crate) fn command(columns: usize) -> Command {
         .subcommand(top::Arguments::augment_args(Command::new("top").about("Watch servers in the terminal")))
         .subcommand(tune::command())
         .subcommand(lab::command())
+        .subcommand(control::command())
         .subcommand(Command::new("man").about("Print the man page of a command").arg(page))
         .subcommand(Command::new("completions").about("Print completions for a shell").arg(shell))
 }
@@ -48,9 +49,10 @@ fn pages() -> Vec<String> {
     let jobs = |verb: Command| -> Vec<String> {
         verb.get_subcommands().map(|job| format!("{}-{}", verb.get_name(), job.get_name())).collect()
     };
-    let verbs =
-        ["up", "serve", "route", "replay", "load", "top", "tune", "lab"].map(str::to_owned).into_iter();
-    verbs.chain(jobs(tune::command())).chain(jobs(lab::command())).collect()
+    let verbs = ["up", "serve", "route", "replay", "load", "top", "tune", "lab", "control"]
+        .map(str::to_owned)
+        .into_iter();
+    verbs.chain([tune::command(), lab::command(), control::command()].into_iter().flat_map(jobs)).collect()
 }
 
 /// Carries out a command line, name of the program first, and returns the exit status.
@@ -68,6 +70,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
     let done = match matches.subcommand() {
         Some(("tune", matches)) => return tune::run(matches, columns),
         Some(("lab", matches)) => return lab::run(matches),
+        Some(("control", matches)) => return control::run(matches),
         Some(("serve", matches)) => serve::run(flags::TABLE.read(matches).map_err(serve::refused)?),
         Some(("route", matches)) => route::run(router::flags::TABLE.read(matches).map_err(route::refused)?),
         Some(("load", matches)) => {
@@ -98,7 +101,8 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
 
 /// The verb that was typed, if it is one.
 pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
-    let verbs = ["up", "serve", "route", "replay", "load", "top", "tune", "lab", "man", "completions"];
+    let verbs =
+        ["up", "serve", "route", "replay", "load", "top", "tune", "lab", "control", "man", "completions"];
     verbs.into_iter().find(|verb| typed.get(1).is_some_and(|typed| typed == verb))
 }
 

@@ -1,0 +1,125 @@
+//! `evenkeel control`: its jobs. Arguments become requests to a controller, and its answers become text or JSON.
+//!
+//! Whatever changes something is planned, shown, and carried out only with `--apply`, and only if it is still the plan that
+//! was shown.
+
+mod ask;
+mod change;
+
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+
+use crate::failure::Failure;
+use ask::{Place, read};
+
+/// The register or the fleet changed meanwhile, or too much is going on (EX_TEMPFAIL): plan again.
+const STATUS_OVERTAKEN: u8 = 75;
+/// No controller answers (EX_UNAVAILABLE).
+const STATUS_UNAVAILABLE: u8 = 69;
+/// The controller says no.
+const STATUS_REFUSED: u8 = 1;
+
+/// Exit statuses, for the man page.
+pub(crate) const STATUSES: [(&str, &str); 6] = [
+    ("0", "It is done, or shown."),
+    ("1", "The controller refuses, and says why."),
+    ("64", "The command line is wrong."),
+    ("69", "No controller answers."),
+    ("71", "A file cannot be read."),
+    (
+        "75",
+        "Something else was decided meanwhile, so that the plan is not the one that was shown: plan again.",
+    ),
+];
+
+/// Decide which server has which keys, and what routers read
+#[derive(Clone, Debug, Subcommand)]
+enum Job {
+    /// Show the fleet: clusters, members, routers, what is on its way and what is frozen
+    Status(ReadArguments),
+    /// Show what would change: by a policy, or nothing but what the fleet needs now
+    Plan(change::PlanArguments),
+    /// Put another server into the slot of a member, in place
+    Replace(change::ReplaceArguments),
+    /// Add slots at the end of a cluster
+    Grow(change::SizeArguments),
+    /// Take slots from the end of a cluster
+    Shrink(change::SizeArguments),
+    /// Put the content of an earlier generation in force again, as a new one
+    Rollback(change::RollbackArguments),
+    /// List generations, the newest first
+    History(ReadArguments),
+    /// Compare two generations
+    Diff(DiffArguments),
+    /// Show which slot and member a key belongs to, and by which generation
+    Why(WhyArguments),
+    /// Let nothing change in a scope: `fleet`, `cluster/NAME` or `zone/NAME`
+    Freeze(change::FreezeArguments),
+    /// Let a scope change again
+    Thaw(change::ThawArguments),
+}
+
+#[derive(Clone, Debug, Args)]
+struct Arguments {
+    #[command(subcommand)]
+    job: Job,
+}
+
+#[derive(Clone, Debug, Args)]
+struct ReadArguments {
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Clone, Debug, Args)]
+struct DiffArguments {
+    /// The older generation
+    from: u64,
+    /// The newer one; without it, the one in force
+    to: Option<u64>,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Clone, Debug, Args)]
+struct WhyArguments {
+    /// The key, as clients send it
+    key: String,
+    /// Routers whose configuration is asked; without it, all
+    #[arg(long, value_name = "NAME")]
+    view: Option<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// The command line of `control`.
+pub(crate) fn command() -> Command {
+    let about = Command::new("control").about("Operate a fleet: who has which keys, what routers read");
+    Arguments::augment_args(about).arg_required_else_help(true).disable_help_subcommand(true)
+}
+
+/// Runs one of the jobs.
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
+    let arguments = Arguments::from_arg_matches(matches).map_err(|error| Failure::usage(error, None))?;
+    match &arguments.job {
+        Job::Status(job) => read(&job.place, "/v1/status"),
+        Job::History(job) => read(&job.place, "/v1/history"),
+        Job::Diff(job) => {
+            let to = job.to.map_or(String::new(), |to| format!("&to={to}"));
+            read(&job.place, &format!("/v1/diff?from={}{to}", job.from))
+        }
+        Job::Why(job) => {
+            let view =
+                job.view.as_ref().map_or(String::new(), |view| format!("&view={}", ask::escaped(view)));
+            read(&job.place, &format!("/v1/why?key={}{view}", ask::escaped(&job.key)))
+        }
+        Job::Plan(job) => change::plan(job),
+        Job::Replace(job) => change::replace(job),
+        Job::Grow(job) => change::grow(job),
+        Job::Shrink(job) => change::shrink(job),
+        Job::Rollback(job) => change::rollback(job),
+        Job::Freeze(job) => change::freeze(job),
+        Job::Thaw(job) => change::thaw(job),
+    }
+}

@@ -1,0 +1,160 @@
+//! Jobs that change something: planned, shown, and with `--apply` carried out.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::ask::Place;
+use crate::failure::Failure;
+
+/// Longest policy in bytes that is read from a file.
+const POLICY_LEN_MAX: u64 = 8 * 1024 * 1024;
+
+/// What all changes have.
+#[derive(Clone, Debug, Args)]
+struct Change {
+    /// Carry it out. Without it, the plan is shown
+    #[arg(long, requires = "why")]
+    apply: bool,
+    /// The reason, for the history
+    #[arg(long, value_name = "TEXT")]
+    why: Option<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Arguments of `plan`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct PlanArguments {
+    /// A policy that would be in force instead of the present one
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    #[command(flatten)]
+    change: Change,
+}
+
+/// Arguments of `replace`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct ReplaceArguments {
+    /// The member that leaves its slot
+    member: String,
+    /// The member that takes it; without it, the best spare
+    #[arg(long, value_name = "MEMBER")]
+    by: Option<String>,
+    #[command(flatten)]
+    change: Change,
+}
+
+/// Arguments of `grow` and `shrink`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct SizeArguments {
+    /// The cluster
+    cluster: String,
+    /// By how many slots
+    #[arg(default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    slots: u32,
+    #[command(flatten)]
+    change: Change,
+}
+
+/// Arguments of `rollback`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct RollbackArguments {
+    /// The generation whose content is to be in force again
+    generation: u64,
+    #[command(flatten)]
+    change: Change,
+}
+
+/// Arguments of `freeze`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct FreezeArguments {
+    /// `fleet`, `cluster/NAME` or `zone/NAME`
+    scope: String,
+    /// The reason, for everybody who asks
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Arguments of `thaw`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct ThawArguments {
+    /// The scope
+    scope: String,
+    /// The reason, for the history
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Plans for a policy, or for what the fleet needs now.
+pub(super) fn plan(job: &PlanArguments) -> Result<ExitCode, Failure> {
+    let policy = job.policy.as_ref().map(|path| {
+        let failed = |error| Failure::system(format!("read {}", path.display()), error);
+        let len = std::fs::metadata(path).map_err(failed)?.len();
+        if len > POLICY_LEN_MAX {
+            let found = format!("{} has {len} bytes", path.display());
+            return Err(Failure::usage(
+                format!("expected a policy of {POLICY_LEN_MAX} bytes at most, {found}"),
+                None,
+            ));
+        }
+        std::fs::read_to_string(path).map_err(failed)
+    });
+    change(&job.change, json!({"policy": policy.transpose()?}))
+}
+
+/// Replaces a member in its slot.
+pub(super) fn replace(job: &ReplaceArguments) -> Result<ExitCode, Failure> {
+    change(&job.change, json!({"requests": [{"replace": {"member": job.member, "by": job.by}}]}))
+}
+
+/// Adds slots.
+pub(super) fn grow(job: &SizeArguments) -> Result<ExitCode, Failure> {
+    change(&job.change, json!({"requests": [{"grow": {"cluster": job.cluster, "slots": job.slots}}]}))
+}
+
+/// Takes slots.
+pub(super) fn shrink(job: &SizeArguments) -> Result<ExitCode, Failure> {
+    change(&job.change, json!({"requests": [{"shrink": {"cluster": job.cluster, "slots": job.slots}}]}))
+}
+
+/// Goes back to the content of an earlier generation.
+pub(super) fn rollback(job: &RollbackArguments) -> Result<ExitCode, Failure> {
+    change(&job.change, json!({"rollback": job.generation}))
+}
+
+/// Freezes a scope.
+pub(super) fn freeze(job: &FreezeArguments) -> Result<ExitCode, Failure> {
+    let body = json!({"scope": job.scope, "why": job.why});
+    job.place.show(&job.place.ask(|client, within| client.post("/v1/freeze", &body, within))?)
+}
+
+/// Thaws a scope.
+pub(super) fn thaw(job: &ThawArguments) -> Result<ExitCode, Failure> {
+    let body = json!({"scope": job.scope, "why": job.why});
+    job.place.show(&job.place.ask(|client, within| client.post("/v1/thaw", &body, within))?)
+}
+
+/// Shows the plan of a change; with `--apply`, carries out that plan and no other.
+fn change(change: &Change, mut body: Value) -> Result<ExitCode, Failure> {
+    let place = &change.place;
+    let planned = place.ask(|client, within| client.post("/v1/plan", &body, within))?;
+    let plan = planned.json.get("plan").cloned();
+    let Some(plan) = plan.filter(|_| change.apply && planned.is_ok()) else { return place.show(&planned) };
+    if !place.json {
+        place.show(&planned)?;
+    }
+    // Without a plan there is nothing to do, which has been shown.
+    if plan.is_null() {
+        return if place.json { place.show(&planned) } else { Ok(ExitCode::SUCCESS) };
+    }
+    body["plan"] = plan;
+    body["why"] = json!(change.why);
+    place.show(&place.ask(|client, within| client.post("/v1/apply", &body, within))?)
+}
