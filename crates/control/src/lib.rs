@@ -7,6 +7,7 @@ pub mod register;
 mod client;
 mod decisions;
 mod probe;
+mod questions;
 mod seats;
 mod turn;
 
@@ -15,5 +16,6 @@ pub use decisions::{
     FleetDecisions, GENERATIONS_KEPT, NewGeneration, Publication, SharedRegister, TargetRecord, sha256_hex,
 };
 pub use probe::{ProbeList, ProbeResult, ProbeSink, ProbeTarget, start_probes};
+pub use questions::{ChangeQuestion, ChangeRequest, ControlQuestion, FreezeScope, QuestionFault, question};
 pub use seats::{AgentSeats, NoSeat, SEATS_MAX};
 pub use turn::*;

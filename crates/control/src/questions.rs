@@ -1,0 +1,322 @@
+//! Questions to a controller: from HTTP's words to ours, checked once.
+//!
+//! ```text
+//! GET  /v1/status  /v1/history  /v1/diff?from=N[&to=N]  /v1/why?key=K[&view=V]
+//! POST /v1/plan    {policy | requests | rollback}                   what would change, and the plan's name
+//! POST /v1/apply   the same with {plan, why}                        done if it is still that plan
+//! POST /v1/freeze  /v1/thaw {scope, why}
+//! POST /v1/turn    a report of an agent
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use admin::api::{ApiMethod, ApiRequest};
+use fleet::{ClusterName, GenerationNumber, MemberId, ViewName, ZoneName};
+use percent_encoding::percent_decode_str;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::turn::{TEXT_MAX, TurnReport};
+
+/// Requests of one change: a person's hands, or a script over a zone.
+const REQUESTS_MAX: usize = 256;
+/// Longest key in bytes, as in the protocol.
+const KEY_LEN_MAX: usize = 250;
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ControlQuestion {
+    /// The state of the fleet.
+    Status,
+    /// Generations, the newest first.
+    History,
+    /// How two generations differ.
+    Diff {
+        /// The older.
+        from: GenerationNumber,
+        /// The newer; the one in force if none.
+        to: Option<GenerationNumber>,
+    },
+    /// Where a key belongs.
+    Why {
+        /// The key.
+        key: Vec<u8>,
+        /// By which configuration; all if none.
+        view: Option<ViewName>,
+    },
+    /// What a change would do.
+    Plan(ChangeQuestion),
+    /// A change, if it is the plan that was shown.
+    Apply {
+        /// The change.
+        change: ChangeQuestion,
+        /// The plan's name.
+        plan: String,
+        /// The reason.
+        why: String,
+    },
+    /// Lets nothing change in a scope.
+    Freeze {
+        /// Where.
+        scope: FreezeScope,
+        /// The reason.
+        why: String,
+    },
+    /// Lets a scope change again.
+    Thaw {
+        /// Where.
+        scope: FreezeScope,
+        /// The reason.
+        why: String,
+    },
+    /// An agent's turn.
+    Turn(TurnReport),
+}
+
+/// What shall change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ChangeQuestion {
+    /// What the fleet needs now, by the policy in force or by this one.
+    Policy(Option<String>),
+    /// What a person wants.
+    Requests(Vec<ChangeRequest>),
+    /// The content of an earlier generation.
+    Rollback(GenerationNumber),
+}
+
+/// One wish of a person.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ChangeRequest {
+    /// Another member for a slot.
+    Replace {
+        /// The member that leaves it.
+        member: MemberId,
+        /// The one that takes it; the best spare if none.
+        by: Option<MemberId>,
+    },
+    /// Slots at the end of a cluster.
+    Grow {
+        /// Which.
+        cluster: ClusterName,
+        /// How many.
+        slots: u32,
+    },
+    /// Fewer slots at the end of a cluster.
+    Shrink {
+        /// Which.
+        cluster: ClusterName,
+        /// How many.
+        slots: u32,
+    },
+}
+
+/// Where nothing may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FreezeScope {
+    /// Everywhere.
+    Fleet,
+    /// In a cluster.
+    Cluster(ClusterName),
+    /// In a zone.
+    Zone(ZoneName),
+}
+
+/// Why a question is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuestionFault {
+    /// HTTP's status.
+    pub status: u16,
+    /// A sentence for who asked.
+    pub error: String,
+}
+
+impl FromStr for FreezeScope {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FreezeScope, String> {
+        let expected = || format!("expected fleet, cluster/NAME or zone/NAME, found {text:?}");
+        match text.split_once('/') {
+            None if text == "fleet" => Ok(FreezeScope::Fleet),
+            Some(("cluster", name)) => name.parse().map(FreezeScope::Cluster).map_err(|_| expected()),
+            Some(("zone", name)) => name.parse().map(FreezeScope::Zone).map_err(|_| expected()),
+            _ => Err(expected()),
+        }
+    }
+}
+
+impl fmt::Display for FreezeScope {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            FreezeScope::Fleet => formatter.write_str("fleet"),
+            FreezeScope::Cluster(name) => write!(formatter, "cluster/{name}"),
+            FreezeScope::Zone(name) => write!(formatter, "zone/{name}"),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeBody {
+    policy: Option<String>,
+    requests: Option<Vec<ChangeRequest>>,
+    rollback: Option<u64>,
+    plan: Option<String>,
+    why: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScopeBody {
+    scope: String,
+    why: String,
+}
+
+/// Understands a request.
+///
+/// # Errors
+/// Says what is accepted.
+pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> {
+    use ApiMethod::{Get, Post};
+    let query = Query::of(request.query.as_deref())?;
+    let question = match (request.method, &*request.path) {
+        (Get, "/v1/status") => ControlQuestion::Status,
+        (Get, "/v1/history") => ControlQuestion::History,
+        (Get, "/v1/diff") => {
+            let number = |name: &'static str| -> Result<Option<GenerationNumber>, QuestionFault> {
+                let Some(text) = query.text(name)? else { return Ok(None) };
+                let number =
+                    text.parse().map_err(|_| bad(format!("{name}: expected a generation, found {text:?}")));
+                Ok(Some(GenerationNumber(number?)))
+            };
+            let from = number("from")?.ok_or_else(|| bad("expected ?from=GENERATION"))?;
+            ControlQuestion::Diff { from, to: number("to")? }
+        }
+        (Get, "/v1/why") => {
+            let key = query.bytes("key").ok_or_else(|| bad("expected ?key=KEY"))?;
+            if key.is_empty() || key.len() > KEY_LEN_MAX {
+                let found = key.len();
+                return Err(bad(format!("expected a key of 1 to {KEY_LEN_MAX} bytes, found {found}")));
+            }
+            let view = query.text("view")?.map(|name| name.parse().map_err(|error| bad(format!("{error}"))));
+            ControlQuestion::Why { key, view: view.transpose()? }
+        }
+        (Post, "/v1/plan") => {
+            let body: ChangeBody = body(request)?;
+            ControlQuestion::Plan(change(body.policy, body.requests, body.rollback)?)
+        }
+        (Post, "/v1/apply") => {
+            let body: ChangeBody = body(request)?;
+            let plan = body.plan.ok_or_else(|| bad("expected the name of the plan that was shown"))?;
+            let why = reason(body.why.unwrap_or_default())?;
+            ControlQuestion::Apply { change: change(body.policy, body.requests, body.rollback)?, plan, why }
+        }
+        (Post, "/v1/freeze") => {
+            let (scope, why) = scope(body(request)?)?;
+            ControlQuestion::Freeze { scope, why }
+        }
+        (Post, "/v1/thaw") => {
+            let (scope, why) = scope(body(request)?)?;
+            ControlQuestion::Thaw { scope, why }
+        }
+        (Post, "/v1/turn") => {
+            let report: TurnReport = body(request)?;
+            ControlQuestion::Turn(report.checked().map_err(|fault| bad(fault.to_string()))?)
+        }
+        _ => {
+            let error = format!("there is no {:?} of this path", request.method).to_lowercase();
+            return Err(QuestionFault { status: 404, error });
+        }
+    };
+    query.all_known(&question)?;
+    Ok(question)
+}
+
+fn change(
+    policy: Option<String>,
+    requests: Option<Vec<ChangeRequest>>,
+    rollback: Option<u64>,
+) -> Result<ChangeQuestion, QuestionFault> {
+    match (policy, requests, rollback) {
+        (policy, None, None) => Ok(ChangeQuestion::Policy(policy)),
+        (None, None, Some(number)) => Ok(ChangeQuestion::Rollback(GenerationNumber(number))),
+        (None, Some(requests), None) if (1..=REQUESTS_MAX).contains(&requests.len()) => {
+            Ok(ChangeQuestion::Requests(requests))
+        }
+        (None, Some(requests), None) => {
+            Err(bad(format!("expected 1 to {REQUESTS_MAX} requests, found {}", requests.len())))
+        }
+        _ => Err(bad("expected one of policy, requests and rollback, found several")),
+    }
+}
+
+fn scope(body: ScopeBody) -> Result<(FreezeScope, String), QuestionFault> {
+    Ok((body.scope.parse().map_err(bad)?, reason(body.why)?))
+}
+
+/// A reason is for the people who come later.
+fn reason(text: String) -> Result<String, QuestionFault> {
+    match text.trim() {
+        "" => Err(bad("expected a reason, for those who read the history")),
+        text if text.len() > TEXT_MAX => {
+            Err(bad(format!("expected a reason of {TEXT_MAX} bytes at most, found {}", text.len())))
+        }
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn body<T: DeserializeOwned>(request: &ApiRequest) -> Result<T, QuestionFault> {
+    serde_json::from_slice(&request.body).map_err(|error| {
+        let path = &request.path;
+        bad(format!("understand the body of {path}: {error}"))
+    })
+}
+
+fn bad(error: impl Into<String>) -> QuestionFault {
+    QuestionFault { status: 400, error: error.into() }
+}
+
+/// Names and values of a query, unescaped.
+struct Query(Vec<(String, Vec<u8>)>);
+
+impl Query {
+    fn of(text: Option<&str>) -> Result<Query, QuestionFault> {
+        let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        let mut all: Vec<(String, Vec<u8>)> = Vec::new();
+        for pair in pairs {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if all.iter().any(|(other, _)| other == name) {
+                return Err(bad(format!("the query has {name:?} twice")));
+            }
+            all.push((name.to_owned(), percent_decode_str(value).collect()));
+        }
+        Ok(Query(all))
+    }
+
+    fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone())
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, QuestionFault> {
+        let text = self.bytes(name).map(String::from_utf8).transpose();
+        text.map_err(|_| bad(format!("{name}: expected UTF-8")))
+    }
+
+    /// A word that is misspelt would be a question that was not answered.
+    fn all_known(&self, question: &ControlQuestion) -> Result<(), QuestionFault> {
+        let known: &[&str] = match question {
+            ControlQuestion::Diff { .. } => &["from", "to"],
+            ControlQuestion::Why { .. } => &["key", "view"],
+            _ => &[],
+        };
+        match self.0.iter().find(|(name, _)| !known.contains(&&**name)) {
+            Some((name, _)) if known.is_empty() => Err(bad(format!("expected no query, found {name:?}"))),
+            Some((name, _)) => Err(bad(format!("expected {}, found {name:?}", known.join(" or ")))),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Questions as clients send them, good and bad.
+
+use admin::api::ApiPeer;
+
+use super::*;
+
+fn ask(line: &str) -> Result<ControlQuestion, QuestionFault> {
+    let (head, body) = line
+        .split_once(' ')
+        .and_then(|(method, rest)| {
+            let (target, body) = rest.split_once(' ').unwrap_or((rest, ""));
+            Some(((method, target), body))
+        })
+        .expect("a method and a target");
+    let (method, target) = head;
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let method = if method == "GET" { ApiMethod::Get } else { ApiMethod::Post };
+    question(&ApiRequest {
+        method,
+        path: path.to_owned(),
+        query: query.map(str::to_owned),
+        body: body.into(),
+        peer: ApiPeer::Local,
+    })
+}
+
+#[track_caller]
+fn refused(line: &str, expected: &str) {
+    let fault = ask(line).expect_err("it is refused");
+    assert!(fault.error.contains(expected), "{}", fault.error);
+}
+
+#[test]
+fn documents_are_read() {
+    assert_eq!(ask("GET /v1/status"), Ok(ControlQuestion::Status));
+    let from = GenerationNumber(3);
+    assert_eq!(ask("GET /v1/diff?from=3"), Ok(ControlQuestion::Diff { from, to: None }));
+    let why = ControlQuestion::Why { key: b"a:1|#|\xff".to_vec(), view: None };
+    assert_eq!(ask("GET /v1/why?key=a%3A1%7C%23%7C%FF"), Ok(why));
+    refused("GET /v1/status?verbose", "expected no query, found \"verbose\"");
+    refused("GET /v1/diff?from=3&too=4", "expected from or to, found \"too\"");
+    refused("GET /v1/diff?from=-1", "from: expected a generation, found \"-1\"");
+    refused("GET /v1/diff?from=1&from=2", "\"from\" twice");
+    refused("GET /v1/why?key=", "expected a key of 1 to 250 bytes, found 0");
+    refused("GET /v1/why?key=a&view=../x", "is not 1 to 63 letters");
+    refused("GET /v1/nothing", "there is no get of this path");
+    refused("POST /v1/status", "there is no post of this path");
+}
+
+#[test]
+fn a_change_is_one_of_policy_requests_and_rollback() {
+    assert_eq!(ask("POST /v1/plan {}"), Ok(ControlQuestion::Plan(ChangeQuestion::Policy(None))));
+    let rollback = ChangeQuestion::Rollback(GenerationNumber(4));
+    assert_eq!(ask(r#"POST /v1/plan {"rollback":4}"#), Ok(ControlQuestion::Plan(rollback)));
+    let member = "m1".parse().expect("a name");
+    let requests = ChangeQuestion::Requests(vec![ChangeRequest::Replace { member, by: None }]);
+    let found = ask(r#"POST /v1/plan {"requests":[{"replace":{"member":"m1"}}]}"#);
+    assert_eq!(found, Ok(ControlQuestion::Plan(requests)));
+    refused(r#"POST /v1/plan {"requests":[]}"#, "expected 1 to 256 requests, found 0");
+    refused(r#"POST /v1/plan {"requests":[{"remove":{"member":"m1"}}]}"#, "unknown variant `remove`");
+    refused(r#"POST /v1/plan {"rollback":4,"policy":""}"#, "found several");
+    refused(r#"POST /v1/plan {"polcy":""}"#, "unknown field `polcy`");
+    refused("POST /v1/plan not-json", "understand the body of /v1/plan");
+}
+
+#[test]
+fn what_is_carried_out_has_a_plan_and_a_reason() {
+    let applied = ask(r#"POST /v1/apply {"rollback":4,"plan":"p","why":" load "}"#);
+    assert!(matches!(applied, Ok(ControlQuestion::Apply { why, .. }) if why == "load"));
+    refused(r#"POST /v1/apply {"rollback":4,"why":"load"}"#, "expected the name of the plan that was shown");
+    refused(r#"POST /v1/apply {"rollback":4,"plan":"p"}"#, "expected a reason");
+    refused(r#"POST /v1/apply {"rollback":4,"plan":"p","why":" "}"#, "expected a reason");
+    let long = format!(r#"POST /v1/apply {{"plan":"p","why":"{}"}}"#, "x".repeat(TEXT_MAX + 1));
+    refused(&long, "expected a reason of 500 bytes at most, found 501");
+}
+
+#[test]
+fn a_scope_is_the_fleet_a_cluster_or_a_zone() {
+    for text in ["fleet", "cluster/a", "zone/eu-1"] {
+        assert_eq!(text.parse::<FreezeScope>().map(|scope| scope.to_string()), Ok(text.to_owned()));
+        assert!(ask(&format!(r#"POST /v1/freeze {{"scope":"{text}","why":"x"}}"#)).is_ok());
+    }
+    for text in ["", "fleet/", "cluster/", "cluster/a/b", "zone", "host/h1", "Fleet"] {
+        refused(
+            &format!(r#"POST /v1/freeze {{"scope":"{text}","why":"x"}}"#),
+            "expected fleet, cluster/NAME or zone/NAME",
+        );
+    }
+}
+
+#[test]
+fn a_turn_is_checked_where_it_comes_in() {
+    let turn = r#"POST /v1/turn {"host":"h1","zone":"a","boot":7,"turn":3}"#;
+    assert!(matches!(ask(turn), Ok(ControlQuestion::Turn(report)) if report.turn == 3));
+    refused(&turn.replace("\"turn\":3", "\"turn\":-3"), "invalid value");
+    let twice = r#","members":[{"member":"m","process":"down"},{"member":"m","process":"down"}]}"#;
+    refused(&turn.replace('}', twice), "names m twice");
+}
