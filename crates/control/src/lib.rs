@@ -9,6 +9,7 @@ mod decisions;
 mod probe;
 mod questions;
 mod seats;
+mod service;
 mod turn;
 
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
@@ -18,4 +19,5 @@ pub use decisions::{
 pub use probe::{ProbeList, ProbeResult, ProbeSink, ProbeTarget, start_probes};
 pub use questions::{ChangeQuestion, ChangeRequest, ControlQuestion, FreezeScope, QuestionFault, question};
 pub use seats::{AgentSeats, NoSeat, SEATS_MAX};
+pub use service::{ControlService, ControllerMessage};
 pub use turn::*;
