@@ -3,16 +3,11 @@
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use stdx::clock::Now;
-
 use super::service::TEXT_MAX;
-use crate::choices::Choices;
-use crate::destination::{ReplyKind, ReplyTarget};
-use crate::flight::{FlightReply, Flights, Leg, Marks};
 use crate::key::RoutedKey;
+use crate::key_tracer::KeyTracer;
 use crate::operation::Operation;
 use crate::plan::{Node, NodeId, RoutePlan};
-use crate::request::{RequestBody, RoutedRequest};
 
 /// Stands at the end of a text that was cut.
 const CUT: &str = "\n(the rest is left out)";
@@ -26,35 +21,11 @@ pub(super) fn cut(text: &mut String) {
     }
 }
 
-/// The servers that would get a request for a key, one after the other, if all answered as without the item: as in
-/// mcrouter, which asks its routes in the same way.
+/// The servers that would get a request for a key, one after the other.
 pub(super) fn destinations(plan: &Arc<RoutePlan>, operation: Operation, key: &str, unix_s: i64) -> String {
-    let key = RoutedKey::new(key.as_bytes());
-    let (mut flights, mut out) = (Flights::default(), String::new());
-    let Some(root) = plan.root(&key).filter(|_| !key.bare().is_empty()) else { return out };
-    let expected = if operation.has_values() { ReplyKind::Values } else { ReplyKind::Line };
-    let body = RequestBody::None;
-    let (before, after, shown, opaque) = (&b""[..], &b""[..], &b""[..], &b""[..]);
-    let message = RoutedRequest { operation, expected, before, key, shown, after, opaque, body };
-    let request = flights.store(&message, Arc::clone(plan));
-    // Any choice at random is as good as another; an hour without requests allows what limits allow.
-    let mut choices = Choices::new(0, 0);
-    choices.adopt(plan.generation, &plan.states, |_| true);
-    (choices.now, choices.unix_s) = (Now { us: 3_600_000_000 }, unix_s);
-    let leg = Leg { request, owner: ReplyTarget::Nobody, marks: Marks::default() };
-    flights.begin(plan, root, leg, &mut choices);
-    while let Some(send) = flights.sends.pop_front() {
-        if out.len() > TEXT_MAX {
-            break;
-        }
-        let separator = if out.is_empty() { "" } else { "\r\n" };
-        let _ = write!(out, "{separator}{}", plan.servers[send.server.0 as usize].name);
-        flights.release(send.request);
-        if let ReplyTarget::Frame(frame, child) = send.target {
-            let reply = FlightReply::without_server(None, operation, expected);
-            flights.on_reply((frame, child), reply, &mut choices);
-        }
-    }
+    let mut tracer = KeyTracer::new(Arc::clone(plan), unix_s);
+    // The shortest name has three bytes.
+    let mut out = tracer.servers(operation, key.as_bytes(), TEXT_MAX / 3).join("\r\n");
     cut(&mut out);
     out
 }
