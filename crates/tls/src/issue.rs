@@ -42,6 +42,7 @@ pub struct IssuedFor<'a> {
 
 /// An authority with its key. It signs certificates of owners, never of other authorities.
 pub struct SigningAuthority {
+    common_name: String,
     parameters: CertificateParams,
     key: P256Key,
     certificate: Vec<u8>,
@@ -89,7 +90,14 @@ impl SigningAuthority {
         let key = P256Key::new(&random)?;
         let parameters = authority_parameters(common_name, validity, &key, &random)?;
         let certificate = parameters.self_signed(&key).map_err(failed)?.der().to_vec();
-        Ok(SigningAuthority { parameters, key, certificate, validity, random })
+        Ok(SigningAuthority {
+            common_name: common_name.to_owned(),
+            parameters,
+            key,
+            certificate,
+            validity,
+            random,
+        })
     }
 
     /// The authority in two files, as written from [`Self::certificate_pem`] and [`Self::key_pem`].
@@ -118,7 +126,13 @@ impl SigningAuthority {
             }
             _ => return Err(no_authority()),
         }
-        Ok(SigningAuthority { parameters, key, certificate, validity, random })
+        let common_name = name.text.clone();
+        Ok(SigningAuthority { common_name, parameters, key, certificate, validity, random })
+    }
+
+    /// Its name.
+    pub fn common_name(&self) -> &str {
+        &self.common_name
     }
 
     /// The certificate, for all who are to trust what it signs.
