@@ -1,6 +1,6 @@
 //! Authorisation: one table of roles and verbs of the control plane.
 
-use crate::identity::{FleetIdentity, FleetRole, IdentityName};
+use crate::identity::{FleetIdentity, FleetRole};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -203,7 +203,7 @@ impl fmt::Display for ControlVerb {
 ///
 /// # Errors
 /// The reason, for the log and for the caller.
-pub fn authorise(caller: Caller<'_>, verb: ControlVerb, about: Option<&IdentityName>) -> Result<(), Denied> {
+pub fn authorise(caller: Caller<'_>, verb: ControlVerb, about: Option<&FleetIdentity>) -> Result<(), Denied> {
     let Caller::Certified(identity) = caller else {
         return match verb.permission(None) {
             Permission::Always => Ok(()),
@@ -212,7 +212,7 @@ pub fn authorise(caller: Caller<'_>, verb: ControlVerb, about: Option<&IdentityN
     };
     match verb.permission(Some(identity.role)) {
         Permission::Always => Ok(()),
-        Permission::Own if about == Some(&identity.id) => Ok(()),
+        Permission::Own if about == Some(identity) => Ok(()),
         Permission::Own => Err(Denied::Other { caller: identity.clone(), verb }),
         Permission::Never => Err(Denied::Role { caller: identity.clone(), verb, allowed: verb.allowed() }),
     }
@@ -247,16 +247,18 @@ mod tests {
         liveness      -     yes         -      -       -       -         -
     ";
 
-    fn name(text: &str) -> IdentityName {
-        text.parse().expect("a name")
+    fn identity(uri: &str) -> FleetIdentity {
+        uri.parse().expect("an identity")
     }
 
     /// What the code answers to this role about nobody, itself and another one.
     fn cell(verb: ControlVerb, role: &str) -> &'static str {
-        let identity: Option<FleetIdentity> =
-            (role != "none").then(|| format!("evenkeel://prod/{role}/a").parse().expect("an identity"));
-        let caller = identity.as_ref().map_or(Caller::Anonymous, Caller::Certified);
-        let may = |about: Option<&str>| authorise(caller, verb, about.map(name).as_ref()).is_ok();
+        // The table's first column has no role: what it asks is about some agent.
+        let role_of = if role == "none" { "agent" } else { role };
+        let named = |name: &str| identity(&format!("evenkeel://prod/{role_of}/{name}"));
+        let own = (role != "none").then(|| named("a"));
+        let caller = own.as_ref().map_or(Caller::Anonymous, Caller::Certified);
+        let may = |about: Option<&str>| authorise(caller, verb, about.map(named).as_ref()).is_ok();
         match (may(None), may(Some("a")), may(Some("b"))) {
             (true, true, true) => "yes",
             (false, true, false) => "own",
@@ -285,19 +287,20 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_differs_in_case_or_in_its_beginning_is_another_one() {
-        let identity: FleetIdentity = "evenkeel://prod/agent/host-1".parse().expect("an identity");
-        let may = |about| authorise(Caller::Certified(&identity), ControlVerb::Turn, Some(&name(about)));
-        assert_eq!(may("host-1"), Ok(()));
-        for other in ["HOST-1", "host-10", "host-", "host-1."] {
-            assert!(matches!(may(other), Err(Denied::Other { .. })), "{other}");
+    fn an_identity_that_differs_in_anything_is_another_one() {
+        let own = identity("evenkeel://prod/agent/host-1");
+        let may = |about: &str| authorise(Caller::Certified(&own), ControlVerb::Turn, Some(&identity(about)));
+        assert_eq!(may("evenkeel://prod/agent/host-1"), Ok(()));
+        for other in ["agent/HOST-1", "agent/host-10", "agent/host-", "agent/host-1.", "server/host-1"] {
+            assert!(matches!(may(&format!("evenkeel://prod/{other}")), Err(Denied::Other { .. })), "{other}");
         }
+        assert!(may("evenkeel://test/agent/host-1").is_err());
     }
 
     #[test]
     fn a_refusal_says_who_may() {
-        let identity: FleetIdentity = "evenkeel://prod/server/c07-1".parse().expect("an identity");
-        let denied = |verb| authorise(Caller::Certified(&identity), verb, None).expect_err("no").to_string();
+        let server = identity("evenkeel://prod/server/c07-1");
+        let denied = |verb| authorise(Caller::Certified(&server), verb, None).expect_err("no").to_string();
         assert_eq!(
             denied(ControlVerb::PolicyRead),
             "policy-read as evenkeel://prod/server/c07-1: only controller, operator, reader may"

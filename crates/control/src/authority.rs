@@ -169,7 +169,7 @@ impl Authority {
             return Err(AuthorityError::PublicKey { path: key });
         }
         let signing = SigningAuthority::load(&certificate, &key)?;
-        let fleet = signing.common_name().parse();
+        let fleet = signing.name().parse();
         let fleet = fleet.map_err(|source| AuthorityError::NoFleet { path: certificate, source })?;
         Ok(Authority { fleet, signing })
     }

@@ -82,44 +82,56 @@ impl FromStr for FleetRole {
     }
 }
 
-/// A name with the rules of all names of a fleet.
-macro_rules! identity_name {
-    ($(#[$documentation:meta])* $name:ident) => {
-        $(#[$documentation])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(transparent)]
-        pub struct $name(fleet::HostId);
+/// The name of a fleet, with the rules of a host's name. Two fleets with one authority are told apart by it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FleetName(fleet::HostId);
 
-        impl $name {
-            /// The name as text.
-            pub fn as_str(&self) -> &str {
-                self.0.as_str()
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = NameError;
-
-            fn from_str(text: &str) -> Result<$name, NameError> {
-                text.parse().map($name)
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-                self.0.fmt(formatter)
-            }
-        }
-    };
+impl FleetName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
 }
 
-identity_name! {
-    /// The name of a fleet. Two fleets with one authority are told apart by it.
-    FleetName
+impl FromStr for FleetName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<FleetName, NameError> {
+        text.parse().map(FleetName)
+    }
 }
-identity_name! {
-    /// The name of one among those with a role.
-    IdentityName
+
+impl fmt::Display for FleetName {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// The name of one among those with a role, with the rules of a host's name: an agent's is mostly that of its host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct IdentityName(fleet::HostId);
+
+impl IdentityName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl FromStr for IdentityName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<IdentityName, NameError> {
+        text.parse().map(IdentityName)
+    }
+}
+
+impl fmt::Display for IdentityName {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
 }
 
 /// An owner of a certificate.

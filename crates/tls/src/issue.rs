@@ -42,7 +42,7 @@ pub struct IssuedFor<'a> {
 
 /// An authority with its key. It signs certificates of owners, never of other authorities.
 pub struct SigningAuthority {
-    common_name: String,
+    name: String,
     parameters: CertificateParams,
     key: P256Key,
     certificate: Vec<u8>,
@@ -90,14 +90,7 @@ impl SigningAuthority {
         let key = P256Key::new(&random)?;
         let parameters = authority_parameters(common_name, validity, &key, &random)?;
         let certificate = parameters.self_signed(&key).map_err(failed)?.der().to_vec();
-        Ok(SigningAuthority {
-            common_name: common_name.to_owned(),
-            parameters,
-            key,
-            certificate,
-            validity,
-            random,
-        })
+        Ok(SigningAuthority { name: common_name.to_owned(), parameters, key, certificate, validity, random })
     }
 
     /// The authority in two files, as written from [`Self::certificate_pem`] and [`Self::key_pem`].
@@ -126,13 +119,13 @@ impl SigningAuthority {
             }
             _ => return Err(no_authority()),
         }
-        let common_name = name.text.clone();
-        Ok(SigningAuthority { common_name, parameters, key, certificate, validity, random })
+        let name = name.text.clone();
+        Ok(SigningAuthority { name, parameters, key, certificate, validity, random })
     }
 
     /// Its name.
-    pub fn common_name(&self) -> &str {
-        &self.common_name
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The certificate, for all who are to trust what it signs.
