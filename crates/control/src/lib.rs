@@ -2,15 +2,24 @@
 //!
 //! Nothing in here decides: a register keeps decisions, controllers publish them, agents put them into force.
 
+pub mod audit;
+pub mod authorise;
+pub mod authority;
+pub mod identity;
+pub mod join_token;
 pub mod register;
 
 mod client;
 mod decisions;
+mod private_file;
 mod probe;
 mod questions;
 mod seats;
 mod service;
 mod turn;
+
+#[cfg(test)]
+mod testing;
 
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use decisions::{

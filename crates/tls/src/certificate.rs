@@ -13,6 +13,8 @@ pub(crate) struct CertificateFacts {
     pub(crate) names: Vec<CertificateName>,
     /// Whether these are all: there are no more than [`NAMES_MAX`], and each can be read.
     pub(crate) all_names: bool,
+    /// The first second at which it is valid, since 1970.
+    pub(crate) not_before_s: u64,
     /// The last second at which it is valid, since 1970.
     pub(crate) not_after_s: u64,
 }
@@ -47,9 +49,9 @@ impl NameKind {
 }
 
 /// Tags of DER (X.690).
-const SEQUENCE: u8 = 0x30;
+pub(crate) const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
-const INTEGER: u8 = 0x02;
+pub(crate) const INTEGER: u8 = 0x02;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const OCTET_STRING: u8 = 0x04;
 const UTC_TIME: u8 = 0x17;
@@ -79,15 +81,14 @@ pub(crate) fn facts(certificate: &[u8]) -> Option<CertificateFacts> {
         body.expect(part)?; // serial number, algorithm of the signature, issuer
     }
     let mut validity = Der(body.expect(SEQUENCE)?);
-    validity.next()?;
-    let (kind, time) = validity.next()?;
-    let not_after_s = seconds(kind, time)?;
+    let mut bound = || validity.next().and_then(|(kind, time)| seconds(kind, time));
+    let (not_before_s, not_after_s) = (bound()?, bound()?);
     let subject = body.expect(SEQUENCE)?;
     let mut names = Names { kept: Vec::new(), are_all: true };
     // What is no extension for names, or no subject, ends the search.
     let _ends = alternative_names(body, &mut names);
     let _ends = subject_names(subject, &mut names);
-    Some(CertificateFacts { names: names.kept, all_names: names.are_all, not_after_s })
+    Some(CertificateFacts { names: names.kept, all_names: names.are_all, not_before_s, not_after_s })
 }
 
 struct Names {
@@ -162,11 +163,11 @@ fn name(kind: NameKind, text: &[u8]) -> Option<CertificateName> {
 }
 
 /// Elements of DER that follow each other.
-struct Der<'d>(&'d [u8]);
+pub(crate) struct Der<'d>(pub(crate) &'d [u8]);
 
 impl<'d> Der<'d> {
     /// Tag and content of the next element. `None` at the end, and if it is cut.
-    fn next(&mut self) -> Option<(u8, &'d [u8])> {
+    pub(crate) fn next(&mut self) -> Option<(u8, &'d [u8])> {
         let (&[tag, length], rest) = self.0.split_first_chunk::<2>()?;
         let (length, rest) = match length {
             0..=0x7f => (usize::from(length), rest),
@@ -183,7 +184,7 @@ impl<'d> Der<'d> {
     }
 
     /// The content of the next element, which has this tag.
-    fn expect(&mut self, expected: u8) -> Option<&'d [u8]> {
+    pub(crate) fn expect(&mut self, expected: u8) -> Option<&'d [u8]> {
         self.next().filter(|(tag, _)| *tag == expected).map(|(_, content)| content)
     }
 

@@ -1,6 +1,7 @@
 //! Names that a server's certificate must have, beside an authority that is trusted.
 
 use crate::certificate::facts;
+use crate::certificate_uris::certificate_uris;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -19,6 +20,8 @@ pub enum NameCheck {
     Host,
     /// One of these: host names and URIs of its extension for names, or common names of its subject.
     OneOf(Vec<String>),
+    /// Exactly one URI in its extension for names, which begins so: `evenkeel://fleet/controller/`.
+    UriUnder(String),
 }
 
 /// Servers whose certificate a trusted authority has signed, and whose names suit.
@@ -42,9 +45,19 @@ impl TrustedServers {
 
     /// Whether the certificate has a name that suits.
     fn suits(&self, certificate: &[u8]) -> bool {
-        let NameCheck::OneOf(accepted) = &self.names else { return true };
-        let names = facts(certificate).map(|facts| facts.names).unwrap_or_default();
-        names.iter().any(|name| accepted.contains(&name.text))
+        match &self.names {
+            NameCheck::Nobody | NameCheck::Host => true,
+            NameCheck::OneOf(accepted) => {
+                let names = facts(certificate).map(|facts| facts.names).unwrap_or_default();
+                names.iter().any(|name| accepted.contains(&name.text))
+            }
+            NameCheck::UriUnder(start) => {
+                let names = certificate_uris(certificate);
+                names.is_some_and(|names| {
+                    names.all_read && names.uris.len() == 1 && names.uris[0].starts_with(start)
+                })
+            }
+        }
     }
 }
 

@@ -1,19 +1,12 @@
 //! Certificates for one run: an authority whose key nobody keeps, and what it has signed.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use crate::signing_key::{P256Key, failed, key_identifier, pem, serial_number};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SerialNumber, SignatureAlgorithm, SigningKey,
-    date_time_ymd,
+    KeyUsagePurpose, SerialNumber, date_time_ymd,
 };
-use ring::digest;
-use ring::rand::{SecureRandom, SystemRandom};
-use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
+use ring::rand::SystemRandom;
 use std::io;
-
-/// Characters of a line of PEM.
-const LINE_LEN: usize = 64;
 
 /// Years for which they are valid: longer than any run.
 const YEARS: i32 = 10;
@@ -39,7 +32,7 @@ impl RunCertificates {
     pub fn new(names: &[&str], unix_s: u64) -> io::Result<RunCertificates> {
         let random = SystemRandom::new();
         let year = 1970 + i32::try_from(unix_s / YEAR_S).unwrap_or(0);
-        let (authority_key, key) = (RunKey::new(&random)?, RunKey::new(&random)?);
+        let (authority_key, key) = (P256Key::new(&random)?, P256Key::new(&random)?);
 
         let mut authority = parameters("evenkeel: authority of one run", &[], &authority_key, year, &random)?;
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -56,7 +49,7 @@ impl RunCertificates {
         Ok(RunCertificates {
             authority: pem("CERTIFICATE", root.der()),
             certificate: pem("CERTIFICATE", leaf.der()),
-            key: pem("PRIVATE KEY", &key.pkcs8),
+            key: key.pem(),
         })
     }
 }
@@ -64,7 +57,7 @@ impl RunCertificates {
 fn parameters(
     name: &str,
     names: &[&str],
-    key: &RunKey,
+    key: &P256Key,
     year: i32,
     random: &SystemRandom,
 ) -> io::Result<CertificateParams> {
@@ -74,69 +67,9 @@ fn parameters(
     parameters.distinguished_name.push(DnType::CommonName, name);
     (parameters.not_before, parameters.not_after) =
         (date_time_ymd(year - 1, 1, 1), date_time_ymd(year + YEARS, 1, 1));
-    let mut serial = [0; 16];
-    random.fill(&mut serial).map_err(|_| no_random_numbers())?;
-    // Positive, and without a leading zero.
-    serial[0] = serial[0] & 0x7f | 0x40;
-    parameters.serial_number = Some(SerialNumber::from_slice(&serial));
-    // RFC 7093, section 2, method 1.
-    let id = digest::digest(&digest::SHA256, &key.public);
-    parameters.key_identifier_method = KeyIdMethod::PreSpecified(id.as_ref()[..20].to_vec());
+    parameters.serial_number = Some(SerialNumber::from_slice(&serial_number(random)?));
+    parameters.key_identifier_method = KeyIdMethod::PreSpecified(key_identifier(key.public()));
     Ok(parameters)
-}
-
-/// A key on the curve P-256, with which ring signs.
-struct RunKey {
-    pair: EcdsaKeyPair,
-    public: Vec<u8>,
-    pkcs8: Vec<u8>,
-    random: SystemRandom,
-}
-
-impl RunKey {
-    fn new(random: &SystemRandom) -> io::Result<RunKey> {
-        let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
-        let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, random).map_err(|_| no_random_numbers())?;
-        let pair = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref(), random)
-            .map_err(|error| io::Error::other(error.to_string()))?;
-        let public = pair.public_key().as_ref().to_vec();
-        Ok(RunKey { pair, public, pkcs8: pkcs8.as_ref().to_vec(), random: random.clone() })
-    }
-}
-
-impl PublicKeyData for RunKey {
-    fn der_bytes(&self) -> &[u8] {
-        &self.public
-    }
-
-    fn algorithm(&self) -> &'static SignatureAlgorithm {
-        &PKCS_ECDSA_P256_SHA256
-    }
-}
-
-impl SigningKey for RunKey {
-    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
-        let signed = self.pair.sign(&self.random, message);
-        signed.map(|signature| signature.as_ref().to_vec()).map_err(|_| rcgen::Error::RemoteKeyError)
-    }
-}
-
-fn failed(error: rcgen::Error) -> io::Error {
-    io::Error::other(format!("a certificate cannot be made: {error}"))
-}
-
-fn no_random_numbers() -> io::Error {
-    io::Error::other("the system has no random numbers")
-}
-
-fn pem(kind: &str, der: &[u8]) -> String {
-    let text = STANDARD.encode(der);
-    let lines: String = text
-        .as_bytes()
-        .chunks(LINE_LEN)
-        .map(|line| format!("{}\n", std::str::from_utf8(line).expect("base64 is ASCII")))
-        .collect();
-    format!("-----BEGIN {kind}-----\n{lines}-----END {kind}-----\n")
 }
 
 #[cfg(test)]

@@ -1,0 +1,160 @@
+//! Files that hold a key: nobody else may read them at any moment, and a reader finds the old content or the new one.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// For the owner alone.
+pub(crate) const PRIVATE: u32 = 0o600;
+
+/// For everyone to read.
+pub(crate) const PUBLIC: u32 = 0o644;
+
+/// Creates a file, which must not exist, and puts it on disk.
+pub(crate) fn create(path: &Path, content: &str, mode: u32) -> io::Result<()> {
+    // The mode is the file's from its first moment: nobody can open it before a later change of the mode.
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(content.as_bytes())?;
+    file.sync_all()
+}
+
+/// Replaces a file, or creates it, in one step: by a temporary file on disk that takes its name.
+pub(crate) fn replace(path: &Path, content: &str, mode: u32) -> io::Result<()> {
+    let temporary = beside(path)?;
+    // One that a crash has left is of no use to anyone.
+    remove_if_there(&temporary)?;
+    let replaced = create(&temporary, content, mode).and_then(|()| fs::rename(&temporary, path));
+    if replaced.is_err() {
+        remove_if_there(&temporary)?;
+    }
+    replaced?;
+    sync_directory(parent(path))
+}
+
+/// Creates a directory for the owner alone, with all its files, in one step. One that has files already stays as it
+/// is: the error's kind is then [`io::ErrorKind::DirectoryNotEmpty`].
+pub(crate) fn create_directory(path: &Path, files: &[(&str, &str, u32)]) -> io::Result<()> {
+    let temporary = beside(path)?;
+    if temporary.exists() {
+        fs::remove_dir_all(&temporary)?;
+    }
+    let fill = || {
+        fs::DirBuilder::new().mode(0o700).create(&temporary)?;
+        files.iter().try_for_each(|(name, content, mode)| create(&temporary.join(name), content, *mode))?;
+        sync_directory(&temporary)?;
+        // rename(2) replaces an empty directory only, and decides that together with the change.
+        fs::rename(&temporary, path)
+    };
+    let filled = fill();
+    if filled.is_err() && temporary.exists() {
+        fs::remove_dir_all(&temporary)?;
+    }
+    filled?;
+    sync_directory(parent(path))
+}
+
+/// The mode's part that lets others than the owner use the file.
+pub(crate) fn others_mode(path: &Path) -> io::Result<u32> {
+    Ok(fs::metadata(path)?.mode() & 0o077)
+}
+
+/// A name in the same directory that nobody else uses now. After a restart a process may have the number of the one
+/// before, as in a container: so there may be a file of that name.
+fn beside(path: &Path) -> io::Result<PathBuf> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().ok_or_else(|| io::Error::other("the path has no name at its end"))?;
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    hidden.push(format!(".{}.{number}.new", std::process::id()));
+    Ok(parent(path).join(hidden))
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Scratch;
+
+    #[test]
+    fn a_private_file_is_for_its_owner_alone() {
+        let scratch = Scratch::new();
+        let path = scratch.path("key.pem");
+        replace(&path, "one", PRIVATE).expect("a file");
+        replace(&path, "two", PRIVATE).expect("a file");
+        assert_eq!(
+            (fs::read_to_string(&path).expect("a file"), others_mode(&path).ok()),
+            ("two".into(), Some(0))
+        );
+        assert_eq!(scratch.names(), ["key.pem"]);
+    }
+
+    #[test]
+    fn a_file_is_not_created_in_the_place_of_another() {
+        let scratch = Scratch::new();
+        let path = scratch.path("key.pem");
+        create(&path, "one", PRIVATE).expect("a file");
+        assert_eq!(
+            create(&path, "two", PRIVATE).expect_err("it exists").kind(),
+            io::ErrorKind::AlreadyExists
+        );
+        std::os::unix::fs::symlink(&path, scratch.path("link")).expect("a link");
+        assert!(create(&scratch.path("link"), "two", PRIVATE).is_err());
+        assert_eq!(fs::read_to_string(&path).expect("a file"), "one");
+    }
+
+    #[test]
+    fn what_a_crash_has_left_is_replaced() {
+        let scratch = Scratch::new();
+        let path = scratch.path("key.pem");
+        let left = |number| scratch.path(&format!(".key.pem.{}.{number}.new", std::process::id()));
+        (0..1000).for_each(|number| fs::write(left(number), "half").expect("a file"));
+        replace(&path, "one", PRIVATE).expect("a file");
+        assert_eq!(
+            (fs::read_to_string(&path).expect("a file"), others_mode(&path).ok()),
+            ("one".into(), Some(0))
+        );
+        assert_eq!(scratch.names().len(), 1000);
+    }
+
+    #[test]
+    fn a_failed_replacement_leaves_the_old_file_and_no_other() {
+        let scratch = Scratch::new();
+        // A directory cannot be replaced by a file: the last step fails.
+        fs::create_dir_all(scratch.path("key.pem/inside")).expect("a directory");
+        assert!(replace(&scratch.path("key.pem"), "new", PRIVATE).is_err());
+        assert_eq!(scratch.names(), ["key.pem"]);
+    }
+
+    #[test]
+    fn a_directory_with_files_is_never_replaced() {
+        let scratch = Scratch::new();
+        let path = scratch.path("authority");
+        fs::create_dir(&path).expect("a directory");
+        create_directory(&path, &[("a", "1", PRIVATE)]).expect("an empty directory is replaced");
+        let again = create_directory(&path, &[("b", "2", PRIVATE)]).expect_err("it has files");
+        assert_eq!(again.kind(), io::ErrorKind::DirectoryNotEmpty);
+        assert_eq!((scratch.names(), others_mode(&path).ok()), (vec!["authority".to_owned()], Some(0)));
+        assert_eq!(fs::read_to_string(path.join("a")).expect("a file"), "1");
+    }
+}
