@@ -194,7 +194,7 @@ impl Members {
             self.set_token(Some(token));
         }
         // Answers of many pieces have the time of an attempt for each piece, and this for all.
-        let left = deadline.saturating_duration_since(Instant::now()).max(self.limits.attempt);
+        let left = deadline.saturating_duration_since(Instant::now()) + self.limits.attempt;
         let over = || AttemptFailure::InDoubt(shorten(&format!("{url}: no whole answer in time")));
         timeout(left, self.ask(url, call)).await.unwrap_or_else(|_| Err(over()))
     }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use reqwest::Response;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::lines::Lines;
 use super::members::{CallFailure, Members, is_about_token};
@@ -20,6 +20,9 @@ use crate::register::numbers::Revision;
 
 /// Pause before a stream is opened again that gave nothing: a cluster that cancels every watch is not asked without end.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What etcd says to a user without the right.
+const DENIED: &str = "permission denied";
 
 /// Where a watch is.
 #[derive(Clone, Debug)]
@@ -48,6 +51,8 @@ pub(super) struct WatchState {
     stream: Option<Stream>,
     /// When the stream was heard or checked last.
     heard: Instant,
+    /// Whether a refusal of this user is one with a new token.
+    token_renewed: bool,
 }
 
 struct Stream {
@@ -76,7 +81,7 @@ enum Heard {
 
 impl WatchState {
     pub(super) fn new(position: Position) -> WatchState {
-        WatchState { position, stream: None, heard: Instant::now() }
+        WatchState { position, stream: None, heard: Instant::now(), token_renewed: false }
     }
 
     /// The next step, at the latest at `until` and the time of a call after it.
@@ -106,10 +111,11 @@ impl WatchState {
                 Heard::Nothing => return Ok(WatchStep::Quiet),
             }
             if self.stream.is_none() {
-                if Instant::now() >= until {
-                    return Ok(WatchStep::Quiet);
+                // Only of an open stream can be said that nothing has changed.
+                if Instant::now() >= until + members.limits.operation {
+                    return Err(RegisterError::Unavailable("each watch ends as soon as it begins".to_owned()));
                 }
-                sleep_until(until.min(Instant::now() + PAUSE)).await;
+                sleep(PAUSE).await;
             }
         }
     }
@@ -140,12 +146,13 @@ impl WatchState {
             match self.hear(members, Instant::now() + members.limits.attempt).await? {
                 Heard::Message(message) => {
                     let after = self.position.after;
-                    if message.header.revision < after {
+                    let found = message.header.revision;
+                    if found != Revision::ABSENT && found < after {
                         self.stream = None;
-                        let found = message.header.revision;
                         return Err(RegisterError::WentBack { had: after, found });
                     }
                     if message.created && !message.canceled {
+                        self.token_renewed = false;
                         return Ok(true);
                     }
                     self.take(members, message)?;
@@ -216,6 +223,12 @@ impl WatchState {
                     self.position.compacted = Some(Revision(revision));
                     Ok(Some(WatchStep::Compacted(Revision(revision))))
                 }
+                // A token that etcd does not know is "permission denied" here, not "invalid auth token".
+                _ if message.cancel_reason.contains(DENIED) && !self.token_renewed => {
+                    members.set_token(None);
+                    self.token_renewed = true;
+                    Ok(None)
+                }
                 _ => Err(RegisterError::Refused(format!("etcd cancels a watch: {}", message.cancel_reason))),
             };
         }
@@ -260,7 +273,7 @@ impl WatchState {
     async fn complained(&mut self, members: &Members, message: String) -> Result<(), RegisterError> {
         self.leave(members);
         match message {
-            message if message.contains("permission denied") => {
+            message if message.contains(DENIED) => {
                 Err(RegisterError::Refused(format!("etcd ends a watch: {message}")))
             }
             _ => Ok(()),

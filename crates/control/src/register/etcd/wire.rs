@@ -113,6 +113,13 @@ pub(super) struct Header {
     pub revision: Revision,
 }
 
+/// That of a message in a stream: a cancelled watch comes without a revision.
+#[derive(Debug, Deserialize)]
+pub(super) struct StreamHeader {
+    #[serde(default, deserialize_with = "revision")]
+    pub revision: Revision,
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct RangeResponse {
     pub header: Header,
@@ -189,7 +196,7 @@ pub(super) struct KeepAliveResult {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct WatchResult {
-    pub header: Header,
+    pub header: StreamHeader,
     #[serde(default)]
     pub created: bool,
     #[serde(default)]
