@@ -91,8 +91,10 @@ fn watches_of_the_writer_and_of_readers_see_each_change_once() {
         Some(seen)
     };
     std::thread::scope(|scope| {
-        let followers =
-            [scope.spawn(move || follow(&mut *writer_watch)), scope.spawn(move || follow(&mut *reader_watch))];
+        let followers = [
+            scope.spawn(move || follow(&mut *writer_watch)),
+            scope.spawn(move || follow(&mut *reader_watch)),
+        ];
         for number in 0..600 {
             committed(&register, &create(&format!("/k{number}"), ""));
         }

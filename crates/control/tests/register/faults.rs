@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use control::register::{Register, RegisterError, Revision, Transaction, TransactionOutcome, WatchStep};
+use control::register::{
+    EtcdLimits, Register, RegisterError, Revision, Transaction, TransactionOutcome, WatchStep,
+};
 use os::clock::Stopwatch;
 use rustix::process::Signal;
 
@@ -22,7 +24,9 @@ enum Loss {
 #[track_caller]
 fn check(loss: Loss) {
     let Some(mut cluster) = Cluster::start(3) else { return };
-    let register = cluster.register();
+    // A watch at a stopped member asks after a minute of silence: here, sooner.
+    let limits = EtcdLimits { silence: Duration::from_secs(3), ..EtcdLimits::default() };
+    let register = cluster.register_with(limits);
     let given = std::env::var("EVENKEEL_TEST_ROUNDS").ok();
     let rounds = given.map_or(ROUNDS, |rounds| rounds.parse().expect("a number"));
     let mut revision = match register.put_if(&create("/target", "0")).expect("an answer") {

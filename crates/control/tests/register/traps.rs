@@ -485,6 +485,20 @@ fn a_cancelled_watch_says_why_and_one_of_an_older_register_is_not_believed() {
 }
 
 #[test]
+fn a_watch_without_the_right_tries_a_new_token_once() {
+    for reason in ["permission denied", "rpc error: code = Unauthenticated desc = invalid auth token"] {
+        let canceled = format!(
+            r#"{{"result":{{"header":{{}},"created":true,"canceled":true,"cancel_reason":"{reason}"}}}}"#
+        );
+        let refused = || ("watch", Act::StreamOpen(vec![canceled.clone()]));
+        let etcd = ScriptedEtcd::start(1, vec![refused(), refused()]);
+        let mut watch = etcd.patient().watch(&prefix("/f/"), Revision::FIRST);
+        check_failure(watch.next(PATIENCE), reason);
+        etcd.finish();
+    }
+}
+
+#[test]
 fn a_conflict_names_the_key_and_both_revisions() {
     let etcd = ScriptedEtcd::start(1, vec![("txn", conflict(9, 5))]);
     let outcome = etcd.patient().put_if(&create("/a", "")).expect("an answer");

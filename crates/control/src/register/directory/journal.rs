@@ -100,6 +100,7 @@ impl Journal {
         self.publish(&file_name(FileKind::Commit, revision), &file).map_err(|failure| match failure {
             PublishFailure::Before(error) => error,
             PublishFailure::Unknown(why) => {
+                self.broken = true;
                 RegisterError::Unsettled { key: writes[0].key.clone(), why: why.to_string() }
             }
         })?;
@@ -188,16 +189,13 @@ impl Journal {
             let before = disk(what, &*self.folder, name, source);
             return match (what, self.folder.remove(UNFINISHED)) {
                 // The rename was reported as failed, but has happened.
-                ("rename to", Err(error)) if error.kind() == io::ErrorKind::NotFound => self.unknown(error),
+                ("rename to", Err(error)) if error.kind() == io::ErrorKind::NotFound => {
+                    Err(PublishFailure::Unknown(error))
+                }
                 _ => Err(PublishFailure::Before(before)),
             };
         }
-        self.folder.sync().or_else(|error| self.unknown(error))
-    }
-
-    fn unknown(&mut self, error: io::Error) -> Result<(), PublishFailure> {
-        self.broken = true;
-        Err(PublishFailure::Unknown(error))
+        self.folder.sync().map_err(PublishFailure::Unknown)
     }
 }
 
@@ -207,3 +205,6 @@ enum PublishFailure {
     /// The file may be there after a crash or not.
     Unknown(io::Error),
 }
+
+#[cfg(test)]
+mod tests;

@@ -289,7 +289,7 @@ const COMPLAINT_LEN_MAX: usize = 64 << 10;
 /// What follows from a complaint.
 fn judge(url: &Url, complaint: Complaint) -> AttemptFailure {
     let why = shorten(&format!("{url}: {}", complaint.message));
-    if is_about_token(&complaint) {
+    if is_about_token(&complaint.message) {
         return AttemptFailure::TokenRefused(why);
     }
     if complaint.message.contains("requested lease not found") {
@@ -306,8 +306,8 @@ fn judge(url: &Url, complaint: Complaint) -> AttemptFailure {
 }
 
 /// Whether a new token may help: the old one is forgotten (a restart, 5 minutes), or users have changed since.
-pub(super) fn is_about_token(complaint: &Complaint) -> bool {
-    ["invalid auth token", "revision of auth store is old"].iter().any(|it| complaint.message.contains(it))
+pub(super) fn is_about_token(message: &str) -> bool {
+    ["invalid auth token", "revision of auth store is old"].iter().any(|it| message.contains(it))
 }
 
 /// An error with its causes.

@@ -24,6 +24,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What etcd says to a user without the right.
 const DENIED: &str = "permission denied";
 
+/// Whether a new token may help a watch: to one that it does not know, etcd says either.
+fn is_about_user(reason: &str) -> bool {
+    is_about_token(reason) || reason.contains(DENIED)
+}
+
 /// Where a watch is.
 #[derive(Clone, Debug)]
 pub(super) struct Position {
@@ -113,7 +118,9 @@ impl WatchState {
             if self.stream.is_none() {
                 // Only of an open stream can be said that nothing has changed.
                 if Instant::now() >= until + members.limits.operation {
-                    return Err(RegisterError::Unavailable("each watch ends as soon as it begins".to_owned()));
+                    return Err(RegisterError::Unavailable(
+                        "each watch ends as soon as it begins".to_owned(),
+                    ));
                 }
                 sleep(PAUSE).await;
             }
@@ -193,7 +200,7 @@ impl WatchState {
         loop {
             if let Some(line) = stream.lines.next() {
                 if let Some(complaint) = complaint(&line) {
-                    if is_about_token(&complaint) {
+                    if is_about_token(&complaint.message) {
                         members.set_token(None);
                     }
                     return Ok(Heard::Complaint(complaint.message));
@@ -223,13 +230,15 @@ impl WatchState {
                     self.position.compacted = Some(Revision(revision));
                     Ok(Some(WatchStep::Compacted(Revision(revision))))
                 }
-                // A token that etcd does not know is "permission denied" here, not "invalid auth token".
-                _ if message.cancel_reason.contains(DENIED) && !self.token_renewed => {
+                _ if is_about_user(&message.cancel_reason) && !self.token_renewed => {
                     members.set_token(None);
                     self.token_renewed = true;
                     Ok(None)
                 }
-                _ => Err(RegisterError::Refused(format!("etcd cancels a watch: {}", message.cancel_reason))),
+                _ => {
+                    self.token_renewed = false;
+                    Err(RegisterError::Refused(format!("etcd cancels a watch: {}", message.cancel_reason)))
+                }
             };
         }
         if message.events.is_empty() && !message.created && !message.fragment {
