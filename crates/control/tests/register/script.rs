@@ -18,11 +18,14 @@ const CALLS: usize = 400;
 const KEYS: [&str; 8] = ["/f/target", "/f/hosts/a", "/f/hosts/b", "/f/hosts/c", "/f/l", "/g/x", "/g/y", "/h"];
 const PREFIXES: [&str; 4] = ["/", "/f/", "/f/hosts/", "/g/"];
 
+/// A value, and the lease that it ends with.
+type Value = (String, Option<usize>);
+
 #[derive(Clone, Debug)]
 enum Call {
     Get(RegisterKey),
     Range(KeyPrefix),
-    PutIf(Vec<(RegisterKey, Revision)>, Vec<(RegisterKey, Option<(String, Option<usize>)>)>),
+    PutIf(Vec<(RegisterKey, Revision)>, Vec<(RegisterKey, Option<Value>)>),
     Grant,
     KeepAlive(usize),
     Revoke(usize),

@@ -6,7 +6,7 @@
 use std::io;
 
 use super::folder::Folder;
-use super::load::{Loaded, UNFINISHED, damaged, disk, load};
+use super::load::{LoadedDirectory, UNFINISHED, damaged, disk, load};
 use super::record::{FileKind, commit_file, file_name, state_file};
 use crate::register::contents::RegisterContents;
 use crate::register::error::RegisterError;
@@ -22,7 +22,7 @@ pub(crate) const COMMITS_MAX: u64 = 4 * COMMITS_PER_STATE;
 pub(crate) const CONTENTS_LEN_MAX: usize = 64 << 20;
 
 /// A register's contents and their folder.
-pub(crate) struct Journal {
+pub(crate) struct DirectoryJournal {
     folder: Box<dyn Folder>,
     contents: RegisterContents,
     state: Revision,
@@ -30,16 +30,16 @@ pub(crate) struct Journal {
     broken: bool,
 }
 
-impl Journal {
+impl DirectoryJournal {
     /// Reads a folder, begins it if it is empty, and removes what a crash left. What leases held is deleted: they ended
     /// with the process that granted them.
     ///
     /// # Errors
     /// If a file is damaged or not ours, or the disk does not do it. `was_used`: there must be files.
-    pub(crate) fn open(folder: Box<dyn Folder>, was_used: bool) -> Result<Journal, RegisterError> {
+    pub(crate) fn open(folder: Box<dyn Folder>, was_used: bool) -> Result<DirectoryJournal, RegisterError> {
         let mut journal = match load(&*folder)? {
-            Some(Loaded { contents, state, leftovers }) => {
-                let mut journal = Journal { folder, contents, state, broken: false };
+            Some(LoadedDirectory { contents, state, leftovers }) => {
+                let mut journal = DirectoryJournal { folder, contents, state, broken: false };
                 for name in leftovers {
                     journal.remove(&name)?;
                 }
@@ -53,7 +53,8 @@ impl Journal {
             }
             None => {
                 let contents = RegisterContents::default();
-                let mut journal = Journal { folder, contents, state: Revision::ABSENT, broken: false };
+                let mut journal =
+                    DirectoryJournal { folder, contents, state: Revision::ABSENT, broken: false };
                 journal.write_state()?;
                 journal
             }

@@ -72,11 +72,13 @@ pub(super) struct Compare {
 }
 
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
 pub(super) enum RequestOp {
-    RequestRange(RangeRequest),
-    RequestPut(PutRequest),
-    RequestDeleteRange(DeleteRequest),
+    #[serde(rename = "request_range")]
+    Range(RangeRequest),
+    #[serde(rename = "request_put")]
+    Put(PutRequest),
+    #[serde(rename = "request_delete_range")]
+    Delete(DeleteRequest),
 }
 
 #[derive(Debug, Serialize)]
