@@ -5,6 +5,7 @@
 
 use crate::steps::{cargo, command, run};
 use anyhow::{Context, Result, bail, ensure};
+use end_to_end::subject::target_directory;
 use end_to_end::{clients, clock};
 use std::fs;
 use std::path::Path;
@@ -52,6 +53,7 @@ pub(crate) fn install() -> Result<()> {
     let outcomes = [
         rust_components(),
         packages(),
+        etcd().context("unpack Debian's etcd-server"),
         python().context("install the Python clients from PyPI"),
         go().context("install the Go client through the Go module proxy"),
         node().context("install the Node client from npm"),
@@ -135,6 +137,41 @@ pub(crate) fn answers(mut question: Command) -> bool {
 pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+/// Unpacks etcd below the target directory instead of installing it: its package would start a service.
+fn etcd() -> Result<()> {
+    let folder = target_directory().join("etcd");
+    let is_there = |program: &Path| answers(command(&path(program), &["--version"]));
+    let programs = [folder.join("unpacked/usr/bin/etcd"), "/usr/bin/etcd".into()];
+    if std::env::var_os("EVENKEEL_TEST_ETCD").is_some() || programs.iter().any(|program| is_there(program)) {
+        println!("etcd is there");
+        return Ok(());
+    }
+    if !answers(command("apt-get", &["--version"])) {
+        println!(
+            "left out: tests of the control plane with a real etcd; there is none, and no apt-get to get one"
+        );
+        return Ok(());
+    }
+    fs::create_dir_all(&folder)?;
+    if is_root() {
+        update_packages();
+    }
+    persevere(|| {
+        let mut download = command("apt-get", &["-q", "-o", "Acquire::Retries=3", "download", "etcd-server"]);
+        download.current_dir(&folder);
+        run(download)
+    })?;
+    for entry in fs::read_dir(&folder)? {
+        let package = entry?.path();
+        if package.extension().is_some_and(|extension| extension == "deb") {
+            run(command("dpkg-deb", &["-x", &path(&package), &path(&folder.join("unpacked"))]))?;
+            fs::remove_file(&package)?;
+        }
+    }
+    ensure!(is_there(&programs[0]), "{} does not run", programs[0].display());
+    Ok(())
 }
 
 fn python() -> Result<()> {

@@ -4,6 +4,7 @@
 //! its writes have that revision.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::error::RegisterError;
@@ -78,7 +79,9 @@ impl RegisterContents {
 
     /// All keys below a prefix, in their order.
     pub fn range(&self, prefix: &KeyPrefix) -> Vec<RegisterEntry> {
-        self.entries.values().filter(|entry| prefix.covers(&entry.key)).cloned().collect()
+        let end = prefix.end();
+        let below = (Bound::Included(prefix.as_str()), Bound::Excluded(&*end));
+        self.entries.range::<str, _>(below).map(|(_, entry)| entry.clone()).collect()
     }
 
     /// All entries, in the order of their keys.
@@ -180,7 +183,8 @@ impl RegisterContents {
         if after.next() <= self.compacted && self.compacted > Revision::FIRST {
             return Err(self.compacted);
         }
-        let changes = self.history.iter().filter(|event| event.revision > after && prefix.covers(&event.key));
+        let first = self.history.partition_point(|event| event.revision <= after);
+        let changes = self.history.range(first..).filter(|event| prefix.covers(&event.key));
         Ok(changes.cloned().collect())
     }
 

@@ -15,7 +15,7 @@ use super::transaction::{Transaction, TransactionOutcome};
 /// do, a directory whose `fsync` blocks anyhow, and a simulation that has no threads.
 ///
 /// Reads see every write that was answered before they began. A register whose revision goes back is an error.
-pub trait Register {
+pub trait Register: Send + Sync {
     /// A key's value; `None`: it has none, which the register said itself.
     ///
     /// # Errors

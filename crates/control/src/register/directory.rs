@@ -26,7 +26,7 @@ use os::clock::Stopwatch;
 use stdx::clock::Now;
 
 use self::folder::HostFolder;
-use self::journal::Journal;
+use self::journal::DirectoryJournal;
 pub use self::reader::DirectoryReader;
 use super::contents::RegisterEntry;
 use super::contract::{GrantedLease, LeaseAnswer, RangeAnswer, Register, RegisterWatch, WatchStep};
@@ -54,7 +54,7 @@ struct Shared {
 }
 
 struct Inner {
-    journal: Journal,
+    journal: DirectoryJournal,
     leases: LeaseTable,
     _lock: File,
 }
@@ -77,7 +77,7 @@ impl DirectoryRegister {
             Err(error) => return Err(failed("create", path, error)),
         }
         let lock = lock::take(path)?;
-        let journal = Journal::open(Box::new(HostFolder(path.to_owned())), lock.was_used)?;
+        let journal = DirectoryJournal::open(Box::new(HostFolder(path.to_owned())), lock.was_used)?;
         let lock = lock.sign()?;
         let revision = journal.contents()?.revision();
         let leases = LeaseTable::after((revision.0 << LEASES_PER_REVISION_BITS).cast_signed());

@@ -1,5 +1,6 @@
 //! Keys of a register, and the prefixes that ranges and watches have: validated once.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -26,6 +27,13 @@ pub struct KeyPrefix(Box<str>);
 impl RegisterKey {
     /// The key as text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// For maps: keys are ordered as their text is.
+impl Borrow<str> for RegisterKey {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

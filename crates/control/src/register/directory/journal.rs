@@ -6,7 +6,7 @@
 use std::io;
 
 use super::folder::Folder;
-use super::load::{Loaded, UNFINISHED, damaged, disk, load};
+use super::load::{LoadedDirectory, UNFINISHED, damaged, disk, load};
 use super::record::{FileKind, commit_file, file_name, state_file};
 use crate::register::contents::RegisterContents;
 use crate::register::error::RegisterError;
@@ -22,7 +22,7 @@ pub(crate) const COMMITS_MAX: u64 = 4 * COMMITS_PER_STATE;
 pub(crate) const CONTENTS_LEN_MAX: usize = 64 << 20;
 
 /// A register's contents and their folder.
-pub(crate) struct Journal {
+pub(crate) struct DirectoryJournal {
     folder: Box<dyn Folder>,
     contents: RegisterContents,
     state: Revision,
@@ -30,16 +30,16 @@ pub(crate) struct Journal {
     broken: bool,
 }
 
-impl Journal {
+impl DirectoryJournal {
     /// Reads a folder, begins it if it is empty, and removes what a crash left. What leases held is deleted: they ended
     /// with the process that granted them.
     ///
     /// # Errors
     /// If a file is damaged or not ours, or the disk does not do it. `was_used`: there must be files.
-    pub(crate) fn open(folder: Box<dyn Folder>, was_used: bool) -> Result<Journal, RegisterError> {
+    pub(crate) fn open(folder: Box<dyn Folder>, was_used: bool) -> Result<DirectoryJournal, RegisterError> {
         let mut journal = match load(&*folder)? {
-            Some(Loaded { contents, state, leftovers }) => {
-                let mut journal = Journal { folder, contents, state, broken: false };
+            Some(LoadedDirectory { contents, state, leftovers }) => {
+                let mut journal = DirectoryJournal { folder, contents, state, broken: false };
                 for name in leftovers {
                     journal.remove(&name)?;
                 }
@@ -53,7 +53,8 @@ impl Journal {
             }
             None => {
                 let contents = RegisterContents::default();
-                let mut journal = Journal { folder, contents, state: Revision::ABSENT, broken: false };
+                let mut journal =
+                    DirectoryJournal { folder, contents, state: Revision::ABSENT, broken: false };
                 journal.write_state()?;
                 journal
             }
@@ -100,6 +101,7 @@ impl Journal {
         self.publish(&file_name(FileKind::Commit, revision), &file).map_err(|failure| match failure {
             PublishFailure::Before(error) => error,
             PublishFailure::Unknown(why) => {
+                self.broken = true;
                 RegisterError::Unsettled { key: writes[0].key.clone(), why: why.to_string() }
             }
         })?;
@@ -188,16 +190,13 @@ impl Journal {
             let before = disk(what, &*self.folder, name, source);
             return match (what, self.folder.remove(UNFINISHED)) {
                 // The rename was reported as failed, but has happened.
-                ("rename to", Err(error)) if error.kind() == io::ErrorKind::NotFound => self.unknown(error),
+                ("rename to", Err(error)) if error.kind() == io::ErrorKind::NotFound => {
+                    Err(PublishFailure::Unknown(error))
+                }
                 _ => Err(PublishFailure::Before(before)),
             };
         }
-        self.folder.sync().or_else(|error| self.unknown(error))
-    }
-
-    fn unknown(&mut self, error: io::Error) -> Result<(), PublishFailure> {
-        self.broken = true;
-        Err(PublishFailure::Unknown(error))
+        self.folder.sync().map_err(PublishFailure::Unknown)
     }
 }
 
@@ -207,3 +206,6 @@ enum PublishFailure {
     /// The file may be there after a crash or not.
     Unknown(io::Error),
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,7 @@ const LOST_FOUND: &str = "lost+found";
 const ATTEMPTS_MAX: usize = 8;
 
 /// What the files say.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedDirectory {
     /// Keys, and the changes that are remembered.
     pub contents: RegisterContents,
     /// The newest state.
@@ -34,7 +34,7 @@ pub(crate) struct Loaded {
 ///
 /// # Errors
 /// If a file is torn, missing or not ours.
-pub(crate) fn load(folder: &dyn Folder) -> Result<Option<Loaded>, RegisterError> {
+pub(crate) fn load(folder: &dyn Folder) -> Result<Option<LoadedDirectory>, RegisterError> {
     for _ in 1..ATTEMPTS_MAX {
         match load_once(folder) {
             Err(RegisterError::Disk { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -44,7 +44,7 @@ pub(crate) fn load(folder: &dyn Folder) -> Result<Option<Loaded>, RegisterError>
     load_once(folder)
 }
 
-fn load_once(folder: &dyn Folder) -> Result<Option<Loaded>, RegisterError> {
+fn load_once(folder: &dyn Folder) -> Result<Option<LoadedDirectory>, RegisterError> {
     let Listing { mut states, commits, mut leftovers } = list(folder)?;
     let Some(state) = states.pop() else {
         return match commits.first() {
@@ -67,7 +67,7 @@ fn load_once(folder: &dyn Folder) -> Result<Option<Loaded>, RegisterError> {
     for commit in later {
         apply_next(folder, &mut contents, *commit)?;
     }
-    Ok(Some(Loaded { contents, state, leftovers }))
+    Ok(Some(LoadedDirectory { contents, state, leftovers }))
 }
 
 /// Adds the commit that follows the contents.

@@ -51,7 +51,7 @@ impl DirectoryReader {
     ///
     /// # Errors
     /// If the kernel does not watch the directory.
-    pub fn watch(self, prefix: &KeyPrefix, after: Revision) -> Result<impl RegisterWatch, RegisterError> {
+    pub fn watch(self, prefix: &KeyPrefix, after: Revision) -> Result<Box<dyn RegisterWatch>, RegisterError> {
         let failed = |path: &PathBuf, error: Errno| RegisterError::Disk {
             what: "watch",
             path: path.clone(),
@@ -61,7 +61,7 @@ impl DirectoryReader {
         let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
         let changes = changes.map_err(|error| failed(path, error))?;
         inotify::add_watch(&changes, path, WatchFlags::MOVED_TO).map_err(|error| failed(path, error))?;
-        Ok(ReaderWatch { reader: self, changes, prefix: prefix.clone(), after })
+        Ok(Box::new(ReaderWatch { reader: self, changes, prefix: prefix.clone(), after }))
     }
 
     fn refresh(&mut self) -> Result<(), RegisterError> {

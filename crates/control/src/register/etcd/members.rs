@@ -194,7 +194,7 @@ impl Members {
             self.set_token(Some(token));
         }
         // Answers of many pieces have the time of an attempt for each piece, and this for all.
-        let left = deadline.saturating_duration_since(Instant::now()).max(self.limits.attempt);
+        let left = deadline.saturating_duration_since(Instant::now()) + self.limits.attempt;
         let over = || AttemptFailure::InDoubt(shorten(&format!("{url}: no whole answer in time")));
         timeout(left, self.ask(url, call)).await.unwrap_or_else(|_| Err(over()))
     }
@@ -289,7 +289,7 @@ const COMPLAINT_LEN_MAX: usize = 64 << 10;
 /// What follows from a complaint.
 fn judge(url: &Url, complaint: Complaint) -> AttemptFailure {
     let why = shorten(&format!("{url}: {}", complaint.message));
-    if is_about_token(&complaint) {
+    if is_about_token(&complaint.message) {
         return AttemptFailure::TokenRefused(why);
     }
     if complaint.message.contains("requested lease not found") {
@@ -306,8 +306,8 @@ fn judge(url: &Url, complaint: Complaint) -> AttemptFailure {
 }
 
 /// Whether a new token may help: the old one is forgotten (a restart, 5 minutes), or users have changed since.
-pub(super) fn is_about_token(complaint: &Complaint) -> bool {
-    ["invalid auth token", "revision of auth store is old"].iter().any(|it| complaint.message.contains(it))
+pub(super) fn is_about_token(message: &str) -> bool {
+    ["invalid auth token", "revision of auth store is old"].iter().any(|it| message.contains(it))
 }
 
 /// An error with its causes.

@@ -72,9 +72,9 @@ fn request(transaction: &Transaction) -> TxnRequest {
         match &write.body {
             WriteBody::Put(value, lease) => {
                 let lease = lease.map(|LeaseId(id)| id.to_string());
-                RequestOp::RequestPut(PutRequest { key, value: code(value), lease })
+                RequestOp::Put(PutRequest { key, value: code(value), lease })
             }
-            WriteBody::Delete => RequestOp::RequestDeleteRange(DeleteRequest { key }),
+            WriteBody::Delete => RequestOp::Delete(DeleteRequest { key }),
         }
     });
     let compared = transaction.compared().iter().map(|(key, _)| key);
@@ -83,11 +83,7 @@ fn request(transaction: &Transaction) -> TxnRequest {
 
 fn reads<'k>(keys: impl Iterator<Item = &'k RegisterKey>, keys_only: bool) -> Vec<RequestOp> {
     let read = |key: &RegisterKey| {
-        RequestOp::RequestRange(RangeRequest {
-            key: code(key.as_str()),
-            keys_only,
-            ..RangeRequest::default()
-        })
+        RequestOp::Range(RangeRequest { key: code(key.as_str()), keys_only, ..RangeRequest::default() })
     };
     keys.map(read).collect()
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use reqwest::Response;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::lines::Lines;
 use super::members::{CallFailure, Members, is_about_token};
@@ -20,6 +20,14 @@ use crate::register::numbers::Revision;
 
 /// Pause before a stream is opened again that gave nothing: a cluster that cancels every watch is not asked without end.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What etcd says to a user without the right.
+const DENIED: &str = "permission denied";
+
+/// Whether a new token may help a watch: to one that it does not know, etcd says either.
+fn is_about_user(reason: &str) -> bool {
+    is_about_token(reason) || reason.contains(DENIED)
+}
 
 /// Where a watch is.
 #[derive(Clone, Debug)]
@@ -48,6 +56,8 @@ pub(super) struct WatchState {
     stream: Option<Stream>,
     /// When the stream was heard or checked last.
     heard: Instant,
+    /// Whether a refusal of this user is one with a new token.
+    token_renewed: bool,
 }
 
 struct Stream {
@@ -76,7 +86,7 @@ enum Heard {
 
 impl WatchState {
     pub(super) fn new(position: Position) -> WatchState {
-        WatchState { position, stream: None, heard: Instant::now() }
+        WatchState { position, stream: None, heard: Instant::now(), token_renewed: false }
     }
 
     /// The next step, at the latest at `until` and the time of a call after it.
@@ -106,10 +116,13 @@ impl WatchState {
                 Heard::Nothing => return Ok(WatchStep::Quiet),
             }
             if self.stream.is_none() {
-                if Instant::now() >= until {
-                    return Ok(WatchStep::Quiet);
+                // Only of an open stream can be said that nothing has changed.
+                if Instant::now() >= until + members.limits.operation {
+                    return Err(RegisterError::Unavailable(
+                        "each watch ends as soon as it begins".to_owned(),
+                    ));
                 }
-                sleep_until(until.min(Instant::now() + PAUSE)).await;
+                sleep(PAUSE).await;
             }
         }
     }
@@ -140,12 +153,13 @@ impl WatchState {
             match self.hear(members, Instant::now() + members.limits.attempt).await? {
                 Heard::Message(message) => {
                     let after = self.position.after;
-                    if message.header.revision < after {
+                    let found = message.header.revision;
+                    if found != Revision::ABSENT && found < after {
                         self.stream = None;
-                        let found = message.header.revision;
                         return Err(RegisterError::WentBack { had: after, found });
                     }
                     if message.created && !message.canceled {
+                        self.token_renewed = false;
                         return Ok(true);
                     }
                     self.take(members, message)?;
@@ -186,7 +200,7 @@ impl WatchState {
         loop {
             if let Some(line) = stream.lines.next() {
                 if let Some(complaint) = complaint(&line) {
-                    if is_about_token(&complaint) {
+                    if is_about_token(&complaint.message) {
                         members.set_token(None);
                     }
                     return Ok(Heard::Complaint(complaint.message));
@@ -216,7 +230,15 @@ impl WatchState {
                     self.position.compacted = Some(Revision(revision));
                     Ok(Some(WatchStep::Compacted(Revision(revision))))
                 }
-                _ => Err(RegisterError::Refused(format!("etcd cancels a watch: {}", message.cancel_reason))),
+                _ if is_about_user(&message.cancel_reason) && !self.token_renewed => {
+                    members.set_token(None);
+                    self.token_renewed = true;
+                    Ok(None)
+                }
+                _ => {
+                    self.token_renewed = false;
+                    Err(RegisterError::Refused(format!("etcd cancels a watch: {}", message.cancel_reason)))
+                }
             };
         }
         if message.events.is_empty() && !message.created && !message.fragment {
@@ -260,7 +282,7 @@ impl WatchState {
     async fn complained(&mut self, members: &Members, message: String) -> Result<(), RegisterError> {
         self.leave(members);
         match message {
-            message if message.contains("permission denied") => {
+            message if message.contains(DENIED) => {
                 Err(RegisterError::Refused(format!("etcd ends a watch: {message}")))
             }
             _ => Ok(()),

@@ -72,11 +72,13 @@ pub(super) struct Compare {
 }
 
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
 pub(super) enum RequestOp {
-    RequestRange(RangeRequest),
-    RequestPut(PutRequest),
-    RequestDeleteRange(DeleteRequest),
+    #[serde(rename = "request_range")]
+    Range(RangeRequest),
+    #[serde(rename = "request_put")]
+    Put(PutRequest),
+    #[serde(rename = "request_delete_range")]
+    Delete(DeleteRequest),
 }
 
 #[derive(Debug, Serialize)]
@@ -110,6 +112,13 @@ pub(super) struct WatchCreate {
 #[derive(Debug, Deserialize)]
 pub(super) struct Header {
     #[serde(deserialize_with = "revision")]
+    pub revision: Revision,
+}
+
+/// That of a message in a stream: a cancelled watch comes without a revision.
+#[derive(Debug, Deserialize)]
+pub(super) struct StreamHeader {
+    #[serde(default, deserialize_with = "revision")]
     pub revision: Revision,
 }
 
@@ -189,7 +198,7 @@ pub(super) struct KeepAliveResult {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct WatchResult {
-    pub header: Header,
+    pub header: StreamHeader,
     #[serde(default)]
     pub created: bool,
     #[serde(default)]
