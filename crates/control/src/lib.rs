@@ -14,6 +14,7 @@ mod decisions;
 mod private_file;
 mod probe;
 mod questions;
+mod route_check;
 mod seats;
 mod service;
 mod turn;
@@ -27,6 +28,7 @@ pub use decisions::{
 };
 pub use probe::{ProbeList, ProbeResult, ProbeSink, ProbeTarget, start_probes};
 pub use questions::{ChangeQuestion, ChangeRequest, ControlQuestion, FreezeScope, QuestionFault, question};
+pub use route_check::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};
 pub use seats::{AgentSeats, NoSeat, SEATS_MAX};
 pub use service::{ControlService, ControllerMessage};
 pub use turn::*;

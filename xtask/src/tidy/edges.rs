@@ -23,7 +23,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 21] = [
     ("load", &["net", "protocol", "os", "stdx", "tls"], &[]),
     ("tuner", &["os", "stdx"], &[]),
     ("fleet", &[], &[]),
-    ("control", &["admin", "fleet", "os", "stdx", "tls"], &[]),
+    ("control", &["admin", "fleet", "os", "router", "stdx", "tls"], &[]),
     ("lab", &["load", "tuner", "os", "stdx", "tls"], &[]),
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),
     (
