@@ -7,9 +7,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use control::register::{EtcdLimits, EtcdRegister, EtcdSettings, EtcdUser};
+use control::register::{EtcdLimits, EtcdRegister, EtcdSettings, EtcdUser, Register};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
+use tls::{ClientSettings, RunCertificates};
 
 use crate::{PATIENCE, Scratch, until};
 
@@ -43,6 +44,52 @@ impl Cluster {
         let cluster = Cluster { members: members.collect(), program: program.clone(), folder };
         cluster.wait();
         Some(cluster)
+    }
+
+    /// One member that speaks TLS and asks for certificates, and its client, when they have spoken.
+    pub(crate) fn start_over_tls() -> Option<(Cluster, EtcdRegister)> {
+        let program = program()?;
+        let folder = Scratch::new();
+        let certificates = RunCertificates::new(&["127.0.0.1"], os::clock::unix_s()).expect("certificates");
+        let file = |name: &str, text: &str| {
+            let path = folder.0.join(name);
+            std::fs::write(&path, text).expect("write");
+            path
+        };
+        let authorities = file("ca.pem", &certificates.authority);
+        let own = (file("cert.pem", &certificates.certificate), file("key.pem", &certificates.key));
+        let ((client, address), (peer, peer_address)) = (reserve_port(), reserve_port());
+        let url = format!("https://{address}");
+        let mut etcd = Command::new(&program);
+        etcd.args(["--data-dir"]).arg(folder.0.join("m0")).args(["--listen-client-urls", &url]);
+        etcd.args(["--advertise-client-urls", &url, "--client-cert-auth", "--trusted-ca-file"]);
+        etcd.arg(&authorities).arg("--cert-file").arg(&own.0).arg("--key-file").arg(&own.1);
+        let peers = format!("http://{peer_address}");
+        etcd.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
+        etcd.args(["--initial-cluster", &format!("default={peers}"), "--unsafe-no-fsync", "--logger", "zap"]);
+        let log = File::create(folder.0.join("m0.log")).expect("a log");
+        etcd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let child = etcd.spawn().expect("etcd");
+        let member = Member { child, client: address, peer: peer_address, _ports: [client, peer] };
+        let cluster = Cluster { members: vec![member], program, folder };
+        let tls =
+            ClientSettings { own: Some(own), authorities: Some(authorities), ..ClientSettings::default() };
+        let settings = EtcdSettings { members: vec![url], tls: Some(tls), ..EtcdSettings::default() };
+        let register = EtcdRegister::new(&settings).expect("a client");
+        let root = "/".parse().expect("a prefix");
+        until("an etcd that speaks TLS", || register.range(&root).ok());
+        Some((cluster, register))
+    }
+
+    /// The addresses with TLS, for clients that do not have all it takes.
+    pub(crate) fn tls_settings(&self, tls: ClientSettings) -> EtcdSettings {
+        let members = self.members.iter().map(|member| format!("https://{}", member.client)).collect();
+        EtcdSettings { members, tls: Some(tls), ..EtcdSettings::default() }
+    }
+
+    /// The file of the authority, of a cluster with TLS.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.folder.0.join("ca.pem")
     }
 
     /// A client of all members.

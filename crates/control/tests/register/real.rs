@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use control::register::{
-    DirectoryRegister, EtcdLimits, LeaseAnswer, LeaseId, Register, Revision, SimulatedRegister,
-    TRANSACTION_LEN_MAX, Transaction, TransactionOutcome, WatchStep,
+    DirectoryRegister, EtcdLimits, EtcdRegister, EtcdSettings, LeaseAnswer, LeaseId, Register, Revision,
+    SimulatedRegister, TRANSACTION_LEN_MAX, Transaction, TransactionOutcome, WatchStep,
 };
+
+use tls::ClientSettings;
 
 use crate::cluster::Cluster;
 use crate::{PATIENCE, Scratch, check_failure, committed, create, key, prefix};
@@ -152,4 +154,27 @@ fn a_token_that_etcd_has_forgotten_is_renewed() {
     assert!(
         matches!(watch.next(PATIENCE).expect("an answer"), WatchStep::Changes(changes) if changes.len() == 1)
     );
+}
+
+#[test]
+fn over_tls_both_sides_show_certificates() {
+    let Some((cluster, register)) = Cluster::start_over_tls() else { return };
+    let since = committed(&register, &create("/a", ""));
+    let mut watch = register.watch(&prefix("/"), since);
+    committed(&register, &create("/b", ""));
+    assert!(
+        matches!(watch.next(PATIENCE).expect("an answer"), WatchStep::Changes(changes) if changes.len() == 1)
+    );
+    let limits = EtcdLimits { operation: Duration::from_millis(100), ..EtcdLimits::default() };
+    let client = |tls| {
+        let settings = EtcdSettings { limits, ..cluster.tls_settings(tls) };
+        EtcdRegister::new(&settings).expect("a client")
+    };
+    let without = ClientSettings { authorities: Some(cluster.authority()), ..ClientSettings::default() };
+    check_failure(client(without).get(&key("/a")), "reach the register");
+    let stranger =
+        ClientSettings { authorities: Some(tls::system_authorities().into()), ..ClientSettings::default() };
+    if tls::system_authorities().exists() {
+        check_failure(client(stranger).get(&key("/a")), "UnknownIssuer");
+    }
 }

@@ -108,7 +108,8 @@ fn address(text: &str, settings: &EtcdSettings) -> Result<Url, RegisterError> {
     if !url.username().is_empty() || url.password().is_some() {
         return Err(wrong("the user is a setting of its own"));
     }
-    match (url.scheme(), &settings.tls) {
+    // Without authorities any server would be trusted, and given the password.
+    match (url.scheme(), settings.tls.as_ref().and_then(|tls| tls.authorities.as_ref())) {
         ("https", None) => Err(wrong("https needs the authorities of its certificates")),
         _ => Ok(url),
     }
@@ -157,7 +158,9 @@ mod tests {
         check(&["http://h:1/v3"], None, "nothing is accepted behind the port");
         check(&["http://root:p@h:1"], None, "the user is a setting of its own");
         check(&["https://h:1"], None, "needs the authorities");
-        check(&["https://h:1"], Some(ClientSettings::default()), "");
+        check(&["https://h:1"], Some(ClientSettings::default()), "needs the authorities");
+        let authorities = Some("ca.pem".into());
+        check(&["https://h:1"], Some(ClientSettings { authorities, ..ClientSettings::default() }), "");
     }
 
     #[test]
