@@ -3,6 +3,20 @@
 //! Nothing in here does I/O, reads a clock or draws a random number: time and seeds are arguments, and
 //! every output is deterministic.
 
+mod compile;
+mod generation;
+mod inventory;
 mod names;
+mod plan;
+mod policy;
 
-pub use names::{ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, SlotId, ViewName, ZoneName};
+pub use compile::texts;
+pub use generation::{ClusterRecord, FleetContent, Generation, SlotRecord, ViewRecord};
+pub use inventory::{FleetMember, Inventory, InventoryError, MEMBERS_MAX};
+pub use names::{
+    ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, SlotId, ViewName, ZoneName,
+};
+pub use plan::{FleetPlan, PlanError, PlanInput, Replacement, plan};
+pub use policy::{
+    CLUSTERS_MAX, ClusterPolicy, FleetPolicy, POLICY_LEN_MAX, PolicyError, SLOTS_MAX, VIEWS_MAX, ViewPolicy,
+};

@@ -1,0 +1,95 @@
+//! Generations: which member has which slot and what routers read, immutable and complete.
+//!
+//! A generation has everything that publishing needs, addresses and routes included: going back to an earlier one is a new
+//! generation with the old content, and asks nobody what was there.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{ClusterName, GenerationNumber, MemberId, SlotId, ViewName};
+
+/// A generation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Generation {
+    /// Its place in the chain.
+    pub number: GenerationNumber,
+    /// The one before; none of the first.
+    pub parent: Option<GenerationNumber>,
+    /// Why it was made, for people.
+    pub reason: String,
+    /// What is in force with it.
+    #[serde(flatten)]
+    pub content: FleetContent,
+}
+
+/// What is in force.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FleetContent {
+    /// Clusters, in the order of the policy.
+    pub clusters: Vec<ClusterRecord>,
+    /// Views, in the order of the policy.
+    pub views: Vec<ViewRecord>,
+}
+
+/// A cluster: its slots in their order, which a key's slot follows from. Nothing may sort them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterRecord {
+    /// Its name, and that of its pool.
+    pub name: ClusterName,
+    /// Attributes of its pool, but `servers`.
+    pub pool: BTreeMap<String, Value>,
+    /// Its slots.
+    pub slots: Vec<SlotRecord>,
+}
+
+/// A slot and its member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotRecord {
+    /// Which.
+    pub id: SlotId,
+    /// Who has it.
+    pub member: MemberId,
+    /// Where routers find him.
+    pub address: String,
+}
+
+/// What a group of routers reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewRecord {
+    /// Its name.
+    pub name: ViewName,
+    /// Clusters that are pools in it; all if there are none.
+    pub clusters: Vec<ClusterName>,
+    /// The routes, as people have written them.
+    pub routes: String,
+    /// The byte of `routes` behind its first `{`, where the pools go.
+    pub pools_at: usize,
+}
+
+impl FleetContent {
+    /// A cluster by its name.
+    pub fn cluster(&self, name: &ClusterName) -> Option<&ClusterRecord> {
+        self.clusters.iter().find(|cluster| cluster.name == *name)
+    }
+
+    /// The slot that a member has.
+    pub fn slot_of(&self, member: &MemberId) -> Option<(&ClusterRecord, usize)> {
+        self.clusters.iter().find_map(|cluster| {
+            Some((cluster, cluster.slots.iter().position(|slot| slot.member == *member)?))
+        })
+    }
+
+    /// The slot at an address.
+    pub fn slot_at(&self, address: &str) -> Option<(&ClusterRecord, &SlotRecord)> {
+        self.clusters
+            .iter()
+            .find_map(|cluster| Some((cluster, cluster.slots.iter().find(|slot| slot.address == address)?)))
+    }
+
+    /// Whether a view has a cluster as a pool.
+    pub fn is_in(&self, cluster: &ClusterRecord, view: &ViewRecord) -> bool {
+        view.clusters.is_empty() || view.clusters.contains(&cluster.name)
+    }
+}

@@ -1,0 +1,318 @@
+//! Planning: from policy, inventory and the content in force to the content that is wanted next.
+//!
+//! What is in force stays wherever the policy allows it: a member that is missing from the inventory keeps its slot until
+//! somebody asks to replace it. A cluster grows and shrinks at its end; a replacement takes the slot of the member that it
+//! replaces. So a plan moves no key that it need not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::generation::{ClusterRecord, FleetContent, SlotRecord, ViewRecord};
+use crate::inventory::{FleetMember, Inventory};
+use crate::policy::{ClusterPolicy, FleetPolicy};
+use crate::{ClusterName, HostId, MemberId, ZoneName};
+
+/// A wish: another member for a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// The member that leaves its slot.
+    pub member: MemberId,
+    /// The one that takes it; the best spare if none.
+    pub by: Option<MemberId>,
+}
+
+/// What a plan is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanInput<'i> {
+    /// What people want.
+    pub policy: &'i FleetPolicy,
+    /// Who exists.
+    pub inventory: &'i Inventory,
+    /// What is in force.
+    pub current: &'i FleetContent,
+    /// Members that take no slot now: they are suspect, or in quarantine, or have not been emptied.
+    pub excluded: &'i BTreeSet<MemberId>,
+}
+
+/// A plan.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FleetPlan {
+    /// What shall be in force.
+    pub content: FleetContent,
+    /// What it does, a line each, for people; none if nothing changes.
+    pub steps: Vec<String>,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The member has no slot.
+    #[error("replace {0}: it has no slot in any cluster")]
+    NoSlot(MemberId),
+    /// The same member twice.
+    #[error("replace {0}: it is asked for twice")]
+    Twice(MemberId),
+    /// Nobody can take a slot.
+    #[error(
+        "find a member for slot {slot} of the cluster {cluster}: {reasons}\n  hint: add a member, or change the policy"
+    )]
+    NoSpare {
+        /// The cluster.
+        cluster: ClusterName,
+        /// The slot's place.
+        slot: usize,
+        /// Why those that have no slot do not do.
+        reasons: String,
+    },
+    /// The one that was named cannot take the slot.
+    #[error("give slot {slot} of the cluster {cluster} to {member}: {reason}")]
+    NotHim {
+        /// The cluster.
+        cluster: ClusterName,
+        /// The slot's place.
+        slot: usize,
+        /// Who.
+        member: MemberId,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Plans.
+///
+/// # Errors
+/// If a slot finds no member: a plan is carried out whole or not at all.
+pub fn plan(input: &PlanInput<'_>, replacements: &[Replacement]) -> Result<FleetPlan, PlanError> {
+    check(input.current, replacements)?;
+    let mut planner = Planner { input, used: BTreeSet::new(), steps: Vec::new() };
+    planner.used = members(input.current).cloned().collect();
+    let mut clusters = Vec::new();
+    for policy in &input.policy.clusters {
+        clusters.push(planner.cluster(policy, replacements)?);
+    }
+    for gone in input.current.clusters.iter().filter(|old| input.policy.cluster(&old.name).is_none()) {
+        planner.steps.push(format!("cluster {}: goes, with {} slots", gone.name, gone.slots.len()));
+    }
+    let views = input.policy.views.iter().map(|view| ViewRecord {
+        name: view.name.clone(),
+        clusters: view.clusters.clone(),
+        routes: view.routes.clone(),
+        pools_at: view.object_start().expect("a policy's routes are checked"),
+    });
+    let content = FleetContent { clusters, views: views.collect() };
+    planner.views(&content);
+    Ok(FleetPlan { content, steps: planner.steps })
+}
+
+fn members(content: &FleetContent) -> impl Iterator<Item = &MemberId> {
+    content.clusters.iter().flat_map(|cluster| cluster.slots.iter().map(|slot| &slot.member))
+}
+
+fn check(current: &FleetContent, replacements: &[Replacement]) -> Result<(), PlanError> {
+    let mut seen = BTreeSet::new();
+    for replacement in replacements {
+        if current.slot_of(&replacement.member).is_none() {
+            return Err(PlanError::NoSlot(replacement.member.clone()));
+        }
+        if !seen.insert(&replacement.member) {
+            return Err(PlanError::Twice(replacement.member.clone()));
+        }
+    }
+    Ok(())
+}
+
+struct Planner<'i> {
+    input: &'i PlanInput<'i>,
+    /// Members that have a slot, had one before this plan, or get one by it: whoever leaves a slot by this plan has missed
+    /// nothing yet, but takes no other one before he was emptied.
+    used: BTreeSet<MemberId>,
+    steps: Vec<String>,
+}
+
+impl Planner<'_> {
+    fn cluster(
+        &mut self,
+        policy: &ClusterPolicy,
+        replacements: &[Replacement],
+    ) -> Result<ClusterRecord, PlanError> {
+        let name = &policy.name;
+        let pool = attributes(policy);
+        let old = self.input.current.cluster(name);
+        let mut record = ClusterRecord {
+            name: name.clone(),
+            pool,
+            slots: old.map_or(Vec::new(), |old| old.slots.clone()),
+        };
+        match old {
+            None => self.steps.push(format!("cluster {name}: begins, with {} slots", policy.slots)),
+            Some(old) if old.pool != record.pool => {
+                self.steps.push(format!("cluster {name}: other attributes of the pool"));
+            }
+            Some(_) => {}
+        }
+        if record.slots.len() > policy.slots {
+            for slot in record.slots.drain(policy.slots..) {
+                self.steps.push(format!("cluster {name}: slot {} goes, {} leaves it", slot.id, slot.member));
+            }
+        }
+        self.follow_addresses(&mut record);
+        for at in 0..record.slots.len() {
+            let wish = replacements.iter().find(|wish| wish.member == record.slots[at].member);
+            if let Some(wish) = wish {
+                let member = self.choose(policy, &record, at, wish.by.as_ref())?;
+                let old = std::mem::replace(&mut record.slots[at].member, member.id.clone());
+                record.slots[at].address = member.address;
+                let (id, new) = (&record.slots[at].id, &member.id);
+                self.steps.push(format!("cluster {name}: {new} takes slot {id} in place of {old}"));
+            }
+        }
+        while record.slots.len() < policy.slots {
+            let at = record.slots.len();
+            let member = self.choose(policy, &record, at, None)?;
+            let id = format!("s{at}").parse().expect("a letter and a number are a name");
+            if old.is_some() {
+                self.steps.push(format!("cluster {name}: slot {id} is added, {} takes it", member.id));
+            }
+            record.slots.push(SlotRecord { id, member: member.id, address: member.address });
+        }
+        Ok(record)
+    }
+
+    /// A member may have got another address: it is the same store.
+    fn follow_addresses(&mut self, record: &mut ClusterRecord) {
+        for slot in &mut record.slots {
+            if let Some(member) = self.input.inventory.get(&slot.member)
+                && member.address != slot.address
+            {
+                let (name, id, new) = (&record.name, &slot.member, &member.address);
+                self.steps.push(format!("cluster {name}: {id} is at {new}, no more at {}", slot.address));
+                slot.address.clone_from(new);
+            }
+        }
+    }
+
+    /// The member for a slot, which is used from now on.
+    fn choose(
+        &mut self,
+        policy: &ClusterPolicy,
+        record: &ClusterRecord,
+        at: usize,
+        named: Option<&MemberId>,
+    ) -> Result<FleetMember, PlanError> {
+        let (cluster, slot) = (record.name.clone(), at);
+        let member: FleetMember = match named {
+            Some(member) => {
+                let refused = |reason: String| PlanError::NotHim {
+                    cluster: cluster.clone(),
+                    slot,
+                    member: member.clone(),
+                    reason,
+                };
+                let found = self.input.inventory.get(member);
+                let found = found.ok_or_else(|| refused("the inventory does not have it".to_owned()))?;
+                match self.obstacle(policy, record, at, found) {
+                    Some(reason) => return Err(refused(reason.to_owned())),
+                    None => found.clone(),
+                }
+            }
+            None => self.best(policy, record, at).cloned().ok_or_else(|| PlanError::NoSpare {
+                cluster: cluster.clone(),
+                slot,
+                reasons: self.reasons(policy, record, at),
+            })?,
+        };
+        self.used.insert(member.id.clone());
+        Ok(member)
+    }
+
+    /// The spare of the zone that the slot's member was in; for a new slot of the zone with the fewest slots.
+    fn best(&self, policy: &ClusterPolicy, record: &ClusterRecord, at: usize) -> Option<&FleetMember> {
+        let zone_of = |slot: &SlotRecord| self.input.inventory.get(&slot.member).map(|member| &member.zone);
+        let wanted = record.slots.get(at).and_then(zone_of);
+        let mut count: BTreeMap<&ZoneName, usize> = BTreeMap::new();
+        for zone in record.slots.iter().filter_map(zone_of) {
+            *count.entry(zone).or_default() += 1;
+        }
+        let free = self.input.inventory.members();
+        let free = free.filter(|member| self.obstacle(policy, record, at, member).is_none());
+        free.min_by_key(|member| {
+            let is_elsewhere = wanted.is_some_and(|zone| *zone != member.zone);
+            (is_elsewhere, count.get(&member.zone).copied().unwrap_or(0), &member.id)
+        })
+    }
+
+    /// Why a member cannot take a slot.
+    fn obstacle(
+        &self,
+        policy: &ClusterPolicy,
+        record: &ClusterRecord,
+        at: usize,
+        member: &FleetMember,
+    ) -> Option<&'static str> {
+        let host_of = |slot: &SlotRecord| self.input.inventory.get(&slot.member).map(|member| &member.host);
+        let has_slot = |host: &HostId| {
+            let others = record.slots.iter().enumerate().filter(|(other, _)| *other != at);
+            others.map(|(_, slot)| slot).any(|slot| host_of(slot) == Some(host))
+        };
+        if self.used.contains(&member.id) {
+            Some("it has a slot, or leaves one by this plan")
+        } else if member.is_held {
+            Some("it is held back")
+        } else if self.input.excluded.contains(&member.id) {
+            Some("it is suspect, in quarantine or not emptied")
+        } else if policy.class.is_some() && policy.class != member.class {
+            Some("it is of another class")
+        } else if !policy.zones.is_empty() && !policy.zones.contains(&member.zone) {
+            Some("it is in another zone")
+        } else if !policy.shares_hosts && has_slot(&member.host) {
+            Some("its host has another slot of this cluster")
+        } else {
+            None
+        }
+    }
+
+    /// How many members do not do, by the reason.
+    fn reasons(&self, policy: &ClusterPolicy, record: &ClusterRecord, at: usize) -> String {
+        let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+        for member in self.input.inventory.members() {
+            if let Some(reason) = self.obstacle(policy, record, at, member) {
+                *count.entry(reason).or_default() += 1;
+            }
+        }
+        if count.is_empty() {
+            return "the inventory has no members".to_owned();
+        }
+        let parts: Vec<String> = count.iter().map(|(reason, count)| format!("{count} × {reason}")).collect();
+        format!("of {} members: {}", count.values().sum::<usize>(), parts.join(", "))
+    }
+
+    fn views(&mut self, content: &FleetContent) {
+        let old = |name| self.input.current.views.iter().find(|view| view.name == name);
+        let mut steps = Vec::new();
+        for view in &content.views {
+            match old(view.name.clone()) {
+                None => steps.push(format!("view {}: begins", view.name)),
+                Some(old) if old.routes != view.routes => {
+                    steps.push(format!("view {}: other routes", view.name))
+                }
+                Some(old) if old.clusters != view.clusters => {
+                    steps.push(format!("view {}: other pools", view.name));
+                }
+                Some(_) => {}
+            }
+        }
+        let is_gone = |old: &&ViewRecord| content.views.iter().all(|view| view.name != old.name);
+        let gone = self.input.current.views.iter().filter(is_gone);
+        steps.extend(gone.map(|view| format!("view {}: goes; its routers keep what they have", view.name)));
+        self.steps.extend(steps);
+    }
+}
+
+fn attributes(policy: &ClusterPolicy) -> BTreeMap<String, Value> {
+    let json = |value: &toml::Value| serde_json::to_value(value).expect("TOML has no value that JSON lacks");
+    policy.pool.iter().map(|(name, value)| (name.clone(), json(value))).collect()
+}
+
+#[cfg(test)]
+mod tests;
