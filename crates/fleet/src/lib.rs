@@ -4,5 +4,10 @@
 //! every output is deterministic.
 
 mod names;
+pub mod rollout;
+mod text_digest;
 
-pub use names::{ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, SlotId, ViewName, ZoneName};
+pub use names::{
+    ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, SlotId, ViewName, ZoneName,
+};
+pub use text_digest::{DigestError, TextDigest};
