@@ -206,8 +206,16 @@ mod tests {
     fn a_phase_begins_when_all_have_acknowledged_the_one_before() {
         use DrainPhase::*;
         check(2, &[(1, acknowledged(0, ReadOld))], DrainState::Routers(ReadOld));
-        check(2, &[(1, acknowledged(0, ReadOld)), (2, acknowledged(1, ReadOld))], DrainState::Routers(ReadNew));
-        check(1, &[(1, acknowledged(0, ReadOld)), (2, acknowledged(0, ReadNew))], DrainState::Routers(NewOnly));
+        check(
+            2,
+            &[(1, acknowledged(0, ReadOld)), (2, acknowledged(1, ReadOld))],
+            DrainState::Routers(ReadNew),
+        );
+        check(
+            1,
+            &[(1, acknowledged(0, ReadOld)), (2, acknowledged(0, ReadNew))],
+            DrainState::Routers(NewOnly),
+        );
         check(1, &[(1, acknowledged(0, NewOnly))], DrainState::Retiring);
         check(1, &[(1, acknowledged(0, NewOnly)), (2, DrainEvent::OldClosed)], DrainState::Done);
         check(0, &[], DrainState::Retiring);

@@ -3,7 +3,9 @@
 //! Nothing in here does I/O, reads a clock or draws a random number: time and seeds are arguments, and
 //! every output is deterministic.
 
+pub mod drain;
 mod names;
+pub mod probation;
 pub mod rollout;
 mod text_digest;
 

@@ -88,6 +88,9 @@ struct TextTrial {
     /// Counts of the router before, to compare with.
     before: RouterCounts,
     is_loaded: bool,
+    /// The file was seen to have it: whatever else is there later, somebody else has put there.
+    #[serde(skip)]
+    is_written: bool,
     #[serde(skip)]
     since: Option<Now>,
     #[serde(skip)]
@@ -97,7 +100,7 @@ struct TextTrial {
 }
 
 impl Probation {
-    /// The last text that has passed, or is loaded while nothing better is known.
+    /// The last text that has passed; at first the file that was there (generation 0).
     pub fn good(&self) -> Option<&GivenText> {
         self.good.as_ref()
     }
@@ -129,9 +132,16 @@ impl Probation {
         };
         let digest = target.digest.clone();
         let process = latest.and_then(|latest| latest.process);
-        let (is_loaded, counts, unanswered) = (false, None, 0);
-        self.trial =
-            Some(TextTrial { text: target, process, before, is_loaded, since: Some(now), counts, unanswered });
+        self.trial = Some(TextTrial {
+            text: target,
+            process,
+            before,
+            is_loaded: false,
+            is_written: false,
+            since: Some(now),
+            counts: None,
+            unanswered: 0,
+        });
         vec![AgentAction::Keep, AgentAction::Write(digest)]
     }
 
@@ -155,22 +165,27 @@ impl Probation {
     }
 
     fn foreign_text(&self, seen: &RouterObservation) -> Option<TextDigest> {
-        let ours = [self.trial.as_ref().map(|trial| &trial.text), self.good.as_ref()];
-        let is_ours = |found: &TextDigest| ours.iter().flatten().any(|text| text.digest == *found);
-        // Before the first text of ours the file is whatever it was, to be adopted or replaced.
-        if self.good.is_none() && self.foreign.is_none() {
-            return None;
-        }
-        seen.file.clone().filter(|found| !is_ours(found))
+        let found = seen.file.as_ref().filter(|found| !self.refused.contains(found))?;
+        let is_ours = match &self.trial {
+            Some(trial) if trial.is_written => trial.text.digest == *found,
+            Some(trial) if trial.text.digest == *found => true,
+            // The first file that is seen is adopted.
+            _ => match &self.good {
+                Some(good) => good.digest == *found,
+                None => self.trial.is_none() && self.foreign.is_none(),
+            },
+        };
+        (!is_ours).then(|| found.clone())
     }
 
     fn watch(&mut self, seen: &RouterObservation, now: Now) -> Vec<AgentAction> {
-        let Some(trial) = &mut self.trial else { return Vec::new() };
+        let Some(trial) = &mut self.trial else { return self.keep_in_force(seen) };
         // An agent that was started again may have ended before it wrote.
         if seen.file.as_ref() != Some(&trial.text.digest) {
             trial.since = Some(now);
             return vec![AgentAction::Write(trial.text.digest.clone())];
         }
+        trial.is_written = true;
         let since = *trial.since.get_or_insert(now);
         let passed = now.ms().saturating_sub(since.ms());
         if let Some(reason) = trial.fault(seen) {
@@ -182,13 +197,31 @@ impl Probation {
                 trial.process = trial.process.or(seen.process);
                 return keep_and(Some(AgentReport::Loaded(trial.text.clone())));
             }
-            return if passed >= LOAD_WITHIN_MS { self.put_back("it was not loaded", false) } else { Vec::new() };
+            return if passed >= LOAD_WITHIN_MS {
+                self.put_back("it was not loaded", false)
+            } else {
+                Vec::new()
+            };
         }
         if passed >= WATCH_MS && seen.loaded.as_ref() == Some(&trial.text.digest) {
             self.good = self.trial.take().map(|trial| trial.text);
             return vec![AgentAction::Keep];
         }
         Vec::new()
+    }
+
+    fn keep_in_force(&mut self, seen: &RouterObservation) -> Vec<AgentAction> {
+        match (&self.good, &seen.file) {
+            // The agent ended, or the disk was full, after a text was refused and before the old one was back.
+            (Some(good), Some(found)) if good.digest != *found => {
+                vec![AgentAction::Write(good.digest.clone())]
+            }
+            (None, Some(found)) if !self.refused.contains(found) => {
+                self.good = Some(GivenText { generation: GenerationNumber(0), digest: found.clone() });
+                vec![AgentAction::Keep]
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn put_back(&mut self, reason: &'static str, is_crash: bool) -> Vec<AgentAction> {
@@ -222,7 +255,8 @@ impl TextTrial {
             return Some("the router ended");
         }
         // A router that was not running when the file was written is not to blame for being away.
-        self.unanswered = if seen.loaded.is_some() || self.process.is_none() { 0 } else { self.unanswered + 1 };
+        self.unanswered =
+            if seen.loaded.is_some() || self.process.is_none() { 0 } else { self.unanswered + 1 };
         if self.unanswered >= UNANSWERED_MAX {
             return Some("the router does not answer");
         }
