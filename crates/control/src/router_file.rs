@@ -154,7 +154,7 @@ mod tests {
     /// Writing fails with these words, and neither the file nor the directory changes.
     #[track_caller]
     fn check_refused(path: &Path, expected: &str) {
-        let names = |path: &Path| fs::read_dir(path.parent().expect("a parent")).map(Iterator::count).ok();
+        let names = |path: &Path| path.parent().and_then(|parent| Some(fs::read_dir(parent).ok()?.count()));
         let before = (fs::read(path).ok(), names(path));
         let error = RouterFile::new(path).write(b"new").expect_err("it must fail").to_string();
         assert!(error.contains(expected), "{error}");
@@ -200,8 +200,8 @@ mod tests {
 
     #[test]
     fn a_disk_that_takes_nothing_leaves_the_old_file() {
-        // sysfs and procfs refuse new files even to root.
-        check_refused(Path::new("/proc/route.json"), "the file in force is unchanged");
+        // sysfs refuses new files even to root.
+        check_refused(Path::new("/sys/kernel/route.json"), "the file in force is unchanged");
     }
 
     #[test]
