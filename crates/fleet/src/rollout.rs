@@ -18,7 +18,8 @@ use stdx::clock::Now;
 use crate::{GenerationNumber, RouterId, TextDigest, ViewName, ZoneName};
 pub use settings::RolloutSettings;
 pub use types::{
-    Halt, PublishedTexts, RolloutError, RolloutEvent, RolloutLane, RolloutState, RolloutWave, Shortfall,
+    HaltEvidence, PublishedTexts, RolloutError, RolloutEvent, RolloutLane, RolloutState, RolloutWave,
+    Shortfall,
 };
 
 /// One generation on its way to the routers.
@@ -32,7 +33,7 @@ pub struct Rollout {
     wave: RolloutWave,
     /// Since when all that count in this wave have loaded the text.
     settled_since: Option<Now>,
-    halt: Option<Halt>,
+    halt: Option<HaltEvidence>,
     condemned: BTreeSet<TextDigest>,
     /// Views of which a canary has run the text for the canaries' time.
     proven: BTreeSet<ViewName>,
@@ -145,7 +146,7 @@ impl Rollout {
             RolloutEvent::Heard { router } => self.hear(&router),
             RolloutEvent::Tick => self.has_begun = true,
             RolloutEvent::Halt { reason } => {
-                self.halt.get_or_insert(Halt::Person { reason });
+                self.halt.get_or_insert(HaltEvidence::Person { reason });
             }
             RolloutEvent::Resume => self.resume(),
             RolloutEvent::Freeze => self.is_frozen = true,
@@ -265,7 +266,7 @@ impl Rollout {
         if is_canary || matches!(shortfall, Shortfall::Crashed(_)) {
             self.condemned.extend(self.texts.digests.get(&view).cloned());
         }
-        self.halt = Some(Halt::Router { router, is_canary, shortfall });
+        self.halt = Some(HaltEvidence::Router { router, is_canary, shortfall });
     }
 
     /// A person overrules what a person or a late wave said, never a condemned text.
@@ -294,9 +295,10 @@ impl Rollout {
         });
         if let Some((router, entry)) = late {
             let (router, is_canary) = (router.clone(), entry.is_canary);
-            self.halt = Some(Halt::Router { router, is_canary, shortfall: Shortfall::NoAnswer });
+            self.halt = Some(HaltEvidence::Router { router, is_canary, shortfall: Shortfall::NoAnswer });
         } else if let Some(router) = self.lost_canary() {
-            self.halt = Some(Halt::Router { router, is_canary: true, shortfall: Shortfall::FellSilent });
+            self.halt =
+                Some(HaltEvidence::Router { router, is_canary: true, shortfall: Shortfall::FellSilent });
         }
     }
 

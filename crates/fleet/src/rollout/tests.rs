@@ -148,7 +148,7 @@ fn canaries_that_fall_silent_are_replaced_once_and_then_halt() {
     }
     assert!(matches!(
         rollout.state(),
-        RolloutState::Halted(Halt::Router { shortfall: Shortfall::FellSilent, .. })
+        RolloutState::Halted(HaltEvidence::Router { shortfall: Shortfall::FellSilent, .. })
     ));
     assert_eq!(having(&rollout).len(), 4, "of two views, one canary each and one in its place");
 }
@@ -160,7 +160,7 @@ fn a_living_router_that_never_answers_halts_by_the_fence() {
     rollout.on(RolloutEvent::Tick, Now::at_ms(300_000));
     assert!(matches!(
         rollout.state(),
-        RolloutState::Halted(Halt::Router { shortfall: Shortfall::NoAnswer, .. })
+        RolloutState::Halted(HaltEvidence::Router { shortfall: Shortfall::NoAnswer, .. })
     ));
 }
 

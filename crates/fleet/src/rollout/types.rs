@@ -89,7 +89,7 @@ pub enum Shortfall {
 
 /// The evidence for a halt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Halt {
+pub enum HaltEvidence {
     /// One router is enough.
     Router {
         /// The router.
@@ -119,7 +119,7 @@ pub enum RolloutState {
     /// Every router shall have it, and all that are heard from have loaded it.
     Done,
     /// No further router gets it.
-    Halted(Halt),
+    Halted(HaltEvidence),
     /// No further router gets it until a person thaws.
     Frozen,
     /// Its successor has the old content.
