@@ -15,6 +15,8 @@ mod private_file;
 mod probe;
 mod questions;
 mod route_check;
+mod router_client;
+mod router_file;
 mod seats;
 mod service;
 mod turn;
@@ -29,6 +31,8 @@ pub use decisions::{
 pub use probe::{ProbeList, ProbeResult, ProbeSink, ProbeTarget, start_probes};
 pub use questions::{ChangeQuestion, ChangeRequest, ControlQuestion, FreezeScope, QuestionFault, question};
 pub use route_check::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};
+pub use router_client::{RouterClient, RouterClientError};
+pub use router_file::{RouterFile, RouterFileError};
 pub use seats::{AgentSeats, NoSeat, SEATS_MAX};
 pub use service::{ControlService, ControllerMessage};
 pub use turn::*;

@@ -3,12 +3,17 @@
 //! Nothing in here does I/O, reads a clock or draws a random number: time and seeds are arguments, and
 //! every output is deterministic.
 
+pub mod drain;
+pub mod probation;
+pub mod rollout;
+
 mod compile;
 mod generation;
 mod inventory;
 mod names;
 mod plan;
 mod policy;
+mod text_digest;
 
 pub use compile::texts;
 pub use generation::{ClusterRecord, FleetContent, Generation, SlotRecord, ViewRecord};
@@ -20,3 +25,4 @@ pub use plan::{FleetPlan, PlanError, PlanInput, Replacement, plan};
 pub use policy::{
     CLUSTERS_MAX, ClusterPolicy, FleetPolicy, POLICY_LEN_MAX, PolicyError, SLOTS_MAX, VIEWS_MAX, ViewPolicy,
 };
+pub use text_digest::{DigestError, TextDigest};

@@ -1,0 +1,270 @@
+//! The probation of a new text in one router: an agent's own decision, which needs no controller.
+//!
+//! The agent writes the text, waits until the router has loaded it, and watches for 30 s. If the router ends, does not
+//! answer or doubles its errors, the agent puts the old text back, reports the crash and never takes that text again.
+//!
+//! A text is **acknowledged when it is loaded**, not after the 30 s: the canaries of a slot change run for 2 s only, and
+//! a drain's phase means what routers do, not how well. A crash may therefore follow an acknowledgement; a rollout takes
+//! both. The state is JSON for whoever keeps it on disk; moments are not in it, so that a restarted agent watches anew.
+
+use serde::{Deserialize, Serialize};
+use stdx::clock::Now;
+
+use crate::{GenerationNumber, TextDigest};
+
+mod observation;
+#[cfg(test)]
+mod tests;
+
+pub use observation::{RouterCounts, RouterObservation};
+
+/// The texts refused for good that an agent remembers. A fleet that publishes 64 different fatal texts has other
+/// problems; the register remembers them, too.
+pub const REFUSED_TEXTS_MAX: usize = 64;
+
+/// Observations in a row without an answer that count as a hang: one a second, and a router that computes a large
+/// configuration may miss two.
+const UNANSWERED_MAX: u32 = 5;
+
+/// A router with mcrouter's defaults reloads after a second, but only once a minute if it cannot watch the file.
+const LOAD_WITHIN_MS: u64 = 90_000;
+
+/// How long a loaded text is watched.
+const WATCH_MS: u64 = 30_000;
+
+/// A text of a generation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenText {
+    /// The latest generation that has it.
+    pub generation: GenerationNumber,
+    /// Its digest.
+    pub digest: TextDigest,
+}
+
+/// What the agent has to do, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentAction {
+    /// Keep the state: before anything else in the list, so that an agent that ends in between knows what it wrote.
+    Keep,
+    /// Write this text into the router's file.
+    Write(TextDigest),
+    /// Tell the controllers.
+    Report(AgentReport),
+}
+
+/// What an agent tells controllers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentReport {
+    /// The router has loaded it.
+    Loaded(GivenText),
+    /// The router has not loaded it, or it is refused for good.
+    Refused(GivenText, &'static str),
+    /// The router suffered; the old text is back.
+    Crashed(GivenText, &'static str),
+    /// The file is not what the agent wrote: it stays as it is.
+    Foreign(TextDigest),
+}
+
+/// The agent's state beside one router.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probation {
+    good: Option<GivenText>,
+    trial: Option<TextTrial>,
+    refused: Vec<TextDigest>,
+    #[serde(skip)]
+    foreign: Option<TextDigest>,
+    #[serde(skip)]
+    latest: Option<RouterObservation>,
+    #[serde(skip)]
+    idle_from: Option<RouterCounts>,
+}
+
+/// A text that is not known to be good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct TextTrial {
+    text: GivenText,
+    /// The process that the text was written for.
+    process: Option<u64>,
+    /// Counts of the router before, to compare with.
+    before: RouterCounts,
+    is_loaded: bool,
+    /// The file was seen to have it: whatever else is there later, somebody else has put there.
+    #[serde(skip)]
+    is_written: bool,
+    #[serde(skip)]
+    since: Option<Now>,
+    #[serde(skip)]
+    counts: Option<RouterCounts>,
+    #[serde(skip)]
+    unanswered: u32,
+}
+
+impl Probation {
+    /// The last text that has passed; at first the file that was there (generation 0).
+    pub fn good(&self) -> Option<&GivenText> {
+        self.good.as_ref()
+    }
+
+    /// Takes the generation that the router shall have.
+    pub fn on_target(&mut self, target: GivenText, now: Now) -> Vec<AgentAction> {
+        let newest = self.trial.as_ref().map(|trial| &trial.text).or(self.good.as_ref());
+        if newest.is_some_and(|newest| newest.generation >= target.generation) || self.foreign.is_some() {
+            return Vec::new();
+        }
+        if self.refused.contains(&target.digest) {
+            return vec![AgentAction::Report(AgentReport::Refused(target, "this text failed here before"))];
+        }
+        if let Some(trial) = self.trial.as_mut().filter(|trial| trial.text.digest == target.digest) {
+            trial.text = target.clone();
+            let is_loaded = trial.is_loaded;
+            return keep_and(is_loaded.then_some(AgentReport::Loaded(target)));
+        }
+        if let Some(good) = self.good.as_mut().filter(|good| good.digest == target.digest)
+            && self.trial.is_none()
+        {
+            *good = target.clone();
+            return keep_and(Some(AgentReport::Loaded(target)));
+        }
+        let latest = self.latest.as_ref();
+        let before = match (latest.and_then(|latest| latest.counts), self.idle_from) {
+            (Some(end), Some(start)) => end.since(start).unwrap_or_default(),
+            _ => RouterCounts::default(),
+        };
+        let digest = target.digest.clone();
+        let process = latest.and_then(|latest| latest.process);
+        self.trial = Some(TextTrial {
+            text: target,
+            process,
+            before,
+            is_loaded: false,
+            is_written: false,
+            since: Some(now),
+            counts: None,
+            unanswered: 0,
+        });
+        vec![AgentAction::Keep, AgentAction::Write(digest)]
+    }
+
+    /// Takes what was seen of the router and its file, about once a second.
+    pub fn on_observation(&mut self, seen: RouterObservation, now: Now) -> Vec<AgentAction> {
+        let actions = match self.foreign_text(&seen) {
+            Some(found) if self.foreign.as_ref() == Some(&found) => Vec::new(),
+            Some(found) => {
+                // Somebody decides here by hand. What the router does from now on says nothing about the trial.
+                self.trial = None;
+                self.foreign = Some(found.clone());
+                keep_and(Some(AgentReport::Foreign(found)))
+            }
+            None => {
+                self.foreign = None;
+                self.watch(&seen, now)
+            }
+        };
+        self.remember(seen);
+        actions
+    }
+
+    fn foreign_text(&self, seen: &RouterObservation) -> Option<TextDigest> {
+        let found = seen.file.as_ref().filter(|found| !self.refused.contains(found))?;
+        let is_ours = match &self.trial {
+            Some(trial) if trial.is_written => trial.text.digest == *found,
+            Some(trial) if trial.text.digest == *found => true,
+            // The first file that is seen is adopted.
+            _ => match &self.good {
+                Some(good) => good.digest == *found,
+                None => self.trial.is_none() && self.foreign.is_none(),
+            },
+        };
+        (!is_ours).then(|| found.clone())
+    }
+
+    fn watch(&mut self, seen: &RouterObservation, now: Now) -> Vec<AgentAction> {
+        let Some(trial) = &mut self.trial else { return self.keep_in_force(seen) };
+        // An agent that was started again may have ended before it wrote.
+        if seen.file.as_ref() != Some(&trial.text.digest) {
+            trial.since = Some(now);
+            return vec![AgentAction::Write(trial.text.digest.clone())];
+        }
+        trial.is_written = true;
+        let since = *trial.since.get_or_insert(now);
+        let passed = now.ms().saturating_sub(since.ms());
+        if let Some(reason) = trial.fault(seen) {
+            return self.put_back(reason, true);
+        }
+        if !trial.is_loaded {
+            if seen.loaded.as_ref() == Some(&trial.text.digest) {
+                (trial.is_loaded, trial.since, trial.counts) = (true, Some(now), seen.counts);
+                trial.process = trial.process.or(seen.process);
+                return keep_and(Some(AgentReport::Loaded(trial.text.clone())));
+            }
+            return if passed >= LOAD_WITHIN_MS {
+                self.put_back("it was not loaded", false)
+            } else {
+                Vec::new()
+            };
+        }
+        if passed >= WATCH_MS && seen.loaded.as_ref() == Some(&trial.text.digest) {
+            self.good = self.trial.take().map(|trial| trial.text);
+            return vec![AgentAction::Keep];
+        }
+        Vec::new()
+    }
+
+    fn keep_in_force(&mut self, seen: &RouterObservation) -> Vec<AgentAction> {
+        match (&self.good, &seen.file) {
+            // The agent ended, or the disk was full, after a text was refused and before the old one was back.
+            (Some(good), Some(found)) if good.digest != *found => {
+                vec![AgentAction::Write(good.digest.clone())]
+            }
+            (None, Some(found)) if !self.refused.contains(found) => {
+                self.good = Some(GivenText { generation: GenerationNumber(0), digest: found.clone() });
+                vec![AgentAction::Keep]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn put_back(&mut self, reason: &'static str, is_crash: bool) -> Vec<AgentAction> {
+        let Some(trial) = self.trial.take() else { return Vec::new() };
+        if self.refused.len() == REFUSED_TEXTS_MAX {
+            self.refused.remove(0);
+        }
+        self.refused.push(trial.text.digest.clone());
+        // The generation stays behind: the router goes forward to a new one only.
+        let old = self.good.as_ref().map(|good| AgentAction::Write(good.digest.clone()));
+        let report = match is_crash {
+            true => AgentReport::Crashed(trial.text, reason),
+            false => AgentReport::Refused(trial.text, reason),
+        };
+        [AgentAction::Keep].into_iter().chain(old).chain([AgentAction::Report(report)]).collect()
+    }
+
+    /// Counts of a calm time are the measure of a trial.
+    fn remember(&mut self, seen: RouterObservation) {
+        let is_other = self.latest.as_ref().is_some_and(|latest| latest.process != seen.process);
+        if self.trial.is_some() || is_other || self.idle_from.is_none() {
+            self.idle_from = seen.counts;
+        }
+        self.latest = Some(seen);
+    }
+}
+
+impl TextTrial {
+    fn fault(&mut self, seen: &RouterObservation) -> Option<&'static str> {
+        if self.process.is_some() && seen.process != self.process {
+            return Some("the router ended");
+        }
+        // A router that was not running when the file was written is not to blame for being away.
+        self.unanswered =
+            if seen.loaded.is_some() || self.process.is_none() { 0 } else { self.unanswered + 1 };
+        if self.unanswered >= UNANSWERED_MAX {
+            return Some("the router does not answer");
+        }
+        let now = self.counts.and_then(|start| seen.counts?.since(start))?;
+        now.is_twice_as_bad(self.before).then_some("its errors doubled")
+    }
+}
+
+fn keep_and(report: Option<AgentReport>) -> Vec<AgentAction> {
+    [AgentAction::Keep].into_iter().chain(report.map(AgentAction::Report)).collect()
+}

@@ -1,0 +1,199 @@
+//! Probations as conversations: lines of what an agent sees, with what it does after `→`.
+//!
+//! `t=SECONDS` sets the time; `target gN` is a generation with text N; `sees file=N loaded=N pid=N requests=N errors=N`
+//! changes what is seen and is an observation; `restart` keeps nothing but the JSON. Texts are numbers.
+
+use super::*;
+
+fn digest(number: &str) -> TextDigest {
+    format!("{number:0>32}").parse().expect("a digest")
+}
+
+fn short(digest: &TextDigest) -> String {
+    digest.to_string().trim_start_matches('0').to_owned()
+}
+
+fn told(action: &AgentAction) -> Option<String> {
+    let of = |word: &str, text: &GivenText| format!("{word} g{}", text.generation);
+    Some(match action {
+        AgentAction::Keep => return None,
+        AgentAction::Write(digest) => format!("write {}", short(digest)),
+        AgentAction::Report(AgentReport::Loaded(text)) => of("loaded", text),
+        AgentAction::Report(AgentReport::Refused(text, why)) => format!("{}: {why}", of("refused", text)),
+        AgentAction::Report(AgentReport::Crashed(text, why)) => format!("{}: {why}", of("crashed", text)),
+        AgentAction::Report(AgentReport::Foreign(found)) => format!("foreign {}", short(found)),
+    })
+}
+
+#[track_caller]
+fn check(conversation: &str) {
+    let (mut probation, mut now) = (Probation::default(), Now::default());
+    let mut seen = RouterObservation { process: None, loaded: None, file: None, counts: None };
+    for line in conversation.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (events, expected) = line.split_once('→').unwrap_or((line, ""));
+        let mut actions = Vec::new();
+        let mut is_observation = false;
+        for word in events.split_whitespace() {
+            match word.split_once('=').unwrap_or((word, "")) {
+                ("t", seconds) => now = Now::at_ms(seconds.parse::<u64>().expect("seconds") * 1000),
+                ("target", "") => {}
+                ("restart", "") => {
+                    let json = serde_json::to_string(&probation).expect("JSON");
+                    probation = serde_json::from_str(&json).expect("its own JSON");
+                }
+                ("sees", "") => is_observation = true,
+                ("file", text) => seen.file = (text != "none").then(|| digest(text)),
+                ("loaded", text) => seen.loaded = (text != "none").then(|| digest(text)),
+                ("pid", pid) => seen.process = pid.parse().ok(),
+                ("requests", count) => {
+                    seen.counts.get_or_insert_default().requests = count.parse().expect("a count");
+                }
+                ("errors", count) => {
+                    seen.counts.get_or_insert_default().errors = count.parse().expect("a count")
+                }
+                (target, "") if target.starts_with('g') => {
+                    let generation = GenerationNumber(target[1..].parse().expect("a number"));
+                    actions.extend(
+                        probation.on_target(GivenText { generation, digest: digest(&target[1..]) }, now),
+                    );
+                }
+                _ => panic!("{word:?} is no word of a conversation"),
+            }
+        }
+        if is_observation {
+            actions.extend(probation.on_observation(seen.clone(), now));
+        }
+        let found = actions.iter().filter_map(told).collect::<Vec<_>>().join(", ");
+        assert_eq!(found, expected.trim(), "in {line:?}");
+    }
+}
+
+const BEGIN: &str = "t=0 sees file=6 loaded=6 pid=1 requests=0 errors=0
+    t=60 sees requests=100000 errors=100
+    target g7 → write 7
+    t=61 sees file=7
+    t=62 sees loaded=7 → loaded g7
+";
+
+#[track_caller]
+fn check_after(rest: &str) {
+    check(&format!("{BEGIN}{rest}"));
+}
+
+#[test]
+fn a_text_that_is_loaded_and_well_for_30_seconds_is_good() {
+    check_after(
+        "t=92 sees
+        target g8 → write 8
+        t=93 sees file=8 loaded=8 → loaded g8
+        t=94 sees pid=2 → write 7, crashed g8: the router ended",
+    );
+}
+
+#[test]
+fn a_text_that_crashed_is_refused_for_good() {
+    check_after(
+        "t=70 sees pid=2 loaded=none → write 6, crashed g7: the router ended
+        restart
+        t=71 sees file=6 loaded=6
+        target g7 → refused g7: this text failed here before",
+    );
+}
+
+#[test]
+fn errors_that_double_put_the_old_text_back() {
+    check_after(
+        "t=63 sees requests=101000 errors=149
+        t=64 sees requests=101000 errors=160 → write 6, crashed g7: its errors doubled",
+    );
+}
+
+#[test]
+fn a_router_that_was_idle_is_not_blamed_for_its_first_errors() {
+    check(
+        "t=0 sees file=6 loaded=6 pid=1 requests=0 errors=0
+        target g7 → write 7
+        t=1 sees file=7 loaded=7 → loaded g7
+        t=2 sees requests=10 errors=10
+        t=3 sees requests=2000 errors=60
+        t=4 sees requests=2000 errors=900 → write 6, crashed g7: its errors doubled",
+    );
+}
+
+#[test]
+fn a_router_that_hangs_is_noticed_after_some_observations() {
+    check_after(
+        "t=63 sees loaded=none
+        t=64 sees
+        t=65 sees
+        t=66 sees
+        t=67 sees → write 6, crashed g7: the router does not answer",
+    );
+}
+
+#[test]
+fn a_router_that_never_loads_refuses() {
+    check(
+        "t=0 sees file=6 loaded=6 pid=1
+        target g7 → write 7
+        t=1 sees file=7
+        t=89 sees
+        t=90 sees → write 6, refused g7: it was not loaded",
+    );
+}
+
+#[test]
+fn a_restarted_agent_goes_on_and_watches_anew() {
+    check_after(
+        "restart
+        t=100 sees
+        t=129 sees
+        t=130 sees pid=2 → write 6, crashed g7: the router ended",
+    );
+    check(
+        "t=0 sees file=6 loaded=6 pid=1
+        target g7 → write 7
+        restart
+        t=5 sees → write 7
+        t=6 sees file=7 loaded=7 → loaded g7",
+    );
+}
+
+#[test]
+fn an_agent_that_ended_before_the_old_text_was_back_puts_it_back() {
+    check_after(
+        "t=70 sees pid=2 → write 6, crashed g7: the router ended
+        restart
+        t=71 sees → write 6
+        t=72 sees file=6",
+    );
+}
+
+#[test]
+fn a_clock_that_stands_still_ends_no_probation_and_hides_no_crash() {
+    check_after(
+        "t=62 sees
+        t=62 sees
+        t=10 sees
+        t=62 sees pid=2 → write 6, crashed g7: the router ended",
+    );
+}
+
+#[test]
+fn a_foreign_file_stays_as_it_is() {
+    check_after(
+        "t=63 sees file=99 → foreign 99
+        t=64 sees pid=2
+        target g8
+        t=65 sees file=6
+        target g8 → write 8",
+    );
+}
+
+#[test]
+fn an_older_generation_is_ignored() {
+    check_after(
+        "target g7
+        target g5",
+    );
+}

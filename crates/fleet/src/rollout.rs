@@ -1,0 +1,449 @@
+//! The rollout of one generation: canaries, shares, zones, and what halts it.
+//!
+//! A state machine without I/O: [`Rollout::on`] takes what happened, [`Rollout::wanted`] says which generation a router
+//! shall have, [`Rollout::next_call`] when [`RolloutEvent::Tick`] is due. The order in which routers get their turn
+//! depends on their names and the generation's number alone, so that two controllers decide the same. No random number
+//! and no clock.
+
+mod order;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod types;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stdx::clock::Now;
+
+use crate::{GenerationNumber, RouterId, TextDigest, ViewName, ZoneName};
+pub use settings::RolloutSettings;
+pub use types::{
+    HaltEvidence, PublishedTexts, RolloutError, RolloutEvent, RolloutLane, RolloutState, RolloutWave,
+    Shortfall,
+};
+
+/// One generation on its way to the routers.
+#[derive(Clone, Debug)]
+pub struct Rollout {
+    texts: PublishedTexts,
+    base: PublishedTexts,
+    lane: RolloutLane,
+    settings: RolloutSettings,
+    routers: BTreeMap<RouterId, Entry>,
+    wave: RolloutWave,
+    /// Since when all that count in this wave have loaded the text.
+    settled_since: Option<Now>,
+    halt: Option<HaltEvidence>,
+    condemned: BTreeSet<TextDigest>,
+    /// Views of which a canary has run the text for the canaries' time.
+    proven: BTreeSet<ViewName>,
+    has_begun: bool,
+    is_frozen: bool,
+    rolled_back_to: Option<GenerationNumber>,
+    /// The latest moment that was seen: a late event does not turn time back.
+    now: Now,
+}
+
+/// A router as the rollout knows it.
+#[derive(Clone, Debug)]
+struct Entry {
+    zone: ZoneName,
+    view: ViewName,
+    has: GenerationNumber,
+    progress: Progress,
+    is_canary: bool,
+    silent_since: Option<Now>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// Not its turn.
+    Kept,
+    /// Shall have the generation.
+    Told { since: Now },
+    /// Has loaded it.
+    Loaded { since: Now },
+    /// Refused it or went back by itself.
+    Failed,
+}
+
+impl Rollout {
+    /// Begins with no routers: they appear by [`RolloutEvent::Appeared`]; nothing goes out before the first `Tick`.
+    pub fn begin(
+        texts: PublishedTexts,
+        base: PublishedTexts,
+        lane: RolloutLane,
+        settings: RolloutSettings,
+        refused: &BTreeSet<TextDigest>,
+    ) -> Result<Rollout, RolloutError> {
+        if texts.generation <= base.generation {
+            return Err(RolloutError::NotNewer { found: texts.generation, base: base.generation });
+        }
+        if let Some((view, digest)) = texts.digests.iter().find(|(_, digest)| refused.contains(digest)) {
+            return Err(RolloutError::RefusedText { view: view.clone(), digest: digest.clone() });
+        }
+        let wave = if lane == RolloutLane::Rollback { RolloutWave::All } else { RolloutWave::Canaries };
+        Ok(Rollout {
+            texts,
+            base,
+            lane,
+            settings,
+            routers: BTreeMap::new(),
+            wave,
+            settled_since: None,
+            halt: None,
+            condemned: BTreeSet::new(),
+            proven: BTreeSet::new(),
+            has_begun: false,
+            is_frozen: false,
+            rolled_back_to: None,
+            now: Now::default(),
+        })
+    }
+
+    /// The rollout of the old content as a new generation, to all at once: most routers have that content already.
+    pub fn roll_back(&mut self, generation: GenerationNumber) -> Result<Rollout, RolloutError> {
+        if generation <= self.texts.generation {
+            return Err(RolloutError::NotNewer { found: generation, base: self.texts.generation });
+        }
+        let old = PublishedTexts { generation, digests: self.base.digests.clone() };
+        let mut back = Rollout::begin(
+            old,
+            self.texts.clone(),
+            RolloutLane::Rollback,
+            self.settings.clone(),
+            &self.condemned,
+        )?;
+        for (router, entry) in &self.routers {
+            let has = if entry.progress == Progress::Kept { entry.has } else { self.texts.generation };
+            let (zone, view) = (entry.zone.clone(), entry.view.clone());
+            let silent_since = entry.silent_since;
+            let (has, progress) = (has.max(entry.has), Progress::Kept);
+            back.routers
+                .insert(router.clone(), Entry { zone, view, has, progress, is_canary: false, silent_since });
+        }
+        back.base.generation = self.base.generation;
+        back.is_frozen = self.is_frozen;
+        back.now = self.now;
+        self.rolled_back_to = Some(generation);
+        Ok(back)
+    }
+
+    /// Takes what happened.
+    pub fn on(&mut self, event: RolloutEvent, now: Now) {
+        self.now = self.now.max(now);
+        match event {
+            RolloutEvent::Appeared { router, zone, view, has } => self.appear(router, zone, view, has),
+            RolloutEvent::Left { router } => drop(self.routers.remove(&router)),
+            RolloutEvent::Acknowledged { router, digest } => self.acknowledge(&router, &digest),
+            RolloutEvent::Refused { router, reason } => self.fail(router, Shortfall::Refused(reason)),
+            RolloutEvent::Crashed { router, reason } => self.fail(router, Shortfall::Crashed(reason)),
+            RolloutEvent::Silent { router, since } => {
+                if let Some(entry) = self.routers.get_mut(&router) {
+                    entry.silent_since.get_or_insert(since);
+                }
+            }
+            RolloutEvent::Heard { router } => self.hear(&router),
+            RolloutEvent::Tick => self.has_begun = true,
+            RolloutEvent::Halt { reason } => {
+                self.halt.get_or_insert(HaltEvidence::Person { reason });
+            }
+            RolloutEvent::Resume => self.resume(),
+            RolloutEvent::Freeze => self.is_frozen = true,
+            RolloutEvent::Thaw => self.is_frozen = false,
+        }
+        // Before the first moment the routers are not all known, and canaries drawn from a part would be too many.
+        if self.has_begun && !self.is_stopped() {
+            self.find_overdue();
+        }
+        if self.has_begun && !self.is_stopped() {
+            self.advance();
+        }
+    }
+
+    /// The generation that a router shall have; never a lower one than it has. `None` for an unknown router.
+    pub fn wanted(&self, router: &RouterId) -> Option<GenerationNumber> {
+        let entry = self.routers.get(router)?;
+        let shall =
+            if entry.progress == Progress::Kept { self.base.generation } else { self.texts.generation };
+        Some(shall.max(entry.has))
+    }
+
+    /// The texts that crashed a router or were refused by a canary: never to be published again.
+    pub fn condemned(&self) -> &BTreeSet<TextDigest> {
+        &self.condemned
+    }
+
+    /// Where the rollout is.
+    pub fn state(&self) -> RolloutState {
+        if let Some(to) = self.rolled_back_to {
+            return RolloutState::RollingBack { to };
+        }
+        if let Some(halt) = &self.halt {
+            return RolloutState::Halted(halt.clone());
+        }
+        if self.is_frozen {
+            return RolloutState::Frozen;
+        }
+        let is_done = self.wave == RolloutWave::All && self.unsettled().is_none() && self.kept() == 0;
+        if is_done && !self.routers.is_empty() {
+            return RolloutState::Done;
+        }
+        let kept = || self.routers.iter().find(|(_, entry)| entry.progress == Progress::Kept);
+        let waits_for = self.unsettled().or_else(|| {
+            // All that remain are of views whose canaries are silent.
+            kept().map(|(router, _)| router).filter(|_| self.wave == RolloutWave::All)
+        });
+        RolloutState::Going { wave: self.wave.clone(), waits_for: waits_for.cloned() }
+    }
+
+    /// When `Tick` is due although nothing happens.
+    pub fn next_call(&self) -> Option<Now> {
+        if self.is_stopped() {
+            return None;
+        }
+        let hold = self.settled_since.filter(|_| self.wave != RolloutWave::All);
+        let hold = hold.map(|since| after(since, self.settings.hold_ms(self.lane, &self.wave)));
+        let answers = self.routers.values().filter_map(|entry| match (entry.progress, entry.silent_since) {
+            (Progress::Told { .. }, Some(since)) => Some(after(since, self.settings.silence_ms)),
+            (Progress::Told { since }, None) => Some(after(since, self.settings.fence_ms)),
+            _ => None,
+        });
+        let proofs = self.routers.values().filter_map(|entry| match entry.progress {
+            Progress::Loaded { since } if entry.is_canary && !self.proven.contains(&entry.view) => {
+                Some(after(since, self.settings.hold_ms(self.lane, &RolloutWave::Canaries)))
+            }
+            _ => None,
+        });
+        answers.chain(proofs).chain(hold).filter(|due| *due > self.now).min()
+    }
+
+    fn appear(&mut self, router: RouterId, zone: ZoneName, view: ViewName, has: GenerationNumber) {
+        // A router that has the generation was told by another controller, or before this one started again.
+        let seen = self.routers.remove(&router);
+        let is_canary = match &seen {
+            Some(entry) => entry.is_canary,
+            None => has == self.texts.generation && self.wave == RolloutWave::Canaries,
+        };
+        let progress = match seen {
+            Some(entry) => entry.progress,
+            None if has == self.texts.generation => Progress::Told { since: self.now },
+            None => Progress::Kept,
+        };
+        self.routers.insert(router, Entry { zone, view, has, progress, is_canary, silent_since: None });
+    }
+
+    fn hear(&mut self, router: &RouterId) {
+        if let Some(entry) = self.routers.get_mut(router)
+            && entry.silent_since.take().is_some()
+            && matches!(entry.progress, Progress::Told { .. })
+        {
+            entry.progress = Progress::Told { since: self.now };
+        }
+    }
+
+    fn acknowledge(&mut self, router: &RouterId, digest: &TextDigest) {
+        self.hear(router);
+        let Some(entry) = self.routers.get_mut(router) else { return };
+        let is_ours = self.texts.digests.get(&entry.view) == Some(digest);
+        match entry.progress {
+            Progress::Told { .. } if is_ours => entry.progress = Progress::Loaded { since: self.now },
+            // Something else was put there, or the router started with another file.
+            Progress::Loaded { .. } if !is_ours => entry.progress = Progress::Told { since: self.now },
+            _ => {}
+        }
+    }
+
+    fn fail(&mut self, router: RouterId, shortfall: Shortfall) {
+        let Some(entry) = self.routers.get_mut(&router) else { return };
+        entry.silent_since = None;
+        // A late report about an earlier generation says nothing about this one.
+        if entry.progress == Progress::Kept {
+            return;
+        }
+        entry.progress = Progress::Failed;
+        let (is_canary, view) = (entry.is_canary, entry.view.clone());
+        if is_canary || matches!(shortfall, Shortfall::Crashed(_)) {
+            self.condemned.extend(self.texts.digests.get(&view).cloned());
+        }
+        self.halt = Some(HaltEvidence::Router { router, is_canary, shortfall });
+    }
+
+    /// A person overrules what a person or a late wave said, never a condemned text.
+    fn resume(&mut self) {
+        if !self.condemned.is_empty() {
+            return;
+        }
+        self.halt = None;
+        for entry in self.routers.values_mut().filter(|entry| entry.progress == Progress::Failed) {
+            entry.progress = Progress::Told { since: self.now };
+        }
+        for entry in self.routers.values_mut() {
+            if let Progress::Told { since } = &mut entry.progress {
+                *since = self.now;
+            }
+        }
+    }
+
+    /// A living agent answers within the fence; if not, something is wrong that nobody has foreseen.
+    fn find_overdue(&mut self) {
+        let late = self.routers.iter().find(|(_, entry)| match entry.progress {
+            Progress::Told { since } => {
+                entry.silent_since.is_none() && after(since, self.settings.fence_ms) <= self.now
+            }
+            _ => false,
+        });
+        if let Some((router, entry)) = late {
+            let (router, is_canary) = (router.clone(), entry.is_canary);
+            self.halt = Some(HaltEvidence::Router { router, is_canary, shortfall: Shortfall::NoAnswer });
+        } else if let Some(router) = self.lost_canary() {
+            self.halt =
+                Some(HaltEvidence::Router { router, is_canary: true, shortfall: Shortfall::FellSilent });
+        }
+    }
+
+    /// A silent canary is replaced by another one; more silent ones than a view has canaries are no accident: the text
+    /// may take whole hosts down, which then report no crash.
+    fn lost_canary(&self) -> Option<RouterId> {
+        let is_lost = |entry: &Entry| {
+            entry.is_canary
+                && entry.has < self.texts.generation
+                && self.is_away(entry)
+                && entry.progress != Progress::Kept
+        };
+        self.views().into_iter().find_map(|view| {
+            let of_view = || self.routers.iter().filter(|(_, entry)| entry.view == *view);
+            let wanted = self.settings.canaries(self.lane, of_view().count());
+            let mut lost = of_view().filter(|(_, entry)| is_lost(entry));
+            lost.nth(wanted).map(|(router, _)| router.clone())
+        })
+    }
+
+    fn views(&self) -> BTreeSet<&ViewName> {
+        self.routers.values().map(|entry| &entry.view).collect()
+    }
+
+    fn prove(&mut self) {
+        let hold = self.settings.hold_ms(self.lane, &RolloutWave::Canaries);
+        let proofs = self.routers.values().filter(|entry| match entry.progress {
+            Progress::Loaded { since } => entry.is_canary && after(since, hold) <= self.now,
+            _ => false,
+        });
+        let proven = proofs.map(|entry| entry.view.clone()).collect::<Vec<_>>();
+        self.proven.extend(proven);
+    }
+
+    fn is_proven(&self, view: &ViewName) -> bool {
+        self.lane == RolloutLane::Rollback || self.proven.contains(view)
+    }
+
+    fn advance(&mut self) {
+        loop {
+            self.admit();
+            if self.unsettled().is_some() {
+                self.settled_since = None;
+                return;
+            }
+            if self.wave == RolloutWave::All || self.routers.is_empty() {
+                return;
+            }
+            let since = *self.settled_since.get_or_insert(self.now);
+            if after(since, self.settings.hold_ms(self.lane, &self.wave)) > self.now {
+                return;
+            }
+            self.settled_since = None;
+            self.wave = self.next_wave();
+        }
+    }
+
+    /// Lets in whom the wave allows. A view without a proven canary (its routers were silent, or it is new) gets its
+    /// canaries first, whatever the wave.
+    fn admit(&mut self) {
+        self.prove();
+        let is_first = self.wave == RolloutWave::Canaries;
+        let (mut canaries, mut others) = (Vec::new(), Vec::new());
+        for view in self.views() {
+            if is_first || !self.is_proven(view) {
+                canaries.extend(self.prefix(view, |live| self.settings.canaries(self.lane, live)));
+                continue;
+            }
+            others.extend(match &self.wave {
+                RolloutWave::Share { percent } => self.prefix(view, |live| settings::share(live, *percent)),
+                RolloutWave::Zone(zone) => {
+                    self.kept_where(|entry| entry.view == *view && entry.zone == *zone)
+                }
+                RolloutWave::All | RolloutWave::Canaries => self.kept_where(|entry| entry.view == *view),
+            });
+        }
+        let canaries = canaries.into_iter().map(|router| (router, true));
+        for (router, is_canary) in canaries.chain(others.into_iter().map(|router| (router, false))) {
+            let entry = self.routers.get_mut(&router).expect("it was found in the table");
+            entry.progress = Progress::Told { since: self.now };
+            entry.is_canary = is_canary;
+        }
+    }
+
+    fn kept_where(&self, is_meant: impl Fn(&Entry) -> bool) -> Vec<RouterId> {
+        let kept =
+            self.routers.iter().filter(|(_, entry)| entry.progress == Progress::Kept && is_meant(entry));
+        kept.map(|(router, _)| router.clone()).collect()
+    }
+
+    /// The first living routers of a view's order that are missing to the wanted number.
+    fn prefix(&self, view: &ViewName, wanted: impl Fn(usize) -> usize) -> Vec<RouterId> {
+        let live = || self.routers.iter().filter(|(_, entry)| entry.view == *view && !self.is_away(entry));
+        let told = live().filter(|(_, entry)| entry.progress != Progress::Kept).count();
+        let missing = wanted(live().count()).saturating_sub(told);
+        let zones = live().map(|(router, entry)| (router, &entry.zone));
+        let order = order::spread(self.texts.generation, zones.collect());
+        let is_kept = |router: &&RouterId| self.routers[*router].progress == Progress::Kept;
+        order.into_iter().filter(is_kept).take(missing).cloned().collect()
+    }
+
+    fn next_wave(&self) -> RolloutWave {
+        let shares = self.settings.shares(self.lane);
+        match &self.wave {
+            RolloutWave::Canaries if !shares.is_empty() => RolloutWave::Share { percent: shares[0] },
+            RolloutWave::Share { percent } if shares.iter().any(|share| share > percent) => {
+                let next = shares.iter().find(|share| *share > percent);
+                RolloutWave::Share { percent: *next.expect("there is a larger one") }
+            }
+            _ if self.lane == RolloutLane::Routes => self.next_zone(),
+            _ => RolloutWave::All,
+        }
+    }
+
+    /// The last zone is the wave of all, which routers that appear later belong to as well.
+    fn next_zone(&self) -> RolloutWave {
+        let kept = self.routers.values();
+        let kept = kept.filter(|entry| entry.progress == Progress::Kept && self.is_proven(&entry.view));
+        let zones = kept.map(|entry| &entry.zone).collect::<BTreeSet<_>>();
+        match order::zones(self.texts.generation, zones).as_slice() {
+            [] | [_] => RolloutWave::All,
+            [first, ..] => RolloutWave::Zone((*first).clone()),
+        }
+    }
+
+    /// A router that must load the text before the wave ends. Silent ones do not hold it up: they keep their file, and
+    /// get the generation when they come back.
+    fn unsettled(&self) -> Option<&RouterId> {
+        let open = |entry: &Entry| !matches!(entry.progress, Progress::Loaded { .. } | Progress::Kept);
+        self.routers.iter().find(|(_, entry)| open(entry) && !self.is_away(entry)).map(|(router, _)| router)
+    }
+
+    fn is_away(&self, entry: &Entry) -> bool {
+        entry.silent_since.is_some_and(|since| after(since, self.settings.silence_ms) <= self.now)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.halt.is_some() || self.is_frozen || self.rolled_back_to.is_some()
+    }
+
+    fn kept(&self) -> usize {
+        self.routers.values().filter(|entry| entry.progress == Progress::Kept).count()
+    }
+}
+
+fn after(moment: Now, ms: u64) -> Now {
+    Now { us: moment.us.saturating_add(ms.saturating_mul(1000)) }
+}

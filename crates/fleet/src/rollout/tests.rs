@@ -1,0 +1,240 @@
+//! Rollouts as conversations, and random histories of them against a model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stdx::clock::Now;
+use stdx::prng::Prng;
+
+use super::*;
+
+fn digest(number: u64) -> TextDigest {
+    format!("{number:032x}").parse().expect("a digest")
+}
+
+fn texts(generation: u64) -> PublishedTexts {
+    let digests = ["web", "api"].map(|view| (view.parse().expect("a view"), digest(generation)));
+    PublishedTexts { generation: GenerationNumber(generation), digests: BTreeMap::from(digests) }
+}
+
+fn router(number: u64) -> RouterId {
+    format!("r{number}").parse().expect("a name")
+}
+
+fn begin(lane: RolloutLane) -> Rollout {
+    Rollout::begin(texts(8), texts(7), lane, RolloutSettings::default(), &BTreeSet::new()).expect("it begins")
+}
+
+fn appeared(number: u64) -> RolloutEvent {
+    let zone = format!("z{}", number % 3).parse().expect("a zone");
+    let view = if number % 6 < 5 { "web" } else { "api" }.parse().expect("a view");
+    RolloutEvent::Appeared { router: router(number), zone, view, has: GenerationNumber(7) }
+}
+
+/// A rollout with this many routers, at moment 0.
+fn with_routers(lane: RolloutLane, count: u64) -> Rollout {
+    let mut rollout = begin(lane);
+    for number in 0..count {
+        rollout.on(appeared(number), Now::default());
+    }
+    rollout.on(RolloutEvent::Tick, Now::default());
+    rollout
+}
+
+fn having(rollout: &Rollout) -> BTreeSet<RouterId> {
+    let has = |router: &&RouterId| rollout.wanted(router) == Some(GenerationNumber(8));
+    rollout.routers.keys().filter(has).cloned().collect()
+}
+
+fn acknowledge_all(rollout: &mut Rollout, now: Now) {
+    for router in having(rollout) {
+        rollout.on(RolloutEvent::Acknowledged { router, digest: digest(8) }, now);
+    }
+}
+
+/// How many routers have the generation when nothing goes wrong, wave by wave.
+#[track_caller]
+fn check_waves(lane: RolloutLane, count: u64, expected: &[usize]) {
+    let mut rollout = with_routers(lane, count);
+    let (mut now, mut reached) = (Now::default(), vec![having(&rollout).len()]);
+    while rollout.state() != RolloutState::Done {
+        acknowledge_all(&mut rollout, now);
+        if having(&rollout).len() == reached[reached.len() - 1] && rollout.state() != RolloutState::Done {
+            now = rollout.next_call().expect("there is a next moment");
+            rollout.on(RolloutEvent::Tick, now);
+        }
+        if having(&rollout).len() > reached[reached.len() - 1] {
+            reached.push(having(&rollout).len());
+        }
+    }
+    assert_eq!(reached, expected, "{lane:?} of {count}");
+}
+
+#[test]
+fn each_lane_has_its_waves() {
+    // 500 of web, 100 of api.
+    check_waves(RolloutLane::SlotChange, 600, &[6, 600]);
+    check_waves(RolloutLane::Weights, 600, &[6, 150, 600]);
+    // 5 % are 25 of web, but api has its 8 canaries already.
+    check_waves(RolloutLane::Routes, 600, &[16, 33, 150, 300, 450, 600]);
+    check_waves(RolloutLane::Rollback, 600, &[600]);
+    check_waves(RolloutLane::Routes, 1, &[1]);
+    check_waves(RolloutLane::Routes, 2, &[1, 2]);
+}
+
+#[test]
+fn canaries_are_spread_over_zones_and_differ_by_generation() {
+    let rollout = with_routers(RolloutLane::Routes, 600);
+    let zones =
+        having(&rollout).iter().map(|router| rollout.routers[router].zone.clone()).collect::<BTreeSet<_>>();
+    assert_eq!(zones.len(), 3);
+    let mut other =
+        Rollout::begin(texts(9), texts(7), RolloutLane::Routes, RolloutSettings::default(), &BTreeSet::new())
+            .expect("it begins");
+    (0..600).for_each(|number| other.on(appeared(number), Now::default()));
+    other.on(RolloutEvent::Tick, Now::default());
+    let others = other.routers.keys().filter(|router| other.wanted(router) == Some(GenerationNumber(9)));
+    assert_ne!(others.cloned().collect::<BTreeSet<_>>(), having(&rollout));
+}
+
+#[test]
+fn one_crash_in_a_canary_halts_and_condemns_the_text() {
+    let mut rollout = with_routers(RolloutLane::SlotChange, 600);
+    let told = having(&rollout);
+    acknowledge_all(&mut rollout, Now::at_ms(100));
+    let router = told.first().expect("a canary").clone();
+    rollout.on(RolloutEvent::Crashed { router, reason: "ended by signal 11".into() }, Now::at_ms(1_900));
+    rollout.on(RolloutEvent::Resume, Now::at_ms(3_000));
+    rollout.on(RolloutEvent::Tick, Now::at_ms(10_000_000));
+    assert!(matches!(rollout.state(), RolloutState::Halted(_)), "{:?}", rollout.state());
+    assert_eq!(having(&rollout), told);
+    let again = Rollout::begin(
+        texts(8),
+        texts(7),
+        RolloutLane::Routes,
+        RolloutSettings::default(),
+        rollout.condemned(),
+    );
+    assert!(matches!(again, Err(RolloutError::RefusedText { .. })));
+}
+
+#[test]
+fn a_rollback_is_a_new_generation_with_the_old_content() {
+    let mut rollout = with_routers(RolloutLane::SlotChange, 600);
+    let old = rollout.roll_back(GenerationNumber(8)).err();
+    assert_eq!(old, Some(RolloutError::NotNewer { found: GenerationNumber(8), base: GenerationNumber(8) }));
+    let mut back = rollout.roll_back(GenerationNumber(9)).expect("a newer number");
+    assert_eq!(rollout.state(), RolloutState::RollingBack { to: GenerationNumber(9) });
+    back.on(RolloutEvent::Tick, Now::at_ms(1));
+    for number in 0..600 {
+        assert_eq!(back.wanted(&router(number)), Some(GenerationNumber(9)));
+        back.on(RolloutEvent::Acknowledged { router: router(number), digest: digest(7) }, Now::at_ms(2));
+    }
+    assert_eq!(back.state(), RolloutState::Done);
+}
+
+#[test]
+fn canaries_that_fall_silent_are_replaced_once_and_then_halt() {
+    let mut rollout = with_routers(RolloutLane::SlotChange, 50);
+    let mut silent = BTreeSet::new();
+    for round in 0..2 {
+        for router in having(&rollout).difference(&silent.clone()) {
+            rollout.on(
+                RolloutEvent::Silent { router: router.clone(), since: Now::at_ms(round * 30_000) },
+                Now::at_ms(round * 30_000),
+            );
+            silent.insert(router.clone());
+        }
+        rollout.on(RolloutEvent::Tick, Now::at_ms(round * 30_000 + 26_000));
+    }
+    assert!(matches!(
+        rollout.state(),
+        RolloutState::Halted(HaltEvidence::Router { shortfall: Shortfall::FellSilent, .. })
+    ));
+    assert_eq!(having(&rollout).len(), 4, "of two views, one canary each and one in its place");
+}
+
+#[test]
+fn a_living_router_that_never_answers_halts_by_the_fence() {
+    let mut rollout = with_routers(RolloutLane::SlotChange, 5);
+    assert_eq!(rollout.next_call(), Some(Now::at_ms(300_000)));
+    rollout.on(RolloutEvent::Tick, Now::at_ms(300_000));
+    assert!(matches!(
+        rollout.state(),
+        RolloutState::Halted(HaltEvidence::Router { shortfall: Shortfall::NoAnswer, .. })
+    ));
+}
+
+/// One random history of two controllers: the invariants hold after every event, and it ends when events end.
+fn random_history(seed: u64) {
+    let mut prng = Prng::new(seed);
+    let lanes = [RolloutLane::SlotChange, RolloutLane::Weights, RolloutLane::Routes, RolloutLane::Rollback];
+    let lane = lanes[prng.below(4) as usize];
+    let count = 1 + prng.below(120);
+    let mut rollout = with_routers(lane, count);
+    let mut twin = with_routers(lane, count);
+    let (mut now, mut wanted) = (Now::default(), BTreeMap::<RouterId, GenerationNumber>::new());
+    let mut is_condemned = false;
+    for _ in 0..300 {
+        now.us += prng.below(20_000_000);
+        let some = router(prng.below(count + 3));
+        let event = match prng.below(40) {
+            0 => RolloutEvent::Crashed { router: some, reason: "signal".into() },
+            1 => RolloutEvent::Refused { router: some, reason: "no".into() },
+            2 | 3 => RolloutEvent::Silent { router: some, since: now },
+            4 => RolloutEvent::Left { router: some },
+            5 => appeared(prng.below(count + 3)),
+            6 => RolloutEvent::Freeze,
+            7 | 8 => RolloutEvent::Thaw,
+            9 => RolloutEvent::Halt { reason: "person".into() },
+            10 | 11 => RolloutEvent::Resume,
+            12 => RolloutEvent::Heard { router: some },
+            13..20 => RolloutEvent::Tick,
+            20 => RolloutEvent::Acknowledged { router: some, digest: digest(6) },
+            _ => RolloutEvent::Acknowledged { router: some, digest: digest(8) },
+        };
+        let (before, was_stopped) = (having(&rollout), rollout.is_stopped());
+        let may_start = matches!(event, RolloutEvent::Thaw | RolloutEvent::Resume);
+        rollout.on(event.clone(), now);
+        twin.on(event, now);
+        let after = having(&rollout);
+        let fresh = after.difference(&before).collect::<Vec<_>>();
+        assert_eq!(after, having(&twin), "seed {seed}: two controllers differ");
+        assert!(fresh.is_empty() || !was_stopped || may_start, "seed {seed}: went on while halted");
+        assert!(fresh.is_empty() || !is_condemned, "seed {seed}: condemned and published");
+        is_condemned |= !rollout.condemned().is_empty();
+        wanted.retain(|router, _| rollout.wanted(router).is_some());
+        for router in rollout.routers.keys() {
+            let now_wanted = rollout.wanted(router).expect("it is known");
+            let old = wanted.insert(router.clone(), now_wanted);
+            assert!(old.is_none_or(|old| old <= now_wanted), "seed {seed}: {router} goes back");
+        }
+        if let RolloutWave::Zone(zone) = &rollout.wave {
+            let others = fresh.iter().filter(|router| !rollout.routers[**router].is_canary);
+            assert!(
+                others.clone().all(|router| rollout.routers[*router].zone == *zone),
+                "seed {seed}: two zones"
+            );
+        }
+    }
+    finish(&mut rollout, seed);
+}
+
+/// Events have stopped, only time passes.
+#[track_caller]
+fn finish(rollout: &mut Rollout, seed: u64) {
+    for _ in 0..1_000 {
+        let Some(next) = rollout.next_call() else { break };
+        assert!(next > rollout.now, "seed {seed}: the same moment again");
+        rollout.on(RolloutEvent::Tick, next);
+    }
+    let has_ended = match rollout.state() {
+        RolloutState::Going { waits_for, .. } => waits_for.is_some() || rollout.routers.is_empty(),
+        _ => true,
+    };
+    assert!(has_ended && rollout.next_call().is_none(), "seed {seed}: {:?}", rollout.state());
+}
+
+#[test]
+fn random_histories_keep_the_invariants() {
+    (0..150).for_each(random_history);
+}
