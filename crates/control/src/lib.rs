@@ -10,6 +10,7 @@ pub mod join_token;
 pub mod register;
 
 mod client;
+mod controller;
 mod decisions;
 mod private_file;
 mod probe;
@@ -25,6 +26,7 @@ mod turn;
 mod testing;
 
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
+pub use controller::{Controller, ControllerSettings, MemberState};
 pub use decisions::{
     FleetDecisions, GENERATIONS_KEPT, NewGeneration, Publication, SharedRegister, TargetRecord, sha256_hex,
 };

@@ -85,7 +85,7 @@ pub enum ChangeQuestion {
     Rollback(GenerationNumber),
 }
 
-/// One wish of a person.
+/// One wish of a person. How many slots a cluster has is the policy's affair.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ChangeRequest {
@@ -95,20 +95,6 @@ pub enum ChangeRequest {
         member: MemberId,
         /// The one that takes it; the best spare if none.
         by: Option<MemberId>,
-    },
-    /// Slots at the end of a cluster.
-    Grow {
-        /// Which.
-        cluster: ClusterName,
-        /// How many.
-        slots: u32,
-    },
-    /// Fewer slots at the end of a cluster.
-    Shrink {
-        /// Which.
-        cluster: ClusterName,
-        /// How many.
-        slots: u32,
     },
 }
 

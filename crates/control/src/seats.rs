@@ -1,10 +1,10 @@
 //! Seats of agents: the orders of each, and the turns that wait for other ones.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fleet::HostId;
+use fleet::{HostId, TextDigest};
 use ring::digest::{SHA256, digest};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -23,8 +23,7 @@ pub struct AgentSeats {
 #[derive(Default)]
 struct SeatsState {
     seats: HashMap<HostId, watch::Sender<Arc<TurnOrders>>>,
-    /// By SHA-256 in hexadecimal.
-    texts: HashMap<String, Arc<str>>,
+    texts: BTreeMap<TextDigest, Arc<str>>,
 }
 
 /// No seat is left: the fleet has more hosts than any.
@@ -34,7 +33,7 @@ pub struct NoSeat;
 
 impl AgentSeats {
     /// Replaces the texts that orders name.
-    pub fn set_texts(&self, texts: impl IntoIterator<Item = (String, Arc<str>)>) {
+    pub fn set_texts(&self, texts: impl IntoIterator<Item = (TextDigest, Arc<str>)>) {
         self.lock().texts = texts.into_iter().collect();
     }
 
@@ -120,17 +119,22 @@ mod tests {
         text.parse().expect("a name")
     }
 
+    /// A text's digest, of which one letter is enough here.
+    fn digest_of(letter: &str) -> TextDigest {
+        letter.repeat(32).parse().expect("32 digits")
+    }
+
     fn report(seen: u64, texts: &[&str]) -> TurnReport {
-        let texts = texts.iter().map(|text| (*text).to_owned()).collect();
+        let texts = texts.iter().map(|text| digest_of(text)).collect();
         let zone = "a".parse().expect("a name");
         let (members, routers) = Default::default();
-        TurnReport { host: name("h1"), zone, boot: 1, turn: 1, seen, texts, members, routers }
+        TurnReport { host: name("h1"), zone, boot: 1, turn: 1, seen, wait_ms: None, texts, members, routers }
     }
 
     fn orders(generation: u64, digest: &str) -> TurnOrders {
         let router = "r1".parse().expect("a name");
         let order =
-            RouterOrder { router, generation: GenerationNumber(generation), digest: digest.to_owned() };
+            RouterOrder { router, generation: GenerationNumber(generation), digest: digest_of(digest) };
         TurnOrders { routers: vec![order], ..TurnOrders::default() }
     }
 
@@ -145,26 +149,26 @@ mod tests {
     #[test]
     fn new_orders_are_answered_at_once_with_the_texts_that_are_missing() {
         let seats = AgentSeats::default();
-        seats.set_texts([("d1".to_owned(), "{}".into()), ("d2".to_owned(), "[]".into())]);
-        seats.set_orders(&name("h1"), orders(1, "d1")).expect("a seat");
+        seats.set_texts([(digest_of("1"), "{}".into()), (digest_of("2"), "[]".into())]);
+        seats.set_orders(&name("h1"), orders(1, "1")).expect("a seat");
         let first = ask(&seats, &report(0, &[]), MINUTE);
-        assert_eq!(first.texts.iter().collect::<Vec<_>>(), [(&"d1".to_owned(), &"{}".to_owned())]);
-        assert_eq!(ask(&seats, &report(0, &["d1"]), MINUTE).texts.len(), 0);
-        seats.set_orders(&name("h1"), orders(2, "d2")).expect("a seat");
-        let second = ask(&seats, &report(first.version, &["d1"]), MINUTE);
+        assert_eq!(first.texts.iter().collect::<Vec<_>>(), [(&digest_of("1"), &"{}".to_owned())]);
+        assert_eq!(ask(&seats, &report(0, &["1"]), MINUTE).texts.len(), 0);
+        seats.set_orders(&name("h1"), orders(2, "2")).expect("a seat");
+        let second = ask(&seats, &report(first.version, &["1"]), MINUTE);
         assert_eq!(second.routers[0].generation, GenerationNumber(2));
-        assert!(second.texts.contains_key("d2") && !second.texts.contains_key("d1"));
+        assert!(second.texts.contains_key(&digest_of("2")) && !second.texts.contains_key(&digest_of("1")));
     }
 
     #[test]
     fn without_other_orders_a_turn_waits_for_its_time() {
         let seats = AgentSeats::default();
         assert_eq!(ask(&seats, &report(0, &[]), Duration::from_millis(1)).version, 0);
-        seats.set_orders(&name("h1"), orders(1, "d1")).expect("a seat");
+        seats.set_orders(&name("h1"), orders(1, "1")).expect("a seat");
         let seen = ask(&seats, &report(0, &[]), MINUTE).version;
         // The same orders again, and orders of another host, wake nobody.
-        seats.set_orders(&name("h1"), orders(1, "d1")).expect("a seat");
-        seats.set_orders(&name("h2"), orders(9, "d1")).expect("a seat");
+        seats.set_orders(&name("h1"), orders(1, "1")).expect("a seat");
+        seats.set_orders(&name("h2"), orders(9, "1")).expect("a seat");
         assert_eq!(ask(&seats, &report(seen, &[]), Duration::from_millis(1)).version, seen);
     }
 
@@ -174,7 +178,7 @@ mod tests {
         let other = Arc::clone(&seats);
         let found = runtime().block_on(async {
             // It runs when the turn below waits: there is one thread.
-            let setting = tokio::spawn(async move { other.set_orders(&name("h1"), orders(1, "d1")) });
+            let setting = tokio::spawn(async move { other.set_orders(&name("h1"), orders(1, "1")) });
             let found = seats.answer(&report(0, &[]), MINUTE).await.expect("a seat");
             setting.await.expect("it has run").expect("a seat");
             found
@@ -185,13 +189,10 @@ mod tests {
     #[test]
     fn two_controllers_that_decide_the_same_give_it_the_same_version() {
         let version = |orders: TurnOrders| with_version(orders).version;
-        assert_eq!(version(orders(1, "d1")), version(TurnOrders { version: 77, ..orders(1, "d1") }));
-        assert_ne!(version(orders(1, "d1")), version(orders(2, "d1")));
+        assert_eq!(version(orders(1, "1")), version(TurnOrders { version: 77, ..orders(1, "1") }));
+        assert_ne!(version(orders(1, "1")), version(orders(2, "1")));
         let member = MemberOrder { member: "m1".parse().expect("a name"), flushes: 1 };
-        assert_ne!(
-            version(orders(1, "d1")),
-            version(TurnOrders { members: vec![member], ..orders(1, "d1") })
-        );
+        assert_ne!(version(orders(1, "1")), version(TurnOrders { members: vec![member], ..orders(1, "1") }));
     }
 
     #[test]
@@ -201,7 +202,7 @@ mod tests {
             seats.set_orders(&name(&format!("h{number}")), TurnOrders::default()).expect("a seat");
         }
         assert_eq!(seats.set_orders(&name("one-more"), TurnOrders::default()), Err(NoSeat));
-        assert!(seats.set_orders(&name("h0"), orders(1, "d1")).is_ok(), "those who have one keep it");
+        assert!(seats.set_orders(&name("h0"), orders(1, "1")).is_ok(), "those who have one keep it");
         seats.remove(&name("h0"));
         assert!(seats.set_orders(&name("one-more"), TurnOrders::default()).is_ok());
     }

@@ -36,6 +36,8 @@ pub enum ControllerMessage {
     Turn(TurnReport),
     /// What a probe has seen.
     Probe(ProbeResult),
+    /// The register has changed.
+    Changed,
 }
 
 /// The service.
@@ -56,11 +58,17 @@ impl ControlService {
         let _ = self.queue.try_send(ControllerMessage::Probe(result));
     }
 
+    /// Says that the register has changed. The thread looks for itself now and then if it is that far behind.
+    pub fn note_change(&self) {
+        let _ = self.queue.try_send(ControllerMessage::Changed);
+    }
+
     async fn turn(&self, report: TurnReport) -> ApiReply {
         if self.queue.try_send(ControllerMessage::Turn(report.clone())).is_err() {
             return busy();
         }
-        match self.seats.answer(&report, wait_of(&report)).await {
+        let most = report.wait_ms.map_or(Duration::MAX, |wait| Duration::from_millis(wait.into()));
+        match self.seats.answer(&report, wait_of(&report).min(most)).await {
             Ok(orders) => ApiReply::new(200, json!(orders).to_string()),
             Err(error) => ApiReply::new(503, json!({"error": error.to_string()}).to_string()),
         }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use fleet::{GenerationNumber, HostId, MemberId, RouterId, ViewName, ZoneName};
+use fleet::{GenerationNumber, HostId, MemberId, RouterId, TextDigest, ViewName, ZoneName};
 use serde::{Deserialize, Serialize};
 
 mod limits;
@@ -30,9 +30,12 @@ pub struct TurnReport {
     /// [`TurnOrders::version`] that it carries out; 0 for none.
     #[serde(default)]
     pub seen: u64,
-    /// SHA-256 of the texts that it holds, in hexadecimal.
+    /// How long an answer may wait at most; the usual time if it does not say. An agent that has news waits for nothing.
     #[serde(default)]
-    pub texts: Vec<String>,
+    pub wait_ms: Option<u32>,
+    /// Texts that it holds.
+    #[serde(default)]
+    pub texts: Vec<TextDigest>,
     /// Servers of this host.
     #[serde(default)]
     pub members: Vec<MemberReport>,
@@ -84,9 +87,12 @@ pub struct RouterReport {
     pub router: RouterId,
     /// The configuration that it reads.
     pub view: ViewName,
-    /// The generation whose text it has loaded.
+    /// The newest generation whose text it has loaded.
     #[serde(default)]
     pub generation: Option<GenerationNumber>,
+    /// The text that it says it has loaded; none if it does not answer.
+    #[serde(default)]
+    pub loaded: Option<TextDigest>,
     /// What became of the orders.
     pub text: TextReport,
     /// Servers that it does not ask any more because they do not answer (TKO), by address.
@@ -119,6 +125,8 @@ pub enum TextReport {
         /// What was seen.
         reason: String,
     },
+    /// Somebody else has written the router's file: it stays as it is.
+    Foreign,
 }
 
 /// What a controller answers: everything that the agent shall do, not only what is new.
@@ -129,9 +137,9 @@ pub struct TurnOrders {
     /// What each router of the host shall read. A router that is not named keeps what it has.
     #[serde(default)]
     pub routers: Vec<RouterOrder>,
-    /// Texts that the agent does not hold, by their SHA-256 in hexadecimal.
+    /// Texts that the agent does not hold.
     #[serde(default)]
-    pub texts: BTreeMap<String, String>,
+    pub texts: BTreeMap<TextDigest, String>,
     /// What the servers of the host shall do.
     #[serde(default)]
     pub members: Vec<MemberOrder>,
@@ -144,8 +152,8 @@ pub struct RouterOrder {
     pub router: RouterId,
     /// The generation. One older than what it reads is not carried out.
     pub generation: GenerationNumber,
-    /// The text's SHA-256 in hexadecimal.
-    pub digest: String,
+    /// The text.
+    pub digest: TextDigest,
 }
 
 /// What a server shall do.

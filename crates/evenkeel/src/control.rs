@@ -42,10 +42,6 @@ enum Job {
     Plan(change::PlanArguments),
     /// Put another server into the slot of a member, in place
     Replace(change::ReplaceArguments),
-    /// Add slots at the end of a cluster
-    Grow(change::SizeArguments),
-    /// Take slots from the end of a cluster
-    Shrink(change::SizeArguments),
     /// Put the content of an earlier generation in force again, as a new one
     Rollback(change::RollbackArguments),
     /// List generations, the newest first
@@ -116,8 +112,6 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         }
         Job::Plan(job) => change::plan(job),
         Job::Replace(job) => change::replace(job),
-        Job::Grow(job) => change::grow(job),
-        Job::Shrink(job) => change::shrink(job),
         Job::Rollback(job) => change::rollback(job),
         Job::Freeze(job) => change::freeze(job),
         Job::Thaw(job) => change::thaw(job),

@@ -10,7 +10,8 @@ fn report() -> TurnReport {
 
 fn router(name: &str) -> RouterReport {
     let (router, view) = (name.parse().expect("a name"), "main".parse().expect("a name"));
-    RouterReport { router, view, generation: None, text: TextReport::Loaded, suspects: Vec::new(), asked: 0 }
+    let (generation, loaded, text) = (None, None, TextReport::Loaded);
+    RouterReport { router, view, generation, loaded, text, suspects: Vec::new(), asked: 0 }
 }
 
 #[test]

@@ -47,18 +47,6 @@ pub(super) struct ReplaceArguments {
     change: Change,
 }
 
-/// Arguments of `grow` and `shrink`.
-#[derive(Clone, Debug, Args)]
-pub(super) struct SizeArguments {
-    /// The cluster
-    cluster: String,
-    /// By how many slots
-    #[arg(default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    slots: u32,
-    #[command(flatten)]
-    change: Change,
-}
-
 /// Arguments of `rollback`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RollbackArguments {
@@ -112,16 +100,6 @@ pub(super) fn plan(job: &PlanArguments) -> Result<ExitCode, Failure> {
 /// Replaces a member in its slot.
 pub(super) fn replace(job: &ReplaceArguments) -> Result<ExitCode, Failure> {
     change(&job.change, json!({"requests": [{"replace": {"member": job.member, "by": job.by}}]}))
-}
-
-/// Adds slots.
-pub(super) fn grow(job: &SizeArguments) -> Result<ExitCode, Failure> {
-    change(&job.change, json!({"requests": [{"grow": {"cluster": job.cluster, "slots": job.slots}}]}))
-}
-
-/// Takes slots.
-pub(super) fn shrink(job: &SizeArguments) -> Result<ExitCode, Failure> {
-    change(&job.change, json!({"requests": [{"shrink": {"cluster": job.cluster, "slots": job.slots}}]}))
 }
 
 /// Goes back to the content of an earlier generation.

@@ -1,0 +1,217 @@
+//! A controller: its view of the fleet, and what it does about what it hears.
+//!
+//! ```text
+//! register ─► FleetView (policy, inventory, generations) ─► change.rs: plan, check, publish ─► register
+//! turns ────► routers.rs: the rollout of the target ─► orders at the agents' seats
+//! questions ► answers.rs: status, history, difference, why
+//! ```
+//!
+//! One thread calls it, with messages and moments. It decides nothing that `fleet` does not decide, reads no clock and opens
+//! no socket.
+
+mod answers;
+mod change;
+mod members;
+mod routers;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use admin::api::ApiReply;
+use fleet::rollout::{Rollout, RolloutSettings};
+use fleet::{GenerationNumber, HostId, MemberId, TextDigest};
+use serde_json::{Value, json};
+use stdx::clock::Now;
+
+use crate::decisions::FleetDecisions;
+use crate::probe::ProbeResult;
+use crate::questions::ControlQuestion;
+use crate::register::RegisterError;
+use crate::seats::AgentSeats;
+use crate::service::ControllerMessage;
+use crate::turn::TurnReport;
+use view::FleetView;
+
+pub use members::MemberState;
+
+/// Time after which the register is read although it has not said that it changed.
+const READ_EVERY_MS: u64 = 60_000;
+/// Time until a register that was away is asked again.
+const RETRY_MS: u64 = 1_000;
+
+/// Choices of whoever starts a controller.
+#[derive(Clone, Debug, Default)]
+pub struct ControllerSettings {
+    /// Durations and shares of rollouts.
+    pub rollout: RolloutSettings,
+}
+
+/// A controller.
+pub struct Controller {
+    decisions: FleetDecisions,
+    seats: Arc<AgentSeats>,
+    settings: ControllerSettings,
+    view: FleetView,
+    rollout: Option<Rollout>,
+    /// Texts that have failed in a router, by what was seen there.
+    condemned: BTreeSet<TextDigest>,
+    agents: BTreeMap<HostId, AgentRecord>,
+    probes: BTreeMap<MemberId, ProbeRecord>,
+    /// When the register is read again, and why it could not be read.
+    read_at: Now,
+    away: Option<String>,
+    now: Now,
+    unix_s: i64,
+}
+
+/// The last turn of an agent.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentRecord {
+    heard: Now,
+    is_silent: bool,
+    report: TurnReport,
+}
+
+/// The last probe of a member.
+#[derive(Clone, Debug)]
+pub(crate) struct ProbeRecord {
+    at: Now,
+    answer: Result<std::time::Duration, String>,
+    /// Since when it answers, or does not.
+    since: Now,
+}
+
+impl Controller {
+    /// A controller of the fleet whose decisions these are.
+    ///
+    /// # Errors
+    /// If the register cannot be read.
+    pub fn new(
+        decisions: FleetDecisions,
+        seats: Arc<AgentSeats>,
+        settings: ControllerSettings,
+        now: Now,
+    ) -> Result<Controller, RegisterError> {
+        let view = FleetView::read(&decisions)?;
+        let mut controller = Controller {
+            decisions,
+            seats,
+            settings,
+            view,
+            rollout: None,
+            condemned: BTreeSet::new(),
+            agents: BTreeMap::new(),
+            probes: BTreeMap::new(),
+            read_at: Now::at_ms(now.ms() + READ_EVERY_MS),
+            away: None,
+            now,
+            unix_s: 0,
+        };
+        controller.begin_rollout(None);
+        Ok(controller)
+    }
+
+    /// Takes a message. `unix_s` is the time for people.
+    pub fn on_message(&mut self, message: ControllerMessage, now: Now, unix_s: i64) {
+        (self.now, self.unix_s) = (self.now.max(now), unix_s);
+        match message {
+            ControllerMessage::Turn(report) => self.on_turn(report),
+            ControllerMessage::Probe(result) => self.on_probe(result),
+            ControllerMessage::Changed => self.read_at = self.now,
+            ControllerMessage::Question(question, reply) => {
+                // Whoever asked may have gone.
+                let _ = reply.send(self.answer(question));
+            }
+        }
+    }
+
+    /// Does what is due, at least every second and after messages.
+    pub fn tick(&mut self, now: Now) {
+        self.now = self.now.max(now);
+        if self.read_at <= self.now {
+            self.read();
+        }
+        self.find_silent();
+        self.advance_rollout();
+        self.give_orders();
+    }
+
+    /// The members to probe, by their addresses.
+    pub fn probe_targets(&self) -> impl Iterator<Item = (&MemberId, &str)> {
+        self.view.inventory.members().map(|member| (&member.id, member.address.as_str()))
+    }
+
+    /// The generation in force.
+    pub fn target(&self) -> Option<GenerationNumber> {
+        self.view.target.map(|target| target.number)
+    }
+
+    fn answer(&mut self, question: ControlQuestion) -> ApiReply {
+        match question {
+            ControlQuestion::Status => self.status(),
+            ControlQuestion::History => self.history(),
+            ControlQuestion::Diff { from, to } => self.difference(from, to),
+            ControlQuestion::Why { key, view } => self.why(&key, view.as_ref()),
+            ControlQuestion::Plan(change) => self.show_plan(&change),
+            ControlQuestion::Apply { change, plan, why } => self.apply(&change, &plan, &why),
+            ControlQuestion::Freeze { scope, why } => self.freeze(&scope, &why),
+            ControlQuestion::Thaw { scope, why } => self.thaw(&scope, &why),
+            // Its answer comes from its seat, so it is no question here.
+            ControlQuestion::Turn(_) => refusal(400, "a turn has no answer here"),
+        }
+    }
+
+    /// Reads the register, and follows what others have published.
+    fn read(&mut self) {
+        match FleetView::read(&self.decisions) {
+            Ok(view) => {
+                self.read_at = Now::at_ms(self.now.ms() + READ_EVERY_MS);
+                self.away = None;
+                let before = self.view.target;
+                self.view = view;
+                if self.view.target != before {
+                    self.begin_rollout(before.map(|before| before.number));
+                }
+            }
+            // What is known stays in force: a register that is away changes nothing.
+            Err(error) => {
+                self.read_at = Now::at_ms(self.now.ms() + RETRY_MS);
+                self.away = Some(error.to_string());
+            }
+        }
+    }
+
+    fn on_probe(&mut self, result: ProbeResult) {
+        let now = self.now;
+        let is_known = self.view.inventory.get(&result.member).is_some();
+        let before = self.probes.get(&result.member);
+        let since = before.filter(|before| before.answer.is_ok() == result.answer.is_ok());
+        let since = since.map_or(now, |before| before.since);
+        if is_known {
+            self.probes.insert(result.member, ProbeRecord { at: now, answer: result.answer, since });
+        }
+    }
+}
+
+/// A document with its text for people.
+fn document(text: String, mut json: Value) -> ApiReply {
+    json["text"] = json!(text);
+    ApiReply::new(200, json.to_string())
+}
+
+fn refusal(status: u16, error: &str) -> ApiReply {
+    let (error, hint) = match error.split_once("\n  hint: ") {
+        Some((error, hint)) => (error, Some(hint)),
+        None => (error, None),
+    };
+    ApiReply::new(status, json!({"error": error, "hint": hint}).to_string())
+}
+
+fn register_away(error: &RegisterError) -> ApiReply {
+    let (error, hint) = (error.to_string(), "what is in force stays in force; changes need the register");
+    ApiReply::new(503, json!({"error": error, "hint": hint}).to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,275 @@
+//! Documents about the fleet: status, history, differences, and where a key belongs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use admin::api::ApiReply;
+use fleet::rollout::RolloutState;
+use fleet::{FleetContent, Generation, GenerationNumber, MemberId, ViewName, texts};
+use router::Operation;
+use serde_json::{Value, json};
+
+use super::members::MemberState;
+use super::{Controller, document, refusal};
+use crate::route_check::CheckedRoutes;
+use crate::turn::{ProcessReport, TextReport};
+
+impl Controller {
+    pub(super) fn status(&self) -> ApiReply {
+        let mut text = String::new();
+        let mut line = |words: String| writeln!(text, "{words}").expect("writing to memory does not fail");
+        match self.view.current() {
+            None => line("no generation yet".to_owned()),
+            Some(now) => line(format!("generation {}: {}", now.number, now.reason)),
+        }
+        if let Some(rollout) = &self.rollout {
+            line(format!("rollout: {}", rollout_words(&rollout.state())));
+        }
+        if let Some(why) = &self.away {
+            line(format!("the register is away, so nothing new is decided: {why}"));
+        }
+        for (scope, why) in &self.view.frozen {
+            line(format!("frozen: {scope} ({why})"));
+        }
+        let members: Vec<Value> =
+            self.view.inventory.members().map(|member| self.member_json(&member.id)).collect();
+        line(format!("{:<20} {:<10} {:<24} {:<18} {}", "MEMBER", "ZONE", "ADDRESS", "SLOT", "STATE"));
+        for member in &members {
+            let word = |name: &str| member[name].as_str().unwrap_or_default().to_owned();
+            let (id, zone, address) = (word("id"), word("zone"), word("address"));
+            line(format!("{id:<20} {zone:<10} {address:<24} {:<18} {}", word("slot"), word("state")));
+        }
+        let routers = self.routers_json();
+        line(format!("{:<20} {:<10} {:<24} {}", "ROUTER", "VIEW", "GENERATION", "STATE"));
+        for router in &routers {
+            let word = |name: &str| router[name].as_str().unwrap_or_default().to_owned();
+            let generation =
+                router["generation"].as_u64().map_or("none".to_owned(), |number| number.to_string());
+            line(format!("{:<20} {:<10} {generation:<24} {}", word("id"), word("view"), word("state")));
+        }
+        let json = json!({
+            "generation": self.target(),
+            "rollout": self.rollout.as_ref().map(|rollout| rollout_words(&rollout.state())),
+            "register_away": self.away,
+            "frozen": self.view.frozen,
+            "members": members,
+            "routers": routers,
+        });
+        document(text, json)
+    }
+
+    fn member_json(&self, id: &MemberId) -> Value {
+        let member = self.view.inventory.get(id).expect("it is in the inventory");
+        let slot = match self.member_state(id) {
+            MemberState::InSlot { cluster, slot } => format!("{cluster}/{slot}"),
+            MemberState::Spare => "spare".to_owned(),
+            MemberState::Stale => "to be emptied".to_owned(),
+        };
+        let seconds = |since: stdx::clock::Now| self.now.ms().saturating_sub(since.ms()) / 1000;
+        let probe = match self.probes.get(id) {
+            None => "not probed yet".to_owned(),
+            Some(probe) => match &probe.answer {
+                Ok(after) => format!("answers within {} µs", after.as_micros()),
+                Err(why) => format!("does not answer for {} s: {why}", seconds(probe.since)),
+            },
+        };
+        let agent = self.report_of(id).map(|report| match report.process {
+            ProcessReport::Running { pid } => format!("process {pid}"),
+            ProcessReport::Restarting { left_ms } => format!("is restarted, {} s left", left_ms / 1000),
+            ProcessReport::Down => "its process does not run".to_owned(),
+        });
+        let state = [agent.unwrap_or_else(|| "no agent".to_owned()), probe].join("; ");
+        json!({
+            "id": id, "host": member.host, "zone": member.zone, "address": member.address,
+            "slot": slot, "state": state, "is_held": member.is_held,
+            "last_probe_s": self.probes.get(id).map(|probe| seconds(probe.at)),
+        })
+    }
+
+    fn routers_json(&self) -> Vec<Value> {
+        let all = self.agents.iter().flat_map(|(host, record)| {
+            record.report.routers.iter().map(move |router| (host, record, router))
+        });
+        let json = all.map(|(host, record, router)| {
+            let state = match &router.text {
+                _ if record.is_silent => "its agent is silent".to_owned(),
+                TextReport::Loaded if router.loaded.is_none() => "does not answer".to_owned(),
+                TextReport::Loaded => "has loaded its text".to_owned(),
+                TextReport::Waiting => "has a new text and has not loaded it yet".to_owned(),
+                TextReport::Refused { generation, reason } => {
+                    format!("refuses generation {generation}: {reason}")
+                }
+                TextReport::Crashed { generation, reason } => {
+                    format!("went back from generation {generation}: {reason}")
+                }
+                TextReport::Foreign => "has a file that somebody else has written".to_owned(),
+            };
+            json!({
+                "id": router.router, "host": host, "view": router.view, "zone": record.report.zone,
+                "generation": router.generation, "state": state, "suspects": router.suspects,
+            })
+        });
+        json.collect()
+    }
+
+    pub(super) fn history(&self) -> ApiReply {
+        let mut text = String::new();
+        let mut json = Vec::new();
+        let before = |one: &Generation| one.parent.and_then(|number| self.view.generations.get(&number));
+        for one in self.view.generations.values().rev() {
+            let steps = before(one).map_or(Vec::new(), |before| differences(&before.content, &one.content));
+            let _ = writeln!(text, "generation {}: {}", one.number, one.reason);
+            for step in &steps {
+                let _ = writeln!(text, "  {step}");
+            }
+            json.push(
+                json!({"generation": one.number, "parent": one.parent, "reason": one.reason, "steps": steps}),
+            );
+        }
+        if text.is_empty() {
+            text = "no generation yet\n".to_owned();
+        }
+        document(text, json!({"generations": json}))
+    }
+
+    pub(super) fn difference(&self, from: GenerationNumber, to: Option<GenerationNumber>) -> ApiReply {
+        let Some(to) = to.or(self.target()) else { return refusal(404, "there is no generation yet") };
+        let find = |number| self.view.generations.get(&number);
+        let (Some(old), Some(new)) = (find(from), find(to)) else {
+            let missing = if find(from).is_none() { from } else { to };
+            return refusal(
+                404,
+                &format!("generation {missing} is not kept\n  hint: `control history` lists those that are"),
+            );
+        };
+        let steps = differences(&old.content, &new.content);
+        let mut text =
+            if steps.is_empty() { format!("{from} and {to} are the same\n") } else { String::new() };
+        for step in &steps {
+            let _ = writeln!(text, "{step}");
+        }
+        let (old_texts, new_texts) = (texts(&old.content), texts(&new.content));
+        let mut keys = BTreeMap::new();
+        for (view, new) in &new_texts {
+            let both = old_texts.get(view).filter(|old| *old != new).and_then(|old| {
+                Some((CheckedRoutes::compile("from", old).ok()?, CheckedRoutes::compile("to", new).ok()?))
+            });
+            if let Some((old, new)) = both {
+                let sentence =
+                    old.difference(&new, crate::route_check::KEYS_SAMPLED, 1, self.unix_s).sentence();
+                let _ = writeln!(text, "view {view}: {sentence}");
+                keys.insert(view.clone(), sentence);
+            }
+        }
+        document(text, json!({"from": from, "to": to, "steps": steps, "keys": keys}))
+    }
+
+    pub(super) fn why(&self, key: &[u8], view: Option<&ViewName>) -> ApiReply {
+        let Some(current) = self.view.current() else { return refusal(404, "there is no generation yet") };
+        let texts = texts(&current.content);
+        if let Some(view) = view.filter(|view| !texts.contains_key(*view)) {
+            let known: Vec<&str> = texts.keys().map(ViewName::as_str).collect();
+            return refusal(404, &format!("there is no view {view}; there are {}", known.join(", ")));
+        }
+        let mut text = String::new();
+        let mut json = BTreeMap::new();
+        for (name, routes) in texts.iter().filter(|(name, _)| view.is_none_or(|view| view == *name)) {
+            let routes = match CheckedRoutes::compile("routes", routes) {
+                Ok(routes) => routes,
+                Err(error) => return refusal(500, &error),
+            };
+            let _ = writeln!(text, "view {name}:");
+            let mut of_view = BTreeMap::new();
+            for (operation, word) in
+                [(Operation::Get, "get"), (Operation::Set, "set"), (Operation::Delete, "delete")]
+            {
+                let servers = routes.servers_of(operation, key, self.unix_s);
+                let places: Vec<String> =
+                    servers.iter().map(|address| self.place(current, address)).collect();
+                let _ = writeln!(text, "  {word:<7} {}", places.join(", then "));
+                of_view.insert(word, servers);
+            }
+            json.insert(name.clone(), of_view);
+        }
+        let _ = writeln!(text, "by generation {}: {}", current.number, current.reason);
+        document(text, json!({"generation": current.number, "servers": json}))
+    }
+
+    /// Whose an address is, and since when.
+    fn place(&self, current: &Generation, address: &str) -> String {
+        // Routers write an address without the parts that have defaults.
+        let found = current.content.slot_at(address).or_else(|| {
+            let slots = current
+                .content
+                .clusters
+                .iter()
+                .flat_map(|cluster| cluster.slots.iter().map(move |slot| (cluster, slot)));
+            slots.into_iter().find(|(_, slot)| address.starts_with(&slot.address))
+        });
+        let Some((cluster, slot)) = found else { return address.to_owned() };
+        let had = |one: &&Generation| {
+            let slots = one.content.cluster(&cluster.name).map(|cluster| &cluster.slots);
+            slots.is_some_and(|slots| slots.iter().any(|old| old.id == slot.id && old.member == slot.member))
+        };
+        let since = self.view.generations.values().rev().take_while(had).last();
+        let since = since.map_or(current.number, |since| since.number);
+        let (cluster, id, member) = (&cluster.name, &slot.id, &slot.member);
+        format!("{member} at {address} ({cluster}/{id}, since generation {since})")
+    }
+}
+
+/// How two contents differ, a line each.
+pub(super) fn differences(old: &FleetContent, new: &FleetContent) -> Vec<String> {
+    let mut steps = Vec::new();
+    for cluster in &new.clusters {
+        let name = &cluster.name;
+        let Some(before) = old.cluster(name) else {
+            steps.push(format!("cluster {name}: begins, with {} slots", cluster.slots.len()));
+            continue;
+        };
+        if before.pool != cluster.pool {
+            steps.push(format!("cluster {name}: other attributes of the pool"));
+        }
+        for (before, after) in before.slots.iter().zip(&cluster.slots) {
+            if before.member != after.member {
+                let (id, member, left) = (&after.id, &after.member, &before.member);
+                steps.push(format!("cluster {name}: {member} takes slot {id} in place of {left}"));
+            } else if before.address != after.address {
+                steps.push(format!("cluster {name}: {} is at {}", after.member, after.address));
+            }
+        }
+        for slot in cluster.slots.iter().skip(before.slots.len()) {
+            steps.push(format!("cluster {name}: slot {} is added, {} takes it", slot.id, slot.member));
+        }
+        for slot in before.slots.iter().skip(cluster.slots.len()) {
+            steps.push(format!("cluster {name}: slot {} goes, {} leaves it", slot.id, slot.member));
+        }
+    }
+    for gone in old.clusters.iter().filter(|cluster| new.cluster(&cluster.name).is_none()) {
+        steps.push(format!("cluster {}: goes", gone.name));
+    }
+    for view in &new.views {
+        match old.views.iter().find(|before| before.name == view.name) {
+            None => steps.push(format!("view {}: begins", view.name)),
+            Some(before) if before != view => {
+                steps.push(format!("view {}: other routes or pools", view.name))
+            }
+            Some(_) => {}
+        }
+    }
+    for gone in old.views.iter().filter(|before| new.views.iter().all(|view| view.name != before.name)) {
+        steps.push(format!("view {}: goes", gone.name));
+    }
+    steps
+}
+
+fn rollout_words(state: &RolloutState) -> String {
+    match state {
+        RolloutState::Done => "all routers have it".to_owned(),
+        RolloutState::Frozen => "frozen; no further router gets it".to_owned(),
+        RolloutState::RollingBack { to } => format!("goes back, by generation {to}"),
+        RolloutState::Halted(evidence) => format!("halted: {evidence:?}"),
+        RolloutState::Going { wave, waits_for: Some(router) } => format!("{wave:?}; waits for {router}"),
+        RolloutState::Going { wave, waits_for: None } => format!("{wave:?}"),
+    }
+}

@@ -1,0 +1,268 @@
+//! Changes: planned, checked, shown, and published if they are still what was shown.
+
+use std::collections::BTreeMap;
+
+use admin::api::ApiReply;
+use fleet::rollout::RolloutLane;
+use fleet::{
+    FleetContent, FleetPlan, FleetPolicy, Generation, GenerationNumber, PlanInput, Replacement, ViewName,
+    plan, texts,
+};
+use serde_json::json;
+
+use super::routers::lane;
+use super::view::published;
+use super::{Controller, document, refusal, register_away};
+use crate::decisions::{Publication, sha256_hex};
+use crate::questions::{ChangeQuestion, ChangeRequest, FreezeScope};
+use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};
+
+/// Letters of a plan's name: as many as nobody types, and enough to tell plans apart.
+const PLAN_NAME_LEN: usize = 16;
+
+/// A plan that has passed all checks.
+struct CheckedPlan {
+    plan: FleetPlan,
+    /// A policy to put in force with it.
+    policy: Option<String>,
+    /// For each view whose text changes: what that means for keys.
+    keys: BTreeMap<ViewName, String>,
+    lane: RolloutLane,
+    name: String,
+}
+
+impl Controller {
+    /// Answers what a change would do.
+    pub(super) fn show_plan(&self, change: &ChangeQuestion) -> ApiReply {
+        match self.checked(change) {
+            Ok(plan) => self.shown(&plan),
+            Err(reply) => reply,
+        }
+    }
+
+    /// Carries a change out, if it is the plan of this name.
+    pub(super) fn apply(&mut self, change: &ChangeQuestion, name: &str, why: &str) -> ApiReply {
+        let checked = match self.checked(change) {
+            Ok(checked) => checked,
+            Err(reply) => return reply,
+        };
+        if checked.name != name {
+            return refusal(409, "the plan is not the one that was shown: the fleet has changed meanwhile");
+        }
+        if let Some(reply) = self.frozen_by(&checked.plan.content) {
+            return reply;
+        }
+        if let Some(text) = &checked.policy {
+            match self.decisions.set_policy(text, self.view.policy_revision) {
+                Ok(true) => {}
+                Ok(false) => return self.overtaken(),
+                Err(error) => return register_away(&error),
+            }
+            // Its revision is new; a failure below leaves the policy in force for the next plan.
+            self.read_at = self.now;
+        }
+        let parent = self.target();
+        let number = GenerationNumber(parent.map_or(1, |parent| parent.0 + 1));
+        let generation = Generation { number, parent, reason: why.to_owned(), content: checked.plan.content };
+        match self.publish(&generation) {
+            Ok(Publication::Done(_)) => {}
+            Ok(Publication::Overtaken) => return self.overtaken(),
+            Err(error) => return register_away(&error),
+        }
+        self.view.generations.insert(number, generation);
+        self.begin_rollout(parent);
+        self.give_orders();
+        let text = format!("generation {number} is in force; its routers get it now\n");
+        document(text, json!({"generation": number}))
+    }
+
+    fn overtaken(&mut self) -> ApiReply {
+        self.read_at = self.now;
+        refusal(409, "another controller has decided something at the same moment; plan again")
+    }
+
+    fn shown(&self, checked: &CheckedPlan) -> ApiReply {
+        if checked.plan.steps.is_empty() {
+            return document("nothing to do\n".to_owned(), json!({"plan": null, "steps": []}));
+        }
+        let frozen = self.frozen_by(&checked.plan.content).is_some();
+        let number = self.target().map_or(1, |target| target.0 + 1);
+        let mut text = format!("plan {} makes generation {number}:\n", checked.name);
+        for step in &checked.plan.steps {
+            text += &format!("  {step}\n");
+        }
+        for (view, keys) in &checked.keys {
+            text += &format!("  view {view}: {keys}\n");
+        }
+        text += &format!("  goes out as {}\n", lane_words(checked.lane));
+        if frozen {
+            text += "  a part of it is frozen: it cannot be carried out now\n";
+        }
+        let json = json!({
+            "plan": checked.name,
+            "generation": number,
+            "steps": checked.plan.steps,
+            "keys": checked.keys,
+            "lane": format!("{:?}", checked.lane),
+            "is_frozen": frozen,
+        });
+        document(text, json)
+    }
+
+    fn checked(&self, change: &ChangeQuestion) -> Result<CheckedPlan, ApiReply> {
+        let (plan, policy) = self.planned(change)?;
+        let current = self.view.content();
+        let keys = self.check_routes(&current, &plan.content)?;
+        let lane = lane(&current, &plan.content);
+        let json = json!({"after": self.target(), "content": plan.content, "policy": policy});
+        let name = sha256_hex(&json.to_string())[..PLAN_NAME_LEN].to_owned();
+        Ok(CheckedPlan { plan, policy, keys, lane, name })
+    }
+
+    fn planned(&self, change: &ChangeQuestion) -> Result<(FleetPlan, Option<String>), ApiReply> {
+        let current = self.view.content();
+        let (policy, text, replacements) = match change {
+            ChangeQuestion::Rollback(number) => return self.earlier(*number).map(|plan| (plan, None)),
+            ChangeQuestion::Policy(Some(text)) => {
+                let policy = FleetPolicy::parse(text).map_err(|error| refusal(422, &error.to_string()))?;
+                (Some(policy), Some(text.clone()), Vec::new())
+            }
+            ChangeQuestion::Policy(None) => (self.view.policy.clone(), None, Vec::new()),
+            ChangeQuestion::Requests(requests) => {
+                let wish = |request: &ChangeRequest| match request {
+                    ChangeRequest::Replace { member, by } => {
+                        Replacement { member: member.clone(), by: by.clone() }
+                    }
+                };
+                (self.view.policy.clone(), None, requests.iter().map(wish).collect())
+            }
+        };
+        let Some(policy) = policy else {
+            return Err(refusal(422, "the fleet has no policy\n  hint: give one with --policy FILE"));
+        };
+        let (inventory, excluded) = (&self.view.inventory, &self.excluded());
+        let input = PlanInput { policy: &policy, inventory, current: &current, excluded };
+        let plan = plan(&input, &replacements).map_err(|error| refusal(422, &error.to_string()))?;
+        Ok((plan, text))
+    }
+
+    /// The content of an earlier generation.
+    fn earlier(&self, number: GenerationNumber) -> Result<FleetPlan, ApiReply> {
+        let Some(earlier) = self.view.generations.get(&number) else {
+            let kept = self.view.generations.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            return Err(refusal(404, &format!("there is no generation {number}; kept are {kept}")));
+        };
+        let content = earlier.content.clone();
+        // A member that has left its slot since may hold what was deleted meanwhile.
+        let current = self.view.content();
+        let came_back =
+            content.clusters.iter().flat_map(|cluster| &cluster.slots).find(|slot| {
+                current.slot_of(&slot.member).is_none() && self.excluded().contains(&slot.member)
+            });
+        if let Some(slot) = came_back {
+            let member = &slot.member;
+            let error = format!("{member} would get slot {} again and is not fit for it", slot.id);
+            return Err(refusal(
+                422,
+                &format!(
+                    "{error}\n  hint: it must answer and have been emptied; `control status` says what is missing"
+                ),
+            ));
+        }
+        let steps = super::answers::differences(&current, &content);
+        Ok(FleetPlan { content, steps })
+    }
+
+    /// What changes for keys, for each view whose text changes; an error for a text that no router takes.
+    fn check_routes(
+        &self,
+        old: &FleetContent,
+        new: &FleetContent,
+    ) -> Result<BTreeMap<ViewName, String>, ApiReply> {
+        let (old, new_texts) = (texts(old), texts(new));
+        let digests = published(GenerationNumber(0), new).0.digests;
+        let mut keys = BTreeMap::new();
+        for (view, text) in new_texts.iter().filter(|(view, text)| old.get(*view) != Some(*text)) {
+            if digests.get(view).is_some_and(|digest| self.condemned.contains(digest)) {
+                return Err(refusal(
+                    422,
+                    &format!("view {view}: this very text has failed in a router before"),
+                ));
+            }
+            let compiled = CheckedRoutes::compile(&format!("view {view}"), text);
+            let compiled = compiled.map_err(|error| refusal(422, &format!("no router takes it: {error}")))?;
+            let before = old.get(view).and_then(|text| CheckedRoutes::compile("before", text).ok());
+            let sentence = match before {
+                Some(before) => before.difference(&compiled, KEYS_SAMPLED, 1, self.unix_s).sentence(),
+                None => format!("its routers have not read anything before; {} servers", compiled.servers()),
+            };
+            keys.insert(view.clone(), sentence);
+        }
+        Ok(keys)
+    }
+
+    /// The refusal of a change of what is frozen.
+    fn frozen_by(&self, new: &FleetContent) -> Option<ApiReply> {
+        let old = self.view.content();
+        let scopes = self.view.frozen.iter().filter_map(|(scope, why)| {
+            let parsed: FreezeScope = scope.parse().ok()?;
+            let is_touched = match &parsed {
+                FreezeScope::Fleet => true,
+                FreezeScope::Cluster(name) => old.cluster(name) != new.cluster(name),
+                FreezeScope::Zone(zone) => self.is_zone_touched(&old, new, zone),
+            };
+            is_touched.then(|| format!("{scope} is frozen: {why}"))
+        });
+        let first = scopes.into_iter().next()?;
+        Some(refusal(409, &format!("{first}\n  hint: `control thaw SCOPE --why …` when that is over")))
+    }
+
+    /// Whether a slot changes its member from or to one of a zone.
+    fn is_zone_touched(&self, old: &FleetContent, new: &FleetContent, zone: &fleet::ZoneName) -> bool {
+        let of_zone = |content: &FleetContent| -> Vec<String> {
+            let slots = content
+                .clusters
+                .iter()
+                .flat_map(|cluster| cluster.slots.iter().map(move |slot| (cluster, slot)));
+            let in_zone = slots.filter(|(_, slot)| {
+                self.view.inventory.get(&slot.member).is_some_and(|member| member.zone == *zone)
+            });
+            in_zone.map(|(cluster, slot)| format!("{}/{}/{}", cluster.name, slot.id, slot.member)).collect()
+        };
+        of_zone(old) != of_zone(new)
+    }
+
+    pub(super) fn freeze(&mut self, scope: &FreezeScope, why: &str) -> ApiReply {
+        let scope = scope.to_string();
+        match self.decisions.freeze(&scope, why) {
+            Ok(true) => {
+                self.view.frozen.retain(|(other, _)| *other != scope);
+                self.view.frozen.push((scope.clone(), why.to_owned()));
+                document(format!("{scope} is frozen\n"), json!({"scope": scope}))
+            }
+            Ok(false) => self.overtaken(),
+            Err(error) => register_away(&error),
+        }
+    }
+
+    pub(super) fn thaw(&mut self, scope: &FreezeScope, _why: &str) -> ApiReply {
+        let scope = scope.to_string();
+        match self.decisions.thaw(&scope) {
+            Ok(was_frozen) => {
+                self.view.frozen.retain(|(other, _)| *other != scope);
+                let words = if was_frozen { "may change again" } else { "was not frozen" };
+                document(format!("{scope} {words}\n"), json!({"scope": scope, "was_frozen": was_frozen}))
+            }
+            Err(error) => register_away(&error),
+        }
+    }
+}
+
+fn lane_words(lane: RolloutLane) -> &'static str {
+    match lane {
+        RolloutLane::SlotChange => "a slot change: canaries for 2 s, then all",
+        RolloutLane::Weights => "other weights: canaries for a minute, a share, then all",
+        RolloutLane::Routes => "other routes: canaries for 10 min, 5 %, 25 %, then zone by zone",
+        RolloutLane::Rollback => "a first or an earlier content: to all at once",
+    }
+}

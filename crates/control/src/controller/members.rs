@@ -1,0 +1,85 @@
+//! Members: what is known of each, and which of them may take a slot.
+
+use std::collections::BTreeSet;
+
+use fleet::MemberId;
+use fleet::rollout::RolloutState;
+
+use super::Controller;
+use crate::turn::{MemberOrder, MemberReport, TurnReport};
+
+/// What a member is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// It has a slot of a cluster.
+    InSlot {
+        /// The cluster.
+        cluster: String,
+        /// The slot.
+        slot: String,
+    },
+    /// It has none, and is empty: it may take one.
+    Spare,
+    /// It has none, and what it has may be old: it is emptied first.
+    Stale,
+}
+
+impl Controller {
+    /// Members that take no slot now: those that are not empty, do not answer, or whose agent has not spoken.
+    pub(super) fn excluded(&self) -> BTreeSet<MemberId> {
+        let members = self.view.inventory.members().map(|member| &member.id);
+        let is_unfit = |member: &&MemberId| {
+            self.member_state(member) != MemberState::Spare
+                || self.probes.get(*member).is_none_or(|probe| probe.answer.is_err())
+        };
+        members.filter(is_unfit).cloned().collect()
+    }
+
+    /// What a member is for.
+    pub(super) fn member_state(&self, member: &MemberId) -> MemberState {
+        if let Some((cluster, slot)) = self.view.current().and_then(|now| now.content.slot_of(member)) {
+            let slot = cluster.slots[slot].id.to_string();
+            return MemberState::InSlot { cluster: cluster.name.to_string(), slot };
+        }
+        match self.report_of(member) {
+            Some(report) if report.flushes >= self.flushes_wanted(member) => MemberState::Spare,
+            _ => MemberState::Stale,
+        }
+    }
+
+    /// What the agent beside a member says of it.
+    pub(super) fn report_of(&self, member: &MemberId) -> Option<&MemberReport> {
+        let reports = self.agents.values().flat_map(|record| &record.report.members);
+        reports.into_iter().find(|report| report.member == *member)
+    }
+
+    /// The last generation that is kept and in which a member had a slot.
+    fn last_slot(&self, member: &MemberId) -> Option<u64> {
+        let had = self.view.generations.values().filter(|one| one.content.slot_of(member).is_some());
+        had.map(|one| one.number.0).max()
+    }
+
+    /// The order to be emptied that a member without a slot must have carried out: the number behind that generation, for it
+    /// misses the deletes that come after. What was before the generations that are kept is not known, so the oldest of them
+    /// counts for a member that has no slot in any.
+    fn flushes_wanted(&self, member: &MemberId) -> u64 {
+        let oldest = self.view.generations.keys().next().map_or(1, |oldest| oldest.0);
+        self.last_slot(member).map_or(0, |last| last + 1).max(oldest)
+    }
+
+    /// Orders for the members of a host. One that has left its slot is emptied when no router uses it any more.
+    pub(super) fn member_orders(&self, report: &TurnReport) -> Vec<MemberOrder> {
+        let is_done =
+            self.rollout.as_ref().is_some_and(|rollout| matches!(rollout.state(), RolloutState::Done));
+        let current = self.view.current().map_or(0, |current| current.number.0);
+        let orders = report.members.iter().filter_map(|one| {
+            let is_known = self.view.inventory.get(&one.member).is_some();
+            // It left by a generation before the present one, or by this one, which all routers have loaded.
+            let is_unused = self.last_slot(&one.member).is_none_or(|last| last + 1 < current || is_done);
+            let is_stale = self.member_state(&one.member) == MemberState::Stale;
+            let flushes = self.flushes_wanted(&one.member);
+            (is_known && is_stale && is_unused).then(|| MemberOrder { member: one.member.clone(), flushes })
+        });
+        orders.collect()
+    }
+}

@@ -1,0 +1,204 @@
+//! The rollout of the target, and the orders of agents.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fleet::rollout::{HaltEvidence, PublishedTexts, Rollout, RolloutEvent, RolloutLane, RolloutState};
+use fleet::{FleetContent, Generation, GenerationNumber, HostId, RouterId};
+use stdx::clock::Now;
+
+use super::view::published;
+use super::{AgentRecord, Controller};
+use crate::decisions::{NewGeneration, Publication};
+use crate::turn::{RouterOrder, RouterReport, TextReport, TurnOrders, TurnReport};
+
+/// An agent that was not heard for this long is silent: a turn waits for 20 s at most, and 5 s are for the way.
+const SILENT_AFTER_MS: u64 = 25_000;
+
+impl Controller {
+    /// Begins the rollout of the target. `before` is the generation that routers have; the target's parent if it is not known.
+    pub(super) fn begin_rollout(&mut self, before: Option<GenerationNumber>) {
+        let Some(current) = self.view.current() else { return };
+        let before = before.or(current.parent).and_then(|number| self.view.generations.get(&number));
+        let nothing = FleetContent::default();
+        let (number, old) =
+            before.map_or((GenerationNumber(0), &nothing), |before| (before.number, &before.content));
+        let lane = lane(old, &current.content);
+        let (base, base_texts) = published(number, old);
+        let (new, new_texts) = published(current.number, &current.content);
+        let texts = base_texts.into_values().chain(new_texts.into_values());
+        let digests = base.digests.values().chain(new.digests.values()).cloned();
+        self.seats.set_texts(digests.zip(texts).map(|(digest, text)| (digest, text.into())));
+        // A text that has failed is not rolled out, whoever has published it.
+        self.rollout = Rollout::begin(new, base, lane, self.settings.rollout.clone(), &self.condemned).ok();
+        let hosts: Vec<HostId> = self.agents.keys().cloned().collect();
+        for host in hosts {
+            self.tell_rollout(&host);
+        }
+        self.tell(RolloutEvent::Tick);
+    }
+
+    fn tell(&mut self, event: RolloutEvent) {
+        if let Some(rollout) = &mut self.rollout {
+            rollout.on(event, self.now);
+        }
+    }
+
+    /// Takes a turn. One that was overtaken by a later one of the same agent says nothing new.
+    pub(super) fn on_turn(&mut self, report: TurnReport) {
+        let host = report.host.clone();
+        let before = self.agents.get(&host).map(|record| &record.report);
+        if before.is_some_and(|before| before.boot == report.boot && before.turn > report.turn) {
+            return;
+        }
+        let left: Vec<RouterId> = before.map_or(Vec::new(), |before| {
+            let is_left =
+                |router: &&RouterReport| !report.routers.iter().any(|new| new.router == router.router);
+            before.routers.iter().filter(is_left).map(|router| router.router.clone()).collect()
+        });
+        for router in left {
+            self.tell(RolloutEvent::Left { router });
+        }
+        self.agents.insert(host.clone(), AgentRecord { heard: self.now, is_silent: false, report });
+        self.tell_rollout(&host);
+    }
+
+    /// Tells the rollout what the last turn of an agent says.
+    fn tell_rollout(&mut self, host: &HostId) {
+        let Some(record) = self.agents.get(host) else { return };
+        let zone = record.report.zone.clone();
+        for report in record.report.routers.clone() {
+            let router = report.router.clone();
+            let has = report.generation.unwrap_or(GenerationNumber(0));
+            let view = report.view.clone();
+            self.tell(RolloutEvent::Appeared { router: router.clone(), zone: zone.clone(), view, has });
+            self.tell(RolloutEvent::Heard { router: router.clone() });
+            let target = self.target();
+            match report.text {
+                TextReport::Refused { generation, reason } if target == Some(generation) => {
+                    self.tell(RolloutEvent::Refused { router, reason });
+                }
+                TextReport::Crashed { generation, reason } if target == Some(generation) => {
+                    self.tell(RolloutEvent::Crashed { router, reason });
+                }
+                TextReport::Foreign => {
+                    let reason = "somebody else has written the router's file".to_owned();
+                    self.tell(RolloutEvent::Refused { router, reason });
+                }
+                _ => {
+                    if let Some(digest) = report.loaded {
+                        self.tell(RolloutEvent::Acknowledged { router, digest });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Finds agents that have not been heard for a while.
+    pub(super) fn find_silent(&mut self) {
+        let now = self.now;
+        let is_late = |heard: Now| heard.ms() + SILENT_AFTER_MS < now.ms();
+        let mut silent = Vec::new();
+        for record in self.agents.values_mut().filter(|record| !record.is_silent && is_late(record.heard)) {
+            record.is_silent = true;
+            let routers = record.report.routers.iter();
+            silent.extend(routers.map(|router| (router.router.clone(), record.heard)));
+        }
+        for (router, since) in silent {
+            self.tell(RolloutEvent::Silent { router, since });
+        }
+    }
+
+    /// Lets the rollout go on, and goes back if it has halted because of a router.
+    pub(super) fn advance_rollout(&mut self) {
+        let is_frozen = self.view.frozen.iter().any(|(scope, _)| scope == "fleet");
+        self.tell(if is_frozen { RolloutEvent::Freeze } else { RolloutEvent::Thaw });
+        self.tell(RolloutEvent::Tick);
+        let Some(rollout) = &self.rollout else { return };
+        self.condemned.extend(rollout.condemned().iter().cloned());
+        if let RolloutState::Halted(HaltEvidence::Router { router, shortfall, .. }) = rollout.state() {
+            self.go_back(&format!("{router}: {shortfall:?}"));
+        }
+    }
+
+    /// Publishes the content before the target as a new generation.
+    fn go_back(&mut self, evidence: &str) {
+        let (Some(target), Some(current)) = (self.view.target, self.view.current()) else { return };
+        // The first one has nothing before it.
+        let Some(before) = current.parent.and_then(|number| self.view.generations.get(&number)) else {
+            return;
+        };
+        let number = GenerationNumber(target.number.0 + 1);
+        let reason = format!("back to the content of generation {}: {evidence}", before.number);
+        let generation =
+            Generation { number, parent: Some(target.number), reason, content: before.content.clone() };
+        let (Some(Publication::Done(_)), Some(rollout)) =
+            (self.publish(&generation).ok(), self.rollout.as_mut())
+        else {
+            // Another controller has done it, or the register is away: the next moment finds out.
+            self.read_at = self.now;
+            return;
+        };
+        let back = rollout.roll_back(number);
+        self.view.generations.insert(number, generation);
+        match back {
+            Ok(back) => self.rollout = Some(back),
+            Err(_) => self.begin_rollout(Some(target.number)),
+        }
+    }
+
+    /// Makes a generation the target.
+    pub(super) fn publish(
+        &mut self,
+        generation: &Generation,
+    ) -> Result<Publication, crate::register::RegisterError> {
+        let json = serde_json::to_vec(generation).expect("a generation has names and texts");
+        let texts = published(generation.number, &generation.content).1.into_values().collect();
+        let new = NewGeneration { number: generation.number, json, texts };
+        let published = self.decisions.publish(self.view.target, &new)?;
+        if let Publication::Done(target) = published {
+            self.view.target = Some(target);
+        }
+        Ok(published)
+    }
+
+    /// Puts orders at the seats of all agents.
+    pub(super) fn give_orders(&mut self) {
+        let texts = self.known_texts();
+        for (host, record) in &self.agents {
+            let routers = record.report.routers.iter().filter_map(|report| {
+                let generation = self.rollout.as_ref()?.wanted(&report.router)?;
+                let digest = texts.get(&generation)?.digests.get(&report.view)?.clone();
+                Some(RouterOrder { router: report.router.clone(), generation, digest })
+            });
+            let orders = TurnOrders {
+                routers: routers.collect(),
+                members: self.member_orders(&record.report),
+                ..TurnOrders::default()
+            };
+            // An agent without a seat has been told so.
+            let _ = self.seats.set_orders(host, orders);
+        }
+    }
+
+    /// The texts of the target and of the generation before.
+    fn known_texts(&self) -> BTreeMap<GenerationNumber, Arc<PublishedTexts>> {
+        let Some(current) = self.view.current() else { return BTreeMap::new() };
+        let parent = current.parent.and_then(|number| self.view.generations.get(&number));
+        let both = parent.into_iter().chain([current]);
+        both.map(|one| (one.number, Arc::new(published(one.number, &one.content).0))).collect()
+    }
+}
+
+/// How carefully a generation goes out. Where there was nothing, there is nothing to break.
+pub(super) fn lane(old: &FleetContent, new: &FleetContent) -> RolloutLane {
+    if old.views.is_empty() {
+        return RolloutLane::Rollback;
+    }
+    let is_same_shape = old.views == new.views
+        && old.clusters.len() == new.clusters.len()
+        && old.clusters.iter().zip(&new.clusters).all(|(old, new)| {
+            old.name == new.name && old.pool == new.pool && old.slots.len() == new.slots.len()
+        });
+    if is_same_shape { RolloutLane::SlotChange } else { RolloutLane::Routes }
+}

@@ -1,0 +1,372 @@
+//! A controller before a simulated register, with agents that carry out what they are told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleet::{RouterId, TextDigest};
+use tokio::runtime::Runtime;
+
+use super::*;
+use crate::questions::{ChangeQuestion, ChangeRequest, FreezeScope};
+use crate::register::{Revision, SimulatedFault, SimulatedRegister};
+use crate::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrders};
+
+const POLICY: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
+                      routes = '{\"route\": \"PoolRoute|web\"}'\n";
+
+/// An agent with one server and one router.
+struct FakeAgent {
+    report: TurnReport,
+    /// Its router fails with every text that has this in it.
+    fails_with: Option<&'static str>,
+    texts: BTreeMap<TextDigest, String>,
+}
+
+struct Stage {
+    register: SimulatedRegister,
+    seats: Arc<AgentSeats>,
+    controller: Controller,
+    agents: Vec<FakeAgent>,
+    runtime: Runtime,
+    now_ms: u64,
+}
+
+impl Stage {
+    /// A fleet of hosts with one member each.
+    fn new(hosts: usize) -> Stage {
+        let register = SimulatedRegister::default();
+        let all = decisions(&register);
+        let zone = |number: usize| ["a", "b"][number % 2];
+        for number in 1..=hosts {
+            let json = json!({"id": format!("m{number}"), "host": format!("h{number}"), "zone": zone(number),
+                "address": format!("10.0.0.{number}:11211")});
+            assert!(
+                all.set_member(&format!("m{number}"), &json.to_string(), Revision::ABSENT)
+                    .expect("an answer")
+            );
+        }
+        let seats = Arc::new(AgentSeats::default());
+        let controller = controller(&register, &seats);
+        let agents = (1..=hosts).map(|number| FakeAgent::new(number, zone(number))).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        Stage { register, seats, controller, agents, runtime, now_ms: 1000 }
+    }
+
+    /// A fleet with a policy in force that all routers have loaded.
+    fn running(hosts: usize) -> Stage {
+        let mut stage = Stage::new(hosts);
+        stage.rounds(3);
+        let change = ChangeQuestion::Policy(Some(POLICY.to_owned()));
+        assert_eq!(stage.apply(&change).status, 200);
+        stage.rounds(3);
+        stage
+    }
+
+    /// Seconds in which every agent has its turn and every member is probed.
+    fn rounds(&mut self, count: usize) {
+        for _ in 0..count {
+            self.now_ms += 1000;
+            let now = Now::at_ms(self.now_ms);
+            for at in 0..self.agents.len() {
+                let member = self.agents[at].report.members[0].member.clone();
+                let answer = Ok(Duration::from_millis(1));
+                self.message(ControllerMessage::Probe(ProbeResult { member, answer }));
+                self.turn(at);
+            }
+            self.controller.tick(now);
+        }
+    }
+
+    /// One turn of an agent, which carries out what it is told.
+    fn turn(&mut self, at: usize) {
+        self.agents[at].report.turn += 1;
+        let report = self.agents[at].report.clone();
+        self.message(ControllerMessage::Turn(report.clone()));
+        self.controller.tick(Now::at_ms(self.now_ms));
+        let orders = self.runtime.block_on(self.seats.answer(&report, Duration::ZERO)).expect("a seat");
+        self.agents[at].obey(orders);
+    }
+
+    fn message(&mut self, message: ControllerMessage) {
+        self.controller.on_message(message, Now::at_ms(self.now_ms), 1_800_000_000);
+    }
+
+    fn plan(&mut self, change: &ChangeQuestion) -> Value {
+        let reply = self.controller.answer(ControlQuestion::Plan(change.clone()));
+        serde_json::from_str(&reply.json).expect("JSON")
+    }
+
+    fn apply(&mut self, change: &ChangeQuestion) -> ApiReply {
+        let plan = self.plan(change);
+        let plan = plan["plan"].as_str().unwrap_or_else(|| panic!("no plan: {plan}")).to_owned();
+        let why = "a test".to_owned();
+        self.controller.answer(ControlQuestion::Apply { change: change.clone(), plan, why })
+    }
+
+    /// `m1 m2` of the cluster `web`.
+    fn slots(&self) -> String {
+        let content = self.controller.view.content();
+        let members: Vec<&str> = content.clusters[0].slots.iter().map(|slot| slot.member.as_str()).collect();
+        members.join(" ")
+    }
+
+    /// The generations that the routers have loaded.
+    fn loaded(&self) -> Vec<u64> {
+        let generations = self.agents.iter().map(|agent| agent.report.routers[0].generation);
+        generations.map(|generation| generation.map_or(0, |generation| generation.0)).collect()
+    }
+
+    fn text(&mut self, question: ControlQuestion) -> String {
+        let reply = self.controller.answer(question);
+        let json: Value = serde_json::from_str(&reply.json).expect("JSON");
+        json["text"].as_str().unwrap_or_else(|| panic!("no text: {json}")).to_owned()
+    }
+}
+
+impl FakeAgent {
+    fn new(number: usize, zone: &str) -> FakeAgent {
+        let router: RouterId = format!("r{number}").parse().expect("a name");
+        let view = "main".parse().expect("a name");
+        let (generation, loaded, suspects) = (None, None, Vec::new());
+        let router =
+            RouterReport { router, view, generation, loaded, text: TextReport::Loaded, suspects, asked: 0 };
+        let member = MemberReport {
+            member: format!("m{number}").parse().expect("a name"),
+            process: ProcessReport::Running { pid: 1 },
+            flushes: 0,
+            hits: 0,
+            misses: 0,
+        };
+        let json = json!({"host": format!("h{number}"), "zone": zone, "boot": number, "turn": 0});
+        let mut report: TurnReport = serde_json::from_value(json).expect("a report");
+        (report.routers, report.members) = (vec![router], vec![member]);
+        FakeAgent { report, fails_with: None, texts: BTreeMap::new() }
+    }
+
+    fn obey(&mut self, orders: TurnOrders) {
+        self.report.seen = orders.version;
+        self.texts.extend(orders.texts);
+        self.report.texts = self.texts.keys().cloned().collect();
+        for order in orders.members {
+            self.report.members[0].flushes = self.report.members[0].flushes.max(order.flushes);
+        }
+        let router = &mut self.report.routers[0];
+        for order in orders.routers {
+            assert!(Some(order.generation) >= router.generation, "no router goes back");
+            let text = self.texts.get(&order.digest).expect("the text comes with the order");
+            let is_newer = Some(order.generation) > router.generation;
+            if is_newer && self.fails_with.is_some_and(|words| text.contains(words)) {
+                let reason = "the router ended".to_owned();
+                router.text = TextReport::Crashed { generation: order.generation, reason };
+            } else if is_newer {
+                (router.generation, router.loaded) = (Some(order.generation), Some(order.digest));
+                router.text = TextReport::Loaded;
+            }
+        }
+    }
+}
+
+fn decisions(register: &SimulatedRegister) -> FleetDecisions {
+    FleetDecisions::new(Arc::new(register.client()), &"f".parse().expect("a name"))
+}
+
+fn controller(register: &SimulatedRegister, seats: &Arc<AgentSeats>) -> Controller {
+    let settings = ControllerSettings::default();
+    Controller::new(decisions(register), Arc::clone(seats), settings, Now::at_ms(1000)).expect("a register")
+}
+
+fn replace(member: &str) -> ChangeQuestion {
+    let member = member.parse().expect("a name");
+    ChangeQuestion::Requests(vec![ChangeRequest::Replace { member, by: None }])
+}
+
+fn policy(routes: &str) -> ChangeQuestion {
+    ChangeQuestion::Policy(Some(POLICY.replace("{\"route\": \"PoolRoute|web\"}", routes)))
+}
+
+#[test]
+fn a_policy_becomes_the_first_generation_and_reaches_every_router() {
+    let stage = Stage::running(4);
+    assert_eq!((stage.slots().as_str(), stage.loaded()), ("m1 m2", vec![1, 1, 1, 1]));
+    let text = stage.agents[0].texts.values().next().expect("a text");
+    assert!(text.contains("\"web\": {\"servers\":[\"10.0.0.1:11211\",\"10.0.0.2:11211\"]}"), "{text}");
+}
+
+#[test]
+fn a_replacement_is_planned_shown_and_carried_out_in_its_slot() {
+    let mut stage = Stage::running(4);
+    let plan = stage.plan(&replace("m1"));
+    let text = plan["text"].as_str().expect("a text");
+    assert!(text.contains("cluster web: m3 takes slot s0 in place of m1"), "{text}");
+    assert!(
+        text.contains("0.4992") && text.contains("of the keys change their server (100000 sampled)"),
+        "{text}"
+    );
+    assert!(text.contains("goes out as a slot change"), "{text}");
+    assert_eq!(stage.apply(&replace("m1")).status, 200);
+    stage.rounds(1);
+    let mut first = stage.loaded();
+    first.sort_unstable();
+    assert_eq!(first, [1, 1, 1, 2], "a canary");
+    stage.rounds(5);
+    assert_eq!((stage.slots().as_str(), stage.loaded()), ("m3 m2", vec![2, 2, 2, 2]));
+}
+
+#[test]
+fn a_plan_that_is_not_the_one_shown_is_not_carried_out() {
+    let mut stage = Stage::running(4);
+    let plan = stage.plan(&replace("m1"))["plan"].as_str().expect("a plan").to_owned();
+    stage.apply(&replace("m2"));
+    let why = "too late".to_owned();
+    let reply = stage.controller.answer(ControlQuestion::Apply { change: replace("m1"), plan, why });
+    assert_eq!(reply.status, 409, "{}", reply.json);
+    assert_eq!(stage.slots(), "m1 m4");
+}
+
+#[test]
+fn a_text_that_no_router_takes_is_refused_with_its_place() {
+    let mut stage = Stage::running(2);
+    let plan = stage.plan(&policy("{\"route\": \"PoolRoute|wb\"}"));
+    let error = plan["error"].as_str().expect("an error");
+    assert!(error.contains("no router takes it: view main") && error.contains("wb"), "{error}");
+    assert_eq!(stage.loaded(), [1, 1]);
+}
+
+#[test]
+fn a_text_that_fails_in_a_canary_goes_back_by_itself_and_reaches_nobody_else() {
+    let mut stage = Stage::running(40);
+    for agent in &mut stage.agents {
+        agent.fails_with = Some("poison");
+    }
+    let poison = policy("{\"route\": \"PoolRoute|web\", \"poison\": 1}");
+    assert_eq!(stage.apply(&poison).status, 200);
+    stage.rounds(5);
+    let crashed = |agent: &&FakeAgent| matches!(agent.report.routers[0].text, TextReport::Crashed { .. });
+    assert_eq!(stage.agents.iter().filter(crashed).count(), 0, "they have loaded the next generation since");
+    assert_eq!(stage.loaded(), vec![3; 40]);
+    let seen = stage.agents.iter().filter(|agent| agent.texts.values().any(|text| text.contains("poison")));
+    assert_eq!(seen.count(), 8, "the canaries");
+    let history = stage.text(ControlQuestion::History);
+    assert!(history.starts_with("generation 3: back to the content of generation 1: r"), "{history}");
+    let again = stage.plan(&poison);
+    let error = again["error"].as_str().expect("it is refused for good");
+    assert!(error.contains("this very text has failed in a router before"), "{error}");
+}
+
+#[test]
+fn what_is_frozen_does_not_change_until_it_is_thawed() {
+    let mut stage = Stage::running(4);
+    let scope: FreezeScope = "cluster/web".parse().expect("a scope");
+    let why = "the big day".to_owned();
+    stage.text(ControlQuestion::Freeze { scope: scope.clone(), why: why.clone() });
+    let text = stage.plan(&replace("m1"))["text"].as_str().expect("a plan").to_owned();
+    assert!(text.contains("a part of it is frozen"), "{text}");
+    let reply = stage.apply(&replace("m1"));
+    assert!(
+        reply.status == 409 && reply.json.contains("cluster/web is frozen: the big day"),
+        "{}",
+        reply.json
+    );
+    stage.text(ControlQuestion::Thaw { scope, why });
+    assert_eq!(stage.apply(&replace("m1")).status, 200);
+}
+
+#[test]
+fn a_member_that_leaves_a_slot_is_emptied_before_it_takes_another_one() {
+    let mut stage = Stage::running(4);
+    stage.apply(&replace("m1"));
+    let m1 = "m1".parse().expect("a name");
+    assert_eq!(stage.controller.member_state(&m1), MemberState::Stale);
+    assert_eq!(stage.agents[0].report.members[0].flushes, 1, "not while routers use it");
+    stage.rounds(8);
+    assert_eq!(stage.agents[0].report.members[0].flushes, 2);
+    assert_eq!(stage.controller.member_state(&m1), MemberState::Spare);
+    assert_eq!(stage.apply(&replace("m3")).status, 200);
+    assert_eq!(stage.slots(), "m1 m2");
+}
+
+#[test]
+fn an_earlier_content_comes_back_only_with_members_that_are_empty() {
+    let mut stage = Stage::running(4);
+    stage.apply(&replace("m1"));
+    let back = ChangeQuestion::Rollback(GenerationNumber(1));
+    let plan = stage.plan(&back);
+    assert!(plan["error"].as_str().expect("an error").contains("m1 would get slot s0 again"), "{plan}");
+    stage.rounds(8);
+    assert_eq!(stage.apply(&back).status, 200);
+    stage.rounds(8);
+    assert_eq!((stage.slots().as_str(), stage.loaded()), ("m1 m2", vec![3, 3, 3, 3]));
+}
+
+#[test]
+fn without_its_register_a_controller_answers_and_changes_nothing() {
+    let mut stage = Stage::running(4);
+    let plan = stage.plan(&replace("m1"))["plan"].as_str().expect("a plan").to_owned();
+    for _ in 0..20 {
+        stage.register.add_fault(SimulatedFault::NotReached);
+    }
+    let why = "now".to_owned();
+    let reply = stage.controller.answer(ControlQuestion::Apply { change: replace("m1"), plan, why });
+    assert_eq!(reply.status, 503, "{}", reply.json);
+    stage.rounds(3);
+    assert_eq!((stage.slots().as_str(), stage.loaded()), ("m1 m2", vec![1, 1, 1, 1]));
+}
+
+#[test]
+fn a_controller_that_was_started_again_knows_what_the_register_knows() {
+    let mut stage = Stage::running(4);
+    stage.apply(&replace("m1"));
+    stage.controller = controller(&stage.register, &stage.seats);
+    stage.rounds(8);
+    assert_eq!((stage.slots().as_str(), stage.loaded()), ("m3 m2", vec![2, 2, 2, 2]));
+}
+
+#[test]
+fn of_two_controllers_that_publish_one_is_overtaken_and_learns_it() {
+    let mut stage = Stage::running(4);
+    let mut other = controller(&stage.register, &Arc::new(AgentSeats::default()));
+    let plan = stage.plan(&replace("m1"))["plan"].as_str().expect("a plan").to_owned();
+    let generation = fleet::Generation {
+        number: GenerationNumber(2),
+        parent: Some(GenerationNumber(1)),
+        reason: "the other was first".to_owned(),
+        content: other.view.content(),
+    };
+    assert!(matches!(other.publish(&generation), Ok(crate::decisions::Publication::Done(_))));
+    let why = "mine".to_owned();
+    let reply = stage.controller.answer(ControlQuestion::Apply { change: replace("m1"), plan, why });
+    assert_eq!(reply.status, 409, "{}", reply.json);
+    stage.rounds(5);
+    assert_eq!((stage.slots().as_str(), stage.controller.target()), ("m1 m2", Some(GenerationNumber(2))));
+}
+
+#[test]
+fn a_key_is_told_by_slot_member_and_generation() {
+    let mut stage = Stage::running(4);
+    stage.apply(&replace("m1"));
+    let why = |stage: &mut Stage, key: &str| {
+        stage.text(ControlQuestion::Why { key: key.as_bytes().to_vec(), view: None })
+    };
+    let keys: Vec<String> = (0..32).map(|number| why(&mut stage, &format!("key:{number}"))).collect();
+    let text = keys
+        .iter()
+        .find(|text| text.contains("m3"))
+        .unwrap_or_else(|| panic!("one of them is in the first slot: {keys:?}"));
+    assert!(
+        text.contains("get     m3 at 10.0.0.3:11211") && text.contains("(web/s0, since generation 2)"),
+        "{text}"
+    );
+    let other = keys.iter().find(|text| text.contains("m2")).expect("and one in the second");
+    assert!(other.contains("(web/s1, since generation 1)"), "{other}");
+}
+
+#[test]
+fn a_turn_that_arrives_late_is_not_believed() {
+    let mut stage = Stage::running(2);
+    let mut late = stage.agents[0].report.clone();
+    late.turn -= 1;
+    late.routers.clear();
+    stage.message(ControllerMessage::Turn(late));
+    let status = stage.text(ControlQuestion::Status);
+    assert!(status.contains("r1 "), "{status}");
+}

@@ -1,0 +1,81 @@
+//! The fleet as its register has it.
+
+use std::collections::BTreeMap;
+
+use fleet::rollout::PublishedTexts;
+use fleet::{
+    FleetContent, FleetMember, FleetPolicy, Generation, GenerationNumber, Inventory, ViewName, texts,
+};
+use router::md5_hex;
+
+use crate::decisions::{FleetDecisions, TargetRecord};
+use crate::register::{RegisterEntry, RegisterError, Revision};
+
+/// Policy, inventory and generations at one moment.
+#[derive(Clone, Debug)]
+pub(super) struct FleetView {
+    pub(super) policy: Option<FleetPolicy>,
+    pub(super) policy_revision: Revision,
+    pub(super) inventory: Inventory,
+    pub(super) target: Option<TargetRecord>,
+    /// Those that are kept.
+    pub(super) generations: BTreeMap<GenerationNumber, Generation>,
+    /// Scopes, and why nothing may change there.
+    pub(super) frozen: Vec<(String, String)>,
+}
+
+impl FleetView {
+    /// Reads it all. What this program does not understand is an error: a part of it is never taken for the whole.
+    pub(super) fn read(decisions: &FleetDecisions) -> Result<FleetView, RegisterError> {
+        // The target first: what it names is there.
+        let target = decisions.target()?;
+        let (policy, policy_revision) = decisions.policy()?;
+        let policy = policy.map(|text| FleetPolicy::parse(&text)).transpose();
+        let policy = policy.map_err(|error| RegisterError::Answer(format!("its policy: {error}")))?;
+        let members: Result<Vec<FleetMember>, RegisterError> =
+            decisions.members()?.iter().map(member).collect();
+        let inventory = Inventory::new(members?);
+        let inventory = inventory.map_err(|error| RegisterError::Answer(error.to_string()))?;
+        let mut generations = BTreeMap::new();
+        for (number, json) in decisions.generations()? {
+            let generation = serde_json::from_slice(&json);
+            let generation =
+                generation.map_err(|error| RegisterError::Answer(format!("generation {number}: {error}")))?;
+            generations.insert(number, generation);
+        }
+        if let Some(target) = target.filter(|target| !generations.contains_key(&target.number)) {
+            return Err(RegisterError::Answer(format!(
+                "generation {} is the target and missing",
+                target.number
+            )));
+        }
+        let frozen = decisions.frozen()?;
+        Ok(FleetView { policy, policy_revision, inventory, target, generations, frozen })
+    }
+
+    /// The generation in force.
+    pub(super) fn current(&self) -> Option<&Generation> {
+        self.generations.get(&self.target?.number)
+    }
+
+    /// What is in force; nothing before the first generation.
+    pub(super) fn content(&self) -> FleetContent {
+        self.current().map_or_else(FleetContent::default, |current| current.content.clone())
+    }
+}
+
+fn member(entry: &RegisterEntry) -> Result<FleetMember, RegisterError> {
+    serde_json::from_slice(&entry.value)
+        .map_err(|error| RegisterError::Answer(format!("{}: {error}", entry.key)))
+}
+
+/// A generation's texts as routers see them, and the texts themselves.
+pub(super) fn published(
+    number: GenerationNumber,
+    content: &FleetContent,
+) -> (PublishedTexts, BTreeMap<ViewName, String>) {
+    let texts = texts(content);
+    let digest = |text: &String| md5_hex(text.as_bytes()).parse().expect("an MD5 is a digest");
+    let digests = texts.iter().map(|(view, text)| (view.clone(), digest(text))).collect();
+    (PublishedTexts { generation: number, digests }, texts)
+}
