@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use admin::api::ApiReply;
-use fleet::rollout::{Rollout, RolloutSettings};
+use fleet::rollout::{PublishedTexts, Rollout, RolloutSettings};
 use fleet::{GenerationNumber, HostId, MemberId, TextDigest};
 use serde_json::{Value, json};
 use stdx::clock::Now;
@@ -54,10 +54,15 @@ pub struct Controller {
     settings: ControllerSettings,
     view: FleetView,
     rollout: Option<Rollout>,
+    /// Of the target and of the generation before.
+    digests: BTreeMap<GenerationNumber, PublishedTexts>,
+    /// The target and how many routers shall have it, when all agents had their orders last.
+    ordered: Option<(GenerationNumber, usize)>,
     /// Texts that have failed in a router, by what was seen there.
     condemned: BTreeSet<TextDigest>,
     agents: BTreeMap<HostId, AgentRecord>,
     probes: BTreeMap<MemberId, ProbeRecord>,
+    has_new_members: bool,
     /// When the register is read again, and why it could not be read.
     read_at: Now,
     away: Option<String>,
@@ -100,9 +105,12 @@ impl Controller {
             settings,
             view,
             rollout: None,
+            digests: BTreeMap::new(),
+            ordered: None,
             condemned: BTreeSet::new(),
             agents: BTreeMap::new(),
             probes: BTreeMap::new(),
+            has_new_members: true,
             read_at: Now::at_ms(now.ms() + READ_EVERY_MS),
             away: None,
             now,
@@ -134,12 +142,16 @@ impl Controller {
         }
         self.find_silent();
         self.advance_rollout();
-        self.give_orders();
+        self.give_new_orders();
     }
 
-    /// The members to probe, by their addresses.
-    pub fn probe_targets(&self) -> impl Iterator<Item = (&MemberId, &str)> {
-        self.view.inventory.members().map(|member| (&member.id, member.address.as_str()))
+    /// The members to probe and their addresses, if they are others than those that were taken last.
+    pub fn take_new_targets(&mut self) -> Option<BTreeMap<MemberId, String>> {
+        if !std::mem::take(&mut self.has_new_members) {
+            return None;
+        }
+        let members = self.view.inventory.members();
+        Some(members.map(|member| (member.id.clone(), member.address.clone())).collect())
     }
 
     /// The generation in force.
@@ -169,7 +181,10 @@ impl Controller {
                 self.read_at = Now::at_ms(self.now.ms() + READ_EVERY_MS);
                 self.away = None;
                 let before = self.view.target;
+                self.has_new_members |= self.view.inventory != view.inventory;
                 self.view = view;
+                let inventory = &self.view.inventory;
+                self.probes.retain(|member, _| inventory.get(member).is_some());
                 if self.view.target != before {
                     self.begin_rollout(before.map(|before| before.number));
                 }

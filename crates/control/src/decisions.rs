@@ -18,7 +18,8 @@ use fleet::{ClusterName, GenerationNumber};
 use ring::digest::{SHA256, digest};
 
 use crate::register::{
-    KeyPrefix, Register, RegisterEntry, RegisterError, RegisterKey, Revision, Transaction, TransactionOutcome,
+    KeyPrefix, Register, RegisterEntry, RegisterError, RegisterKey, RegisterWatch, Revision, Transaction,
+    TransactionOutcome,
 };
 
 /// Generations that are kept: to go back to, and to see what has happened.
@@ -232,6 +233,16 @@ impl FleetDecisions {
         let key = self.key(&format!("freeze/{scope}"));
         let Some(entry) = self.register.get(&key)? else { return Ok(false) };
         self.commit(&Transaction::if_revision(key.clone(), entry.revision).delete(key))
+    }
+
+    /// Changes of any of the decisions, from those after now on.
+    ///
+    /// # Errors
+    /// If the register cannot be asked.
+    pub fn watch(&self) -> Result<Box<dyn RegisterWatch>, RegisterError> {
+        let prefix = format!("{}/", self.base).parse().expect("a fleet's names fit into a key");
+        let revision = self.register.range(&self.prefix("freeze"))?.revision;
+        Ok(self.register.watch(&prefix, revision))
     }
 
     fn commit(&self, transaction: &Transaction) -> Result<bool, RegisterError> {

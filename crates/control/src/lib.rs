@@ -11,6 +11,7 @@ pub mod register;
 
 mod client;
 mod controller;
+mod controller_thread;
 mod decisions;
 mod private_file;
 mod probe;
@@ -27,6 +28,7 @@ mod testing;
 
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{Controller, ControllerSettings, MemberState};
+pub use controller_thread::{run_controller, start_watch};
 pub use decisions::{
     FleetDecisions, GENERATIONS_KEPT, NewGeneration, Publication, SharedRegister, TargetRecord, sha256_hex,
 };

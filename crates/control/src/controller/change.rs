@@ -71,7 +71,7 @@ impl Controller {
         }
         self.view.generations.insert(number, generation);
         self.begin_rollout(parent);
-        self.give_orders();
+        self.give_new_orders();
         let text = format!("generation {number} is in force; its routers get it now\n");
         document(text, json!({"generation": number}))
     }

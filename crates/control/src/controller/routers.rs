@@ -1,9 +1,6 @@
 //! The rollout of the target, and the orders of agents.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use fleet::rollout::{HaltEvidence, PublishedTexts, Rollout, RolloutEvent, RolloutLane, RolloutState};
+use fleet::rollout::{HaltEvidence, Rollout, RolloutEvent, RolloutLane, RolloutState};
 use fleet::{FleetContent, Generation, GenerationNumber, HostId, RouterId};
 use stdx::clock::Now;
 
@@ -29,6 +26,7 @@ impl Controller {
         let texts = base_texts.into_values().chain(new_texts.into_values());
         let digests = base.digests.values().chain(new.digests.values()).cloned();
         self.seats.set_texts(digests.zip(texts).map(|(digest, text)| (digest, text.into())));
+        self.digests = [(base.generation, base.clone()), (new.generation, new.clone())].into();
         // A text that has failed is not rolled out, whoever has published it.
         self.rollout = Rollout::begin(new, base, lane, self.settings.rollout.clone(), &self.condemned).ok();
         let hosts: Vec<HostId> = self.agents.keys().cloned().collect();
@@ -61,6 +59,7 @@ impl Controller {
         }
         self.agents.insert(host.clone(), AgentRecord { heard: self.now, is_silent: false, report });
         self.tell_rollout(&host);
+        self.give_orders(&host);
     }
 
     /// Tells the rollout what the last turn of an agent says.
@@ -142,7 +141,12 @@ impl Controller {
         let back = rollout.roll_back(number);
         self.view.generations.insert(number, generation);
         match back {
-            Ok(back) => self.rollout = Some(back),
+            Ok(back) => {
+                // The texts are those of the generation before, which are there.
+                let (texts, _) = published(number, &self.view.content());
+                self.digests.insert(number, texts);
+                self.rollout = Some(back);
+            }
             Err(_) => self.begin_rollout(Some(target.number)),
         }
     }
@@ -162,31 +166,33 @@ impl Controller {
         Ok(published)
     }
 
-    /// Puts orders at the seats of all agents.
-    pub(super) fn give_orders(&mut self) {
-        let texts = self.known_texts();
-        for (host, record) in &self.agents {
-            let routers = record.report.routers.iter().filter_map(|report| {
-                let generation = self.rollout.as_ref()?.wanted(&report.router)?;
-                let digest = texts.get(&generation)?.digests.get(&report.view)?.clone();
-                Some(RouterOrder { router: report.router.clone(), generation, digest })
-            });
-            let orders = TurnOrders {
-                routers: routers.collect(),
-                members: self.member_orders(&record.report),
-                ..TurnOrders::default()
-            };
-            // An agent without a seat has been told so.
-            let _ = self.seats.set_orders(host, orders);
+    /// Puts orders at the seats of all agents, if any of them changes. Those of an agent that has its turn follow at once, so
+    /// this is about routers whose wave has come.
+    pub(super) fn give_new_orders(&mut self) {
+        let (Some(target), Some(rollout)) = (self.target(), &self.rollout) else { return };
+        let routers = self.agents.values().flat_map(|record| &record.report.routers);
+        let count = routers.filter(|report| rollout.wanted(&report.router) == Some(target)).count();
+        if self.ordered == Some((target, count)) {
+            return;
+        }
+        self.ordered = Some((target, count));
+        for host in self.agents.keys() {
+            self.give_orders(host);
         }
     }
 
-    /// The texts of the target and of the generation before.
-    fn known_texts(&self) -> BTreeMap<GenerationNumber, Arc<PublishedTexts>> {
-        let Some(current) = self.view.current() else { return BTreeMap::new() };
-        let parent = current.parent.and_then(|number| self.view.generations.get(&number));
-        let both = parent.into_iter().chain([current]);
-        both.map(|one| (one.number, Arc::new(published(one.number, &one.content).0))).collect()
+    /// Puts an agent's orders at its seat.
+    fn give_orders(&self, host: &HostId) {
+        let Some(record) = self.agents.get(host) else { return };
+        let routers = record.report.routers.iter().filter_map(|report| {
+            let generation = self.rollout.as_ref()?.wanted(&report.router)?;
+            let digest = self.digests.get(&generation)?.digests.get(&report.view)?.clone();
+            Some(RouterOrder { router: report.router.clone(), generation, digest })
+        });
+        let routers = routers.collect();
+        let members = self.member_orders(&record.report);
+        // An agent without a seat has been told so.
+        let _ = self.seats.set_orders(host, TurnOrders { routers, members, ..TurnOrders::default() });
     }
 }
 

@@ -1,0 +1,92 @@
+//! The thread of a controller: messages, moments, and the threads beside it that watch its register and probe its members.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use os::clock::{Stopwatch, pause, unix_s};
+use stdx::clock::Now;
+
+use crate::controller::Controller;
+use crate::decisions::FleetDecisions;
+use crate::probe::{ProbeList, ProbeTarget};
+use crate::register::{RegisterError, WatchStep};
+use crate::service::{ControlService, ControllerMessage};
+
+/// Interval of moments: waves of rollouts are seconds long, and agents have their orders with their turns.
+const TICK: Duration = Duration::from_millis(100);
+/// Messages that are taken between two moments: some milliseconds of work.
+const MESSAGES_PER_TICK: usize = 1000;
+/// How long a watch waits before it looks whether it is still wanted.
+const WATCH_FOR: Duration = Duration::from_secs(5);
+/// Time until a register that was away is watched again.
+const WATCH_AGAIN: Duration = Duration::from_secs(1);
+
+/// Runs a controller until the service is gone, whose messages these are. `tls` says whether members speak TLS.
+pub fn run_controller(
+    mut controller: Controller,
+    messages: &Receiver<ControllerMessage>,
+    probes: &ProbeList,
+    tls: bool,
+    clock: Stopwatch,
+) {
+    let now = || Now { us: clock.passed().as_micros() as u64 };
+    loop {
+        match messages.recv_timeout(TICK) {
+            Ok(first) => {
+                let (now, unix_s) = (now(), unix_s().cast_signed());
+                controller.on_message(first, now, unix_s);
+                for message in messages.try_iter().take(MESSAGES_PER_TICK) {
+                    controller.on_message(message, now, unix_s);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        controller.tick(now());
+        if let Some(targets) = controller.take_new_targets() {
+            let target = |address: String| ProbeTarget { address, tls };
+            let targets: BTreeMap<_, _> =
+                targets.into_iter().map(|(member, address)| (member, target(address))).collect();
+            probes.set(targets);
+        }
+    }
+}
+
+/// Starts a thread that tells a controller when its register has changed. It ends with the service.
+///
+/// # Errors
+/// If the system has no thread left.
+pub fn start_watch(decisions: FleetDecisions, service: &Arc<ControlService>) -> std::io::Result<()> {
+    let service = Arc::downgrade(service);
+    let thread = std::thread::Builder::new().name("watch".to_owned());
+    thread.spawn(move || {
+        while service.strong_count() > 0 {
+            // Whatever was missed meanwhile is read.
+            note(&service);
+            if watch(&decisions, &service).is_err() {
+                pause(WATCH_AGAIN);
+            }
+        }
+    })?;
+    Ok(())
+}
+
+fn note(service: &Weak<ControlService>) {
+    if let Some(service) = service.upgrade() {
+        service.note_change();
+    }
+}
+
+fn watch(decisions: &FleetDecisions, service: &Weak<ControlService>) -> Result<(), RegisterError> {
+    let mut watch = decisions.watch()?;
+    while service.strong_count() > 0 {
+        match watch.next(WATCH_FOR)? {
+            WatchStep::Changes(_) => note(service),
+            WatchStep::Quiet => {}
+            WatchStep::Compacted(_) => return Ok(()),
+        }
+    }
+    Ok(())
+}
