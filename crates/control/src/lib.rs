@@ -9,6 +9,7 @@ pub mod identity;
 pub mod join_token;
 pub mod register;
 
+mod agent;
 mod client;
 mod controller;
 mod controller_thread;
@@ -22,10 +23,12 @@ mod router_file;
 mod seats;
 mod service;
 mod turn;
+mod wire;
 
 #[cfg(test)]
 mod testing;
 
+pub use agent::{AgentError, AgentRouter, AgentServer, AgentSettings, ProcessLook, start_agent};
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{Controller, ControllerSettings, MemberState};
 pub use controller_thread::{run_controller, start_watch};
@@ -40,3 +43,4 @@ pub use router_file::{RouterFile, RouterFileError};
 pub use seats::{AgentSeats, NoSeat, SEATS_MAX};
 pub use service::{ControlService, ControllerMessage};
 pub use turn::*;
+pub use wire::PeerPlace;

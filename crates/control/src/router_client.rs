@@ -2,19 +2,17 @@
 //!
 //! Bounded in time and length: a router on probation may answer nonsense, slowly, or without end.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
 use fleet::TextDigest;
 use fleet::probation::RouterCounts;
 
+use crate::wire::{PeerPlace, converse};
+
 /// Bytes of one answer: `stats count` of a router has some 10 KB.
 const ANSWER_LEN_MAX: usize = 256 * 1024;
-
-/// Parts of one answer, each of which may take the time limit: the answers are one or two packets.
-const READS_MAX: usize = 64;
 
 /// Why a router gave no answer that can be used.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +21,7 @@ pub enum RouterClientError {
     #[error("ask the router at {address}: {source}")]
     Io {
         /// The router.
-        address: SocketAddr,
+        address: String,
         /// Why not.
         source: io::Error,
     },
@@ -31,7 +29,7 @@ pub enum RouterClientError {
     #[error("ask the router at {address}: it answers {found:?} instead of {accepted}")]
     Nonsense {
         /// The router.
-        address: SocketAddr,
+        address: String,
         /// The beginning of the answer.
         found: String,
         /// What would have been right.
@@ -42,15 +40,15 @@ pub enum RouterClientError {
 /// A client for one router.
 #[derive(Clone, Debug)]
 pub struct RouterClient {
-    address: SocketAddr,
-    /// For connecting and for each read.
+    place: PeerPlace,
+    /// For the whole conversation.
     limit: Duration,
 }
 
 impl RouterClient {
-    /// A client that waits at most `limit` for each step.
-    pub fn new(address: SocketAddr, limit: Duration) -> RouterClient {
-        RouterClient { address, limit }
+    /// A client that waits at most `limit` for an answer.
+    pub fn new(place: PeerPlace, limit: Duration) -> RouterClient {
+        RouterClient { place, limit }
     }
 
     /// The digest of the configuration that the router has loaded.
@@ -67,28 +65,13 @@ impl RouterClient {
     }
 
     fn ask(&self, question: &[u8]) -> Result<Vec<u8>, RouterClientError> {
-        self.converse(question).map_err(|source| RouterClientError::Io { address: self.address, source })
-    }
-
-    fn converse(&self, question: &[u8]) -> io::Result<Vec<u8>> {
-        let mut stream = TcpStream::connect_timeout(&self.address, self.limit)?;
-        stream.set_read_timeout(Some(self.limit))?;
-        stream.set_write_timeout(Some(self.limit))?;
-        stream.write_all(question)?;
-        let (mut answer, mut part) = (Vec::new(), [0; 16 * 1024]);
-        for _ in 0..READS_MAX {
-            let len = stream.read(&mut part)?;
-            answer.extend_from_slice(&part[..len]);
-            if len == 0 || answer.len() > ANSWER_LEN_MAX || is_whole(&answer) {
-                return Ok(answer);
-            }
-        }
-        Ok(answer)
+        converse(&self.place, question, self.limit, ANSWER_LEN_MAX, is_whole)
+            .map_err(|source| RouterClientError::Io { address: self.place.address.clone(), source })
     }
 
     fn nonsense(&self, answer: &[u8], accepted: &'static str) -> RouterClientError {
         let found = String::from_utf8_lossy(&answer[..answer.len().min(80)]).into_owned();
-        RouterClientError::Nonsense { address: self.address, found, accepted }
+        RouterClientError::Nonsense { address: self.place.address.clone(), found, accepted }
     }
 }
 
@@ -127,20 +110,21 @@ fn counts_in(answer: &[u8]) -> Option<RouterCounts> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::thread;
 
     /// A router that answers every question with these bytes, `times` times.
     fn router(answer: &'static [u8], times: usize) -> RouterClient {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("its address");
+        let address = listener.local_addr().expect("its address").to_string();
         thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a client");
             let _ = stream.read(&mut [0; 100]);
             // The client may leave in the middle.
             let _ = (0..times).try_for_each(|_| stream.write_all(answer));
         });
-        RouterClient::new(address, Duration::from_secs(60))
+        RouterClient::new(PeerPlace { address, tls: None }, Duration::from_secs(60))
     }
 
     #[test]
@@ -172,5 +156,21 @@ mod tests {
         check_nonsense(b"\xff\xfe\0", 1);
         check_nonsense(b"VALUE __mcrouter__.config_md5_digest 0 4\r\nnone\r\nEND\r\n", 1);
         check_nonsense(&[b'x'; 4096], 10_000);
+    }
+
+    #[test]
+    fn a_router_that_sends_a_byte_now_and_then_does_not_keep_its_client() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address").to_string();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            // Each byte comes long before the limit of 200 ms has passed again.
+            while stream.write_all(b"x").is_ok() {
+                thread::park_timeout(Duration::from_millis(20));
+            }
+        });
+        let client = RouterClient::new(PeerPlace { address, tls: None }, Duration::from_millis(200));
+        let error = client.loaded().expect_err("no answer");
+        assert!(matches!(error, RouterClientError::Io { .. }), "{error}");
     }
 }

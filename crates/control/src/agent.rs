@@ -1,0 +1,223 @@
+//! An agent: beside the servers and routers of one host, it carries out what controllers decide, and reports.
+//!
+//! ```text
+//! thread "agent"   every second: look at routers and servers ─► Probation ─► write, put back, empty ─► report
+//! thread "turns"   report ─► a controller, which waits ─► orders ─► thread "agent"
+//! ```
+//!
+//! It decides nothing but what it must without controllers: whether a text stays in a router ([`fleet::probation`]). Without
+//! controllers everything goes on with what is on its disk.
+
+mod beside_router;
+mod beside_server;
+mod controllers;
+mod state;
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
+use os::clock::Stopwatch;
+use rustls::ClientConfig;
+use stdx::clock::Now;
+
+use crate::client::ControlPlace;
+use crate::turn::{ProcessReport, TurnOrders, TurnReport};
+use crate::wire::PeerPlace;
+use beside_router::BesideRouter;
+use beside_server::BesideServer;
+use controllers::Controllers;
+use state::{AgentStateError, AgentStore};
+
+/// Interval of looks at routers and servers.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The same while a router is about to load a text.
+const LOOK_SOON: Duration = Duration::from_millis(20);
+/// Orders that wait: a newer one replaces what is older, so two are enough.
+const ORDERS_MAX: usize = 2;
+
+/// Looks at a process. Of a router, the number changes when it was started again.
+pub type ProcessLook = Arc<dyn Fn() -> ProcessReport + Send + Sync>;
+
+/// A router of the host.
+#[derive(Clone)]
+pub struct AgentRouter {
+    /// Which.
+    pub router: RouterId,
+    /// What it reads.
+    pub view: ViewName,
+    /// The file that it reads.
+    pub file: PathBuf,
+    /// Where it answers.
+    pub place: PeerPlace,
+    /// Its process.
+    pub process: ProcessLook,
+}
+
+/// A server of the host.
+#[derive(Clone)]
+pub struct AgentServer {
+    /// Which.
+    pub member: MemberId,
+    /// Where it answers.
+    pub place: PeerPlace,
+    /// Its process.
+    pub process: ProcessLook,
+}
+
+/// What an agent is beside, and whom it asks.
+pub struct AgentSettings {
+    /// The host.
+    pub host: HostId,
+    /// Where it is.
+    pub zone: ZoneName,
+    /// A random number of this process.
+    pub boot: u64,
+    /// Its routers.
+    pub routers: Vec<AgentRouter>,
+    /// Its servers.
+    pub servers: Vec<AgentServer>,
+    /// A folder for what it must not forget, which only it writes to.
+    pub folder: PathBuf,
+    /// Its controllers.
+    pub controllers: Vec<ControlPlace>,
+    /// TLS settings for them.
+    pub tls: Arc<ClientConfig>,
+    /// Lines for people.
+    pub say: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// Why an agent does not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// Its folder is of no use.
+    #[error("begin as the agent of {host}")]
+    State {
+        /// The host.
+        host: HostId,
+        /// Why.
+        source: AgentStateError,
+    },
+    /// The system has no thread left.
+    #[error("start a thread of the agent")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Starts the threads of an agent. They end with the process.
+///
+/// # Errors
+/// If its state cannot be read: an agent that has forgotten what failed would try it again.
+pub fn start_agent(settings: AgentSettings) -> Result<(), AgentError> {
+    let failed = |source| AgentError::State { host: settings.host.clone(), source };
+    let store = AgentStore::open(&settings.folder).map_err(failed)?;
+    let routers: Result<Vec<BesideRouter>, AgentStateError> =
+        settings.routers.iter().map(|router| BesideRouter::new(router.clone(), store.clone())).collect();
+    let routers = routers.map_err(failed)?;
+    let servers: Result<Vec<BesideServer>, AgentStateError> =
+        settings.servers.iter().map(|server| BesideServer::new(server.clone(), store.clone())).collect();
+    let servers = servers.map_err(failed)?;
+    let report = TurnReport {
+        host: settings.host.clone(),
+        zone: settings.zone.clone(),
+        boot: settings.boot,
+        turn: 0,
+        seen: 0,
+        wait_ms: None,
+        texts: Vec::new(),
+        members: Vec::new(),
+        routers: Vec::new(),
+    };
+    let shared = Arc::new(Mutex::new(report));
+    let controllers =
+        || Controllers::new(&settings.controllers, &settings.tls, &settings.host, settings.boot);
+    let (quick, patient, say) = (controllers(), controllers(), Arc::clone(&settings.say));
+    let (sender, orders) = sync_channel(ORDERS_MAX);
+    let agent =
+        Agent { routers, servers, shared: Arc::clone(&shared), quick, say, clock: Stopwatch::start() };
+    let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
+    spawn("agent").spawn(move || agent.run(&orders)).map_err(AgentError::Thread)?;
+    let turns = move || patient.take_turns(&shared, &sender);
+    spawn("turns").spawn(turns).map_err(AgentError::Thread)?;
+    Ok(())
+}
+
+/// What both threads know: the report, which one writes and the other sends.
+type SharedReport = Arc<Mutex<TurnReport>>;
+
+struct Agent {
+    routers: Vec<BesideRouter>,
+    servers: Vec<BesideServer>,
+    shared: SharedReport,
+    quick: Controllers,
+    say: Arc<dyn Fn(&str) + Send + Sync>,
+    clock: Stopwatch,
+}
+
+impl Agent {
+    fn run(mut self, orders: &Receiver<TurnOrders>) {
+        // Before the first turn: what a host has is a part of what it says.
+        self.look();
+        loop {
+            let is_waiting = self.routers.iter().any(BesideRouter::is_waiting);
+            match orders.recv_timeout(if is_waiting { LOOK_SOON } else { LOOK_EVERY }) {
+                Ok(orders) => self.carry_out(orders),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self.look() {
+                // Controllers wait for it; the turn that is under way says what was before. If it does not arrive, the
+                // next one says the same.
+                if let Some(orders) = self.quick.turn(&self.shared, Some(0)) {
+                    self.carry_out(orders);
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, orders: TurnOrders) {
+        let now = self.now();
+        for order in &orders.routers {
+            if let Some(router) = self.routers.iter_mut().find(|router| router.id() == &order.router) {
+                router.on_order(order, orders.texts.get(&order.digest), now, &*self.say);
+            }
+        }
+        for order in &orders.members {
+            if let Some(server) = self.servers.iter_mut().find(|server| server.id() == &order.member) {
+                server.on_order(order, &*self.say);
+            }
+        }
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).seen = orders.version;
+    }
+
+    /// Looks at all, and writes the report. Whether there is news that controllers wait for.
+    fn look(&mut self) -> bool {
+        let now = self.now();
+        for router in &mut self.routers {
+            router.look(now, &*self.say);
+        }
+        let members: Vec<_> = self.servers.iter_mut().map(BesideServer::look).collect();
+        let routers: Vec<_> = self.routers.iter().map(BesideRouter::report).collect();
+        let mut report = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let flushes = |members: &[crate::turn::MemberReport]| -> Vec<u64> {
+            members.iter().map(|member| member.flushes).collect()
+        };
+        let is_down = |members: &[crate::turn::MemberReport]| -> Vec<bool> {
+            members.iter().map(|member| member.process == ProcessReport::Down).collect()
+        };
+        let is_news = report.routers != routers
+            || flushes(&report.members) != flushes(&members)
+            || is_down(&report.members) != is_down(&members);
+        report.texts = self.routers.iter().flat_map(BesideRouter::texts).collect();
+        (report.members, report.routers) = (members, routers);
+        is_news
+    }
+
+    fn now(&self) -> Now {
+        Now { us: self.clock.passed().as_micros() as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests;

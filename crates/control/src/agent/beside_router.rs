@@ -1,0 +1,214 @@
+//! Beside one router: its file, its probation, its report.
+
+use std::time::Duration;
+
+use fleet::probation::{AgentAction, AgentReport, GivenText, Probation, RouterObservation};
+use fleet::{GenerationNumber, RouterId, TextDigest};
+use stdx::clock::Now;
+
+use super::AgentRouter;
+use super::state::{AgentStateError, AgentStore, digest_of};
+use crate::router_client::RouterClient;
+use crate::router_file::RouterFile;
+use crate::turn::{ProcessReport, RouterOrder, RouterReport, TextReport};
+
+/// Time for a router's answers: some hundred microseconds on the same host, more when it reads a large file.
+const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+/// Texts that are held: the one in force, the one before, and those of orders that were not carried out.
+const TEXTS_MAX: usize = 8;
+
+/// A router and what is known of it.
+pub(super) struct BesideRouter {
+    router: AgentRouter,
+    file: RouterFile,
+    client: RouterClient,
+    store: AgentStore,
+    probation: Probation,
+    /// The newest ones last.
+    texts: Vec<TextDigest>,
+    loaded: Option<TextDigest>,
+    generation: Option<GenerationNumber>,
+    text: TextReport,
+    /// The last trouble with the disk, which is said once.
+    trouble: Option<String>,
+}
+
+impl BesideRouter {
+    /// With what was kept.
+    pub(super) fn new(router: AgentRouter, store: AgentStore) -> Result<BesideRouter, AgentStateError> {
+        let kept: Option<Probation> = store.load(&name(&router.router))?;
+        let file = RouterFile::new(&router.file);
+        let client = RouterClient::new(router.place.clone(), ANSWER_WITHIN);
+        let probation = kept.unwrap_or_default();
+        let good = probation.good().cloned();
+        let (generation, texts) = match good {
+            Some(good) => (Some(good.generation).filter(|number| number.0 > 0), vec![good.digest]),
+            None => (None, Vec::new()),
+        };
+        Ok(BesideRouter {
+            router,
+            file,
+            client,
+            store,
+            probation,
+            texts,
+            loaded: None,
+            generation,
+            text: TextReport::Loaded,
+            trouble: None,
+        })
+    }
+
+    pub(super) fn id(&self) -> &RouterId {
+        &self.router.router
+    }
+
+    /// Whether it is about to load a text.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.text == TextReport::Waiting
+    }
+
+    /// Texts that controllers need not send.
+    pub(super) fn texts(&self) -> Vec<TextDigest> {
+        self.texts.iter().filter(|digest| self.store.text(digest).is_some()).cloned().collect()
+    }
+
+    /// What controllers are told.
+    pub(super) fn report(&self) -> RouterReport {
+        RouterReport {
+            router: self.router.router.clone(),
+            view: self.router.view.clone(),
+            generation: self.generation,
+            loaded: self.loaded.clone(),
+            text: self.text.clone(),
+            suspects: Vec::new(),
+            asked: 0,
+        }
+    }
+
+    /// Takes an order with its text, if it was sent.
+    pub(super) fn on_order(
+        &mut self,
+        order: &RouterOrder,
+        text: Option<&String>,
+        now: Now,
+        say: &dyn Fn(&str),
+    ) {
+        if let Some(text) = text {
+            if digest_of(text.as_bytes()) != order.digest {
+                return self.trouble(format!("the text of generation {} is damaged", order.generation), say);
+            }
+            if let Err(error) = self.store.keep_text(&order.digest, text) {
+                return self.trouble(error.to_string(), say);
+            }
+            self.note_text(&order.digest);
+        }
+        if self.store.text(&order.digest).is_none() {
+            // The next turn says that it is missing.
+            return;
+        }
+        let target = GivenText { generation: order.generation, digest: order.digest.clone() };
+        let actions = self.probation.on_target(target, now);
+        if actions.iter().any(|action| matches!(action, AgentAction::Write(_))) {
+            self.text = TextReport::Waiting;
+        }
+        self.carry_out(actions, say);
+    }
+
+    /// Looks at the router and its file.
+    pub(super) fn look(&mut self, now: Now, say: &dyn Fn(&str)) {
+        let process = match (self.router.process)() {
+            ProcessReport::Running { pid } => Some(u64::from(pid)),
+            _ => None,
+        };
+        self.loaded = process.and_then(|_| self.client.loaded().ok());
+        let counts = self.loaded.as_ref().and_then(|_| self.client.counts().ok());
+        let file = match self.file.read() {
+            Ok(text) => text.map(|text| digest_of(&text)),
+            Err(error) => return self.trouble(error.to_string(), say),
+        };
+        if file.is_none() && self.probation.good().is_none() && self.text != TextReport::Waiting {
+            // Nothing was ever there.
+            return;
+        }
+        let seen = RouterObservation { process, loaded: self.loaded.clone(), file, counts };
+        let actions = self.probation.on_observation(seen, now);
+        self.carry_out(actions, say);
+    }
+
+    fn carry_out(&mut self, actions: Vec<AgentAction>, say: &dyn Fn(&str)) {
+        for action in actions {
+            let done = match action {
+                AgentAction::Keep => self
+                    .store
+                    .keep(&name(&self.router.router), &self.probation)
+                    .map_err(|error| error.to_string()),
+                AgentAction::Write(digest) => self.write(&digest),
+                AgentAction::Report(report) => {
+                    self.note(report, say);
+                    Ok(())
+                }
+            };
+            if let Err(why) = done {
+                // What follows stands on it; the next look does it again.
+                return self.trouble(why, say);
+            }
+        }
+        self.trouble = None;
+    }
+
+    fn write(&self, digest: &TextDigest) -> Result<(), String> {
+        let text = match self.store.text(digest) {
+            Some(text) => text,
+            // The file that was there before the first order is the only one that was not sent.
+            None => return Err(format!("the text {digest} is not kept")),
+        };
+        self.file.write(text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    fn note(&mut self, report: AgentReport, say: &dyn Fn(&str)) {
+        let router = self.router.router.clone();
+        match report {
+            AgentReport::Loaded(text) => {
+                say(&format!("{router} has loaded generation {}", text.generation));
+                (self.generation, self.text) = (Some(text.generation), TextReport::Loaded);
+                self.loaded = Some(text.digest);
+            }
+            AgentReport::Refused(text, reason) => {
+                say(&format!("{router} refuses generation {}: {reason}", text.generation));
+                self.text = TextReport::Refused { generation: text.generation, reason: reason.to_owned() };
+            }
+            AgentReport::Crashed(text, reason) => {
+                say(&format!("{router} is back from generation {}: {reason}", text.generation));
+                self.text = TextReport::Crashed { generation: text.generation, reason: reason.to_owned() };
+            }
+            AgentReport::Foreign(_) => {
+                say(&format!("{router}: somebody else has written {}", self.router.file.display()));
+                self.text = TextReport::Foreign;
+            }
+        }
+    }
+
+    /// Holds a text, and forgets the oldest ones that are not in force.
+    fn note_text(&mut self, digest: &TextDigest) {
+        self.texts.retain(|other| other != digest);
+        self.texts.push(digest.clone());
+        let good = self.probation.good().map(|good| good.digest.clone());
+        while self.texts.len() > TEXTS_MAX {
+            let oldest = self.texts.iter().position(|other| Some(other) != good.as_ref());
+            let oldest = self.texts.remove(oldest.expect("only one of them is in force"));
+            self.store.forget_text(&oldest);
+        }
+    }
+
+    fn trouble(&mut self, why: String, say: &dyn Fn(&str)) {
+        if self.trouble.as_ref() != Some(&why) {
+            say(&format!("{}: {why}", self.router.router));
+        }
+        self.trouble = Some(why);
+    }
+}
+
+fn name(router: &RouterId) -> String {
+    format!("router-{router}")
+}

@@ -1,0 +1,89 @@
+//! Beside one server: its process, its hits, and emptying it.
+
+use std::time::Duration;
+
+use fleet::MemberId;
+use serde::{Deserialize, Serialize};
+
+use super::AgentServer;
+use super::state::{AgentStateError, AgentStore};
+use crate::turn::{MemberOrder, MemberReport, ProcessReport};
+use crate::wire::converse;
+
+/// Time for a server's answers.
+const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+/// Bytes of an answer: `stats` has some 5 KB.
+const ANSWER_LEN_MAX: usize = 64 * 1024;
+
+/// A server and what is known of it.
+pub(super) struct BesideServer {
+    server: AgentServer,
+    store: AgentStore,
+    kept: Kept,
+    hits: u64,
+    misses: u64,
+}
+
+/// What is not forgotten.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Kept {
+    flushes: u64,
+}
+
+impl BesideServer {
+    /// With what was kept.
+    pub(super) fn new(server: AgentServer, store: AgentStore) -> Result<BesideServer, AgentStateError> {
+        let kept = store.load(&name(&server.member))?.unwrap_or_default();
+        Ok(BesideServer { server, store, kept, hits: 0, misses: 0 })
+    }
+
+    pub(super) fn id(&self) -> &MemberId {
+        &self.server.member
+    }
+
+    /// Looks at the server.
+    pub(super) fn look(&mut self) -> MemberReport {
+        let process = (self.server.process)();
+        if matches!(process, ProcessReport::Running { .. })
+            && let Ok(answer) = self.ask(b"stats\r\n", |answer| answer.ends_with(b"END\r\n"))
+        {
+            let count = |name: &str| {
+                let text = String::from_utf8_lossy(&answer);
+                let line = text
+                    .lines()
+                    .find_map(|line| line.strip_prefix("STAT ")?.strip_prefix(name)?.strip_prefix(' '));
+                line.and_then(|value| value.trim().parse().ok())
+            };
+            (self.hits, self.misses) = (count("get_hits").unwrap_or(0), count("get_misses").unwrap_or(0));
+        }
+        let (member, flushes) = (self.server.member.clone(), self.kept.flushes);
+        MemberReport { member, process, flushes, hits: self.hits, misses: self.misses }
+    }
+
+    /// Empties the server, if that was not done yet. It is done when the server says so and the disk has it.
+    pub(super) fn on_order(&mut self, order: &MemberOrder, say: &dyn Fn(&str)) {
+        if self.kept.flushes >= order.flushes {
+            return;
+        }
+        let emptied = self.ask(b"flush_all\r\n", |answer| answer.ends_with(b"\r\n"));
+        if !emptied.is_ok_and(|answer| answer == b"OK\r\n") {
+            return;
+        }
+        let kept = Kept { flushes: order.flushes };
+        match self.store.keep(&name(&self.server.member), &kept) {
+            Ok(()) => {
+                self.kept = kept;
+                say(&format!("{} is empty", self.server.member));
+            }
+            Err(error) => say(&format!("{}: {error}", self.server.member)),
+        }
+    }
+
+    fn ask(&self, question: &[u8], is_whole: impl Fn(&[u8]) -> bool) -> std::io::Result<Vec<u8>> {
+        converse(&self.server.place, question, ANSWER_WITHIN, ANSWER_LEN_MAX, is_whole)
+    }
+}
+
+fn name(member: &MemberId) -> String {
+    format!("server-{member}")
+}

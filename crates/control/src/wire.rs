@@ -1,0 +1,118 @@
+//! Blocking conversations with servers and routers: a question, an answer, and one time limit for all of it.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use os::clock::Stopwatch;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+/// Where somebody listens: `HOST:PORT` or `unix:PATH`, and how to encrypt.
+#[derive(Clone, Debug)]
+pub struct PeerPlace {
+    /// The address.
+    pub address: String,
+    /// TLS settings, over TCP.
+    pub tls: Option<Arc<ClientConfig>>,
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+/// Sends a question and reads until `is_whole`, the end, or more than `most` bytes.
+pub(crate) fn converse(
+    place: &PeerPlace,
+    question: &[u8],
+    within: Duration,
+    most: usize,
+    is_whole: impl Fn(&[u8]) -> bool,
+) -> io::Result<Vec<u8>> {
+    let watch = Stopwatch::start();
+    let left = || -> io::Result<Duration> {
+        match within.checked_sub(watch.passed()) {
+            Some(left) if !left.is_zero() => Ok(left),
+            _ => Err(ErrorKind::TimedOut.into()),
+        }
+    };
+    let mut stream = connect(place, left()?)?;
+    stream.limit(left()?)?;
+    stream.write_all(question)?;
+    let (mut answer, mut part) = (Vec::new(), [0; 16 * 1024]);
+    loop {
+        stream.limit(left()?)?;
+        let len = stream.read(&mut part)?;
+        answer.extend_from_slice(&part[..len]);
+        if len == 0 || answer.len() > most || is_whole(&answer) {
+            return Ok(answer);
+        }
+    }
+}
+
+fn connect(place: &PeerPlace, within: Duration) -> io::Result<Stream> {
+    if let Some(path) = place.address.strip_prefix("unix:") {
+        return Ok(Stream::Unix(UnixStream::connect(path)?));
+    }
+    let address = place.address.to_socket_addrs()?.next().ok_or(ErrorKind::NotFound)?;
+    let stream = TcpStream::connect_timeout(&address, within)?;
+    stream.set_read_timeout(Some(within))?;
+    stream.set_write_timeout(Some(within))?;
+    let Some(tls) = &place.tls else { return Ok(Stream::Tcp(stream)) };
+    let host = place.address.rsplit_once(':').map_or(&*place.address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let name = ServerName::try_from(host).map_err(io::Error::other)?;
+    let session = ClientConnection::new(Arc::clone(tls), name).map_err(io::Error::other)?;
+    Ok(Stream::Tls(Box::new(StreamOwned::new(session, stream))))
+}
+
+impl Stream {
+    /// Time for the next read and write.
+    fn limit(&self, within: Duration) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => set_limits(stream, within),
+            Stream::Tls(stream) => set_limits(&stream.sock, within),
+            Stream::Unix(stream) => {
+                stream.set_read_timeout(Some(within))?;
+                stream.set_write_timeout(Some(within))
+            }
+        }
+    }
+}
+
+fn set_limits(stream: &TcpStream, within: Duration) -> io::Result<()> {
+    stream.set_read_timeout(Some(within))?;
+    stream.set_write_timeout(Some(within))
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(buffer),
+            Stream::Unix(stream) => stream.read(buffer),
+            Stream::Tls(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.flush(),
+            Stream::Unix(stream) => stream.flush(),
+            Stream::Tls(stream) => stream.flush(),
+        }
+    }
+}
