@@ -11,24 +11,22 @@
 mod beside_router;
 mod beside_server;
 mod controllers;
+mod settings;
 mod state;
 
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
+use fleet::HostId;
 use os::clock::Stopwatch;
-use rustls::ClientConfig;
 use stdx::clock::Now;
 
-use crate::client::ControlPlace;
-use crate::turn::{ProcessReport, TurnOrders, TurnReport};
-use crate::wire::PeerPlace;
+use crate::turn::{MemberReport, ProcessReport, TurnOrders, TurnReport};
 use beside_router::BesideRouter;
 use beside_server::BesideServer;
 use controllers::Controllers;
+use settings::SharedReport;
 use state::{AgentStateError, AgentStore};
 
 /// Interval of looks at routers and servers.
@@ -38,56 +36,7 @@ const LOOK_SOON: Duration = Duration::from_millis(20);
 /// Orders that wait: a newer one replaces what is older, so two are enough.
 const ORDERS_MAX: usize = 2;
 
-/// Looks at a process. Of a router, the number changes when it was started again.
-pub type ProcessLook = Arc<dyn Fn() -> ProcessReport + Send + Sync>;
-
-/// A router of the host.
-#[derive(Clone)]
-pub struct AgentRouter {
-    /// Which.
-    pub router: RouterId,
-    /// What it reads.
-    pub view: ViewName,
-    /// The file that it reads.
-    pub file: PathBuf,
-    /// Where it answers.
-    pub place: PeerPlace,
-    /// Its process.
-    pub process: ProcessLook,
-}
-
-/// A server of the host.
-#[derive(Clone)]
-pub struct AgentServer {
-    /// Which.
-    pub member: MemberId,
-    /// Where it answers.
-    pub place: PeerPlace,
-    /// Its process.
-    pub process: ProcessLook,
-}
-
-/// What an agent is beside, and whom it asks.
-pub struct AgentSettings {
-    /// The host.
-    pub host: HostId,
-    /// Where it is.
-    pub zone: ZoneName,
-    /// A random number of this process.
-    pub boot: u64,
-    /// Its routers.
-    pub routers: Vec<AgentRouter>,
-    /// Its servers.
-    pub servers: Vec<AgentServer>,
-    /// A folder for what it must not forget, which only it writes to.
-    pub folder: PathBuf,
-    /// Its controllers.
-    pub controllers: Vec<ControlPlace>,
-    /// TLS settings for them.
-    pub tls: Arc<ClientConfig>,
-    /// Lines for people.
-    pub say: Arc<dyn Fn(&str) + Send + Sync>,
-}
+pub use settings::{AgentRouter, AgentServer, AgentSettings, ProcessLook};
 
 /// Why an agent does not begin.
 #[derive(Debug, thiserror::Error)]
@@ -143,9 +92,6 @@ pub fn start_agent(settings: AgentSettings) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// What both threads know: the report, which one writes and the other sends.
-type SharedReport = Arc<Mutex<TurnReport>>;
-
 struct Agent {
     routers: Vec<BesideRouter>,
     servers: Vec<BesideServer>,
@@ -200,15 +146,11 @@ impl Agent {
         let members: Vec<_> = self.servers.iter_mut().map(BesideServer::look).collect();
         let routers: Vec<_> = self.routers.iter().map(BesideRouter::report).collect();
         let mut report = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let flushes = |members: &[crate::turn::MemberReport]| -> Vec<u64> {
-            members.iter().map(|member| member.flushes).collect()
+        // Hits and misses are figures, not news.
+        let news = |members: &[MemberReport]| -> Vec<(ProcessReport, u64)> {
+            members.iter().map(|member| (member.process, member.flushes)).collect()
         };
-        let is_down = |members: &[crate::turn::MemberReport]| -> Vec<bool> {
-            members.iter().map(|member| member.process == ProcessReport::Down).collect()
-        };
-        let is_news = report.routers != routers
-            || flushes(&report.members) != flushes(&members)
-            || is_down(&report.members) != is_down(&members);
+        let is_news = report.routers != routers || news(&report.members) != news(&members);
         report.texts = self.routers.iter().flat_map(BesideRouter::texts).collect();
         (report.members, report.routers) = (members, routers);
         is_news

@@ -56,8 +56,8 @@ pub struct Controller {
     rollout: Option<Rollout>,
     /// Of the target and of the generation before.
     digests: BTreeMap<GenerationNumber, PublishedTexts>,
-    /// The target and how many routers shall have it, when all agents had their orders last.
-    ordered: Option<(GenerationNumber, usize)>,
+    /// The target, how many routers shall have it, and whether all have, when all agents had their orders last.
+    ordered: Option<(GenerationNumber, usize, bool)>,
     /// Texts that have failed in a router, by what was seen there.
     condemned: BTreeSet<TextDigest>,
     agents: BTreeMap<HostId, AgentRecord>,

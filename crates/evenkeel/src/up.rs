@@ -7,6 +7,7 @@ mod cluster;
 mod encryption;
 mod member;
 mod place;
+mod plane;
 mod ports;
 
 use std::path::PathBuf;
@@ -27,12 +28,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Start servers and a router on this machine
 ///
 /// The servers and the router listen on 127.0.0.1 alone. A server that ends is started again, empty; until then the others
-/// answer for its keys. Ctrl-C ends them all.
+/// answer for its keys. It is a control plane with one host: `evenkeel control` shows and changes which server has which keys.
+/// Ctrl-C ends them all.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// How many servers
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
     servers: u16,
+    /// How many more servers, which have no slot until `control replace` gives them one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=16))]
+    spares: u16,
     /// Memory for the items of each server, in MB
     #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..))]
     memory: u32,

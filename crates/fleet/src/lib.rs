@@ -21,7 +21,7 @@ pub use inventory::{FleetMember, Inventory, InventoryError, MEMBERS_MAX};
 pub use names::{
     ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, SlotId, ViewName, ZoneName,
 };
-pub use plan::{FleetPlan, PlanError, PlanInput, Replacement, plan};
+pub use plan::{FleetPlan, FleetPlanInput, PlanError, Replacement, plan};
 pub use policy::{
     CLUSTERS_MAX, ClusterPolicy, FleetPolicy, POLICY_LEN_MAX, PolicyError, SLOTS_MAX, VIEWS_MAX, ViewPolicy,
 };

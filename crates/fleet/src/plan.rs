@@ -24,7 +24,7 @@ pub struct Replacement {
 
 /// What a plan is made from.
 #[derive(Clone, Copy, Debug)]
-pub struct PlanInput<'i> {
+pub struct FleetPlanInput<'i> {
     /// What people want.
     pub policy: &'i FleetPolicy,
     /// Who exists.
@@ -83,7 +83,7 @@ pub enum PlanError {
 ///
 /// # Errors
 /// If a slot finds no member: a plan is carried out whole or not at all.
-pub fn plan(input: &PlanInput<'_>, replacements: &[Replacement]) -> Result<FleetPlan, PlanError> {
+pub fn plan(input: &FleetPlanInput<'_>, replacements: &[Replacement]) -> Result<FleetPlan, PlanError> {
     check(input.current, replacements)?;
     let mut planner = Planner { input, used: BTreeSet::new(), steps: Vec::new() };
     planner.used = members(input.current).cloned().collect();
@@ -123,7 +123,7 @@ fn check(current: &FleetContent, replacements: &[Replacement]) -> Result<(), Pla
 }
 
 struct Planner<'i> {
-    input: &'i PlanInput<'i>,
+    input: &'i FleetPlanInput<'i>,
     /// Members that have a slot, had one before this plan, or get one by it: whoever leaves a slot by this plan has missed
     /// nothing yet, but takes no other one before he was emptied.
     used: BTreeSet<MemberId>,

@@ -177,9 +177,9 @@ fn a_cluster_answers_survives_the_loss_of_servers_and_ends() {
     let folder = Folder::new();
     let kept = folder.file("cluster");
     let mut up = Up::start(&folder, &["--dir", kept.to_str().expect("text"), "--memory", "16"]);
-    assert_eq!(up.members.len(), 4, "{}", up.said());
+    assert_eq!(up.members.len(), 5, "a router, three servers and a spare: {}", up.said());
     up.client().use_all_servers();
-    let held: Vec<usize> = up.members[1..].iter().map(|server| count_items(&server.address)).collect();
+    let held: Vec<usize> = up.members[1..4].iter().map(|server| count_items(&server.address)).collect();
     assert!(held.iter().all(|count| *count > 5), "each server has some: {held:?}");
 
     // One is killed: nobody sees an error, and it comes back.
@@ -214,6 +214,14 @@ fn count_items(address: &str) -> usize {
     count.and_then(|count| count.parse().ok()).expect("a number of items")
 }
 
+/// How many of the keys of [`Conversation::use_all_servers`] a server has.
+fn count_found(address: &str) -> usize {
+    let mut server = Conversation::with(address);
+    (0..60)
+        .filter(|number| server.ask(&format!("get key{number}\r\n"), &["END"]).starts_with("VALUE"))
+        .count()
+}
+
 #[track_caller]
 fn check_that_route_accepts(configuration: &Path) {
     let mut route = subject::router();
@@ -225,7 +233,7 @@ fn check_that_route_accepts(configuration: &Path) {
 #[test]
 fn the_members_of_a_cluster_that_is_killed_end_with_it() {
     let folder = Folder::new();
-    let mut up = Up::start(&folder, &["--servers", "1"]);
+    let mut up = Up::start(&folder, &["--servers", "1", "--spares", "0"]);
     assert_eq!(up.members.len(), 2);
     up.client().use_all_servers();
     up.signal(Signal::KILL);
@@ -259,7 +267,7 @@ fn ports_that_are_taken_are_passed_over() {
     let addresses: Vec<&str> =
         first.members.iter().chain(&second.members).map(|member| member.address.as_str()).collect();
     let different: std::collections::HashSet<&&str> = addresses.iter().collect();
-    assert_eq!(different.len(), 4, "{addresses:?}");
+    assert_eq!(different.len(), 6, "{addresses:?}");
     second.client().use_all_servers();
 }
 
@@ -268,7 +276,7 @@ fn with_tls_every_connection_of_a_cluster_is_encrypted() {
     let folder = Folder::new();
     let kept = folder.file("cluster");
     let mut up = Up::start(&folder, &["--dir", kept.to_str().expect("text"), "--memory", "16", "--tls"]);
-    assert_eq!(up.members.len(), 4, "{}", up.said());
+    assert_eq!(up.members.len(), 5, "{}", up.said());
     let mode = |name: &str| std::fs::metadata(kept.join(name)).expect("a file").permissions().mode() & 0o777;
     assert_eq!(mode("member-key.pem"), 0o600);
     assert!(!std::fs::read_to_string(kept.join("authority.pem")).expect("text").contains("PRIVATE"));
@@ -330,7 +338,70 @@ fn with_tls_every_connection_of_a_cluster_is_encrypted() {
     let up = Up::start(&again, &["--dir", kept.to_str().expect("text"), "--servers", "1", "--tls"]);
     assert!(first != authority());
     assert_eq!(mode("member-key.pem"), 0o600);
-    assert_eq!(up.members.len(), 2);
+    assert_eq!(up.members.len(), 3);
+}
+
+/// Asks the controller of a cluster: its exit status, what it says, and what went wrong.
+fn control(up: &Up, words: &[&str]) -> (Option<i32>, String, String) {
+    let said = up.said();
+    let place = said.lines().find_map(|line| line.trim().strip_prefix("control ")).expect("its place").trim();
+    let mut command = Command::new(subject::cluster().get_program());
+    let output = command.arg("control").args(words).args(["--at", place]).output().expect("run");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_cluster_is_a_control_plane_with_one_host() {
+    let folder = Folder::new();
+    let up = Up::start(&folder, &["--memory", "16"]);
+    let status = |words: &str| {
+        let found = clock::wait_for(|| control(&up, &["status"]).1.contains(words).then_some(()));
+        assert!(found.is_some(), "expected {words:?} in {}", control(&up, &["status"]).1);
+    };
+    status("all routers have it");
+    up.client().use_all_servers();
+    assert_eq!(control(&up, &["plan"]), (Some(0), "nothing to do\n".to_owned(), String::new()));
+
+    // A replacement is shown, and carried out with its reason.
+    let (code, text, _) = control(&up, &["replace", "server-2"]);
+    assert!(code == Some(0) && text.contains("server-4 takes slot s1 in place of server-2"), "{text}");
+    assert_eq!(control(&up, &["replace", "server-2", "--apply"]).0, Some(64), "without a reason");
+    let (code, text, _) = control(&up, &["replace", "server-2", "--apply", "--why", "a disk that groans"]);
+    assert!(code == Some(0) && text.contains("generation 2 is in force"), "{text}");
+    status("router               main       2");
+    assert!(control(&up, &["history"]).1.starts_with("generation 2: a disk that groans\n"));
+    // The one that has left is emptied once no router uses it, and can come back.
+    let count = || count_found(&up.members[2].address);
+    assert!(clock::wait_for(|| (count() == 0).then_some(())).is_some(), "{} items stay", count());
+    up.client().use_all_servers();
+    assert_eq!(count(), 0, "nobody writes to it");
+    let back = || control(&up, &["rollback", "1", "--apply", "--why", "the disk was not to blame"]);
+    assert!(clock::wait_for(|| (back().0 == Some(0)).then_some(())).is_some(), "{:?}", back());
+    status("router               main       3");
+
+    // Nothing changes where it is frozen.
+    assert_eq!(control(&up, &["freeze", "cluster/cache", "--why", "the big day"]).0, Some(0));
+    clock::wait_for(|| control(&up, &["replace", "server-1"]).1.contains("frozen").then_some(()))
+        .expect("a plan");
+    let (code, _, said) = control(&up, &["replace", "server-1", "--apply", "--why", "now"]);
+    assert!(code == Some(75) && said.contains("cluster/cache is frozen: the big day"), "{said}");
+    assert_eq!(control(&up, &["thaw", "cluster/cache", "--why", "over"]).0, Some(0));
+
+    let (_, text, _) = control(&up, &["why", "key1"]);
+    assert!(text.contains("  get     server-") && text.contains("by generation 3"), "{text}");
+    let (code, _, said) = control(&up, &["replace", "server-9"]);
+    assert!(code == Some(1) && said.contains("server-9: it has no slot in any cluster"), "{said}");
+}
+
+#[test]
+fn without_its_controller_a_cluster_says_so_and_serves() {
+    let folder = Folder::new();
+    let up = Up::start(&folder, &["--memory", "16"]);
+    let mut command = Command::new(subject::cluster().get_program());
+    let output = command.args(["control", "status", "--at", "unix:/nobody/listens"]).output().expect("run");
+    assert_eq!(output.status.code(), Some(69), "{}", String::from_utf8_lossy(&output.stderr));
+    up.client().use_all_servers();
 }
 
 #[test]

@@ -28,7 +28,10 @@ const ALLOWED: [(&str, &[&str], &[&str]); 21] = [
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),
     (
         "evenkeel",
-        &["admin", "net", "router", "server", "load", "tuner", "tuning", "lab", "control", "os", "stdx", "tls"],
+        &[
+            "admin", "net", "router", "server", "load", "tuner", "tuning", "lab", "control", "os", "stdx",
+            "tls",
+        ],
         &["transcript"],
     ),
     ("transcript", &[], &[]),

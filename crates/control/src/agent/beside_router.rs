@@ -6,7 +6,7 @@ use fleet::probation::{AgentAction, AgentReport, GivenText, Probation, RouterObs
 use fleet::{GenerationNumber, RouterId, TextDigest};
 use stdx::clock::Now;
 
-use super::AgentRouter;
+use super::settings::AgentRouter;
 use super::state::{AgentStateError, AgentStore, digest_of};
 use crate::router_client::RouterClient;
 use crate::router_file::RouterFile;

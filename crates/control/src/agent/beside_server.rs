@@ -5,7 +5,7 @@ use std::time::Duration;
 use fleet::MemberId;
 use serde::{Deserialize, Serialize};
 
-use super::AgentServer;
+use super::settings::AgentServer;
 use super::state::{AgentStateError, AgentStore};
 use crate::turn::{MemberOrder, MemberReport, ProcessReport};
 use crate::wire::converse;

@@ -10,7 +10,7 @@ use rustls::ClientConfig;
 use serde_json::json;
 use stdx::prng::{Prng, mix};
 
-use super::SharedReport;
+use super::settings::SharedReport;
 use crate::client::{ControlClient, ControlPlace};
 use crate::turn::{TURN_WAIT, TURN_WAIT_SPREAD, TurnOrders};
 

@@ -1,4 +1,4 @@
-//! What an agent must not forget: texts, what failed, what was emptied. One file each, written by replacement.
+//! State of an agent on its disk: texts, what failed, what was emptied. One file each, written by replacement.
 
 use std::fs::DirBuilder;
 use std::io;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use admin::api::ApiReply;
 use fleet::rollout::RolloutLane;
 use fleet::{
-    FleetContent, FleetPlan, FleetPolicy, Generation, GenerationNumber, PlanInput, Replacement, ViewName,
-    plan, texts,
+    FleetContent, FleetPlan, FleetPlanInput, FleetPolicy, Generation, GenerationNumber, Replacement,
+    ViewName, plan, texts,
 };
 use serde_json::json;
 
@@ -141,7 +141,7 @@ impl Controller {
             return Err(refusal(422, "the fleet has no policy\n  hint: give one with --policy FILE"));
         };
         let (inventory, excluded) = (&self.view.inventory, &self.excluded());
-        let input = PlanInput { policy: &policy, inventory, current: &current, excluded };
+        let input = FleetPlanInput { policy: &policy, inventory, current: &current, excluded };
         let plan = plan(&input, &replacements).map_err(|error| refusal(422, &error.to_string()))?;
         Ok((plan, text))
     }

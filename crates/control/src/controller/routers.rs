@@ -167,15 +167,16 @@ impl Controller {
     }
 
     /// Puts orders at the seats of all agents, if any of them changes. Those of an agent that has its turn follow at once, so
-    /// this is about routers whose wave has come.
+    /// this is about routers whose wave has come, and about members that no router uses any more.
     pub(super) fn give_new_orders(&mut self) {
         let (Some(target), Some(rollout)) = (self.target(), &self.rollout) else { return };
         let routers = self.agents.values().flat_map(|record| &record.report.routers);
         let count = routers.filter(|report| rollout.wanted(&report.router) == Some(target)).count();
-        if self.ordered == Some((target, count)) {
+        let now = (target, count, matches!(rollout.state(), RolloutState::Done));
+        if self.ordered == Some(now) {
             return;
         }
-        self.ordered = Some((target, count));
+        self.ordered = Some(now);
         for host in self.agents.keys() {
             self.give_orders(host);
         }

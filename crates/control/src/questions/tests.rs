@@ -5,14 +5,8 @@ use admin::api::ApiPeer;
 use super::*;
 
 fn ask(line: &str) -> Result<ControlQuestion, QuestionFault> {
-    let (head, body) = line
-        .split_once(' ')
-        .and_then(|(method, rest)| {
-            let (target, body) = rest.split_once(' ').unwrap_or((rest, ""));
-            Some(((method, target), body))
-        })
-        .expect("a method and a target");
-    let (method, target) = head;
+    let (method, rest) = line.split_once(' ').expect("a method and a target");
+    let (target, body) = rest.split_once(' ').unwrap_or((rest, ""));
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let method = if method == "GET" { ApiMethod::Get } else { ApiMethod::Post };
     question(&ApiRequest {

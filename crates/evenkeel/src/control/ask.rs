@@ -26,14 +26,14 @@ pub(super) struct Place {
     #[arg(long, value_name = "ADDR,ADDR", value_delimiter = ',', value_parser = str::parse::<ControlPlace>)]
     at: Vec<ControlPlace>,
     /// Authorities whose certificates controllers must have (PEM)
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    ca: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_ca: Option<PathBuf>,
     /// The certificate to show to controllers (PEM)
-    #[arg(long, value_name = "FILE", requires = "key")]
-    cert: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
     /// Its key (PEM)
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    key: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Print the answer as JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -60,8 +60,8 @@ impl Place {
 
     fn tls(&self) -> Result<std::sync::Arc<rustls::ClientConfig>, Failure> {
         let settings = ClientSettings {
-            own: self.cert.clone().zip(self.key.clone()),
-            authorities: self.ca.clone(),
+            own: self.tls_cert.clone().zip(self.tls_key.clone()),
+            authorities: self.tls_ca.clone(),
             names: NameCheck::Host,
             resumes: false,
         };
@@ -79,10 +79,12 @@ impl Place {
         question: impl Fn(&ControlClient, Duration) -> Result<ControlAnswer, ControlFault>,
     ) -> Result<ControlAnswer, Failure> {
         let (controllers, tls) = (self.controllers()?, self.tls()?);
-        if self.ca.is_none() && controllers.iter().any(|place| matches!(place, ControlPlace::Tls(_))) {
-            let hint =
-                "controllers are trusted by the authority of their fleet: --ca FILE --cert FILE --key FILE";
-            return Err(Failure::usage("expected --ca for a controller over a network", Some(hint.into())));
+        if self.tls_ca.is_none() && controllers.iter().any(|place| matches!(place, ControlPlace::Tls(_))) {
+            let hint = "controllers are trusted by the authority of their fleet: --tls-ca FILE --tls-cert FILE --tls-key FILE";
+            return Err(Failure::usage(
+                "expected --tls-ca for a controller over a network",
+                Some(hint.into()),
+            ));
         }
         let mut last = None;
         for place in &controllers {

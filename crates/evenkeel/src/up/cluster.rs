@@ -2,16 +2,16 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use os::clock::{Stopwatch, pause};
-use serde_json::json;
 
 use super::Arguments;
 use super::encryption::Encryption;
 use super::member::Member;
 use super::place::Place;
+use super::plane::{self, PlaneServer, PlaneSettings, SharedPid};
 use super::ports::FreePorts;
 use crate::failure::{Failure, say};
 
@@ -31,8 +31,6 @@ const SERVER_TIMEOUT_MS: &str = "200";
 /// Milliseconds until a server that was unavailable is asked again.
 const PROBE_AFTER_MS: &str = "1000";
 
-const CONFIGURATION: &str = "route.json";
-
 /// A key that nobody stores: the miss proves that the router and a server answer.
 const QUESTION: &[u8] = b"get evenkeel-up-is-there\r\n";
 const MISS: &[u8] = b"END\r\n";
@@ -40,7 +38,8 @@ const MISS: &[u8] = b"END\r\n";
 pub(super) struct Cluster {
     router: SocketAddr,
     servers: Vec<SocketAddr>,
-    configuration: PathBuf,
+    /// How many of them have a slot.
+    slots: usize,
     memory_mb: u32,
     encryption: Option<Encryption>,
     /// The servers, then the router.
@@ -49,18 +48,19 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Finds ports, and writes the configuration.
+    /// Finds ports.
     pub(super) fn new(arguments: &Arguments, place: &Place) -> Result<Cluster, Failure> {
         let mut ports = FreePorts::from(arguments.port);
         let router = ports.take()?;
-        let servers = (0..arguments.servers).map(|_| ports.take()).collect::<Result<Vec<_>, _>>()?;
+        let slots = usize::from(arguments.servers);
+        let servers =
+            (0..arguments.servers + arguments.spares).map(|_| ports.take()).collect::<Result<Vec<_>, _>>()?;
         let encryption = arguments.tls.then(|| Encryption::new(place)).transpose()?;
-        let configuration = place.write(CONFIGURATION, &configuration(&servers, arguments.tls))?;
         let memory_mb = arguments.memory;
         Ok(Cluster {
             router,
             servers,
-            configuration,
+            slots,
             memory_mb,
             encryption,
             members: Vec::new(),
@@ -80,9 +80,25 @@ impl Cluster {
             let words = ["serve", "-l", "127.0.0.1", "-p", &port, "-m", &memory, "-t", "1"];
             let mut words = words.map(str::to_owned).to_vec();
             words.extend(self.encryption.iter().flat_map(Encryption::server_flags));
-            self.add(format!("server {}", index + 1), address, words, place)?;
+            self.add(format!("server {}", index + 1), address, words, place, SharedPid::default())?;
         }
         if !self.wait_until_it_answers(is_asked_to_end)? {
+            return Ok(false);
+        }
+        let router_pid = SharedPid::default();
+        let servers = self.members.iter().map(|member| PlaneServer {
+            name: member.name.replace(' ', "-"),
+            address: member.address,
+            pid: member.shared_pid(),
+        });
+        let settings = PlaneSettings {
+            place,
+            servers: servers.collect(),
+            slots: self.slots,
+            router_pid: SharedPid::clone(&router_pid),
+            tls: self.encryption.as_ref().map(|encryption| Arc::clone(&encryption.client)),
+        };
+        if !plane::start(settings, is_asked_to_end)? {
             return Ok(false);
         }
         let port = self.router.port().to_string();
@@ -99,13 +115,15 @@ impl Cluster {
         let mut words = vec![
             "route".to_owned(),
             "--asynclog-disable".to_owned(),
-            format!("--config=file:{}", self.configuration.display()),
+            format!("--config=file:{}", plane::configuration(place).display()),
+            format!("--unix-domain-sock={}", plane::router_socket(place).display()),
+            "--reconfiguration-delay-ms=0".to_owned(),
         ];
         words.extend(fixed.map(str::to_owned));
         if let Some(encryption) = &self.encryption {
             words.extend([encryption.listener_flags(), encryption.trust_flags()].concat());
         }
-        self.add("router".to_owned(), self.router, words, place)?;
+        self.add("router".to_owned(), self.router, words, place, router_pid)?;
         self.wait_until_it_answers(is_asked_to_end)
     }
 
@@ -115,9 +133,10 @@ impl Cluster {
         address: SocketAddr,
         words: Vec<String>,
         place: &Place,
+        pid: SharedPid,
     ) -> Result<(), Failure> {
         let output = place.file(&format!("{}.log", name.replace(' ', "-")));
-        self.members.push(Member::start(name, address, words, output)?);
+        self.members.push(Member::start(name, address, words, output, pid)?);
         Ok(())
     }
 
@@ -196,13 +215,15 @@ impl Cluster {
             writeln!(text, "  {name:<9} {words}").expect("writing to memory does not fail");
         };
         line("router", format!("{}  (process {})", router.address, router.pid()));
-        for server in servers {
+        for (index, server) in servers.iter().enumerate() {
+            let spare = if index < self.slots { "" } else { ", spare" };
             line(
                 &server.name,
-                format!("{}  (process {}), {} MB", server.address, server.pid(), self.memory_mb),
+                format!("{}  (process {}), {} MB{spare}", server.address, server.pid(), self.memory_mb),
             );
         }
-        line("routes", place.file(CONFIGURATION).display().to_string());
+        line("routes", plane::configuration(place).display().to_string());
+        line("control", format!("unix:{}", plane::socket(place).display()));
         line("output", format!("{}/*.log", place.folder().display()));
         if let Some(encryption) = &self.encryption {
             line("TLS", format!("trust {}", encryption.authority.display()));
@@ -219,19 +240,27 @@ impl Cluster {
                 format!(" {}", [encryption.listener_flags(), encryption.trust_flags()].concat().join(" ")),
             ),
         };
+        let replace = match self.slots < self.servers.len() {
+            true => {
+                "  evenkeel control replace server-1    # shows the plan; with --apply --why TEXT, a spare takes its slot\n"
+            }
+            false => "",
+        };
         format!(
             "evenkeel {} is up after {:.2} s:\n{text}\n\
              Try it:\n  \
              printf 'set greeting 0 0 5\\r\\nhello\\r\\nget greeting\\r\\nquit\\r\\n' | {client}\n  \
              evenkeel load --server 127.0.0.1:{port}{load_flags} --rate 2000 --duration 5s\n  \
              kill -9 {first}    # a server: the others answer for it until it is there again, empty\n  \
+             export EVENKEEL_CONTROL=unix:{}    # then `evenkeel control status`\n{replace}  \
              evenkeel route {} {} --config file:{}{route_flags}    # another router\n\n\
              Ctrl-C ends all.\n",
             env!("CARGO_PKG_VERSION"),
             after.as_secs_f64(),
+            plane::socket(place).display(),
             self.port_flag(),
             servers.last().map_or(port, |server| server.address.port()).saturating_add(1),
-            place.file(CONFIGURATION).display(),
+            plane::configuration(place).display(),
         )
     }
 }
@@ -259,27 +288,4 @@ fn restart_if_ended(member: &mut Member) {
         }
         Err(failure) => say(format_args!("evenkeel: up: {failure}")),
     }
-}
-
-/// The router's configuration. If a server does not answer, another one of the pool is asked, which follows from the key.
-fn configuration(servers: &[SocketAddr], with_tls: bool) -> String {
-    let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
-    let route = match servers.len() {
-        1 => json!("PoolRoute|cache"),
-        count => json!({
-            "type": "FailoverRoute",
-            "children": ["PoolRoute|cache", "Pool|cache"],
-            "failover_policy": {
-                "type": "DeterministicOrderPolicy",
-                "max_tries": count + 1,
-                "max_error_tries": count,
-            },
-        }),
-    };
-    let mut pool = json!({"servers": servers});
-    if with_tls {
-        pool["security_mech"] = json!("ssl");
-    }
-    let whole = json!({"pools": {"cache": pool}, "route": route});
-    format!("{whole:#}\n")
 }

@@ -65,3 +65,10 @@ impl Encryption {
         ["--ssl-verify-peers", "--ssl-verify-names", "--pem-ca-path", &authority].map(str::to_owned).to_vec()
     }
 }
+
+/// Settings of a client that trusts nobody: it needs some, and makes no TLS connection.
+pub(super) fn no_trust() -> Result<Arc<ClientConfig>, Failure> {
+    let (client, _) = ClientTls::load(ClientSettings::default())
+        .map_err(|error| Failure::system(format!("read {}", error.path.display()), error.source))?;
+    Ok(client.current())
+}

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use os::clock::Stopwatch;
@@ -15,6 +16,7 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::ClientConfig;
 
+use super::plane::SharedPid;
 use crate::failure::Failure;
 use crate::parent;
 use crate::wire::{Deadline, ServerAddress, Wire};
@@ -35,6 +37,8 @@ pub(super) struct Member {
     /// The file with its output.
     output: PathBuf,
     child: Child,
+    /// Its process, for those who report about it.
+    shared_pid: SharedPid,
     /// Since its start.
     watch: Stopwatch,
     /// It did not answer when it was asked last.
@@ -48,20 +52,29 @@ impl Member {
         address: SocketAddr,
         words: Vec<String>,
         output: PathBuf,
+        shared_pid: SharedPid,
     ) -> Result<Member, Failure> {
         let child = spawn(&name, &words, &output)?;
-        Ok(Member { name, address, words, output, child, watch: Stopwatch::start(), is_silent: false })
+        shared_pid.store(child.id(), Ordering::Relaxed);
+        let watch = Stopwatch::start();
+        Ok(Member { name, address, words, output, child, shared_pid, watch, is_silent: false })
     }
 
     /// Starts it again.
     pub(super) fn restart(&mut self) -> Result<(), Failure> {
         self.child = spawn(&self.name, &self.words, &self.output)?;
+        self.shared_pid.store(self.child.id(), Ordering::Relaxed);
         self.watch = Stopwatch::start();
         Ok(())
     }
 
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Its process, for those who report about it.
+    pub(super) fn shared_pid(&self) -> SharedPid {
+        SharedPid::clone(&self.shared_pid)
     }
 
     /// The time since its start.
@@ -71,7 +84,11 @@ impl Member {
 
     /// How it has ended, if it has.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+        let ended = self.child.try_wait().ok().flatten();
+        if ended.is_some() {
+            self.shared_pid.store(0, Ordering::Relaxed);
+        }
+        ended
     }
 
     /// Whether it answers a request in time.

@@ -43,7 +43,7 @@ fn try_plan(
         Replacement { member: member.parse().expect("a name"), by }
     };
     let wishes: Vec<Replacement> = wishes.split_whitespace().map(wish).collect();
-    plan(&PlanInput { policy, inventory, current, excluded: &BTreeSet::new() }, &wishes)
+    plan(&FleetPlanInput { policy, inventory, current, excluded: &BTreeSet::new() }, &wishes)
 }
 
 /// `web: m1 m2`.
@@ -159,7 +159,8 @@ fn members_that_are_held_back_or_excluded_take_no_slot() {
     let inventory = Inventory::new(members).expect("an inventory");
     let excluded = ["m2".parse().expect("a name")].into();
     let (policy, current) = (policy("web=3"), FleetContent::default());
-    let input = PlanInput { policy: &policy, inventory: &inventory, current: &current, excluded: &excluded };
+    let input =
+        FleetPlanInput { policy: &policy, inventory: &inventory, current: &current, excluded: &excluded };
     assert_eq!(shown(&plan(&input, &[]).expect("a plan").content), "web: m3 m4 m5");
 }
 

@@ -1,0 +1,65 @@
+//! Settings of an agent: what it is beside, and whom it asks.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
+use rustls::ClientConfig;
+
+use crate::client::ControlPlace;
+use crate::turn::{ProcessReport, TurnReport};
+use crate::wire::PeerPlace;
+
+/// Looks at a process. Of a router, the number changes when it was started again.
+pub type ProcessLook = Arc<dyn Fn() -> ProcessReport + Send + Sync>;
+
+/// A router of the host.
+#[derive(Clone)]
+pub struct AgentRouter {
+    /// Which.
+    pub router: RouterId,
+    /// What it reads.
+    pub view: ViewName,
+    /// The file that it reads.
+    pub file: PathBuf,
+    /// Where it answers.
+    pub place: PeerPlace,
+    /// Its process.
+    pub process: ProcessLook,
+}
+
+/// A server of the host.
+#[derive(Clone)]
+pub struct AgentServer {
+    /// Which.
+    pub member: MemberId,
+    /// Where it answers.
+    pub place: PeerPlace,
+    /// Its process.
+    pub process: ProcessLook,
+}
+
+/// What an agent is beside, and whom it asks.
+pub struct AgentSettings {
+    /// The host.
+    pub host: HostId,
+    /// Where it is.
+    pub zone: ZoneName,
+    /// A random number of this process.
+    pub boot: u64,
+    /// Its routers.
+    pub routers: Vec<AgentRouter>,
+    /// Its servers.
+    pub servers: Vec<AgentServer>,
+    /// A folder for what it must not forget, which only it writes to.
+    pub folder: PathBuf,
+    /// Its controllers.
+    pub controllers: Vec<ControlPlace>,
+    /// TLS settings for them.
+    pub tls: Arc<ClientConfig>,
+    /// Lines for people.
+    pub say: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What both threads know: the report, which one writes and the other sends.
+pub(super) type SharedReport = Arc<Mutex<TurnReport>>;
