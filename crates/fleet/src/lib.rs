@@ -7,6 +7,7 @@ pub mod drain;
 pub mod probation;
 pub mod rollout;
 
+mod adopt;
 mod compile;
 mod generation;
 mod inventory;
@@ -15,6 +16,7 @@ mod plan;
 mod policy;
 mod text_digest;
 
+pub use adopt::{Adoption, AdoptionError, AdoptionNames, adopt};
 pub use compile::texts;
 pub use generation::{ClusterRecord, FleetContent, Generation, SlotRecord, ViewRecord};
 pub use inventory::{FleetMember, Inventory, InventoryError, MEMBERS_MAX};
