@@ -203,7 +203,7 @@ mod tests {
         let told = bench.told.lock().expect("a lock");
         let last = told.last().expect("told");
         assert!(last.is_current);
-        assert_eq!(last.refusals, 8);
+        assert_eq!(last.refusals, 9);
     }
 
     #[test]

@@ -36,8 +36,8 @@ const SHOWN_MAX: usize = 60;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiscoveryError {
     /// The file is too long.
-    #[error("expected at most {DISCOVERY_FILE_LEN_MAX} bytes, found {0}")]
-    TooLong(usize),
+    #[error("expected at most {DISCOVERY_FILE_LEN_MAX} bytes, found more")]
+    TooLong,
     /// The last line has no end.
     #[error(
         "expected a line end behind the last line, found none: is the file complete? Write another one, and rename it"
@@ -112,7 +112,7 @@ impl DiscoveryList {
     /// The line, what was found there, and what is accepted.
     pub fn parse(file: &[u8]) -> Result<DiscoveryList, DiscoveryError> {
         if file.len() > DISCOVERY_FILE_LEN_MAX {
-            return Err(DiscoveryError::TooLong(file.len()));
+            return Err(DiscoveryError::TooLong);
         }
         let mut words = words(file);
         let Some((line, first)) = words.next() else { return Err(DiscoveryError::Missing("neither")) };
@@ -264,7 +264,9 @@ impl<'f> Member<'f> {
             return Err("it has not three parts");
         };
         if !is_host(host) {
-            return Err("the host is neither a name of at most 253 letters, digits, `-`, `_` and `.` nor an address");
+            return Err(
+                "the host is neither a name of at most 253 letters, digits, `-`, `_` and `.` nor an address",
+            );
         }
         if !ip.is_empty() && ip.parse::<IpAddr>().is_err() {
             return Err("the ip is no IPv4 or IPv6 address, which has no brackets");

@@ -200,7 +200,9 @@ pub fn parse(input: &[u8]) -> BinaryParsed<'_> {
             return BinaryParsed::Incomplete;
         }
         let command = match header.reply_to.opcode {
-            CONFIG_GET if header.extras_len == 0 && rest[..head_rest] == *DISCOVERY_NAME && value_len == 0 => {
+            CONFIG_GET
+                if header.extras_len == 0 && rest[..head_rest] == *DISCOVERY_NAME && value_len == 0 =>
+            {
                 BinaryCommand::Discover
             }
             _ => BinaryCommand::Unknown { rest: value_len },
