@@ -5,4 +5,6 @@
 
 mod names;
 
-pub use names::{ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, SlotId, ViewName, ZoneName};
+pub use names::{
+    ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, SlotId, ViewName, ZoneName,
+};

@@ -28,7 +28,10 @@ const ALLOWED: [(&str, &[&str], &[&str]); 21] = [
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),
     (
         "evenkeel",
-        &["admin", "net", "protocol", "router", "server", "load", "tuner", "tuning", "lab", "os", "stdx", "tls"],
+        &[
+            "admin", "net", "protocol", "router", "server", "load", "tuner", "tuning", "lab", "os", "stdx",
+            "tls",
+        ],
         &["transcript"],
     ),
     ("transcript", &[], &[]),
