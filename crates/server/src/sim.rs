@@ -33,16 +33,19 @@ pub fn host(options: &Options, started_unix_ms: u64, hash_secret: u128) -> SimHo
     SimHost::new(worker(options, started_unix_ms, hash_secret))
 }
 
-/// [`host`] with a list of members, for `--cluster-file` in `options`.
-pub fn host_telling(
+/// [`worker`] with a list of members, for `--cluster-file` in `options`.
+///
+/// # Panics
+/// As [`worker`].
+pub fn worker_telling(
     options: &Options,
     started_unix_ms: u64,
     hash_secret: u128,
     state: DiscoveryState,
-) -> SimHost<Worker> {
+) -> Worker {
     let worker = worker(options, started_unix_ms, hash_secret);
     DiscoveryBoard(Arc::clone(&worker.shared)).replace(state);
-    SimHost::new(worker)
+    worker
 }
 
 /// [`host`] with a receiver of lines for the operator.

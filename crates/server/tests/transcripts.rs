@@ -59,7 +59,7 @@ struct Simulated {
 impl Simulated {
     fn new(options: &Options, cut: Cut) -> Simulated {
         let state = members(options);
-        let mut host = server::sim::host_telling(options, STARTED_UNIX_MS, 1, state);
+        let mut host = SimHost::new(server::sim::worker_telling(options, STARTED_UNIX_MS, 1, state));
         if let Cut::Every(len) = cut {
             host.set_pace(Pace { receive_max: len, send_max: len, ..Pace::default() });
         }
