@@ -211,7 +211,7 @@ mod tests {
         let mut bench = Bench::new("mode");
         bench.write("1\na||1\n");
         bench.check(Some(1), "revision 1");
-        fs::set_permissions(&bench.path, Permissions::from_mode(0)).expect("a mode");
+        fs::set_permissions(&bench.path, Permissions::from_mode(0o000)).expect("a mode");
         // Root reads it all the same.
         let line = if File::open(&bench.path).is_ok() { "revision 1" } else { "Permission denied" };
         bench.check(Some(1), line);
