@@ -29,7 +29,8 @@ const ALLOWED: [(&str, &[&str], &[&str]); 21] = [
     (
         "evenkeel",
         &[
-            "admin", "net", "router", "server", "load", "tuner", "tuning", "lab", "control", "os", "stdx",
+            "admin", "net", "protocol", "router", "server", "load", "tuner", "tuning", "lab", "control", "os",
+            "stdx",
             "tls",
         ],
         &["transcript"],
