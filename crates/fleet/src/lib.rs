@@ -3,6 +3,9 @@
 //! Nothing in here does I/O, reads a clock or draws a random number: time and seeds are arguments, and
 //! every output is deterministic.
 
+pub mod health;
 mod names;
 
-pub use names::{ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, SlotId, ViewName, ZoneName};
+pub use names::{
+    ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, SlotId, ViewName, ZoneName,
+};

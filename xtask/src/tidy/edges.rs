@@ -22,7 +22,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 21] = [
     ("router", &["flags", "hot_keys", "net", "protocol", "stdx"], &[]),
     ("load", &["net", "protocol", "os", "stdx", "tls"], &[]),
     ("tuner", &["os", "stdx"], &[]),
-    ("fleet", &[], &[]),
+    ("fleet", &["stdx"], &[]),
     ("control", &["fleet"], &[]),
     ("lab", &["load", "tuner", "os", "stdx", "tls"], &[]),
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),
