@@ -115,7 +115,7 @@ impl HealthSettings {
         let share = "more than half of a scope is never lost by chance";
         let rows = [
             ("observation_window_ms", self.observation_window_ms, 30_000, DAY_MS, turns),
-            ("agent_silent_after_ms", self.agent_silent_after_ms, 20_000, DAY_MS, turns),
+            ("agent_silent_after_ms", self.agent_silent_after_ms, 3_000, DAY_MS, turns),
             ("probe_fresh_ms", self.probe_fresh_ms, 3_000, 60_000, "probes come once a second"),
             ("probe_failures", self.probe_failures.into(), 2, 100, "one lost packet is no failure"),
             ("probe_zones_min", self.probe_zones_min.into(), 1, 3, "1 is for fleets of one zone"),
@@ -175,6 +175,6 @@ mod tests {
         check(|settings| settings.guard.cluster_percent = 100, "accepted are 0 to 50");
         check(|settings| settings.guard.replaced_window_ms = 30_000, "accepted are 60000 to");
         check(|settings| settings.probe_zones_min = 0, "fleets of one zone");
-        check(|settings| settings.agent_silent_after_ms = u64::MAX, "agent_silent_after_ms");
+        check(|settings| settings.agent_silent_after_ms = 2_999, "agent_silent_after_ms");
     }
 }

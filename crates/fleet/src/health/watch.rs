@@ -289,14 +289,18 @@ impl HealthWatch {
     fn judge_member(&self, now: Now, at: usize, voters: u8, zones: &[u8]) -> MemberVerdict {
         let member = &self.members[at];
         let agent = self.agent_sight(now, member);
-        let begin = member.known_since.max(self.started);
-        let is_new = now.ms().saturating_sub(begin.ms()) < self.settings.observation_window_ms;
-        if is_new && agent != AgentSight::Restarting {
+        if self.is_new(now, member) && agent != AgentSight::Restarting {
             return MemberVerdict::Unobserved;
         }
         let probes = self.probers.view(at, voters, now, &self.settings);
         let probes = probe_sight(&probes, zones, self.settings.probe_zones_min);
         judge(agent, probes, self.routers.view(at, self.roster.scopes[at].0).sight)
+    }
+
+    /// Not all observers have had the time to see it.
+    fn is_new(&self, now: Now, member: &Watched) -> bool {
+        let begin = member.known_since.max(self.started);
+        now.ms().saturating_sub(begin.ms()) < self.settings.observation_window_ms
     }
 
     fn agent_sight(&self, now: Now, member: &Watched) -> AgentSight {
@@ -306,6 +310,7 @@ impl HealthWatch {
         }
         let age = |heard: Now| now.ms().saturating_sub(heard.ms());
         match (member.heard.map(age), member.process) {
+            (None, _) if self.is_new(now, member) => AgentSight::Unknown,
             (None, _) => AgentSight::Silent,
             (Some(age), _) if age > self.settings.agent_silent_after_ms => AgentSight::Silent,
             (Some(_), ProcessSight::Running) => AgentSight::Running,
