@@ -5,7 +5,7 @@
 
 use fleet::GenerationNumber;
 use fleet::health::{
-    HealthSettings, HealthWatch, ProbeOutcome, ProbeRound, ProcessSight, Roster, SlotMember, TkoReport,
+    HealthThresholds, HealthWatch, ProbeOutcome, ProbeRound, ProcessSight, Roster, SlotMember, TkoReport,
 };
 use os::cpu_time::CpuTime;
 use stdx::clock::Now;
@@ -93,7 +93,7 @@ impl Bench {
 fn main() {
     let places: Vec<_> = (0..MEMBERS).map(place).collect();
     let roster = Roster::new(GenerationNumber(1), places.clone()).expect("a roster");
-    let watch = HealthWatch::new(Now::at_ms(0), HealthSettings::default(), roster).expect("good settings");
+    let watch = HealthWatch::new(Now::at_ms(0), HealthThresholds::default(), roster).expect("good settings");
     let mut bench = Bench { watch, places, second: 0 };
     for _ in 0..70 {
         bench.second += 1;

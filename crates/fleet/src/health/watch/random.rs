@@ -168,14 +168,16 @@ enum Attack {
 fn attack(prng: &mut Prng, attack: Attack, second: u64, stage: &mut Stage) {
     let count = stage.views.len();
     match attack {
-        Attack::SlowStream if second % 61 == 0 => stage.views[prng.below(count as u64) as usize] = GONE,
+        Attack::SlowStream if second.is_multiple_of(61) => {
+            stage.views[prng.below(count as u64) as usize] = GONE
+        }
         Attack::SlowStream => {}
         Attack::Flapping => {
             let at = prng.below(count as u64) as usize;
             let is_away = stage.views[at].routers == RouterSight::Most;
             stage.views[at] = if is_away || prng.below(20) > 0 { WELL } else { GONE };
         }
-        Attack::Mass if second % 400 == 0 => {
+        Attack::Mass if second.is_multiple_of(400) => {
             let lost = prng.below(count as u64);
             let chosen = |prng: &mut Prng| prng.below(count as u64) < lost;
             stage.views.iter_mut().for_each(|view| *view = if chosen(prng) { GONE } else { WELL });
