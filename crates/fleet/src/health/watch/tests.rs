@@ -393,3 +393,20 @@ fn decisions_beyond_the_limit_are_counted() {
     let decisions = stage.second();
     assert_eq!((decisions.list.len(), decisions.left_out), (crate::health::DECISIONS_MAX, 7));
 }
+
+#[test]
+fn losses_that_return_during_the_calm_minute_begin_it_anew() {
+    let mut stage = Stage::new(&[40]);
+    stage.seconds(100);
+    for (view, seconds) in [(GONE, 60), (WELL, 100), (GONE, 10)] {
+        stage.views[..5].fill(view);
+        stage.seconds(seconds);
+    }
+    stage.views.fill(WELL);
+    let frozen = stage
+        .seconds(300)
+        .into_iter()
+        .filter(|(_, decision)| matches!(decision, HealthDecision::Freeze { .. }));
+    let last = frozen.map(|(second, _)| second).max();
+    assert!((115..=130).contains(&last.expect("still frozen")), "{last:?}");
+}
