@@ -22,7 +22,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 21] = [
     ("router", &["flags", "hot_keys", "net", "protocol", "stdx"], &[]),
     ("load", &["net", "protocol", "os", "stdx", "tls"], &[]),
     ("tuner", &["os", "stdx"], &[]),
-    ("fleet", &["stdx"], &[]),
+    ("fleet", &["stdx"], &["os"]),
     ("control", &["admin", "fleet", "os", "router", "stdx", "tls"], &[]),
     ("lab", &["load", "tuner", "os", "stdx", "tls"], &[]),
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),
