@@ -24,7 +24,14 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        write!(formatter, "{} at {}.{:03} s: {}", self.invariant, self.at_ms / 1000, self.at_ms % 1000, self.found)
+        write!(
+            formatter,
+            "{} at {}.{:03} s: {}",
+            self.invariant,
+            self.at_ms / 1000,
+            self.at_ms % 1000,
+            self.found
+        )
     }
 }
 
@@ -64,17 +71,34 @@ impl InvariantChecker {
         self.first
     }
 
-    pub(crate) fn require(&mut self, holds: bool, at_ms: u64, invariant: &'static str, found: impl FnOnce() -> String) {
+    pub(crate) fn require(
+        &mut self,
+        holds: bool,
+        at_ms: u64,
+        invariant: &'static str,
+        found: impl FnOnce() -> String,
+    ) {
         if !holds && self.first.is_none() {
             self.first = Some(Violation { at_ms, invariant, found: found() });
         }
     }
 
     /// I5, I6: guard, budget, quarantine, two kinds of observers.
-    pub(crate) fn changes(&mut self, at_ms: u64, shape: &FleetShape, change: &SlotChange, facts: &ChangeFacts) {
+    pub(crate) fn changes(
+        &mut self,
+        at_ms: u64,
+        shape: &FleetShape,
+        change: &SlotChange,
+        facts: &ChangeFacts,
+    ) {
         let SlotChange { slot, from, to, is_voluntary } = *change;
-        let flaps = self.losses.get(&to).is_some_and(|losses| losses.windows(2).any(|two| two[1] - two[0] <= HOUR_MS));
-        self.require(!flaps, at_ms, "I5", || format!("host {to} enters slot {slot} and was lost twice within an hour"));
+        let flaps = self
+            .losses
+            .get(&to)
+            .is_some_and(|losses| losses.windows(2).any(|two| two[1] - two[0] <= HOUR_MS));
+        self.require(!flaps, at_ms, "I5", || {
+            format!("host {to} enters slot {slot} and was lost twice within an hour")
+        });
         if is_voluntary {
             self.require(facts.cold_load <= HEADROOM, at_ms, "I5", || {
                 format!("voluntary changes add {:.2} of the usual misses", facts.cold_load)
@@ -88,14 +112,18 @@ impl InvariantChecker {
         self.replaced.retain(|(then, ..)| at_ms - then <= HOUR_MS);
         self.replaced.push((at_ms, slot / shape.slots, facts.zone));
         let limit = |size: usize, percent: usize| (size * percent / 100).max(2);
-        let count = |is_in: &dyn Fn(&(u64, usize, usize)) -> bool| self.replaced.iter().filter(|one| is_in(one)).count();
+        let count = |is_in: &dyn Fn(&(u64, usize, usize)) -> bool| {
+            self.replaced.iter().filter(|one| is_in(one)).count()
+        };
         let scopes = [
             ("the fleet", count(&|_| true), limit(shape.servers(), 5)),
             ("a zone", count(&|one| one.2 == facts.zone), limit(shape.servers().div_ceil(ZONES), 20)),
             ("a cluster", count(&|one| one.1 == slot / shape.slots), limit(shape.slots, 5)),
         ];
         for (scope, found, limit) in scopes {
-            self.require(found <= limit, at_ms, "I5", || format!("{found} of {scope} replaced in an hour, not {limit}"));
+            self.require(found <= limit, at_ms, "I5", || {
+                format!("{found} of {scope} replaced in an hour, not {limit}")
+            });
         }
     }
 }

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 
 use fleet::health::{
-    ColdSlots, GuardSettings, HealthDecision, HealthSettings, HealthWatch, HitCounts, ProbeOutcome, ProbeRound, ProcessSight,
-    Roster, SlotMember, StaleMember, TkoReport, UnitShare, WarmUp, WarmUpStep, check_headroom,
+    ColdSlots, GuardSettings, HealthDecision, HealthSettings, HealthWatch, HitCounts, ProbeOutcome,
+    ProbeRound, ProcessSight, Roster, SlotMember, StaleMember, TkoReport, UnitShare, WarmUp, WarmUpStep,
+    check_headroom,
 };
 use fleet::{ClusterName, GenerationNumber, HostId, MemberId, RouterId, ZoneName};
 use stdx::clock::Now;
@@ -116,10 +117,6 @@ impl ControllerGroup {
         }
     }
 
-    pub(crate) fn has_leader(&self) -> bool {
-        self.leader.is_some()
-    }
-
     /// A heartbeat, at whichever controller.
     pub(crate) fn heard(&mut self, host: usize) {
         self.heard.push(host);
@@ -140,13 +137,15 @@ impl ControllerGroup {
     /// Members whose state is a reason to worry.
     pub(crate) fn suspects(&self) -> usize {
         let Some((_, watch)) = &self.leader else { return 0 };
-        let is_suspect = |place: &&SlotMember| watch.verdict(&place.member).is_some_and(|verdict| verdict.is_suspect());
+        let is_suspect =
+            |place: &&SlotMember| watch.verdict(&place.member).is_some_and(|verdict| verdict.is_suspect());
         self.places.iter().filter(is_suspect).count()
     }
 
     /// The order of the slots, for a comparison with the one before.
     pub(crate) fn has_order_of(&self, slots: &[SlotMember]) -> bool {
-        let is_same = |(now, then): (&SlotMember, &SlotMember)| now.slot == then.slot && now.cluster == then.cluster;
+        let is_same =
+            |(now, then): (&SlotMember, &SlotMember)| now.slot == then.slot && now.cluster == then.cluster;
         self.places.len() == slots.len() && self.places.iter().zip(slots).all(is_same)
     }
 
@@ -155,7 +154,12 @@ impl ControllerGroup {
     }
 
     /// One pass; once a second.
-    pub(crate) fn pass(&mut self, now_ms: u64, hosts: &mut [SimulatedHost], load: &mut FluidLoad) -> PassResult {
+    pub(crate) fn pass(
+        &mut self,
+        now_ms: u64,
+        hosts: &mut [SimulatedHost],
+        load: &mut FluidLoad,
+    ) -> PassResult {
         let now = Now::at_ms(now_ms);
         self.elect(now);
         let heard = std::mem::take(&mut self.heard);
@@ -173,7 +177,9 @@ impl ControllerGroup {
         for decision in decisions.list {
             match decision {
                 HealthDecision::Freeze { .. } => result.frozen += 1,
-                HealthDecision::Replace { place, .. } => lost.extend(self.places.iter().position(|known| *known == place)),
+                HealthDecision::Replace { place, .. } => {
+                    lost.extend(self.places.iter().position(|known| *known == place))
+                }
                 HealthDecision::WaitUntil { .. } | HealthDecision::Alarm { .. } => {}
             }
         }
@@ -196,10 +202,13 @@ impl ControllerGroup {
             return;
         }
         self.leader = None;
-        let Some(at) = self.first_working().filter(|_| self.register_works && now.ms() >= self.lease_until_ms) else {
+        let Some(at) =
+            self.first_working().filter(|_| self.register_works && now.ms() >= self.lease_until_ms)
+        else {
             return;
         };
-        let roster = Roster::new(GenerationNumber(self.generation), self.places.clone()).expect("a roster of the fleet");
+        let roster = Roster::new(GenerationNumber(self.generation), self.places.clone())
+            .expect("a roster of the fleet");
         let mut watch = HealthWatch::new(now, self.settings(), roster).expect("accepted settings");
         for (then, place) in &self.replaced {
             watch.remember_replacement(now, place.clone(), now.ms() - then);
@@ -225,14 +234,24 @@ impl ControllerGroup {
     }
 
     /// Slots whose members a planted bug declares dead to all kinds of observers.
-    fn claimed_dead(&self, now_ms: u64, hosts: &[SimulatedHost], load: &FluidLoad, watch: &mut HealthWatch) -> Vec<bool> {
+    fn claimed_dead(
+        &self,
+        now_ms: u64,
+        hosts: &[SimulatedHost],
+        load: &FluidLoad,
+        watch: &mut HealthWatch,
+    ) -> Vec<bool> {
         let mut claimed = vec![false; load.slots.len()];
         if self.has(PlantedBug::OneObserverSuffices) {
             for (claimed, slot) in claimed.iter_mut().zip(&load.slots) {
                 *claimed = now_ms - self.heard_ms[slot.host] > SILENCE_MS;
                 if *claimed {
                     let host = &hosts[slot.host];
-                    watch.agent_said(Now::at_ms(now_ms), &host.id, &[(host.member.clone(), ProcessSight::Down)]);
+                    watch.agent_said(
+                        Now::at_ms(now_ms),
+                        &host.id,
+                        &[(host.member.clone(), ProcessSight::Down)],
+                    );
                 }
             }
         }
@@ -244,7 +263,10 @@ impl ControllerGroup {
         let expired = |host: usize| now_ms - self.heard_ms[host] > SILENCE_MS;
         let is_dead: Box<dyn Fn(usize) -> bool> = if self.has(PlantedBug::LeaseExpiryReplaces) {
             Box::new(expired)
-        } else if self.has(PlantedBug::UnknownIsDead) && now_ms == self.leader_since_ms + 5_000 && now_ms > 60_000 {
+        } else if self.has(PlantedBug::UnknownIsDead)
+            && now_ms == self.leader_since_ms + 5_000
+            && now_ms > 60_000
+        {
             Box::new(|host| self.heard_ms[host] == self.leader_since_ms)
         } else {
             return Vec::new();
@@ -253,7 +275,14 @@ impl ControllerGroup {
         (0..load.slots.len()).filter(|slot| is_dead(load.slots[*slot].host)).collect()
     }
 
-    fn probe(&self, now: Now, hosts: &[SimulatedHost], load: &FluidLoad, claimed: &[bool], watch: &mut HealthWatch) {
+    fn probe(
+        &self,
+        now: Now,
+        hosts: &[SimulatedHost],
+        load: &FluidLoad,
+        claimed: &[bool],
+        watch: &mut HealthWatch,
+    ) {
         let turn = (now.ms() / 1000) as usize % PROBES_REPEATED_S;
         let mut answered = 0;
         let mut outcomes = Vec::new();
@@ -275,8 +304,15 @@ impl ControllerGroup {
         }
     }
 
-    fn report(&self, now: Now, hosts: &[SimulatedHost], load: &FluidLoad, claimed: &[bool], watch: &mut HealthWatch) {
-        let due = |at: &usize| (now.ms() / 1000 + *at as u64) % REPORT_EVERY_S == 0 && self.works[at % ZONES];
+    fn report(
+        &self,
+        now: Now,
+        hosts: &[SimulatedHost],
+        load: &FluidLoad,
+        claimed: &[bool],
+        watch: &mut HealthWatch,
+    ) {
+        let due = |at: &usize| (now.ms() / 1000 + *at as u64).is_multiple_of(REPORT_EVERY_S) && self.works[at % ZONES];
         let mut due = (0..self.reporters.len()).filter(due).peekable();
         if due.peek().is_none() {
             return;
@@ -313,7 +349,8 @@ impl ControllerGroup {
         for change in &result.changes {
             load.replace(change.slot, change.to, self.generation, hosts[change.from].works);
         }
-        let roster = Roster::new(GenerationNumber(self.generation), self.places.clone()).expect("a roster of the fleet");
+        let roster = Roster::new(GenerationNumber(self.generation), self.places.clone())
+            .expect("a roster of the fleet");
         watch.set_roster(now, roster);
     }
 
@@ -375,7 +412,8 @@ impl ControllerGroup {
             warmth: UnitShare::new(warmth.clamp(0.0, 1.0)),
             hit_ratio: UnitShare::new(self.shape.hit_ratio),
         };
-        let in_cluster = self.warm_ups.keys().filter(|other| *other / self.shape.slots == slot / self.shape.slots);
+        let in_cluster =
+            self.warm_ups.keys().filter(|other| *other / self.shape.slots == slot / self.shape.slots);
         let warming: Vec<ColdSlots> =
             in_cluster.map(|other| cold(load.own_hit_ratio(*other) / self.shape.hit_ratio)).collect();
         check_headroom(&warming, &cold(0.0), HEADROOM).is_ok()

@@ -6,7 +6,7 @@
 
 /// Ratio of the ranks at the two ends of a bucket; the popularity in it differs by less than 3 %.
 const BUCKET_RATIO: f64 = 1.03;
-/// Points of the table per doubling of the window.
+/// Points of the table per doubling of the window, at least.
 const POINTS_PER_DOUBLING: f64 = 4.0;
 /// Halvings in a search, more than a double has bits of precision for.
 const HALVINGS: usize = 50;
@@ -19,6 +19,8 @@ pub struct WarmthCurve {
     hits: Vec<f64>,
     fills: Vec<f64>,
     window: f64,
+    /// Points per doubling.
+    density: f64,
 }
 
 /// Ranks with nearly equal popularity: how many, and the probability of one.
@@ -28,21 +30,31 @@ impl WarmthCurve {
     /// The curve of a server with room for `capacity` items, whose hit ratio is `hit_ratio` when it is full. The catalogue is
     /// as large as this takes.
     pub fn new(capacity: f64, exponent: f64, hit_ratio: f64) -> WarmthCurve {
-        assert!(capacity > 1.0 && (0.5..1.0).contains(&hit_ratio), "a server with items and a hit ratio from 0.5 to 1");
+        assert!(
+            capacity > 1.0 && (0.5..1.0).contains(&hit_ratio),
+            "a server with items and a hit ratio from 0.5 to 1"
+        );
         let (mut low, mut high) = (1.0_f64 + 1e-9, CATALOGUE_FACTOR_MAX);
         for _ in 0..HALVINGS {
             let middle = (low * high).sqrt();
             let buckets = zipf(capacity * middle, exponent);
-            if hit(&buckets, full_window(&buckets, capacity)) > hit_ratio { low = middle } else { high = middle }
+            if hit(&buckets, full_window(&buckets, capacity)) > hit_ratio {
+                low = middle
+            } else {
+                high = middle
+            }
         }
         let buckets = zipf(capacity * low, exponent);
         let window = full_window(&buckets, capacity);
         let points = (window.log2() * POINTS_PER_DOUBLING).ceil() as usize + 1;
-        let at = |point: usize| 2f64.powf(point as f64 / POINTS_PER_DOUBLING).min(window);
+        // The last point is the full window exactly: most servers are there most of the time.
+        let density = (points - 1) as f64 / window.log2();
+        let at = |point: usize| 2f64.powf(point as f64 / density);
         WarmthCurve {
             hits: (0..points).map(|point| hit(&buckets, at(point))).collect(),
             fills: (0..points).map(|point| fill(&buckets, at(point)) / capacity).collect(),
             window,
+            density,
         }
     }
 
@@ -65,7 +77,7 @@ impl WarmthCurve {
         if requests < 1.0 {
             return table[0] * requests.max(0.0);
         }
-        let place = requests.min(self.window).log2() * POINTS_PER_DOUBLING;
+        let place = requests.min(self.window).log2() * self.density;
         let at = (place as usize).min(table.len() - 2);
         table[at] + (table[at + 1] - table[at]) * (place - at as f64).clamp(0.0, 1.0)
     }
@@ -121,7 +133,11 @@ mod tests {
         let curve = WarmthCurve::new(ITEMS, 0.99, hit_ratio);
         let full_minutes = curve.window() / RATE / 60.0;
         assert!(full_minutes >= 34.8, "{full_minutes} minutes: sooner than with a new item in every request");
-        assert!((curve.hit_ratio(curve.window()) - hit_ratio).abs() < 0.002, "{}", curve.hit_ratio(curve.window()));
+        assert!(
+            (curve.hit_ratio(curve.window()) - hit_ratio).abs() < 0.002,
+            "{}",
+            curve.hit_ratio(curve.window())
+        );
         assert!((curve.fill(curve.window()) - 1.0).abs() < 0.01);
         // Half of the hits come back while the memory is still nearly empty.
         let after_20_s = RATE * 20.0;

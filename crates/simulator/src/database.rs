@@ -31,11 +31,8 @@ impl Database {
         let demand = misses * (1.0 + RETRIES * (1.0 - self.answered));
         let backlog = self.queue + (demand - self.capacity) * seconds;
         self.queue = backlog.clamp(0.0, self.capacity * QUEUE_MAX_S);
-        let useful = if self.queue > self.capacity * TIMEOUT_S {
-            self.capacity * USEFUL_SHARE
-        } else {
-            self.capacity
-        };
+        let useful =
+            if self.queue > self.capacity * TIMEOUT_S { self.capacity * USEFUL_SHARE } else { self.capacity };
         self.answered = if demand > 0.0 { (useful / demand).min(1.0) } else { 1.0 };
         demand
     }
@@ -55,12 +52,18 @@ impl Database {
 mod tests {
     use super::*;
 
+    fn steps(database: &mut Database, misses: f64, seconds: u32) {
+        for _ in 0..seconds {
+            database.step(misses, 1.0);
+        }
+    }
+
     /// A minute with `trigger` times the usual misses, then ten with the usual ones: part answered at the end.
     #[track_caller]
     fn check(usual: f64, trigger: f64, recovers: bool) {
         let mut database = Database::new(1000.0);
-        (0..60).for_each(|_| drop(database.step(usual * trigger, 1.0)));
-        (0..600).for_each(|_| drop(database.step(usual, 1.0)));
+        steps(&mut database, usual * trigger, 60);
+        steps(&mut database, usual, 600);
         assert_eq!(database.is_calm(), recovers, "{database:?}");
     }
 
@@ -74,7 +77,7 @@ mod tests {
     #[test]
     fn the_queue_is_bounded() {
         let mut database = Database::new(10.0);
-        (0..1000).for_each(|_| drop(database.step(1e9, 1.0)));
+        steps(&mut database, 1e9, 1000);
         assert_eq!(database.queue, 100.0);
         assert_eq!(Database::new(10.0).step(0.0, 1.0), 0.0);
     }

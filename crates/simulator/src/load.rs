@@ -133,7 +133,12 @@ impl FluidLoad {
         }
     }
 
-    fn step_cluster(&mut self, cluster: usize, hosts: &[SimulatedHost], loaded: &impl Fn(u64) -> f64) -> ClusterStep {
+    fn step_cluster(
+        &mut self,
+        cluster: usize,
+        hosts: &[SimulatedHost],
+        loaded: &impl Fn(u64) -> f64,
+    ) -> ClusterStep {
         let (count, rate) = (self.shape.slots, self.shape.slot_rate);
         let answered = self.databases[cluster].answered();
         let slots = &mut self.slots[cluster * count..][..count];
@@ -157,7 +162,10 @@ impl FluidLoad {
             let fallback_hit = replica_hit.unwrap_or_else(|| self.curve.hit_ratio(slot.gutter_requests));
             let own_hit = self.curve.hit_ratio(slot.requests);
             let hit = if slot.warms_up { own_hit.max(fallback_hit) } else { own_hit };
-            misses += rate * (works * (1.0 - hit) + fallback * (1.0 - fallback_hit) + old * (1.0 - self.shape.hit_ratio));
+            misses += rate
+                * (works * (1.0 - hit)
+                    + fallback * (1.0 - fallback_hit)
+                    + old * (1.0 - self.shape.hit_ratio));
             asked[at] += rate * if host.works { share } else { 0.0 };
             if replica_hit.is_some() {
                 asked[replica] += rate * fallback;
@@ -195,7 +203,10 @@ mod tests {
         let mut load = FluidLoad::new(&shape);
         (0..empty).for_each(|slot| load.empty(slot));
         let step = load.step(&hosts::hosts(&shape), |_| 1.0);
-        assert!((step.database / expected - 1.0).abs() < 0.03, "h {hit_ratio}, {empty} empty: {step:?}, not {expected}");
+        assert!(
+            (step.database / expected - 1.0).abs() < 0.03,
+            "h {hit_ratio}, {empty} empty: {step:?}, not {expected}"
+        );
     }
 
     #[test]
@@ -228,7 +239,8 @@ mod tests {
     #[test]
     fn a_replica_answers_for_a_dead_server_and_a_gutter_only_after_a_while() {
         let misses = |has_replicas, seconds| {
-            let shape = FleetShape { clusters: 1, has_replicas, database_capacity: 9.0, ..FleetShape::published() };
+            let shape =
+                FleetShape { clusters: 1, has_replicas, database_capacity: 9.0, ..FleetShape::published() };
             let (mut load, mut hosts) = (FluidLoad::new(&shape), hosts::hosts(&shape));
             hosts[3].works = false;
             (0..seconds).map(|_| load.step(&hosts, |_| 1.0).database).last().expect("a step")

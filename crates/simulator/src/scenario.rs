@@ -90,7 +90,10 @@ fn zone_loss(shape: &FleetShape) -> FleetScenario {
         name: "zone-loss",
         summary: "a zone is away for 20 minutes: replicas answer, nothing is replaced, no request fails",
         shape: FleetShape { has_replicas: true, ..shape.clone() },
-        script: vec![(BEGIN_MS, FleetFault::ZoneDies(0)), (BEGIN_MS + 20 * MINUTE_MS, FleetFault::ZoneReturns(0))],
+        script: vec![
+            (BEGIN_MS, FleetFault::ZoneDies(0)),
+            (BEGIN_MS + 20 * MINUTE_MS, FleetFault::ZoneReturns(0)),
+        ],
         length_ms: 24 * MINUTE_MS,
         check: |run| {
             let at_loss = run.samples.iter().filter(|sample| sample.at_s < 23.0 * 60.0);
@@ -114,8 +117,17 @@ fn register_day_off(shape: &FleetShape) -> FleetScenario {
         length_ms: BEGIN_MS + 24 * HOUR_MS + 2 * MINUTE_MS,
         check: |run| {
             let end_s = (BEGIN_MS + 24 * HOUR_MS) as f64 / 1000.0;
-            let early = run.samples.iter().filter(|sample| sample.at_s < end_s).map(|sample| sample.replacements).max();
-            let first = run.samples.iter().find(|sample| sample.replacements > 0).map_or(f64::MAX, |sample| sample.at_s);
+            let early = run
+                .samples
+                .iter()
+                .filter(|sample| sample.at_s < end_s)
+                .map(|sample| sample.replacements)
+                .max();
+            let first = run
+                .samples
+                .iter()
+                .find(|sample| sample.replacements > 0)
+                .map_or(f64::MAX, |sample| sample.at_s);
             let holds = early == Some(0) && run.replaced == 1 && first <= end_s + 30.0;
             expect(holds, run, "0 replaced in the 24 hours, 1 within 30 s afterwards")
         },
@@ -175,7 +187,11 @@ fn dead_hosts(shape: &FleetShape) -> FleetScenario {
         script: vec![(BEGIN_MS, FleetFault::HostsDie(vec![3, shape.slots + 7]))],
         length_ms: HOUR_MS,
         check: |run| {
-            let first = run.samples.iter().find(|sample| sample.replacements == 2).map_or(f64::MAX, |sample| sample.at_s);
+            let first = run
+                .samples
+                .iter()
+                .find(|sample| sample.replacements == 2)
+                .map_or(f64::MAX, |sample| sample.at_s);
             let holds = run.replaced == 2 && first <= BEGIN_MS as f64 / 1000.0 + 60.0;
             expect(holds, run, "2 replaced within a minute")
         },
@@ -223,7 +239,9 @@ fn operator(shape: &FleetShape) -> FleetScenario {
         shape: FleetShape { hit_ratio: 0.9, ..shape.clone() },
         script: vec![(BEGIN_MS, FleetFault::OperatorReplaces(6))],
         length_ms: 30 * MINUTE_MS,
-        check: |run| expect(run.voluntary >= 2 && run.errors_max() == 0.0, run, "at least 2 replaced, no errors"),
+        check: |run| {
+            expect(run.voluntary >= 2 && run.errors_max() == 0.0, run, "at least 2 replaced, no errors")
+        },
     }
 }
 
@@ -261,7 +279,10 @@ mod tests {
 
     #[test]
     fn a_day_without_a_register_changes_nothing() {
-        check("etcd-day-off", &FleetShape { clusters: 2, slots: 12, spares: 2, routers: 30, ..FleetShape::small() });
+        check(
+            "etcd-day-off",
+            &FleetShape { clusters: 2, slots: 12, spares: 2, routers: 30, ..FleetShape::small() },
+        );
     }
 
     #[test]

@@ -140,9 +140,21 @@ pub struct FleetWorld {
 
 impl FleetWorld {
     /// A healthy fleet, and what will happen to it: times in milliseconds.
-    pub fn new(seed: u64, shape: FleetShape, script: Vec<(u64, FleetFault)>, bugs: &[PlantedBug]) -> FleetWorld {
+    pub fn new(
+        seed: u64,
+        shape: FleetShape,
+        script: Vec<(u64, FleetFault)>,
+        bugs: &[PlantedBug],
+    ) -> FleetWorld {
         let hosts = hosts(&shape);
-        let agent = SimulatedAgent { has_event: false, turn: 0, has_poll: false, backoff_ms: 0, generation: 1, is_pushed: false };
+        let agent = SimulatedAgent {
+            has_event: false,
+            turn: 0,
+            has_poll: false,
+            backoff_ms: 0,
+            generation: 1,
+            is_pushed: false,
+        };
         let count = hosts.len() + shape.routers;
         let mut world = FleetWorld {
             prng: Prng::new(seed),
@@ -188,7 +200,8 @@ impl FleetWorld {
             self.run.queue_max = self.run.queue_max.max(self.queue.len());
             // Each agent waits for one turn, one that it gave up, and one push, besides the script and the next second.
             let limit = 2 * self.agents.len() + self.shape.routers + self.script.len() + 1;
-            self.checker.require(self.queue.len() <= limit, now_ms, "I13", || format!("{limit} events are exceeded"));
+            self.checker
+                .require(self.queue.len() <= limit, now_ms, "I13", || format!("{limit} events are exceeded"));
         }
         self.delays.sort_unstable();
         self.run.loaded_p99_ms = self.delays.get(self.delays.len() * 99 / 100).copied();
@@ -255,7 +268,8 @@ impl FleetWorld {
         if before == newest || !has_controller || !self.works(now_ms, agent) {
             return;
         }
-        self.checker.require(newest > before, now_ms, "I1", || format!("generation {newest} follows {before}"));
+        self.checker
+            .require(newest > before, now_ms, "I1", || format!("generation {newest} follows {before}"));
         self.agents[agent].generation = newest;
         self.leave_cohort(before);
         *self.cohorts.entry(newest).or_default() += 1;
@@ -277,7 +291,7 @@ impl FleetWorld {
         self.queue.push(now_ms + 1000, Event::Second);
         self.admitted = [0; ZONES];
         let before = self.controllers.generation;
-        let order = (now_ms % 60_000 == 0).then(|| self.controllers.places().to_vec());
+        let order = now_ms.is_multiple_of(60_000).then(|| self.controllers.places().to_vec());
         let cold: Vec<f64> = self.cold_loads();
         let result = self.controllers.pass(now_ms, &mut self.hosts, &mut self.load);
         if let Some(order) = order {
@@ -288,7 +302,9 @@ impl FleetWorld {
             self.changed(now_ms, change, &cold);
         }
         if self.controllers.generation != before {
-            self.checker.require(self.controllers.register_works, now_ms, "I10", || "a generation without a register".to_owned());
+            self.checker.require(self.controllers.register_works, now_ms, "I10", || {
+                "a generation without a register".to_owned()
+            });
             self.publish(now_ms);
         }
         self.step(now_ms, result.frozen);
@@ -337,10 +353,11 @@ impl FleetWorld {
     fn step(&mut self, now_ms: u64, frozen: usize) {
         let all: usize = self.cohorts.values().sum();
         let cohorts = &self.cohorts;
-        let loaded = |generation: u64| match cohorts.range(..generation).map(|(_, count)| count).sum::<usize>() {
-            0 => 1.0,
-            behind => 1.0 - behind as f64 / all as f64,
-        };
+        let loaded =
+            |generation: u64| match cohorts.range(..generation).map(|(_, count)| count).sum::<usize>() {
+                0 => 1.0,
+                behind => 1.0 - behind as f64 / all as f64,
+            };
         let step = self.load.step(&self.hosts, loaded);
         let worst = &mut self.interval;
         worst.database = worst.database.max(step.database);
@@ -348,7 +365,7 @@ impl FleetWorld {
         worst.hit_ratio = worst.hit_ratio.min(step.hit_ratio);
         worst.errors = worst.errors.max(step.errors);
         worst.frozen = worst.frozen.max(frozen);
-        if now_ms / 1000 % SAMPLE_EVERY_S == 0 {
+        if (now_ms / 1000).is_multiple_of(SAMPLE_EVERY_S) {
             worst.at_s = now_ms as f64 / 1000.0;
             worst.suspects = self.controllers.suspects();
             worst.replacements = self.run.replaced + self.run.voluntary;
@@ -405,7 +422,8 @@ impl FleetWorld {
 
     /// Different hosts, chosen at random.
     fn some_hosts(&mut self, count: u64, with_slot: bool) -> Vec<usize> {
-        let mut all: Vec<usize> = (0..self.hosts.len()).filter(|host| !with_slot || self.slot_of[*host].is_some()).collect();
+        let mut all: Vec<usize> =
+            (0..self.hosts.len()).filter(|host| !with_slot || self.slot_of[*host].is_some()).collect();
         let count = (count as usize).min(all.len());
         for at in 0..count {
             let other = at + self.prng.below((all.len() - at) as u64) as usize;

@@ -34,7 +34,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 22] = [
     ("simulator", &["fleet", "stdx"], &[]),
     ("transcript", &[], &[]),
     ("end_to_end", &["transcript", "stdx"], &[]),
-    ("xtask", &["end_to_end", "transcript", "protocol", "router", "os", "stdx"], &[]),
+    ("xtask", &["end_to_end", "transcript", "protocol", "router", "simulator", "os", "stdx"], &[]),
 ];
 
 /// Crates that stand on nothing but the standard library, so that anything may stand on them.
