@@ -58,7 +58,8 @@ fn play(scenario: &FleetScenario, arguments: &Arguments) -> Result<bool> {
     let cpu_s = (now.user + now.system - before.user - before.system).as_secs_f64();
     let path = arguments.out.join(format!("{}-{}.svg", scenario.name, arguments.seed));
     let title = format!("{} (seed {}): {}", scenario.name, arguments.seed, scenario.summary);
-    std::fs::write(&path, timeline::draw(&title, &run.samples)).with_context(|| format!("write {}", path.display()))?;
+    std::fs::write(&path, timeline::draw(&title, &run.samples))
+        .with_context(|| format!("write {}", path.display()))?;
     let outcome = scenario.check(&run);
     let minutes = scenario.length_ms as f64 / 60_000.0;
     println!("{}: {}", scenario.name, figures(&run));

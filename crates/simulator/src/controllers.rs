@@ -312,7 +312,9 @@ impl ControllerGroup {
         claimed: &[bool],
         watch: &mut HealthWatch,
     ) {
-        let due = |at: &usize| (now.ms() / 1000 + *at as u64).is_multiple_of(REPORT_EVERY_S) && self.works[at % ZONES];
+        let due = |at: &usize| {
+            (now.ms() / 1000 + *at as u64).is_multiple_of(REPORT_EVERY_S) && self.works[at % ZONES]
+        };
         let mut due = (0..self.reporters.len()).filter(due).peekable();
         if due.peek().is_none() {
             return;

@@ -43,7 +43,11 @@ const ROWS: [Row; 4] = [
         ],
         least: (0.0, 2.0),
     },
-    Row { label: "hit ratio", lines: &[("all requests", BLUE, |sample| sample.hit_ratio)], least: (0.9, 1.0) },
+    Row {
+        label: "hit ratio",
+        lines: &[("all requests", BLUE, |sample| sample.hit_ratio)],
+        least: (0.9, 1.0),
+    },
     Row {
         label: "members",
         lines: &[
@@ -52,7 +56,11 @@ const ROWS: [Row; 4] = [
         ],
         least: (0.0, 4.0),
     },
-    Row { label: "frozen scopes", lines: &[("frozen", BLUE, |sample| sample.frozen as f64)], least: (0.0, 4.0) },
+    Row {
+        label: "frozen scopes",
+        lines: &[("frozen", BLUE, |sample| sample.frozen as f64)],
+        least: (0.0, 4.0),
+    },
 ];
 
 /// Draws it.
@@ -102,7 +110,8 @@ fn plot(area: &Area, row: &Row, samples: &[WorldSample], is_last: bool) {
     mesh.draw().expect(IN_MEMORY);
     drop(mesh);
     for (at, (name, color, figure)) in row.lines.iter().enumerate() {
-        let path: Vec<(f64, f64)> = samples.iter().map(|sample| (sample.at_s / 60.0, figure(sample))).collect();
+        let path: Vec<(f64, f64)> =
+            samples.iter().map(|sample| (sample.at_s / 60.0, figure(sample))).collect();
         chart.draw_series([PathElement::new(path, color.stroke_width(2))]).expect(IN_MEMORY);
         let y = 20 + at as i32 * 19;
         legend.draw(&Rectangle::new([(8, y - 6), (20, y + 6)], color.filled())).expect(IN_MEMORY);
