@@ -30,7 +30,7 @@ pub use probers::{PROBERS_MAX, ProbeOutcome};
 pub use quarantine::{QuarantineBook, QuarantineError, Quarantined, RECORDS_MAX};
 pub use roster::{CLUSTERS_MAX, MEMBERS_MAX, Roster, RosterError, SlotMember, ZONES_MAX};
 pub use routers::{ROUTERS_MAX, TKO_PER_ROUTER_MAX, TkoReport};
-pub use settings::{GuardSettings, HealthSettings, HealthSettingsError};
+pub use settings::{GuardSettings, HealthThresholdError, HealthThresholds};
 pub use verdict::{AgentSight, MemberVerdict, ProbeSight, RouterSight, judge};
 pub use warm_up::{HitCounts, WarmUp, WarmUpStep};
 pub use watch::{HealthWatch, ProbeRound, ProcessSight, UnknownScope};

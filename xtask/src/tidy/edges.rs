@@ -22,7 +22,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 22] = [
     ("router", &["flags", "hot_keys", "net", "protocol", "stdx"], &[]),
     ("load", &["net", "protocol", "os", "stdx", "tls"], &[]),
     ("tuner", &["os", "stdx"], &[]),
-    ("fleet", &["stdx"], &[]),
+    ("fleet", &["stdx"], &["os"]),
     ("control", &["fleet"], &[]),
     ("lab", &["load", "tuner", "os", "stdx", "tls"], &[]),
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use stdx::clock::Now;
 
-use super::settings::HealthSettings;
+use super::settings::HealthThresholds;
 use crate::{HostId, ZoneName};
 
 /// Most controllers that probe: three are usual, five are for five zones. Each costs 24 bytes a member.
@@ -71,7 +71,7 @@ impl Probers {
         host: &HostId,
         zone: &ZoneName,
         percent: u64,
-        settings: &HealthSettings,
+        settings: &HealthThresholds,
     ) -> Option<usize> {
         let stale =
             |prober: &Prober| now.ms().saturating_sub(prober.at.ms()) > settings.observation_window_ms;
@@ -120,7 +120,7 @@ impl Probers {
     }
 
     /// The probers that vote now, as bits.
-    pub(super) fn voters(&self, now: Now, settings: &HealthSettings) -> u8 {
+    pub(super) fn voters(&self, now: Now, settings: &HealthThresholds) -> u8 {
         bits(self.probers.iter().map(|prober| prober.votes(now, settings)))
     }
 
@@ -133,7 +133,7 @@ impl Probers {
     }
 
     /// What they say about a member.
-    pub(super) fn view(&self, member: usize, voters: u8, now: Now, settings: &HealthSettings) -> ProbeView {
+    pub(super) fn view(&self, member: usize, voters: u8, now: Now, settings: &HealthThresholds) -> ProbeView {
         let mut view = ProbeView::default();
         for (at, mark) in self.marks[member].iter().enumerate().filter(|(at, _)| voters & (1 << at) != 0) {
             if now.ms().saturating_sub(mark.at.ms()) > settings.probe_fresh_ms {
@@ -191,7 +191,7 @@ impl Prober {
         self.samples.iter().rev().find(is_old).map(|(_, percent)| *percent)
     }
 
-    fn votes(&self, now: Now, settings: &HealthSettings) -> bool {
+    fn votes(&self, now: Now, settings: &HealthThresholds) -> bool {
         let is_fresh = now.ms().saturating_sub(self.at.ms()) <= settings.probe_fresh_ms;
         let kept = |before: u64| self.percent * 100 >= before * u64::from(settings.prober_success_percent);
         is_fresh
@@ -211,7 +211,7 @@ mod tests {
     /// A prober that reports one percentage a second for the given seconds each; its votes at the ends.
     #[track_caller]
     fn check(phases: &[(u64, u64)], expected: &[bool]) {
-        let settings = HealthSettings::default();
+        let settings = HealthThresholds::default();
         let mut probers = Probers::default();
         let (host, zone) = ("k1".parse().expect("a name"), "z1".parse().expect("a name"));
         let mut now = Now::at_ms(0);
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn probers_beyond_the_limit_are_refused_until_one_is_silent() {
-        let settings = HealthSettings::default();
+        let settings = HealthThresholds::default();
         let mut probers = Probers::default();
         let zone = "z1".parse().expect("a name");
         let mut round = |name: &str, second: u64| {
@@ -256,5 +256,20 @@ mod tests {
         }
         assert_eq!(round("k8", 2), None);
         assert_eq!(round("k8", 62), Some(0));
+    }
+
+    #[test]
+    fn a_person_makes_the_present_success_the_normal_one() {
+        let settings = HealthThresholds::default();
+        let mut probers = Probers::default();
+        let (host, zone) = ("k1".parse().expect("a name"), "z1".parse().expect("a name"));
+        let mut now = Now::at_ms(0);
+        for second in 1..200 {
+            now = Now::at_ms(second * 1000);
+            probers.round(now, &host, &zone, if second < 100 { 100 } else { 70 }, &settings);
+        }
+        assert_eq!(probers.voters(now, &settings), 0);
+        probers.accept_present(now);
+        assert_eq!(probers.voters(now, &settings), 1);
     }
 }

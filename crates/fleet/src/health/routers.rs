@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use stdx::clock::Now;
 
 use super::roster::{CLUSTERS_MAX, Roster, ZONES_MAX};
-use super::settings::HealthSettings;
+use super::settings::HealthThresholds;
 use super::verdict::RouterSight;
 use crate::{ClusterName, MemberId, RouterId, ZoneName};
 
@@ -132,7 +132,7 @@ impl Routers {
     }
 
     /// Forgets routers that are silent.
-    pub(super) fn expire(&mut self, now: Now, settings: &HealthSettings) {
+    pub(super) fn expire(&mut self, now: Now, settings: &HealthThresholds) {
         let is_old = |router: &Router| now.ms().saturating_sub(router.at.ms()) > settings.router_fresh_ms;
         let old = self.by_id.iter().filter(|(_, router)| is_old(router));
         let old: Vec<RouterId> = old.map(|(id, _)| id.clone()).collect();
@@ -285,7 +285,7 @@ mod tests {
         }
         assert!(!report(&mut routers, &roster, u64::MAX, 1, &[]));
         assert!(report(&mut routers, &roster, 5, 1, &[]), "a known one is heard");
-        routers.expire(Now::at_ms(31_000), &HealthSettings::default());
+        routers.expire(Now::at_ms(31_000), &HealthThresholds::default());
         assert!(routers.tko.is_empty());
         assert!(report(&mut routers, &roster, u64::MAX, 1, &[]));
     }
@@ -314,5 +314,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn reports_follow_members_and_clusters_into_a_new_order() {
+        let roster = roster(3, 30);
+        let mut routers = fresh(&roster);
+        assert!(report(&mut routers, &roster, 1, 1, &[3, 4, 5]));
+        // Member 3 leaves, all others move by one; a cluster comes first, and the last one leaves.
+        let to: Vec<_> = (0..30).map(|at| (at != 3).then_some(at + 1)).collect();
+        routers.reorder(&to, &[Some(1), Some(2), None], 3);
+        let accused: Vec<usize> = routers.tko.keys().map(|at| *at as usize).collect();
+        assert_eq!(accused, [5, 6]);
+        let counts: Vec<u32> = routers.with_traffic.iter().map(|zones| zones.iter().sum()).collect();
+        assert_eq!(counts, [0, 1, 1]);
+        assert_eq!(routers.accusers(6, 5).len(), 1);
     }
 }

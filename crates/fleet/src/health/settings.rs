@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Thresholds of the verdicts, as policy sets them. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct HealthSettings {
+pub struct HealthThresholds {
     /// Time after a start in which everything is unknown: all agents come within 30 s, and each is heard a second time.
     pub observation_window_ms: u64,
     /// An agent is silent after this: turns take up to 20 s, and 5 s are for the network.
@@ -34,9 +34,9 @@ pub struct HealthSettings {
     pub guard: GuardSettings,
 }
 
-impl Default for HealthSettings {
-    fn default() -> HealthSettings {
-        HealthSettings {
+impl Default for HealthThresholds {
+    fn default() -> HealthThresholds {
+        HealthThresholds {
             observation_window_ms: 60_000,
             agent_silent_after_ms: 25_000,
             probe_fresh_ms: 10_000,
@@ -95,7 +95,7 @@ impl Default for GuardSettings {
 /// A threshold outside its bounds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("use {name} = {found}: accepted are {least} to {most}; {hint}")]
-pub struct HealthSettingsError {
+pub struct HealthThresholdError {
     name: &'static str,
     found: u64,
     least: u64,
@@ -106,9 +106,9 @@ pub struct HealthSettingsError {
 /// A day: no threshold is longer.
 const DAY_MS: u64 = 86_400_000;
 
-impl HealthSettings {
+impl HealthThresholds {
     /// Refuses values with which a healthy fleet would be replaced, or a dead one never.
-    pub fn check(&self) -> Result<(), HealthSettingsError> {
+    pub fn check(&self) -> Result<(), HealthThresholdError> {
         let guard = &self.guard;
         let turns = "shorter than a turn of an agent makes healthy hosts silent";
         let early = "a shorter time replaces members that only restart";
@@ -149,7 +149,7 @@ impl HealthSettings {
         ];
         match rows.into_iter().find(|(_, found, least, most, _)| !(least..=most).contains(&found)) {
             Some((name, found, least, most, hint)) => {
-                Err(HealthSettingsError { name, found, least, most, hint })
+                Err(HealthThresholdError { name, found, least, most, hint })
             }
             None => Ok(()),
         }
@@ -161,8 +161,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(change: impl FnOnce(&mut HealthSettings), expected: &str) {
-        let mut settings = HealthSettings::default();
+    fn check(change: impl FnOnce(&mut HealthThresholds), expected: &str) {
+        let mut settings = HealthThresholds::default();
         change(&mut settings);
         let found = settings.check().err().map(|error| error.to_string()).unwrap_or_default();
         assert!(if expected.is_empty() { found.is_empty() } else { found.contains(expected) }, "{found:?}");

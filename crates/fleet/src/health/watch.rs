@@ -9,7 +9,7 @@ use super::quarantine::QuarantineBook;
 use super::reason::{Seen, meaning};
 use super::roster::{Roster, SlotMember};
 use super::routers::{Routers, TkoReport};
-use super::settings::{HealthSettings, HealthSettingsError};
+use super::settings::{HealthThresholdError, HealthThresholds};
 use super::verdict::{AgentSight, MemberVerdict, ProbeSight, judge};
 use crate::{HostId, MemberId, ZoneName};
 
@@ -84,7 +84,7 @@ impl Watched {
 /// one generation follow another, and its roster comes back to all of them.
 #[derive(Debug)]
 pub struct HealthWatch {
-    settings: HealthSettings,
+    settings: HealthThresholds,
     started: Now,
     last_pass: Now,
     roster: Roster,
@@ -100,9 +100,9 @@ impl HealthWatch {
     /// Begins to watch. Everything is unknown for the observation window.
     pub fn new(
         now: Now,
-        settings: HealthSettings,
+        settings: HealthThresholds,
         roster: Roster,
-    ) -> Result<HealthWatch, HealthSettingsError> {
+    ) -> Result<HealthWatch, HealthThresholdError> {
         settings.check()?;
         let mut watch = HealthWatch {
             settings,

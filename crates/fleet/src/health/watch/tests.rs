@@ -56,7 +56,7 @@ impl Stage {
         let places: Vec<_> = slots.map(place).collect();
         let roster = Roster::new(GenerationNumber(1), places.clone()).expect("a roster");
         let watch =
-            HealthWatch::new(Now::at_ms(0), HealthSettings::default(), roster).expect("good settings");
+            HealthWatch::new(Now::at_ms(0), HealthThresholds::default(), roster).expect("good settings");
         let views = vec![WELL; places.len()];
         Stage { watch, places, views, now: Now::at_ms(0), routers: 6, generation: 1, spares: 0 }
     }
@@ -66,14 +66,14 @@ impl Stage {
         self.now = Now::at_ms(self.now.ms() + 1000);
         self.agents_speak();
         self.probers_speak();
-        if self.now.ms() % 5000 == 0 {
+        if self.now.ms().is_multiple_of(5000) {
             self.routers_speak();
         }
         self.watch.decide(self.now)
     }
 
     fn agents_speak(&mut self) {
-        if self.now.ms() % 5000 != 0 {
+        if !self.now.ms().is_multiple_of(5000) {
             return;
         }
         for (place, view) in self.places.iter().zip(&self.views) {
@@ -365,4 +365,48 @@ fn a_roster_of_an_older_generation_is_not_taken() {
     let old = Roster::new(GenerationNumber(1), Vec::new()).expect("empty");
     stage.watch.set_roster(stage.now, old);
     assert!(stage.watch.verdict(&stage.places[0].member).is_some());
+}
+
+#[test]
+fn replacements_before_a_start_count_in_their_hour() {
+    let mut stage = Stage::new(&[40]);
+    stage.seconds(3_700);
+    for place in stage.places[10..12].iter().cloned() {
+        stage.watch.remember_replacement(stage.now, place, 3_000_000);
+    }
+    stage.views[0] = GONE;
+    let first = stage.seconds(700).into_iter().find_map(|(second, decision)| match decision {
+        HealthDecision::Replace { .. } => Some(second),
+        _ => None,
+    });
+    assert_eq!(first, Some(601), "the hour of both ends 600 s later");
+}
+
+#[test]
+fn decisions_beyond_the_limit_are_counted() {
+    let mut stage = Stage::new(&[crate::health::DECISIONS_MAX + 7]);
+    stage.routers = 0;
+    stage.views.fill(View { agent: Some(ProcessSight::Restarting { left_ms: 60_000 }), ..WELL });
+    for _ in 0..4 {
+        stage.second();
+    }
+    let decisions = stage.second();
+    assert_eq!((decisions.list.len(), decisions.left_out), (crate::health::DECISIONS_MAX, 7));
+}
+
+#[test]
+fn losses_that_return_during_the_calm_minute_begin_it_anew() {
+    let mut stage = Stage::new(&[40]);
+    stage.seconds(100);
+    for (view, seconds) in [(GONE, 60), (WELL, 100), (GONE, 10)] {
+        stage.views[..5].fill(view);
+        stage.seconds(seconds);
+    }
+    stage.views.fill(WELL);
+    let frozen = stage
+        .seconds(300)
+        .into_iter()
+        .filter(|(_, decision)| matches!(decision, HealthDecision::Freeze { .. }));
+    let last = frozen.map(|(second, _)| second).max();
+    assert!((115..=130).contains(&last.expect("still frozen")), "{last:?}");
 }
