@@ -33,7 +33,7 @@ const LONG: &str = "etcd-day-off";
 /// Plays them. False if figures or invariants are not as expected.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let shape = if arguments.small { FleetShape::small() } else { FleetShape::published() };
-    let all = scenario::all(&shape);
+    let all = scenario::all(&shape, arguments.seed);
     let names: Vec<&str> = all.iter().map(|scenario| scenario.name).collect();
     let is_chosen = |scenario: &&FleetScenario| match &arguments.scenario {
         Some(name) => scenario.name == name,

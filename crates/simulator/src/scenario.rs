@@ -1,5 +1,7 @@
 //! Named scenarios: a fleet, a script of faults, and the figures that are expected.
 
+use stdx::prng::Prng;
+
 use crate::controllers::PlantedBug;
 use crate::fault::FleetFault;
 use crate::shape::{FleetShape, ZONES};
@@ -10,6 +12,8 @@ const MINUTE_MS: u64 = 60 * SECOND_MS;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 /// Faults begin when everything has been observed: a window of a minute, and the probers' minute of comparison.
 const BEGIN_MS: u64 = 3 * MINUTE_MS;
+/// Faults of a random script.
+const FAULTS: usize = 10;
 
 /// A scenario.
 #[derive(Clone, Debug)]
@@ -42,8 +46,8 @@ impl FleetScenario {
     }
 }
 
-/// The scenarios for a fleet of this shape.
-pub fn all(shape: &FleetShape) -> Vec<FleetScenario> {
+/// The scenarios for a fleet of this shape. Only the faults of `random-faults` depend on the seed.
+pub fn all(shape: &FleetShape, seed: u64) -> Vec<FleetScenario> {
     vec![
         slack(shape),
         zone_loss(shape),
@@ -56,6 +60,7 @@ pub fn all(shape: &FleetShape) -> Vec<FleetScenario> {
         flapping_host(shape),
         operator(shape),
         slow_servers(shape),
+        random_faults(shape, seed),
     ]
 }
 
@@ -256,12 +261,49 @@ fn slow_servers(shape: &FleetShape) -> FleetScenario {
     }
 }
 
+fn random_faults(shape: &FleetShape, seed: u64) -> FleetScenario {
+    let mut prng = Prng::new(seed);
+    let mut script = Vec::new();
+    let mut at_ms = BEGIN_MS;
+    for _ in 0..FAULTS {
+        let for_ms = MINUTE_MS + prng.below(4 * MINUTE_MS);
+        let fault = match prng.below(10) {
+            0 => FleetFault::AgentsRestart { percent: prng.below(40), for_ms },
+            1 => FleetFault::ProbesLie { percent: prng.below(40), for_ms },
+            2 => FleetFault::RoutersRestart,
+            3 => FleetFault::ServersSlow(prng.below(4) as usize),
+            4 => FleetFault::OperatorReplaces(1 + prng.below(3) as usize),
+            5 => FleetFault::ControllersStop,
+            6 => FleetFault::RegisterStops,
+            7 => FleetFault::ZoneDies(prng.below(ZONES as u64) as usize),
+            _ => FleetFault::AnyHostsDie(1 + prng.below(shape.servers() as u64 / 50 + 1) as usize),
+        };
+        let end = match fault {
+            FleetFault::ControllersStop => Some(FleetFault::ControllersStart),
+            FleetFault::RegisterStops => Some(FleetFault::RegisterStarts),
+            FleetFault::ZoneDies(zone) => Some(FleetFault::ZoneReturns(zone)),
+            _ => None,
+        };
+        script.push((at_ms, fault));
+        script.extend(end.map(|end| (at_ms + for_ms, end)));
+        at_ms += prng.below(3 * MINUTE_MS);
+    }
+    FleetScenario {
+        name: "random-faults",
+        summary: "faults of all kinds, one upon the other: no invariant breaks",
+        shape: FleetShape { has_replicas: true, ..shape.clone() },
+        script,
+        length_ms: at_ms + 10 * MINUTE_MS,
+        check: |_| Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn scenario(name: &str, shape: &FleetShape) -> FleetScenario {
-        all(shape).into_iter().find(|scenario| scenario.name == name).expect("a scenario of that name")
+        all(shape, 1).into_iter().find(|scenario| scenario.name == name).expect("a scenario of that name")
     }
 
     #[track_caller]
@@ -272,7 +314,7 @@ mod tests {
 
     #[test]
     fn scenarios_have_their_figures() {
-        let names = all(&FleetShape::small()).into_iter().map(|scenario| scenario.name);
+        let names = all(&FleetShape::small(), 1).into_iter().map(|scenario| scenario.name);
         // A day is for a smaller fleet.
         names.filter(|name| *name != "etcd-day-off").for_each(|name| check(name, &FleetShape::small()));
     }
@@ -304,11 +346,21 @@ mod tests {
     /// The bug breaks this invariant, or the scenario's figures if none is named, with each of three seeds.
     #[track_caller]
     fn check_found(bug: PlantedBug, name: &str, invariant: &str) {
-        let scenario = scenario(name, &FleetShape { clusters: 6, routers: 300, ..FleetShape::small() });
+        let scenario = scenario(name, &FleetShape { clusters: 4, routers: 100, ..FleetShape::small() });
         for seed in 1..=3 {
             let run = scenario.play(seed, &[bug]);
             let found = run.violation.as_ref().map(|violation| violation.invariant);
             assert_eq!(found, Some(invariant), "{bug:?} in {name}, seed {seed}: {:?}", run.violation);
+        }
+    }
+
+    #[test]
+    fn random_faults_break_no_invariant() {
+        let shape = FleetShape { clusters: 4, slots: 24, spares: 6, routers: 90, ..FleetShape::small() };
+        for seed in 1..=20 {
+            let faults = random_faults(&shape, seed);
+            let run = faults.play(seed, &[]);
+            assert_eq!(run.violation, None, "seed {seed}: {:?}", faults.script);
         }
     }
 

@@ -456,7 +456,9 @@ impl FleetWorld {
     }
 
     fn zone(&mut self, now_ms: u64, zone: usize, works: bool) {
-        self.zone_works[zone] = works;
+        if std::mem::replace(&mut self.zone_works[zone], works) == works {
+            return;
+        }
         self.controllers.works[zone] = works;
         for host in (0..self.hosts.len()).filter(|host| self.hosts[*host].zone == zone).collect::<Vec<_>>() {
             if works { self.come_back(now_ms, host) } else { self.die(host) }
