@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use fleet::health::{
-    ColdSlots, GuardSettings, HealthDecision, HealthSettings, HealthWatch, HitCounts, ProbeOutcome,
+    ColdSlots, GuardSettings, HealthDecision, HealthThresholds, HealthWatch, HitCounts, ProbeOutcome,
     ProbeRound, ProcessSight, Roster, SlotMember, StaleMember, TkoReport, UnitShare, WarmUp, WarmUpStep,
     check_headroom,
 };
@@ -217,7 +217,7 @@ impl ControllerGroup {
         self.heard_ms.fill(now.ms());
     }
 
-    fn settings(&self) -> HealthSettings {
+    fn settings(&self) -> HealthThresholds {
         let mut guard = GuardSettings::default();
         if self.has(PlantedBug::GuardCountsFleetOnly) || self.has(PlantedBug::GuardOff) {
             (guard.cluster_floor, guard.cluster_percent) = (1_000, 50);
@@ -226,7 +226,7 @@ impl ControllerGroup {
         if self.has(PlantedBug::GuardOff) {
             (guard.fleet_floor, guard.fleet_percent) = (1_000, 50);
         }
-        HealthSettings { guard, ..HealthSettings::default() }
+        HealthThresholds { guard, ..HealthThresholds::default() }
     }
 
     fn has(&self, bug: PlantedBug) -> bool {
