@@ -161,10 +161,10 @@ fn thundering_routers(shape: &FleetShape) -> FleetScenario {
 fn silent_agents(shape: &FleetShape) -> FleetScenario {
     FleetScenario {
         name: "silent-agents",
-        summary: "one agent in a hundred is away, and later all controllers restart: nothing is replaced",
+        summary: "one agent in fifty is away, and later all controllers restart: nothing is replaced",
         shape: shape.clone(),
         script: vec![
-            (BEGIN_MS, FleetFault::AgentsRestart { percent: 1, for_ms: 3 * MINUTE_MS }),
+            (BEGIN_MS, FleetFault::AgentsRestart { percent: 2, for_ms: 3 * MINUTE_MS }),
             (10 * MINUTE_MS, FleetFault::ControllersStop),
             (11 * MINUTE_MS, FleetFault::ControllersStart),
         ],
