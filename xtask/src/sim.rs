@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     /// One scenario; without it all but the day without etcd
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
-    /// A tenth of the servers and routers
+    /// 288 servers and 900 routers
     #[arg(long)]
     small: bool,
     /// Directory for the timelines

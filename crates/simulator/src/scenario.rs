@@ -93,7 +93,7 @@ fn slack(shape: &FleetShape) -> FleetScenario {
 fn zone_loss(shape: &FleetShape) -> FleetScenario {
     FleetScenario {
         name: "zone-loss",
-        summary: "a zone is away for 20 minutes: replicas answer, nothing is replaced, no request fails",
+        summary: "a zone is away for 20 minutes: replicas answer, nothing is replaced; then it returns empty",
         shape: FleetShape { has_replicas: true, ..shape.clone() },
         script: vec![
             (BEGIN_MS, FleetFault::ZoneDies(0)),
@@ -331,7 +331,7 @@ mod tests {
     fn without_guard_and_second_observer_a_restart_of_agents_is_an_outage() {
         let slack = scenario("slack-2-22-22", &FleetShape::small());
         let run = slack.play(1, &[PlantedBug::GuardOff, PlantedBug::OneObserverSuffices]);
-        assert!(run.replaced > 100 && run.database_max() > 5.0, "{} ×, {}", run.database_max(), run.replaced);
+        assert!(run.replaced > 50 && run.database_max() > 5.0, "{} ×, {}", run.database_max(), run.replaced);
         assert!(run.violation.is_some());
     }
 

@@ -51,9 +51,9 @@ impl FleetShape {
         }
     }
 
-    /// A fleet of 504 servers with the same load for each, for tests.
+    /// A fleet of 288 servers with the same load for each, for tests.
     pub fn small() -> FleetShape {
-        FleetShape { clusters: 14, slots: 36, routers: 1_500, ..FleetShape::published() }
+        FleetShape { clusters: 8, slots: 36, routers: 900, ..FleetShape::published() }
     }
 
     pub(crate) fn servers(&self) -> usize {

@@ -88,6 +88,8 @@ pub struct FleetRun {
     pub loaded_p99_ms: Option<u64>,
     /// Until all agents had a turn after the last fault, in milliseconds.
     pub all_heard_ms: Option<u64>,
+    /// Between a fault and the first replacement, in milliseconds.
+    pub first_replaced_ms: Option<u64>,
     /// The newest generation.
     pub generation: u64,
     /// The first broken invariant.
@@ -332,6 +334,7 @@ impl FleetWorld {
             zone: from.zone,
         };
         self.checker.changes(now_ms, &self.shape, change, &facts);
+        self.run.first_replaced_ms.get_or_insert(now_ms - self.fault_ms);
         self.slot_of[change.from] = None;
         self.slot_of[change.to] = Some(change.slot);
         *if change.is_voluntary { &mut self.run.voluntary } else { &mut self.run.replaced } += 1;

@@ -36,17 +36,17 @@ struct Row {
 
 const ROWS: [Row; 4] = [
     Row {
-        label: "database load, multiples",
+        label: "database load, ×",
         lines: &[
-            ("all databases", BLUE, |sample| sample.database),
             ("worst cluster", ORANGE, |sample| sample.worst_database),
+            ("all databases", BLUE, |sample| sample.database),
         ],
         least: (0.0, 2.0),
     },
     Row {
         label: "hit ratio",
         lines: &[("all requests", BLUE, |sample| sample.hit_ratio)],
-        least: (0.9, 1.0),
+        least: (0.95, 1.0),
     },
     Row {
         label: "members",
@@ -92,7 +92,7 @@ fn plot(area: &Area, row: &Row, samples: &[WorldSample], is_last: bool) {
     let minutes = samples.last().map_or(1.0, |sample| sample.at_s / 60.0);
     let (plot, legend) = area.split_horizontally(WIDTH - 150);
     let mut builder = ChartBuilder::on(&plot);
-    builder.margin_top(8).margin_right(12).set_label_area_size(LabelAreaPosition::Left, 74);
+    builder.margin_top(8).margin_right(12).margin_left(8).set_label_area_size(LabelAreaPosition::Left, 74);
     builder.set_label_area_size(LabelAreaPosition::Bottom, if is_last { 38 } else { 18 });
     let headroom = if row.least.1 == 1.0 { 0.0 } else { (high - low) * 0.05 };
     let mut chart = builder.build_cartesian_2d(0.0..minutes, low..high + headroom).expect(IN_MEMORY);
@@ -109,10 +109,11 @@ fn plot(area: &Area, row: &Row, samples: &[WorldSample], is_last: bool) {
     }
     mesh.draw().expect(IN_MEMORY);
     drop(mesh);
+    // The last line is drawn over the others, so it is the thinner one where they agree.
     for (at, (name, color, figure)) in row.lines.iter().enumerate() {
         let path: Vec<(f64, f64)> =
             samples.iter().map(|sample| (sample.at_s / 60.0, figure(sample))).collect();
-        chart.draw_series([PathElement::new(path, color.stroke_width(2))]).expect(IN_MEMORY);
+        chart.draw_series([PathElement::new(path, color.stroke_width(if at == 0 && row.lines.len() > 1 { 4 } else { 2 }))]).expect(IN_MEMORY);
         let y = 20 + at as i32 * 19;
         legend.draw(&Rectangle::new([(8, y - 6), (20, y + 6)], color.filled())).expect(IN_MEMORY);
         write(&legend, name, (27, y), 12);
