@@ -73,8 +73,9 @@ fn play(scenario: &FleetScenario, arguments: &Arguments) -> Result<bool> {
 fn figures(run: &FleetRun) -> String {
     let delay = |ms: Option<u64>| ms.map_or("-".to_owned(), |ms| format!("{ms} ms"));
     format!(
-        "{} replaced, {} by the operator, database at most {:.2} x, {} frozen scopes, loaded p99 {}, all heard after {}",
+        "{} replaced (the first after {}), {} by the operator, database at most {:.2} x, {} frozen scopes, loaded p99 {}, all heard after {}",
         run.replaced,
+        delay(run.first_replaced_ms),
         run.voluntary,
         run.database_max(),
         run.frozen_max(),

@@ -128,12 +128,9 @@ fn register_day_off(shape: &FleetShape) -> FleetScenario {
                 .filter(|sample| sample.at_s < end_s)
                 .map(|sample| sample.replacements)
                 .max();
-            let first = run
-                .samples
-                .iter()
-                .find(|sample| sample.replacements > 0)
-                .map_or(f64::MAX, |sample| sample.at_s);
-            let holds = early == Some(0) && run.replaced == 1 && first <= end_s + 30.0;
+            let holds = early == Some(0)
+                && run.replaced == 1
+                && run.first_replaced_ms.is_some_and(|ms| ms <= 30_000);
             expect(holds, run, "0 replaced in the 24 hours, 1 within 30 s afterwards")
         },
     }
@@ -192,12 +189,7 @@ fn dead_hosts(shape: &FleetShape) -> FleetScenario {
         script: vec![(BEGIN_MS, FleetFault::HostsDie(vec![3, shape.slots + 7]))],
         length_ms: HOUR_MS,
         check: |run| {
-            let first = run
-                .samples
-                .iter()
-                .find(|sample| sample.replacements == 2)
-                .map_or(f64::MAX, |sample| sample.at_s);
-            let holds = run.replaced == 2 && first <= BEGIN_MS as f64 / 1000.0 + 60.0;
+            let holds = run.replaced == 2 && run.first_replaced_ms.is_some_and(|ms| ms <= MINUTE_MS);
             expect(holds, run, "2 replaced within a minute")
         },
     }
