@@ -8,8 +8,8 @@
 const BUCKET_RATIO: f64 = 1.03;
 /// Points of the table per doubling of the window, at least.
 const POINTS_PER_DOUBLING: f64 = 4.0;
-/// Halvings in a search, more than a double has bits of precision for.
-const HALVINGS: usize = 50;
+/// Halvings in a search: to a billionth of its range, far beyond the buckets' precision.
+const HALVINGS: usize = 30;
 /// A catalogue that is larger by this factor is not considered: no hit ratio above one half needs it.
 const CATALOGUE_FACTOR_MAX: f64 = 1e6;
 

@@ -113,7 +113,12 @@ fn plot(area: &Area, row: &Row, samples: &[WorldSample], is_last: bool) {
     for (at, (name, color, figure)) in row.lines.iter().enumerate() {
         let path: Vec<(f64, f64)> =
             samples.iter().map(|sample| (sample.at_s / 60.0, figure(sample))).collect();
-        chart.draw_series([PathElement::new(path, color.stroke_width(if at == 0 && row.lines.len() > 1 { 4 } else { 2 }))]).expect(IN_MEMORY);
+        chart
+            .draw_series([PathElement::new(
+                path,
+                color.stroke_width(if at == 0 && row.lines.len() > 1 { 4 } else { 2 }),
+            )])
+            .expect(IN_MEMORY);
         let y = 20 + at as i32 * 19;
         legend.draw(&Rectangle::new([(8, y - 6), (20, y + 6)], color.filled())).expect(IN_MEMORY);
         write(&legend, name, (27, y), 12);
