@@ -3,6 +3,7 @@
 mod bench;
 mod binaries;
 mod mcrouter_cases;
+mod sim;
 mod steps;
 mod test;
 mod tidy;
@@ -32,6 +33,8 @@ enum Verb {
     Transcripts(transcripts::Arguments),
     /// Hold the preprocessor of configurations to the cases of mcrouter's tests
     McrouterCases(mcrouter_cases::Arguments),
+    /// Play scenarios of a simulated fleet, and draw them
+    Sim(sim::Arguments),
     /// Measure against others, on this machine and in one run
     #[command(subcommand)]
     Bench(Bench),
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Verb::Tidy => tidy::tidy(),
         Verb::Transcripts(arguments) => transcripts::transcripts(&arguments),
         Verb::McrouterCases(arguments) => mcrouter_cases::mcrouter_cases(&arguments),
+        Verb::Sim(arguments) => sim::run(&arguments),
         Verb::Bench(Bench::Serve(arguments)) => bench::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Network(arguments)) => bench::network::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Route(arguments)) => bench::route::run(&arguments).map(|()| true),

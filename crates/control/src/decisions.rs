@@ -111,7 +111,7 @@ impl FleetDecisions {
     /// Makes a generation the target in place of `before`. The texts are there before it is.
     ///
     /// # Errors
-    /// If the register cannot be asked. [`RegisterError::Unsettled`] does not occur: then the target says what has happened.
+    /// If the register cannot be asked. [`RegisterError::Unsettled`]: it may happen yet.
     pub fn publish(
         &self,
         before: Option<TargetRecord>,
@@ -133,18 +133,29 @@ impl FleetDecisions {
                 Ok(Publication::Done(TargetRecord { number: new.number, revision }))
             }
             Ok(_) => Ok(Publication::Overtaken),
-            Err(RegisterError::Unsettled { .. }) => self.settle(new),
+            Err(RegisterError::Unsettled { key, why }) => {
+                self.settle(before, new, RegisterError::Unsettled { key, why })
+            }
             Err(error) => Err(error),
         }
     }
 
-    /// What has become of a publication whose answer was lost. Another controller may have published under the same number.
-    fn settle(&self, new: &NewGeneration) -> Result<Publication, RegisterError> {
-        let found = self.target()?.filter(|target| target.number == new.number);
-        match found {
-            Some(target) if self.generation(new.number)?.as_ref() == Some(&new.json) => {
+    /// What has become of a publication whose answer was lost. Another controller may have published under the same number;
+    /// if that has the same content, it is as good as ours. While the target is the one before, it may happen yet.
+    fn settle(
+        &self,
+        before: Option<TargetRecord>,
+        new: &NewGeneration,
+        doubt: RegisterError,
+    ) -> Result<Publication, RegisterError> {
+        match self.target()? {
+            Some(target)
+                if target.number == new.number
+                    && self.generation(new.number)?.as_ref() == Some(&new.json) =>
+            {
                 Ok(Publication::Done(target))
             }
+            now if now == before => Err(doubt),
             _ => Ok(Publication::Overtaken),
         }
     }

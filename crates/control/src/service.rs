@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use admin::api::{Api, ApiAnswer, ApiReply, ApiRequest};
+use admin::api::{Api, ApiAnswer, ApiPeer, ApiReply, ApiRequest};
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -89,6 +89,12 @@ impl ControlService {
 impl Api for ControlService {
     fn answer(self: Arc<Self>, request: ApiRequest) -> ApiAnswer {
         Box::pin(async move {
+            // Certificates have rights (`authorise`), which nothing here asks for yet: so only this host's owner of the
+            // socket file is answered.
+            if request.peer != ApiPeer::Local {
+                let error = "only the owner of the controller's socket file is answered";
+                return ApiReply::new(403, json!({"error": error}).to_string());
+            }
             match question(&request) {
                 Ok(ControlQuestion::Turn(report)) => self.turn(report).await,
                 Ok(question) => self.answer_question(question).await,
@@ -122,6 +128,18 @@ mod tests {
     fn report(host: &str, turn: u64) -> TurnReport {
         let json = json!({"host": host, "zone": "a", "boot": 1, "turn": turn});
         serde_json::from_value(json).expect("a report")
+    }
+
+    #[test]
+    fn nobody_is_answered_over_a_network() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        for peer in [ApiPeer::Unknown, ApiPeer::Certificate(vec![1])] {
+            let (service, messages) = ControlService::new(Arc::default());
+            let (path, query, body) = ("/v1/status".to_owned(), None, Vec::new());
+            let request = ApiRequest { method: admin::api::ApiMethod::Get, path, query, body, peer };
+            assert_eq!(runtime.block_on(service.answer(request)).status, 403);
+            assert!(messages.try_recv().is_err());
+        }
     }
 
     #[test]

@@ -79,5 +79,6 @@ fn only_absolute_paths(options: &Options) -> bool {
         Listen::Tcp { .. } | Listen::Udp { .. } | Listen::Inherited(_) => None,
     });
     let users = options.auth.as_ref().map(|auth| &*auth.file);
-    sockets.chain(options.process.pidfile.as_deref()).chain(users).all(Path::is_absolute)
+    let members = options.cluster_file.as_deref();
+    sockets.chain(options.process.pidfile.as_deref()).chain(users).chain(members).all(Path::is_absolute)
 }

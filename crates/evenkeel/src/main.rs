@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 mod activation;
 mod background;
+mod cluster_file;
 mod control;
 mod endpoint;
 mod failure;

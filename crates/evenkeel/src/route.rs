@@ -33,6 +33,7 @@ use os::signals::{Signal, Signals};
 use router::flags::{RouteOptions, Validate};
 use router::{RoutePlan, RouteWorker, RouterShared, Settings, StartupFacts, flags};
 
+use crate::cluster_file::ClusterFile;
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::line_queue::{LAST_LINES, LINES};
@@ -176,6 +177,12 @@ fn serve(
     };
     let rung = bell.clone();
     start("reload", move || reload.run(attempt, &rung))?;
+    if let Some(path) = options.cluster_file.clone() {
+        let told = Arc::clone(&shared);
+        let publish = move |state| told.set_discovery(state);
+        let file = ClusterFile::start(path, "route", publish);
+        start("cluster-file", move || file.run())?;
+    }
     stats_files::make_fifos(options);
     if let Some(files) = StatsFiles::new(options, &shared, clock) {
         start("stats-files", move || files.run())?;
@@ -263,6 +270,7 @@ fn settings(options: &RouteOptions) -> Settings {
         shows_hot_keys: !options.hides_hot_keys,
         reset_inactive_ms: options.reset_inactive_ms,
         flush_enabled: options.flush_enabled,
+        discovers: options.cluster_file.is_some(),
         notice,
     }
 }

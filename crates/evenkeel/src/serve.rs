@@ -15,6 +15,7 @@ use server::{Bound, Provisioned, Server, flags};
 
 use crate::activation;
 use crate::background::Background;
+use crate::cluster_file::ClusterFile;
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, say};
 use crate::host_sampler::HostSampler;
@@ -179,6 +180,10 @@ fn start_companions(
         stop.stop();
     };
     start("signals", move || answer_signals(&signals, stop, &reload, verbosity))?;
+    if let Some((board, path)) = prepared.discovery_board().zip(options.cluster_file.clone()) {
+        let file = ClusterFile::start(path, "serve", move |state| board.replace(state));
+        start("cluster-file", move || file.run())?;
+    }
     start("ahead", || {
         // Without permission it competes with the workers, which still wait less than for the faults themselves.
         let _ = sys::become_idle();

@@ -14,6 +14,7 @@
 //! * [`udp`]: the frame of a datagram, and replies in several datagrams;
 //! * [`auth`]: the login that `-Y` requires before any request;
 //! * [`binary`]: the binary protocol, requests and replies;
+//! * [`discovery`]: the list of a cluster's members, for clients with auto-discovery;
 //! * [`number`], [`base64`], [`uri`]: the notations, exactly as lenient as memcached's;
 //! * [`limits`]: every limit, with its name.
 
@@ -21,6 +22,7 @@ pub mod auth;
 pub mod base64;
 pub mod binary;
 pub mod client;
+pub mod discovery;
 pub mod key;
 pub mod limits;
 pub mod meta;

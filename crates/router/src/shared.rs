@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hot_keys::HotTable;
 use net::ClientConfig;
+use protocol::discovery::DiscoveryState;
 use stdx::clock::Now;
 
 use crate::health::{Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
@@ -43,6 +44,8 @@ pub struct Settings {
     pub held_max: usize,
     /// Lists of the keys with most requests are made for whoever asks (`--hide-hot-keys`).
     pub shows_hot_keys: bool,
+    /// Clients with auto-discovery are told a list of members (`--cluster-file`).
+    pub discovers: bool,
     /// Receives lines for the operator.
     pub notice: net::Notice,
 }
@@ -59,6 +62,7 @@ impl Default for Settings {
             flush_enabled: false,
             held_max: 512 << 20,
             shows_hot_keys: true,
+            discovers: false,
             notice: |_| {},
         }
     }
@@ -91,6 +95,7 @@ pub struct RouterShared {
     stop_asked: AtomicBool,
     startup: OnceLock<StartupFacts>,
     config_loads: Mutex<ConfigLoads>,
+    discovery: RwLock<DiscoveryState>,
 }
 
 /// The health of servers, and the guards of their pools.
@@ -156,6 +161,7 @@ impl RouterShared {
             stop_asked: AtomicBool::default(),
             startup: OnceLock::new(),
             config_loads: Mutex::default(),
+            discovery: RwLock::default(),
         }
     }
 
@@ -286,6 +292,16 @@ impl RouterShared {
 
     pub(crate) fn config_loads(&self) -> ConfigLoads {
         lock(&self.config_loads).clone()
+    }
+
+    /// Tells all workers the list of members.
+    pub fn set_discovery(&self, state: DiscoveryState) {
+        *self.discovery.write().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    /// What is known of the list of members. Its lock is taken for `config get cluster` and the like only.
+    pub(crate) fn discovery(&self) -> DiscoveryState {
+        self.discovery.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Takes the sums for averages; to be called every second.

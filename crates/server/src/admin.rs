@@ -33,6 +33,13 @@ impl Worker {
                 version(output.copied(), VERSION);
                 return None;
             }
+            Request::Discover => {
+                match shared.discovery_list() {
+                    Some(list) => list.config_reply(output.copied()),
+                    None => output.copy(line::ERROR),
+                }
+                return None;
+            }
             Request::Quit => return Some(Remaining::Close(CloseReason::Normal)),
             Request::Stats { topic: StatsTopic::Other, args } if is_about_tls(args) => {
                 self.tls_statistics(output);

@@ -130,6 +130,8 @@ impl Worker {
         };
         match &request {
             Request::Refused(Refused { reply, .. }) if *reply == line::ERROR => return Flow::End,
+            // A short question with a long answer; clients with auto-discovery use TCP.
+            Request::Discover => return Flow::End,
             Request::Watch { .. } => {
                 output.copy(NEEDS_CONNECTION);
                 return Flow::End;

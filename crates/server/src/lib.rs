@@ -35,6 +35,7 @@ mod connection;
 mod counters;
 mod datagram;
 mod dialect;
+mod discovery;
 mod dump;
 mod execute;
 mod flow;
@@ -77,6 +78,7 @@ use options::auth::Users;
 use options::{Driver, Listen, Options, Protocol};
 use shared::Shared;
 
+pub use discovery::DiscoveryBoard;
 pub use tls_files::TlsFiles;
 pub use worker::Worker;
 
@@ -304,6 +306,11 @@ impl Provisioned {
     /// Access to the users that may log in, for any thread.
     pub fn user_registry(&self) -> UserRegistry {
         UserRegistry(Arc::clone(&self.shared))
+    }
+
+    /// Where any thread puts the list of members; `None` without `--cluster-file`.
+    pub fn discovery_board(&self) -> Option<DiscoveryBoard> {
+        self.shared.discovery.is_some().then(|| DiscoveryBoard(Arc::clone(&self.shared)))
     }
 
     /// Reads the server from any thread.

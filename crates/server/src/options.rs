@@ -100,6 +100,8 @@ pub struct Options {
     pub worker_log_bytes: u32,
     /// `--metrics-listen`: where metrics are served over HTTP.
     pub metrics: Option<MetricsAddress>,
+    /// `--cluster-file`: the members that clients with auto-discovery are told.
+    pub cluster_file: Option<PathBuf>,
     /// `-v`, counted.
     pub verbosity: u8,
 
@@ -180,6 +182,7 @@ impl Default for Options {
             watcher_log_bytes: 256 * 1024,
             worker_log_bytes: 64 * 1024,
             metrics: None,
+            cluster_file: None,
             verbosity: 0,
             notes: Vec::new(),
             process: Process::default(),

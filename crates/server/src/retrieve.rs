@@ -101,6 +101,9 @@ impl Worker {
     /// Sends the value of one key, if there is one.
     #[inline]
     fn value(&mut self, key: &Key<'_>, with_cas: bool, touch: Option<u32>, fd: i32, output: &mut Output) {
+        if self.discovers && !with_cas && touch.is_none() && self.tell_members(key.as_bytes(), output) {
+            return;
+        }
         let item = match touch {
             None => self.store.get(key, Look::Use, self.second),
             Some(expiry) => self.store.get_and_touch(key, expiry, self.second),

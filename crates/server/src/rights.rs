@@ -77,6 +77,8 @@ pub(crate) fn needed(request: &Request<'_>) -> Role {
         Request::MetaGet { flags, .. } if [b'T', b'N', b'R'].iter().any(|&letter| flags.has(letter)) => {
             Role::Write
         }
+        // The key of `get` for the same list needs this role, too.
+        Request::Discover => Role::Read,
         Request::MetaGet { .. } | Request::MetaDebug { .. } => Role::Read,
         Request::Stats { topic, .. } => needed_for_stats(*topic),
         Request::Get(_)
@@ -149,7 +151,7 @@ pub(crate) fn needed_for_packet(request: &BinaryRequest<'_>) -> Role {
         | BinaryCommand::Sasl { .. }
         | BinaryCommand::Unknown { .. }
         | BinaryCommand::Refused { .. } => Role::Nothing,
-        BinaryCommand::Get { exptime: None, .. } => Role::Read,
+        BinaryCommand::Get { exptime: None, .. } | BinaryCommand::Discover => Role::Read,
         BinaryCommand::Get { .. }
         | BinaryCommand::Touch { .. }
         | BinaryCommand::Store(_)

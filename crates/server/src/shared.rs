@@ -1,9 +1,10 @@
 //! State shared by all workers of a server.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use net::{Address, Notice, Stop, View};
+use protocol::discovery::{DiscoveryList, DiscoveryState};
 use stdx::clock::{FIRST_SECOND, Now};
 use store::{PerKind, Store};
 
@@ -52,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) users: RwLock<Users>,
     /// The files of TLS, with `-Z`.
     pub(crate) tls: Option<Arc<TlsFiles>>,
+    /// The list of members, with `--cluster-file`.
+    pub(crate) discovery: Option<RwLock<DiscoveryState>>,
     /// Requests that clients made whose role does not allow it.
     pub(crate) refusals: Refusals,
     /// All counts at the last `stats reset`.
@@ -117,6 +120,7 @@ impl Shared {
             reply_limit: ReplyLimit::new(options.udp.reply_bytes_per_second),
             users: RwLock::new(options.auth.as_ref().map(|auth| auth.users.clone()).unwrap_or_default()),
             tls,
+            discovery: options.cluster_file.is_some().then(RwLock::default),
             refusals: Refusals::default(),
             reset: Mutex::default(),
             oldest: AtomicU32::new(0),
@@ -125,6 +129,18 @@ impl Shared {
             echo: Mutex::new(options.echo.clone()),
             options,
         }
+    }
+
+    /// What is known of the list of members; `None` without `--cluster-file`. Its lock is taken for `config get cluster` and
+    /// the like only.
+    pub(crate) fn discovery(&self) -> Option<DiscoveryState> {
+        let state = self.discovery.as_ref()?;
+        Some(state.read().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// The list of members, if there is one.
+    pub(crate) fn discovery_list(&self) -> Option<Arc<DiscoveryList>> {
+        self.discovery()?.list
     }
 
     pub(crate) fn verbosity(&self) -> u32 {

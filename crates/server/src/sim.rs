@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use net::sim::{Heard, Pace, SimHost};
 use net::{Network, Notice};
+use protocol::discovery::DiscoveryState;
 use protocol::limits::LINE_LEN_MAX;
 
 use crate::options::Options;
 use crate::shared::Shared;
-use crate::{Error, Worker, open_store};
+use crate::{DiscoveryBoard, Error, Worker, open_store};
 
 /// The single worker of a server without listeners. The same `hash_secret` makes the same server: dumps list
 /// items in the same order.
@@ -30,6 +31,21 @@ fn worker_with(options: &Options, started_unix_ms: u64, hash_secret: u128, notic
 /// [`worker`] on a host, at time 0.
 pub fn host(options: &Options, started_unix_ms: u64, hash_secret: u128) -> SimHost<Worker> {
     SimHost::new(worker(options, started_unix_ms, hash_secret))
+}
+
+/// [`worker`] with a list of members, for `--cluster-file` in `options`.
+///
+/// # Panics
+/// As [`worker`].
+pub fn worker_telling(
+    options: &Options,
+    started_unix_ms: u64,
+    hash_secret: u128,
+    state: DiscoveryState,
+) -> Worker {
+    let worker = worker(options, started_unix_ms, hash_secret);
+    DiscoveryBoard(Arc::clone(&worker.shared)).replace(state);
+    worker
 }
 
 /// [`host`] with a receiver of lines for the operator.

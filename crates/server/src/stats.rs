@@ -4,6 +4,7 @@
 //! exist here (slab rebalancing, the LRU crawler, …) are printed with the value that means "nothing
 //! happened", because exporters look them up.
 
+use protocol::discovery::DiscoveryState;
 use protocol::reply::line;
 use protocol::request::{DetailCommand, StatsTopic};
 use stdx::clock::Now;
@@ -152,6 +153,9 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>)
         stat(out, "evenkeel_udp_dropped", network.datagrams_dropped + totals.udp_dropped);
     }
     tls::ours(shared, out);
+    for (name, value) in shared.discovery().iter().flat_map(DiscoveryState::statistics) {
+        stat(out, name, value);
+    }
 }
 
 /// Descriptors that are neither clients nor files: listeners, event descriptors and the like.

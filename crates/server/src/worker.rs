@@ -52,6 +52,8 @@ pub struct Worker {
     pub(crate) steps: Steps,
     /// Whether uses are counted by prefix, as of the beginning of this turn.
     pub(crate) detail: bool,
+    /// With `--cluster-file`.
+    pub(crate) discovers: bool,
 }
 
 impl Worker {
@@ -86,6 +88,7 @@ impl Worker {
             datagram_output: Output::default(),
             steps: Steps::default(),
             detail: false,
+            discovers: shared.discovery.is_some(),
             shared,
         }
     }

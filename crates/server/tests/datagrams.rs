@@ -1,9 +1,11 @@
 //! Requests in datagrams: transcripts, replies of many datagrams, hostile senders.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use net::sim::{HostId, World};
 use net::{Datagram, DatagramPeer, Dial, Handler, Next, Opened, Progress, SocketId, Turn};
+use protocol::discovery::{DiscoveryList, DiscoveryState};
 use server::Worker;
 use server::flags;
 use server::options::Options;
@@ -87,9 +89,12 @@ struct Pair {
 
 impl Pair {
     fn new(options: &Options) -> Pair {
+        Pair::of(server::sim::worker(options, STARTED_UNIX_MS, 1))
+    }
+
+    fn of(worker: Worker) -> Pair {
         let mut world = World::new(1);
         let at = net::Options { workers: 1, ..net::Options::default() };
-        let worker: Worker = server::sim::worker(options, STARTED_UNIX_MS, 1);
         let server = world.add_with_datagrams(worker, &[], &[PORT], &at);
         let dial = Dial { place: world.datagram_place(server, PORT), timeout_ms: 1000, tls: None };
         let client = world.add(Client { dial: Some(dial), ..Client::default() }, &[], &at);
@@ -192,6 +197,8 @@ const NOT_IN_DATAGRAMS: &[(&str, &str)] = &[
     ("bad_data_chunk", "a line that is no command is not answered"),
     ("cache_memlimit", "a line that is no command is not answered"),
     ("connections", "a line that is no command is not answered"),
+    ("discovery", "`config get cluster` is not answered"),
+    ("discovery_off", "a line that is no command is not answered"),
     ("lines", "a line that is no command is not answered"),
     ("meta_errors", "a line that is no command is not answered"),
     ("pipelining", "a line that is no command is not answered"),
@@ -504,6 +511,20 @@ fn what_needs_a_connection_is_refused() {
     pair.check("quit\r\n", "");
     pair.check("verbosity 1\r\n", "OK\r\n");
     pair.check("shutdown\r\n", "SERVER_ERROR: shutdown not enabled\r\n");
+}
+
+/// A short question with a long answer is what forged senders look for.
+#[test]
+fn the_members_of_a_cluster_are_not_told() {
+    let options = Options { cluster_file: Some("/members".into()), ..options(&["-U", "11211"]) };
+    let list = DiscoveryList::parse(b"1\na||1\n").expect("a list");
+    let state = DiscoveryState { list: Some(Arc::new(list)), is_current: true, refusals: 0 };
+    let mut pair = Pair::of(server::sim::worker_telling(&options, STARTED_UNIX_MS, 1, state));
+    pair.check("config get cluster\r\n", "");
+    pair.check("mn\r\nconfig get cluster\r\n", "MN\r\n");
+    let mut packet = vec![0x80, 0x60, 0, 7, 0, 0, 0, 0, 0, 0, 0, 7];
+    packet.extend([[0; 12].as_slice(), b"cluster"].concat());
+    assert!(pair.ask(&packet).ends_with(b"Unknown command"));
 }
 
 /// Each of these takes as long as a thousand gets.

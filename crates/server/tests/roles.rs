@@ -42,6 +42,8 @@ const REQUESTS: &[(Role, &str)] = &[
     (Role::Read, "gets a b c"),
     (Role::Read, "mg a s v t h l"),
     (Role::Read, "me a"),
+    (Role::Read, "config get cluster"),
+    (Role::Read, "get AmazonElastiCache:cluster"),
     (Role::Read, "stats"),
     (Role::Read, "stats items"),
     (Role::Read, "stats slabs"),

@@ -1,8 +1,10 @@
 //! Every transcript, played to a worker without sockets: whole, in two parts (every cut), and byte by byte.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use net::sim::{Pace, PeerId, SimHost};
+use protocol::discovery::{DiscoveryList, DiscoveryState};
 use server::Worker;
 use server::flags;
 use server::options::Options;
@@ -56,7 +58,8 @@ struct Simulated {
 
 impl Simulated {
     fn new(options: &Options, cut: Cut) -> Simulated {
-        let mut host = server::sim::host(options, STARTED_UNIX_MS, 1);
+        let state = members(options);
+        let mut host = SimHost::new(server::sim::worker_telling(options, STARTED_UNIX_MS, 1, state));
         if let Cut::Every(len) = cut {
             host.set_pace(Pace { receive_max: len, send_max: len, ..Pace::default() });
         }
@@ -120,6 +123,14 @@ impl Peer for Simulated {
     fn unix_time(&self) -> u64 {
         (STARTED_UNIX_MS + self.now_ms) / 1000
     }
+}
+
+/// The list that the binary reads from the file of `--cluster-file`.
+fn members(options: &Options) -> DiscoveryState {
+    let read = |path| std::fs::read(path).expect("a file of members");
+    let list = |text: Vec<u8>| Arc::new(DiscoveryList::parse(&text).expect("a list of members"));
+    let list = options.cluster_file.as_ref().map(read).map(list);
+    DiscoveryState { list, is_current: true, refusals: 0 }
 }
 
 fn options(transcript: &Transcript) -> Options {

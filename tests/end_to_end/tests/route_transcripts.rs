@@ -51,6 +51,18 @@ const DIFFERENCES: &[RouteDifference] = &[
     from("bad_data_chunk", "< ERROR", "<closed", BAD_BODY),
     from("binary", "< \\x81\\x40\\x00\\x00", "<closed", "the router does not speak the binary protocol"),
     from("cache_memlimit", "< OK", DISABLED, ONE_SERVER),
+    from(
+        "discovery",
+        "< CONFIG cluster 0 87",
+        "< ERROR",
+        "a router has a list of its own, of routers (`--cluster-file`)",
+    ),
+    only(
+        "discovery_off",
+        "1< \\x81\\x60\\x00\\x00\\x00\\x00\\x00\\x81\\x00\\x00\\x00\\x0f\\x00\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00Unknown command\\",
+        "1<closed",
+        "the router does not speak the binary protocol",
+    ),
     from("dump", "< OK", DISABLED, ONE_SERVER),
     from("dump_disabled", "< ERROR metadump not allowed", DISABLED, ONE_SERVER),
     from("hot_keys", "< STAT window_ms <number>", NO_GROUP, STATISTICS),

@@ -3,11 +3,16 @@
 use super::header::{HEADER_LEN, REQUEST_MAGIC, ReplyTo, RequestHeader};
 use super::opcode::Opcode;
 use super::status::ReplyStatus;
+use crate::discovery::DISCOVERY_NAME;
 use crate::limits::{KEY_LEN_MAX, PACKET_BODY_LEN_MAX};
 use crate::request::{ArithmeticMode, SetMode};
 
 /// The expiry of an increment or decrement that must not create an item.
 const CREATE_NOTHING: u32 = u32::MAX;
+
+/// `config get` of AWS' clients. It is no [`Opcode`]: memcached does not know it, and a server without a list of members
+/// answers as memcached does.
+const CONFIG_GET: u8 = 0x60;
 
 /// The start of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +107,8 @@ pub enum BinaryCommand<'a> {
         /// Length of the credentials.
         len: usize,
     },
+    /// `config get cluster` of AWS' clients, which memcached does not know.
+    Discover,
     /// An unknown opcode. The rest of the request is dropped.
     Unknown {
         /// Its length.
@@ -192,7 +199,14 @@ pub fn parse(input: &[u8]) -> BinaryParsed<'_> {
         if rest.len() < head_rest {
             return BinaryParsed::Incomplete;
         }
-        let command = BinaryCommand::Unknown { rest: value_len };
+        let command = match header.reply_to.opcode {
+            CONFIG_GET
+                if header.extras_len == 0 && rest[..head_rest] == *DISCOVERY_NAME && value_len == 0 =>
+            {
+                BinaryCommand::Discover
+            }
+            _ => BinaryCommand::Unknown { rest: value_len },
+        };
         return BinaryParsed::Head {
             request: request(&header, false, command),
             consumed: HEADER_LEN + head_rest,

@@ -8,6 +8,7 @@ use super::types::{
     Automove, CrawlerClasses, ExtstoreKnob, LruCommand, LruCrawlerCommand, LruMode, Refused, Request,
     STREAM_NAMES, ShutdownMode, SlabsCommand, Streams,
 };
+use crate::discovery::DISCOVERY_NAME;
 use crate::limits::{
     CRAWLER_SLEEP_US_MAX, MEMLIMIT_MEGABYTES_MAX, MEMLIMIT_MEGABYTES_MIN, SLAB_CLASSES, VERBOSITY_MAX,
 };
@@ -29,6 +30,14 @@ pub(super) fn parse<'a>(sentence: &Sentence<'a>) -> Result<Request<'a>, Refused>
         Some(b"lru") => lru(sentence).map(|command| Request::Lru { command, noreply }),
         Some(b"extstore") => {
             extstore(sentence).map(|knob| Request::Extstore { knob, noreply }).ok_or(line::ERROR)
+        }
+        // Nothing else of `config` is known: clients only ask for this.
+        Some(b"config")
+            if sentence.count() == 3
+                && sentence.word(1) == Some(b"get")
+                && sentence.word(2) == Some(DISCOVERY_NAME) =>
+        {
+            Ok(Request::Discover)
         }
         Some(b"refresh_certs") => Ok(Request::RefreshCerts { noreply }),
         _ => return unknown(sentence),

@@ -207,6 +207,19 @@ fn commands_are_lower_case_and_whole_words() {
 }
 
 #[test]
+fn auto_discovery_has_one_spelling() {
+    check("config get cluster", "Discover");
+    check("  config  get  cluster ", "Discover");
+    for input in
+        ["config", "config get", "config get clusters", "config set cluster 0 1", "config get cluster x"]
+    {
+        check(input, "\"ERROR\"");
+    }
+    check("config get noreply", "\"\"");
+    check("config get HTTP/1.1", "\"\" close");
+}
+
+#[test]
 fn an_http_request_closes_the_connection() {
     check("GET / HTTP/1.1", "\"\" close");
     check("unknown HTTP/", "\"\" close");

@@ -173,6 +173,8 @@ pub enum Request<'a> {
         /// Send no reply.
         noreply: bool,
     },
+    /// `config get cluster`, of auto-discovery. memcached does not know it.
+    Discover,
     /// `refresh_certs`.
     RefreshCerts {
         /// Send no reply.

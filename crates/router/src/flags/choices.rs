@@ -27,6 +27,16 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     ),
     flag(
         None,
+        "cluster-file",
+        "Routers that clients with auto-discovery are told",
+        "A revision, and a line host|ip|port for each router. `config get cluster` answers it, in the form of Amazon \
+            ElastiCache. It is read every second; a file that is wrong, missing or older changes nothing. mcrouter has no \
+            such flag.",
+        |options, given| options.cluster_file = Some(given.text().into()),
+    )
+    .takes("file", Kind::Text, ""),
+    flag(
+        None,
         "stats-root",
         "Folder for files with statistics and options",
         "mcrouter's files, without this flag none. mcrouter has /var/mcrouter/stats without it.",

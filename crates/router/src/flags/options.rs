@@ -87,6 +87,7 @@ pub struct RouteOptions {
     pub verbosity: u8,
     pub metrics_listen: Option<String>,
     pub hides_hot_keys: bool,
+    pub cluster_file: Option<PathBuf>,
     /// Lines for the operator.
     pub notes: Vec<String>,
 }
@@ -147,6 +148,7 @@ impl Default for RouteOptions {
             verbosity: 0,
             metrics_listen: None,
             hides_hot_keys: false,
+            cluster_file: None,
             notes: Vec::new(),
         }
     }

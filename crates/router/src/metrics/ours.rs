@@ -1,5 +1,6 @@
 //! Our own families, under `evenkeel_route_`.
 
+use protocol::discovery::DiscoveryList;
 use stdx::exposition::{Exposition, FamilyKind};
 
 use super::server_figures::{AllServers, FATES, ServerFigures};
@@ -28,9 +29,29 @@ pub(super) fn write(
     hot_cache(&totals, text);
     connections(shared, &totals, &phases, network, text);
     configuration(shared, facts, text);
+    discovery(shared, text);
     by_server(servers, text);
     by_pool(servers, text);
     hot_keys(shared, facts, text);
+}
+
+/// With `--cluster-file`.
+fn discovery(shared: &RouterShared, text: &mut Exposition) {
+    if !shared.settings.discovers {
+        return;
+    }
+    let state = shared.discovery();
+    let list = state.list.as_deref();
+    let revision = list.map_or(0, DiscoveryList::revision);
+    let help = "Revision of the routers that clients with auto-discovery are told; 0 before the first.";
+    text.single("evenkeel_route_cluster_revision", Gauge, help, revision);
+    let members = list.map_or(0, DiscoveryList::members);
+    let help = "Routers that clients with auto-discovery are told.";
+    text.single("evenkeel_route_cluster_members", Gauge, help, members);
+    let help = "1 if these are what the file says, 0 if it cannot be used.";
+    text.single("evenkeel_route_cluster_file_current", Gauge, help, u8::from(state.is_current));
+    let help = "Contents of the file that could not be used.";
+    text.single("evenkeel_route_cluster_file_refused_total", Counter, help, state.refusals);
 }
 
 /// Few keys, which come and go: each is a series.

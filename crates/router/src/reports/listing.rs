@@ -220,6 +220,11 @@ fn configuration(shared: &RouterShared, facts: &ReportFacts, lines: &mut Lines) 
     lines.add(groups, "config_failures", loads.failures);
     lines.add(groups, "configs_from_disk", u8::from(loads.is_from_dump));
     lines.add(groups, "config_full_attempt", loads.attempts);
+    if shared.settings.discovers {
+        for (name, value) in shared.discovery().statistics() {
+            lines.add(BASIC | DETAILED, name, value);
+        }
+    }
 }
 
 fn commands(shared: &RouterShared, totals: &RouteTotals, lines: &mut Lines) {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use net::Turn;
+use protocol::discovery::DISCOVERY_KEY;
+use protocol::reply::line;
 use protocol::words::Words;
 
 use super::RouteWorker;
@@ -43,7 +45,36 @@ impl RouteWorker {
         if is {
             self.order(ReportSubject::Service(key.into()), target, turn);
         }
-        is
+        is || self.shared.settings.discovers
+            && operation == Operation::Get
+            && key == DISCOVERY_KEY
+            && self.tell_members_by_key(target, turn)
+    }
+
+    /// `config get cluster`. Without a list, as memcached, which does not know it.
+    #[cold]
+    pub(super) fn tell_members(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) {
+        match self.shared.discovery().list {
+            Some(list) => {
+                let mut reply = Vec::new();
+                list.config_reply(&mut reply);
+                self.answer_now(client, &reply, turn);
+            }
+            None => self.answer_now(client, line::ERROR, turn),
+        }
+    }
+
+    /// `get` of the key that stands for the same list. False: there is none.
+    #[cold]
+    fn tell_members_by_key(&mut self, target: ReplyTarget, turn: &mut Turn<Arc<[u8]>>) -> bool {
+        let Some(list) = self.shared.discovery().list else { return false };
+        let mut reply = Vec::new();
+        list.value(&mut reply);
+        if matches!(target, ReplyTarget::Slot(..)) {
+            reply.extend_from_slice(line::END);
+        }
+        self.hand_over(target, Outcome::Found, ReplyBytes::Copied(&reply), turn);
+        true
     }
 
     fn order(&mut self, subject: ReportSubject, target: ReplyTarget, turn: &mut Turn<Arc<[u8]>>) {

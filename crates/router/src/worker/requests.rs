@@ -90,6 +90,7 @@ impl RouteWorker {
                 let version = format!("VERSION {}\r\n", crate::VERSION);
                 self.answer_now(state.id, version.as_bytes(), turn);
             }
+            Request::Discover => self.tell_members(state.id, turn),
             Request::FlushAll { delay, noreply } => self.route_flush(state, *delay, *noreply, line, turn),
             Request::Shutdown { .. } => {
                 self.shared.ask_to_stop();

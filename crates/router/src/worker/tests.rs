@@ -39,6 +39,7 @@ mod big_value;
 mod changes;
 mod compression;
 mod conversations;
+mod discovery;
 mod early;
 mod failover;
 mod fill;

@@ -186,6 +186,13 @@ impl Worker {
                 Some(report) => return Some(Remaining::Report(Box::new(report))),
                 None => ReplyStatus::NotFound,
             },
+            BinaryCommand::Discover => match self.shared.discovery_list() {
+                Some(list) => {
+                    list.packet(output.copied(), to);
+                    return None;
+                }
+                None => ReplyStatus::UnknownCommand,
+            },
             BinaryCommand::SaslList if self.shared.options.sasl => {
                 self.list_mechanisms(to, output);
                 return None;

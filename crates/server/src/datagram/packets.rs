@@ -1,6 +1,6 @@
 //! Requests of the binary protocol in a datagram.
 
-use protocol::binary::{BinaryParsed, ReplyStatus, ReplyTo, parse, reply};
+use protocol::binary::{BinaryCommand, BinaryParsed, ReplyStatus, ReplyTo, parse, reply};
 use store::NewValue;
 
 use super::{Flow, REPLY_MAX};
@@ -39,6 +39,11 @@ impl Worker {
             reply::error(output.copied(), to, ReplyStatus::InvalidArguments);
             return Some((to, Flow::End));
         };
+        if request.command == BinaryCommand::Discover {
+            // A short question with a long answer; clients with auto-discovery use TCP.
+            reply::error(output.copied(), to, ReplyStatus::UnknownCommand);
+            return Some((to, Flow::Go(end)));
+        }
         let mut value = NewValue::Bytes(value);
         if let (Some(condition), Some(name)) = (joins(&request), request.key()) {
             match self.begin_join_to(name, condition, &input[..consumed], value) {

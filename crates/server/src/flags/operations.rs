@@ -86,6 +86,18 @@ pub(super) const FLAGS: &[Flag] = &[
         set: |low, given| low.metrics_listen = Some(given.text().to_owned()),
     },
     Flag {
+        short: None,
+        name: "cluster-file",
+        value: "file",
+        kind: Kind::Text,
+        default: None,
+        doc: "Members of the cluster, for clients with auto-discovery",
+        details: "A revision, and a line host|ip|port for each member. `config get cluster` answers it, in the form of \
+            Amazon ElastiCache. It is read every second; a file that is wrong, missing or older changes nothing.",
+        effect: Effect::Works,
+        set: |low, given| low.options.cluster_file = Some(given.text().into()),
+    },
+    Flag {
         short: Some('o'),
         name: EXTENDED,
         value: "list",

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use net::{Address, DriverChoice};
+use protocol::discovery::DiscoveryList;
 use stdx::clock::Now;
 use stdx::exposition::{Exposition, Family, FamilyKind};
 
@@ -24,6 +25,7 @@ pub(super) fn write(shared: &Shared, figures: &Figures, now: Now, text: &mut Exp
     if shared.tls.is_some() {
         tls(shared, figures, text);
     }
+    discovery(shared, text);
     service_times(shared, text);
     wait_times(shared, text);
     if shared.options.dumping {
@@ -35,6 +37,26 @@ pub(super) fn write(shared: &Shared, figures: &Figures, now: Now, text: &mut Exp
 
 /// Bounds of the exported buckets: powers of two of a microsecond, from 4 µs to 4 s.
 const TIME_BOUNDS_LOG2_US: RangeInclusive<u32> = 2..=22;
+
+/// With `--cluster-file`.
+fn discovery(shared: &Shared, text: &mut Exposition) {
+    let Some(state) = shared.discovery() else { return };
+    let list = state.list.as_deref();
+    let revision = list.map_or(0, DiscoveryList::revision);
+    let help = "Revision of the members that clients with auto-discovery are told; 0 before the first.";
+    text.single("evenkeel_cluster_revision", Gauge, help, revision);
+    let members = list.map_or(0, DiscoveryList::members);
+    text.single(
+        "evenkeel_cluster_members",
+        Gauge,
+        "Members that clients with auto-discovery are told.",
+        members,
+    );
+    let help = "1 if these are what the file says, 0 if it cannot be used.";
+    text.single("evenkeel_cluster_file_current", Gauge, help, u8::from(state.is_current));
+    let help = "Contents of the file that could not be used.";
+    text.single("evenkeel_cluster_file_refused_total", Counter, help, state.refusals);
+}
 
 fn service_times(shared: &Shared, text: &mut Exposition) {
     let help = "From the beginning of a worker's turn until its replies were given to the kernel; a command on several \

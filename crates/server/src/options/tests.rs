@@ -557,6 +557,12 @@ fn less_memory_than_the_store_can_work_with_counts_as_the_least() {
 }
 
 #[test]
+fn a_file_of_members_is_a_path() {
+    check("--cluster-file /members", |options| options.cluster_file = Some("/members".into()));
+    check("--cluster-file a --cluster-file b", |options| options.cluster_file = Some("b".into()));
+}
+
+#[test]
 fn metrics_are_served_at_an_address_with_or_without_a_port() {
     let at = |host: Option<&str>, port| Some(MetricsAddress { host: host.map(Into::into), port });
     check("--metrics-listen 127.0.0.1", |options| options.metrics = at(Some("127.0.0.1"), 9150));

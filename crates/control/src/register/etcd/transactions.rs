@@ -2,8 +2,8 @@
 //!
 //! A write that was under way when a member went silent may have happened, may happen yet, or not at all. A look at the
 //! compared keys decides: if they have the compared revisions still, the same transaction may be tried again, because
-//! whichever of the two comes first makes the other one fail. If all of it is there, it has happened. In all other cases
-//! nobody can tell ours from somebody else's, and that is the answer.
+//! whichever of the two comes first makes the other one fail. If all of it is there under a lease of ours, it has happened.
+//! In all other cases nobody can tell ours from somebody else's, who may have written the same, and that is the answer.
 
 use tokio::time::Instant;
 
@@ -15,7 +15,7 @@ use super::wire::{
 use crate::register::error::RegisterError;
 use crate::register::keys::RegisterKey;
 use crate::register::numbers::{LeaseId, Revision};
-use crate::register::transaction::{Transaction, TransactionOutcome, WriteBody};
+use crate::register::transaction::{Transaction, TransactionOutcome, Write, WriteBody};
 
 const TXN: &str = "/v3/kv/txn";
 
@@ -122,7 +122,7 @@ fn found(answer: TxnResponse, count: usize) -> Result<Vec<Option<KeyValue>>, Reg
 enum Seen {
     /// All compared keys have the compared revisions.
     Before,
-    /// All that it writes is there, from one revision.
+    /// All that it writes is there, from one revision, and under a lease.
     Ours(Revision),
     /// This key has another revision, and not all is ours.
     Later(RegisterKey),
@@ -164,8 +164,13 @@ async fn read(
     found(parse("a transaction", &answer)?, count)
 }
 
-/// The revision of a transaction all of whose writes are there; none without a value, which deletes do not leave.
+/// The revision of a transaction all of whose writes are there, one of them under a lease: that is nobody else's. Without
+/// one, somebody else may have written the same values.
 fn ours(transaction: &Transaction, written: &[Option<KeyValue>]) -> Result<Option<Revision>, RegisterError> {
+    let is_leased = |write: &Write| matches!(write.body, WriteBody::Put(_, Some(_)));
+    if !transaction.writes().iter().any(is_leased) {
+        return Ok(None);
+    }
     let mut revision = None;
     for (write, found) in transaction.writes().iter().zip(written) {
         match (&write.body, found) {

@@ -1,0 +1,464 @@
+//! The watch over all members: takes observations, and decides in one pass.
+
+use stdx::clock::Now;
+
+use super::decision::{EXAMPLES_MAX, GuardScope, HealthDecision, HealthDecisions};
+use super::guard::{Held, Loss, LossGuard, exists};
+use super::probers::{ProbeOutcome, ProbeView, Probers};
+use super::quarantine::QuarantineBook;
+use super::reason::{Seen, meaning};
+use super::roster::{Roster, SlotMember};
+use super::routers::{Routers, TkoReport};
+use super::settings::{HealthThresholdError, HealthThresholds};
+use super::verdict::{AgentSight, MemberVerdict, ProbeSight, judge};
+use crate::{HostId, MemberId, ZoneName};
+
+mod alarms;
+#[cfg(test)]
+mod random;
+#[cfg(test)]
+mod tests;
+
+/// What an agent says about a process of its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessSight {
+    /// It runs.
+    Running,
+    /// It does not run.
+    Down,
+    /// It is being started again, and needs this much time.
+    Restarting {
+        /// Milliseconds from now.
+        left_ms: u64,
+    },
+}
+
+/// What a controller says about its last round of probes.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbeRound<'a> {
+    /// The controller's host.
+    pub prober: &'a HostId,
+    /// Its zone.
+    pub zone: &'a ZoneName,
+    /// Probes of the round.
+    pub asked: u32,
+    /// Those that were answered.
+    pub answered: u32,
+    /// Outcomes, of all members or of those that are new.
+    pub outcomes: &'a [(MemberId, ProbeOutcome)],
+}
+
+/// A scope without members.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("freeze {0}: it has no members; name the fleet, or a zone or cluster of the present generation")]
+pub struct UnknownScope(pub GuardScope);
+
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    known_since: Now,
+    heard: Option<Now>,
+    process: ProcessSight,
+    /// End of the announced restart, and the latest one that is believed: it is not extended while it lasts.
+    announced: Option<(Now, Now)>,
+    verdict: MemberVerdict,
+    since: Now,
+    /// Since when without a pause it may be replaced.
+    accused_since: Option<Now>,
+}
+
+impl Watched {
+    fn new(now: Now) -> Watched {
+        Watched {
+            known_since: now,
+            heard: None,
+            process: ProcessSight::Running,
+            announced: None,
+            verdict: MemberVerdict::Unobserved,
+            since: now,
+            accused_since: None,
+        }
+    }
+}
+
+/// One controller's knowledge of all members, and the guard. Several controllers may each have one: the register lets only
+/// one generation follow another, and its roster comes back to all of them.
+#[derive(Debug)]
+pub struct HealthWatch {
+    settings: HealthThresholds,
+    started: Now,
+    last_pass: Now,
+    roster: Roster,
+    members: Vec<Watched>,
+    losses: Vec<Loss>,
+    probers: Probers,
+    routers: Routers,
+    guard: LossGuard,
+    quarantine: QuarantineBook,
+}
+
+impl HealthWatch {
+    /// Begins to watch. Everything is unknown for the observation window.
+    pub fn new(
+        now: Now,
+        settings: HealthThresholds,
+        roster: Roster,
+    ) -> Result<HealthWatch, HealthThresholdError> {
+        settings.check()?;
+        let mut watch = HealthWatch {
+            settings,
+            started: now,
+            last_pass: now,
+            members: vec![Watched::new(now); roster.places.len()],
+            losses: vec![Loss::default(); roster.places.len()],
+            probers: Probers::default(),
+            routers: Routers::default(),
+            guard: LossGuard::default(),
+            quarantine: QuarantineBook::default(),
+            roster,
+        };
+        watch.probers.reorder(&vec![None; watch.members.len()]);
+        watch.routers.reorder(&[], &[], watch.roster.clusters.len());
+        Ok(watch)
+    }
+
+    /// Notes a replacement of the last hour from the history of generations, after a start.
+    pub fn remember_replacement(&mut self, now: Now, place: SlotMember, age_ms: u64) {
+        let at = Now { us: now.us.saturating_sub(age_ms.saturating_mul(1000)) };
+        self.guard.note_replaced(place, at, false);
+    }
+
+    /// Takes the roster of a newer generation. A slot with another member counts as replaced, whoever decided it.
+    pub fn set_roster(&mut self, now: Now, roster: Roster) {
+        if roster.generation <= self.roster.generation {
+            return;
+        }
+        self.note_replacements(now, &roster);
+        let from: Vec<_> = roster.places.iter().map(|place| self.roster.index(&place.member)).collect();
+        let to: Vec<_> = self.roster.places.iter().map(|place| roster.index(&place.member)).collect();
+        let clusters: Vec<_> =
+            self.roster.clusters.iter().map(|(name, _)| roster.cluster_index(name)).collect();
+        let kept = |at: &Option<usize>| at.map_or_else(|| Watched::new(now), |at| self.members[at]);
+        self.members = from.iter().map(kept).collect();
+        self.losses = from.iter().map(|at| at.map_or_else(Loss::default, |at| self.losses[at])).collect();
+        self.probers.reorder(&from);
+        self.routers.reorder(&to, &clusters, roster.clusters.len());
+        self.guard.keep_scopes_of(&roster);
+        self.roster = roster;
+    }
+
+    fn note_replacements(&mut self, now: Now, roster: &Roster) {
+        let slots: std::collections::BTreeMap<_, _> =
+            roster.places.iter().map(|place| ((&place.cluster, &place.slot), &place.member)).collect();
+        for (at, place) in self.roster.places.iter().enumerate() {
+            let new = slots.get(&(&place.cluster, &place.slot));
+            if new.is_none_or(|new| **new == place.member) {
+                continue;
+            }
+            let was_lost = self.members[at].verdict.is_suspect() || self.guard.is_granted(place);
+            self.guard.note_replaced(place.clone(), now, was_lost);
+            if was_lost {
+                self.quarantine.note_loss(now, &place.member, &place.host);
+            }
+        }
+    }
+
+    /// Takes a heartbeat: the processes of one host. Returns how many of them do not count, because the roster has no such
+    /// member on this host.
+    pub fn agent_said(&mut self, now: Now, host: &HostId, processes: &[(MemberId, ProcessSight)]) -> usize {
+        let mut foreign = 0;
+        for (member, process) in processes {
+            match self.roster.index(member).filter(|at| self.roster.places[*at].host == *host) {
+                Some(at) => self.heard(now, at, *process),
+                None => foreign += 1,
+            }
+        }
+        foreign
+    }
+
+    fn heard(&mut self, now: Now, at: usize, process: ProcessSight) {
+        let member = &mut self.members[at];
+        (member.heard, member.process) = (Some(now), process);
+        match process {
+            ProcessSight::Running => member.announced = None,
+            ProcessSight::Down => {}
+            ProcessSight::Restarting { left_ms } => {
+                let latest = Now::at_ms(now.ms() + self.settings.announced_max_ms);
+                let (_, latest) = member.announced.unwrap_or((now, latest));
+                let until = Now::at_ms(now.ms() + left_ms.min(self.settings.announced_max_ms));
+                member.announced = Some((until.min(latest), latest));
+            }
+        }
+    }
+
+    /// Takes a round of probes. False if it does not count: too many controllers, or figures that cannot be.
+    pub fn probed(&mut self, now: Now, round: &ProbeRound) -> bool {
+        if round.asked == 0 || round.answered > round.asked {
+            return false;
+        }
+        let percent = u64::from(round.answered) * 100 / u64::from(round.asked);
+        let Some(prober) = self.probers.round(now, round.prober, round.zone, percent, &self.settings) else {
+            return false;
+        };
+        for (member, outcome) in round.outcomes {
+            if let Some(at) = self.roster.index(member) {
+                self.probers.probed(prober, at, *outcome, now);
+            }
+        }
+        true
+    }
+
+    /// Takes a router's report. False if it does not count: too many routers, or a router that reports more than is plausible.
+    pub fn router_said(&mut self, now: Now, report: &TkoReport) -> bool {
+        self.routers.report(now, report, &self.roster)
+    }
+
+    /// Freezes a scope as a person asks, with a reason. It ends by [`HealthWatch::thaw`] only.
+    pub fn freeze(&mut self, now: Now, scope: GuardScope, reason: &str) -> Result<(), UnknownScope> {
+        if !exists(&scope, &self.roster) {
+            return Err(UnknownScope(scope));
+        }
+        self.guard.freeze(now, scope, reason.chars().take(500).collect());
+        Ok(())
+    }
+
+    /// Thaws a scope as a person asks: its present losses are accepted. For the fleet, what probers see now becomes their
+    /// normal success. True if the scope was frozen. The limit per hour stays.
+    pub fn thaw(&mut self, now: Now, scope: &GuardScope) -> bool {
+        if *scope == GuardScope::Fleet {
+            self.probers.accept_present(now);
+        }
+        self.guard.thaw(scope, &self.roster, &mut self.losses)
+    }
+
+    /// Who is in quarantine.
+    pub fn quarantine(&mut self) -> &mut QuarantineBook {
+        &mut self.quarantine
+    }
+
+    /// The verdict of the last pass.
+    pub fn verdict(&self, member: &MemberId) -> Option<MemberVerdict> {
+        self.roster.index(member).map(|at| self.members[at].verdict)
+    }
+
+    /// One pass over all members; once a second.
+    pub fn decide(&mut self, now: Now) -> HealthDecisions {
+        if now.ms().saturating_sub(self.last_pass.ms()) > self.settings.pass_gap_max_ms {
+            self.forget(now);
+        }
+        self.last_pass = now;
+        self.routers.expire(now, &self.settings);
+        self.judge_all(now);
+        self.guard.begin_pass(now, &self.roster, &mut self.losses, &self.settings.guard);
+        let mut decisions =
+            HealthDecisions { generation: self.roster.generation, list: Vec::new(), left_out: 0 };
+        for (scope, since, reason) in self.guard.frozen() {
+            decisions.push(HealthDecision::Freeze { scope: scope.clone(), since, reason });
+        }
+        self.replace(now, &mut decisions);
+        self.alarm(now, &mut decisions);
+        self.wait_for_announced(now, &mut decisions);
+        decisions
+    }
+
+    /// This process was stopped, or its host: what it remembers says nothing about the time between.
+    fn forget(&mut self, now: Now) {
+        self.started = now;
+        self.probers.forget();
+        self.routers.forget();
+        for member in &mut self.members {
+            *member = Watched { announced: member.announced, ..Watched::new(now) };
+        }
+    }
+
+    fn judge_all(&mut self, now: Now) {
+        let voters = self.probers.voters(now, &self.settings);
+        let zones = self.probers.zone_masks();
+        for at in 0..self.members.len() {
+            let verdict = self.judge_member(now, at, voters, &zones);
+            let member = &mut self.members[at];
+            if member.verdict != verdict {
+                (member.verdict, member.since) = (verdict, now);
+            }
+            member.accused_since = verdict.may_replace().then(|| member.accused_since.unwrap_or(now));
+            if verdict.is_suspect() {
+                self.losses[at].at = Some(now);
+            }
+        }
+    }
+
+    fn judge_member(&self, now: Now, at: usize, voters: u8, zones: &[u8]) -> MemberVerdict {
+        let member = &self.members[at];
+        let agent = self.agent_sight(now, member);
+        if self.is_new(now, member) && agent != AgentSight::Restarting {
+            return MemberVerdict::Unobserved;
+        }
+        let probes = self.probers.view(at, voters, now, &self.settings);
+        let probes = probe_sight(&probes, zones, self.settings.probe_zones_min);
+        judge(agent, probes, self.routers.view(at, self.roster.scopes[at].0).sight)
+    }
+
+    /// Not all observers have had the time to see it.
+    fn is_new(&self, now: Now, member: &Watched) -> bool {
+        let begin = member.known_since.max(self.started);
+        now.ms().saturating_sub(begin.ms()) < self.settings.observation_window_ms
+    }
+
+    fn agent_sight(&self, now: Now, member: &Watched) -> AgentSight {
+        // A host that restarts as a whole is silent meanwhile.
+        if member.announced.is_some_and(|(until, _)| now < until) {
+            return AgentSight::Restarting;
+        }
+        let age = |heard: Now| now.ms().saturating_sub(heard.ms());
+        match (member.heard.map(age), member.process) {
+            (None, _) if self.is_new(now, member) => AgentSight::Unknown,
+            (None, _) => AgentSight::Silent,
+            (Some(age), _) if age > self.settings.agent_silent_after_ms => AgentSight::Silent,
+            (Some(_), ProcessSight::Running) => AgentSight::Running,
+            // An announcement that is over is no longer an excuse.
+            (Some(_), ProcessSight::Down | ProcessSight::Restarting { .. }) => AgentSight::Down,
+        }
+    }
+
+    /// Asks the guard for each member that may be replaced, the longest accused first.
+    fn replace(&mut self, now: Now, decisions: &mut HealthDecisions) {
+        let accused = |(at, member): (usize, &Watched)| member.accused_since.map(|since| (since, at));
+        let mut candidates: Vec<(Now, usize)> = self.members.iter().enumerate().filter_map(accused).collect();
+        candidates.sort_unstable();
+        for (since, at) in candidates {
+            // The freeze says it once for all.
+            if self.guard.is_frozen(&self.roster, at) {
+                continue;
+            }
+            if !decisions.has_room() {
+                decisions.left_out += 1;
+                continue;
+            }
+            let decision = self.replace_one(now, since, at);
+            decisions.list.extend(decision);
+        }
+    }
+
+    fn replace_one(&mut self, now: Now, since: Now, at: usize) -> Option<HealthDecision> {
+        let verdict = self.members[at].verdict;
+        let wait_ms = match verdict {
+            MemberVerdict::Gone => self.settings.suspect_ms,
+            _ => self.settings.restart_grace_ms,
+        };
+        let place = self.roster.places[at].clone();
+        let until = Now::at_ms(since.ms() + wait_ms);
+        let begin =
+            format!("{} for {} s. {}", meaning(verdict), age_s(now, since), self.seen(now, at).evidence());
+        if now < until {
+            let left = until.ms().saturating_sub(now.ms()).div_ceil(1000);
+            let reason = format!(
+                "{begin} If this lasts {left} s longer, a spare takes slot {}. To prevent that: `control freeze 'cluster {}'`.",
+                place.slot, place.cluster
+            );
+            return Some(HealthDecision::WaitUntil { place, until, reason });
+        }
+        match self.guard.grant(now, &self.roster, at, &self.settings.guard) {
+            Ok(()) => {
+                let reason = format!(
+                    "{begin} A spare takes slot {} in the next generation; until then routers use their failover. To stop it: \
+                     `control freeze 'cluster {}'`.",
+                    place.slot, place.cluster
+                );
+                Some(HealthDecision::Replace { place, reason })
+            }
+            Err(Held::Used { scope, limit, until }) => {
+                let reason = format!(
+                    "{begin} It waits: {limit} replacements in {} s are the limit of {scope}, and are used. If it cannot wait: \
+                     `control replace`, after a look at why so many are lost.",
+                    self.settings.guard.replaced_window_ms / 1000
+                );
+                Some(HealthDecision::WaitUntil { place, until, reason })
+            }
+            Err(Held::Frozen) => None,
+        }
+    }
+
+    fn wait_for_announced(&self, now: Now, decisions: &mut HealthDecisions) {
+        for (at, member) in self.members.iter().enumerate() {
+            let Some((until, _)) =
+                member.announced.filter(|_| member.verdict == MemberVerdict::AnnouncedRestart)
+            else {
+                continue;
+            };
+            if !decisions.has_room() {
+                decisions.left_out += 1;
+                continue;
+            }
+            let left = until.ms().saturating_sub(now.ms()).div_ceil(1000);
+            let reason = format!(
+                "{}. {} Nothing is done for {left} s; if it is away then, the usual rules begin.",
+                meaning(member.verdict),
+                self.seen(now, at).evidence()
+            );
+            decisions.push(HealthDecision::WaitUntil {
+                place: self.roster.places[at].clone(),
+                until,
+                reason,
+            });
+        }
+    }
+
+    fn seen(&self, now: Now, at: usize) -> Seen<'_> {
+        let voters = self.probers.voters(now, &self.settings);
+        let probes = self.probers.view(at, voters, now, &self.settings);
+        let zones = |bits: u8| {
+            self.probers.zones(bits).iter().map(|zone| zone.as_str()).collect::<Vec<_>>().join(" and ")
+        };
+        let (member, place) = (&self.members[at], &self.roster.places[at]);
+        let accusers = match member.verdict {
+            MemberVerdict::RouterIll => self.routers.accusers(at, EXAMPLES_MAX),
+            _ => Vec::new(),
+        };
+        Seen {
+            member: place.member.as_str(),
+            host: place.host.as_str(),
+            agent: self.agent_sight(now, member),
+            heard_s: member.heard.map(|heard| age_s(now, heard)),
+            answered: zones(probes.answered),
+            late: zones(probes.late),
+            failed: zones(probes.failed),
+            failing_s: probes.failing_since.map(|since| age_s(now, since)),
+            tko: self.tko_counts(at),
+            accusers: accusers.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    fn tko_counts(&self, at: usize) -> String {
+        let view = self.routers.view(at, self.roster.scopes[at].0);
+        let counts = self.routers.zones().iter().zip(view.tko.iter().zip(view.with_traffic));
+        let with_traffic = counts.filter(|(_, (_, all))| *all > 0);
+        let mut texts: Vec<_> =
+            with_traffic.map(|(zone, (tko, all))| format!("{tko} of {all} in {zone}")).collect();
+        texts.sort();
+        texts.join(", ")
+    }
+}
+
+fn probe_sight(view: &ProbeView, zones: &[u8], zones_min: u8) -> ProbeSight {
+    let (mut seen, mut late, mut failed) = (0, 0, 0);
+    for zone in zones.iter().filter(|zone| (view.answered | view.late | view.failed) & **zone != 0) {
+        seen += 1;
+        // One controller that gets answers proves more than another in the same zone that gets none.
+        if view.answered & zone != 0 {
+        } else if view.late & zone != 0 {
+            late += 1;
+        } else {
+            failed += 1;
+        }
+    }
+    match failed {
+        _ if seen < zones_min => ProbeSight::Unknown,
+        0 if late == seen => ProbeSight::Late,
+        0 => ProbeSight::Ok,
+        _ if failed == seen => ProbeSight::Failed,
+        _ => ProbeSight::SomeZones,
+    }
+}
+
+fn age_s(now: Now, then: Now) -> u64 {
+    now.ms().saturating_sub(then.ms()) / 1000
+}

@@ -1,0 +1,53 @@
+//! Hosts of a simulated fleet: what is true of them, whatever observers see.
+
+use fleet::{HostId, MemberId, ZoneName};
+
+use crate::shape::{FleetShape, ZONES};
+
+/// A host with one server.
+#[derive(Clone, Debug)]
+pub(crate) struct SimulatedHost {
+    pub(crate) id: HostId,
+    pub(crate) member: MemberId,
+    pub(crate) zone: usize,
+    /// The host and its server work.
+    pub(crate) works: bool,
+    /// The agent is away until then.
+    pub(crate) agent_away_until_ms: u64,
+    /// Probes fail until then, although the server works.
+    pub(crate) probes_lie_until_ms: u64,
+    /// How many times slower than usual.
+    pub(crate) slowness: f64,
+    /// Flushes since the host exists.
+    pub(crate) flushes: u64,
+}
+
+impl SimulatedHost {
+    pub(crate) fn has_agent(&self, now_ms: u64) -> bool {
+        self.works && now_ms >= self.agent_away_until_ms
+    }
+}
+
+/// The hosts of a fleet: first those with slots, in their order, then spares.
+pub(crate) fn hosts(shape: &FleetShape) -> Vec<SimulatedHost> {
+    let zone = |at: usize| match at.checked_sub(shape.servers()) {
+        None => at % shape.slots % ZONES,
+        Some(spare) => spare % ZONES,
+    };
+    let host = |at: usize| SimulatedHost {
+        id: format!("h{at:05}").parse().expect("a name"),
+        member: format!("m{at:05}").parse().expect("a name"),
+        zone: zone(at),
+        works: true,
+        agent_away_until_ms: 0,
+        probes_lie_until_ms: 0,
+        slowness: 1.0,
+        flushes: 0,
+    };
+    (0..shape.hosts()).map(host).collect()
+}
+
+/// The names of the zones.
+pub(crate) fn zone_names() -> [ZoneName; ZONES] {
+    ["za", "zb", "zc"].map(|name| name.parse().expect("a name"))
+}

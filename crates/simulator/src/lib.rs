@@ -1,0 +1,28 @@
+//! Simulated fleets: the decisions of crate `fleet` under faults, with requests as a fluid.
+//!
+//! ```text
+//! scenario ──► FleetWorld ──► agents' turns, probes, routers' reports ──► ControllerGroup (fleet::health) ──► replacements
+//!                  │                                                                                            │
+//!                  └──► FluidLoad (warmth curves, capacities, databases) ◄──────────────────────────────────────┘
+//!                  └──► InvariantChecker, Sample
+//! ```
+//!
+//! Development only: nothing that is shipped depends on it. It opens no socket, reads no clock, and draws its random numbers
+//! from one seed: equal seeds give equal histories.
+
+mod checker;
+mod controllers;
+pub mod curve;
+pub mod database;
+mod fault;
+mod hosts;
+mod load;
+mod queue;
+pub mod scenario;
+mod shape;
+pub mod world;
+
+pub use checker::Violation;
+pub use controllers::PlantedBug;
+pub use fault::FleetFault;
+pub use shape::FleetShape;

@@ -1,0 +1,85 @@
+//! `cargo xtask sim`: a scenario of the simulated fleet, played with the decisions that ship, and drawn as a timeline.
+
+mod timeline;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use os::cpu_time::CpuTime;
+use simulator::FleetShape;
+use simulator::scenario::{self, FleetScenario};
+use simulator::world::FleetRun;
+
+/// Play scenarios of a simulated fleet
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Seed of all random numbers
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// One scenario; without it all but the day without etcd
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// 288 servers and 900 routers
+    #[arg(long)]
+    small: bool,
+    /// Directory for the timelines
+    #[arg(long, default_value = "target/sim", value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// A day of 25,000 agents takes minutes; it is played if it is named.
+const LONG: &str = "etcd-day-off";
+
+/// Plays them. False if figures or invariants are not as expected.
+pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
+    let shape = if arguments.small { FleetShape::small() } else { FleetShape::published() };
+    let all = scenario::all(&shape, arguments.seed);
+    let names: Vec<&str> = all.iter().map(|scenario| scenario.name).collect();
+    let is_chosen = |scenario: &&FleetScenario| match &arguments.scenario {
+        Some(name) => scenario.name == name,
+        None => scenario.name != LONG,
+    };
+    let chosen: Vec<&FleetScenario> = all.iter().filter(is_chosen).collect();
+    if chosen.is_empty() {
+        bail!("find a scenario of that name: there are {}", names.join(", "));
+    }
+    std::fs::create_dir_all(&arguments.out).with_context(|| format!("create {}", arguments.out.display()))?;
+    let mut is_well = true;
+    for scenario in chosen {
+        is_well &= play(scenario, arguments)?;
+    }
+    Ok(is_well)
+}
+
+fn play(scenario: &FleetScenario, arguments: &Arguments) -> Result<bool> {
+    let before = CpuTime::of_this_process();
+    let run = scenario.play(arguments.seed, &[]);
+    let now = CpuTime::of_this_process();
+    let cpu_s = (now.user + now.system - before.user - before.system).as_secs_f64();
+    let path = arguments.out.join(format!("{}-{}.svg", scenario.name, arguments.seed));
+    let title = format!("{} (seed {}): {}", scenario.name, arguments.seed, scenario.summary);
+    std::fs::write(&path, timeline::draw(&title, &run.samples))
+        .with_context(|| format!("write {}", path.display()))?;
+    let outcome = scenario.check(&run);
+    let minutes = scenario.length_ms as f64 / 60_000.0;
+    println!("{}: {}", scenario.name, figures(&run));
+    println!("  {minutes:.0} min, {} events in {cpu_s:.2} CPU-s; {}", run.events, path.display());
+    if let Err(error) = &outcome {
+        println!("  WRONG: {error}");
+    }
+    Ok(outcome.is_ok())
+}
+
+fn figures(run: &FleetRun) -> String {
+    let delay = |ms: Option<u64>| ms.map_or("-".to_owned(), |ms| format!("{ms} ms"));
+    format!(
+        "{} replaced (the first after {}), {} by the operator, database at most {:.2} x, {} frozen scopes, loaded p99 {}, all heard after {}",
+        run.replaced,
+        delay(run.first_replaced_ms),
+        run.voluntary,
+        run.database_max(),
+        run.frozen_max(),
+        delay(run.loaded_p99_ms),
+        delay(run.all_heard_ms)
+    )
+}
