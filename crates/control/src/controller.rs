@@ -3,6 +3,7 @@
 //! ```text
 //! register ─► FleetView (policy, inventory, generations) ─► change.rs: plan, check, publish ─► register
 //! turns ────► routers.rs: the rollout of the target ─► orders at the agents' seats
+//!        └──► health.rs: verdicts, with probes and routers ─► a generation with another member in a slot
 //! questions ► answers.rs: status, history, difference, why
 //! ```
 //!
@@ -11,6 +12,7 @@
 
 mod answers;
 mod change;
+mod health;
 mod members;
 mod routers;
 mod view;
@@ -19,8 +21,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use admin::api::ApiReply;
+use fleet::health::{HealthThresholdError, HealthThresholds, HealthWatch, ProbeOutcome, Roster};
 use fleet::rollout::{PublishedTexts, Rollout, RolloutSettings};
-use fleet::{GenerationNumber, HostId, MemberId, TextDigest};
+use fleet::{GenerationNumber, HostId, MemberId, TextDigest, ZoneName};
 use serde_json::{Value, json};
 use stdx::clock::Now;
 
@@ -41,10 +44,27 @@ const READ_EVERY_MS: u64 = 60_000;
 const RETRY_MS: u64 = 1_000;
 
 /// Choices of whoever starts a controller.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ControllerSettings {
+    /// The host that it is on.
+    pub host: HostId,
+    /// Where that is.
+    pub zone: ZoneName,
     /// Durations and shares of rollouts.
     pub rollout: RolloutSettings,
+    /// When a member counts as lost, and how many may be replaced.
+    pub health: HealthThresholds,
+}
+
+/// Why a controller does not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// The register cannot be read.
+    #[error("begin as a controller")]
+    Register(#[from] RegisterError),
+    /// A threshold with which a healthy fleet would be replaced, or a dead one never.
+    #[error("begin as a controller")]
+    Health(#[from] HealthThresholdError),
 }
 
 /// A controller.
@@ -63,6 +83,13 @@ pub struct Controller {
     agents: BTreeMap<HostId, AgentRecord>,
     probes: BTreeMap<MemberId, ProbeRecord>,
     has_new_members: bool,
+    watch: HealthWatch,
+    /// Probes since the last pass.
+    outcomes: BTreeMap<MemberId, ProbeOutcome>,
+    pass_at: Now,
+    /// What the last pass has found, for people.
+    health_notes: Vec<String>,
+    health_trouble: Option<String>,
     /// When the register is read again, and why it could not be read.
     read_at: Now,
     away: Option<String>,
@@ -91,14 +118,16 @@ impl Controller {
     /// A controller of the fleet whose decisions these are.
     ///
     /// # Errors
-    /// If the register cannot be read.
+    /// If the register cannot be read, or a threshold is outside its bounds.
     pub fn new(
         decisions: FleetDecisions,
         seats: Arc<AgentSeats>,
         settings: ControllerSettings,
         now: Now,
-    ) -> Result<Controller, RegisterError> {
+    ) -> Result<Controller, ControllerError> {
         let view = FleetView::read(&decisions)?;
+        let nobody = Roster::new(GenerationNumber(0), Vec::new()).expect("nobody is a roster");
+        let watch = HealthWatch::new(now, settings.health.clone(), nobody)?;
         let mut controller = Controller {
             decisions,
             seats,
@@ -111,6 +140,11 @@ impl Controller {
             agents: BTreeMap::new(),
             probes: BTreeMap::new(),
             has_new_members: true,
+            watch,
+            outcomes: BTreeMap::new(),
+            pass_at: now,
+            health_notes: Vec::new(),
+            health_trouble: None,
             read_at: Now::at_ms(now.ms() + READ_EVERY_MS),
             away: None,
             now,
@@ -142,6 +176,7 @@ impl Controller {
         }
         self.find_silent();
         self.advance_rollout();
+        self.heal();
         self.give_new_orders();
     }
 
@@ -204,6 +239,7 @@ impl Controller {
         let since = before.filter(|before| before.answer.is_ok() == result.answer.is_ok());
         let since = since.map_or(now, |before| before.since);
         if is_known {
+            self.note_outcome(result.member.clone(), result.answer.is_ok());
             self.probes.insert(result.member, ProbeRecord { at: now, answer: result.answer, since });
         }
     }

@@ -30,7 +30,7 @@ mod testing;
 
 pub use agent::{AgentError, AgentRouter, AgentServer, AgentSettings, ProcessLook, start_agent};
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
-pub use controller::{Controller, ControllerSettings, MemberState};
+pub use controller::{Controller, ControllerError, ControllerSettings, MemberState};
 pub use controller_thread::{run_controller, start_watch};
 pub use decisions::{
     FleetDecisions, GENERATIONS_KEPT, NewGeneration, Publication, SharedRegister, TargetRecord, sha256_hex,

@@ -64,6 +64,12 @@ impl RouterClient {
             .ok_or_else(|| self.nonsense(&answer, "request_replied_count and request_error_count"))
     }
 
+    /// Servers that the router does not ask any more, by their addresses.
+    pub fn suspects(&self) -> Result<Vec<String>, RouterClientError> {
+        let answer = self.ask(b"stats suspect_servers\r\n")?;
+        suspects_in(&answer).ok_or_else(|| self.nonsense(&answer, "lines of servers with their status"))
+    }
+
     fn ask(&self, question: &[u8]) -> Result<Vec<u8>, RouterClientError> {
         converse(&self.place, question, self.limit, ANSWER_LEN_MAX, is_whole)
             .map_err(|source| RouterClientError::Io { address: self.place.address.clone(), source })
@@ -107,6 +113,16 @@ fn counts_in(answer: &[u8]) -> Option<RouterCounts> {
     Some(RouterCounts { requests: count("request_replied_count")?, errors: count("request_error_count")? })
 }
 
+fn suspects_in(answer: &[u8]) -> Option<Vec<String>> {
+    let suspect = |line: &str| {
+        let (name, facts) = line.strip_prefix("STAT ")?.split_once(' ')?;
+        Some((name.to_owned(), facts.split(' ').any(|fact| fact == "status:tko")))
+    };
+    let all: Option<Vec<(String, bool)>> = whole_lines(answer)?.into_iter().map(suspect).collect();
+    // One that has failed and is asked again is none.
+    Some(all?.into_iter().filter(|(_, is_tko)| *is_tko).map(|(name, _)| name).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +156,15 @@ mod tests {
         let answer = b"STAT request_error_count 7\r\nSTAT request_replied_count 900\r\nEND\r\n";
         let counts = router(answer, 1).counts().expect("counts");
         assert_eq!(counts, RouterCounts { requests: 900, errors: 7 });
+    }
+
+    #[test]
+    fn a_router_says_which_servers_it_does_not_ask() {
+        let answer =
+            b"STAT 10.0.0.1:1 status:tko num_failures:4\r\nSTAT b:1 status:down num_failures:1\r\nEND\r\n";
+        assert_eq!(router(answer, 1).suspects().expect("a list"), ["10.0.0.1:1"]);
+        assert!(router(b"END\r\n", 1).suspects().expect("a list").is_empty());
+        assert!(router(b"STAT x\r\nEND\r\n", 1).suspects().is_err());
     }
 
     #[track_caller]

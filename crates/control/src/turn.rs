@@ -98,9 +98,9 @@ pub struct RouterReport {
     /// Servers that it does not ask any more because they do not answer (TKO), by address.
     #[serde(default)]
     pub suspects: Vec<String>,
-    /// Servers that it has sent requests to since the last turn.
+    /// Whether it has answered requests lately: without any, it knows nothing of its servers.
     #[serde(default)]
-    pub asked: u64,
+    pub has_traffic: bool,
 }
 
 /// What became of a text.

@@ -8,8 +8,8 @@ use crate::{ClusterName, ViewName, ZoneName};
 
 /// Longest policy in bytes: 70 clusters with routes for a few views need some 200 KB.
 pub const POLICY_LEN_MAX: usize = 4 * 1024 * 1024;
-/// Clusters of a fleet.
-pub const CLUSTERS_MAX: usize = 1000;
+/// Clusters of a fleet: as many as the watch over its health takes.
+pub const CLUSTERS_MAX: usize = crate::health::CLUSTERS_MAX;
 /// Slots of a cluster: beyond, a router's plan takes more memory than its connections.
 pub const SLOTS_MAX: usize = 10_000;
 /// Views of a fleet.

@@ -29,9 +29,8 @@ const ALLOWED: [(&str, &[&str], &[&str]); 22] = [
     (
         "evenkeel",
         &[
-            "admin", "net", "protocol", "router", "server", "load", "tuner", "tuning", "lab", "control", "os",
-            "stdx",
-            "tls",
+            "admin", "net", "protocol", "router", "server", "load", "tuner", "tuning", "lab", "control",
+            "fleet", "os", "stdx", "tls",
         ],
         &["transcript"],
     ),

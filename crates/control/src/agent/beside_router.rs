@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fleet::probation::{AgentAction, AgentReport, GivenText, Probation, RouterObservation};
+use fleet::probation::{AgentAction, AgentReport, GivenText, Probation, RouterCounts, RouterObservation};
 use fleet::{GenerationNumber, RouterId, TextDigest};
 use stdx::clock::Now;
 
@@ -17,6 +17,9 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 /// Texts that are held: the one in force, the one before, and those of orders that were not carried out.
 const TEXTS_MAX: usize = 8;
 
+/// Looks without a request after which a router has no traffic: half a minute.
+const QUIET_LOOKS: u32 = 30;
+
 /// A router and what is known of it.
 pub(super) struct BesideRouter {
     router: AgentRouter,
@@ -29,6 +32,10 @@ pub(super) struct BesideRouter {
     loaded: Option<TextDigest>,
     generation: Option<GenerationNumber>,
     text: TextReport,
+    suspects: Vec<String>,
+    /// Requests that it had answered at the last look, and looks since when there are no more.
+    requests: u64,
+    quiet_looks: u32,
     /// The last trouble with the disk, which is said once.
     trouble: Option<String>,
 }
@@ -55,6 +62,9 @@ impl BesideRouter {
             loaded: None,
             generation,
             text: TextReport::Loaded,
+            suspects: Vec::new(),
+            requests: 0,
+            quiet_looks: QUIET_LOOKS,
             trouble: None,
         })
     }
@@ -81,8 +91,8 @@ impl BesideRouter {
             generation: self.generation,
             loaded: self.loaded.clone(),
             text: self.text.clone(),
-            suspects: Vec::new(),
-            asked: 0,
+            suspects: self.suspects.clone(),
+            has_traffic: self.quiet_looks < QUIET_LOOKS,
         }
     }
 
@@ -123,6 +133,7 @@ impl BesideRouter {
         };
         self.loaded = process.and_then(|_| self.client.loaded().ok());
         let counts = self.loaded.as_ref().and_then(|_| self.client.counts().ok());
+        self.note_traffic(counts);
         let file = match self.file.read() {
             Ok(text) => text.map(|text| digest_of(&text)),
             Err(error) => return self.trouble(error.to_string(), say),
@@ -134,6 +145,17 @@ impl BesideRouter {
         let seen = RouterObservation { process, loaded: self.loaded.clone(), file, counts };
         let actions = self.probation.on_observation(seen, now);
         self.carry_out(actions, say);
+    }
+
+    /// Our own questions are not requests of this kind.
+    fn note_traffic(&mut self, counts: Option<RouterCounts>) {
+        let requests = counts.map_or(0, |counts| counts.requests);
+        self.quiet_looks = if requests > self.requests { 0 } else { self.quiet_looks.saturating_add(1) };
+        self.requests = requests;
+        self.suspects = match self.loaded {
+            Some(_) => self.client.suspects().unwrap_or_default(),
+            None => Vec::new(),
+        };
     }
 
     fn carry_out(&mut self, actions: Vec<AgentAction>, say: &dyn Fn(&str)) {

@@ -31,6 +31,9 @@ impl Controller {
         for (scope, why) in &self.view.frozen {
             line(format!("frozen: {scope} ({why})"));
         }
+        for note in &self.health_notes {
+            line(note.clone());
+        }
         let members: Vec<Value> =
             self.view.inventory.members().map(|member| self.member_json(&member.id)).collect();
         line(format!("{:<20} {:<10} {:<24} {:<18} {}", "MEMBER", "ZONE", "ADDRESS", "SLOT", "STATE"));
@@ -52,6 +55,7 @@ impl Controller {
             "rollout": self.rollout.as_ref().map(|rollout| rollout_words(&rollout.state())),
             "register_away": self.away,
             "frozen": self.view.frozen,
+            "health": self.health_notes,
             "members": members,
             "routers": routers,
         });

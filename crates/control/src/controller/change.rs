@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use admin::api::ApiReply;
+use fleet::health::GuardScope;
 use fleet::rollout::RolloutLane;
 use fleet::{
     FleetContent, FleetPlan, FleetPlanInput, FleetPolicy, Generation, GenerationNumber, Replacement,
@@ -202,7 +203,7 @@ impl Controller {
     }
 
     /// The refusal of a change of what is frozen.
-    fn frozen_by(&self, new: &FleetContent) -> Option<ApiReply> {
+    pub(super) fn frozen_by(&self, new: &FleetContent) -> Option<ApiReply> {
         let old = self.view.content();
         let scopes = self.view.frozen.iter().filter_map(|(scope, why)| {
             let parsed: FreezeScope = scope.parse().ok()?;
@@ -246,9 +247,16 @@ impl Controller {
     }
 
     pub(super) fn thaw(&mut self, scope: &FreezeScope, _why: &str) -> ApiReply {
+        let guarded = match scope {
+            FreezeScope::Fleet => GuardScope::Fleet,
+            FreezeScope::Cluster(name) => GuardScope::Cluster(name.clone()),
+            FreezeScope::Zone(name) => GuardScope::Zone(name.clone()),
+        };
         let scope = scope.to_string();
         match self.decisions.thaw(&scope) {
             Ok(was_frozen) => {
+                // What the guard has frozen is thawed, too: a person has looked.
+                let was_frozen = was_frozen | self.watch.thaw(self.now, &guarded);
                 self.view.frozen.retain(|(other, _)| *other != scope);
                 let words = if was_frozen { "may change again" } else { "was not frozen" };
                 document(format!("{scope} {words}\n"), json!({"scope": scope, "was_frozen": was_frozen}))

@@ -15,6 +15,7 @@ const SILENT_AFTER_MS: u64 = 25_000;
 impl Controller {
     /// Begins the rollout of the target. `before` is the generation that routers have; the target's parent if it is not known.
     pub(super) fn begin_rollout(&mut self, before: Option<GenerationNumber>) {
+        self.set_roster();
         let Some(current) = self.view.current() else { return };
         let before = before.or(current.parent).and_then(|number| self.view.generations.get(&number));
         let nothing = FleetContent::default();
@@ -57,6 +58,7 @@ impl Controller {
         for router in left {
             self.tell(RolloutEvent::Left { router });
         }
+        self.tell_health(&report);
         self.agents.insert(host.clone(), AgentRecord { heard: self.now, is_silent: false, report });
         self.tell_rollout(&host);
         self.give_orders(&host);
@@ -146,6 +148,7 @@ impl Controller {
                 let (texts, _) = published(number, &self.view.content());
                 self.digests.insert(number, texts);
                 self.rollout = Some(back);
+                self.set_roster();
             }
             Err(_) => self.begin_rollout(Some(target.number)),
         }

@@ -20,6 +20,10 @@ struct FakeAgent {
     /// Its router fails with every text that has this in it.
     fails_with: Option<&'static str>,
     texts: BTreeMap<TextDigest, String>,
+    /// Its server does not answer probes.
+    is_hung: bool,
+    /// The host is gone: no turns either.
+    is_gone: bool,
 }
 
 struct Stage {
@@ -69,9 +73,14 @@ impl Stage {
             let now = Now::at_ms(self.now_ms);
             for at in 0..self.agents.len() {
                 let member = self.agents[at].report.members[0].member.clone();
-                let answer = Ok(Duration::from_millis(1));
+                let answer = match self.agents[at].is_hung || self.agents[at].is_gone {
+                    true => Err("no answer".to_owned()),
+                    false => Ok(Duration::from_millis(1)),
+                };
                 self.message(ControllerMessage::Probe(ProbeResult { member, answer }));
-                self.turn(at);
+                if !self.agents[at].is_gone {
+                    self.turn(at);
+                }
             }
             self.controller.tick(now);
         }
@@ -128,8 +137,15 @@ impl FakeAgent {
         let router: RouterId = format!("r{number}").parse().expect("a name");
         let view = "main".parse().expect("a name");
         let (generation, loaded, suspects) = (None, None, Vec::new());
-        let router =
-            RouterReport { router, view, generation, loaded, text: TextReport::Loaded, suspects, asked: 0 };
+        let router = RouterReport {
+            router,
+            view,
+            generation,
+            loaded,
+            text: TextReport::Loaded,
+            suspects,
+            has_traffic: false,
+        };
         let member = MemberReport {
             member: format!("m{number}").parse().expect("a name"),
             process: ProcessReport::Running { pid: 1 },
@@ -140,7 +156,7 @@ impl FakeAgent {
         let json = json!({"host": format!("h{number}"), "zone": zone, "boot": number, "turn": 0});
         let mut report: TurnReport = serde_json::from_value(json).expect("a report");
         (report.routers, report.members) = (vec![router], vec![member]);
-        FakeAgent { report, fails_with: None, texts: BTreeMap::new() }
+        FakeAgent { report, fails_with: None, texts: BTreeMap::new(), is_hung: false, is_gone: false }
     }
 
     fn obey(&mut self, orders: TurnOrders) {
@@ -171,7 +187,12 @@ fn decisions(register: &SimulatedRegister) -> FleetDecisions {
 }
 
 fn controller(register: &SimulatedRegister, seats: &Arc<AgentSeats>) -> Controller {
-    let settings = ControllerSettings::default();
+    let settings = ControllerSettings {
+        host: "c1".parse().expect("a name"),
+        zone: "a".parse().expect("a name"),
+        rollout: RolloutSettings::default(),
+        health: HealthThresholds { probe_zones_min: 1, ..HealthThresholds::default() },
+    };
     Controller::new(decisions(register), Arc::clone(seats), settings, Now::at_ms(1000)).expect("a register")
 }
 
@@ -369,4 +390,64 @@ fn a_turn_that_arrives_late_is_not_believed() {
     stage.message(ControllerMessage::Turn(late));
     let status = stage.text(ControlQuestion::Status);
     assert!(status.contains("r1 "), "{status}");
+}
+
+/// All routers have traffic, and do not ask these members any more.
+fn suspect(stage: &mut Stage, addresses: &[&str]) {
+    for agent in &mut stage.agents {
+        let router = &mut agent.report.routers[0];
+        router.has_traffic = true;
+        router.suspects = addresses.iter().map(|address| (*address).to_owned()).collect();
+    }
+}
+
+#[test]
+fn a_host_that_is_gone_is_replaced_in_its_slot_without_a_person() {
+    let mut stage = Stage::running(6);
+    suspect(&mut stage, &[]);
+    stage.rounds(70);
+    stage.agents[0].is_gone = true;
+    suspect(&mut stage, &["10.0.0.1:11211"]);
+    stage.rounds(20);
+    assert_eq!(stage.slots(), "m1 m2", "its agent may be late");
+    stage.rounds(30);
+    assert_eq!(stage.slots(), "m3 m2");
+    let history = stage.text(ControlQuestion::History);
+    assert!(history.starts_with("generation 2: m1 is lost: "), "{history}");
+    assert_eq!(stage.loaded()[1..], [2, 2, 2, 2, 2]);
+}
+
+#[test]
+fn probes_alone_replace_nobody() {
+    let mut stage = Stage::running(6);
+    suspect(&mut stage, &[]);
+    stage.rounds(70);
+    stage.agents[0].is_hung = true;
+    stage.rounds(120);
+    assert_eq!(stage.slots(), "m1 m2");
+}
+
+#[test]
+fn a_freeze_of_a_person_holds_for_lost_members_too() {
+    let mut stage = Stage::running(6);
+    suspect(&mut stage, &[]);
+    stage.rounds(70);
+    let why = "we look at it".to_owned();
+    stage.text(ControlQuestion::Freeze { scope: "cluster/web".parse().expect("a scope"), why });
+    stage.agents[0].is_gone = true;
+    suspect(&mut stage, &["10.0.0.1:11211"]);
+    stage.rounds(60);
+    assert_eq!(stage.slots(), "m1 m2");
+    let status = stage.text(ControlQuestion::Status);
+    assert!(status.contains("m1 is lost, and its scope is frozen"), "{status}");
+}
+
+#[test]
+fn a_controller_that_has_just_started_replaces_nobody() {
+    let mut stage = Stage::running(6);
+    suspect(&mut stage, &["10.0.0.1:11211"]);
+    stage.agents[0].is_gone = true;
+    stage.controller = controller(&stage.register, &stage.seats);
+    stage.rounds(40);
+    assert_eq!(stage.slots(), "m1 m2");
 }

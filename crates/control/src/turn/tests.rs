@@ -11,7 +11,7 @@ fn report() -> TurnReport {
 fn router(name: &str) -> RouterReport {
     let (router, view) = (name.parse().expect("a name"), "main".parse().expect("a name"));
     let (generation, loaded, text) = (None, None, TextReport::Loaded);
-    RouterReport { router, view, generation, loaded, text, suspects: Vec::new(), asked: 0 }
+    RouterReport { router, view, generation, loaded, text, suspects: Vec::new(), has_traffic: false }
 }
 
 #[test]

@@ -15,6 +15,8 @@ use control::{
     ControlService, Controller, ControllerSettings, FleetDecisions, PeerPlace, ProcessLook, ProcessReport,
     run_controller, start_agent, start_probes, start_watch,
 };
+use fleet::health::HealthThresholds;
+use fleet::rollout::RolloutSettings;
 use os::clock::{Stopwatch, pause};
 use rustls::ClientConfig;
 use serde_json::{Value, json};
@@ -88,7 +90,15 @@ pub(super) fn start(
     let seats = Arc::new(AgentSeats::default());
     let (service, messages) = ControlService::new(Arc::clone(&seats));
     let now = Now { us: clock.passed().as_micros() as u64 };
-    let controller = Controller::new(decisions.clone(), seats, ControllerSettings::default(), now);
+    // There is one zone to look from.
+    let health = HealthThresholds { probe_zones_min: 1, ..HealthThresholds::default() };
+    let choices = ControllerSettings {
+        host: HERE.parse().expect("a word is a name"),
+        zone: HERE.parse().expect("a word is a name"),
+        rollout: RolloutSettings::default(),
+        health,
+    };
+    let controller = Controller::new(decisions.clone(), seats, choices, now);
     let controller = controller.map_err(Failure::other)?;
     let begun =
         |result: std::io::Result<()>| result.map_err(|error| Failure::system("start a thread", error));

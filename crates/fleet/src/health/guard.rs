@@ -235,7 +235,9 @@ impl LossGuard {
                 true => "Ends by `control thaw` only.".to_owned(),
                 false => format!(
                     "Ends by itself when no more than the limit is lost for a minute. If the members are truly dead: \
-                     `control thaw '{scope}'`; their replacements then come one after the other, within the limit per hour."
+                     `control thaw {} --why TEXT`; their replacements then come one after the other, within the limit per hour.",
+                    // As the command writes it: `zone/a`.
+                    scope.to_string().replace(' ', "/"),
                 ),
             };
             let reason = format!("{scope} frozen, nothing in it is replaced: {}. {end}", frozen.evidence);

@@ -351,7 +351,7 @@ impl HealthWatch {
         if now < until {
             let left = until.ms().saturating_sub(now.ms()).div_ceil(1000);
             let reason = format!(
-                "{begin} If this lasts {left} s longer, a spare takes slot {}. To prevent that: `control freeze 'cluster {}'`.",
+                "{begin} If this lasts {left} s longer, a spare takes slot {}. To prevent that: `control freeze cluster/{} --why TEXT`.",
                 place.slot, place.cluster
             );
             return Some(HealthDecision::WaitUntil { place, until, reason });
@@ -360,7 +360,7 @@ impl HealthWatch {
             Ok(()) => {
                 let reason = format!(
                     "{begin} A spare takes slot {} in the next generation; until then routers use their failover. To stop it: \
-                     `control freeze 'cluster {}'`.",
+                     `control freeze cluster/{} --why TEXT`.",
                     place.slot, place.cluster
                 );
                 Some(HealthDecision::Replace { place, reason })

@@ -1,0 +1,194 @@
+//! Health: what agents, probes and routers say goes to the watch of `fleet`, and what it decides becomes generations.
+
+use std::collections::BTreeSet;
+
+use fleet::health::{
+    HealthDecision, ProbeOutcome, ProbeRound, ProcessSight, Roster, RosterError, SlotMember, TkoReport,
+};
+use fleet::rollout::RolloutState;
+use fleet::{
+    ClusterName, FleetContent, FleetPlanInput, Generation, GenerationNumber, HostId, MemberId, Replacement,
+    ViewName, plan,
+};
+use stdx::clock::Now;
+
+use super::Controller;
+use crate::decisions::Publication;
+use crate::turn::{ProcessReport, TurnReport};
+
+/// Interval of passes over all members.
+const PASS_EVERY_MS: u64 = 1000;
+/// Longest part of the evidence that a generation's reason has.
+const REASON_LEN_MAX: usize = 400;
+
+impl Controller {
+    /// Tells the watch who has which slot.
+    pub(super) fn set_roster(&mut self) {
+        let Some(current) = self.view.current() else { return };
+        match self.roster(current.number, &current.content) {
+            Ok(roster) => {
+                self.watch.set_roster(self.now, roster);
+                self.health_trouble = None;
+            }
+            Err(error) => self.health_trouble = Some(error.to_string()),
+        }
+    }
+
+    fn roster(&self, number: GenerationNumber, content: &FleetContent) -> Result<Roster, RosterError> {
+        let slots =
+            content.clusters.iter().flat_map(|cluster| cluster.slots.iter().map(move |slot| (cluster, slot)));
+        // Of a member that the inventory misses nothing is known, so nothing is decided about it.
+        let places = slots.filter_map(|(cluster, slot)| {
+            let member = self.view.inventory.get(&slot.member)?;
+            Some(SlotMember {
+                cluster: cluster.name.clone(),
+                slot: slot.id.clone(),
+                member: slot.member.clone(),
+                host: member.host.clone(),
+                zone: member.zone.clone(),
+            })
+        });
+        Roster::new(number, places.collect())
+    }
+
+    /// Tells the watch what a turn says.
+    pub(super) fn tell_health(&mut self, report: &TurnReport) {
+        let processes: Vec<(MemberId, ProcessSight)> = report
+            .members
+            .iter()
+            .map(|member| {
+                let sight = match member.process {
+                    ProcessReport::Running { .. } => ProcessSight::Running,
+                    ProcessReport::Restarting { left_ms } => {
+                        ProcessSight::Restarting { left_ms: left_ms.into() }
+                    }
+                    ProcessReport::Down => ProcessSight::Down,
+                };
+                (member.member.clone(), sight)
+            })
+            .collect();
+        self.watch.agent_said(self.now, &report.host, &processes);
+        for router in &report.routers {
+            let traffic = if router.has_traffic { self.clusters_of(&router.view) } else { Vec::new() };
+            let content = self.view.current().map(|current| &current.content);
+            let slot_at = |address: &String| Some(content?.slot_at(address)?.1.member.clone());
+            let tko: Vec<MemberId> = router.suspects.iter().filter_map(slot_at).collect();
+            let zone = &report.zone;
+            let report = TkoReport { router: &router.router, zone, traffic: &traffic, tko: &tko };
+            // One that does not count says so in the pass.
+            let _ = self.watch.router_said(self.now, &report);
+        }
+    }
+
+    fn clusters_of(&self, view: &ViewName) -> Vec<ClusterName> {
+        let Some(current) = self.view.current() else { return Vec::new() };
+        let content = &current.content;
+        let Some(view) = content.views.iter().find(|one| one.name == *view) else { return Vec::new() };
+        let clusters = content.clusters.iter().filter(|cluster| content.is_in(cluster, view));
+        clusters.map(|cluster| cluster.name.clone()).collect()
+    }
+
+    /// Notes a probe for the next round.
+    pub(super) fn note_outcome(&mut self, member: MemberId, is_answered: bool) {
+        let outcome = if is_answered { ProbeOutcome::Answered } else { ProbeOutcome::Failed };
+        self.outcomes.insert(member, outcome);
+    }
+
+    /// Makes a pass over all members, if it is time, and replaces those that are lost.
+    pub(super) fn heal(&mut self) {
+        if self.now < self.pass_at {
+            return;
+        }
+        self.pass_at = Now::at_ms(self.now.ms() + PASS_EVERY_MS);
+        self.tell_probes();
+        let decisions = self.watch.decide(self.now);
+        let (mut lost, mut notes) = (Vec::new(), Vec::new());
+        for decision in decisions.list {
+            match decision {
+                HealthDecision::Replace { place, reason } => lost.push((place, reason)),
+                HealthDecision::Freeze { scope, reason, .. } => {
+                    notes.push(format!("guard: nothing is replaced in {scope}: {reason}"));
+                }
+                HealthDecision::WaitUntil { place, reason, .. } => {
+                    notes.push(format!("{}: {reason}", place.member))
+                }
+                HealthDecision::Alarm { cluster, count, reason, .. } => {
+                    notes.push(format!("alarm: {count} of the cluster {cluster}: {reason}"));
+                }
+            }
+        }
+        if !lost.is_empty() && Some(decisions.generation) == self.target() {
+            notes.extend(self.replace_lost(&lost).err());
+        }
+        notes.extend(self.health_trouble.clone());
+        self.health_notes = notes;
+    }
+
+    fn tell_probes(&mut self) {
+        let outcomes: Vec<(MemberId, ProbeOutcome)> =
+            std::mem::take(&mut self.outcomes).into_iter().collect();
+        let answered = outcomes.iter().filter(|(_, outcome)| *outcome == ProbeOutcome::Answered).count();
+        let (prober, zone) = (&self.settings.host, &self.settings.zone);
+        let (asked, answered) = (outcomes.len() as u32, answered as u32);
+        let round = ProbeRound { prober, zone, asked, answered, outcomes: &outcomes };
+        // A round without probes does not count.
+        let _ = self.watch.probed(self.now, &round);
+    }
+
+    /// Publishes a generation in which others have the slots of lost members. The error says why not.
+    fn replace_lost(&mut self, lost: &[(SlotMember, String)]) -> Result<(), String> {
+        let (first, evidence) = &lost[0];
+        let who = match lost.len() {
+            1 => format!("{} is lost", first.member),
+            count => format!("{} and {} others are lost", first.member, count - 1),
+        };
+        // The texts of a rollout that is going are not proven: nobody shall get them because of a replacement.
+        if !self.rollout.as_ref().is_some_and(|rollout| matches!(rollout.state(), RolloutState::Done)) {
+            return Err(format!("{who}, and waits for the present rollout: {evidence}"));
+        }
+        let policy = self.view.policy.clone().ok_or_else(|| format!("{who}, and there is no policy"))?;
+        let current = self.view.content();
+        let mut excluded = self.excluded();
+        excluded.extend(self.quarantined());
+        let input = FleetPlanInput {
+            policy: &policy,
+            inventory: &self.view.inventory,
+            current: &current,
+            excluded: &excluded,
+        };
+        let replacements: Vec<Replacement> =
+            lost.iter().map(|(place, _)| Replacement { member: place.member.clone(), by: None }).collect();
+        let plan = plan(&input, &replacements).map_err(|error| format!("{who}: {error}"))?;
+        if self.frozen_by(&plan.content).is_some() {
+            return Err(format!("{who}, and its scope is frozen: {evidence}"));
+        }
+        let parent = self.target();
+        let number = GenerationNumber(parent.map_or(1, |parent| parent.0 + 1));
+        let mut reason = format!("{who}: {evidence}");
+        reason.truncate(reason.floor_char_boundary(REASON_LEN_MAX));
+        let generation = Generation { number, parent, reason, content: plan.content };
+        match self.publish(&generation) {
+            Ok(Publication::Done(_)) => {
+                self.view.generations.insert(number, generation);
+                self.begin_rollout(parent);
+                Ok(())
+            }
+            Ok(Publication::Overtaken) => {
+                self.read_at = self.now;
+                Ok(())
+            }
+            Err(error) => {
+                self.read_at = self.now;
+                Err(format!("{who}: {error}"))
+            }
+        }
+    }
+
+    /// Members that flap, or are on a host that does.
+    fn quarantined(&mut self) -> BTreeSet<MemberId> {
+        let (now, book) = (self.now, self.watch.quarantine());
+        let members = self.view.inventory.members();
+        let is_held = |id: &MemberId, host: &HostId| book.check(now, id, host).is_err();
+        members.filter(|one| is_held(&one.id, &one.host)).map(|one| one.id.clone()).collect()
+    }
+}
