@@ -3,6 +3,7 @@
 //! Whatever changes something is planned, shown, and carried out only with `--apply`, and only if it is still the plan that
 //! was shown.
 
+mod adopt;
 mod ask;
 mod change;
 
@@ -54,6 +55,8 @@ enum Job {
     Freeze(change::FreezeArguments),
     /// Let a scope change again
     Thaw(change::ThawArguments),
+    /// Show the policy and the members that a configuration of mcrouter's becomes, if its keys stay where they are
+    Adopt(adopt::AdoptArguments),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -115,5 +118,6 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Rollback(job) => change::rollback(job),
         Job::Freeze(job) => change::freeze(job),
         Job::Thaw(job) => change::thaw(job),
+        Job::Adopt(job) => adopt::run(job),
     }
 }

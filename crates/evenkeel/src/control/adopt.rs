@@ -1,0 +1,87 @@
+//! `control adopt`: an existing configuration of mcrouter's as a policy and members, with the proof that keys stay where they are.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use control::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};
+use fleet::{Adoption, AdoptionNames, ClusterName, ViewName, ZoneName, adopt, texts};
+use os::clock::unix_s;
+use serde_json::json;
+
+use super::STATUS_REFUSED;
+use crate::failure::{Failure, say};
+use crate::output::print;
+
+/// Longest file in bytes.
+const FILE_LEN_MAX: u64 = 8 * 1024 * 1024;
+
+/// Arguments of `adopt`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct AdoptArguments {
+    /// mcrouter's configuration
+    file: PathBuf,
+    /// Name of the fleet
+    #[arg(long, value_name = "NAME", default_value = "fleet")]
+    fleet: ClusterName,
+    /// Name of the view: the routers that read the file
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    view: ViewName,
+    /// Zone that all members are put in
+    #[arg(long, value_name = "NAME", default_value = "a")]
+    zone: ZoneName,
+    /// Print policy, members and the first generation as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Adopts a file, and prints what it becomes. It changes nothing.
+pub(super) fn run(job: &AdoptArguments) -> Result<ExitCode, Failure> {
+    let path = job.file.display();
+    let failed = |error| Failure::system(format!("read {path}"), error);
+    let found = std::fs::metadata(&job.file).map_err(failed)?;
+    if !found.is_file() || found.len() > FILE_LEN_MAX {
+        return Err(Failure::usage(format!("{path}: expected a file of {FILE_LEN_MAX} bytes at most"), None));
+    }
+    let text = std::fs::read_to_string(&job.file).map_err(failed)?;
+    let (fleet, view, zone) = (job.fleet.clone(), job.view.clone(), job.zone.clone());
+    let names = AdoptionNames { fleet, view, zone };
+    let refused = |error: String| {
+        let (error, hint) = error.split_once("\n  hint: ").unwrap_or((&error, ""));
+        let failure = Failure::other(anyhow::anyhow!("{path}: {error}")).with_status(STATUS_REFUSED);
+        if hint.is_empty() { failure } else { failure.hint(hint) }
+    };
+    let adopted = adopt(&text, &names).map_err(|error| refused(error.to_string()))?;
+    let difference = difference(&text, &adopted).map_err(refused)?;
+    if difference.gets_moved + difference.sets_moved > 0 {
+        return Err(refused(format!("it would not stay as it is: {}", difference.sentence())));
+    }
+    if job.json {
+        let members: Vec<_> = adopted.inventory.members().collect();
+        let all = json!({
+            "policy": adopted.policy_text, "members": members, "generation": adopted.generation,
+            "notes": adopted.notes, "keys": difference.sentence(),
+        });
+        print(format!("{all:#}\n").as_bytes())?;
+    } else {
+        let members = adopted.inventory.members();
+        let member =
+            |one: &fleet::FleetMember| format!("# member {} on {}: {}\n", one.id, one.host, one.address);
+        let members: String = members.map(member).collect();
+        print(format!("{}\n{members}", adopted.policy_text).as_bytes())?;
+    }
+    for note in &adopted.notes {
+        say(format_args!("evenkeel: control: {note}"));
+    }
+    say(format_args!("evenkeel: control: {}", difference.sentence()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the first generation changes for keys.
+fn difference(text: &str, adopted: &Adoption) -> Result<RouteDifference, String> {
+    let texts = texts(&adopted.generation.content);
+    let after = texts.into_values().next().ok_or("it has no view")?;
+    let before = CheckedRoutes::compile("the file", text)?;
+    let after = CheckedRoutes::compile("what it becomes", &after)?;
+    Ok(before.difference(&after, KEYS_SAMPLED, 1, unix_s().cast_signed()))
+}
