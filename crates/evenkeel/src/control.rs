@@ -6,6 +6,7 @@
 mod adopt;
 mod ask;
 mod change;
+mod statuses;
 
 use std::process::ExitCode;
 
@@ -14,25 +15,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use crate::failure::Failure;
 use ask::{Place, read};
 
-/// The register or the fleet changed meanwhile, or too much is going on (EX_TEMPFAIL): plan again.
-const STATUS_OVERTAKEN: u8 = 75;
-/// No controller answers (EX_UNAVAILABLE).
-const STATUS_UNAVAILABLE: u8 = 69;
-/// The controller says no.
-const STATUS_REFUSED: u8 = 1;
-
-/// Exit statuses, for the man page.
-pub(crate) const STATUSES: [(&str, &str); 6] = [
-    ("0", "It is done, or shown."),
-    ("1", "The controller refuses, and says why."),
-    ("64", "The command line is wrong."),
-    ("69", "No controller answers."),
-    ("71", "A file cannot be read."),
-    (
-        "75",
-        "Something else was decided meanwhile, so that the plan is not the one that was shown: plan again.",
-    ),
-];
+pub(crate) use statuses::STATUSES;
 
 /// Decide which server has which keys, and what routers read
 #[derive(Clone, Debug, Subcommand)]

@@ -9,7 +9,7 @@ use fleet::{Adoption, AdoptionNames, ClusterName, ViewName, ZoneName, adopt, tex
 use os::clock::unix_s;
 use serde_json::json;
 
-use super::STATUS_REFUSED;
+use super::statuses::STATUS_REFUSED;
 use crate::failure::{Failure, say};
 use crate::output::print;
 

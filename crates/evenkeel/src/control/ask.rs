@@ -9,7 +9,7 @@ use control::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 use serde_json::Value;
 use tls::{ClientSettings, ClientTls, NameCheck};
 
-use super::{STATUS_OVERTAKEN, STATUS_REFUSED, STATUS_UNAVAILABLE};
+use super::statuses::{STATUS_OVERTAKEN, STATUS_REFUSED, STATUS_UNAVAILABLE};
 use crate::failure::Failure;
 use crate::output::print;
 
