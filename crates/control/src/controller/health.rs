@@ -12,12 +12,14 @@ use fleet::{
 };
 use stdx::clock::Now;
 
-use super::Controller;
+use super::{Controller, ProbeRecord};
 use crate::decisions::Publication;
 use crate::turn::{ProcessReport, TurnReport};
 
 /// Interval of passes over all members.
 const PASS_EVERY_MS: u64 = 1000;
+/// Age of a probe that counts for a round: a second between probes, and one for its time limit, and room.
+const PROBE_FRESH_MS: u64 = 5000;
 /// Longest part of the evidence that a generation's reason has.
 const REASON_LEN_MAX: usize = 400;
 
@@ -127,9 +129,12 @@ impl Controller {
     fn tell_probes(&mut self) {
         let outcomes: Vec<(MemberId, ProbeOutcome)> =
             std::mem::take(&mut self.outcomes).into_iter().collect();
-        let answered = outcomes.iter().filter(|(_, outcome)| *outcome == ProbeOutcome::Answered).count();
+        // Of all members: those whose answer is late must not be most of a round because the others came just before it.
+        let is_fresh = |probe: &&ProbeRecord| probe.at.ms() + PROBE_FRESH_MS >= self.now.ms();
+        let fresh = || self.probes.values().filter(is_fresh);
+        let (asked, answered) = (fresh().count(), fresh().filter(|probe| probe.answer.is_ok()).count());
         let (prober, zone) = (&self.settings.host, &self.settings.zone);
-        let (asked, answered) = (outcomes.len() as u32, answered as u32);
+        let (asked, answered) = (asked as u32, answered as u32);
         let round = ProbeRound { prober, zone, asked, answered, outcomes: &outcomes };
         // A round without probes does not count.
         let _ = self.watch.probed(self.now, &round);
