@@ -16,7 +16,7 @@ use crate::generation::{ClusterRecord, FleetContent, Generation, SlotRecord, Vie
 use crate::inventory::{FleetMember, Inventory, InventoryError};
 use crate::policy::{CLUSTERS_MAX, ClusterPolicy, FleetPolicy, POLICY_LEN_MAX, SLOTS_MAX, ViewPolicy};
 use crate::{ClusterName, GenerationNumber, MemberId, ViewName, ZoneName};
-use bare_text::BareText;
+pub(crate) use bare_text::BareText;
 use ids::MemberIds;
 use values::{Refusal, expected, pointer_step, refusal, refuse_imports, refuse_macros, shown, toml_value};
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::adopt::BareText;
 use crate::{ClusterName, ViewName, ZoneName};
 
 /// Longest policy in bytes: 70 clusters with routes for a few views need some 200 KB.
@@ -106,6 +108,11 @@ pub enum PolicyError {
     /// An attribute that is generated.
     #[error("the cluster {0} sets `servers` of its pool, which follow from its slots")]
     Servers(ClusterName),
+    /// Routes with pools of their own, which would be read in place of those that are put in.
+    #[error(
+        "the view {0} has `pools` in its routes, which follow from clusters and slots\n  hint: `control adopt FILE` makes clusters of them"
+    )]
+    Pools(ViewName),
     /// Routes that cannot have pools put in.
     #[error(
         "the view {view}: expected routes as an object in mcrouter's language that begins with `{{`, found {found:?}"
@@ -157,6 +164,12 @@ impl FleetPolicy {
             if view.object_start().is_none() {
                 let found = view.routes.trim_start().chars().take(40).collect();
                 return Err(PolicyError::Routes { view: view.name.clone(), found });
+            }
+            // What is no JSON is told by whoever compiles the whole text.
+            if let Ok(Value::Object(routes)) = BareText::new(&view.routes).value()
+                && routes.contains_key("pools")
+            {
+                return Err(PolicyError::Pools(view.name.clone()));
             }
         }
         Ok(self)
@@ -252,5 +265,7 @@ mod tests {
             assert_eq!(start(routes), None, "{routes}");
         }
         refused(&SMALL.replace("'{\"route\": \"PoolRoute|a\"}'", "'PoolRoute|a'"), "found \"PoolRoute|a\"");
+        let own = SMALL.replace("'{\"route\"", "'/* c */ {\"pools\": {}, \"route\"");
+        refused(&own, "the view main has `pools` in its routes");
     }
 }

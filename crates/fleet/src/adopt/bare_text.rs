@@ -7,23 +7,23 @@ use std::ops::Range;
 use serde_json::Value;
 
 /// A text without its comments.
-pub(super) struct BareText {
+pub(crate) struct BareText {
     bytes: Vec<u8>,
 }
 
 /// An entry of an object, or an item of an array.
-pub(super) struct Entry {
+pub(crate) struct TextEntry {
     /// The key, or the item's number.
-    pub(super) step: String,
+    pub(crate) step: String,
     /// From the key to the end of the value.
-    pub(super) range: Range<usize>,
+    pub(crate) range: Range<usize>,
     /// The first byte of the value.
-    pub(super) value: usize,
+    pub(crate) value: usize,
 }
 
 impl BareText {
     /// Takes the comments away as mcrouter does: one without an end reaches to the end of the text.
-    pub(super) fn new(text: &str) -> BareText {
+    pub(crate) fn new(text: &str) -> BareText {
         let mut bytes = text.as_bytes().to_vec();
         let mut at = 0;
         while at < bytes.len() {
@@ -46,7 +46,7 @@ impl BareText {
     }
 
     /// Its value. A comma may stand behind the last entry.
-    pub(super) fn value(&self) -> Result<Value, serde_json::Error> {
+    pub(crate) fn value(&self) -> Result<Value, serde_json::Error> {
         let mut bytes = self.bytes.clone();
         let (mut at, mut before) = (0, b'[');
         while let Some(&byte) = bytes.get(at) {
@@ -63,17 +63,17 @@ impl BareText {
     }
 
     /// Whether a text has comments: its bare text is this one, and not the text itself.
-    pub(super) fn differs_from(&self, text: &str) -> bool {
+    pub(crate) fn differs_from(&self, text: &str) -> bool {
         self.bytes != text.as_bytes()
     }
 
     /// Line of a byte, from 1.
-    pub(super) fn line(&self, at: usize) -> usize {
+    pub(crate) fn line(&self, at: usize) -> usize {
         1 + self.bytes[..at].iter().filter(|byte| **byte == b'\n').count()
     }
 
     /// Entries of the object or items of the array at a byte; none of anything else. The text has been read.
-    pub(super) fn entries(&self, at: usize) -> Vec<Entry> {
+    pub(crate) fn entries(&self, at: usize) -> Vec<TextEntry> {
         let (mut at, opening) = self.next(at);
         let mut entries = Vec::new();
         if !matches!(opening, Some(b'{' | b'[')) {
@@ -91,14 +91,14 @@ impl BareText {
                         _ => (entries.len().to_string(), start),
                     };
                     at = self.value_end(value);
-                    entries.push(Entry { step, range: start..at, value });
+                    entries.push(TextEntry { step, range: start..at, value });
                 }
             }
         }
     }
 
     /// The byte that a path leads to, or as far as it goes. Of a key that stands twice, the last one counts.
-    pub(super) fn find(&self, path: &[String]) -> usize {
+    pub(crate) fn find(&self, path: &[String]) -> usize {
         let mut at = self.next(0).0;
         for step in path {
             match self.entries(at).into_iter().rfind(|entry| entry.step == *step) {
@@ -110,7 +110,7 @@ impl BareText {
     }
 
     /// What to cut so that an entry is gone: with one comma, and with its lines if nothing else stands there.
-    pub(super) fn cut(&self, text: &str, entry: &Range<usize>) -> Range<usize> {
+    pub(crate) fn cut(&self, text: &str, entry: &Range<usize>) -> Range<usize> {
         let mut cut = entry.clone();
         if let (comma, Some(b',')) = self.next(cut.end) {
             cut.end = comma + 1;

@@ -168,7 +168,7 @@ fn what_no_generation_can_hold_is_refused_with_its_place() {
     );
     refused("{\"pools\": {\"a\": []}}", "adopt line 1 (/pools/a): expected an object, found an array of 0");
     refused("{\"pools\": {\"a\": {}}}", "adopt line 1 (/pools/a): expected `servers`, found none");
-    refused("{\"pools\": {}}", "adopt line 1 (/pools): expected 1 to 1000 pools, found 0");
+    refused("{\"pools\": {}}", "adopt line 1 (/pools): expected 1 to 256 pools, found 0");
     refused("{\n\"route\": \"x\"}", "adopt line 1: expected `pools`, found none");
     refused(
         "{\"pools\": {},\n\"pools\": {\"a\": {\"servers\": [\"a:1\"]}}}",
