@@ -6,8 +6,8 @@ use admin::api::ApiReply;
 use fleet::health::GuardScope;
 use fleet::rollout::RolloutLane;
 use fleet::{
-    FleetContent, FleetPlan, FleetPlanInput, FleetPolicy, Generation, GenerationNumber, Replacement,
-    ViewName, plan, texts,
+    FleetContent, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, Replacement, ViewName, plan,
+    texts,
 };
 use serde_json::json;
 
@@ -63,8 +63,8 @@ impl Controller {
             self.read_at = self.now;
         }
         let parent = self.target();
-        let number = GenerationNumber(parent.map_or(1, |parent| parent.0 + 1));
-        let generation = Generation { number, parent, reason: why.to_owned(), content: checked.plan.content };
+        let generation = self.successor(why.to_owned(), checked.plan.content);
+        let number = generation.number;
         match self.publish(&generation) {
             Ok(Publication::Done(_)) => {}
             Ok(Publication::Overtaken) => return self.overtaken(),
@@ -155,11 +155,12 @@ impl Controller {
         };
         let content = earlier.content.clone();
         // A member that has left its slot since may hold what was deleted meanwhile.
-        let current = self.view.content();
-        let came_back =
-            content.clusters.iter().flat_map(|cluster| &cluster.slots).find(|slot| {
-                current.slot_of(&slot.member).is_none() && self.excluded().contains(&slot.member)
-            });
+        let (current, excluded) = (self.view.content(), self.excluded());
+        let came_back = content
+            .clusters
+            .iter()
+            .flat_map(|cluster| &cluster.slots)
+            .find(|slot| current.slot_of(&slot.member).is_none() && excluded.contains(&slot.member));
         if let Some(slot) = came_back {
             let member = &slot.member;
             let error = format!("{member} would get slot {} again and is not fit for it", slot.id);

@@ -7,8 +7,8 @@ use fleet::health::{
 };
 use fleet::rollout::RolloutState;
 use fleet::{
-    ClusterName, FleetContent, FleetPlanInput, Generation, GenerationNumber, HostId, MemberId, Replacement,
-    ViewName, plan,
+    ClusterName, FleetContent, FleetPlanInput, GenerationNumber, HostId, MemberId, Replacement, ViewName,
+    plan,
 };
 use stdx::clock::Now;
 
@@ -168,13 +168,12 @@ impl Controller {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }
         let parent = self.target();
-        let number = GenerationNumber(parent.map_or(1, |parent| parent.0 + 1));
         let mut reason = format!("{who}: {evidence}");
         reason.truncate(reason.floor_char_boundary(REASON_LEN_MAX));
-        let generation = Generation { number, parent, reason, content: plan.content };
+        let generation = self.successor(reason, plan.content);
         match self.publish(&generation) {
             Ok(Publication::Done(_)) => {
-                self.view.generations.insert(number, generation);
+                self.view.generations.insert(generation.number, generation);
                 self.begin_rollout(parent);
                 Ok(())
             }

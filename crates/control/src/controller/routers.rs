@@ -129,10 +129,9 @@ impl Controller {
         let Some(before) = current.parent.and_then(|number| self.view.generations.get(&number)) else {
             return;
         };
-        let number = GenerationNumber(target.number.0 + 1);
         let reason = format!("back to the content of generation {}: {evidence}", before.number);
-        let generation =
-            Generation { number, parent: Some(target.number), reason, content: before.content.clone() };
+        let generation = self.successor(reason, before.content.clone());
+        let number = generation.number;
         let (Some(Publication::Done(_)), Some(rollout)) =
             (self.publish(&generation).ok(), self.rollout.as_mut())
         else {
@@ -152,6 +151,13 @@ impl Controller {
             }
             Err(_) => self.begin_rollout(Some(target.number)),
         }
+    }
+
+    /// The generation behind the target.
+    pub(super) fn successor(&self, reason: String, content: FleetContent) -> Generation {
+        let parent = self.target();
+        let number = GenerationNumber(parent.map_or(1, |parent| parent.0 + 1));
+        Generation { number, parent, reason, content }
     }
 
     /// Makes a generation the target.
