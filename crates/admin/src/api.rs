@@ -103,10 +103,14 @@ pub struct ApiLimits {
     pub body_time: Duration,
     /// Bytes of a body.
     pub body_len: usize,
+    /// Bytes of a body of a peer without a certificate ([`ApiPeer::Unknown`]).
+    pub stranger_body_len: usize,
+    /// Bytes of all bodies that are being read. A further one is told to come again.
+    pub bodies_len: usize,
 }
 
 impl Default for ApiLimits {
-    /// A third of 25,000 agents with some room, and bodies of the largest policy.
+    /// A third of 25,000 agents with some room, and bodies of the largest policy; 32 of those at a time.
     fn default() -> ApiLimits {
         ApiLimits {
             connections: 16_384,
@@ -115,6 +119,8 @@ impl Default for ApiLimits {
             head_time: Duration::from_secs(60),
             body_time: Duration::from_secs(30),
             body_len: 8 * 1024 * 1024,
+            stranger_body_len: 16 * 1024,
+            bodies_len: 256 * 1024 * 1024,
         }
     }
 }

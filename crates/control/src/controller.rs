@@ -13,8 +13,12 @@
 mod answers;
 mod change;
 mod health;
+mod inventory;
+mod joining;
 mod members;
+mod others;
 mod routers;
+mod trail;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,13 +31,19 @@ use fleet::{GenerationNumber, HostId, MemberId, TextDigest, ZoneName};
 use serde_json::{Value, json};
 use stdx::clock::Now;
 
+use crate::access::{Requester, controller_of, verb_of};
+use crate::audit::{AuditLog, AuditReach, PlanDigest};
+use crate::authority::Authority;
 use crate::decisions::FleetDecisions;
+use crate::identity::{FleetIdentity, FleetName};
+use crate::liveness::LivenessOutbox;
 use crate::probe::ProbeResult;
-use crate::questions::ControlQuestion;
+use crate::questions::{ChangeQuestion, ControlQuestion};
 use crate::register::RegisterError;
 use crate::seats::AgentSeats;
-use crate::service::ControllerMessage;
+use crate::service::{ControllerMessage, SayLine};
 use crate::turn::TurnReport;
+use trail::{Act, AuditTrail};
 use view::FleetView;
 
 pub use members::MemberState;
@@ -46,7 +56,9 @@ const RETRY_MS: u64 = 1_000;
 /// Choices of whoever starts a controller.
 #[derive(Clone, Debug)]
 pub struct ControllerSettings {
-    /// The host that it is on.
+    /// Its fleet.
+    pub fleet: FleetName,
+    /// Its name, which no other controller of the fleet has.
     pub host: HostId,
     /// Where that is.
     pub zone: ZoneName,
@@ -78,6 +90,8 @@ pub struct Controller {
     digests: BTreeMap<GenerationNumber, PublishedTexts>,
     /// The target, how many routers shall have it, and whether all have, when all agents had their orders last.
     ordered: Option<(GenerationNumber, usize, bool)>,
+    /// Orders may be others than at the seats: the inventory has changed.
+    has_new_orders: bool,
     /// Texts that have failed in a router, by what was seen there.
     condemned: BTreeSet<TextDigest>,
     agents: BTreeMap<HostId, AgentRecord>,
@@ -90,9 +104,18 @@ pub struct Controller {
     /// What the last pass has found, for people.
     health_notes: Vec<String>,
     health_trouble: Option<String>,
+    /// Since when there is someone to replace.
+    lost_since: Option<Now>,
     /// When the register is read again, and why it could not be read.
     read_at: Now,
     away: Option<String>,
+    /// Other controllers, and when they have spoken last.
+    others: BTreeMap<HostId, Now>,
+    outboxes: Vec<Arc<LivenessOutbox>>,
+    trail: Option<AuditTrail>,
+    audit_trouble: Option<String>,
+    authority: Option<Authority>,
+    say: SayLine,
     now: Now,
     unix_s: i64,
 }
@@ -102,6 +125,8 @@ pub struct Controller {
 pub(crate) struct AgentRecord {
     heard: Now,
     is_silent: bool,
+    /// It takes its turns here, and not with another controller.
+    is_direct: bool,
     report: TurnReport,
 }
 
@@ -136,6 +161,7 @@ impl Controller {
             rollout: None,
             digests: BTreeMap::new(),
             ordered: None,
+            has_new_orders: false,
             condemned: BTreeSet::new(),
             agents: BTreeMap::new(),
             probes: BTreeMap::new(),
@@ -145,8 +171,15 @@ impl Controller {
             pass_at: now,
             health_notes: Vec::new(),
             health_trouble: None,
+            lost_since: None,
             read_at: Now::at_ms(now.ms() + READ_EVERY_MS),
             away: None,
+            others: BTreeMap::new(),
+            outboxes: Vec::new(),
+            trail: None,
+            audit_trouble: None,
+            authority: None,
+            say: Arc::new(|_: &str| {}),
             now,
             unix_s: 0,
         };
@@ -154,16 +187,40 @@ impl Controller {
         Ok(controller)
     }
 
+    /// With lines for people.
+    pub fn saying(mut self, say: SayLine) -> Controller {
+        self.say = say;
+        self
+    }
+
+    /// With a log of what it is asked to change, and what it changes itself.
+    pub fn recording(mut self, log: AuditLog) -> Controller {
+        self.trail = Some(AuditTrail { log, controller: self.settings.host.to_string() });
+        self
+    }
+
+    /// With an authority: it signs certificates.
+    pub fn signing(mut self, authority: Authority) -> Controller {
+        self.authority = Some(authority);
+        self
+    }
+
+    /// With other controllers, which are told what this one hears.
+    pub fn telling(mut self, outboxes: Vec<Arc<LivenessOutbox>>) -> Controller {
+        self.outboxes = outboxes;
+        self
+    }
+
     /// Takes a message. `unix_s` is the time for people.
     pub fn on_message(&mut self, message: ControllerMessage, now: Now, unix_s: i64) {
         (self.now, self.unix_s) = (self.now.max(now), unix_s);
         match message {
-            ControllerMessage::Turn(report) => self.on_turn(report),
+            ControllerMessage::Turn(report) => self.on_turn(report, true),
             ControllerMessage::Probe(result) => self.on_probe(result),
             ControllerMessage::Changed => self.read_at = self.now,
-            ControllerMessage::Question(question, reply) => {
+            ControllerMessage::Question(question, requester, reply) => {
                 // Whoever asked may have gone.
-                let _ = reply.send(self.answer(question));
+                let _ = reply.send(self.answer(question, &requester));
             }
         }
     }
@@ -194,19 +251,59 @@ impl Controller {
         self.view.target.map(|target| target.number)
     }
 
-    fn answer(&mut self, question: ControlQuestion) -> ApiReply {
+    fn answer(&mut self, question: ControlQuestion, requester: &Requester) -> ApiReply {
+        let verb = verb_of(&question);
+        let Some(who) = requester.identity() else {
+            return match question {
+                ControlQuestion::Join(question) => self.join(&question),
+                _ => refusal(403, "a client certificate of the fleet is needed"),
+            };
+        };
+        let act = |reach, plan: Option<&str>, why| {
+            let plan = plan.map(|plan| PlanDigest::of(plan.as_bytes()));
+            Act { who, verb, reach, plan, why }
+        };
         match question {
             ControlQuestion::Status => self.status(),
             ControlQuestion::History => self.history(),
             ControlQuestion::Diff { from, to } => self.difference(from, to),
             ControlQuestion::Why { key, view } => self.why(&key, view.as_ref()),
             ControlQuestion::Plan(change) => self.show_plan(&change),
-            ControlQuestion::Apply { change, plan, why } => self.apply(&change, &plan, &why),
-            ControlQuestion::Freeze { scope, why } => self.freeze(&scope, &why),
-            ControlQuestion::Thaw { scope, why } => self.thaw(&scope, &why),
+            ControlQuestion::Apply { change, plan, why } => {
+                let reach = match change {
+                    ChangeQuestion::Requests(_) => AuditReach::Members,
+                    _ => AuditReach::Routes,
+                };
+                let apply = |this: &mut Controller| this.apply(&change, &plan, &why);
+                self.recorded(&act(reach, Some(&plan), &why), apply)
+            }
+            ControlQuestion::Freeze { scope, why } => {
+                self.recorded(&act(AuditReach::Nothing, None, &why), |this| this.freeze(&scope, &why))
+            }
+            ControlQuestion::Thaw { scope, why } => {
+                self.recorded(&act(AuditReach::Nothing, None, &why), |this| this.thaw(&scope, &why))
+            }
+            ControlQuestion::Members { members, remove, why: None } => {
+                self.change_members(&members, &remove, false)
+            }
+            ControlQuestion::Members { members, remove, why: Some(why) } => {
+                let change = |this: &mut Controller| this.change_members(&members, &remove, true);
+                self.recorded(&act(AuditReach::Members, None, &why), change)
+            }
+            ControlQuestion::IssueToken(terms) => {
+                self.recorded(&act(AuditReach::Nothing, None, ""), |this| this.issue_token(&terms))
+            }
+            ControlQuestion::Renew { request } => self.renew(requester, &request),
+            ControlQuestion::Liveness(report) => self.on_liveness(report),
+            ControlQuestion::Join(_) => refusal(422, "whoever has a certificate renews it"),
             // Its answer comes from its seat, so it is no question here.
             ControlQuestion::Turn(_) => refusal(400, "a turn has no answer here"),
         }
+    }
+
+    /// The identity of this controller in the audit log.
+    fn own_identity(&self) -> FleetIdentity {
+        controller_of(&self.settings.fleet, self.settings.host.as_str())
     }
 
     /// Reads the register, and follows what others have published.
@@ -216,7 +313,9 @@ impl Controller {
                 self.read_at = Now::at_ms(self.now.ms() + READ_EVERY_MS);
                 self.away = None;
                 let before = self.view.target;
-                self.has_new_members |= self.view.inventory != view.inventory;
+                let has_new_members = self.view.inventory != view.inventory;
+                self.has_new_members |= has_new_members;
+                self.has_new_orders |= has_new_members;
                 self.view = view;
                 let inventory = &self.view.inventory;
                 self.probes.retain(|member, _| inventory.get(member).is_some());

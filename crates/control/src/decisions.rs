@@ -12,6 +12,8 @@
 //! A generation becomes the target by one transaction that compares the target's revision: of two controllers that decide at
 //! the same time, one is told that it was overtaken.
 
+mod records;
+
 use std::sync::Arc;
 
 use fleet::{ClusterName, GenerationNumber};
@@ -213,6 +215,15 @@ impl FleetDecisions {
         let key = self.key(&format!("members/{id}"));
         let transaction = Transaction::if_revision(key.clone(), revision).put(key, json);
         self.commit(&transaction)
+    }
+
+    /// Forgets a member if nobody has changed it since `revision`; whether it did.
+    ///
+    /// # Errors
+    /// If the register cannot be asked.
+    pub fn remove_member(&self, id: &str, revision: Revision) -> Result<bool, RegisterError> {
+        let key = self.key(&format!("members/{id}"));
+        self.commit(&Transaction::if_revision(key.clone(), revision).delete(key))
     }
 
     /// What is frozen, and why.

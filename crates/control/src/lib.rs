@@ -9,14 +9,17 @@ pub mod identity;
 pub mod join_token;
 pub mod register;
 
+mod access;
 mod agent;
 mod client;
 mod controller;
 mod controller_thread;
 mod decisions;
+mod liveness;
 mod private_file;
 mod probe;
 mod questions;
+mod relay;
 mod route_check;
 mod router_client;
 mod router_file;
@@ -28,6 +31,7 @@ mod wire;
 #[cfg(test)]
 mod testing;
 
+pub use access::{Requester, verb_of};
 pub use agent::{AgentError, AgentRouter, AgentServer, AgentSettings, ProcessLook, start_agent};
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{Controller, ControllerError, ControllerSettings, MemberState};
@@ -35,12 +39,16 @@ pub use controller_thread::{run_controller, start_watch};
 pub use decisions::{
     FleetDecisions, GENERATIONS_KEPT, NewGeneration, Publication, SharedRegister, TargetRecord, sha256_hex,
 };
+pub use liveness::{LivenessOutbox, LivenessReport, ProbeDigest, TURNS_PER_MESSAGE};
 pub use probe::{ProbeList, ProbeResult, ProbeSink, ProbeTarget, start_probes};
-pub use questions::{ChangeQuestion, ChangeRequest, ControlQuestion, FreezeScope, QuestionFault, question};
+pub use questions::{
+    ChangeQuestion, ChangeRequest, ControlQuestion, FreezeScope, JoinQuestion, QuestionFault, question,
+};
+pub use relay::{RelaySettings, start_relay};
 pub use route_check::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};
 pub use router_client::{RouterClient, RouterClientError};
 pub use router_file::{RouterFile, RouterFileError};
 pub use seats::{AgentSeats, NoSeat, SEATS_MAX};
-pub use service::{ControlService, ControllerMessage};
+pub use service::{ControlService, ControllerMessage, SayLine};
 pub use turn::*;
 pub use wire::PeerPlace;

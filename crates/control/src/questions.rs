@@ -5,22 +5,37 @@
 //! POST /v1/plan    {policy | requests | rollback}                   what would change, and the plan's name
 //! POST /v1/apply   the same with {plan, why}                        done if it is still that plan
 //! POST /v1/freeze  /v1/thaw {scope, why}
+//! POST /v1/members {members, remove[, why]}                         what would change in the inventory; with `why`, done
+//! POST /v1/token   {role, zone[, id]}                               a join token
+//! POST /v1/join    {token, role, zone, id, request}                 a first certificate
+//! POST /v1/renew   {request}                                        the next one
 //! POST /v1/turn    a report of an agent
+//! POST /v1/liveness  what another controller has heard
 //! ```
 
 use std::fmt;
 use std::str::FromStr;
 
 use admin::api::{ApiMethod, ApiRequest};
-use fleet::{ClusterName, GenerationNumber, MemberId, ViewName, ZoneName};
+use fleet::{ClusterName, FleetMember, GenerationNumber, MemberId, ViewName, ZoneName};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::identity::{FleetRole, IdentityName};
+use crate::join_token::{JoinClaim, TokenTerms};
+use crate::liveness::LivenessReport;
 use crate::turn::{TEXT_MAX, TurnReport};
+
+/// Where a newcomer shows a join token: the only path for those without a certificate.
+pub(crate) const JOIN: &str = "/v1/join";
 
 /// Requests of one change: a person's hands, or a script over a zone.
 const REQUESTS_MAX: usize = 256;
+/// Members of one change of the inventory: a zone of the largest fleet.
+const MEMBERS_MAX: usize = 10_000;
+/// Bytes of a request for a certificate: one on P-256 has 400.
+const CSR_LEN_MAX: usize = 8 * 1024;
 /// Longest key in bytes, as in the protocol.
 const KEY_LEN_MAX: usize = 250;
 
@@ -70,8 +85,39 @@ pub enum ControlQuestion {
         /// The reason.
         why: String,
     },
+    /// Members that join or change, and members that leave; only shown without a reason.
+    Members {
+        /// Those that shall be as given.
+        members: Vec<FleetMember>,
+        /// Those that shall be forgotten.
+        remove: Vec<MemberId>,
+        /// The reason.
+        why: Option<String>,
+    },
+    /// A join token.
+    IssueToken(TokenTerms),
+    /// A first certificate.
+    Join(JoinQuestion),
+    /// The next certificate for the same identity.
+    Renew {
+        /// The request for it (CSR in PEM).
+        request: String,
+    },
     /// An agent's turn.
     Turn(TurnReport),
+    /// What another controller has heard.
+    Liveness(LivenessReport),
+}
+
+/// A newcomer that shows a join token.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JoinQuestion {
+    /// The token as it was shown.
+    pub token: String,
+    /// Who it says it is.
+    pub claim: JoinClaim,
+    /// The request for a certificate (CSR in PEM).
+    pub request: String,
 }
 
 /// What shall change.
@@ -159,6 +205,32 @@ struct ScopeBody {
     why: String,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MembersBody {
+    #[serde(default)]
+    members: Vec<FleetMember>,
+    #[serde(default)]
+    remove: Vec<MemberId>,
+    why: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JoinBody {
+    token: String,
+    role: FleetRole,
+    zone: ZoneName,
+    id: IdentityName,
+    request: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RenewBody {
+    request: String,
+}
+
 /// Understands a request.
 ///
 /// # Errors
@@ -210,6 +282,21 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
             let report: TurnReport = body(request)?;
             ControlQuestion::Turn(report.checked().map_err(|fault| bad(fault.to_string()))?)
         }
+        (Post, "/v1/liveness") => {
+            let report: LivenessReport = body(request)?;
+            ControlQuestion::Liveness(report.checked().map_err(|fault| bad(fault.to_string()))?)
+        }
+        (Post, "/v1/members") => members(body(request)?)?,
+        (Post, "/v1/token") => ControlQuestion::IssueToken(body(request)?),
+        (Post, JOIN) => {
+            let JoinBody { token, role, zone, id, request } = body(request)?;
+            let claim = JoinClaim { role, zone, id };
+            ControlQuestion::Join(JoinQuestion { token, claim, request: csr(request)? })
+        }
+        (Post, "/v1/renew") => {
+            let body: RenewBody = body(request)?;
+            ControlQuestion::Renew { request: csr(body.request)? }
+        }
         _ => {
             let error = format!("there is no {:?} of this path", request.method).to_lowercase();
             return Err(QuestionFault { status: 404, error });
@@ -234,6 +321,24 @@ fn change(
             Err(bad(format!("expected 1 to {REQUESTS_MAX} requests, found {}", requests.len())))
         }
         _ => Err(bad("expected one of policy, requests and rollback, found several")),
+    }
+}
+
+fn members(body: MembersBody) -> Result<ControlQuestion, QuestionFault> {
+    let count = body.members.len() + body.remove.len();
+    if !(1..=MEMBERS_MAX).contains(&count) {
+        return Err(bad(format!("expected 1 to {MEMBERS_MAX} members, found {count}")));
+    }
+    let why = body.why.map(reason).transpose()?;
+    Ok(ControlQuestion::Members { members: body.members, remove: body.remove, why })
+}
+
+fn csr(text: String) -> Result<String, QuestionFault> {
+    match text.len() {
+        0..=CSR_LEN_MAX => Ok(text),
+        found => Err(bad(format!(
+            "expected a request for a certificate of {CSR_LEN_MAX} bytes at most, found {found}"
+        ))),
     }
 }
 

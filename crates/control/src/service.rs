@@ -5,17 +5,20 @@
 //!                                                  └─► others ► the thread's queue, and its answer
 //! ```
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use admin::api::{Api, ApiAnswer, ApiPeer, ApiReply, ApiRequest};
+use admin::api::{Api, ApiAnswer, ApiReply, ApiRequest};
+use os::clock::{Stopwatch, unix_s};
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::access::Requester;
+use crate::identity::FleetName;
 use crate::probe::ProbeResult;
-use crate::questions::{ControlQuestion, question};
+use crate::questions::{ControlQuestion, JOIN, question};
 use crate::seats::AgentSeats;
 use crate::turn::{TURN_WAIT, TURN_WAIT_SPREAD, TurnReport};
 
@@ -26,12 +29,17 @@ const QUEUE_MAX: usize = 65_536;
 const ANSWER_WITHIN: Duration = Duration::from_secs(12);
 /// When to ask again if a controller has too much to do.
 const RETRY_AFTER_S: u32 = 2;
+/// Between two lines about peers that were refused: whoever is refused may come again at once, a thousand times.
+const REFUSALS_EVERY: Duration = Duration::from_secs(1);
+
+/// Lines for people.
+pub type SayLine = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A message to the thread that decides.
 #[derive(Debug)]
 pub enum ControllerMessage {
-    /// A question, and where its answer goes.
-    Question(ControlQuestion, oneshot::Sender<ApiReply>),
+    /// A question, who asks, and where its answer goes.
+    Question(ControlQuestion, Requester, oneshot::Sender<ApiReply>),
     /// What an agent says; its answer comes from its seat.
     Turn(TurnReport),
     /// What a probe has seen.
@@ -44,13 +52,20 @@ pub enum ControllerMessage {
 pub struct ControlService {
     queue: SyncSender<ControllerMessage>,
     seats: Arc<AgentSeats>,
+    fleet: FleetName,
+    say: SayLine,
+    refused: Mutex<Option<Stopwatch>>,
 }
 
 impl ControlService {
-    /// A service, and the messages for the thread that decides.
-    pub fn new(seats: Arc<AgentSeats>) -> (Arc<ControlService>, Receiver<ControllerMessage>) {
+    /// The service of a fleet, and the messages for the thread that decides.
+    pub fn new(
+        seats: Arc<AgentSeats>,
+        fleet: FleetName,
+        say: SayLine,
+    ) -> (Arc<ControlService>, Receiver<ControllerMessage>) {
         let (queue, messages) = sync_channel(QUEUE_MAX);
-        (Arc::new(ControlService { queue, seats }), messages)
+        (Arc::new(ControlService { queue, seats, fleet, say, refused: Mutex::default() }), messages)
     }
 
     /// Passes a probe's result on. If the thread is that far behind, the next one has to do.
@@ -74,9 +89,36 @@ impl ControlService {
         }
     }
 
-    async fn answer_question(&self, question: ControlQuestion) -> ApiReply {
+    /// Who asks, and what; otherwise the answer that refuses it.
+    fn admitted(&self, request: &ApiRequest) -> Result<(ControlQuestion, Requester), ApiReply> {
+        let requester = Requester::of(&request.peer, &self.fleet, unix_s()).map_err(|error| {
+            self.note_refusal(&error.to_string());
+            forbidden("the certificate is not accepted; the controller's log has the reason")
+        })?;
+        if requester == Requester::Anonymous && request.path != JOIN {
+            self.note_refusal(&format!("{} without a client certificate", request.path));
+            return Err(forbidden("a client certificate of the fleet is needed"));
+        }
+        let question = question(request)
+            .map_err(|fault| ApiReply::new(fault.status, json!({"error": fault.error}).to_string()))?;
+        requester.may_ask(&question, &self.fleet).map_err(|denied| {
+            self.note_refusal(&denied.to_string());
+            forbidden(&denied.to_string())
+        })?;
+        Ok((question, requester))
+    }
+
+    fn note_refusal(&self, why: &str) {
+        let mut last = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_none_or(|last| last.passed() >= REFUSALS_EVERY) {
+            *last = Some(Stopwatch::start());
+            (self.say)(&format!("refused: {why}"));
+        }
+    }
+
+    async fn answer_question(&self, question: ControlQuestion, requester: Requester) -> ApiReply {
         let (sender, answer) = oneshot::channel();
-        if self.queue.try_send(ControllerMessage::Question(question, sender)).is_err() {
+        if self.queue.try_send(ControllerMessage::Question(question, requester, sender)).is_err() {
             return busy();
         }
         match timeout(ANSWER_WITHIN, answer).await {
@@ -89,19 +131,17 @@ impl ControlService {
 impl Api for ControlService {
     fn answer(self: Arc<Self>, request: ApiRequest) -> ApiAnswer {
         Box::pin(async move {
-            // Certificates have rights (`authorise`), which nothing here asks for yet: so only this host's owner of the
-            // socket file is answered.
-            if request.peer != ApiPeer::Local {
-                let error = "only the owner of the controller's socket file is answered";
-                return ApiReply::new(403, json!({"error": error}).to_string());
-            }
-            match question(&request) {
-                Ok(ControlQuestion::Turn(report)) => self.turn(report).await,
-                Ok(question) => self.answer_question(question).await,
-                Err(fault) => ApiReply::new(fault.status, json!({"error": fault.error}).to_string()),
+            match self.admitted(&request) {
+                Ok((ControlQuestion::Turn(report), _)) => self.turn(report).await,
+                Ok((question, requester)) => self.answer_question(question, requester).await,
+                Err(reply) => reply,
             }
         })
     }
+}
+
+fn forbidden(error: &str) -> ApiReply {
+    ApiReply::new(403, json!({"error": error}).to_string())
 }
 
 fn busy() -> ApiReply {
@@ -123,6 +163,8 @@ fn wait_of(report: &TurnReport) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use admin::api::ApiPeer;
+
     use super::*;
 
     fn report(host: &str, turn: u64) -> TurnReport {
@@ -130,16 +172,32 @@ mod tests {
         serde_json::from_value(json).expect("a report")
     }
 
-    #[test]
-    fn nobody_is_answered_over_a_network() {
+    /// What the service says to a request; `None` if it passes it on to the thread that decides.
+    fn refusal(peer: ApiPeer, path: &str) -> Option<u16> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        for peer in [ApiPeer::Unknown, ApiPeer::Certificate(vec![1])] {
-            let (service, messages) = ControlService::new(Arc::default());
-            let (path, query, body) = ("/v1/status".to_owned(), None, Vec::new());
-            let request = ApiRequest { method: admin::api::ApiMethod::Get, path, query, body, peer };
-            assert_eq!(runtime.block_on(service.answer(request)).status, 403);
-            assert!(messages.try_recv().is_err());
+        let fleet = "prod".parse().expect("a name");
+        let (service, messages) = ControlService::new(Arc::default(), fleet, Arc::new(|_: &str| {}));
+        // Nobody takes messages, so what is passed on is told to come again.
+        let (method, query, body) = (admin::api::ApiMethod::Get, None, Vec::new());
+        let request = ApiRequest { method, path: path.to_owned(), query, body, peer };
+        let answer = runtime.block_on(async {
+            let asked = tokio::spawn(service.answer(request));
+            tokio::task::yield_now().await;
+            let is_passed_on = messages.try_recv().is_ok();
+            (!is_passed_on).then(|| asked)
+        });
+        Some(runtime.block_on(answer?).expect("an answer").status)
+    }
+
+    #[test]
+    fn whoever_shows_no_certificate_of_the_fleet_is_refused() {
+        assert_eq!(refusal(ApiPeer::Local, "/v1/status"), None);
+        for path in ["/v1/status", "/v1/history", "/v1/apply", "/v1/nothing"] {
+            assert_eq!(refusal(ApiPeer::Unknown, path), Some(403), "{path}");
+            assert_eq!(refusal(ApiPeer::Certificate(vec![1]), path), Some(403), "{path}");
         }
+        // Without a certificate, a token may be shown; there is none in this request.
+        assert_eq!(refusal(ApiPeer::Unknown, "/v1/join"), Some(404));
     }
 
     #[test]

@@ -5,9 +5,14 @@
 
 mod adopt;
 mod ask;
+mod authority;
 mod change;
+mod credentials;
+mod members;
+mod serve;
 mod statuses;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
@@ -15,11 +20,22 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use crate::failure::Failure;
 use ask::{Place, read};
 
+pub(crate) use credentials::Credentials;
 pub(crate) use statuses::STATUSES;
 
 /// Decide which server has which keys, and what routers read
 #[derive(Clone, Debug, Subcommand)]
 enum Job {
+    /// Make a fleet's authority, which signs certificates, and the certificate of a first operator
+    Init(authority::InitArguments),
+    /// Make a certificate with its key, where the authority's key is
+    Certificate(authority::CertificateArguments),
+    /// Make a join token, with which one newcomer gets its certificate; it is good for 15 minutes
+    Token(authority::TokenArguments),
+    /// Run a controller
+    Serve(Box<serve::ServeArguments>),
+    /// Let servers join, change or leave the fleet
+    Members(members::MembersArguments),
     /// Show the fleet: clusters, members, routers, what is on its way and what is frozen
     Status(ReadArguments),
     /// Show what would change: by a policy, or nothing but what the fleet needs now
@@ -85,6 +101,11 @@ pub(crate) fn command() -> Command {
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let arguments = Arguments::from_arg_matches(matches).map_err(|error| Failure::usage(error, None))?;
     match &arguments.job {
+        Job::Init(job) => authority::init(job),
+        Job::Certificate(job) => authority::certificate(job),
+        Job::Token(job) => authority::token(job),
+        Job::Serve(job) => serve::run(job),
+        Job::Members(job) => members::run(job),
         Job::Status(job) => read(&job.place, "/v1/status"),
         Job::History(job) => read(&job.place, "/v1/history"),
         Job::Diff(job) => {
@@ -103,4 +124,18 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Thaw(job) => change::thaw(job),
         Job::Adopt(job) => adopt::run(job),
     }
+}
+
+/// A file of a bounded length.
+pub(crate) fn read_file(path: &Path, len_max: u64) -> Result<String, Failure> {
+    let failed = |error| Failure::system(format!("read {}", path.display()), error);
+    let found = std::fs::metadata(path).map_err(failed)?;
+    if !found.is_file() || found.len() > len_max {
+        let (path, len) = (path.display(), found.len());
+        return Err(Failure::usage(
+            format!("{path}: expected a file of {len_max} bytes at most, found {len}"),
+            None,
+        ));
+    }
+    std::fs::read_to_string(path).map_err(failed)
 }

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 mod activation;
+mod agent;
 mod background;
 mod cluster_file;
 mod control;

@@ -11,7 +11,7 @@ use server::flags;
 
 use crate::failure::Failure;
 use crate::output::{COLUMNS_DEFAULT, columns, passed_on, print};
-use crate::{control, lab, man, replay, route, serve, top, tune, up};
+use crate::{agent, control, lab, man, replay, route, serve, top, tune, up};
 
 /// The whole command line, with help for a terminal of this many columns.
 pub(crate) fn command(columns: usize) -> Command {
@@ -40,6 +40,9 @@ pub(crate) fn command(columns: usize) -> Command {
         .subcommand(tune::command())
         .subcommand(lab::command())
         .subcommand(control::command())
+        .subcommand(agent::Arguments::augment_args(
+            Command::new("agent").about("Do on this host what controllers decide"),
+        ))
         .subcommand(Command::new("man").about("Print the man page of a command").arg(page))
         .subcommand(Command::new("completions").about("Print completions for a shell").arg(shell))
 }
@@ -49,7 +52,7 @@ fn pages() -> Vec<String> {
     let jobs = |verb: Command| -> Vec<String> {
         verb.get_subcommands().map(|job| format!("{}-{}", verb.get_name(), job.get_name())).collect()
     };
-    let verbs = ["up", "serve", "route", "replay", "load", "top", "tune", "lab", "control"]
+    let verbs = ["up", "serve", "route", "replay", "load", "top", "tune", "lab", "control", "agent"]
         .map(str::to_owned)
         .into_iter();
     verbs.chain([tune::command(), lab::command(), control::command()].into_iter().flat_map(jobs)).collect()
@@ -71,6 +74,9 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
         Some(("tune", matches)) => return tune::run(matches, columns),
         Some(("lab", matches)) => return lab::run(matches),
         Some(("control", matches)) => return control::run(matches),
+        Some(("agent", matches)) => agent::run(
+            &agent::Arguments::from_arg_matches(matches).map_err(|error| Failure::usage(error, None))?,
+        ),
         Some(("serve", matches)) => serve::run(flags::TABLE.read(matches).map_err(serve::refused)?),
         Some(("route", matches)) => route::run(router::flags::TABLE.read(matches).map_err(route::refused)?),
         Some(("load", matches)) => {
@@ -101,8 +107,20 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
 
 /// The verb that was typed, if it is one.
 pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
-    let verbs =
-        ["up", "serve", "route", "replay", "load", "top", "tune", "lab", "control", "man", "completions"];
+    let verbs = [
+        "up",
+        "serve",
+        "route",
+        "replay",
+        "load",
+        "top",
+        "tune",
+        "lab",
+        "control",
+        "agent",
+        "man",
+        "completions",
+    ];
     verbs.into_iter().find(|verb| typed.get(1).is_some_and(|typed| typed == verb))
 }
 

@@ -33,13 +33,16 @@ struct Service {
     limits: ApiLimits,
     /// A permit for each connection.
     room: Arc<Semaphore>,
+    /// A permit for each byte of a body that is being read.
+    bodies: Arc<Semaphore>,
     handshakes: Mutex<VecDeque<AbortHandle>>,
 }
 
 /// Serves all sockets for ever.
 pub(super) async fn serve(listener: ApiListener, api: Arc<dyn Api>, limits: ApiLimits) -> io::Result<()> {
     let room = Arc::new(Semaphore::new(limits.connections));
-    let service = Arc::new(Service { api, limits, room, handshakes: Mutex::default() });
+    let bodies = Arc::new(Semaphore::new(limits.bodies_len));
+    let service = Arc::new(Service { api, limits, room, bodies, handshakes: Mutex::default() });
     let mut accepting = Vec::new();
     for (socket, tls) in listener.tcp {
         socket.set_nonblocking(true)?;
@@ -121,7 +124,9 @@ impl Service {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let head_time = self.limits.head_time;
-        let answer = service_fn(|request| respond(Arc::clone(&self.api), self.limits, peer.clone(), request));
+        let answer = service_fn(|request| {
+            respond(Arc::clone(&self.api), self.limits, Arc::clone(&self.bodies), peer.clone(), request)
+        });
         let connection = pin!(
             http1::Builder::new()
                 .timer(TokioTimer::new())

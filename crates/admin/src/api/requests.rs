@@ -5,17 +5,21 @@ use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::{Api, ApiLimits, ApiMethod, ApiPeer, ApiReply, ApiRequest};
 
 const JSON: &str = "application/json";
+/// When to come again with a body for which there is no room.
+const RETRY_AFTER_S: u32 = 2;
 
 /// Answers one request. An error is for the client, never for the connection's task.
 pub(super) async fn respond(
     api: Arc<dyn Api>,
     limits: ApiLimits,
+    bodies: Arc<Semaphore>,
     peer: ApiPeer,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
@@ -25,16 +29,23 @@ pub(super) async fn respond(
         Method::POST => ApiMethod::Post,
         _ => return Ok(refused(StatusCode::METHOD_NOT_ALLOWED, "expected GET or POST")),
     };
+    let most = if peer == ApiPeer::Unknown { limits.stranger_body_len } else { limits.body_len };
     let announced = head.headers.get(header::CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|len: u64| len > limits.body_len as u64) {
-        return Ok(too_long(limits));
+    // A body without an announced length may have the most; without a body there is neither.
+    let len = announced.unwrap_or(if body.is_end_stream() { 0 } else { most as u64 });
+    if len > most as u64 {
+        return Ok(too_long(most));
     }
-    let body = match timeout(limits.body_time, to_bytes(Body::new(body), limits.body_len)).await {
+    let Ok(room) = bodies.try_acquire_many(u32::try_from(len).unwrap_or(u32::MAX)) else {
+        return Ok(no_room());
+    };
+    let body = match timeout(limits.body_time, to_bytes(Body::new(body), most)).await {
         Ok(Ok(body)) => body,
         // A body that is longer than announced, or without an end; a broken one has no reader for this.
-        Ok(Err(_)) => return Ok(too_long(limits)),
+        Ok(Err(_)) => return Ok(too_long(most)),
         Err(_) => return Ok(refused(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
     };
+    drop(room);
     if method == ApiMethod::Get && !body.is_empty() {
         return Ok(refused(StatusCode::BAD_REQUEST, "a GET has no body"));
     }
@@ -43,8 +54,15 @@ pub(super) async fn respond(
     Ok(response(api.answer(request).await))
 }
 
-fn too_long(limits: ApiLimits) -> Response<Body> {
-    let most = limits.body_len;
+/// Others send so much at this moment that this body would be too much.
+fn no_room() -> Response<Body> {
+    let mut response =
+        refused(StatusCode::SERVICE_UNAVAILABLE, "too much is being sent at this moment; come again");
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+    response
+}
+
+fn too_long(most: usize) -> Response<Body> {
     refused(StatusCode::PAYLOAD_TOO_LARGE, &format!("expected a whole body of at most {most} bytes"))
 }
 

@@ -31,6 +31,10 @@ impl Controller {
         for (scope, why) in &self.view.frozen {
             line(format!("frozen: {scope} ({why})"));
         }
+        for (name, heard) in &self.others {
+            let age_s = self.now.ms().saturating_sub(heard.ms()) / 1000;
+            line(format!("controller {name} was heard {age_s} s ago"));
+        }
         for note in &self.health_notes {
             line(note.clone());
         }

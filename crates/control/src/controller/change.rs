@@ -77,7 +77,7 @@ impl Controller {
         document(text, json!({"generation": number}))
     }
 
-    fn overtaken(&mut self) -> ApiReply {
+    pub(super) fn overtaken(&mut self) -> ApiReply {
         self.read_at = self.now;
         refusal(409, "another controller has decided something at the same moment; plan again")
     }

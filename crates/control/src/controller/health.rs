@@ -13,6 +13,7 @@ use fleet::{
 use stdx::clock::Now;
 
 use super::{Controller, ProbeRecord};
+use crate::authorise::ControlVerb;
 use crate::decisions::Publication;
 use crate::turn::{ProcessReport, TurnReport};
 
@@ -119,10 +120,14 @@ impl Controller {
                 }
             }
         }
-        if !lost.is_empty() && Some(decisions.generation) == self.target() {
+        let since = if lost.is_empty() { None } else { Some(self.lost_since.unwrap_or(self.now)) };
+        self.lost_since = since;
+        let is_my_turn = since.is_some_and(|since| since.ms() + self.waits_ms() <= self.now.ms());
+        if is_my_turn && Some(decisions.generation) == self.target() {
             notes.extend(self.replace_lost(&lost).err());
         }
         notes.extend(self.health_trouble.clone());
+        notes.extend(self.audit_trouble.clone());
         self.health_notes = notes;
     }
 
@@ -135,6 +140,7 @@ impl Controller {
         let (asked, answered) = (fresh().count(), fresh().filter(|probe| probe.answer.is_ok()).count());
         let (prober, zone) = (&self.settings.host, &self.settings.zone);
         let (asked, answered) = (asked as u32, answered as u32);
+        self.tell_others_of_probes(asked, answered, &outcomes);
         let round = ProbeRound { prober, zone, asked, answered, outcomes: &outcomes };
         // A round without probes does not count.
         let _ = self.watch.probed(self.now, &round);
@@ -147,6 +153,9 @@ impl Controller {
             1 => format!("{} is lost", first.member),
             count => format!("{} and {} others are lost", first.member, count - 1),
         };
+        if let Some(away) = &self.away {
+            return Err(format!("{who}, and waits for the register: {away}"));
+        }
         // The texts of a rollout that is going are not proven: nobody shall get them because of a replacement.
         if !self.rollout.as_ref().is_some_and(|rollout| matches!(rollout.state(), RolloutState::Done)) {
             return Err(format!("{who}, and waits for the present rollout: {evidence}"));
@@ -171,7 +180,7 @@ impl Controller {
         let mut reason = format!("{who}: {evidence}");
         reason.truncate(reason.floor_char_boundary(REASON_LEN_MAX));
         let generation = self.successor(reason, plan.content);
-        match self.publish(&generation) {
+        match self.publish_recorded(ControlVerb::Replace, &generation) {
             Ok(Publication::Done(_)) => {
                 self.view.generations.insert(generation.number, generation);
                 self.begin_rollout(parent);

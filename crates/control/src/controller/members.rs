@@ -47,10 +47,10 @@ impl Controller {
         }
     }
 
-    /// What the agent beside a member says of it.
+    /// What the agent beside a member says of it. What the agent of another host says of it does not count.
     pub(super) fn report_of(&self, member: &MemberId) -> Option<&MemberReport> {
-        let reports = self.agents.values().flat_map(|record| &record.report.members);
-        reports.into_iter().find(|report| report.member == *member)
+        let host = &self.view.inventory.get(member)?.host;
+        self.agents.get(host)?.report.members.iter().find(|report| report.member == *member)
     }
 
     /// The last generation that is kept and in which a member had a slot.

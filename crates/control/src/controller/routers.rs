@@ -6,7 +6,9 @@ use stdx::clock::Now;
 
 use super::view::published;
 use super::{AgentRecord, Controller};
+use crate::authorise::ControlVerb;
 use crate::decisions::{NewGeneration, Publication};
+use crate::seats::SEATS_MAX;
 use crate::turn::{RouterOrder, RouterReport, TextReport, TurnOrders, TurnReport};
 
 /// An agent that was not heard for this long is silent: a turn waits for 20 s at most, and 5 s are for the way.
@@ -43,23 +45,35 @@ impl Controller {
         }
     }
 
-    /// Takes a turn. One that was overtaken by a later one of the same agent says nothing new.
-    pub(super) fn on_turn(&mut self, report: TurnReport) {
+    /// Takes a turn, which another controller has passed on if it is not direct. One that was overtaken by a later one of
+    /// the same agent says nothing new.
+    pub(super) fn on_turn(&mut self, report: TurnReport, is_direct: bool) {
         let host = report.host.clone();
-        let before = self.agents.get(&host).map(|record| &record.report);
-        if before.is_some_and(|before| before.boot == report.boot && before.turn > report.turn) {
+        let before = self.agents.get(&host);
+        let is_overtaken = before.is_some_and(|before| {
+            let before = &before.report;
+            before.boot == report.boot
+                && (before.turn > report.turn || !is_direct && before.turn == report.turn)
+        });
+        if is_overtaken || before.is_none() && self.agents.len() >= SEATS_MAX {
             return;
         }
         let left: Vec<RouterId> = before.map_or(Vec::new(), |before| {
             let is_left =
                 |router: &&RouterReport| !report.routers.iter().any(|new| new.router == router.router);
-            before.routers.iter().filter(is_left).map(|router| router.router.clone()).collect()
+            before.report.routers.iter().filter(is_left).map(|router| router.router.clone()).collect()
         });
+        if is_direct {
+            self.outboxes.iter().for_each(|outbox| outbox.put_turn(&report));
+        } else if before.is_some_and(|before| before.is_direct) {
+            self.seats.remove(&host);
+        }
         for router in left {
             self.tell(RolloutEvent::Left { router });
         }
         self.tell_health(&report);
-        self.agents.insert(host.clone(), AgentRecord { heard: self.now, is_silent: false, report });
+        let record = AgentRecord { heard: self.now, is_silent: false, is_direct, report };
+        self.agents.insert(host.clone(), record);
         self.tell_rollout(&host);
         self.give_orders(&host);
     }
@@ -117,7 +131,9 @@ impl Controller {
         self.tell(RolloutEvent::Tick);
         let Some(rollout) = &self.rollout else { return };
         self.condemned.extend(rollout.condemned().iter().cloned());
-        if let RolloutState::Halted(HaltEvidence::Router { router, shortfall, .. }) = rollout.state() {
+        if let RolloutState::Halted(HaltEvidence::Router { router, shortfall, .. }) = rollout.state()
+            && self.away.is_none()
+        {
             self.go_back(&format!("{router}: {shortfall:?}"));
         }
     }
@@ -133,7 +149,7 @@ impl Controller {
         let generation = self.successor(reason, before.content.clone());
         let number = generation.number;
         let (Some(Publication::Done(_)), Some(rollout)) =
-            (self.publish(&generation).ok(), self.rollout.as_mut())
+            (self.publish_recorded(ControlVerb::Rollback, &generation).ok(), self.rollout.as_mut())
         else {
             // Another controller has done it, or the register is away: the next moment finds out.
             self.read_at = self.now;
@@ -178,14 +194,16 @@ impl Controller {
     /// Puts orders at the seats of all agents, if any of them changes. Those of an agent that has its turn follow at once, so
     /// this is about routers whose wave has come, and about members that no router uses any more.
     pub(super) fn give_new_orders(&mut self) {
-        let (Some(target), Some(rollout)) = (self.target(), &self.rollout) else { return };
-        let routers = self.agents.values().flat_map(|record| &record.report.routers);
-        let count = routers.filter(|report| rollout.wanted(&report.router) == Some(target)).count();
-        let now = (target, count, matches!(rollout.state(), RolloutState::Done));
-        if self.ordered == Some(now) {
+        if let (Some(target), Some(rollout)) = (self.target(), &self.rollout) {
+            let routers = self.agents.values().flat_map(|record| &record.report.routers);
+            let count = routers.filter(|report| rollout.wanted(&report.router) == Some(target)).count();
+            let now = (target, count, matches!(rollout.state(), RolloutState::Done));
+            self.has_new_orders |= self.ordered != Some(now);
+            self.ordered = Some(now);
+        }
+        if !std::mem::take(&mut self.has_new_orders) {
             return;
         }
-        self.ordered = Some(now);
         for host in self.agents.keys() {
             self.give_orders(host);
         }
@@ -193,7 +211,7 @@ impl Controller {
 
     /// Puts an agent's orders at its seat.
     fn give_orders(&self, host: &HostId) {
-        let Some(record) = self.agents.get(host) else { return };
+        let Some(record) = self.agents.get(host).filter(|record| record.is_direct) else { return };
         let routers = record.report.routers.iter().filter_map(|report| {
             let generation = self.rollout.as_ref()?.wanted(&report.router)?;
             let digest = self.digests.get(&generation)?.digests.get(&report.view)?.clone();

@@ -14,6 +14,14 @@ use crate::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrd
 const POLICY: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";
 
+fn fleet() -> FleetName {
+    "f".parse().expect("a name")
+}
+
+fn owner() -> Requester {
+    Requester::of(&admin::api::ApiPeer::Local, &fleet(), 0).expect("the owner needs no certificate")
+}
+
 /// An agent with one server and one router.
 struct FakeAgent {
     report: TurnReport,
@@ -101,7 +109,7 @@ impl Stage {
     }
 
     fn plan(&mut self, change: &ChangeQuestion) -> Value {
-        let reply = self.controller.answer(ControlQuestion::Plan(change.clone()));
+        let reply = self.controller.answer(ControlQuestion::Plan(change.clone()), &owner());
         serde_json::from_str(&reply.json).expect("JSON")
     }
 
@@ -109,7 +117,7 @@ impl Stage {
         let plan = self.plan(change);
         let plan = plan["plan"].as_str().unwrap_or_else(|| panic!("no plan: {plan}")).to_owned();
         let why = "a test".to_owned();
-        self.controller.answer(ControlQuestion::Apply { change: change.clone(), plan, why })
+        self.controller.answer(ControlQuestion::Apply { change: change.clone(), plan, why }, &owner())
     }
 
     /// `m1 m2` of the cluster `web`.
@@ -126,7 +134,7 @@ impl Stage {
     }
 
     fn text(&mut self, question: ControlQuestion) -> String {
-        let reply = self.controller.answer(question);
+        let reply = self.controller.answer(question, &owner());
         let json: Value = serde_json::from_str(&reply.json).expect("JSON");
         json["text"].as_str().unwrap_or_else(|| panic!("no text: {json}")).to_owned()
     }
@@ -188,6 +196,7 @@ fn decisions(register: &SimulatedRegister) -> FleetDecisions {
 
 fn controller(register: &SimulatedRegister, seats: &Arc<AgentSeats>) -> Controller {
     let settings = ControllerSettings {
+        fleet: fleet(),
         host: "c1".parse().expect("a name"),
         zone: "a".parse().expect("a name"),
         rollout: RolloutSettings::default(),
@@ -239,7 +248,8 @@ fn a_plan_that_is_not_the_one_shown_is_not_carried_out() {
     let plan = stage.plan(&replace("m1"))["plan"].as_str().expect("a plan").to_owned();
     stage.apply(&replace("m2"));
     let why = "too late".to_owned();
-    let reply = stage.controller.answer(ControlQuestion::Apply { change: replace("m1"), plan, why });
+    let reply =
+        stage.controller.answer(ControlQuestion::Apply { change: replace("m1"), plan, why }, &owner());
     assert_eq!(reply.status, 409, "{}", reply.json);
     assert_eq!(stage.slots(), "m1 m4");
 }
@@ -327,7 +337,8 @@ fn without_its_register_a_controller_answers_and_changes_nothing() {
         stage.register.add_fault(SimulatedFault::NotReached);
     }
     let why = "now".to_owned();
-    let reply = stage.controller.answer(ControlQuestion::Apply { change: replace("m1"), plan, why });
+    let reply =
+        stage.controller.answer(ControlQuestion::Apply { change: replace("m1"), plan, why }, &owner());
     assert_eq!(reply.status, 503, "{}", reply.json);
     stage.rounds(3);
     assert_eq!((stage.slots().as_str(), stage.loaded()), ("m1 m2", vec![1, 1, 1, 1]));
@@ -355,7 +366,8 @@ fn of_two_controllers_that_publish_one_is_overtaken_and_learns_it() {
     };
     assert!(matches!(other.publish(&generation), Ok(crate::decisions::Publication::Done(_))));
     let why = "mine".to_owned();
-    let reply = stage.controller.answer(ControlQuestion::Apply { change: replace("m1"), plan, why });
+    let reply =
+        stage.controller.answer(ControlQuestion::Apply { change: replace("m1"), plan, why }, &owner());
     assert_eq!(reply.status, 409, "{}", reply.json);
     stage.rounds(5);
     assert_eq!((stage.slots().as_str(), stage.controller.target()), ("m1 m2", Some(GenerationNumber(2))));

@@ -38,12 +38,7 @@ pub(super) struct AdoptArguments {
 /// Adopts a file, and prints what it becomes. It changes nothing.
 pub(super) fn run(job: &AdoptArguments) -> Result<ExitCode, Failure> {
     let path = job.file.display();
-    let failed = |error| Failure::system(format!("read {path}"), error);
-    let found = std::fs::metadata(&job.file).map_err(failed)?;
-    if !found.is_file() || found.len() > FILE_LEN_MAX {
-        return Err(Failure::usage(format!("{path}: expected a file of {FILE_LEN_MAX} bytes at most"), None));
-    }
-    let text = std::fs::read_to_string(&job.file).map_err(failed)?;
+    let text = super::read_file(&job.file, FILE_LEN_MAX)?;
     let (fleet, view, zone) = (job.fleet.clone(), job.view.clone(), job.zone.clone());
     let names = AdoptionNames { fleet, view, zone };
     let refused = |error: String| {

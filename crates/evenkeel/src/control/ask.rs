@@ -1,14 +1,13 @@
 //! One request to a controller, and its answer as text or JSON.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use control::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 use serde_json::Value;
-use tls::{ClientSettings, ClientTls, NameCheck};
 
+use super::credentials::Credentials;
 use super::statuses::{STATUS_OVERTAKEN, STATUS_REFUSED, STATUS_UNAVAILABLE};
 use crate::failure::Failure;
 use crate::output::print;
@@ -25,15 +24,8 @@ pub(super) struct Place {
     /// Controllers, as HOST:PORT or unix:PATH: the first that answers. Without it, those of the variable EVENKEEL_CONTROL
     #[arg(long, value_name = "ADDR,ADDR", value_delimiter = ',', value_parser = str::parse::<ControlPlace>)]
     at: Vec<ControlPlace>,
-    /// Authorities whose certificates controllers must have (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_ca: Option<PathBuf>,
-    /// The certificate to show to controllers (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// Its key (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    credentials: Credentials,
     /// Print the answer as JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -58,29 +50,17 @@ impl Place {
         }
     }
 
-    fn tls(&self) -> Result<std::sync::Arc<rustls::ClientConfig>, Failure> {
-        let settings = ClientSettings {
-            own: self.tls_cert.clone().zip(self.tls_key.clone()),
-            authorities: self.tls_ca.clone(),
-            names: NameCheck::Host,
-            resumes: false,
-        };
-        let (tls, warnings) = ClientTls::load(settings)
-            .map_err(|error| Failure::system(format!("read {}", error.path.display()), error.source))?;
-        for warning in warnings {
-            crate::failure::say(format_args!("evenkeel: control: {warning}"));
-        }
-        Ok(tls.current())
-    }
-
     /// The answer of the first controller that gives one.
     pub(super) fn ask(
         &self,
         question: impl Fn(&ControlClient, Duration) -> Result<ControlAnswer, ControlFault>,
     ) -> Result<ControlAnswer, Failure> {
-        let (controllers, tls) = (self.controllers()?, self.tls()?);
-        if self.tls_ca.is_none() && controllers.iter().any(|place| matches!(place, ControlPlace::Tls(_))) {
-            let hint = "controllers are trusted by the authority of their fleet: --tls-ca FILE --tls-cert FILE --tls-key FILE";
+        let (controllers, tls) = (self.controllers()?, self.credentials.client()?.current());
+        if !self.credentials.are_given()
+            && controllers.iter().any(|place| matches!(place, ControlPlace::Tls(_)))
+        {
+            let hint =
+                "controllers are trusted by the authority of their fleet: --tls-ca FILE --tls-cert FILE";
             return Err(Failure::usage(
                 "expected --tls-ca for a controller over a network",
                 Some(hint.into()),

@@ -82,18 +82,7 @@ pub(super) struct ThawArguments {
 
 /// Plans for a policy, or for what the fleet needs now.
 pub(super) fn plan(job: &PlanArguments) -> Result<ExitCode, Failure> {
-    let policy = job.policy.as_ref().map(|path| {
-        let failed = |error| Failure::system(format!("read {}", path.display()), error);
-        let len = std::fs::metadata(path).map_err(failed)?.len();
-        if len > POLICY_LEN_MAX {
-            let found = format!("{} has {len} bytes", path.display());
-            return Err(Failure::usage(
-                format!("expected a policy of {POLICY_LEN_MAX} bytes at most, {found}"),
-                None,
-            ));
-        }
-        std::fs::read_to_string(path).map_err(failed)
-    });
+    let policy = job.policy.as_ref().map(|path| super::read_file(path, POLICY_LEN_MAX));
     change(&job.change, json!({"policy": policy.transpose()?}))
 }
 

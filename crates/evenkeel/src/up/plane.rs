@@ -13,7 +13,7 @@ use control::register::{DirectoryRegister, Revision};
 use control::{
     AgentRouter, AgentSeats, AgentServer, AgentSettings, ControlAnswer, ControlClient, ControlPlace,
     ControlService, Controller, ControllerSettings, FleetDecisions, PeerPlace, ProcessLook, ProcessReport,
-    run_controller, start_agent, start_probes, start_watch,
+    SayLine, run_controller, start_agent, start_probes, start_watch,
 };
 use fleet::health::HealthThresholds;
 use fleet::rollout::RolloutSettings;
@@ -65,6 +65,10 @@ pub(super) struct PlaneSettings<'p> {
     pub(super) tls: Option<Arc<ClientConfig>>,
 }
 
+fn fleet_name() -> control::identity::FleetName {
+    HERE.parse().expect("a word is a name")
+}
+
 /// The place of the controller.
 pub(super) fn socket(place: &Place) -> PathBuf {
     place.file(SOCKET)
@@ -88,19 +92,21 @@ pub(super) fn start(
     let decisions = decisions(&settings)?;
     let clock = Stopwatch::start();
     let seats = Arc::new(AgentSeats::default());
-    let (service, messages) = ControlService::new(Arc::clone(&seats));
+    let say_line: SayLine = Arc::new(|line: &str| say(format_args!("evenkeel: up: {line}")));
+    let (service, messages) = ControlService::new(Arc::clone(&seats), fleet_name(), Arc::clone(&say_line));
     let now = Now { us: clock.passed().as_micros() as u64 };
     // There is one zone to look from, and one server of two or four is more than the fifth that would make the probes doubtful.
     let health =
         HealthThresholds { probe_zones_min: 1, prober_success_percent: 50, ..HealthThresholds::default() };
     let choices = ControllerSettings {
+        fleet: fleet_name(),
         host: HERE.parse().expect("a word is a name"),
         zone: HERE.parse().expect("a word is a name"),
         rollout: RolloutSettings::default(),
         health,
     };
     let controller = Controller::new(decisions.clone(), seats, choices, now);
-    let controller = controller.map_err(Failure::other)?;
+    let controller = controller.map_err(Failure::other)?.saying(say_line);
     let begun =
         |result: std::io::Result<()>| result.map_err(|error| Failure::system("start a thread", error));
     let client_tls = match &settings.tls {

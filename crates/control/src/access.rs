@@ -1,0 +1,118 @@
+//! Who asks a controller, and whether he may: between the connection and the question.
+
+use admin::api::ApiPeer;
+
+use crate::authorise::{Caller, ControlVerb, Denied, authorise};
+use crate::identity::{FleetIdentity, FleetName, FleetRole, IdentityError};
+use crate::questions::{ChangeQuestion, ControlQuestion};
+
+/// The name in the audit log of whoever may open the controller's socket file.
+const OWNER: &str = "socket-owner";
+
+/// Someone that asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requester {
+    /// A process that may open the controller's socket file. It may whatever an operator or this host's agent may.
+    Owner(FleetIdentity),
+    /// The owner of a certificate of this fleet.
+    Certified(FleetIdentity),
+    /// A peer without a certificate: a newcomer that shows a join token.
+    Anonymous,
+}
+
+impl Requester {
+    /// Who is at the other end of a connection.
+    ///
+    /// # Errors
+    /// If the certificate is no identity of this fleet.
+    pub fn of(peer: &ApiPeer, fleet: &FleetName, now_s: u64) -> Result<Requester, IdentityError> {
+        match peer {
+            ApiPeer::Local => Ok(Requester::Owner(owner(fleet))),
+            ApiPeer::Certificate(der) => {
+                FleetIdentity::of_certificate(der, fleet, now_s).map(Requester::Certified)
+            }
+            ApiPeer::Unknown => Ok(Requester::Anonymous),
+        }
+    }
+
+    /// The identity for the audit log.
+    pub fn identity(&self) -> Option<&FleetIdentity> {
+        match self {
+            Requester::Owner(identity) | Requester::Certified(identity) => Some(identity),
+            Requester::Anonymous => None,
+        }
+    }
+
+    /// Whether this question is allowed.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn may_ask(&self, question: &ControlQuestion, fleet: &FleetName) -> Result<(), Denied> {
+        let caller = match self {
+            Requester::Owner(_) => return Ok(()),
+            Requester::Certified(identity) => Caller::Certified(identity),
+            Requester::Anonymous => Caller::Anonymous,
+        };
+        let about = match question {
+            ControlQuestion::Turn(report) => Some(agent_of(fleet, report.host.as_str())),
+            ControlQuestion::Liveness(report) => Some(controller_of(fleet, report.controller.as_str())),
+            ControlQuestion::Renew { .. } => self.identity().cloned(),
+            _ => None,
+        };
+        let verb = verb_of(question);
+        authorise(caller, verb, about.as_ref())?;
+        // A controller speaks for itself: otherwise one of them could speak for all.
+        match (verb, self.identity()) {
+            (ControlVerb::Liveness, Some(caller)) if about.as_ref() != Some(caller) => {
+                Err(Denied::Other { caller: caller.clone(), verb })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The verb of a question.
+pub fn verb_of(question: &ControlQuestion) -> ControlVerb {
+    match question {
+        ControlQuestion::Status => ControlVerb::Status,
+        ControlQuestion::History | ControlQuestion::Diff { .. } => ControlVerb::History,
+        ControlQuestion::Why { .. } => ControlVerb::Why,
+        ControlQuestion::Plan(_) | ControlQuestion::Members { why: None, .. } => ControlVerb::Plan,
+        ControlQuestion::Apply { change, .. } => change_verb(change),
+        ControlQuestion::Members { why: Some(_), .. } => ControlVerb::Apply,
+        ControlQuestion::Freeze { .. } => ControlVerb::Freeze,
+        ControlQuestion::Thaw { .. } => ControlVerb::Thaw,
+        ControlQuestion::Turn(_) => ControlVerb::Turn,
+        ControlQuestion::Liveness(_) => ControlVerb::Liveness,
+        ControlQuestion::IssueToken(_) => ControlVerb::TokenIssue,
+        ControlQuestion::Join(_) => ControlVerb::Join,
+        ControlQuestion::Renew { .. } => ControlVerb::Renew,
+    }
+}
+
+fn change_verb(change: &ChangeQuestion) -> ControlVerb {
+    match change {
+        ChangeQuestion::Policy(Some(_)) => ControlVerb::PolicyWrite,
+        ChangeQuestion::Policy(None) => ControlVerb::Apply,
+        ChangeQuestion::Rollback(_) => ControlVerb::Rollback,
+        ChangeQuestion::Requests(_) => ControlVerb::Replace,
+    }
+}
+
+fn owner(fleet: &FleetName) -> FleetIdentity {
+    identity(fleet, FleetRole::Operator, OWNER)
+}
+
+fn agent_of(fleet: &FleetName, host: &str) -> FleetIdentity {
+    identity(fleet, FleetRole::Agent, host)
+}
+
+/// The identity of a controller.
+pub(crate) fn controller_of(fleet: &FleetName, name: &str) -> FleetIdentity {
+    identity(fleet, FleetRole::Controller, name)
+}
+
+/// Hosts and identities have names of the same rules.
+fn identity(fleet: &FleetName, role: FleetRole, name: &str) -> FleetIdentity {
+    FleetIdentity { fleet: fleet.clone(), role, id: name.parse().expect("a host's name is an identity's") }
+}

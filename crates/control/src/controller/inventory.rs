@@ -1,0 +1,97 @@
+//! Changes of the inventory: members that join, change or leave.
+
+use admin::api::ApiReply;
+use fleet::{FleetMember, Inventory, MemberId};
+use serde_json::json;
+
+use super::{Controller, document, refusal, register_away};
+use crate::register::Revision;
+
+impl Controller {
+    /// Shows what would change; carries it out if it shall.
+    pub(super) fn change_members(
+        &mut self,
+        members: &[FleetMember],
+        remove: &[MemberId],
+        carry_out: bool,
+    ) -> ApiReply {
+        let steps = match self.member_steps(members, remove) {
+            Ok(steps) => steps,
+            Err(reply) => return reply,
+        };
+        if carry_out && let Err(reply) = self.write_members(members, remove) {
+            return reply;
+        }
+        let lines: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let text = if lines.is_empty() { "nothing to do\n".to_owned() } else { lines.join("\n") + "\n" };
+        document(text, json!({"steps": steps, "is_done": carry_out}))
+    }
+
+    fn member_steps(&self, members: &[FleetMember], remove: &[MemberId]) -> Result<Vec<String>, ApiReply> {
+        let (old, mut steps) = (&self.view.inventory, Vec::new());
+        for member in members {
+            let (id, host, address) = (&member.id, &member.host, &member.address);
+            match old.get(id) {
+                None => steps.push(format!("{id} joins, on {host} at {address}")),
+                Some(before) if before == member => {}
+                Some(before) if before.address != *address && self.has_slot(id) => {
+                    let error = format!("{id} has a slot, and its address would change");
+                    let hint = "give the slot to another member first (`control replace`)";
+                    return Err(refusal(422, &format!("{error}\n  hint: {hint}")));
+                }
+                Some(_) => steps.push(format!("{id} changes: on {host} at {address}")),
+            }
+        }
+        for id in remove {
+            if old.get(id).is_none() {
+                return Err(refusal(404, &format!("there is no member {id}")));
+            }
+            if self.has_slot(id) || members.iter().any(|member| member.id == *id) {
+                let error = format!("{id} has a slot, or shall both stay and leave");
+                return Err(refusal(
+                    422,
+                    &format!("{error}\n  hint: `control replace` gives its slot to another member"),
+                ));
+            }
+            steps.push(format!("{id} leaves"));
+        }
+        // The whole must be an inventory: two members at one address are one member.
+        let stays = |one: &&FleetMember| {
+            !remove.contains(&one.id) && members.iter().all(|member| member.id != one.id)
+        };
+        let all: Vec<FleetMember> = old.members().filter(stays).chain(members).cloned().collect();
+        match Inventory::new(all) {
+            Ok(_) => Ok(steps),
+            Err(error) => Err(refusal(422, &error.to_string())),
+        }
+    }
+
+    fn has_slot(&self, id: &MemberId) -> bool {
+        self.view.current().is_some_and(|current| current.content.slot_of(id).is_some())
+    }
+
+    /// One after the other: each of them is a whole decision, and the same change can be made again.
+    fn write_members(&mut self, members: &[FleetMember], remove: &[MemberId]) -> Result<(), ApiReply> {
+        // Whatever happens, the register has it.
+        self.read_at = self.now;
+        let known = self.decisions.members().map_err(|error| register_away(&error))?;
+        let revision = |id: &MemberId| {
+            let entry = known.iter().find(|entry| entry.key.as_str().rsplit('/').next() == Some(id.as_str()));
+            entry.map_or(Revision::ABSENT, |entry| entry.revision)
+        };
+        for member in members.iter().filter(|member| self.view.inventory.get(&member.id) != Some(*member)) {
+            let json = serde_json::to_string(member).expect("a member has names and texts");
+            let is_done = self.decisions.set_member(member.id.as_str(), &json, revision(&member.id));
+            if !is_done.map_err(|error| register_away(&error))? {
+                return Err(self.overtaken());
+            }
+        }
+        for id in remove {
+            let is_done = self.decisions.remove_member(id.as_str(), revision(id));
+            if !is_done.map_err(|error| register_away(&error))? {
+                return Err(self.overtaken());
+            }
+        }
+        Ok(())
+    }
+}

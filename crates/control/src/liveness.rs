@@ -1,0 +1,181 @@
+//! What controllers tell each other: the turns and probes that each of them has heard.
+//!
+//! An agent keeps to one controller, and each controller decides from what all agents say. So a controller passes on every
+//! turn that it takes itself. Nobody waits for it: for a controller that does not answer, the last turn of each host waits.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fleet::{HostId, MemberId, ZoneName};
+use serde::{Deserialize, Serialize};
+
+use crate::seats::SEATS_MAX;
+use crate::turn::{TurnFault, TurnReport};
+
+/// Turns of one message: with reports of some hundred bytes, it is shorter than the longest body by far.
+pub const TURNS_PER_MESSAGE: usize = 2000;
+/// Probes of one message: all members of the largest fleet.
+const PROBES_MAX: usize = SEATS_MAX;
+
+/// What a controller has heard since its last message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LivenessReport {
+    /// The controller, and where it is.
+    pub controller: HostId,
+    /// Its zone.
+    pub zone: ZoneName,
+    /// Turns that agents have taken with it.
+    #[serde(default)]
+    pub turns: Vec<TurnReport>,
+    /// Its last round of probes, if there was one.
+    #[serde(default)]
+    pub probes: Option<ProbeDigest>,
+}
+
+/// A round of probes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeDigest {
+    /// Members that were asked lately.
+    pub asked: u32,
+    /// Those of them that have answered.
+    pub answered: u32,
+    /// What each probe of the round has found: whether the member has answered.
+    pub outcomes: Vec<(MemberId, bool)>,
+}
+
+impl LivenessReport {
+    /// Refuses what no honest controller sends.
+    ///
+    /// # Errors
+    /// Names the limit.
+    pub fn checked(mut self) -> Result<LivenessReport, TurnFault> {
+        let found = self.turns.len();
+        if found > TURNS_PER_MESSAGE {
+            return Err(TurnFault::TooMany { what: "turns", found, most: TURNS_PER_MESSAGE });
+        }
+        let found = self.probes.as_ref().map_or(0, |probes| probes.outcomes.len());
+        if found > PROBES_MAX {
+            return Err(TurnFault::TooMany { what: "probes", found, most: PROBES_MAX });
+        }
+        self.turns = self.turns.into_iter().map(TurnReport::checked).collect::<Result<_, _>>()?;
+        Ok(self)
+    }
+}
+
+/// What another controller has not been told yet.
+#[derive(Default)]
+pub struct LivenessOutbox(Mutex<Unsent>);
+
+#[derive(Default)]
+struct Unsent {
+    /// Nobody takes messages out any more.
+    is_closed: bool,
+    turns: BTreeMap<HostId, TurnReport>,
+    probes: Option<ProbeDigest>,
+}
+
+impl LivenessOutbox {
+    /// A turn; a later one of the same host takes the place of an earlier one.
+    pub fn put_turn(&self, report: &TurnReport) {
+        let mut unsent = self.lock();
+        let has_room = unsent.turns.len() < SEATS_MAX || unsent.turns.contains_key(&report.host);
+        if has_room && !unsent.is_closed {
+            unsent.turns.insert(report.host.clone(), report.clone());
+        }
+    }
+
+    /// A round of probes; an older one that was not sent is old news.
+    pub fn put_probes(&self, probes: ProbeDigest) {
+        let mut unsent = self.lock();
+        unsent.probes = Some(probes).filter(|_| !unsent.is_closed);
+    }
+
+    /// Keeps nothing from now on: the other controller is this one itself.
+    pub fn close(&self) {
+        *self.lock() = Unsent { is_closed: true, ..Unsent::default() };
+    }
+
+    /// Takes one message out.
+    pub fn take(&self) -> (Vec<TurnReport>, Option<ProbeDigest>) {
+        let mut unsent = self.lock();
+        let rest = match unsent.turns.keys().nth(TURNS_PER_MESSAGE).cloned() {
+            Some(first) => unsent.turns.split_off(&first),
+            None => BTreeMap::new(),
+        };
+        let turns = std::mem::replace(&mut unsent.turns, rest);
+        (turns.into_values().collect(), unsent.probes.take())
+    }
+
+    /// Puts a message back that was not delivered; what has come meanwhile is newer.
+    pub fn put_back(&self, turns: Vec<TurnReport>) {
+        let mut unsent = self.lock();
+        for turn in turns {
+            if unsent.turns.len() < SEATS_MAX {
+                unsent.turns.entry(turn.host.clone()).or_insert(turn);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Unsent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(host: &str, number: u64) -> TurnReport {
+        let json = serde_json::json!({"host": host, "zone": "a", "boot": 1, "turn": number});
+        serde_json::from_value(json).expect("a report")
+    }
+
+    fn numbers(turns: &[TurnReport]) -> Vec<(String, u64)> {
+        turns.iter().map(|turn| (turn.host.to_string(), turn.turn)).collect()
+    }
+
+    #[test]
+    fn of_each_host_the_last_turn_waits() {
+        let outbox = LivenessOutbox::default();
+        for (host, number) in [("h1", 1), ("h2", 1), ("h1", 2)] {
+            outbox.put_turn(&turn(host, number));
+        }
+        let (turns, probes) = outbox.take();
+        assert_eq!((numbers(&turns), probes), (vec![("h1".into(), 2), ("h2".into(), 1)], None));
+        // It was not delivered, and h2 has spoken meanwhile.
+        outbox.put_turn(&turn("h2", 2));
+        outbox.put_back(turns);
+        assert_eq!(numbers(&outbox.take().0), [("h1".into(), 2), ("h2".into(), 2)]);
+        assert_eq!(outbox.take().0.len(), 0);
+    }
+
+    #[test]
+    fn a_controller_that_is_away_costs_one_turn_of_each_host() {
+        let outbox = LivenessOutbox::default();
+        for number in 0..SEATS_MAX + 10 {
+            outbox.put_turn(&turn(&format!("h{number}"), 1));
+        }
+        let mut messages = Vec::new();
+        loop {
+            let (turns, _) = outbox.take();
+            if turns.is_empty() {
+                break;
+            }
+            messages.push(turns.len());
+        }
+        assert_eq!(messages.iter().sum::<usize>(), SEATS_MAX);
+        assert!(messages.iter().all(|count| *count <= TURNS_PER_MESSAGE));
+    }
+
+    #[test]
+    fn a_message_beyond_the_limit_is_refused() {
+        let report = |count: usize| LivenessReport {
+            controller: "c1".parse().expect("a name"),
+            zone: "a".parse().expect("a name"),
+            turns: (0..count).map(|number| turn(&format!("h{number}"), 1)).collect(),
+            probes: None,
+        };
+        assert!(report(TURNS_PER_MESSAGE).checked().is_ok());
+        assert!(report(TURNS_PER_MESSAGE + 1).checked().is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! `evenkeel agent`: does on one host what controllers decide. It runs beside routers and servers, Evenkeel's or mcrouter and
+//! memcached.
+
+mod join;
+mod process;
+mod settings;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use control::identity::{FleetIdentity, FleetRole};
+use control::{AgentRouter, AgentServer, AgentSettings, ControlPlace, PeerPlace, SayLine, start_agent};
+use tls::{ClientSettings, ClientTls, NameCheck};
+
+use crate::control::{Credentials, read_file};
+use crate::failure::{Failure, say};
+use settings::AgentFile;
+
+/// Longest file of settings in bytes: 256 servers and routers with long paths.
+const FILE_LEN_MAX: u64 = 1024 * 1024;
+
+/// Command line of `agent`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Arguments {
+    /// What is on this host, and where the controllers are (TOML)
+    #[arg(value_name = "FILE")]
+    settings: PathBuf,
+    /// Get a first certificate with this join token, and write it to --tls-cert; what begins with @ is a file with the token
+    #[arg(long, value_name = "TOKEN", requires = "tls_ca")]
+    join: Option<String>,
+    #[command(flatten)]
+    credentials: Credentials,
+}
+
+/// Runs until the process ends.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let path = &arguments.settings;
+    let text = read_file(path, FILE_LEN_MAX)?;
+    let file = AgentFile::parse(&text)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display()), None))?;
+    if let Some(token) = &arguments.join {
+        join::join(token, &file, &arguments.credentials)?;
+    }
+    check_identity(&file, &arguments.credentials)?;
+    let mut boot = [0; 8];
+    rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| Failure::system("get a random number", error))?;
+    let say_line: SayLine = Arc::new(|line: &str| say(format_args!("evenkeel: agent: {line}")));
+    let tls = file.tls_ca.as_ref().map(server_tls).transpose()?;
+    let place = |address: &String| PeerPlace {
+        address: address.clone(),
+        tls: tls.clone().filter(|_| !address.starts_with("unix:")),
+    };
+    let routers = file.router.iter().map(|router| AgentRouter {
+        router: router.name.clone(),
+        view: router.view.clone(),
+        file: router.file.clone(),
+        place: place(&router.address),
+        process: process::look(&router.pid_file),
+    });
+    let servers = file.server.iter().map(|server| AgentServer {
+        member: server.member.clone(),
+        place: place(&server.address),
+        process: process::look(&server.pid_file),
+    });
+    start_agent(AgentSettings {
+        host: file.host.clone(),
+        zone: file.zone.clone(),
+        boot: u64::from_le_bytes(boot),
+        routers: routers.collect(),
+        servers: servers.collect(),
+        folder: file.folder.clone(),
+        controllers: file.controllers.clone(),
+        tls: arguments.credentials.client()?.current(),
+        say: Arc::clone(&say_line),
+    })
+    .map_err(Failure::other)?;
+    say_line(&format!(
+        "beside {} routers and {} servers of {}",
+        file.router.len(),
+        file.server.len(),
+        file.host
+    ));
+    // Its threads end with the process.
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Over a network, an agent speaks for its own host and no other.
+fn check_identity(file: &AgentFile, credentials: &Credentials) -> Result<(), Failure> {
+    if file.controllers.iter().all(|place| matches!(place, ControlPlace::Unix(_))) {
+        return Ok(());
+    }
+    let found = credentials.identity()?;
+    let id = file.host.as_str().parse().map_err(Failure::other)?;
+    let expected = FleetIdentity { fleet: found.fleet.clone(), role: FleetRole::Agent, id };
+    if found == expected {
+        return Ok(());
+    }
+    let hint = "an agent's certificate has the host's name; `control token` and --join make one";
+    Err(Failure::usage(
+        format!("expected the certificate of {expected}, found that of {found}"),
+        Some(hint.into()),
+    ))
+}
+
+/// How servers and routers of this host are asked.
+fn server_tls(authorities: &PathBuf) -> Result<Arc<rustls::ClientConfig>, Failure> {
+    let settings = ClientSettings {
+        authorities: Some(authorities.clone()),
+        names: NameCheck::Host,
+        resumes: true,
+        ..ClientSettings::default()
+    };
+    let (tls, _) = ClientTls::load(settings)
+        .map_err(|error| Failure::system(format!("read {}", error.path.display()), error.source))?;
+    Ok(tls.current())
+}

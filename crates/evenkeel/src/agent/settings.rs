@@ -1,0 +1,128 @@
+//! The file of an agent: its host, its controllers, and what it is beside.
+
+use std::path::PathBuf;
+
+use control::{ControlPlace, MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX};
+use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
+use serde::{Deserialize, Deserializer};
+
+/// Controllers of a fleet.
+const CONTROLLERS_MAX: usize = 16;
+
+/// The file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AgentFile {
+    /// The host's name in the fleet.
+    pub(super) host: HostId,
+    /// Where it is.
+    pub(super) zone: ZoneName,
+    /// `HOST:PORT` or `unix:PATH` of each controller.
+    #[serde(deserialize_with = "places")]
+    pub(super) controllers: Vec<ControlPlace>,
+    /// A folder for what the agent must not forget.
+    pub(super) folder: PathBuf,
+    /// Authorities of servers and routers, if they speak TLS.
+    pub(super) tls_ca: Option<PathBuf>,
+    #[serde(default)]
+    pub(super) server: Vec<ServerEntry>,
+    #[serde(default)]
+    pub(super) router: Vec<RouterEntry>,
+}
+
+/// A server of the host.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ServerEntry {
+    pub(super) member: MemberId,
+    pub(super) address: String,
+    /// Written by `serve -P` or `memcached -P`.
+    pub(super) pid_file: PathBuf,
+}
+
+/// A router of the host.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RouterEntry {
+    pub(super) name: RouterId,
+    pub(super) view: ViewName,
+    /// What it reads, and nobody else writes.
+    pub(super) file: PathBuf,
+    pub(super) address: String,
+    pub(super) pid_file: PathBuf,
+}
+
+impl AgentFile {
+    /// Reads it.
+    pub(super) fn parse(text: &str) -> Result<AgentFile, String> {
+        let file: AgentFile = toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
+        let most = |what, found, most| match found > most {
+            true => Err(format!("expected {most} {what} at most, found {found}")),
+            false => Ok(()),
+        };
+        most("servers", file.server.len(), MEMBERS_PER_HOST_MAX)?;
+        most("routers", file.router.len(), ROUTERS_PER_HOST_MAX)?;
+        most("controllers", file.controllers.len(), CONTROLLERS_MAX)?;
+        if file.controllers.is_empty() {
+            return Err("expected the address of a controller at least".to_owned());
+        }
+        if file.server.is_empty() && file.router.is_empty() {
+            return Err("expected a [[server]] or a [[router]]: there is nothing to be beside".to_owned());
+        }
+        twice("server", file.server.iter().map(|one| one.member.as_str()))?;
+        twice("router", file.router.iter().map(|one| one.name.as_str()))?;
+        twice("file of a router", file.router.iter().map(|one| one.file.to_str().unwrap_or_default()))?;
+        Ok(file)
+    }
+}
+
+fn twice<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(format!("the {what} {} is there twice", pair[0])),
+        None => Ok(()),
+    }
+}
+
+fn places<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ControlPlace>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "host = \"h1\"\nzone = \"a\"\ncontrollers = [\"c1:7500\", \"unix:/run/c.sock\"]\nfolder = \"/var/lib/agent\"\n";
+    const SERVER: &str =
+        "[[server]]\nmember = \"m1\"\naddress = \"10.0.0.1:11211\"\npid_file = \"/run/m1.pid\"\n";
+    const ROUTER: &str = "[[router]]\nname = \"r1\"\nview = \"main\"\nfile = \"/etc/r1.json\"\naddress = \"127.0.0.1:5000\"\n\
+                          pid_file = \"/run/r1.pid\"\n";
+
+    #[track_caller]
+    fn refused(text: &str, expected: &str) {
+        let error = AgentFile::parse(text).expect_err("refused");
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn a_file_names_what_is_on_the_host() {
+        let file = AgentFile::parse(&[HEAD, SERVER, ROUTER].concat()).expect("a file");
+        assert_eq!((file.server.len(), file.router.len(), file.controllers.len()), (1, 1, 2));
+        assert_eq!(file.router[0].view.as_str(), "main");
+    }
+
+    #[test]
+    fn what_would_be_half_understood_is_refused() {
+        refused(HEAD, "nothing to be beside");
+        refused(&[HEAD, SERVER, SERVER].concat(), "m1 is there twice");
+        refused(&[HEAD, ROUTER, &ROUTER.replace("\"r1\"", "\"r2\"")].concat(), "/etc/r1.json is there twice");
+        refused(&[HEAD, SERVER, "adress = \"x\"\n"].concat(), "adress");
+        refused(&[&HEAD.replace("c1:7500", "c1"), SERVER].concat(), "expected unix:PATH or HOST:PORT");
+        refused(
+            &[&HEAD.replace("[\"c1:7500\", \"unix:/run/c.sock\"]", "[]"), SERVER].concat(),
+            "a controller",
+        );
+    }
+}

@@ -1,0 +1,259 @@
+//! `control serve`: a controller as a process.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use admin::api::{ApiLimits, ApiListener};
+use clap::Args;
+use control::audit::{AuditHead, AuditLog};
+use control::authority::Authority;
+use control::identity::{FleetIdentity, FleetRole};
+use control::register::{DirectoryRegister, EtcdRegister, EtcdSettings, EtcdUser};
+use control::{
+    AgentSeats, ControlPlace, ControlService, Controller, ControllerSettings, FleetDecisions, LivenessOutbox,
+    RelaySettings, SayLine, SharedRegister, run_controller, start_probes, start_relay, start_watch,
+};
+use fleet::ZoneName;
+use fleet::health::HealthThresholds;
+use fleet::rollout::RolloutSettings;
+use os::clock::Stopwatch;
+use stdx::clock::Now;
+use tls::{CertificateFiles, ClientSettings, ClientTls, ListenerTls, NameCheck, PeerCheck, TlsSettings};
+
+use super::credentials::Credentials;
+use crate::failure::{Failure, say};
+
+/// Controllers of a fleet: etcd's members are as many at most.
+const OTHERS_MAX: usize = 7;
+/// Longest file of thresholds.
+const HEALTH_LEN_MAX: u64 = 64 * 1024;
+
+/// Arguments of `serve`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct ServeArguments {
+    /// Where decisions are kept: `directory:PATH`, for one controller, or `etcd:URL,URL`
+    #[arg(long, value_name = "PLACE")]
+    register: RegisterPlace,
+    /// User of etcd, as NAME; the password is in the variable EVENKEEL_ETCD_PASSWORD
+    #[arg(long, value_name = "NAME")]
+    etcd_user: Option<String>,
+    /// Authorities of etcd's certificates (PEM), for https
+    #[arg(long, value_name = "FILE")]
+    etcd_ca: Option<PathBuf>,
+    /// Zone of this host
+    #[arg(long, value_name = "ZONE")]
+    zone: ZoneName,
+    /// Where agents, operators and other controllers connect, as HOST:PORT
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// A socket file as well, for the owner of this process: whoever may open it may do everything
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// All controllers of the fleet, as HOST:PORT; this one may be among them
+    #[arg(long, value_name = "ADDR,ADDR", value_delimiter = ',')]
+    controllers: Vec<ControlPlace>,
+    /// The authority's directory: this controller signs certificates of newcomers
+    #[arg(long, value_name = "DIR")]
+    authority: Option<PathBuf>,
+    /// The audit log: each change, before and after it is made
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
+    /// Authorities of servers' certificates (PEM), if servers speak TLS: probes do, too
+    #[arg(long, value_name = "FILE")]
+    server_ca: Option<PathBuf>,
+    /// Thresholds of health (TOML); without it, those of the guide
+    #[arg(long, value_name = "FILE")]
+    health: Option<PathBuf>,
+    #[command(flatten)]
+    credentials: Credentials,
+}
+
+/// Where decisions are kept.
+#[derive(Clone, Debug, PartialEq)]
+enum RegisterPlace {
+    Directory(PathBuf),
+    Etcd(Vec<String>),
+}
+
+impl FromStr for RegisterPlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<RegisterPlace, String> {
+        match text.split_once(':') {
+            Some(("directory", path)) if !path.is_empty() => Ok(RegisterPlace::Directory(path.into())),
+            Some(("etcd", members)) if !members.is_empty() => {
+                Ok(RegisterPlace::Etcd(members.split(',').map(str::to_owned).collect()))
+            }
+            _ => Err(format!("expected directory:PATH or etcd:URL,URL, found {text:?}")),
+        }
+    }
+}
+
+impl fmt::Display for RegisterPlace {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            RegisterPlace::Directory(path) => write!(formatter, "the directory {}", path.display()),
+            RegisterPlace::Etcd(members) => write!(formatter, "etcd at {}", members.join(", ")),
+        }
+    }
+}
+
+/// Runs a controller until the process ends.
+pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
+    let identity = job.credentials.identity()?;
+    if identity.role != FleetRole::Controller {
+        let found = format!("expected a controller's certificate, found that of {identity}");
+        return Err(Failure::usage(found, Some("`control certificate --role controller` makes one".into())));
+    }
+    let listener = listener(job)?;
+    let fleet = identity.fleet.as_str().parse().map_err(Failure::other)?;
+    let decisions = FleetDecisions::new(register(job)?, &fleet);
+    let say_line: SayLine = Arc::new(|line: &str| say(format_args!("evenkeel: control: {line}")));
+    let clock = Stopwatch::start();
+    let seats = Arc::new(AgentSeats::default());
+    let (service, messages) =
+        ControlService::new(Arc::clone(&seats), identity.fleet.clone(), Arc::clone(&say_line));
+    let outboxes = relays(job, &identity)?;
+    let now = Now { us: clock.passed().as_micros() as u64 };
+    let controller = Controller::new(decisions.clone(), seats, settings(job, &identity)?, now);
+    let mut controller = controller.map_err(Failure::other)?.saying(Arc::clone(&say_line)).telling(outboxes);
+    if let Some(directory) = &job.authority {
+        controller = controller.signing(authority(directory, &identity)?);
+    }
+    if let Some(path) = &job.audit {
+        let head = decisions.audit_head(identity.id.as_str()).map_err(Failure::other)?;
+        let (log, verified) =
+            AuditLog::open(path, &AuditHead::START, head.as_ref()).map_err(Failure::other)?;
+        if verified.beyond_kept > 1 {
+            say_line(&format!("the audit log has {} records that the register misses", verified.beyond_kept));
+        }
+        controller = controller.recording(log);
+    }
+    let probed = Arc::clone(&service);
+    let probes = start_probes(server_tls(job)?, Arc::new(move |result| probed.note_probe(result)));
+    let probes = probes.map_err(|error| Failure::system("start probes", error))?;
+    let (servers_speak_tls, thread) = (job.server_ca.is_some(), std::thread::Builder::new());
+    let decide = move || run_controller(controller, &messages, &probes, servers_speak_tls, clock);
+    let begun = thread.name("controller".to_owned()).spawn(decide).map(drop);
+    begun.map_err(|error| Failure::system("start a thread", error))?;
+    start_watch(decisions, &service).map_err(|error| Failure::system("start a thread", error))?;
+    let addresses: Vec<String> = listener.addresses().iter().map(ToString::to_string).collect();
+    say_line(&format!("{identity} serves at {}, decisions are in {}", addresses.join(", "), job.register));
+    listener.serve(service, ApiLimits::default()).map_err(Failure::other)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings(job: &ServeArguments, identity: &FleetIdentity) -> Result<ControllerSettings, Failure> {
+    let health = match &job.health {
+        None => HealthThresholds::default(),
+        Some(path) => {
+            let text = super::read_file(path, HEALTH_LEN_MAX)?;
+            toml::from_str(&text).map_err(|error| {
+                Failure::usage(format!("{}: {}", path.display(), error.to_string().trim()), None)
+            })?
+        }
+    };
+    Ok(ControllerSettings {
+        fleet: identity.fleet.clone(),
+        host: identity.id.as_str().parse().map_err(Failure::other)?,
+        zone: job.zone.clone(),
+        rollout: RolloutSettings::default(),
+        health,
+    })
+}
+
+fn listener(job: &ServeArguments) -> Result<ApiListener, Failure> {
+    let mut listener = ApiListener::default();
+    if let Some(socket) = &job.socket {
+        listener = listener.unix(socket).map_err(Failure::other)?;
+    }
+    let Some(listen) = &job.listen else {
+        return match &job.socket {
+            Some(_) => Ok(listener),
+            None => Err(Failure::usage("expected --listen HOST:PORT or --socket PATH", None)),
+        };
+    };
+    let place = listen.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+    let Some((host, port)) = place else {
+        return Err(Failure::usage(format!("--listen: expected HOST:PORT, found {listen:?}"), None));
+    };
+    let chain = job.credentials.tls_cert.clone().unwrap_or_default();
+    let files = CertificateFiles { chain, key: job.credentials.tls_key.clone() };
+    let settings =
+        TlsSettings { authorities: job.credentials.tls_ca.clone(), ..TlsSettings::new(vec![files]) };
+    let (tls, warnings) = ListenerTls::load(settings).map_err(Failure::other)?;
+    for warning in warnings {
+        say(format_args!("evenkeel: control: {warning}"));
+    }
+    // A newcomer has a token and no certificate.
+    let check = if job.authority.is_some() { PeerCheck::IfShown } else { PeerCheck::Always };
+    let acceptor = tls.acceptor(check).map_err(Failure::other)?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    listener.tcp(host, port, Some(Arc::new(move || acceptor.settings()))).map_err(Failure::other)
+}
+
+fn register(job: &ServeArguments) -> Result<SharedRegister, Failure> {
+    match &job.register {
+        RegisterPlace::Directory(path) => {
+            Ok(Arc::new(DirectoryRegister::open(path).map_err(Failure::other)?))
+        }
+        RegisterPlace::Etcd(members) => {
+            let password = std::env::var("EVENKEEL_ETCD_PASSWORD").unwrap_or_default();
+            let tls = job.etcd_ca.as_ref().map(|path| ClientSettings {
+                authorities: Some(path.clone()),
+                names: NameCheck::Host,
+                ..ClientSettings::default()
+            });
+            let user = job.etcd_user.clone().map(|name| EtcdUser { name, password });
+            let settings = EtcdSettings { members: members.clone(), user, tls, ..EtcdSettings::default() };
+            Ok(Arc::new(EtcdRegister::new(&settings).map_err(Failure::other)?))
+        }
+    }
+}
+
+fn authority(directory: &std::path::Path, identity: &FleetIdentity) -> Result<Authority, Failure> {
+    let authority = Authority::open(directory).map_err(Failure::other)?;
+    let (found, expected) = (authority.fleet(), &identity.fleet);
+    if found != expected {
+        let error = format!("--authority: expected that of the fleet {expected}, found that of {found}");
+        return Err(Failure::usage(error, None));
+    }
+    Ok(authority)
+}
+
+/// A thread for each of the other controllers, and what it has to tell.
+fn relays(job: &ServeArguments, identity: &FleetIdentity) -> Result<Vec<Arc<LivenessOutbox>>, Failure> {
+    let found = job.controllers.len();
+    if found > OTHERS_MAX {
+        return Err(Failure::usage(
+            format!("--controllers: expected {OTHERS_MAX} at most, found {found}"),
+            None,
+        ));
+    }
+    let tls = job.credentials.client()?;
+    let start = |to: &ControlPlace| {
+        let outbox = Arc::new(LivenessOutbox::default());
+        let controller = identity.id.as_str().parse().map_err(Failure::other)?;
+        let settings =
+            RelaySettings { controller, zone: job.zone.clone(), to: to.clone(), tls: Arc::clone(&tls) };
+        start_relay(settings, &outbox).map_err(|error| Failure::system("start a thread", error))?;
+        Ok(outbox)
+    };
+    job.controllers.iter().map(start).collect()
+}
+
+/// How servers are probed.
+fn server_tls(job: &ServeArguments) -> Result<Arc<rustls::ClientConfig>, Failure> {
+    let settings = ClientSettings {
+        authorities: job.server_ca.clone(),
+        names: if job.server_ca.is_some() { NameCheck::Host } else { NameCheck::Nobody },
+        resumes: true,
+        ..ClientSettings::default()
+    };
+    let (tls, _) = ClientTls::load(settings)
+        .map_err(|error| Failure::system(format!("read {}", error.path.display()), error.source))?;
+    Ok(tls.current())
+}
