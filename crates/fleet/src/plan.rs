@@ -260,7 +260,7 @@ impl Planner<'_> {
         } else if member.is_held {
             Some("it is held back")
         } else if self.input.excluded.contains(&member.id) {
-            Some("it is suspect, in quarantine or not emptied")
+            Some("it does not answer probes, is in quarantine or not emptied")
         } else if policy.class.is_some() && policy.class != member.class {
             Some("it is of another class")
         } else if !policy.zones.is_empty() && !policy.zones.contains(&member.zone) {

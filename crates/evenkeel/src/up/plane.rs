@@ -95,9 +95,8 @@ pub(super) fn start(
     let say_line: SayLine = Arc::new(|line: &str| say(format_args!("evenkeel: up: {line}")));
     let (service, messages) = ControlService::new(Arc::clone(&seats), fleet_name(), Arc::clone(&say_line));
     let now = Now { us: clock.passed().as_micros() as u64 };
-    // There is one zone to look from, and one server of two or four is more than the fifth that would make the probes doubtful.
-    let health =
-        HealthThresholds { probe_zones_min: 1, prober_success_percent: 50, ..HealthThresholds::default() };
+    // There is one zone to look from.
+    let health = HealthThresholds { probe_zones_min: 1, ..HealthThresholds::default() };
     let choices = ControllerSettings {
         fleet: fleet_name(),
         host: HERE.parse().expect("a word is a name"),

@@ -14,6 +14,13 @@ use super::verdict::{AgentSight, MemberVerdict, ProbeSight, judge};
 use crate::{HostId, MemberId, ZoneName};
 
 mod alarms;
+/// The success of a prober. One failure beside an answer says something about that member and nothing about the prober:
+/// otherwise the first loss in a fleet of four would take the votes of all probers away.
+fn success_percent(asked: u32, answered: u32) -> u64 {
+    let counted = if answered == 0 { 0 } else { (answered + 1).min(asked) };
+    u64::from(counted) * 100 / u64::from(asked)
+}
+
 #[cfg(test)]
 mod random;
 #[cfg(test)]
@@ -195,7 +202,7 @@ impl HealthWatch {
         if round.asked == 0 || round.answered > round.asked {
             return false;
         }
-        let percent = u64::from(round.answered) * 100 / u64::from(round.asked);
+        let percent = success_percent(round.asked, round.answered);
         let Some(prober) = self.probers.round(now, round.prober, round.zone, percent, &self.settings) else {
             return false;
         };

@@ -410,3 +410,12 @@ fn losses_that_return_during_the_calm_minute_begin_it_anew() {
     let last = frozen.map(|(second, _)| second).max();
     assert!((115..=130).contains(&last.expect("still frozen")), "{last:?}");
 }
+
+#[test]
+fn one_loss_takes_no_vote_away_in_a_fleet_of_any_size() {
+    for (asked, answered, percent) in
+        [(1, 1, 100), (1, 0, 0), (2, 1, 100), (2, 0, 0), (4, 3, 100), (4, 2, 75), (100, 98, 99), (100, 0, 0)]
+    {
+        assert_eq!(super::success_percent(asked, answered), percent, "{answered} of {asked}");
+    }
+}

@@ -1,0 +1,99 @@
+//! A fleet of real processes: controllers with etcd or a directory, agents with certificates, routers, and memcached as servers.
+
+#[path = "fleet/processes.rs"]
+mod processes;
+
+use end_to_end::clock;
+use processes::{Fleet, Place};
+
+const POLICY: &str = "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
+                      routes = '{\"route\": \"PoolRoute|web\"}'\n";
+
+#[test]
+fn a_fleet_of_memcached_begins_and_a_host_is_replaced() {
+    let mut fleet = Fleet::new(Place::Directory);
+    fleet.controller(1, 1);
+    (1..=3).for_each(|host| fleet.host(host));
+    fleet.begin(POLICY);
+    assert_eq!(fleet.ask_router(1, "set a 0 0 1\r\nx\r\n", "STORED"), "STORED");
+    assert_eq!(fleet.ask_router(2, "get a\r\n", "END"), "VALUE a 0 1 x END");
+
+    // A member leaves the slot that it has; the one that has none takes it, in every router.
+    let member = fleet.member_of("web/s0");
+    fleet.control(&["replace", &member, "--apply", "--why", "its host is serviced"]);
+    fleet.until(|fleet| fleet.status().contains("all routers have it") && fleet.has_loaded(2));
+    assert_ne!(fleet.member_of("web/s0"), member);
+    let why = fleet.control(&["why", "a"]);
+    assert!(why.contains("by generation 2: its host is serviced"), "{why}");
+
+    // Who has done it is in the audit log.
+    let audit = fleet.read("audit1.log");
+    let last = audit.lines().last().expect("a record");
+    for part in ["evenkeel://prod/operator/ann", "\"replace\"", "\"done\"", "its host is serviced"] {
+        assert!(last.contains(part), "{part} in {last}");
+    }
+}
+
+#[test]
+fn a_certificate_is_good_for_its_role_and_a_token_for_one_use() {
+    let mut fleet = Fleet::new(Place::Directory);
+    fleet.controller(1, 1);
+    fleet.host(1);
+    for (role, allowed) in [("agent", false), ("router", false), ("server", false), ("reader", true)] {
+        let found = fleet.control_as(role, &["status"]);
+        assert_eq!(found.is_ok(), allowed, "status as {role}: {found:?}");
+        let refused = fleet.control_as(role, &["freeze", "fleet", "--why", "mine now"]).expect_err("refused");
+        assert!(refused.contains("only operator may"), "{role}: {refused}");
+    }
+    let refused = fleet.control_with("another", &["status"]).expect_err("another fleet's authority");
+    assert!(!refused.contains("MEMBER"), "{refused}");
+
+    let token = fleet.control(&["token", "--zone", "z9"]).trim().to_owned();
+    assert_eq!(fleet.join(9, &token), Ok(()));
+    let refused = fleet.join(9, &token).expect_err("it was used");
+    assert!(refused.contains("the join token is not accepted"), "{refused}");
+    // The reason is for the operator.
+    fleet.until(|fleet| fleet.read("c1.log").contains("h9 has used it"));
+    let refused = fleet.join(8, &fleet.control(&["token", "--zone", "z9"])).expect_err("another zone");
+    assert!(refused.contains("the join token is not accepted"), "{refused}");
+}
+
+#[test]
+fn three_controllers_are_one_and_a_fleet_goes_on_without_any() {
+    let mut fleet = Fleet::new(Place::Etcd);
+    if fleet.etcd.is_none() {
+        eprintln!("left out: there is no etcd (Debian: etcd-server)");
+        return;
+    }
+    (1..=3).for_each(|number| fleet.controller(number, 3));
+    (1..=4).for_each(|host| fleet.host(host));
+    fleet.begin(POLICY);
+    assert_eq!(fleet.ask_router(1, "set a 0 0 1\r\nx\r\n", "STORED"), "STORED");
+
+    // The one that was asked first ends: another one is asked, and knows as much.
+    fleet.kill_controller(1);
+    let member = fleet.member_of("web/s1");
+    fleet.control(&["replace", &member, "--apply", "--why", "without the first"]);
+    fleet.until(|fleet| fleet.has_loaded(2));
+
+    // Without etcd nothing new is decided, and that is said; requests are answered.
+    fleet.kill_etcd();
+    fleet.until(|fleet| fleet.status().contains("the register is away"));
+    let refused = fleet.try_control(&["rollback", "1", "--apply", "--why", "x"]).expect_err("no register");
+    assert!(refused.contains("register"), "{refused}");
+    assert_eq!(fleet.ask_router(2, "set b 0 0 1\r\ny\r\n", "STORED"), "STORED");
+
+    // Without controllers, too; also a router that is started again.
+    (2..=3).for_each(|number| fleet.kill_controller(number));
+    assert_eq!(fleet.ask_router(3, "get b\r\n", "END"), "VALUE b 0 1 y END");
+    fleet.restart_router(3);
+    assert_eq!(fleet.ask_router(3, "get b\r\n", "END"), "VALUE b 0 1 y END");
+
+    // All is back, and knows what was decided before.
+    fleet.start_etcd();
+    (1..=3).for_each(|number| fleet.controller(number, 3));
+    fleet.until(|fleet| fleet.status().contains("generation 2: without the first"));
+    fleet.until(|fleet| !fleet.status().contains("its agent is silent") && fleet.has_loaded(2));
+    clock::pass(std::time::Duration::from_millis(100));
+    assert_eq!(fleet.ask_router(4, "get b\r\n", "END"), "VALUE b 0 1 y END");
+}
