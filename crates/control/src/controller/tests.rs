@@ -1,5 +1,8 @@
 //! A controller before a simulated register, with agents that carry out what they are told.
 
+mod joining;
+mod others;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -195,9 +198,13 @@ fn decisions(register: &SimulatedRegister) -> FleetDecisions {
 }
 
 fn controller(register: &SimulatedRegister, seats: &Arc<AgentSeats>) -> Controller {
+    named_controller(register, seats, "c1")
+}
+
+fn named_controller(register: &SimulatedRegister, seats: &Arc<AgentSeats>, name: &str) -> Controller {
     let settings = ControllerSettings {
         fleet: fleet(),
-        host: "c1".parse().expect("a name"),
+        host: name.parse().expect("a name"),
         zone: "a".parse().expect("a name"),
         rollout: RolloutSettings::default(),
         health: HealthThresholds { probe_zones_min: 1, ..HealthThresholds::default() },

@@ -1,0 +1,102 @@
+//! Join tokens before a controller with an authority and a simulated register.
+
+use tls::CertificateKey;
+
+use super::*;
+use crate::authority::Authority;
+use crate::identity::FleetRole;
+use crate::join_token::{JoinClaim, TokenTerms};
+use crate::questions::JoinQuestion;
+use crate::testing::Scratch;
+
+fn signing(register: &SimulatedRegister, scratch: &Scratch) -> Controller {
+    let authority = Authority::open(&scratch.path("ca")).expect("it was made");
+    controller(register, &Arc::default()).signing(authority)
+}
+
+fn authority(scratch: &Scratch) {
+    let now_s = os::clock::unix_s();
+    Authority::create(&scratch.path("ca"), fleet(), "ann".parse().expect("a name"), now_s).expect("one");
+}
+
+fn token(controller: &mut Controller, role: FleetRole) -> ApiReply {
+    let terms = TokenTerms { role, zone: "a".parse().expect("a name"), id: None };
+    controller.answer(ControlQuestion::IssueToken(terms), &owner())
+}
+
+fn text(reply: &ApiReply, name: &str) -> String {
+    let json: Value = serde_json::from_str(&reply.json).expect("JSON");
+    json[name].as_str().unwrap_or_default().to_owned()
+}
+
+fn join(controller: &mut Controller, token: &str, zone: &str, request: &str) -> ApiReply {
+    let (zone, id) = (zone.parse().expect("a name"), "h1".parse().expect("a name"));
+    let claim = JoinClaim { role: FleetRole::Agent, zone, id };
+    let question = JoinQuestion { token: token.to_owned(), claim, request: request.to_owned() };
+    controller.answer(ControlQuestion::Join(question), &Requester::Anonymous)
+}
+
+fn request() -> String {
+    CertificateKey::new().and_then(|key| key.request()).expect("a request")
+}
+
+#[test]
+fn a_token_that_two_controllers_are_shown_is_good_for_one_certificate() {
+    let (register, scratch) = (SimulatedRegister::default(), Scratch::new());
+    authority(&scratch);
+    let [mut first, mut second] = [(); 2].map(|()| signing(&register, &scratch));
+    let token = text(&token(&mut first, FleetRole::Agent), "token");
+    let accepted = join(&mut second, &token, "a", &request());
+    assert_eq!(text(&accepted, "identity"), "evenkeel://f/agent/h1");
+    assert!(text(&accepted, "certificate").contains("BEGIN CERTIFICATE"));
+    for controller in [&mut first, &mut second] {
+        let refused = join(controller, &token, "a", &request());
+        assert_eq!((refused.status, text(&refused, "certificate")), (403, String::new()));
+    }
+}
+
+#[test]
+fn a_request_that_cannot_be_signed_uses_no_token_up() {
+    let (register, scratch) = (SimulatedRegister::default(), Scratch::new());
+    authority(&scratch);
+    let mut controller = signing(&register, &scratch);
+    let token = text(&token(&mut controller, FleetRole::Agent), "token");
+    assert_eq!(join(&mut controller, &token, "b", &request()).status, 403, "another zone");
+    assert_eq!(join(&mut controller, &token, "a", "no request").status, 422);
+    assert_eq!(join(&mut controller, &token, "a", &request()).status, 200);
+}
+
+#[test]
+fn without_an_authority_or_a_register_nothing_is_signed() {
+    let (register, scratch) = (SimulatedRegister::default(), Scratch::new());
+    let mut unable = controller(&register, &Arc::default());
+    assert_eq!(token(&mut unable, FleetRole::Agent).status, 422);
+    assert_eq!(join(&mut unable, "x", "a", &request()).status, 422);
+    authority(&scratch);
+    let mut controller = signing(&register, &scratch);
+    assert_eq!(token(&mut controller, FleetRole::Operator).status, 422);
+    let token = text(&token(&mut controller, FleetRole::Agent), "token");
+    register.add_fault(SimulatedFault::NotReached);
+    assert_eq!(join(&mut controller, &token, "a", &request()).status, 503);
+}
+
+#[test]
+fn a_certificate_is_renewed_for_its_owner_alone() {
+    let (register, scratch) = (SimulatedRegister::default(), Scratch::new());
+    authority(&scratch);
+    let mut controller = signing(&register, &scratch);
+    let renew = |controller: &mut Controller, requester: &Requester| {
+        controller.answer(ControlQuestion::Renew { request: request() }, requester)
+    };
+    let agent = Requester::Certified("evenkeel://f/agent/h1".parse().expect("an identity"));
+    let renewed = renew(&mut controller, &agent);
+    assert_eq!(renewed.status, 200);
+    let pem = text(&renewed, "certificate");
+    let path = scratch.path("renewed.pem");
+    std::fs::write(&path, pem).expect("a file");
+    let chain = tls::certificates(&path).expect("a certificate");
+    let found = FleetIdentity::of_certificate(&chain[0], &fleet(), os::clock::unix_s());
+    assert_eq!(found.expect("an identity").to_string(), "evenkeel://f/agent/h1");
+    assert_eq!(renew(&mut controller, &owner()).status, 422);
+    assert_eq!(renew(&mut controller, &Requester::Anonymous).status, 403);
+}
