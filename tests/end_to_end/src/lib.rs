@@ -8,6 +8,7 @@
 pub mod bystander;
 pub mod clients;
 pub mod clock;
+pub mod fleet;
 pub mod honest;
 pub mod hostile;
 pub mod judge;

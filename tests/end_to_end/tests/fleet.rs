@@ -1,10 +1,7 @@
 //! A fleet of real processes: controllers with etcd or a directory, agents with certificates, routers, and memcached as servers.
 
-#[path = "fleet/processes.rs"]
-mod processes;
-
 use end_to_end::clock;
-use processes::{Fleet, Place};
+use end_to_end::fleet::{Fleet, Place};
 
 const POLICY: &str = "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";
@@ -60,8 +57,8 @@ fn a_certificate_is_good_for_its_role_and_a_token_for_one_use() {
 
 #[test]
 fn three_controllers_are_one_and_a_fleet_goes_on_without_any() {
-    let mut fleet = Fleet::new(Place::Etcd);
-    if fleet.etcd.is_none() {
+    let mut fleet = Fleet::new(Place::Etcd(1));
+    if fleet.etcd.is_empty() {
         eprintln!("left out: there is no etcd (Debian: etcd-server)");
         return;
     }

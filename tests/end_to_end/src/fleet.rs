@@ -1,26 +1,37 @@
 //! The processes of a fleet, in a folder of its own. All of them end with it.
 
+mod asking;
+mod etcd;
+
 use std::fs::{self, File};
-use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use end_to_end::clock;
-use end_to_end::server::{Server, reserve_port};
-use end_to_end::subject::{self, ServerUnderTest, target_directory};
+use crate::clock;
+use crate::server::{Server, reserve_port};
+use crate::subject::{self, ServerUnderTest, target_directory};
 
 /// Where the fleet keeps its decisions.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Place {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In files, for one controller.
     Directory,
-    Etcd,
+    /// In etcd with so many members.
+    Etcd(usize),
 }
 
 /// A process that ends with this value.
-pub(crate) struct Process(Child);
+#[derive(Debug)]
+pub struct Process(Child);
+
+impl Process {
+    /// Its id.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -29,6 +40,7 @@ impl Drop for Process {
     }
 }
 
+#[derive(Debug)]
 struct Port(#[expect(dead_code, reason = "keeps the port")] OwnedFd, SocketAddr);
 
 fn port() -> Port {
@@ -36,27 +48,40 @@ fn port() -> Port {
     Port(kept, address)
 }
 
-struct Host {
-    number: usize,
-    server: Server,
-    router: Option<Server>,
-    _agent: Process,
+/// A host: a server, perhaps a router, and their agent.
+#[derive(Debug)]
+pub struct Host {
+    /// Its number, from 1: the names of its parts end with it.
+    pub number: usize,
+    /// Its server.
+    pub server: Server,
+    /// Its router.
+    pub router: Option<Server>,
+    /// Its agent, if it runs.
+    pub agent: Option<Process>,
 }
 
 /// The fleet.
-pub(crate) struct Fleet {
+#[derive(Debug)]
+pub struct Fleet {
     folder: PathBuf,
     place: Place,
-    pub(crate) etcd: Option<Process>,
-    etcd_ports: [Port; 2],
+    /// What its servers are.
+    pub servers: ServerUnderTest,
+    /// Members of etcd that run.
+    pub etcd: Vec<Option<Process>>,
+    etcd_ports: Vec<[Port; 2]>,
     ports: Vec<Port>,
     controllers: Vec<Option<Process>>,
-    hosts: Vec<Host>,
+    /// More flags of controllers.
+    pub controller_flags: Vec<String>,
+    /// Hosts in the order of their numbers.
+    pub hosts: Vec<Host>,
 }
 
 impl Fleet {
     /// An authority, and nothing else yet.
-    pub(crate) fn new(place: Place) -> Fleet {
+    pub fn new(place: Place) -> Fleet {
         static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = target_directory().join("tmp").join(format!("fleet-{}-{number}", std::process::id()));
@@ -64,21 +89,28 @@ impl Fleet {
         fs::create_dir_all(&folder).expect("a folder");
         let folder = folder.canonicalize().expect("a folder");
         let ports = (0..3).map(|_| port()).collect();
-        let (etcd_ports, controllers) = ([port(), port()], (0..3).map(|_| None).collect());
-        let mut fleet =
-            Fleet { folder, place, etcd: None, etcd_ports, ports, controllers, hosts: Vec::new() };
+        let members = if let Place::Etcd(count) = place { count } else { 0 };
+        let mut fleet = Fleet {
+            folder,
+            place,
+            servers: ServerUnderTest::memcached().expect("a memcached"),
+            etcd: (0..members).map(|_| None).collect(),
+            etcd_ports: (0..members).map(|_| [port(), port()]).collect(),
+            ports,
+            controllers: (0..3).map(|_| None).collect(),
+            controller_flags: Vec::new(),
+            hosts: Vec::new(),
+        };
         fleet.run(fleet.verb("control").args(["init", "ca", "--fleet", "prod", "--operator", "ann"]));
         fleet.run(fleet.verb("control").args(["init", "another", "--fleet", "prod", "--operator", "ann"]));
         for role in ["agent", "router", "server", "reader"] {
             fleet.certificate(role, role);
         }
-        if place == Place::Etcd {
-            fleet.start_etcd();
-        }
+        fleet.start_etcd();
         fleet
     }
 
-    fn verb(&self, verb: &str) -> Command {
+    pub(crate) fn verb(&self, verb: &str) -> Command {
         let mut command = Command::new(subject::router().get_program());
         command.arg(verb).current_dir(&self.folder).stdin(Stdio::null());
         command
@@ -110,37 +142,13 @@ impl Fleet {
         self.run(&mut command);
     }
 
-    /// Starts etcd, if there is one; again with what it had.
-    pub(crate) fn start_etcd(&mut self) {
-        let unpacked = target_directory().join("etcd/unpacked/usr/bin/etcd");
-        let found = [unpacked, "/usr/bin/etcd".into()].into_iter().find(|program| program.exists());
-        let Some(program) = found else { return };
-        let [client, peer] = [0, 1].map(|at| format!("http://{}", self.etcd_ports[at].1));
-        let mut command = Command::new(program);
-        command.arg("--data-dir").arg(self.folder.join("etcd")).args([
-            "--unsafe-no-fsync",
-            "--logger",
-            "zap",
-        ]);
-        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
-        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-        command.args(["--initial-cluster", &format!("default={peer}")]).stdin(Stdio::null());
-        self.etcd = Some(self.start(&mut command, "etcd.log"));
-        let address = self.etcd_ports[0].1;
-        clock::wait_for(|| TcpStream::connect(address).ok()).expect("etcd");
-    }
-
-    pub(crate) fn kill_etcd(&mut self) {
-        self.etcd = None;
-    }
-
     /// Starts a controller, one of so many.
-    pub(crate) fn controller(&mut self, number: usize, count: usize) {
+    pub fn controller(&mut self, number: usize, count: usize) {
         let name = format!("c{number}");
         self.certificate("controller", &name);
         let register = match self.place {
             Place::Directory => "directory:register".to_owned(),
-            Place::Etcd => format!("etcd:http://{}", self.etcd_ports[0].1),
+            Place::Etcd(_) => format!("etcd:{}", self.etcd_addresses().join(",")),
         };
         let all: Vec<String> = self.ports[..count].iter().map(|port| port.1.to_string()).collect();
         let listen = self.ports[number - 1].1.to_string();
@@ -148,7 +156,7 @@ impl Fleet {
         command.args(["serve", "--zone", &format!("z{number}"), "--listen", &listen, "--authority", "ca"]);
         command.args(["--register", &register, "--controllers", &all.join(",")]);
         command.args(["--audit", &format!("audit{number}.log"), "--tls-ca", "ca/authority.pem"]);
-        command.args(["--tls-cert", &format!("{name}.pem")]);
+        command.args(["--tls-cert", &format!("{name}.pem")]).args(&self.controller_flags);
         self.controllers[number - 1] = Some(self.start(&mut command, &format!("{name}.log")));
         let address = self.ports[number - 1].1;
         clock::wait_for(|| TcpStream::connect(address).ok()).unwrap_or_else(|| {
@@ -156,28 +164,43 @@ impl Fleet {
         });
     }
 
-    pub(crate) fn kill_controller(&mut self, number: usize) {
+    /// The process of a controller.
+    pub fn controller_pid(&self, number: usize) -> Option<u32> {
+        self.controllers[number - 1].as_ref().map(Process::pid)
+    }
+
+    /// Ends a controller.
+    pub fn kill_controller(&mut self, number: usize) {
         self.controllers[number - 1] = None;
     }
 
-    /// A host with memcached, a router and an agent that joins with a token.
-    pub(crate) fn host(&mut self, number: usize) {
+    /// A host with a server, a router and an agent that joins with a token.
+    pub fn host(&mut self, number: usize) {
+        self.host_with(number, true);
+    }
+
+    /// A host with a server, perhaps a router, and an agent that joins with a token.
+    pub fn host_with(&mut self, number: usize, has_router: bool) {
         let file = |name: &str| self.folder.join(format!("{name}{number}"));
-        let server = Server::start::<&str>(&ServerUnderTest::memcached().expect("a memcached"), &[]);
+        let server = Server::start::<&str>(&self.servers, &[]);
         let server = server.expect("a server");
         fs::write(file("m"), format!("{}\n", server.pid())).expect("a file");
         fs::write(file("route"), "{\"route\": \"ErrorRoute\"}").expect("a file");
-        let router = self.router(number);
+        let router = has_router.then(|| self.router(number));
         let controllers: Vec<String> = self.ports.iter().map(|port| format!("\"{}\"", port.1)).collect();
         let (folder, all) = (self.folder.display(), controllers.join(", "));
-        let text = format!(
+        let mut text = format!(
             "host = \"h{number}\"\nzone = \"z{number}\"\ncontrollers = [{all}]\nfolder = \"{folder}/agent{number}\"\n\
-             [[server]]\nmember = \"m{number}\"\naddress = \"{}\"\npid_file = \"{folder}/m{number}\"\n\
-             [[router]]\nname = \"r{number}\"\nview = \"main\"\nfile = \"{folder}/route{number}\"\n\
-             address = \"{}\"\npid_file = \"{folder}/r{number}\"\n",
-            server.address(),
-            router.address()
+             [[server]]\nmember = \"m{number}\"\naddress = \"{}\"\npid_file = \"{folder}/m{number}\"\n",
+            server.address()
         );
+        if let Some(router) = &router {
+            text += &format!(
+                "[[router]]\nname = \"r{number}\"\nview = \"main\"\nfile = \"{folder}/route{number}\"\n\
+                 address = \"{}\"\npid_file = \"{folder}/r{number}\"\n",
+                router.address()
+            );
+        }
         fs::write(file("agent.toml"), text).expect("a file");
         let token = self.control(&["token", "--zone", &format!("z{number}")]);
         let mut command = self.agent(number, &token);
@@ -188,7 +211,7 @@ impl Fleet {
         );
         fs::write(file("members"), member).expect("a file");
         self.control(&["members", &format!("members{number}"), "--apply", "--why", "a new host"]);
-        self.hosts.push(Host { number, server, router: Some(router), _agent: agent });
+        self.hosts.push(Host { number, server, router, agent: Some(agent) });
     }
 
     fn router(&self, number: usize) -> Server {
@@ -200,7 +223,7 @@ impl Fleet {
     }
 
     /// The router of a host, on another port.
-    pub(crate) fn restart_router(&mut self, number: usize) {
+    pub fn restart_router(&mut self, number: usize) {
         self.hosts[number - 1].router = None;
         self.hosts[number - 1].router = Some(self.router(number));
     }
@@ -219,7 +242,7 @@ impl Fleet {
     }
 
     /// Joins as a host that has nothing, and ends when it has joined or was refused.
-    pub(crate) fn join(&self, number: usize, token: &str) -> Result<(), String> {
+    pub fn join(&self, number: usize, token: &str) -> Result<(), String> {
         let text = self.read("agent.toml1").replace("\"h1\"", &format!("\"h{number}\""));
         let text = text.replace("zone = \"z1\"", &format!("zone = \"z{number}\""));
         let text = text.replace("/agent1\"", &format!("/agent{number}\""));
@@ -236,92 +259,6 @@ impl Fleet {
             (false, _) => Ok(()),
             (true, said) => Err(said),
         }
-    }
-
-    /// Puts a policy in force when the members are fit, and waits until all routers have it.
-    pub(crate) fn begin(&mut self, policy: &str) {
-        fs::write(self.folder.join("policy.toml"), policy).expect("a file");
-        let (count, is_fit) =
-            (self.hosts.len(), |line: &&str| line.contains(" spare ") && line.contains("; answers within"));
-        self.until(|fleet| fleet.status().lines().filter(is_fit).count() == count);
-        self.control(&["plan", "--policy", "policy.toml", "--apply", "--why", "begin"]);
-        self.until(|fleet| fleet.has_loaded(1));
-    }
-
-    /// Whether every router has loaded this generation.
-    pub(crate) fn has_loaded(&self, generation: u64) -> bool {
-        let row = |line: &&str| line.starts_with('r') && line.contains(" main ");
-        let status = self.status();
-        let rows: Vec<&str> = status.lines().filter(row).collect();
-        let is_loaded = |line: &&str| line.split_whitespace().nth(2) == Some(&generation.to_string());
-        rows.len() == self.hosts.len() && rows.iter().all(is_loaded)
-    }
-
-    /// The member that has a slot.
-    #[track_caller]
-    pub(crate) fn member_of(&self, slot: &str) -> String {
-        let status = self.status();
-        let line = status.lines().find(|line| line.contains(slot)).unwrap_or_else(|| panic!("{status}"));
-        line.split_whitespace().next().expect("a member").to_owned()
-    }
-
-    /// Asks the router of a host, and returns the lines of its answer with spaces between them.
-    pub(crate) fn ask_router(&self, number: usize, request: &str, last: &str) -> String {
-        let host = self.hosts.iter().find(|host| host.number == number).expect("a host");
-        let _ = host.server.address();
-        let mut stream = host.router.as_ref().expect("a router").connect().expect("a connection");
-        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time limit");
-        stream.write_all(request.as_bytes()).expect("a request");
-        let (mut answer, mut part) = (Vec::new(), [0; 1024]);
-        while !answer.ends_with(format!("{last}\r\n").as_bytes()) {
-            let len = stream.read(&mut part).unwrap_or(0);
-            if len == 0 {
-                break;
-            }
-            answer.extend_from_slice(&part[..len]);
-        }
-        String::from_utf8_lossy(&answer).lines().collect::<Vec<_>>().join(" ")
-    }
-
-    /// `evenkeel control` as its first operator.
-    #[track_caller]
-    pub(crate) fn control(&self, words: &[&str]) -> String {
-        self.try_control(words).unwrap_or_else(|error| panic!("control {words:?}: {error}"))
-    }
-
-    pub(crate) fn try_control(&self, words: &[&str]) -> Result<String, String> {
-        self.control_with("ca", words)
-    }
-
-    pub(crate) fn status(&self) -> String {
-        self.try_control(&["status"]).unwrap_or_else(|error| error)
-    }
-
-    /// As the operator of an authority, who trusts the fleet's.
-    pub(crate) fn control_with(&self, authority: &str, words: &[&str]) -> Result<String, String> {
-        self.ask(&format!("{authority}/operator.pem"), words)
-    }
-
-    /// With a certificate of this role.
-    pub(crate) fn control_as(&self, role: &str, words: &[&str]) -> Result<String, String> {
-        self.ask(&format!("{role}.pem"), words)
-    }
-
-    fn ask(&self, certificate: &str, words: &[&str]) -> Result<String, String> {
-        let all: Vec<String> = self.ports.iter().map(|port| port.1.to_string()).collect();
-        let mut command = self.verb("control");
-        command.args(words).args(["--at", &all.join(","), "--tls-ca", "ca/authority.pem"]);
-        self.try_run(command.args(["--tls-cert", certificate]))
-    }
-
-    pub(crate) fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.folder.join(name)).unwrap_or_default()
-    }
-
-    #[track_caller]
-    pub(crate) fn until(&self, is_so: impl Fn(&Fleet) -> bool) {
-        let found = clock::wait_for(|| is_so(self).then_some(()));
-        assert!(found.is_some(), "it does not happen; {}", self.status());
     }
 }
 

@@ -1,0 +1,46 @@
+//! Members of etcd.
+
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use super::Fleet;
+use crate::clock;
+use crate::subject::target_directory;
+
+impl Fleet {
+    /// Starts the members of etcd that do not run, if there is an etcd; again with what they had.
+    pub fn start_etcd(&mut self) {
+        let unpacked = target_directory().join("etcd/unpacked/usr/bin/etcd");
+        let found = [unpacked, "/usr/bin/etcd".into()].into_iter().find(|program| program.exists());
+        let Some(program) = found else { return self.etcd.clear() };
+        let peers: Vec<String> = self
+            .etcd_ports
+            .iter()
+            .enumerate()
+            .map(|(at, ports)| format!("e{at}=http://{}", ports[1].1))
+            .collect();
+        for at in (0..self.etcd.len()).filter(|at| self.etcd[*at].is_none()).collect::<Vec<_>>() {
+            let [client, peer] = [0, 1].map(|of| format!("http://{}", self.etcd_ports[at][of].1));
+            let mut command = Command::new(&program);
+            command.arg("--data-dir").arg(self.folder.join(format!("etcd{at}")));
+            command.args(["--unsafe-no-fsync", "--logger", "zap", "--name", &format!("e{at}")]);
+            command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+            command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+            command.args(["--initial-cluster", &peers.join(",")]).stdin(Stdio::null());
+            self.etcd[at] = Some(self.start(&mut command, "etcd.log"));
+        }
+        for ports in &self.etcd_ports {
+            clock::wait_for(|| TcpStream::connect(ports[0].1).ok()).expect("etcd");
+        }
+    }
+
+    /// Ends all members of etcd.
+    pub fn kill_etcd(&mut self) {
+        self.etcd.iter_mut().for_each(|member| *member = None);
+    }
+
+    /// Addresses of etcd's members.
+    pub fn etcd_addresses(&self) -> Vec<String> {
+        self.etcd_ports.iter().map(|ports| format!("http://{}", ports[0].1)).collect()
+    }
+}
