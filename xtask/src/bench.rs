@@ -6,6 +6,7 @@
 //! CPU-second, and the verdict is the median over rounds of the ratio to the first peer in the same round, with its
 //! 95 % interval.
 
+pub(crate) mod control;
 pub(crate) mod hostile;
 pub(crate) mod load;
 pub(crate) mod network;

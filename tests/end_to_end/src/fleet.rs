@@ -132,7 +132,8 @@ impl Fleet {
         Process(command.stdout(Stdio::null()).stderr(log).spawn().expect("a process"))
     }
 
-    fn certificate(&self, role: &str, id: &str) {
+    /// Makes a certificate, in the file that has the name of its owner.
+    pub fn certificate(&self, role: &str, id: &str) {
         let out = format!("{id}.pem");
         let mut command = self.verb("control");
         command.args(["certificate", "--authority", "ca", "--role", role, "--id", id, "--out", &out]);
@@ -162,6 +163,36 @@ impl Fleet {
         clock::wait_for(|| TcpStream::connect(address).ok()).unwrap_or_else(|| {
             panic!("controller {number} does not begin: {}", self.read(&format!("{name}.log")));
         });
+    }
+
+    /// A path in the fleet's folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Writes a file of the fleet's folder.
+    pub fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.join(name), text).expect("a file");
+    }
+
+    /// Where a controller listens.
+    pub fn controller_address(&self, number: usize) -> SocketAddr {
+        self.ports[number - 1].1
+    }
+
+    /// Tells the agent which process a server is now.
+    pub fn note_pid(&self, at: usize) {
+        let host = &self.hosts[at];
+        self.write(&format!("m{}", host.number), &format!("{}\n", host.server.pid()));
+    }
+
+    /// Starts an agent again, with the certificate that it has.
+    pub fn restart_agent(&mut self, at: usize) {
+        let number = self.hosts[at].number;
+        let mut command = self.verb("agent");
+        command.args([&format!("agent.toml{number}"), "--tls-ca", "ca/authority.pem"]);
+        command.args(["--tls-cert", &format!("h{number}.pem")]);
+        self.hosts[at].agent = Some(self.start(&mut command, &format!("agent{number}.log")));
     }
 
     /// The process of a controller.

@@ -28,6 +28,13 @@ impl Fleet {
             && rows.iter().all(is_loaded)
     }
 
+    /// The generation in force.
+    pub fn generation(&self) -> Option<u64> {
+        self.status()
+            .lines()
+            .find_map(|line| line.strip_prefix("generation ")?.split(':').next()?.parse().ok())
+    }
+
     /// The member that has a slot.
     #[track_caller]
     pub fn member_of(&self, slot: &str) -> String {

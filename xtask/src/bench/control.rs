@@ -1,0 +1,173 @@
+//! `cargo xtask bench control`: what a fleet's users see of its control plane, measured with real processes.
+//!
+//! Three members of etcd, three controllers, nine servers with an agent each, and six routers run at the same time, on two
+//! cores if there are no more: times are upper bounds, and each row says what they are made of. Traffic is on the loopback alone.
+
+mod commit;
+mod failover;
+mod loss;
+mod members;
+mod operator;
+mod rest;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use end_to_end::fleet::{Fleet, Place};
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
+use serde_json::{Value, json};
+
+/// Measure the control plane with real processes
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Only rows whose name contains one of these: failover, commit, loss, rest, members
+    #[arg(long, value_name = "TEXT,TEXT", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Servers that are killed, and servers that are stopped, for the row failover
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    failures: usize,
+    /// Generations that are published, for the row commit
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    generations: usize,
+    /// Agents of this program, each with a router that only reads its file, for the row commit
+    #[arg(long, default_value_t = 194, value_name = "N")]
+    agents: usize,
+    /// Processes that are lost, and hosts that are lost, for the row loss; each takes up to a minute
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    losses: usize,
+    /// Length of the row rest
+    #[arg(long, default_value_t = 60, value_name = "S")]
+    rest_s: u64,
+    /// Members that other controllers tell of, for the row members
+    #[arg(long, default_value_t = 25_000, value_name = "N")]
+    members: usize,
+    /// Write the figures to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A figure with its unit, and what it must be at most.
+struct ControlFigure {
+    row: &'static str,
+    name: String,
+    value: f64,
+    unit: &'static str,
+    most: Option<f64>,
+}
+
+const SERVERS: usize = 9;
+const ROUTERS: usize = 6;
+const SLOTS: usize = 8;
+
+/// The guard must not hold what is lost on purpose: losses are counted together for a minute, and not for an hour.
+const HEALTH: &str = "observation_window_ms = 30000\n[guard]\nreplaced_window_ms = 60000\n";
+
+/// Runs the rows and prints their figures.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let wants =
+        |row: &str| arguments.only.is_empty() || arguments.only.iter().any(|text| row.contains(&**text));
+    let mut figures = Vec::new();
+    if ["failover", "commit", "loss", "rest"].into_iter().any(wants) {
+        let mut fleet = fleet()?;
+        if wants("failover") {
+            figures.extend(failover::measure(&mut fleet, arguments.failures)?);
+        }
+        if wants("rest") {
+            figures.extend(rest::measure(&fleet, arguments.rest_s)?);
+        }
+        if wants("commit") {
+            figures.extend(commit::measure(&mut fleet, arguments.agents, arguments.generations)?);
+        }
+        if wants("loss") {
+            figures.extend(loss::measure(&mut fleet, arguments.losses)?);
+        }
+    }
+    if wants("members") {
+        figures.extend(members::measure(arguments.members)?);
+    }
+    ensure!(!figures.is_empty(), "expected a row out of failover, commit, loss, rest and members in --only");
+    show(&figures);
+    if let Some(path) = &arguments.json {
+        let json: Vec<Value> = figures.iter().map(ControlFigure::json).collect();
+        std::fs::write(path, format!("{:#}\n", json!(json)))
+            .with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The fleet, with its first generation in all routers.
+fn fleet() -> Result<Fleet> {
+    let mut fleet = Fleet::new(Place::Etcd(3));
+    ensure!(!fleet.etcd.is_empty(), "there is no etcd (Debian: etcd-server)");
+    fleet.servers = ServerUnderTest::evenkeel(SocketDriver::Uring);
+    fleet.write("health.toml", HEALTH);
+    fleet.controller_flags = ["--health", "health.toml"].map(str::to_owned).to_vec();
+    (1..=3).for_each(|number| fleet.controller(number, 3));
+    eprintln!("three members of etcd and three controllers run; now {SERVERS} servers and {ROUTERS} routers");
+    (1..=SERVERS).for_each(|host| fleet.host_with(host, host <= ROUTERS));
+    fleet.begin(&policy());
+    Ok(fleet)
+}
+
+/// One cluster; a server that does not answer is replaced by one of the others, which follows from the key.
+fn policy() -> String {
+    let route = json!({"route": {
+        "type": "FailoverRoute",
+        "children": ["PoolRoute|web", "Pool|web"],
+        "failover_policy": {
+            "type": "DeterministicOrderPolicy", "max_tries": SLOTS + 1, "max_error_tries": SLOTS,
+        },
+    }});
+    format!(
+        "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = {SLOTS}\n[[view]]\nname = \"main\"\nroutes = '''\n{route}\n'''\n"
+    )
+}
+
+impl ControlFigure {
+    fn new(row: &'static str, name: impl Into<String>, value: f64, unit: &'static str) -> ControlFigure {
+        ControlFigure { row, name: name.into(), value, unit, most: None }
+    }
+
+    fn at_most(self, most: f64) -> ControlFigure {
+        ControlFigure { most: Some(most), ..self }
+    }
+
+    fn json(&self) -> Value {
+        json!({"row": self.row, "name": self.name, "value": self.value, "unit": self.unit, "most": self.most})
+    }
+}
+
+fn show(figures: &[ControlFigure]) {
+    println!("{:<9} {:<58} {:>10} {:<8} {:>8}", "ROW", "FIGURE", "MEASURED", "UNIT", "AT MOST");
+    for figure in figures {
+        let most = figure.most.map_or("-".to_owned(), |most| format!("{most}"));
+        let verdict = match figure.most {
+            Some(most) if figure.value > most => "  missed",
+            _ => "",
+        };
+        let (row, name, unit) = (figure.row, &figure.name, figure.unit);
+        println!("{row:<9} {name:<58} {:>10.3} {unit:<8} {most:>8}{verdict}", figure.value);
+    }
+}
+
+/// The value of which this part of all is not above.
+fn quantile(values: &mut [f64], part: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let at = ((values.len() as f64 * part).ceil() as usize).clamp(1, values.len().max(1)) - 1;
+    values.get(at).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_a_value_that_was_measured() {
+        let mut values = [3.0, 1.0, 2.0, 4.0];
+        assert_eq!(
+            [0.0, 0.5, 0.75, 0.99, 1.0].map(|part| quantile(&mut values, part)),
+            [1.0, 2.0, 3.0, 4.0, 4.0]
+        );
+        assert!(quantile(&mut [], 0.5).is_nan());
+    }
+}

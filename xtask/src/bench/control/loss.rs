@@ -1,0 +1,67 @@
+//! From the loss of a process, or of a whole host, until a spare has its slot in every router.
+
+use anyhow::{Context, Result};
+use end_to_end::clock;
+use end_to_end::fleet::Fleet;
+
+use super::{ControlFigure, HEALTH, ROUTERS, SERVERS, quantile};
+
+/// What the issue of a loss is measured against.
+const MOST_S: f64 = 15.0;
+
+/// Loses processes and hosts by turns. Hosts of routers stay: who is lost are the last ones.
+pub(super) fn measure(fleet: &mut Fleet, count: usize) -> Result<Vec<ControlFigure>> {
+    eprintln!("loss: with\n{HEALTH}");
+    // Until controllers judge: they have begun to observe, and the guard has forgotten what was lost before.
+    clock::pass(std::time::Duration::from_secs(65));
+    let (mut processes, mut hosts) = (Vec::new(), Vec::new());
+    for round in 0..count {
+        for is_host in [false, true] {
+            let after_s = time(fleet, is_host).with_context(|| format!("round {}", round + 1))?;
+            eprintln!("loss: {} lost: {after_s:.1} s", if is_host { "host" } else { "process" });
+            if is_host { hosts.push(after_s) } else { processes.push(after_s) }
+        }
+    }
+    let worst = |times: &mut [f64]| quantile(times, 1.0);
+    Ok(vec![
+        ControlFigure::new(
+            "loss",
+            format!("process lost → spare in its slot everywhere, worst of {count}"),
+            worst(&mut processes),
+            "s",
+        ),
+        ControlFigure::new("loss", format!("host lost → the same, worst of {count}"), worst(&mut hosts), "s")
+            .at_most(MOST_S),
+    ])
+}
+
+fn time(fleet: &mut Fleet, is_host: bool) -> Result<f64> {
+    // A host without a router whose member has a slot.
+    let status = fleet.status();
+    let has_slot = |number: usize| {
+        let name = format!("m{number} ");
+        status.lines().any(|line| line.starts_with(&name) && line.contains("web/s"))
+    };
+    let number = (ROUTERS + 1..=SERVERS).find(|number| has_slot(*number)).context("a member with a slot")?;
+    let generation = fleet.generation().context("a generation")?;
+    let began = clock::now();
+    if is_host {
+        fleet.hosts[number - 1].agent = None;
+    }
+    fleet.hosts[number - 1].server.kill()?;
+    // Longer than tests are patient.
+    let mut after = None;
+    while after.is_none() && began.elapsed().as_secs() < 180 {
+        after = clock::wait_for(|| fleet.has_loaded(generation + 1).then(|| began.elapsed().as_secs_f64()));
+    }
+    let after = after.with_context(|| format!("it is not replaced: {}", fleet.status()))?;
+    fleet.hosts[number - 1].server.start_again()?;
+    fleet.note_pid(number - 1);
+    if is_host {
+        fleet.restart_agent(number - 1);
+    }
+    // It is the next spare, and the guard forgets this loss.
+    fleet.until(|fleet| fleet.status().contains(" spare "));
+    clock::pass(std::time::Duration::from_secs(65));
+    Ok(after)
+}
