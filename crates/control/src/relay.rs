@@ -12,7 +12,7 @@ use crate::client::{ControlClient, ControlPlace};
 use crate::liveness::{LivenessOutbox, LivenessReport};
 
 /// Interval of messages when there is something to say: a canary's success is known to all controllers after it.
-const SEND_EVERY: Duration = Duration::from_millis(100);
+const SEND_EVERY: Duration = Duration::from_millis(20);
 /// Interval when there is nothing: the others know from it that this controller lives.
 const SIGN_EVERY: Duration = Duration::from_secs(1);
 /// Time for an answer.
