@@ -37,8 +37,13 @@ pub fn run_controller(
             Ok(first) => {
                 let (now, unix_s) = (now(), unix_s().cast_signed());
                 controller.on_message(first, now, unix_s);
+                let begun = Stopwatch::start();
                 for message in messages.try_iter().take(MESSAGES_PER_TICK) {
                     controller.on_message(message, now, unix_s);
+                    // A question may take long: what is due is not put off by the next one.
+                    if begun.passed() >= TICK {
+                        break;
+                    }
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}

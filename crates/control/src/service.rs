@@ -12,7 +12,7 @@ use std::time::Duration;
 use admin::api::{Api, ApiAnswer, ApiReply, ApiRequest};
 use os::clock::{Stopwatch, unix_s};
 use serde_json::json;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use crate::access::Requester;
@@ -29,6 +29,9 @@ const QUEUE_MAX: usize = 65_536;
 const ANSWER_WITHIN: Duration = Duration::from_secs(12);
 /// When to ask again if a controller has too much to do.
 const RETRY_AFTER_S: u32 = 2;
+/// Questions whose answer takes a look at 100,000 keys, some 0.3 s each: while the thread that decides does that, it does nothing
+/// else. Further ones are told to come again.
+const CHECKS_AT_ONCE: usize = 3;
 /// Between two lines about peers that were refused: whoever is refused may come again at once, a thousand times.
 const REFUSALS_EVERY: Duration = Duration::from_secs(1);
 
@@ -55,6 +58,7 @@ pub struct ControlService {
     fleet: FleetName,
     say: SayLine,
     refused: Mutex<Option<Stopwatch>>,
+    checks: Semaphore,
 }
 
 impl ControlService {
@@ -65,7 +69,8 @@ impl ControlService {
         say: SayLine,
     ) -> (Arc<ControlService>, Receiver<ControllerMessage>) {
         let (queue, messages) = sync_channel(QUEUE_MAX);
-        (Arc::new(ControlService { queue, seats, fleet, say, refused: Mutex::default() }), messages)
+        let (refused, checks) = (Mutex::default(), Semaphore::new(CHECKS_AT_ONCE));
+        (Arc::new(ControlService { queue, seats, fleet, say, refused, checks }), messages)
     }
 
     /// Passes a probe's result on. If the thread is that far behind, the next one has to do.
@@ -117,6 +122,15 @@ impl ControlService {
     }
 
     async fn answer_question(&self, question: ControlQuestion, requester: Requester) -> ApiReply {
+        let is_check = matches!(
+            question,
+            ControlQuestion::Plan(_) | ControlQuestion::Apply { .. } | ControlQuestion::Diff { .. }
+        );
+        let _permit = match self.checks.try_acquire() {
+            Ok(permit) => is_check.then_some(permit),
+            Err(_) if is_check => return busy(),
+            Err(_) => None,
+        };
         let (sender, answer) = oneshot::channel();
         if self.queue.try_send(ControllerMessage::Question(question, requester, sender)).is_err() {
             return busy();
@@ -198,6 +212,28 @@ mod tests {
         }
         // Without a certificate, a token may be shown; there is none in this request.
         assert_eq!(refusal(ApiPeer::Unknown, "/v1/join"), Some(404));
+    }
+
+    #[test]
+    fn of_questions_that_take_long_a_few_wait_and_others_come_again() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let fleet = "prod".parse().expect("a name");
+        let (service, messages) = ControlService::new(Arc::default(), fleet, Arc::new(|_: &str| {}));
+        let ask = |path: &str| {
+            let (method, peer) = (admin::api::ApiMethod::Post, ApiPeer::Local);
+            let request =
+                ApiRequest { method, path: path.to_owned(), query: None, body: b"{}".to_vec(), peer };
+            tokio::spawn(Arc::clone(&service).answer(request))
+        };
+        let status = runtime.block_on(async {
+            let waiting: Vec<_> = (0..CHECKS_AT_ONCE).map(|_| ask("/v1/plan")).collect();
+            tokio::task::yield_now().await;
+            let status = ask("/v1/plan").await.expect("an answer").status;
+            waiting.iter().for_each(tokio::task::JoinHandle::abort);
+            status
+        });
+        assert_eq!(status, 503);
+        assert_eq!(messages.try_iter().count(), CHECKS_AT_ONCE);
     }
 
     #[test]
