@@ -9,6 +9,7 @@ mod loss;
 mod members;
 mod operator;
 mod rest;
+mod traffic;
 
 use std::path::PathBuf;
 

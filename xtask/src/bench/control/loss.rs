@@ -1,9 +1,10 @@
-//! From the loss of a process, or of a whole host, until a spare has its slot in every router.
+//! From the loss of a process, or of a whole host, until a spare has its slot in every router. All routers have traffic.
 
 use anyhow::{Context, Result};
 use end_to_end::clock;
 use end_to_end::fleet::Fleet;
 
+use super::traffic::Traffic;
 use super::{ControlFigure, HEALTH, ROUTERS, SERVERS, quantile};
 
 /// What the issue of a loss is measured against.
@@ -12,6 +13,7 @@ const MOST_S: f64 = 15.0;
 /// Loses processes and hosts by turns. Hosts of routers stay: who is lost are the last ones.
 pub(super) fn measure(fleet: &mut Fleet, count: usize) -> Result<Vec<ControlFigure>> {
     eprintln!("loss: with\n{HEALTH}");
+    let _traffic = Traffic::begin(fleet)?;
     // Until controllers judge: they have begun to observe, and the guard has forgotten what was lost before.
     clock::pass(std::time::Duration::from_secs(65));
     let (mut processes, mut hosts) = (Vec::new(), Vec::new());
