@@ -59,6 +59,33 @@ fn a_certificate_is_good_for_its_role_and_a_token_for_one_use() {
 }
 
 #[test]
+fn an_agent_renews_its_certificate_and_goes_on() {
+    let mut fleet = Fleet::new(Place::Directory);
+    fleet.controller(1, 1);
+    // Of 30 days, two thirds and what spreads renewals have passed.
+    fleet.host_with_old_certificate(1, 23);
+    fleet.host(2);
+    let young = fleet.read("h2.pem");
+    fleet.until(|fleet| fleet.read("agent1.log").contains("is renewed: it is valid for another 30 days"));
+    let renewed = fleet.read("h1.pem");
+    for part in ["BEGIN CERTIFICATE", "PRIVATE KEY"] {
+        assert!(renewed.contains(part), "{part}");
+    }
+    fleet.begin(&POLICY.replace("slots = 2", "slots = 1"));
+
+    // A controller that is started again has seen neither: each connection begins with a certificate.
+    fleet.kill_controller(1);
+    fleet.controller(1, 1);
+    fleet.until(|fleet| fleet.has_loaded(1));
+    let is_fit = |line: &str| line.contains(" spare ") && line.contains("; answers within");
+    fleet.until(|fleet| fleet.status().lines().any(is_fit));
+    let member = fleet.member_of("web/s0");
+    fleet.control(&["replace", &member, "--apply", "--why", "to see that turns go on"]);
+    fleet.until(|fleet| fleet.has_loaded(2));
+    assert_eq!((fleet.read("h1.pem"), fleet.read("h2.pem")), (renewed, young), "neither is due");
+}
+
+#[test]
 fn three_controllers_are_one_and_a_fleet_goes_on_without_any() {
     let mut fleet = Fleet::new(Place::Etcd);
     if fleet.etcd.is_none() {

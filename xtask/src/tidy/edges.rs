@@ -36,7 +36,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 22] = [
     ),
     ("simulator", &["fleet", "stdx"], &[]),
     ("transcript", &[], &[]),
-    ("end_to_end", &["transcript", "stdx"], &[]),
+    ("end_to_end", &["transcript", "stdx"], &["control", "tls"]),
     ("xtask", &["end_to_end", "transcript", "protocol", "router", "simulator", "os", "stdx"], &[]),
 ];
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
-use rustls::ClientConfig;
+use tls::ClientTls;
 
 use crate::client::ControlPlace;
 use crate::turn::{ProcessReport, TurnReport};
@@ -55,8 +55,8 @@ pub struct AgentSettings {
     pub folder: PathBuf,
     /// Its controllers.
     pub controllers: Vec<ControlPlace>,
-    /// TLS settings for them.
-    pub tls: Arc<ClientConfig>,
+    /// TLS for them; what replaces it is used for the next turn.
+    pub tls: Arc<ClientTls>,
     /// Lines for people.
     pub say: Arc<dyn Fn(&str) + Send + Sync>,
 }

@@ -8,9 +8,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use control::authority::{Authority, keep_certificate};
 use end_to_end::clock;
 use end_to_end::server::{Server, reserve_port};
 use end_to_end::subject::{self, ServerUnderTest, target_directory};
+use tls::CertificateKey;
 
 /// Where the fleet keeps its decisions.
 #[derive(Clone, Copy, PartialEq)]
@@ -162,6 +164,19 @@ impl Fleet {
 
     /// A host with memcached, a router and an agent that joins with a token.
     pub(crate) fn host(&mut self, number: usize) {
+        self.host_with(number, |fleet| {
+            let token = fleet.control(&["token", "--zone", &format!("z{number}")]);
+            fleet.agent(number, &["--join", token.trim()])
+        });
+    }
+
+    /// A host whose agent has had its certificate for so many days.
+    pub(crate) fn host_with_old_certificate(&mut self, number: usize, days: u64) {
+        self.old_certificate(number, days);
+        self.host_with(number, |fleet| fleet.agent(number, &[]));
+    }
+
+    fn host_with(&mut self, number: usize, agent: impl FnOnce(&Fleet) -> Command) {
         let file = |name: &str| self.folder.join(format!("{name}{number}"));
         let server = Server::start::<&str>(&ServerUnderTest::memcached().expect("a memcached"), &[]);
         let server = server.expect("a server");
@@ -179,9 +194,7 @@ impl Fleet {
             router.address()
         );
         fs::write(file("agent.toml"), text).expect("a file");
-        let token = self.control(&["token", "--zone", &format!("z{number}")]);
-        let mut command = self.agent(number, &token);
-        let agent = self.start(&mut command, &format!("agent{number}.log"));
+        let agent = self.start(&mut agent(self), &format!("agent{number}.log"));
         let member = format!(
             "[[member]]\nid = \"m{number}\"\nhost = \"h{number}\"\nzone = \"z{number}\"\naddress = \"{}\"\n",
             server.address()
@@ -205,17 +218,23 @@ impl Fleet {
         self.hosts[number - 1].router = Some(self.router(number));
     }
 
-    fn agent(&self, number: usize, token: &str) -> Command {
+    fn agent(&self, number: usize, flags: &[&str]) -> Command {
         let mut command = self.verb("agent");
-        command.args([
-            &format!("agent.toml{number}"),
-            "--join",
-            token.trim(),
-            "--tls-ca",
-            "ca/authority.pem",
-        ]);
+        command.arg(format!("agent.toml{number}")).args(flags).args(["--tls-ca", "ca/authority.pem"]);
         command.args(["--tls-cert", &format!("h{number}.pem")]);
         command
+    }
+
+    /// Signs an agent's certificate as the fleet's authority has done it so many days ago.
+    fn old_certificate(&self, number: usize, days: u64) {
+        let authority = Authority::open(&self.folder.join("ca")).expect("an authority");
+        let identity = format!("evenkeel://prod/agent/h{number}").parse().expect("an identity");
+        let key = CertificateKey::new().expect("a key");
+        let begin_s = clock::unix_time() - days * 24 * 60 * 60;
+        let signed = authority.sign(&key.request().expect("a request"), &identity, &[], begin_s);
+        let path = self.folder.join(format!("h{number}.pem"));
+        keep_certificate(&path, &key, &signed.expect("a certificate").pem, &identity, begin_s)
+            .expect("a file");
     }
 
     /// Joins as a host that has nothing, and ends when it has joined or was refused.
@@ -226,7 +245,7 @@ impl Fleet {
         fs::write(self.folder.join(format!("agent.toml{number}")), text).expect("a file");
         let log = format!("join{number}.log");
         let _ = fs::remove_file(self.folder.join(&log));
-        let mut process = self.start(&mut self.agent(number, token), &log);
+        let mut process = self.start(&mut self.agent(number, &["--join", token.trim()]), &log);
         let said = clock::wait_for(|| {
             let has_ended = process.0.try_wait().expect("a child").is_some();
             let said = self.read(&log);
