@@ -64,6 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         member: server.member.clone(),
         place: place(&server.address),
         process: process::look(&server.pid_file),
+        cluster_file: server.cluster_file.clone(),
     });
     let controllers_tls = arguments.credentials.client()?;
     let boot = u64::from_le_bytes(boot);

@@ -86,6 +86,40 @@ fn an_agent_renews_its_certificate_and_goes_on() {
 }
 
 #[test]
+fn servers_tell_clients_of_the_cluster_and_of_each_replacement() {
+    let mut fleet = Fleet::new(Place::Directory);
+    fleet.controller(1, 1);
+    (1..=3).for_each(|host| fleet.host_with_discovery(host));
+    fleet.begin(POLICY);
+    check_cluster(&fleet, 1);
+    let left = fleet.member_of("web/s0");
+    fleet.control(&["replace", &left, "--apply", "--why", "its host is serviced"]);
+    check_cluster(&fleet, 2);
+    let left: usize = left[1..].parse().expect("a number");
+    assert_eq!(fleet.member_of("web/s0").find(&format!("m{left}")), None);
+    assert!(discovered(&fleet, left).contains(" 1 "), "the one that has left keeps what it had");
+}
+
+/// What the server of a host tells its clients: `CONFIG cluster 0 LEN REVISION MEMBER MEMBER  END`.
+fn discovered(fleet: &Fleet, host: usize) -> String {
+    fleet.ask_server(host, "config get cluster\r\n", "END")
+}
+
+/// Every member with a slot tells clients this revision, with the members in the order of their slots.
+fn check_cluster(fleet: &Fleet, revision: u64) {
+    let is_told = |fleet: &Fleet| {
+        let hosts = ["web/s0", "web/s1"].map(|slot| fleet.member_of(slot)[1..].parse().expect("a number"));
+        let members = hosts.map(|host| fleet.server_address(host)).map(|address| {
+            let ip = address.ip();
+            format!("{ip}|{ip}|{}", address.port())
+        });
+        let expected = format!(" {revision} {}", members.join(" "));
+        hosts.iter().all(|host| discovered(fleet, *host).contains(&expected))
+    };
+    fleet.until(is_told);
+}
+
+#[test]
 fn three_controllers_are_one_and_a_fleet_goes_on_without_any() {
     let mut fleet = Fleet::new(Place::Etcd);
     if fleet.etcd.is_none() {

@@ -23,7 +23,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 22] = [
     ("load", &["net", "protocol", "os", "stdx", "tls"], &[]),
     ("tuner", &["os", "stdx"], &[]),
     ("fleet", &["stdx"], &["os"]),
-    ("control", &["admin", "fleet", "os", "router", "stdx", "tls"], &[]),
+    ("control", &["admin", "fleet", "os", "protocol", "router", "stdx", "tls"], &[]),
     ("lab", &["load", "tuner", "os", "stdx", "tls"], &[]),
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),
     (

@@ -37,6 +37,8 @@ pub struct AgentServer {
     pub place: PeerPlace,
     /// Its process.
     pub process: ProcessLook,
+    /// The file with the members of its cluster that it reads, and nobody else writes; none if it has no such file.
+    pub cluster_file: Option<PathBuf>,
 }
 
 /// What an agent is beside, and whom it asks.

@@ -155,6 +155,7 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
         member: server.name.parse().expect("a word and a number are a name"),
         place: PeerPlace { address: server.address.to_string(), tls: settings.tls.clone() },
         process: look(&server.pid),
+        cluster_file: None,
     });
     let router = AgentRouter {
         router: ROUTER.parse().expect("a word is a name"),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use control::authority::{Authority, keep_certificate};
 use end_to_end::clock;
 use end_to_end::server::{Server, reserve_port};
-use end_to_end::subject::{self, ServerUnderTest, target_directory};
+use end_to_end::subject::{self, ServerUnderTest, SocketDriver, target_directory};
 use tls::CertificateKey;
 
 /// Where the fleet keeps its decisions.
@@ -164,22 +164,37 @@ impl Fleet {
 
     /// A host with memcached, a router and an agent that joins with a token.
     pub(crate) fn host(&mut self, number: usize) {
-        self.host_with(number, |fleet| {
-            let token = fleet.control(&["token", "--zone", &format!("z{number}")]);
-            fleet.agent(number, &["--join", token.trim()])
-        });
+        self.host_with(number, memcached(), "", |fleet| fleet.joining(number));
+    }
+
+    /// The same with a server of ours, which tells clients of its cluster.
+    pub(crate) fn host_with_discovery(&mut self, number: usize) {
+        let path = format!("{}/list{number}", self.folder.display());
+        let subject = ServerUnderTest::evenkeel(SocketDriver::Epoll);
+        let server = Server::start(&subject, &["--cluster-file", &path]).expect("a server");
+        let entry = format!("cluster_file = \"{path}\"\n");
+        self.host_with(number, server, &entry, |fleet| fleet.joining(number));
     }
 
     /// A host whose agent has had its certificate for so many days.
     pub(crate) fn host_with_old_certificate(&mut self, number: usize, days: u64) {
         self.old_certificate(number, days);
-        self.host_with(number, |fleet| fleet.agent(number, &[]));
+        self.host_with(number, memcached(), "", |fleet| fleet.agent(number, &[]));
     }
 
-    fn host_with(&mut self, number: usize, agent: impl FnOnce(&Fleet) -> Command) {
+    fn joining(&self, number: usize) -> Command {
+        let token = self.control(&["token", "--zone", &format!("z{number}")]);
+        self.agent(number, &["--join", token.trim()])
+    }
+
+    fn host_with(
+        &mut self,
+        number: usize,
+        server: Server,
+        entry: &str,
+        agent: impl FnOnce(&Fleet) -> Command,
+    ) {
         let file = |name: &str| self.folder.join(format!("{name}{number}"));
-        let server = Server::start::<&str>(&ServerUnderTest::memcached().expect("a memcached"), &[]);
-        let server = server.expect("a server");
         fs::write(file("m"), format!("{}\n", server.pid())).expect("a file");
         fs::write(file("route"), "{\"route\": \"ErrorRoute\"}").expect("a file");
         let router = self.router(number);
@@ -187,7 +202,7 @@ impl Fleet {
         let (folder, all) = (self.folder.display(), controllers.join(", "));
         let text = format!(
             "host = \"h{number}\"\nzone = \"z{number}\"\ncontrollers = [{all}]\nfolder = \"{folder}/agent{number}\"\n\
-             [[server]]\nmember = \"m{number}\"\naddress = \"{}\"\npid_file = \"{folder}/m{number}\"\n\
+             [[server]]\nmember = \"m{number}\"\naddress = \"{}\"\npid_file = \"{folder}/m{number}\"\n{entry}\
              [[router]]\nname = \"r{number}\"\nview = \"main\"\nfile = \"{folder}/route{number}\"\n\
              address = \"{}\"\npid_file = \"{folder}/r{number}\"\n",
             server.address(),
@@ -286,20 +301,21 @@ impl Fleet {
 
     /// Asks the router of a host, and returns the lines of its answer with spaces between them.
     pub(crate) fn ask_router(&self, number: usize, request: &str, last: &str) -> String {
-        let host = self.hosts.iter().find(|host| host.number == number).expect("a host");
-        let _ = host.server.address();
-        let mut stream = host.router.as_ref().expect("a router").connect().expect("a connection");
-        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time limit");
-        stream.write_all(request.as_bytes()).expect("a request");
-        let (mut answer, mut part) = (Vec::new(), [0; 1024]);
-        while !answer.ends_with(format!("{last}\r\n").as_bytes()) {
-            let len = stream.read(&mut part).unwrap_or(0);
-            if len == 0 {
-                break;
-            }
-            answer.extend_from_slice(&part[..len]);
-        }
-        String::from_utf8_lossy(&answer).lines().collect::<Vec<_>>().join(" ")
+        let router = self.host_of(number).router.as_ref().expect("a router");
+        ask(router.connect().expect("a connection"), request, last)
+    }
+
+    /// Asks the server of a host.
+    pub(crate) fn ask_server(&self, number: usize, request: &str, last: &str) -> String {
+        ask(self.host_of(number).server.connect().expect("a connection"), request, last)
+    }
+
+    pub(crate) fn server_address(&self, number: usize) -> SocketAddr {
+        self.host_of(number).server.address()
+    }
+
+    fn host_of(&self, number: usize) -> &Host {
+        self.hosts.iter().find(|host| host.number == number).expect("a host")
     }
 
     /// `evenkeel control` as its first operator.
@@ -354,4 +370,24 @@ impl Drop for Fleet {
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+fn memcached() -> Server {
+    Server::start::<&str>(&ServerUnderTest::memcached().expect("a memcached"), &[]).expect("a server")
+}
+
+fn ask(mut stream: TcpStream, request: &str, last: &str) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time limit");
+    stream.write_all(request.as_bytes()).expect("a request");
+    let (mut answer, mut part) = (Vec::new(), [0; 1024]);
+    let is_whole =
+        |answer: &[u8]| [last, "ERROR"].iter().any(|end| answer.ends_with(format!("{end}\r\n").as_bytes()));
+    while !is_whole(&answer) {
+        let len = stream.read(&mut part).unwrap_or(0);
+        if len == 0 {
+            break;
+        }
+        answer.extend_from_slice(&part[..len]);
+    }
+    String::from_utf8_lossy(&answer).lines().collect::<Vec<_>>().join(" ")
 }
