@@ -1,4 +1,4 @@
-//! When a certificate is renewed, and when it is tried again.
+//! The schedule of renewals: the moment at which one is due, and pauses after failures.
 
 use std::time::Duration;
 
