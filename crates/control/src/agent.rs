@@ -10,15 +10,17 @@
 
 mod beside_router;
 mod beside_server;
+mod cluster_file;
 mod controllers;
 mod settings;
 mod state;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fleet::HostId;
+use fleet::{HostId, TextDigest};
 use os::clock::Stopwatch;
 use stdx::clock::Now;
 
@@ -130,11 +132,22 @@ impl Agent {
             }
         }
         for order in &orders.members {
+            let text =
+                order.cluster_file.as_ref().and_then(|digest| self.cluster_text(digest, &orders.texts));
             if let Some(server) = self.servers.iter_mut().find(|server| server.id() == &order.member) {
-                server.on_order(order, &*self.say);
+                server.on_order(order, text, &*self.say);
             }
         }
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).seen = orders.version;
+    }
+
+    /// The text of a cluster's file: it is not sent if another server of the host has it.
+    fn cluster_text(&self, digest: &TextDigest, sent: &BTreeMap<TextDigest, String>) -> Option<Arc<str>> {
+        if let Some(text) = sent.get(digest) {
+            return Some(text.as_str().into());
+        }
+        let mut held = self.servers.iter().filter_map(BesideServer::held);
+        held.find(|(held, _)| held == digest).map(|(_, text)| Arc::clone(text))
     }
 
     /// Looks at all, and writes the report. Whether there is news that controllers wait for.
@@ -151,7 +164,10 @@ impl Agent {
             members.iter().map(|member| (member.process, member.flushes)).collect()
         };
         let is_news = report.routers != routers || news(&report.members) != news(&members);
-        report.texts = self.routers.iter().flat_map(BesideRouter::texts).collect();
+        let files: BTreeSet<&TextDigest> =
+            self.servers.iter().filter_map(BesideServer::held).map(|(digest, _)| digest).collect();
+        let texts = self.routers.iter().flat_map(BesideRouter::texts);
+        report.texts = texts.chain(files.into_iter().cloned()).collect();
         (report.members, report.routers) = (members, routers);
         is_news
     }

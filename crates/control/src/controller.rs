@@ -12,6 +12,7 @@
 
 mod answers;
 mod change;
+mod cluster_files;
 mod health;
 mod inventory;
 mod joining;
@@ -43,6 +44,7 @@ use crate::register::RegisterError;
 use crate::seats::AgentSeats;
 use crate::service::{ControllerMessage, SayLine};
 use crate::turn::TurnReport;
+use cluster_files::ClusterFiles;
 use trail::{Act, AuditTrail};
 use view::FleetView;
 
@@ -88,6 +90,7 @@ pub struct Controller {
     rollout: Option<Rollout>,
     /// Of the target and of the generation before.
     digests: BTreeMap<GenerationNumber, PublishedTexts>,
+    cluster_files: ClusterFiles,
     /// The target, how many routers shall have it, and whether all have, when all agents had their orders last.
     ordered: Option<(GenerationNumber, usize, bool)>,
     /// Orders may be others than at the seats: the inventory has changed.
@@ -160,6 +163,7 @@ impl Controller {
             view,
             rollout: None,
             digests: BTreeMap::new(),
+            cluster_files: ClusterFiles::default(),
             ordered: None,
             has_new_orders: false,
             condemned: BTreeSet::new(),

@@ -24,6 +24,7 @@ pub struct AgentSeats {
 struct SeatsState {
     seats: HashMap<HostId, watch::Sender<Arc<TurnOrders>>>,
     texts: BTreeMap<TextDigest, Arc<str>>,
+    cluster_files: BTreeMap<TextDigest, Arc<str>>,
 }
 
 /// No seat is left: the fleet has more hosts than any.
@@ -32,9 +33,14 @@ struct SeatsState {
 pub struct NoSeat;
 
 impl AgentSeats {
-    /// Replaces the texts that orders name.
+    /// Replaces the texts that orders of routers name.
     pub fn set_texts(&self, texts: impl IntoIterator<Item = (TextDigest, Arc<str>)>) {
         self.lock().texts = texts.into_iter().collect();
+    }
+
+    /// Replaces the texts that orders of members name.
+    pub fn set_cluster_files(&self, texts: impl IntoIterator<Item = (TextDigest, Arc<str>)>) {
+        self.lock().cluster_files = texts.into_iter().collect();
     }
 
     /// Replaces an agent's orders; a turn that waits is answered if they differ. The version follows from the content, so that
@@ -66,10 +72,13 @@ impl AgentSeats {
         let _ = timeout(wait, orders.wait_for(is_new)).await;
         let orders = Arc::clone(&orders.borrow());
         let state = self.lock();
-        let missing = orders.routers.iter().filter(|order| !report.texts.contains(&order.digest));
-        let texts = missing.filter_map(|order| {
-            let text = state.texts.get(&order.digest)?;
-            Some((order.digest.clone(), text.to_string()))
+        let of_routers = orders.routers.iter().map(|order| (&state.texts, &order.digest));
+        let of_members = orders.members.iter().filter_map(|order| order.cluster_file.as_ref());
+        let all = of_routers.chain(of_members.map(|digest| (&state.cluster_files, digest)));
+        let missing = all.filter(|(_, digest)| !report.texts.contains(digest));
+        let texts = missing.filter_map(|(texts, digest)| {
+            let text = texts.get(digest)?;
+            Some((digest.clone(), text.to_string()))
         });
         Ok(TurnOrders { texts: texts.collect(), ..(*orders).clone() })
     }
@@ -138,6 +147,11 @@ mod tests {
         TurnOrders { routers: vec![order], ..TurnOrders::default() }
     }
 
+    fn member_order(flushes: u64, file: Option<&str>) -> MemberOrder {
+        let member = "m1".parse().expect("a name");
+        MemberOrder { member, flushes, cluster_file: file.map(digest_of) }
+    }
+
     fn runtime() -> Runtime {
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
     }
@@ -158,6 +172,20 @@ mod tests {
         let second = ask(&seats, &report(first.version, &["1"]), MINUTE);
         assert_eq!(second.routers[0].generation, GenerationNumber(2));
         assert!(second.texts.contains_key(&digest_of("2")) && !second.texts.contains_key(&digest_of("1")));
+    }
+
+    #[test]
+    fn the_file_of_a_cluster_comes_with_its_order_if_it_is_missing() {
+        let seats = AgentSeats::default();
+        seats.set_cluster_files([(digest_of("3"), "1\na||1\n".into())]);
+        // Texts of routers are replaced on their own.
+        seats.set_texts([(digest_of("1"), "{}".into())]);
+        let members = vec![member_order(0, Some("3"))];
+        seats.set_orders(&name("h1"), TurnOrders { members, ..orders(1, "1") }).expect("a seat");
+        assert_eq!(ask(&seats, &report(0, &[]), MINUTE).texts.len(), 2);
+        let texts = ask(&seats, &report(0, &["1"]), MINUTE).texts;
+        assert_eq!(texts.into_iter().collect::<Vec<_>>(), [(digest_of("3"), "1\na||1\n".to_owned())]);
+        assert_eq!(ask(&seats, &report(0, &["1", "3"]), MINUTE).texts.len(), 0);
     }
 
     #[test]
@@ -191,7 +219,7 @@ mod tests {
         let version = |orders: TurnOrders| with_version(orders).version;
         assert_eq!(version(orders(1, "1")), version(TurnOrders { version: 77, ..orders(1, "1") }));
         assert_ne!(version(orders(1, "1")), version(orders(2, "1")));
-        let member = MemberOrder { member: "m1".parse().expect("a name"), flushes: 1 };
+        let member = member_order(1, None);
         assert_ne!(version(orders(1, "1")), version(TurnOrders { members: vec![member], ..orders(1, "1") }));
     }
 

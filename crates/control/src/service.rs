@@ -198,7 +198,7 @@ mod tests {
             let asked = tokio::spawn(service.answer(request));
             tokio::task::yield_now().await;
             let is_passed_on = messages.try_recv().is_ok();
-            (!is_passed_on).then(|| asked)
+            (!is_passed_on).then_some(asked)
         });
         Some(runtime.block_on(answer?).expect("an answer").status)
     }

@@ -60,6 +60,9 @@ pub struct MemberReport {
     /// Gets that did not.
     #[serde(default)]
     pub misses: u64,
+    /// Whether it reads a file with the members of its cluster, which the agent writes.
+    #[serde(default)]
+    pub has_cluster_file: bool,
 }
 
 /// The state of a process.
@@ -164,6 +167,9 @@ pub struct MemberOrder {
     /// Empty it until [`MemberReport::flushes`] is at least this.
     #[serde(default)]
     pub flushes: u64,
+    /// The text of its cluster's file; without, the file stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_file: Option<TextDigest>,
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 
 mod join;
 mod process;
+mod renewal;
 mod settings;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -47,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| Failure::system("get a random number", error))?;
     let say_line: SayLine = Arc::new(|line: &str| say(format_args!("evenkeel: agent: {line}")));
-    let tls = file.tls_ca.as_ref().map(server_tls).transpose()?;
+    let tls = file.tls_ca.as_deref().map(server_tls).transpose()?;
     let place = |address: &String| PeerPlace {
         address: address.clone(),
         tls: tls.clone().filter(|_| !address.starts_with("unix:")),
@@ -63,16 +64,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         member: server.member.clone(),
         place: place(&server.address),
         process: process::look(&server.pid_file),
+        cluster_file: server.cluster_file.clone(),
     });
+    let controllers_tls = arguments.credentials.client()?;
+    let boot = u64::from_le_bytes(boot);
+    renewal::start(&arguments.credentials, &file.controllers, &controllers_tls, boot, &say_line)?;
     start_agent(AgentSettings {
         host: file.host.clone(),
         zone: file.zone.clone(),
-        boot: u64::from_le_bytes(boot),
+        boot,
         routers: routers.collect(),
         servers: servers.collect(),
         folder: file.folder.clone(),
         controllers: file.controllers.clone(),
-        tls: arguments.credentials.client()?.current(),
+        tls: controllers_tls,
         say: Arc::clone(&say_line),
     })
     .map_err(Failure::other)?;
@@ -107,9 +112,9 @@ fn check_identity(file: &AgentFile, credentials: &Credentials) -> Result<(), Fai
 }
 
 /// How servers and routers of this host are asked.
-fn server_tls(authorities: &PathBuf) -> Result<Arc<rustls::ClientConfig>, Failure> {
+fn server_tls(authorities: &Path) -> Result<Arc<rustls::ClientConfig>, Failure> {
     let settings = ClientSettings {
-        authorities: Some(authorities.clone()),
+        authorities: Some(authorities.to_owned()),
         names: NameCheck::Host,
         resumes: true,
         ..ClientSettings::default()

@@ -9,9 +9,12 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use control::authority::{Authority, keep_certificate};
+use tls::CertificateKey;
+
 use crate::clock;
 use crate::server::{Server, reserve_port};
-use crate::subject::{self, ServerUnderTest, target_directory};
+use crate::subject::{self, ServerUnderTest, SocketDriver, target_directory};
 
 /// Where the fleet keeps its decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +62,17 @@ pub struct Host {
     pub router: Option<Server>,
     /// Its agent, if it runs.
     pub agent: Option<Process>,
+}
+
+/// What is special about a host.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostKind {
+    /// It has a server alone.
+    pub has_no_router: bool,
+    /// Its server is ours, and tells clients of its cluster.
+    pub tells_clients: bool,
+    /// Its agent has had its certificate for so many days, and needs no token.
+    pub certificate_days: Option<u64>,
 }
 
 /// The fleet.
@@ -189,9 +203,7 @@ impl Fleet {
     /// Starts an agent again, with the certificate that it has.
     pub fn restart_agent(&mut self, at: usize) {
         let number = self.hosts[at].number;
-        let mut command = self.verb("agent");
-        command.args([&format!("agent.toml{number}"), "--tls-ca", "ca/authority.pem"]);
-        command.args(["--tls-cert", &format!("h{number}.pem")]);
+        let mut command = self.agent(number, &[]);
         self.hosts[at].agent = Some(self.start(&mut command, &format!("agent{number}.log")));
     }
 
@@ -207,22 +219,30 @@ impl Fleet {
 
     /// A host with a server, a router and an agent that joins with a token.
     pub fn host(&mut self, number: usize) {
-        self.host_with(number, true);
+        self.host_with(number, HostKind::default());
     }
 
-    /// A host with a server, perhaps a router, and an agent that joins with a token.
-    pub fn host_with(&mut self, number: usize, has_router: bool) {
+    /// A host of this kind.
+    pub fn host_with(&mut self, number: usize, kind: HostKind) {
         let file = |name: &str| self.folder.join(format!("{name}{number}"));
-        let server = Server::start::<&str>(&self.servers, &[]);
+        let list = file("list").display().to_string();
+        let (server, entry) = match kind.tells_clients {
+            true => {
+                let subject = ServerUnderTest::evenkeel(SocketDriver::Epoll);
+                let server = Server::start(&subject, &["--cluster-file", &list]);
+                (server, format!("cluster_file = \"{list}\"\n"))
+            }
+            false => (Server::start::<&str>(&self.servers, &[]), String::new()),
+        };
         let server = server.expect("a server");
         fs::write(file("m"), format!("{}\n", server.pid())).expect("a file");
         fs::write(file("route"), "{\"route\": \"ErrorRoute\"}").expect("a file");
-        let router = has_router.then(|| self.router(number));
+        let router = (!kind.has_no_router).then(|| self.router(number));
         let controllers: Vec<String> = self.ports.iter().map(|port| format!("\"{}\"", port.1)).collect();
         let (folder, all) = (self.folder.display(), controllers.join(", "));
         let mut text = format!(
             "host = \"h{number}\"\nzone = \"z{number}\"\ncontrollers = [{all}]\nfolder = \"{folder}/agent{number}\"\n\
-             [[server]]\nmember = \"m{number}\"\naddress = \"{}\"\npid_file = \"{folder}/m{number}\"\n",
+             [[server]]\nmember = \"m{number}\"\naddress = \"{}\"\npid_file = \"{folder}/m{number}\"\n{entry}",
             server.address()
         );
         if let Some(router) = &router {
@@ -233,8 +253,16 @@ impl Fleet {
             );
         }
         fs::write(file("agent.toml"), text).expect("a file");
-        let token = self.control(&["token", "--zone", &format!("z{number}")]);
-        let mut command = self.agent(number, &token);
+        let mut command = match kind.certificate_days {
+            Some(days) => {
+                self.old_certificate(number, days);
+                self.agent(number, &[])
+            }
+            None => {
+                let token = self.control(&["token", "--zone", &format!("z{number}")]);
+                self.agent(number, &["--join", token.trim()])
+            }
+        };
         let agent = self.start(&mut command, &format!("agent{number}.log"));
         let member = format!(
             "[[member]]\nid = \"m{number}\"\nhost = \"h{number}\"\nzone = \"z{number}\"\naddress = \"{}\"\n",
@@ -259,17 +287,23 @@ impl Fleet {
         self.hosts[number - 1].router = Some(self.router(number));
     }
 
-    fn agent(&self, number: usize, token: &str) -> Command {
+    fn agent(&self, number: usize, flags: &[&str]) -> Command {
         let mut command = self.verb("agent");
-        command.args([
-            &format!("agent.toml{number}"),
-            "--join",
-            token.trim(),
-            "--tls-ca",
-            "ca/authority.pem",
-        ]);
+        command.arg(format!("agent.toml{number}")).args(flags).args(["--tls-ca", "ca/authority.pem"]);
         command.args(["--tls-cert", &format!("h{number}.pem")]);
         command
+    }
+
+    /// Signs an agent's certificate as the fleet's authority has done it so many days ago.
+    fn old_certificate(&self, number: usize, days: u64) {
+        let authority = Authority::open(&self.folder.join("ca")).expect("an authority");
+        let identity = format!("evenkeel://prod/agent/h{number}").parse().expect("an identity");
+        let key = CertificateKey::new().expect("a key");
+        let begin_s = clock::unix_time() - days * 24 * 60 * 60;
+        let signed = authority.sign(&key.request().expect("a request"), &identity, &[], begin_s);
+        let path = self.folder.join(format!("h{number}.pem"));
+        keep_certificate(&path, &key, &signed.expect("a certificate").pem, &identity, begin_s)
+            .expect("a file");
     }
 
     /// Joins as a host that has nothing, and ends when it has joined or was refused.
@@ -280,7 +314,7 @@ impl Fleet {
         fs::write(self.folder.join(format!("agent.toml{number}")), text).expect("a file");
         let log = format!("join{number}.log");
         let _ = fs::remove_file(self.folder.join(&log));
-        let mut process = self.start(&mut self.agent(number, token), &log);
+        let mut process = self.start(&mut self.agent(number, &["--join", token.trim()]), &log);
         let said = clock::wait_for(|| {
             let has_ended = process.0.try_wait().expect("a child").is_some();
             let said = self.read(&log);

@@ -1,7 +1,7 @@
 //! A fleet of real processes: controllers with etcd or a directory, agents with certificates, routers, and memcached as servers.
 
 use end_to_end::clock;
-use end_to_end::fleet::{Fleet, Place};
+use end_to_end::fleet::{Fleet, HostKind, Place};
 
 const POLICY: &str = "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";
@@ -53,6 +53,68 @@ fn a_certificate_is_good_for_its_role_and_a_token_for_one_use() {
     fleet.until(|fleet| fleet.read("c1.log").contains("h9 has used it"));
     let refused = fleet.join(8, &fleet.control(&["token", "--zone", "z9"])).expect_err("another zone");
     assert!(refused.contains("the join token is not accepted"), "{refused}");
+}
+
+#[test]
+fn an_agent_renews_its_certificate_and_goes_on() {
+    let mut fleet = Fleet::new(Place::Directory);
+    fleet.controller(1, 1);
+    // Of 30 days, two thirds and what spreads renewals have passed.
+    fleet.host_with(1, HostKind { certificate_days: Some(23), ..HostKind::default() });
+    fleet.host(2);
+    let young = fleet.read("h2.pem");
+    fleet.until(|fleet| fleet.read("agent1.log").contains("is renewed: it is valid for another 30 days"));
+    let renewed = fleet.read("h1.pem");
+    for part in ["BEGIN CERTIFICATE", "PRIVATE KEY"] {
+        assert!(renewed.contains(part), "{part}");
+    }
+    fleet.begin(&POLICY.replace("slots = 2", "slots = 1"));
+
+    // A controller that is started again has seen neither: each connection begins with a certificate.
+    fleet.kill_controller(1);
+    fleet.controller(1, 1);
+    fleet.until(|fleet| fleet.has_loaded(1));
+    let is_fit = |line: &str| line.contains(" spare ") && line.contains("; answers within");
+    fleet.until(|fleet| fleet.status().lines().any(is_fit));
+    let member = fleet.member_of("web/s0");
+    fleet.control(&["replace", &member, "--apply", "--why", "to see that turns go on"]);
+    fleet.until(|fleet| fleet.has_loaded(2));
+    assert_eq!((fleet.read("h1.pem"), fleet.read("h2.pem")), (renewed, young), "neither is due");
+}
+
+#[test]
+fn servers_tell_clients_of_the_cluster_and_of_each_replacement() {
+    let mut fleet = Fleet::new(Place::Directory);
+    fleet.controller(1, 1);
+    let kind = HostKind { tells_clients: true, ..HostKind::default() };
+    (1..=3).for_each(|host| fleet.host_with(host, kind));
+    fleet.begin(POLICY);
+    check_cluster(&fleet, 1);
+    let left = fleet.member_of("web/s0");
+    fleet.control(&["replace", &left, "--apply", "--why", "its host is serviced"]);
+    check_cluster(&fleet, 2);
+    let left: usize = left[1..].parse().expect("a number");
+    assert_eq!(fleet.member_of("web/s0").find(&format!("m{left}")), None);
+    assert!(discovered(&fleet, left).contains(" 1 "), "the one that has left keeps what it had");
+}
+
+/// What the server of a host tells its clients: `CONFIG cluster 0 LEN REVISION MEMBER MEMBER  END`.
+fn discovered(fleet: &Fleet, host: usize) -> String {
+    fleet.ask_server(host, "config get cluster\r\n", "END")
+}
+
+/// Every member with a slot tells clients this revision, with the members in the order of their slots.
+fn check_cluster(fleet: &Fleet, revision: u64) {
+    let is_told = |fleet: &Fleet| {
+        let hosts = ["web/s0", "web/s1"].map(|slot| fleet.member_of(slot)[1..].parse().expect("a number"));
+        let members = hosts.map(|host| fleet.server_address(host)).map(|address| {
+            let ip = address.ip();
+            format!("{ip}|{ip}|{}", address.port())
+        });
+        let expected = format!(" {revision} {}", members.join(" "));
+        hosts.iter().all(|host| discovered(fleet, *host).contains(&expected))
+    };
+    fleet.until(is_told);
 }
 
 #[test]

@@ -14,7 +14,7 @@ mod traffic;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use end_to_end::fleet::{Fleet, Place};
+use end_to_end::fleet::{Fleet, HostKind, Place};
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use serde_json::{Value, json};
 
@@ -105,7 +105,9 @@ fn fleet() -> Result<Fleet> {
     fleet.controller_flags = ["--health", "health.toml"].map(str::to_owned).to_vec();
     (1..=3).for_each(|number| fleet.controller(number, 3));
     eprintln!("three members of etcd and three controllers run; now {SERVERS} servers and {ROUTERS} routers");
-    (1..=SERVERS).for_each(|host| fleet.host_with(host, host <= ROUTERS));
+    for host in 1..=SERVERS {
+        fleet.host_with(host, HostKind { has_no_router: host > ROUTERS, ..HostKind::default() });
+    }
     fleet.begin(&policy());
     Ok(fleet)
 }

@@ -23,7 +23,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 22] = [
     ("load", &["net", "protocol", "os", "stdx", "tls"], &[]),
     ("tuner", &["os", "stdx"], &[]),
     ("fleet", &["stdx"], &["os"]),
-    ("control", &["admin", "fleet", "os", "router", "stdx", "tls"], &[]),
+    ("control", &["admin", "fleet", "os", "protocol", "router", "stdx", "tls"], &[]),
     ("lab", &["load", "tuner", "os", "stdx", "tls"], &[]),
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),
     (
@@ -36,7 +36,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 22] = [
     ),
     ("simulator", &["fleet", "stdx"], &[]),
     ("transcript", &[], &[]),
-    ("end_to_end", &["transcript", "stdx"], &[]),
+    ("end_to_end", &["transcript", "stdx"], &["control", "tls"]),
     ("xtask", &["end_to_end", "transcript", "protocol", "router", "simulator", "os", "stdx"], &[]),
 ];
 

@@ -1,10 +1,12 @@
 //! Beside one server: its process, its hits, and emptying it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use fleet::MemberId;
+use fleet::{MemberId, TextDigest};
 use serde::{Deserialize, Serialize};
 
+use super::cluster_file::{ClusterFile, HeldText};
 use super::settings::AgentServer;
 use super::state::{AgentStateError, AgentStore};
 use crate::turn::{MemberOrder, MemberReport, ProcessReport};
@@ -22,6 +24,9 @@ pub(super) struct BesideServer {
     kept: Kept,
     hits: u64,
     misses: u64,
+    file: Option<ClusterFile>,
+    /// The last trouble with its file, which is said once.
+    trouble: Option<String>,
 }
 
 /// What is not forgotten.
@@ -34,11 +39,17 @@ impl BesideServer {
     /// With what was kept.
     pub(super) fn new(server: AgentServer, store: AgentStore) -> Result<BesideServer, AgentStateError> {
         let kept = store.load(&name(&server.member))?.unwrap_or_default();
-        Ok(BesideServer { server, store, kept, hits: 0, misses: 0 })
+        let file = server.cluster_file.clone().map(ClusterFile::new);
+        Ok(BesideServer { server, store, kept, hits: 0, misses: 0, file, trouble: None })
     }
 
     pub(super) fn id(&self) -> &MemberId {
         &self.server.member
+    }
+
+    /// The text of its cluster's file.
+    pub(super) fn held(&self) -> Option<&HeldText> {
+        self.file.as_ref()?.held()
     }
 
     /// Looks at the server.
@@ -57,11 +68,39 @@ impl BesideServer {
             (self.hits, self.misses) = (count("get_hits").unwrap_or(0), count("get_misses").unwrap_or(0));
         }
         let (member, flushes) = (self.server.member.clone(), self.kept.flushes);
-        MemberReport { member, process, flushes, hits: self.hits, misses: self.misses }
+        let (hits, misses, has_cluster_file) = (self.hits, self.misses, self.file.is_some());
+        MemberReport { member, process, flushes, hits, misses, has_cluster_file }
+    }
+
+    /// Carries out an order, with the text of the cluster's file if there is one.
+    pub(super) fn on_order(&mut self, order: &MemberOrder, text: Option<Arc<str>>, say: &dyn Fn(&str)) {
+        if let Some(digest) = &order.cluster_file {
+            self.write_cluster_file(digest, text, say);
+        }
+        self.empty(order, say);
+    }
+
+    fn write_cluster_file(&mut self, digest: &TextDigest, text: Option<Arc<str>>, say: &dyn Fn(&str)) {
+        let Some(file) = &mut self.file else { return };
+        let member = &self.server.member;
+        self.trouble = match file.on_order(digest, text) {
+            Ok(written) => {
+                if let Some(revision) = written {
+                    say(&format!("{member}: the file of its cluster has revision {revision}"));
+                }
+                None
+            }
+            Err(why) => {
+                if self.trouble.as_ref() != Some(&why) {
+                    say(&format!("{member}: {why}"));
+                }
+                Some(why)
+            }
+        };
     }
 
     /// Empties the server, if that was not done yet. It is done when the server says so and the disk has it.
-    pub(super) fn on_order(&mut self, order: &MemberOrder, say: &dyn Fn(&str)) {
+    fn empty(&mut self, order: &MemberOrder, say: &dyn Fn(&str)) {
         if self.kept.flushes >= order.flushes {
             return;
         }

@@ -9,6 +9,7 @@ use os::clock::pause;
 use rustls::ClientConfig;
 use serde_json::json;
 use stdx::prng::{Prng, mix};
+use tls::ClientTls;
 
 use super::settings::SharedReport;
 use crate::client::{ControlClient, ControlPlace};
@@ -24,8 +25,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(15);
 /// Controllers in the order in which this agent asks them.
 pub(super) struct Controllers {
     places: Vec<ControlPlace>,
-    tls: Arc<ClientConfig>,
-    client: Option<ControlClient>,
+    tls: Arc<ClientTls>,
+    /// The connection, and the TLS settings that it was made with.
+    client: Option<(Arc<ClientConfig>, ControlClient)>,
     /// The place in use.
     at: usize,
     prng: Prng,
@@ -37,7 +39,7 @@ impl Controllers {
     /// In an order that follows from the host's name, so that agents spread over controllers and each keeps to one.
     pub(super) fn new(
         places: &[ControlPlace],
-        tls: &Arc<ClientConfig>,
+        tls: &Arc<ClientTls>,
         host: &HostId,
         boot: u64,
     ) -> Controllers {
@@ -89,11 +91,14 @@ impl Controllers {
     }
 
     fn client(&mut self) -> Option<&ControlClient> {
-        if self.client.is_none() {
+        let tls = self.tls.current();
+        // A connection would outlive the certificate that it was made with.
+        if self.client.as_ref().is_none_or(|(before, _)| !Arc::ptr_eq(before, &tls)) {
             let place = self.places.get(self.at)?;
-            self.client = ControlClient::new(place, Arc::clone(&self.tls)).ok();
+            let client = ControlClient::new(place, Arc::clone(&tls)).ok();
+            self.client = client.map(|client| (tls, client));
         }
-        self.client.as_ref()
+        self.client.as_ref().map(|(_, client)| client)
     }
 
     /// None before every controller was asked once; then longer and longer, and different for each agent.

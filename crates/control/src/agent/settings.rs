@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
-use rustls::ClientConfig;
+use tls::ClientTls;
 
 use crate::client::ControlPlace;
 use crate::turn::{ProcessReport, TurnReport};
@@ -37,6 +37,8 @@ pub struct AgentServer {
     pub place: PeerPlace,
     /// Its process.
     pub process: ProcessLook,
+    /// The file with the members of its cluster that it reads, and nobody else writes; none if it has no such file.
+    pub cluster_file: Option<PathBuf>,
 }
 
 /// What an agent is beside, and whom it asks.
@@ -55,8 +57,8 @@ pub struct AgentSettings {
     pub folder: PathBuf,
     /// Its controllers.
     pub controllers: Vec<ControlPlace>,
-    /// TLS settings for them.
-    pub tls: Arc<ClientConfig>,
+    /// TLS for them; what replaces it is used for the next turn.
+    pub tls: Arc<ClientTls>,
     /// Lines for people.
     pub say: Arc<dyn Fn(&str) + Send + Sync>,
 }

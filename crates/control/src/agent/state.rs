@@ -97,7 +97,8 @@ pub(super) fn digest_of(text: &[u8]) -> TextDigest {
     md5_hex(text).parse().expect("an MD5 is a digest")
 }
 
-fn read(path: &Path) -> Result<Option<Vec<u8>>, AgentStateError> {
+/// A file's content, if it is there.
+pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, AgentStateError> {
     let failed = |source| AgentStateError::Io { what: "read", path: path.to_owned(), source };
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

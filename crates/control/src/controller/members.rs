@@ -67,7 +67,8 @@ impl Controller {
         self.last_slot(member).map_or(0, |last| last + 1).max(oldest)
     }
 
-    /// Orders for the members of a host. One that has left its slot is emptied when no router uses it any more.
+    /// Orders for the members of a host. One that has left its slot is emptied when no router uses it any more; one that has a
+    /// slot gets its cluster's file.
     pub(super) fn member_orders(&self, report: &TurnReport) -> Vec<MemberOrder> {
         let is_done =
             self.rollout.as_ref().is_some_and(|rollout| matches!(rollout.state(), RolloutState::Done));
@@ -77,8 +78,11 @@ impl Controller {
             // It left by a generation before the present one, or by this one, which all routers have loaded.
             let is_unused = self.last_slot(&one.member).is_none_or(|last| last + 1 < current || is_done);
             let is_stale = self.member_state(&one.member) == MemberState::Stale;
-            let flushes = self.flushes_wanted(&one.member);
-            (is_known && is_stale && is_unused).then(|| MemberOrder { member: one.member.clone(), flushes })
+            let is_emptied = is_stale && is_unused;
+            let flushes = if is_emptied { self.flushes_wanted(&one.member) } else { 0 };
+            let cluster_file = self.cluster_file_of(one);
+            let has_order = is_known && (is_emptied || cluster_file.is_some());
+            has_order.then(|| MemberOrder { member: one.member.clone(), flushes, cluster_file })
         });
         orders.collect()
     }

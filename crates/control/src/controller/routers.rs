@@ -18,6 +18,7 @@ impl Controller {
     /// Begins the rollout of the target. `before` is the generation that routers have; the target's parent if it is not known.
     pub(super) fn begin_rollout(&mut self, before: Option<GenerationNumber>) {
         self.set_roster();
+        self.set_cluster_files();
         let Some(current) = self.view.current() else { return };
         let before = before.or(current.parent).and_then(|number| self.view.generations.get(&number));
         let nothing = FleetContent::default();
@@ -164,6 +165,7 @@ impl Controller {
                 self.digests.insert(number, texts);
                 self.rollout = Some(back);
                 self.set_roster();
+                self.set_cluster_files();
             }
             Err(_) => self.begin_rollout(Some(target.number)),
         }
@@ -194,6 +196,7 @@ impl Controller {
     /// Puts orders at the seats of all agents, if any of them changes. Those of an agent that has its turn follow at once, so
     /// this is about routers whose wave has come, and about members that no router uses any more.
     pub(super) fn give_new_orders(&mut self) {
+        self.release_cluster_files();
         if let (Some(target), Some(rollout)) = (self.target(), &self.rollout) {
             let routers = self.agents.values().flat_map(|record| &record.report.routers);
             let count = routers.filter(|report| rollout.wanted(&report.router) == Some(target)).count();

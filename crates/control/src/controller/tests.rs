@@ -1,5 +1,6 @@
 //! A controller before a simulated register, with agents that carry out what they are told.
 
+mod cluster_files;
 mod joining;
 mod others;
 
@@ -31,6 +32,8 @@ struct FakeAgent {
     /// Its router fails with every text that has this in it.
     fails_with: Option<&'static str>,
     texts: BTreeMap<TextDigest, String>,
+    /// What its server tells clients with auto-discovery.
+    file: Option<String>,
     /// Its server does not answer probes.
     is_hung: bool,
     /// The host is gone: no turns either.
@@ -163,11 +166,13 @@ impl FakeAgent {
             flushes: 0,
             hits: 0,
             misses: 0,
+            has_cluster_file: true,
         };
         let json = json!({"host": format!("h{number}"), "zone": zone, "boot": number, "turn": 0});
         let mut report: TurnReport = serde_json::from_value(json).expect("a report");
         (report.routers, report.members) = (vec![router], vec![member]);
-        FakeAgent { report, fails_with: None, texts: BTreeMap::new(), is_hung: false, is_gone: false }
+        let (fails_with, texts, file) = (None, BTreeMap::new(), None);
+        FakeAgent { report, fails_with, texts, file, is_hung: false, is_gone: false }
     }
 
     fn obey(&mut self, orders: TurnOrders) {
@@ -176,6 +181,9 @@ impl FakeAgent {
         self.report.texts = self.texts.keys().cloned().collect();
         for order in orders.members {
             self.report.members[0].flushes = self.report.members[0].flushes.max(order.flushes);
+            if let Some(digest) = order.cluster_file {
+                self.file = Some(self.texts.get(&digest).expect("the text comes with the order").clone());
+            }
         }
         let router = &mut self.report.routers[0];
         for order in orders.routers {
@@ -225,7 +233,8 @@ fn policy(routes: &str) -> ChangeQuestion {
 fn a_policy_becomes_the_first_generation_and_reaches_every_router() {
     let stage = Stage::running(4);
     assert_eq!((stage.slots().as_str(), stage.loaded()), ("m1 m2", vec![1, 1, 1, 1]));
-    let text = stage.agents[0].texts.values().next().expect("a text");
+    let mut texts = stage.agents[0].texts.values();
+    let text = texts.find(|text| text.contains("servers")).expect("a text of its router");
     assert!(text.contains("\"web\": {\"servers\":[\"10.0.0.1:11211\",\"10.0.0.2:11211\"]}"), "{text}");
 }
 

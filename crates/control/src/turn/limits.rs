@@ -48,8 +48,8 @@ impl TurnReport {
         };
         most("servers", self.members.len(), MEMBERS_PER_HOST_MAX)?;
         most("routers", self.routers.len(), ROUTERS_PER_HOST_MAX)?;
-        // Each router has the text in force, the one before, and perhaps one that was refused.
-        most("texts", self.texts.len(), 3 * ROUTERS_PER_HOST_MAX)?;
+        // Each router has the text in force, the one before, and perhaps one that was refused; each server has one.
+        most("texts", self.texts.len(), 3 * ROUTERS_PER_HOST_MAX + MEMBERS_PER_HOST_MAX)?;
         let mut names: Vec<&str> = self.members.iter().map(|one| one.member.as_str()).collect();
         twice(&mut names)?;
         let mut names: Vec<&str> = self.routers.iter().map(|one| one.router.as_str()).collect();

@@ -38,6 +38,8 @@ pub(super) struct ServerEntry {
     pub(super) address: String,
     /// Written by `serve -P` or `memcached -P`.
     pub(super) pid_file: PathBuf,
+    /// What it reads as --cluster-file, and nobody else writes.
+    pub(super) cluster_file: Option<PathBuf>,
 }
 
 /// A router of the host.
@@ -71,7 +73,9 @@ impl AgentFile {
         }
         twice("server", file.server.iter().map(|one| one.member.as_str()))?;
         twice("router", file.router.iter().map(|one| one.name.as_str()))?;
-        twice("file of a router", file.router.iter().map(|one| one.file.to_str().unwrap_or_default()))?;
+        let files = file.router.iter().map(|one| &one.file);
+        let files = files.chain(file.server.iter().filter_map(|one| one.cluster_file.as_ref()));
+        twice("file", files.map(|path| path.to_str().unwrap_or_default()))?;
         Ok(file)
     }
 }
@@ -118,6 +122,10 @@ mod tests {
         refused(HEAD, "nothing to be beside");
         refused(&[HEAD, SERVER, SERVER].concat(), "m1 is there twice");
         refused(&[HEAD, ROUTER, &ROUTER.replace("\"r1\"", "\"r2\"")].concat(), "/etc/r1.json is there twice");
+        let with_file = |file: &str| format!("{SERVER}cluster_file = \"{file}\"\n");
+        let other = with_file("/run/web").replace("\"m1\"", "\"m2\"");
+        refused(&[HEAD, &with_file("/run/web"), &other].concat(), "/run/web is there twice");
+        refused(&[HEAD, &with_file("/etc/r1.json"), ROUTER].concat(), "/etc/r1.json is there twice");
         refused(&[HEAD, SERVER, "adress = \"x\"\n"].concat(), "adress");
         refused(&[&HEAD.replace("c1:7500", "c1"), SERVER].concat(), "expected unix:PATH or HOST:PORT");
         refused(

@@ -21,6 +21,7 @@ use os::clock::{Stopwatch, pause};
 use rustls::ClientConfig;
 use serde_json::{Value, json};
 use stdx::clock::Now;
+use tls::{ClientSettings, ClientTls};
 
 use super::place::Place;
 use crate::failure::{Failure, say};
@@ -122,7 +123,7 @@ pub(super) fn start(
     begun(thread("controller").spawn(run).map(drop))?;
     begun(start_watch(decisions, &service))?;
     begun(thread("api").spawn(move || listener.serve(service, ApiLimits::default())).map(drop))?;
-    agent(&settings, Arc::clone(&client_tls))?;
+    agent(&settings)?;
     publish(&settings, client_tls, is_asked_to_end)
 }
 
@@ -142,7 +143,7 @@ fn decisions(settings: &PlaneSettings<'_>) -> Result<FleetDecisions, Failure> {
     Ok(decisions)
 }
 
-fn agent(settings: &PlaneSettings<'_>, tls: Arc<ClientConfig>) -> Result<(), Failure> {
+fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
     let look = |pid: &SharedPid| -> ProcessLook {
         let pid = Arc::clone(pid);
         Arc::new(move || match pid.load(Ordering::Relaxed) {
@@ -154,6 +155,7 @@ fn agent(settings: &PlaneSettings<'_>, tls: Arc<ClientConfig>) -> Result<(), Fai
         member: server.name.parse().expect("a word and a number are a name"),
         place: PeerPlace { address: server.address.to_string(), tls: settings.tls.clone() },
         process: look(&server.pid),
+        cluster_file: None,
     });
     let router = AgentRouter {
         router: ROUTER.parse().expect("a word is a name"),
@@ -164,6 +166,9 @@ fn agent(settings: &PlaneSettings<'_>, tls: Arc<ClientConfig>) -> Result<(), Fai
     };
     let mut boot = [0; 8];
     getrandom(&mut boot)?;
+    // Its controller is at a socket file, where nothing is encrypted.
+    let tls = ClientTls::load(ClientSettings::default());
+    let (tls, _) = tls.map_err(|error| Failure::system("prepare TLS", error.source))?;
     let settings = AgentSettings {
         host: HERE.parse().expect("a word is a name"),
         zone: HERE.parse().expect("a word is a name"),
@@ -172,7 +177,7 @@ fn agent(settings: &PlaneSettings<'_>, tls: Arc<ClientConfig>) -> Result<(), Fai
         servers: servers.collect(),
         folder: settings.place.file("agent"),
         controllers: vec![ControlPlace::Unix(socket(settings.place))],
-        tls,
+        tls: Arc::new(tls),
         say: Arc::new(|line: &str| say(format_args!("evenkeel: up: {line}"))),
     };
     start_agent(settings).map_err(Failure::other)

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::Fleet;
+use super::{Fleet, Host};
 use crate::clock;
 
 impl Fleet {
@@ -45,19 +46,22 @@ impl Fleet {
 
     /// Asks the router of a host, and returns the lines of its answer with spaces between them.
     pub fn ask_router(&self, number: usize, request: &str, last: &str) -> String {
-        let host = self.hosts.iter().find(|host| host.number == number).expect("a host");
-        let mut stream = host.router.as_ref().expect("a router").connect().expect("a connection");
-        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time limit");
-        stream.write_all(request.as_bytes()).expect("a request");
-        let (mut answer, mut part) = (Vec::new(), [0; 1024]);
-        while !answer.ends_with(format!("{last}\r\n").as_bytes()) {
-            let len = stream.read(&mut part).unwrap_or(0);
-            if len == 0 {
-                break;
-            }
-            answer.extend_from_slice(&part[..len]);
-        }
-        String::from_utf8_lossy(&answer).lines().collect::<Vec<_>>().join(" ")
+        let router = self.host_of(number).router.as_ref().expect("a router");
+        ask(router.connect().expect("a connection"), request, last)
+    }
+
+    /// Asks the server of a host.
+    pub fn ask_server(&self, number: usize, request: &str, last: &str) -> String {
+        ask(self.host_of(number).server.connect().expect("a connection"), request, last)
+    }
+
+    /// Where the server of a host listens.
+    pub fn server_address(&self, number: usize) -> SocketAddr {
+        self.host_of(number).server.address()
+    }
+
+    fn host_of(&self, number: usize) -> &Host {
+        self.hosts.iter().find(|host| host.number == number).expect("a host")
     }
 
     /// `evenkeel control` as its first operator.
@@ -107,4 +111,20 @@ impl Fleet {
         let found = clock::wait_for(|| is_so(self).then_some(()));
         assert!(found.is_some(), "it does not happen; {}", self.status());
     }
+}
+
+fn ask(mut stream: TcpStream, request: &str, last: &str) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time limit");
+    stream.write_all(request.as_bytes()).expect("a request");
+    let (mut answer, mut part) = (Vec::new(), [0; 1024]);
+    let is_whole =
+        |answer: &[u8]| [last, "ERROR"].iter().any(|end| answer.ends_with(format!("{end}\r\n").as_bytes()));
+    while !is_whole(&answer) {
+        let len = stream.read(&mut part).unwrap_or(0);
+        if len == 0 {
+            break;
+        }
+        answer.extend_from_slice(&part[..len]);
+    }
+    String::from_utf8_lossy(&answer).lines().collect::<Vec<_>>().join(" ")
 }

@@ -134,7 +134,7 @@ fn begin(fleet: &Fleet, memory: &MemoryFolder, number: usize, loads: &Loads) -> 
         servers: Vec::new(),
         folder: folder.join("agent"),
         controllers: controllers.collect(),
-        tls: credentials(fleet, &format!("{host}.pem"))?.current(),
+        tls: credentials(fleet, &format!("{host}.pem"))?,
         say: Arc::new(say),
     })?;
     Ok(())
