@@ -3,7 +3,8 @@
 //! ```text
 //! register ─► FleetView (policy, inventory, generations) ─► change.rs: plan, check, publish ─► register
 //! turns ────► routers.rs: the rollout of the target ─► orders at the agents' seats
-//!        └──► health.rs: verdicts, with probes and routers ─► a generation with another member in a slot
+//!        ├──► health.rs: verdicts, with probes and routers ─► a generation with another member in a slot
+//!        └──► warm_up.rs: hit ratios ─► a generation without its warm-up
 //! questions ► answers.rs: status, history, difference, why
 //! ```
 //!
@@ -16,12 +17,13 @@ mod health;
 mod members;
 mod routers;
 mod view;
+mod warm_up;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use admin::api::ApiReply;
-use fleet::health::{HealthThresholdError, HealthThresholds, HealthWatch, ProbeOutcome, Roster};
+use fleet::health::{HealthThresholdError, HealthThresholds, HealthWatch, ProbeOutcome, Roster, WarmUp};
 use fleet::rollout::{PublishedTexts, Rollout, RolloutSettings};
 use fleet::{GenerationNumber, HostId, MemberId, TextDigest, ZoneName};
 use serde_json::{Value, json};
@@ -84,6 +86,8 @@ pub struct Controller {
     probes: BTreeMap<MemberId, ProbeRecord>,
     has_new_members: bool,
     watch: HealthWatch,
+    /// Of members that are cold in the target, since all routers have it.
+    warm_ups: BTreeMap<MemberId, WarmUp>,
     /// Probes since the last pass.
     outcomes: BTreeMap<MemberId, ProbeOutcome>,
     pass_at: Now,
@@ -141,6 +145,7 @@ impl Controller {
             probes: BTreeMap::new(),
             has_new_members: true,
             watch,
+            warm_ups: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             pass_at: now,
             health_notes: Vec::new(),

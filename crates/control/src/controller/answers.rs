@@ -234,12 +234,18 @@ pub(super) fn differences(old: &FleetContent, new: &FleetContent) -> Vec<String>
         if before.pool != cluster.pool {
             steps.push(format!("cluster {name}: other attributes of the pool"));
         }
+        if (&before.gutter, &before.warm_up) != (&cluster.gutter, &cluster.warm_up) {
+            steps.push(format!("cluster {name}: another gutter or warm-up"));
+        }
         for (before, after) in before.slots.iter().zip(&cluster.slots) {
             if before.member != after.member {
                 let (id, member, left) = (&after.id, &after.member, &before.member);
                 steps.push(format!("cluster {name}: {member} takes slot {id} in place of {left}"));
             } else if before.address != after.address {
                 steps.push(format!("cluster {name}: {} is at {}", after.member, after.address));
+            } else if before.is_cold != after.is_cold {
+                let word = if after.is_cold { "begins" } else { "ends" };
+                steps.push(format!("cluster {name}: the warm-up of {} {word}", after.member));
             }
         }
         for slot in cluster.slots.iter().skip(before.slots.len()) {

@@ -122,6 +122,7 @@ impl Controller {
         if !lost.is_empty() && Some(decisions.generation) == self.target() {
             notes.extend(self.replace_lost(&lost).err());
         }
+        notes.extend(self.end_warm_ups());
         notes.extend(self.health_trouble.clone());
         self.health_notes = notes;
     }
@@ -167,10 +168,18 @@ impl Controller {
         if self.frozen_by(&plan.content).is_some() {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }
+        self.publish_unasked(&format!("{who}: {evidence}"), plan.content)
+            .map_err(|error| format!("{who}: {error}"))
+    }
+
+    /// Publishes what the controller has decided by itself. The error says why not.
+    pub(super) fn publish_unasked(&mut self, reason: &str, content: FleetContent) -> Result<(), String> {
+        if let Some(unfit) = self.unfit_text(&content) {
+            return Err(unfit);
+        }
         let parent = self.target();
-        let mut reason = format!("{who}: {evidence}");
-        reason.truncate(reason.floor_char_boundary(REASON_LEN_MAX));
-        let generation = self.successor(reason, plan.content);
+        let reason = reason[..reason.floor_char_boundary(REASON_LEN_MAX)].to_owned();
+        let generation = self.successor(reason, content);
         match self.publish(&generation) {
             Ok(Publication::Done(_)) => {
                 self.view.generations.insert(generation.number, generation);
@@ -183,7 +192,7 @@ impl Controller {
             }
             Err(error) => {
                 self.read_at = self.now;
-                Err(format!("{who}: {error}"))
+                Err(error.to_string())
             }
         }
     }

@@ -14,6 +14,8 @@ use crate::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrd
 const POLICY: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";
 
+mod warm_up;
+
 /// An agent with one server and one router.
 struct FakeAgent {
     report: TurnReport,
@@ -94,6 +96,17 @@ impl Stage {
         self.controller.tick(Now::at_ms(self.now_ms));
         let orders = self.runtime.block_on(self.seats.answer(&report, Duration::ZERO)).expect("a seat");
         self.agents[at].obey(orders);
+    }
+
+    /// What an agent says, without an answer.
+    fn turn_of_report(&mut self, at: usize) {
+        self.agents[at].report.turn += 1;
+        let report = self.agents[at].report.clone();
+        self.message(ControllerMessage::Turn(report));
+    }
+
+    fn target(&self) -> u64 {
+        self.controller.target().map_or(0, |target| target.0)
     }
 
     fn message(&mut self, message: ControllerMessage) {
