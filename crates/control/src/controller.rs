@@ -5,6 +5,7 @@
 //! turns ────► routers.rs: the rollout of the target ─► orders at the agents' seats
 //!        ├──► health.rs: verdicts, with probes and routers ─► a generation with another member in a slot
 //!        └──► warm_up.rs: hit ratios ─► a generation without its warm-up
+//! failures ─► learnt.rs ─► register, and from there to every controller
 //! questions ► answers.rs: status, history, difference, why
 //! ```
 //!
@@ -14,16 +15,19 @@
 mod answers;
 mod change;
 mod health;
+mod learnt;
 mod members;
 mod routers;
 mod view;
 mod warm_up;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use admin::api::ApiReply;
-use fleet::health::{HealthThresholdError, HealthThresholds, HealthWatch, ProbeOutcome, Roster, WarmUp};
+use fleet::health::{
+    HealthThresholdError, HealthThresholds, HealthWatch, ProbeOutcome, Quarantined, Roster, WarmUp,
+};
 use fleet::rollout::{PublishedTexts, Rollout, RolloutSettings};
 use fleet::{GenerationNumber, HostId, MemberId, TextDigest, ZoneName};
 use serde_json::{Value, json};
@@ -82,6 +86,14 @@ pub struct Controller {
     ordered: Option<(GenerationNumber, usize, bool)>,
     /// Texts that have failed in a router, by what was seen there.
     condemned: BTreeSet<TextDigest>,
+    /// Those that the register has, or has forgotten.
+    kept_condemned: BTreeSet<TextDigest>,
+    /// Members and hosts that are in quarantine by the register.
+    kept_held: BTreeSet<Quarantined>,
+    /// When the register is asked again to keep what it could not.
+    keep_at: Now,
+    is_keeping: bool,
+    log_lines: VecDeque<String>,
     agents: BTreeMap<HostId, AgentRecord>,
     probes: BTreeMap<MemberId, ProbeRecord>,
     has_new_members: bool,
@@ -141,6 +153,11 @@ impl Controller {
             digests: BTreeMap::new(),
             ordered: None,
             condemned: BTreeSet::new(),
+            kept_condemned: BTreeSet::new(),
+            kept_held: BTreeSet::new(),
+            keep_at: now,
+            is_keeping: true,
+            log_lines: VecDeque::new(),
             agents: BTreeMap::new(),
             probes: BTreeMap::new(),
             has_new_members: true,
@@ -155,6 +172,7 @@ impl Controller {
             now,
             unix_s: 0,
         };
+        controller.follow_learnt();
         controller.begin_rollout(None);
         Ok(controller)
     }
@@ -182,6 +200,7 @@ impl Controller {
         self.find_silent();
         self.advance_rollout();
         self.heal();
+        self.keep_learnt();
         self.give_new_orders();
     }
 
@@ -223,6 +242,7 @@ impl Controller {
                 let before = self.view.target;
                 self.has_new_members |= self.view.inventory != view.inventory;
                 self.view = view;
+                self.follow_learnt();
                 let inventory = &self.view.inventory;
                 self.probes.retain(|member, _| inventory.get(member).is_some());
                 if self.view.target != before {

@@ -1,6 +1,7 @@
 //! The thread of a controller: messages, moments, and the threads beside it that watch its register and probe its members.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -45,6 +46,10 @@ pub fn run_controller(
             Err(RecvTimeoutError::Disconnected) => return,
         }
         controller.tick(now());
+        for line in controller.take_log_lines() {
+            // Whoever has closed the standard error wants no lines.
+            let _ = writeln!(std::io::stderr(), "controller: {line}");
+        }
         if let Some(targets) = controller.take_new_targets() {
             let target = |address: String| ProbeTarget { address, tls };
             let targets: BTreeMap<_, _> =

@@ -31,6 +31,10 @@ impl Controller {
         for (scope, why) in &self.view.frozen {
             line(format!("frozen: {scope} ({why})"));
         }
+        let quarantine: Vec<_> = self.watch.quarantine().held().collect();
+        for (whose, reason) in &quarantine {
+            line(format!("in quarantine: {whose} ({reason})"));
+        }
         for note in &self.health_notes {
             line(note.clone());
         }
@@ -55,6 +59,7 @@ impl Controller {
             "rollout": self.rollout.as_ref().map(|rollout| rollout_words(&rollout.state())),
             "register_away": self.away,
             "frozen": self.view.frozen,
+            "quarantine": quarantine.iter().map(|(whose, reason)| (whose.to_string(), reason)).collect::<Vec<_>>(),
             "health": self.health_notes,
             "members": members,
             "routers": routers,

@@ -232,6 +232,8 @@ impl Controller {
                 FreezeScope::Fleet => true,
                 FreezeScope::Cluster(name) => old.cluster(name) != new.cluster(name),
                 FreezeScope::Zone(zone) => self.is_zone_touched(&old, new, zone),
+                // It is not among the frozen scopes: `excluded` and `quarantined` know it.
+                FreezeScope::Quarantine(_) => false,
             };
             is_touched.then(|| format!("{scope} is frozen: {why}"))
         });
@@ -255,6 +257,9 @@ impl Controller {
     }
 
     pub(super) fn freeze(&mut self, scope: &FreezeScope, why: &str) -> ApiReply {
+        if let FreezeScope::Quarantine(whose) = scope {
+            return self.hold_by_hand(whose, why);
+        }
         let scope = scope.to_string();
         match self.decisions.freeze(&scope, why) {
             Ok(true) => {
@@ -272,6 +277,7 @@ impl Controller {
             FreezeScope::Fleet => GuardScope::Fleet,
             FreezeScope::Cluster(name) => GuardScope::Cluster(name.clone()),
             FreezeScope::Zone(name) => GuardScope::Zone(name.clone()),
+            FreezeScope::Quarantine(whose) => return self.release_by_hand(whose),
         };
         let scope = scope.to_string();
         match self.decisions.thaw(&scope) {

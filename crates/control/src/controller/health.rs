@@ -1,14 +1,11 @@
 //! Health: what agents, probes and routers say goes to the watch of `fleet`, and what it decides becomes generations.
 
-use std::collections::BTreeSet;
-
 use fleet::health::{
     HealthDecision, ProbeOutcome, ProbeRound, ProcessSight, Roster, RosterError, SlotMember, TkoReport,
 };
 use fleet::rollout::RolloutState;
 use fleet::{
-    ClusterName, FleetContent, FleetPlanInput, GenerationNumber, HostId, MemberId, Replacement, ViewName,
-    plan,
+    ClusterName, FleetContent, FleetPlanInput, GenerationNumber, MemberId, Replacement, ViewName, plan,
 };
 use stdx::clock::Now;
 
@@ -154,8 +151,7 @@ impl Controller {
         }
         let policy = self.view.policy.clone().ok_or_else(|| format!("{who}, and there is no policy"))?;
         let current = self.view.content();
-        let mut excluded = self.excluded();
-        excluded.extend(self.quarantined());
+        let excluded = self.excluded();
         let input = FleetPlanInput {
             policy: &policy,
             inventory: &self.view.inventory,
@@ -195,13 +191,5 @@ impl Controller {
                 Err(error.to_string())
             }
         }
-    }
-
-    /// Members that flap, or are on a host that does.
-    fn quarantined(&mut self) -> BTreeSet<MemberId> {
-        let (now, book) = (self.now, self.watch.quarantine());
-        let members = self.view.inventory.members();
-        let is_held = |id: &MemberId, host: &HostId| book.check(now, id, host).is_err();
-        members.filter(|one| is_held(&one.id, &one.host)).map(|one| one.id.clone()).collect()
     }
 }

@@ -14,6 +14,7 @@ use crate::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrd
 const POLICY: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";
 
+mod learnt;
 mod warm_up;
 
 /// An agent with one server and one router.

@@ -355,7 +355,7 @@ fn a_replaced_member_that_is_lost_again_is_held() {
     stage.replace(&lost);
     assert_eq!(stage.watch.quarantine().check(stage.now, &lost.member, &lost.host), Ok(()));
     let now = Now::at_ms(stage.now.ms() + 600_000);
-    stage.watch.quarantine().note_loss(now, &lost.member, &lost.host);
+    stage.watch.quarantine_mut().note_loss(now, &lost.member, &lost.host);
     assert!(stage.watch.quarantine().check(now, &lost.member, &lost.host).is_err());
 }
 
