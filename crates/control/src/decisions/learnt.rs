@@ -1,4 +1,4 @@
-//! What controllers have learnt from failures, and a restarted one must know: texts that failed in routers, and who is in
+//! Failures that a restarted controller must know of, and the others, too: texts that failed in routers, and who is in
 //! quarantine.
 //!
 //! Each is one list under one key, the oldest first. The register is right: what it does not have any more is over. A list that
