@@ -3,7 +3,9 @@
 //! ```text
 //! register ─► FleetView (policy, inventory, generations) ─► change.rs: plan, check, publish ─► register
 //! turns ────► routers.rs: the rollout of the target ─► orders at the agents' seats
-//!        └──► health.rs: verdicts, with probes and routers ─► a generation with another member in a slot
+//!        ├──► health.rs: verdicts, with probes and routers ─► a generation with another member in a slot
+//!        └──► warm_up.rs: hit ratios ─► a generation without its warm-up
+//! failures ─► learnt.rs ─► register, and from there to every controller
 //! questions ► answers.rs: status, history, difference, why
 //! ```
 //!
@@ -16,17 +18,21 @@ mod cluster_files;
 mod health;
 mod inventory;
 mod joining;
+mod learnt;
 mod members;
 mod others;
 mod routers;
 mod trail;
 mod view;
+mod warm_up;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use admin::api::ApiReply;
-use fleet::health::{HealthThresholdError, HealthThresholds, HealthWatch, ProbeOutcome, Roster};
+use fleet::health::{
+    HealthThresholdError, HealthThresholds, HealthWatch, ProbeOutcome, Quarantined, Roster, WarmUp,
+};
 use fleet::rollout::{PublishedTexts, Rollout, RolloutSettings};
 use fleet::{GenerationNumber, HostId, MemberId, TextDigest, ZoneName};
 use serde_json::{Value, json};
@@ -97,10 +103,20 @@ pub struct Controller {
     has_new_orders: bool,
     /// Texts that have failed in a router, by what was seen there.
     condemned: BTreeSet<TextDigest>,
+    /// Those that the register has, or has forgotten.
+    kept_condemned: BTreeSet<TextDigest>,
+    /// Members and hosts that are in quarantine by the register.
+    kept_held: BTreeSet<Quarantined>,
+    /// When the register is asked again to keep what it could not.
+    keep_at: Now,
+    is_keeping: bool,
+    log_lines: VecDeque<String>,
     agents: BTreeMap<HostId, AgentRecord>,
     probes: BTreeMap<MemberId, ProbeRecord>,
     has_new_members: bool,
     watch: HealthWatch,
+    /// Of members that are cold in the target, since all routers have it.
+    warm_ups: BTreeMap<MemberId, WarmUp>,
     /// Probes since the last pass.
     outcomes: BTreeMap<MemberId, ProbeOutcome>,
     pass_at: Now,
@@ -167,10 +183,16 @@ impl Controller {
             ordered: None,
             has_new_orders: false,
             condemned: BTreeSet::new(),
+            kept_condemned: BTreeSet::new(),
+            kept_held: BTreeSet::new(),
+            keep_at: now,
+            is_keeping: true,
+            log_lines: VecDeque::new(),
             agents: BTreeMap::new(),
             probes: BTreeMap::new(),
             has_new_members: true,
             watch,
+            warm_ups: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             pass_at: now,
             health_notes: Vec::new(),
@@ -187,6 +209,7 @@ impl Controller {
             now,
             unix_s: 0,
         };
+        controller.follow_learnt();
         controller.begin_rollout(None);
         Ok(controller)
     }
@@ -238,6 +261,7 @@ impl Controller {
         self.find_silent();
         self.advance_rollout();
         self.heal();
+        self.keep_learnt();
         self.give_new_orders();
     }
 
@@ -305,6 +329,11 @@ impl Controller {
         }
     }
 
+    /// Says a line to people.
+    pub(crate) fn say(&self, line: &str) {
+        (self.say)(line);
+    }
+
     /// The identity of this controller in the audit log.
     fn own_identity(&self) -> FleetIdentity {
         controller_of(&self.settings.fleet, self.settings.host.as_str())
@@ -321,6 +350,7 @@ impl Controller {
                 self.has_new_members |= has_new_members;
                 self.has_new_orders |= has_new_members;
                 self.view = view;
+                self.follow_learnt();
                 let inventory = &self.view.inventory;
                 self.probes.retain(|member, _| inventory.get(member).is_some());
                 if self.view.target != before {

@@ -50,6 +50,9 @@ pub fn run_controller(
             Err(RecvTimeoutError::Disconnected) => return,
         }
         controller.tick(now());
+        for line in controller.take_log_lines() {
+            controller.say(&line);
+        }
         if let Some(targets) = controller.take_new_targets() {
             let target = |address: String| ProbeTarget { address, tls };
             let targets: BTreeMap<_, _> =

@@ -7,6 +7,8 @@
 //! /evenkeel/FLEET/generations/N    a generation, as JSON; a number with 20 digits, so that the order of keys is theirs
 //! /evenkeel/FLEET/texts/SHA256     a text that routers read
 //! /evenkeel/FLEET/freeze/SCOPE     why nothing may change there
+//! /evenkeel/FLEET/condemned        texts that have failed in a router, as a list in JSON
+//! /evenkeel/FLEET/quarantine       members and hosts that take no slot, as a list in JSON
 //! ```
 //!
 //! A generation becomes the target by one transaction that compares the target's revision: of two controllers that decide at
@@ -23,6 +25,10 @@ use crate::register::{
     KeyPrefix, Register, RegisterEntry, RegisterError, RegisterKey, RegisterWatch, Revision, Transaction,
     TransactionOutcome,
 };
+
+mod learnt;
+
+pub use learnt::{CONDEMNED_MAX, HELD_MAX, HeldRecord};
 
 /// Generations that are kept: to go back to, and to see what has happened.
 pub const GENERATIONS_KEPT: u64 = 50;

@@ -37,7 +37,8 @@ pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{Controller, ControllerError, ControllerSettings, MemberState};
 pub use controller_thread::{run_controller, start_watch};
 pub use decisions::{
-    FleetDecisions, GENERATIONS_KEPT, NewGeneration, Publication, SharedRegister, TargetRecord, sha256_hex,
+    CONDEMNED_MAX, FleetDecisions, GENERATIONS_KEPT, HELD_MAX, HeldRecord, NewGeneration, Publication,
+    SharedRegister, TargetRecord, sha256_hex,
 };
 pub use liveness::{LivenessOutbox, LivenessReport, ProbeDigest, TURNS_PER_MESSAGE};
 pub use probe::{ProbeList, ProbeResult, ProbeSink, ProbeTarget, start_probes};

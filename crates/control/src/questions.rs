@@ -17,6 +17,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use admin::api::{ApiMethod, ApiRequest};
+use fleet::health::Quarantined;
 use fleet::{ClusterName, FleetMember, GenerationNumber, MemberId, ViewName, ZoneName};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
@@ -153,6 +154,8 @@ pub enum FreezeScope {
     Cluster(ClusterName),
     /// In a zone.
     Zone(ZoneName),
+    /// For a member or a host: it takes no slot.
+    Quarantine(Quarantined),
 }
 
 /// Why a question is refused.
@@ -168,11 +171,20 @@ impl FromStr for FreezeScope {
     type Err = String;
 
     fn from_str(text: &str) -> Result<FreezeScope, String> {
-        let expected = || format!("expected fleet, cluster/NAME or zone/NAME, found {text:?}");
+        let expected =
+            || format!("expected fleet, cluster/NAME, zone/NAME, member/ID or host/ID, found {text:?}");
         match text.split_once('/') {
             None if text == "fleet" => Ok(FreezeScope::Fleet),
             Some(("cluster", name)) => name.parse().map(FreezeScope::Cluster).map_err(|_| expected()),
             Some(("zone", name)) => name.parse().map(FreezeScope::Zone).map_err(|_| expected()),
+            Some(("member", id)) => {
+                let member = id.parse().map(Quarantined::Member);
+                member.map(FreezeScope::Quarantine).map_err(|_| expected())
+            }
+            Some(("host", id)) => {
+                let host = id.parse().map(Quarantined::Host);
+                host.map(FreezeScope::Quarantine).map_err(|_| expected())
+            }
             _ => Err(expected()),
         }
     }
@@ -184,6 +196,7 @@ impl fmt::Display for FreezeScope {
             FreezeScope::Fleet => formatter.write_str("fleet"),
             FreezeScope::Cluster(name) => write!(formatter, "cluster/{name}"),
             FreezeScope::Zone(name) => write!(formatter, "zone/{name}"),
+            FreezeScope::Quarantine(whose) => write!(formatter, "{whose}"),
         }
     }
 }

@@ -128,6 +128,9 @@ impl RouteDifference {
 }
 
 #[cfg(test)]
+mod generated;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

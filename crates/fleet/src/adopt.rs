@@ -170,13 +170,21 @@ impl<'n> Draft<'n> {
         let shares_hosts = self.share_hosts(slots.len());
         self.note_pool(name, object, slots.len(), shares_hosts);
         let attributes = object.iter().filter(|(key, _)| *key != "servers");
-        let mut record = ClusterRecord { name: cluster.clone(), pool: BTreeMap::new(), slots };
+        let mut record = ClusterRecord {
+            name: cluster.clone(),
+            pool: BTreeMap::new(),
+            gutter: None,
+            warm_up: None,
+            slots,
+        };
         let mut policy = ClusterPolicy {
             name: cluster,
             slots: record.slots.len(),
             class: None,
             zones: Vec::new(),
             shares_hosts,
+            gutter: None,
+            warm_up: None,
             pool: BTreeMap::new(),
         };
         for (key, value) in attributes {
@@ -217,7 +225,7 @@ impl<'n> Draft<'n> {
                 is_held: false,
             });
             let id = format!("s{number}").parse().expect("a letter and a number are a name");
-            slots.push(SlotRecord { id, member, address: address.to_owned() });
+            slots.push(SlotRecord { id, member, address: address.to_owned(), is_cold: false });
         }
         Ok(slots)
     }

@@ -1,7 +1,7 @@
-//! Texts that routers read: a view's routes with the pools of its clusters put in.
+//! Texts that routers read: a view's routes with the pools of its clusters put in, and handles of those with a gutter.
 //!
 //! The text is the same for the same content, byte by byte: routers reload only what has changed, and a digest says what is
-//! loaded. Pools and attributes are in the order of their names, slots in their own.
+//! loaded. Pools, handles and attributes are in the order of their names, slots in their own.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use crate::ViewName;
 use crate::generation::{ClusterRecord, FleetContent, ViewRecord};
+
+mod handles;
 
 /// The texts of all views, in mcrouter's language.
 pub fn texts(content: &FleetContent) -> BTreeMap<ViewName, String> {
@@ -19,11 +21,16 @@ fn text(content: &FleetContent, view: &ViewRecord) -> String {
     let mut clusters: Vec<&ClusterRecord> =
         content.clusters.iter().filter(|cluster| content.is_in(cluster, view)).collect();
     clusters.sort_unstable_by_key(|cluster| &cluster.name);
-    let pools: Vec<String> = clusters.into_iter().map(pool).collect();
+    let pools: Vec<String> = clusters.iter().copied().map(pool).collect();
+    let handles: Vec<String> = clusters.into_iter().flat_map(handles::of).collect();
+    let handles = match handles.is_empty() {
+        true => String::new(),
+        false => format!(",\n\"named_handles\": {{\n{}\n}}", handles.join(",\n")),
+    };
     let (before, after) = view.routes.split_at(view.pools_at);
     // A comma before the end of an object is one of a person's habits, and no router's.
     let comma = if after.trim_start().starts_with('}') { "" } else { "," };
-    let mut text = format!("{before}\n\"pools\": {{\n{}\n}}{comma}{after}", pools.join(",\n"));
+    let mut text = format!("{before}\n\"pools\": {{\n{}\n}}{handles}{comma}{after}", pools.join(",\n"));
     if !text.ends_with('\n') {
         text.push('\n');
     }
@@ -48,9 +55,11 @@ mod tests {
             id: format!("s{number}").parse().expect("a name"),
             member: member.parse().expect("a name"),
             address: format!("{member}:1"),
+            is_cold: false,
         });
         let pool = [("hash".to_owned(), json!("Ch3")), ("a".to_owned(), json!({"z": 1, "b": [2]}))];
-        ClusterRecord { name: name.parse().expect("a name"), pool: pool.into(), slots: slots.collect() }
+        let name = name.parse().expect("a name");
+        ClusterRecord { name, pool: pool.into(), gutter: None, warm_up: None, slots: slots.collect() }
     }
 
     fn content(routes: &str, pools_at: usize) -> FleetContent {

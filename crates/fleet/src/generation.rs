@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::policy::{GutterPolicy, WarmUpPolicy};
 use crate::{ClusterName, GenerationNumber, MemberId, SlotId, ViewName};
 
 /// A generation.
@@ -40,8 +41,36 @@ pub struct ClusterRecord {
     pub name: ClusterName,
     /// Attributes of its pool, but `servers`.
     pub pool: BTreeMap<String, Value>,
+    /// Who answers for its lost members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gutter: Option<GutterPolicy>,
+    /// What fills the slots of its new members; its gutter if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<WarmUpPolicy>,
     /// Its slots.
     pub slots: Vec<SlotRecord>,
+}
+
+/// Where misses of a new member are looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarmSource<'c> {
+    /// The cluster that is asked.
+    pub cluster: &'c ClusterName,
+    /// How long a copy lives, in seconds.
+    pub exptime_s: u32,
+    /// It is the gutter, which has nothing any more once its items have expired.
+    pub is_gutter: bool,
+}
+
+impl ClusterRecord {
+    /// What fills the slot of a new member, if anything does.
+    pub fn warm_source(&self) -> Option<WarmSource<'_>> {
+        if let Some(WarmUpPolicy { cluster, exptime_s }) = &self.warm_up {
+            return Some(WarmSource { cluster, exptime_s: *exptime_s, is_gutter: false });
+        }
+        let GutterPolicy { cluster, exptime_s } = self.gutter.as_ref()?;
+        Some(WarmSource { cluster, exptime_s: *exptime_s, is_gutter: true })
+    }
 }
 
 /// A slot and its member.
@@ -53,6 +82,9 @@ pub struct SlotRecord {
     pub member: MemberId,
     /// Where routers find him.
     pub address: String,
+    /// The member is new, and its misses are looked up where the cluster says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_cold: bool,
 }
 
 /// What a group of routers reads.
@@ -79,6 +111,24 @@ impl FleetContent {
         self.clusters.iter().find_map(|cluster| {
             Some((cluster, cluster.slots.iter().position(|slot| slot.member == *member)?))
         })
+    }
+
+    /// The same, without the warm-up of these members.
+    #[must_use]
+    pub fn without_warm_up(mut self, members: &[MemberId]) -> FleetContent {
+        let slots = self.clusters.iter_mut().flat_map(|cluster| &mut cluster.slots);
+        slots.filter(|slot| members.contains(&slot.member)).for_each(|slot| slot.is_cold = false);
+        self
+    }
+
+    /// The same as after replacements everywhere: what routers would read then.
+    #[must_use]
+    pub fn all_cold(mut self) -> FleetContent {
+        for cluster in &mut self.clusters {
+            let is_cold = cluster.warm_source().is_some();
+            cluster.slots.iter_mut().for_each(|slot| slot.is_cold = is_cold);
+        }
+        self
     }
 
     /// The slot at an address.

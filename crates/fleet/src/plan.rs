@@ -142,6 +142,8 @@ impl Planner<'_> {
         let mut record = ClusterRecord {
             name: name.clone(),
             pool,
+            gutter: policy.gutter.clone(),
+            warm_up: policy.warm_up.clone(),
             slots: old.map_or(Vec::new(), |old| old.slots.clone()),
         };
         match old {
@@ -151,6 +153,7 @@ impl Planner<'_> {
             }
             Some(_) => {}
         }
+        self.follow_substitutes(old, &mut record);
         if record.slots.len() > policy.slots {
             for slot in record.slots.drain(policy.slots..) {
                 self.steps.push(format!("cluster {name}: slot {} goes, {} leaves it", slot.id, slot.member));
@@ -163,6 +166,7 @@ impl Planner<'_> {
                 let member = self.choose(policy, &record, at, wish.by.as_ref())?;
                 let old = std::mem::replace(&mut record.slots[at].member, member.id.clone());
                 record.slots[at].address = member.address;
+                record.slots[at].is_cold = record.warm_source().is_some();
                 let (id, new) = (&record.slots[at].id, &member.id);
                 self.steps.push(format!("cluster {name}: {new} takes slot {id} in place of {old}"));
             }
@@ -174,9 +178,23 @@ impl Planner<'_> {
             if old.is_some() {
                 self.steps.push(format!("cluster {name}: slot {id} is added, {} takes it", member.id));
             }
-            record.slots.push(SlotRecord { id, member: member.id, address: member.address });
+            record.slots.push(SlotRecord { id, member: member.id, address: member.address, is_cold: false });
         }
         Ok(record)
+    }
+
+    /// A slot that nothing warms any more is not cold for routers.
+    fn follow_substitutes(&mut self, old: Option<&ClusterRecord>, record: &mut ClusterRecord) {
+        if record.warm_source().is_none() {
+            record.slots.iter_mut().for_each(|slot| slot.is_cold = false);
+        }
+        let Some(old) = old else { return };
+        if old.gutter != record.gutter {
+            self.steps.push(format!("cluster {}: another gutter", record.name));
+        }
+        if old.warm_up != record.warm_up {
+            self.steps.push(format!("cluster {}: another warm-up", record.name));
+        }
     }
 
     /// A member may have got another address: it is the same store.

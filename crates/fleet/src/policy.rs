@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::adopt::BareText;
 use crate::{ClusterName, ViewName, ZoneName};
+pub use substitutes::{GUTTER_EXPTIME_S_MAX, GutterPolicy, WARM_UP_EXPTIME_S_MAX, WarmUpPolicy};
+
+mod substitutes;
 
 /// Longest policy in bytes: 70 clusters with routes for a few views need some 200 KB.
 pub const POLICY_LEN_MAX: usize = 4 * 1024 * 1024;
@@ -48,6 +51,12 @@ pub struct ClusterPolicy {
     /// Several slots may be on one host, as on a laptop.
     #[serde(default)]
     pub shares_hosts: bool,
+    /// Who answers for its lost members.
+    #[serde(default)]
+    pub gutter: Option<GutterPolicy>,
+    /// What fills the slot of a new member; its gutter if there is none.
+    #[serde(default)]
+    pub warm_up: Option<WarmUpPolicy>,
     /// Attributes of the pool in mcrouter's language, but `servers`.
     #[serde(default)]
     pub pool: BTreeMap<String, toml::Value>,
@@ -113,6 +122,24 @@ pub enum PolicyError {
         "the view {0} has `pools` in its routes, which follow from clusters and slots\n  hint: `control adopt FILE` makes clusters of them"
     )]
     Pools(ViewName),
+    /// A gutter, or what warms a cluster up, that cannot be used.
+    #[error("the cluster {cluster}: {error}")]
+    Substitute {
+        /// Whose.
+        cluster: ClusterName,
+        /// What was found and what is accepted.
+        error: String,
+    },
+    /// Routes with handles of their own, which would be read in place of those that are put in.
+    #[error(
+        "the view {view} has `named_handles` in its routes, and the cluster {cluster} needs some for its gutter or warm-up\n  hint: write the handles into the routes that use them"
+    )]
+    Handles {
+        /// The view.
+        view: ViewName,
+        /// The cluster.
+        cluster: ClusterName,
+    },
     /// Routes that cannot have pools put in.
     #[error(
         "the view {view}: expected routes as an object in mcrouter's language that begins with `{{`, found {found:?}"
@@ -155,6 +182,7 @@ impl FleetPolicy {
             if cluster.pool.contains_key("servers") {
                 return Err(PolicyError::Servers(cluster.name.clone()));
             }
+            cluster.check_substitutes(&self)?;
         }
         for view in &self.views {
             unique("the cluster", view.clusters.iter().map(ClusterName::as_str))?;
@@ -171,6 +199,7 @@ impl FleetPolicy {
             {
                 return Err(PolicyError::Pools(view.name.clone()));
             }
+            view.check_substitutes(&self)?;
         }
         Ok(self)
     }

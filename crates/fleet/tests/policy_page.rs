@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use fleet::{
-    CLUSTERS_MAX, FleetContent, FleetMember, FleetPlanInput, FleetPolicy, Inventory, MEMBERS_MAX,
-    POLICY_LEN_MAX, SLOTS_MAX, VIEWS_MAX, plan, texts,
+    CLUSTERS_MAX, FleetContent, FleetMember, FleetPlanInput, FleetPolicy, GUTTER_EXPTIME_S_MAX, Inventory,
+    MEMBERS_MAX, POLICY_LEN_MAX, SLOTS_MAX, VIEWS_MAX, WARM_UP_EXPTIME_S_MAX, plan, texts,
 };
 
 const PAGE: &str = include_str!("../../../docs/control/policy.md");
@@ -45,7 +45,7 @@ fn the_example_becomes_the_text_that_the_page_shows() {
     let text = |view: &str| &texts[&view.parse().expect("a name")];
     assert_eq!(text("batch"), block("json"));
     assert!(text("front").contains("// Keys of a dead server"), "{}", text("front"));
-    assert!(text("front").contains("\"gutter\": {\"servers\":["), "{}", text("front"));
+    assert!(text("front").contains("\"web\": {\"type\":\"FailoverWithExptimeRoute\""), "{}", text("front"));
 }
 
 /// The keys of a table of the policy, from its refusal of another one.
@@ -59,8 +59,10 @@ fn keys(table: &str) -> Vec<String> {
 
 #[test]
 fn the_page_has_a_row_for_every_key() {
-    let all = [keys(""), keys("[[cluster]]"), keys("[[view]]")].concat();
-    assert_eq!(all.len(), 12, "{all:?}");
+    let parts =
+        ["", "[[cluster]]", "[[view]]", "[[cluster]]\n[cluster.gutter]", "[[cluster]]\n[cluster.warm_up]"];
+    let all = parts.map(keys).concat();
+    assert_eq!(all.len(), 18, "{all:?}");
     for key in all {
         let (plain, list) = (format!("\n| `{key}` |"), format!("\n| `[[{key}]]` |"));
         assert!(PAGE.contains(&plain) || PAGE.contains(&list), "{key}");
@@ -70,11 +72,15 @@ fn the_page_has_a_row_for_every_key() {
 #[test]
 fn the_page_has_the_limits() {
     let thousands = |count: usize| format!("{},{:03}", count / 1000, count % 1000);
+    let millions =
+        |count: usize| format!("{},{:03},{:03}", count / 1_000_000, count / 1000 % 1000, count % 1000);
     for row in [
         format!("| a policy | {} MiB |", POLICY_LEN_MAX >> 20),
         format!("| clusters | {CLUSTERS_MAX} |"),
         format!("| slots of a cluster | 1 to {} |", thousands(SLOTS_MAX)),
         format!("| views | {VIEWS_MAX} |"),
+        format!("| `exptime_s` of a gutter | 1 to {} s |", thousands(GUTTER_EXPTIME_S_MAX as usize)),
+        format!("| `exptime_s` of a warm-up | 1 to {} s |", millions(WARM_UP_EXPTIME_S_MAX as usize)),
         format!("| members of a fleet | {} |", thousands(MEMBERS_MAX)),
     ] {
         assert!(PAGE.contains(&row), "{row}");

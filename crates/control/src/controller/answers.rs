@@ -35,6 +35,10 @@ impl Controller {
             let age_s = self.now.ms().saturating_sub(heard.ms()) / 1000;
             line(format!("controller {name} was heard {age_s} s ago"));
         }
+        let quarantine: Vec<_> = self.watch.quarantine().held().collect();
+        for (whose, reason) in &quarantine {
+            line(format!("in quarantine: {whose} ({reason})"));
+        }
         for note in &self.health_notes {
             line(note.clone());
         }
@@ -59,6 +63,7 @@ impl Controller {
             "rollout": self.rollout.as_ref().map(|rollout| rollout_words(&rollout.state())),
             "register_away": self.away,
             "frozen": self.view.frozen,
+            "quarantine": quarantine.iter().map(|(whose, reason)| (whose.to_string(), reason)).collect::<Vec<_>>(),
             "health": self.health_notes,
             "members": members,
             "routers": routers,
@@ -238,12 +243,18 @@ pub(super) fn differences(old: &FleetContent, new: &FleetContent) -> Vec<String>
         if before.pool != cluster.pool {
             steps.push(format!("cluster {name}: other attributes of the pool"));
         }
+        if (&before.gutter, &before.warm_up) != (&cluster.gutter, &cluster.warm_up) {
+            steps.push(format!("cluster {name}: another gutter or warm-up"));
+        }
         for (before, after) in before.slots.iter().zip(&cluster.slots) {
             if before.member != after.member {
                 let (id, member, left) = (&after.id, &after.member, &before.member);
                 steps.push(format!("cluster {name}: {member} takes slot {id} in place of {left}"));
             } else if before.address != after.address {
                 steps.push(format!("cluster {name}: {} is at {}", after.member, after.address));
+            } else if before.is_cold != after.is_cold {
+                let word = if after.is_cold { "begins" } else { "ends" };
+                steps.push(format!("cluster {name}: the warm-up of {} {word}", after.member));
             }
         }
         for slot in cluster.slots.iter().skip(before.slots.len()) {

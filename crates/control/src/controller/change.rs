@@ -182,6 +182,7 @@ impl Controller {
         new: &FleetContent,
     ) -> Result<BTreeMap<ViewName, String>, ApiReply> {
         let (old, new_texts) = (texts(old), texts(new));
+        let cold_texts = texts(&new.clone().all_cold());
         let digests = published(GenerationNumber(0), new).0.digests;
         let mut keys = BTreeMap::new();
         for (view, text) in new_texts.iter().filter(|(view, text)| old.get(*view) != Some(*text)) {
@@ -193,6 +194,10 @@ impl Controller {
             }
             let compiled = CheckedRoutes::compile(&format!("view {view}"), text);
             let compiled = compiled.map_err(|error| refusal(422, &format!("no router takes it: {error}")))?;
+            // Nobody is there to change a policy when a member is lost at night.
+            CheckedRoutes::compile(&format!("view {view}"), &cold_texts[view]).map_err(|error| {
+                refusal(422, &format!("no router takes it with a warm-up after a replacement: {error}"))
+            })?;
             let before = old.get(view).and_then(|text| CheckedRoutes::compile("before", text).ok());
             let sentence = match before {
                 Some(before) => before.difference(&compiled, KEYS_SAMPLED, 1, self.unix_s).sentence(),
@@ -201,6 +206,21 @@ impl Controller {
             keys.insert(view.clone(), sentence);
         }
         Ok(keys)
+    }
+
+    /// Why a content that no person has seen is not published: a text that has failed, or that no router takes.
+    pub(super) fn unfit_text(&self, new: &FleetContent) -> Option<String> {
+        let (published, new_texts) = published(GenerationNumber(0), new);
+        let old = texts(&self.view.content());
+        let changed = new_texts.iter().filter(|(view, text)| old.get(*view) != Some(*text));
+        changed.into_iter().find_map(|(view, text)| match published.digests.get(view) {
+            Some(digest) if self.condemned.contains(digest) => {
+                Some(format!("view {view}: this very text has failed in a router before"))
+            }
+            _ => CheckedRoutes::compile(&format!("view {view}"), text)
+                .err()
+                .map(|error| format!("no router takes it: {error}")),
+        })
     }
 
     /// The refusal of a change of what is frozen.
@@ -212,6 +232,8 @@ impl Controller {
                 FreezeScope::Fleet => true,
                 FreezeScope::Cluster(name) => old.cluster(name) != new.cluster(name),
                 FreezeScope::Zone(zone) => self.is_zone_touched(&old, new, zone),
+                // It is not among the frozen scopes: `excluded` and `quarantined` know it.
+                FreezeScope::Quarantine(_) => false,
             };
             is_touched.then(|| format!("{scope} is frozen: {why}"))
         });
@@ -235,6 +257,9 @@ impl Controller {
     }
 
     pub(super) fn freeze(&mut self, scope: &FreezeScope, why: &str) -> ApiReply {
+        if let FreezeScope::Quarantine(whose) = scope {
+            return self.hold_by_hand(whose, why);
+        }
         let scope = scope.to_string();
         match self.decisions.freeze(&scope, why) {
             Ok(true) => {
@@ -252,6 +277,7 @@ impl Controller {
             FreezeScope::Fleet => GuardScope::Fleet,
             FreezeScope::Cluster(name) => GuardScope::Cluster(name.clone()),
             FreezeScope::Zone(name) => GuardScope::Zone(name.clone()),
+            FreezeScope::Quarantine(whose) => return self.release_by_hand(whose),
         };
         let scope = scope.to_string();
         match self.decisions.thaw(&scope) {

@@ -101,10 +101,13 @@ mod tests {
             id: format!("s{number}").parse().expect("a name"),
             member: format!("m{number}").parse().expect("a name"),
             address: address.clone(),
+            is_cold: false,
         });
         ClusterRecord {
             name: "web".parse().expect("a name"),
             pool: Default::default(),
+            gutter: None,
+            warm_up: None,
             slots: slots.collect(),
         }
     }

@@ -1,14 +1,11 @@
 //! Health: what agents, probes and routers say goes to the watch of `fleet`, and what it decides becomes generations.
 
-use std::collections::BTreeSet;
-
 use fleet::health::{
     HealthDecision, ProbeOutcome, ProbeRound, ProcessSight, Roster, RosterError, SlotMember, TkoReport,
 };
 use fleet::rollout::RolloutState;
 use fleet::{
-    ClusterName, FleetContent, FleetPlanInput, GenerationNumber, HostId, MemberId, Replacement, ViewName,
-    plan,
+    ClusterName, FleetContent, FleetPlanInput, GenerationNumber, MemberId, Replacement, ViewName, plan,
 };
 use stdx::clock::Now;
 
@@ -126,6 +123,10 @@ impl Controller {
         if is_my_turn && Some(decisions.generation) == self.target() {
             notes.extend(self.replace_lost(&lost).err());
         }
+        // The first controller by name does it, and another one when that is away.
+        if self.waits_ms() == 0 {
+            notes.extend(self.end_warm_ups());
+        }
         notes.extend(self.health_trouble.clone());
         notes.extend(self.audit_trouble.clone());
         self.health_notes = notes;
@@ -162,8 +163,7 @@ impl Controller {
         }
         let policy = self.view.policy.clone().ok_or_else(|| format!("{who}, and there is no policy"))?;
         let current = self.view.content();
-        let mut excluded = self.excluded();
-        excluded.extend(self.quarantined());
+        let excluded = self.excluded();
         let input = FleetPlanInput {
             policy: &policy,
             inventory: &self.view.inventory,
@@ -176,10 +176,18 @@ impl Controller {
         if self.frozen_by(&plan.content).is_some() {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }
+        self.publish_unasked(&format!("{who}: {evidence}"), plan.content)
+            .map_err(|error| format!("{who}: {error}"))
+    }
+
+    /// Publishes what the controller has decided by itself. The error says why not.
+    pub(super) fn publish_unasked(&mut self, reason: &str, content: FleetContent) -> Result<(), String> {
+        if let Some(unfit) = self.unfit_text(&content) {
+            return Err(unfit);
+        }
         let parent = self.target();
-        let mut reason = format!("{who}: {evidence}");
-        reason.truncate(reason.floor_char_boundary(REASON_LEN_MAX));
-        let generation = self.successor(reason, plan.content);
+        let reason = reason[..reason.floor_char_boundary(REASON_LEN_MAX)].to_owned();
+        let generation = self.successor(reason, content);
         match self.publish_recorded(ControlVerb::Replace, &generation) {
             Ok(Publication::Done(_)) => {
                 self.view.generations.insert(generation.number, generation);
@@ -192,16 +200,8 @@ impl Controller {
             }
             Err(error) => {
                 self.read_at = self.now;
-                Err(format!("{who}: {error}"))
+                Err(error)
             }
         }
-    }
-
-    /// Members that flap, or are on a host that does.
-    fn quarantined(&mut self) -> BTreeSet<MemberId> {
-        let (now, book) = (self.now, self.watch.quarantine());
-        let members = self.view.inventory.members();
-        let is_held = |id: &MemberId, host: &HostId| book.check(now, id, host).is_err();
-        members.filter(|one| is_held(&one.id, &one.host)).map(|one| one.id.clone()).collect()
     }
 }

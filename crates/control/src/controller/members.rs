@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use fleet::MemberId;
 use fleet::rollout::RolloutState;
+use fleet::{FleetMember, MemberId};
 
 use super::Controller;
 use crate::turn::{MemberOrder, MemberReport, TurnReport};
@@ -25,14 +25,15 @@ pub enum MemberState {
 }
 
 impl Controller {
-    /// Members that take no slot now: those that are not empty, do not answer, or whose agent has not spoken.
+    /// Members that take no slot now: those that are not empty, do not answer, whose agent has not spoken, or that are in
+    /// quarantine with or without their host.
     pub(super) fn excluded(&self) -> BTreeSet<MemberId> {
-        let members = self.view.inventory.members().map(|member| &member.id);
-        let is_unfit = |member: &&MemberId| {
-            self.member_state(member) != MemberState::Spare
-                || self.probes.get(*member).is_none_or(|probe| probe.answer.is_err())
+        let is_unfit = |member: &&FleetMember| {
+            self.member_state(&member.id) != MemberState::Spare
+                || self.probes.get(&member.id).is_none_or(|probe| probe.answer.is_err())
+                || self.watch.quarantine().check(self.now, &member.id, &member.host).is_err()
         };
-        members.filter(is_unfit).cloned().collect()
+        self.view.inventory.members().filter(is_unfit).map(|member| member.id.clone()).collect()
     }
 
     /// What a member is for.

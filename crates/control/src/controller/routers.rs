@@ -235,7 +235,10 @@ pub(super) fn lane(old: &FleetContent, new: &FleetContent) -> RolloutLane {
     let is_same_shape = old.views == new.views
         && old.clusters.len() == new.clusters.len()
         && old.clusters.iter().zip(&new.clusters).all(|(old, new)| {
-            old.name == new.name && old.pool == new.pool && old.slots.len() == new.slots.len()
+            old.name == new.name
+                && old.pool == new.pool
+                && (&old.gutter, &old.warm_up) == (&new.gutter, &new.warm_up)
+                && old.slots.len() == new.slots.len()
         });
     if is_same_shape { RolloutLane::SlotChange } else { RolloutLane::Routes }
 }

@@ -2,7 +2,9 @@
 
 mod cluster_files;
 mod joining;
+mod learnt;
 mod others;
+mod warm_up;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,6 +110,17 @@ impl Stage {
         self.controller.tick(Now::at_ms(self.now_ms));
         let orders = self.runtime.block_on(self.seats.answer(&report, Duration::ZERO)).expect("a seat");
         self.agents[at].obey(orders);
+    }
+
+    /// What an agent says, without an answer.
+    fn turn_of_report(&mut self, at: usize) {
+        self.agents[at].report.turn += 1;
+        let report = self.agents[at].report.clone();
+        self.message(ControllerMessage::Turn(report));
+    }
+
+    fn target(&self) -> u64 {
+        self.controller.target().map_or(0, |target| target.0)
     }
 
     fn message(&mut self, message: ControllerMessage) {

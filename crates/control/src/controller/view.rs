@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use fleet::rollout::PublishedTexts;
 use fleet::{
-    FleetContent, FleetMember, FleetPolicy, Generation, GenerationNumber, Inventory, ViewName, texts,
+    FleetContent, FleetMember, FleetPolicy, Generation, GenerationNumber, Inventory, TextDigest, ViewName,
+    texts,
 };
 use router::md5_hex;
 
-use crate::decisions::{FleetDecisions, TargetRecord};
+use crate::decisions::{FleetDecisions, HeldRecord, TargetRecord};
 use crate::register::{RegisterEntry, RegisterError, Revision};
 
 /// Policy, inventory and generations at one moment.
@@ -22,6 +23,10 @@ pub(super) struct FleetView {
     pub(super) generations: BTreeMap<GenerationNumber, Generation>,
     /// Scopes, and why nothing may change there.
     pub(super) frozen: Vec<(String, String)>,
+    /// Texts that have failed in a router, the oldest first.
+    pub(super) condemned: Vec<TextDigest>,
+    /// Members and hosts that take no slot.
+    pub(super) quarantine: Vec<HeldRecord>,
 }
 
 impl FleetView {
@@ -49,8 +54,16 @@ impl FleetView {
                 target.number
             )));
         }
-        let frozen = decisions.frozen()?;
-        Ok(FleetView { policy, policy_revision, inventory, target, generations, frozen })
+        Ok(FleetView {
+            policy,
+            policy_revision,
+            inventory,
+            target,
+            generations,
+            frozen: decisions.frozen()?,
+            condemned: decisions.condemned()?,
+            quarantine: decisions.quarantine()?,
+        })
     }
 
     /// The generation in force.

@@ -133,3 +133,53 @@ fn a_scope_is_frozen_for_a_reason_until_it_is_thawed() {
     assert!(all.thaw("cluster-a").expect("an answer") && !all.thaw("cluster-a").expect("an answer"));
     assert_eq!(all.frozen().expect("an answer").len(), 1);
 }
+
+fn held(host: &str, reason: &str) -> HeldRecord {
+    HeldRecord {
+        whose: fleet::health::Quarantined::Host(host.parse().expect("a name")),
+        reason: reason.to_owned(),
+    }
+}
+
+#[test]
+fn failures_are_kept_in_the_order_in_which_they_came_and_once() {
+    let register = SimulatedRegister::default();
+    let (one, other) = (decisions(&register), decisions(&register));
+    assert_eq!((one.condemned().expect("an answer"), one.quarantine().expect("an answer")), (vec![], vec![]));
+    let texts: Vec<fleet::TextDigest> =
+        ["b", "a"].iter().map(|letter| letter.repeat(32).parse().expect("a digest")).collect();
+    one.condemn(&texts[..1]).expect("an answer");
+    other.condemn(&texts).expect("an answer");
+    assert_eq!(one.condemned().expect("an answer"), texts);
+    one.hold(&[held("h2", "flaps"), held("h1", "flaps")]).expect("an answer");
+    other.hold(&[held("h2", &"é".repeat(300))]).expect("an answer");
+    assert_eq!(one.quarantine().expect("an answer"), [held("h2", &"é".repeat(250)), held("h1", "flaps")]);
+    other.release(&held("h2", "").whose).expect("an answer");
+    assert_eq!(one.quarantine().expect("an answer"), [held("h1", "flaps")]);
+}
+
+#[test]
+fn a_list_whose_answer_is_lost_is_kept_once() {
+    // The list is read, and written; then it is read again, because the write's answer was lost.
+    for (lost, is_kept) in [(0, false), (1, true), (2, true)] {
+        let register = SimulatedRegister::default();
+        let losing = LosesAnswer { model: register.client(), left: AtomicUsize::new(lost) };
+        let all = FleetDecisions::new(Arc::new(losing), &"f".parse().expect("a name"));
+        assert_eq!(all.hold(&[held("h1", "flaps")]).is_ok(), is_kept, "the call {lost}");
+        let kept = decisions(&register).quarantine().expect("an answer").len();
+        assert_eq!(kept, usize::from(is_kept), "the call {lost}");
+    }
+}
+
+#[test]
+fn a_list_that_is_none_is_an_error_and_stays_as_it_is() {
+    let register = SimulatedRegister::default();
+    let key: RegisterKey = "/evenkeel/f/condemned".parse().expect("a key");
+    let write = Transaction::if_revision(key.clone(), Revision::ABSENT).put(key.clone(), "[1]");
+    assert!(matches!(register.put_if(&write), Ok(TransactionOutcome::Committed(_))));
+    let all = decisions(&register);
+    let error = all.condemn(&["a".repeat(32).parse().expect("a digest")]).expect_err("not understood");
+    assert!(error.to_string().contains("/evenkeel/f/condemned is not a list"), "{error}");
+    let value = register.get(&key).expect("an answer").expect("a value").value;
+    assert_eq!(&*value, b"[1]");
+}

@@ -69,15 +69,15 @@ fn what_is_carried_out_has_a_plan_and_a_reason() {
 }
 
 #[test]
-fn a_scope_is_the_fleet_a_cluster_or_a_zone() {
-    for text in ["fleet", "cluster/a", "zone/eu-1"] {
+fn a_scope_is_the_fleet_a_cluster_a_zone_a_member_or_a_host() {
+    for text in ["fleet", "cluster/a", "zone/eu-1", "member/m1", "host/h1"] {
         assert_eq!(text.parse::<FreezeScope>().map(|scope| scope.to_string()), Ok(text.to_owned()));
         assert!(ask(&format!(r#"POST /v1/freeze {{"scope":"{text}","why":"x"}}"#)).is_ok());
     }
-    for text in ["", "fleet/", "cluster/", "cluster/a/b", "zone", "host/h1", "Fleet"] {
+    for text in ["", "fleet/", "cluster/", "cluster/a/b", "zone", "host/", "router/r1", "Fleet"] {
         refused(
             &format!(r#"POST /v1/freeze {{"scope":"{text}","why":"x"}}"#),
-            "expected fleet, cluster/NAME or zone/NAME",
+            "expected fleet, cluster/NAME, zone/NAME, member/ID or host/ID",
         );
     }
 }

@@ -3,7 +3,9 @@
 //! It ends by a person or at a time that a person named, never because something looks well again.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use stdx::clock::Now;
 
 use crate::{HostId, MemberId};
@@ -16,12 +18,22 @@ const FLAPPING_MS: u64 = 3_600_000;
 pub const RECORDS_MAX: usize = 4_096;
 
 /// A member or a host.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Quarantined {
     /// A member.
     Member(MemberId),
     /// A host, with all its members.
     Host(HostId),
+}
+
+impl fmt::Display for Quarantined {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Quarantined::Member(member) => write!(formatter, "member/{member}"),
+            Quarantined::Host(host) => write!(formatter, "host/{host}"),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -113,6 +125,12 @@ impl QuarantineBook {
         let was_held = self.records.remove(whose).is_some_and(|record| record.held.is_some());
         self.is_full &= self.records.len() >= RECORDS_MAX;
         was_held
+    }
+
+    /// Who is held until somebody releases them, and why, by their names.
+    pub fn held(&self) -> impl Iterator<Item = (&Quarantined, &str)> {
+        let held = self.records.iter().filter_map(|(whose, record)| Some((whose, record.held.as_ref()?)));
+        held.filter(|(_, held)| held.until.is_none()).map(|(whose, held)| (whose, &*held.reason))
     }
 
     /// Checks that a member may enter a slot.

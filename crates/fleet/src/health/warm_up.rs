@@ -45,6 +45,8 @@ pub enum WarmUpStep {
     },
     /// As warm as its peers.
     Warm,
+    /// Not as warm as its peers, and all that its source had has expired: asking it on costs a request for each miss.
+    SourceEmpty,
     /// The time is over.
     TimedOut {
         /// What was seen last, for people.
@@ -56,6 +58,7 @@ pub enum WarmUpStep {
 #[derive(Clone, Debug)]
 pub struct WarmUp {
     since: Now,
+    source_lasts_ms: Option<u64>,
     window: Option<(HitCounts, HitCounts)>,
     windows: u32,
     warmth: Option<UnitShare>,
@@ -65,7 +68,12 @@ pub struct WarmUp {
 impl WarmUp {
     /// It has the slot since now.
     pub fn new(now: Now) -> WarmUp {
-        WarmUp { since: now, window: None, windows: 0, warmth: None, end: None }
+        WarmUp { since: now, source_lasts_ms: None, window: None, windows: 0, warmth: None, end: None }
+    }
+
+    /// It has the slot since now, and is warmed from a gutter, which gets nothing more for this slot.
+    pub fn from_gutter(now: Now, exptime_s: u32) -> WarmUp {
+        WarmUp { source_lasts_ms: Some(u64::from(exptime_s) * 1000), ..WarmUp::new(now) }
     }
 
     /// Takes counts of the member, and the sum of its peers'.
@@ -74,9 +82,12 @@ impl WarmUp {
             return end.clone();
         }
         self.compare(own, peers);
+        let age_ms = now.ms().saturating_sub(self.since.ms());
         if self.windows >= WINDOWS {
             self.end = Some(WarmUpStep::Warm);
-        } else if now.ms().saturating_sub(self.since.ms()) >= WARM_UP_MAX_MS {
+        } else if self.source_lasts_ms.is_some_and(|lasts_ms| age_ms >= lasts_ms) {
+            self.end = Some(WarmUpStep::SourceEmpty);
+        } else if age_ms >= WARM_UP_MAX_MS {
             let seen = self.warmth.map_or("too few gets to tell its hit ratio".to_owned(), |warmth| {
                 format!("its hit ratio is {:.3} of its peers'", warmth.get())
             });
@@ -150,6 +161,18 @@ mod tests {
     fn a_warm_up_ends_after_an_hour_with_a_note() {
         check(&[(5_000, 5_000); 60], "its hit ratio is 0.526 of its peers'");
         check(&[(0, 0); 60], "too few gets to tell");
+    }
+
+    #[test]
+    fn a_gutter_warms_until_its_items_have_expired() {
+        let mut warm_up = WarmUp::from_gutter(Now::at_ms(5_000), 60);
+        let counts = |hits, misses| HitCounts { hits, misses };
+        let step = |warm_up: &mut WarmUp, at_ms: u64| {
+            warm_up.step(Now::at_ms(at_ms), counts(at_ms, at_ms), counts(at_ms * 19, at_ms))
+        };
+        assert!(matches!(step(&mut warm_up, 64_999), WarmUpStep::Warming { .. }));
+        assert_eq!(step(&mut warm_up, 65_000), WarmUpStep::SourceEmpty);
+        assert_eq!(step(&mut warm_up, 65_001), WarmUpStep::SourceEmpty, "it stays over");
     }
 
     #[test]

@@ -238,7 +238,12 @@ impl HealthWatch {
     }
 
     /// Who is in quarantine.
-    pub fn quarantine(&mut self) -> &mut QuarantineBook {
+    pub fn quarantine(&self) -> &QuarantineBook {
+        &self.quarantine
+    }
+
+    /// Who is in quarantine, to hold and release.
+    pub fn quarantine_mut(&mut self) -> &mut QuarantineBook {
         &mut self.quarantine
     }
 

@@ -74,6 +74,43 @@ fn refused(members: &str, before: &str, clusters: &str, wishes: &str, expected: 
     assert!(error.to_string().contains(expected), "{error}");
 }
 
+/// A policy of `web` with three slots and these lines, and of the clusters that may answer for it.
+fn with_substitutes(lines: &str) -> FleetPolicy {
+    let text = format!(
+        "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 3\n{lines}\n[[cluster]]\nname = \"spares\"\nslots = 1\n"
+    );
+    FleetPolicy::parse(&text).expect("a policy")
+}
+
+/// Slots of `web` that are cold.
+fn cold(content: &FleetContent) -> Vec<&str> {
+    let slots = content.clusters[0].slots.iter().filter(|slot| slot.is_cold);
+    slots.map(|slot| slot.id.as_str()).collect()
+}
+
+#[test]
+fn a_replacement_is_cold_where_something_can_warm_it() {
+    let inventory = inventory("m1@h1/a m2@h2/a m3@h3/a m4@h4/a m5@h5/a m6@h6/a");
+    let gutter = "gutter = { cluster = \"spares\" }";
+    for (lines, expected) in
+        [("", &[][..]), (gutter, &["s1"]), ("warm_up = { cluster = \"spares\", exptime_s = 9 }", &["s1"])]
+    {
+        let policy = with_substitutes(lines);
+        let first = try_plan(&policy, &inventory, &FleetContent::default(), "").expect("a plan").content;
+        assert_eq!(cold(&first), [""; 0], "nothing was lost, so nothing can be warmed");
+        let second = try_plan(&policy, &inventory, &first, "m2").expect("a plan").content;
+        assert_eq!(cold(&second), expected);
+        // What is cold stays so by other plans, and as long as something warms it.
+        let third = try_plan(&policy, &inventory, &second, "m1").expect("a plan").content;
+        assert_eq!(cold(&third).len(), if expected.is_empty() { 0 } else { 2 });
+        let none = try_plan(&with_substitutes(""), &inventory, &third, "").expect("a plan");
+        assert_eq!(cold(&none.content), [""; 0]);
+        assert_eq!(none.steps.len(), usize::from(!lines.is_empty()), "{:?}", none.steps);
+        let ended = second.clone().without_warm_up(&[second.clusters[0].slots[1].member.clone()]);
+        assert_eq!(cold(&ended), [""; 0]);
+    }
+}
+
 const FIVE: &str = "m1@h1/a m2@h2/b m3@h3/a m4@h4/b m5@h5/c";
 
 #[test]

@@ -355,7 +355,7 @@ fn a_replaced_member_that_is_lost_again_is_held() {
     stage.replace(&lost);
     assert_eq!(stage.watch.quarantine().check(stage.now, &lost.member, &lost.host), Ok(()));
     let now = Now::at_ms(stage.now.ms() + 600_000);
-    stage.watch.quarantine().note_loss(now, &lost.member, &lost.host);
+    stage.watch.quarantine_mut().note_loss(now, &lost.member, &lost.host);
     assert!(stage.watch.quarantine().check(now, &lost.member, &lost.host).is_err());
 }
 
@@ -416,6 +416,6 @@ fn one_loss_takes_no_vote_away_in_a_fleet_of_any_size() {
     for (asked, answered, percent) in
         [(1, 1, 100), (1, 0, 0), (2, 1, 100), (2, 0, 0), (4, 3, 100), (4, 2, 75), (100, 98, 99), (100, 0, 0)]
     {
-        assert_eq!(super::success_percent(asked, answered), percent, "{answered} of {asked}");
+        assert_eq!(success_percent(asked, answered), percent, "{answered} of {asked}");
     }
 }
