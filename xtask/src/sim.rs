@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use os::cpu_time::CpuTime;
-use simulator::FleetShape;
 use simulator::scenario::{self, FleetScenario};
 use simulator::world::FleetRun;
+use simulator::{FleetShape, PlantedBug};
 
 /// Play scenarios of a simulated fleet
 #[derive(Debug, clap::Args)]
@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
     /// 288 servers and 900 routers
     #[arg(long)]
     small: bool,
+    /// Look for every planted bug with so many seeds, instead of scenarios
+    #[arg(long, value_name = "SEEDS", conflicts_with = "scenario")]
+    hunt: Option<u64>,
     /// Directory for the timelines
     #[arg(long, default_value = "target/sim", value_name = "DIR")]
     out: PathBuf,
@@ -32,6 +35,9 @@ const LONG: &str = "etcd-day-off";
 
 /// Plays them. False if figures or invariants are not as expected.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
+    if let Some(seeds) = arguments.hunt {
+        return Ok(hunt(seeds));
+    }
     let shape = if arguments.small { FleetShape::small() } else { FleetShape::published() };
     let all = scenario::all(&shape, arguments.seed);
     let names: Vec<&str> = all.iter().map(|scenario| scenario.name).collect();
@@ -49,6 +55,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
         is_well &= play(scenario, arguments)?;
     }
     Ok(is_well)
+}
+
+/// False if a bug is not found with any of the seeds.
+fn hunt(seeds: u64) -> bool {
+    let mut is_well = true;
+    println!("seeds until a planted bug is found: median, and at most, of {seeds}");
+    for bug in PlantedBug::ALL {
+        let needed = scenario::seeds_to_find(bug, seeds);
+        match (needed.get(needed.len() / 2), needed.last()) {
+            (Some(median), Some(most)) => println!("{bug:?}: {median}, {most}"),
+            _ => {
+                println!("{bug:?}: NOT FOUND");
+                is_well = false;
+            }
+        }
+    }
+    is_well
 }
 
 fn play(scenario: &FleetScenario, arguments: &Arguments) -> Result<bool> {

@@ -100,6 +100,46 @@ pub struct ViewRecord {
     pub pools_at: usize,
 }
 
+/// A number that a router reports beyond the target by more than this is an error of its own, and is not believed: otherwise one
+/// router could use up all numbers. A backup of a register is never older than so many decisions.
+pub const NUMBERS_LOST_MAX: u64 = 1_000_000;
+
+/// The number of the generation behind the target, above all that routers have, which they report: a register that was restored
+/// from a backup has forgotten generations, and routers refuse a number that they have had.
+pub fn next_number(
+    target: Option<GenerationNumber>,
+    routers_have: impl IntoIterator<Item = GenerationNumber>,
+) -> GenerationNumber {
+    GenerationNumber(newest_known(target, routers_have).map_or(1, |newest| newest.0.saturating_add(1)))
+}
+
+/// Whether routers have generations that the register has forgotten: then they take the target only under another number.
+pub fn is_forgotten(
+    target: GenerationNumber,
+    routers_have: impl IntoIterator<Item = GenerationNumber>,
+) -> bool {
+    newest_known(Some(target), routers_have) > Some(target)
+}
+
+/// The generation that the target goes back to, if it has the content before its parent once more: then the parent has failed, and
+/// no router that lacks it may get it.
+pub fn gone_back_to<'g>(
+    generations: &'g BTreeMap<GenerationNumber, Generation>,
+    target: &Generation,
+) -> Option<&'g Generation> {
+    let parent = generations.get(&target.parent?)?;
+    let before = generations.get(&parent.parent?)?;
+    (before.content == target.content && parent.content != target.content).then_some(before)
+}
+
+fn newest_known(
+    target: Option<GenerationNumber>,
+    routers_have: impl IntoIterator<Item = GenerationNumber>,
+) -> Option<GenerationNumber> {
+    let most = target.map_or(0, |target| target.0).saturating_add(NUMBERS_LOST_MAX);
+    routers_have.into_iter().filter(|has| (1..=most).contains(&has.0)).max().max(target)
+}
+
 impl FleetContent {
     /// A cluster by its name.
     pub fn cluster(&self, name: &ClusterName) -> Option<&ClusterRecord> {
@@ -141,5 +181,64 @@ impl FleetContent {
     /// Whether a view has a cluster as a pool.
     pub fn is_in(&self, cluster: &ClusterRecord, view: &ViewRecord) -> bool {
         view.clusters.is_empty() || view.clusters.contains(&cluster.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(target: Option<u64>, routers_have: &[u64], expected: u64) {
+        let have = || routers_have.iter().copied().map(GenerationNumber);
+        let target = target.map(GenerationNumber);
+        assert_eq!(next_number(target, have()), GenerationNumber(expected));
+        let is_behind = target.is_some_and(|target| expected > target.0 + 1);
+        assert_eq!(target.is_some_and(|target| is_forgotten(target, have())), is_behind);
+    }
+
+    #[test]
+    fn the_next_number_is_above_all_that_routers_have() {
+        check(None, &[], 1);
+        check(None, &[0, 7], 8);
+        check(Some(7), &[], 8);
+        check(Some(7), &[0, 6, 7], 8);
+        check(Some(4), &[6, 7, 5], 8);
+    }
+
+    /// Generations with these routes, one after the other: the number of the one that the last one goes back to.
+    #[track_caller]
+    fn check_back(routes: &[&str], expected: Option<u64>) {
+        let generation = |(at, routes): (usize, &&str)| {
+            let view = ViewRecord {
+                name: "main".parse().expect("a name"),
+                clusters: Vec::new(),
+                routes: (*routes).to_owned(),
+                pools_at: 1,
+            };
+            let number = GenerationNumber(at as u64 + 1);
+            let parent = (at > 0).then_some(GenerationNumber(at as u64));
+            let content = FleetContent { clusters: Vec::new(), views: vec![view] };
+            (number, Generation { number, parent, reason: String::new(), content })
+        };
+        let all: BTreeMap<_, _> = routes.iter().enumerate().map(generation).collect();
+        let target = all.values().last().expect("a generation");
+        assert_eq!(gone_back_to(&all, target).map(|to| to.number.0), expected, "{routes:?}");
+    }
+
+    #[test]
+    fn a_target_with_the_content_before_its_parent_goes_back() {
+        check_back(&["{1}", "{2}", "{1}"], Some(1));
+        check_back(&["{1}", "{2}", "{3}"], None);
+        check_back(&["{1}", "{1}", "{1}"], None);
+        check_back(&["{1}", "{2}", "{1}", "{1}"], None);
+        check_back(&["{1}", "{2}"], None);
+        check_back(&["{1}"], None);
+    }
+
+    #[test]
+    fn a_number_that_no_backup_explains_is_not_believed() {
+        check(Some(4), &[4 + NUMBERS_LOST_MAX], 5 + NUMBERS_LOST_MAX);
+        check(Some(4), &[5 + NUMBERS_LOST_MAX, u64::MAX, 4], 5);
     }
 }

@@ -19,12 +19,15 @@ mod text_digest;
 
 pub use adopt::{Adoption, AdoptionError, AdoptionNames, adopt};
 pub use compile::texts;
-pub use generation::{ClusterRecord, FleetContent, Generation, SlotRecord, ViewRecord, WarmSource};
+pub use generation::{
+    ClusterRecord, FleetContent, Generation, NUMBERS_LOST_MAX, SlotRecord, ViewRecord, WarmSource,
+    gone_back_to, is_forgotten, next_number,
+};
 pub use inventory::{FleetMember, Inventory, InventoryError, MEMBERS_MAX};
 pub use names::{
     ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, SlotId, ViewName, ZoneName,
 };
-pub use plan::{FleetPlan, FleetPlanInput, PlanError, Replacement, plan};
+pub use plan::{FleetPlan, FleetPlanInput, PlanError, Replacement, plan, plan_most};
 pub use policy::{
     CLUSTERS_MAX, ClusterPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, GutterPolicy, POLICY_LEN_MAX,
     PolicyError, SLOTS_MAX, VIEWS_MAX, ViewPolicy, WARM_UP_EXPTIME_S_MAX, WarmUpPolicy,

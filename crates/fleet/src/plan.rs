@@ -105,6 +105,33 @@ pub fn plan(input: &FleetPlanInput<'_>, replacements: &[Replacement]) -> Result<
     Ok(FleetPlan { content, steps: planner.steps })
 }
 
+/// Plans as many of the replacements as find a member, the first ones first, and says why the others do not: a fleet that runs
+/// out of spares mends what it can.
+///
+/// # Errors
+/// If there is no plan even without replacements.
+pub fn plan_most(
+    input: &FleetPlanInput<'_>,
+    replacements: &[Replacement],
+) -> Result<(FleetPlan, Vec<PlanError>), PlanError> {
+    if let Ok(whole) = plan(input, replacements) {
+        return Ok((whole, Vec::new()));
+    }
+    let mut most = plan(input, &[])?;
+    let (mut accepted, mut errors) = (Vec::new(), Vec::new());
+    for replacement in replacements {
+        accepted.push(replacement.clone());
+        match plan(input, &accepted) {
+            Ok(larger) => most = larger,
+            Err(error) => {
+                accepted.pop();
+                errors.push(error);
+            }
+        }
+    }
+    Ok((most, errors))
+}
+
 fn members(content: &FleetContent) -> impl Iterator<Item = &MemberId> {
     content.clusters.iter().flat_map(|cluster| cluster.slots.iter().map(|slot| &slot.member))
 }

@@ -1,15 +1,19 @@
 //! Invariants of the control plane, checked at every event against what is true of the fleet.
 //!
-//! The limits are computed here once more, from the rules as documented, so that an error in the guard or the budget is seen.
+//! The limits are computed here once more, from the rules as documented, so that an error in `fleet` is seen. Every check takes
+//! what has changed, and keeps what it needs of the past.
 
+mod convergence;
+mod generations;
+mod owners;
+mod replacements;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::shape::{FleetShape, ZONES};
-
-/// Replacements count together within this.
-const HOUR_MS: u64 = 3_600_000;
-/// Additional misses that voluntary changes may cause, and a tenth for what is measured late.
-const HEADROOM: f64 = 0.5 * 1.1;
+pub(crate) use convergence::{Calm, Convergence};
+pub(crate) use owners::KeyOwners;
+pub(crate) use replacements::{ChangeFacts, SlotChange};
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,40 +39,26 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A replacement that controllers carry out.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct SlotChange {
-    pub(crate) slot: usize,
-    pub(crate) from: usize,
-    pub(crate) to: usize,
-    /// An operator asked; otherwise the health of the member.
-    pub(crate) is_voluntary: bool,
-}
-
-/// What was true when the replacement was carried out.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ChangeFacts {
-    /// Kinds of observers that had a reason to accuse the member: agent, probes, routers.
-    pub(crate) accusing_kinds: u32,
-    /// Additional misses of the cluster with this change, as a part of the usual ones.
-    pub(crate) cold_load: f64,
-    /// The zone of the slot.
-    pub(crate) zone: usize,
-}
-
 /// The first violation, and the history that the checks need.
 #[derive(Debug, Default)]
 pub(crate) struct InvariantChecker {
     first: Option<Violation>,
-    /// Replacements of lost members within the hour: time, cluster, zone.
-    replaced: Vec<(u64, usize, usize)>,
-    /// Losses of hosts: time of the last two.
-    losses: std::collections::BTreeMap<usize, Vec<u64>>,
+    replacements: replacements::History,
+    /// Numbers of generations that have become the target.
+    accepted: BTreeSet<u64>,
+    /// Generations whose crash a controller has heard of.
+    known_crashes: BTreeSet<u64>,
+    /// Routers that have loaded a generation that crashes them.
+    deadly_loads: BTreeMap<u64, usize>,
 }
 
 impl InvariantChecker {
     pub(crate) fn into_first(self) -> Option<Violation> {
         self.first
+    }
+
+    pub(crate) fn has_found(&self) -> bool {
+        self.first.is_some()
     }
 
     pub(crate) fn require(
@@ -80,50 +70,6 @@ impl InvariantChecker {
     ) {
         if !holds && self.first.is_none() {
             self.first = Some(Violation { at_ms, invariant, found: found() });
-        }
-    }
-
-    /// I5, I6: guard, budget, quarantine, two kinds of observers.
-    pub(crate) fn changes(
-        &mut self,
-        at_ms: u64,
-        shape: &FleetShape,
-        change: &SlotChange,
-        facts: &ChangeFacts,
-    ) {
-        let SlotChange { slot, from, to, is_voluntary } = *change;
-        let flaps = self
-            .losses
-            .get(&to)
-            .is_some_and(|losses| losses.windows(2).any(|two| two[1] - two[0] <= HOUR_MS));
-        self.require(!flaps, at_ms, "I5", || {
-            format!("host {to} enters slot {slot} and was lost twice within an hour")
-        });
-        if is_voluntary {
-            self.require(facts.cold_load <= HEADROOM, at_ms, "I5", || {
-                format!("voluntary changes add {:.2} of the usual misses", facts.cold_load)
-            });
-            return;
-        }
-        self.require(facts.accusing_kinds >= 2, at_ms, "I6", || {
-            format!("slot {slot} loses host {from}, which {} kinds of observers accuse", facts.accusing_kinds)
-        });
-        self.losses.entry(from).or_default().push(at_ms);
-        self.replaced.retain(|(then, ..)| at_ms - then <= HOUR_MS);
-        self.replaced.push((at_ms, slot / shape.slots, facts.zone));
-        let limit = |size: usize, percent: usize| (size * percent / 100).max(2);
-        let count = |is_in: &dyn Fn(&(u64, usize, usize)) -> bool| {
-            self.replaced.iter().filter(|one| is_in(one)).count()
-        };
-        let scopes = [
-            ("the fleet", count(&|_| true), limit(shape.servers(), 5)),
-            ("a zone", count(&|one| one.2 == facts.zone), limit(shape.servers().div_ceil(ZONES), 20)),
-            ("a cluster", count(&|one| one.1 == slot / shape.slots), limit(shape.slots, 5)),
-        ];
-        for (scope, found, limit) in scopes {
-            self.require(found <= limit, at_ms, "I5", || {
-                format!("{found} of {scope} replaced in an hour, not {limit}")
-            });
         }
     }
 }

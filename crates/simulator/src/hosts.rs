@@ -20,11 +20,25 @@ pub(crate) struct SimulatedHost {
     pub(crate) slowness: f64,
     /// Flushes since the host exists.
     pub(crate) flushes: u64,
+    /// It has values from a slot that it left: it has missed deletes since then.
+    pub(crate) has_old_values: bool,
 }
 
 impl SimulatedHost {
     pub(crate) fn has_agent(&self, now_ms: u64) -> bool {
         self.works && now_ms >= self.agent_away_until_ms
+    }
+
+    pub(crate) fn answers_probes(&self, now_ms: u64) -> bool {
+        self.works && now_ms >= self.probes_lie_until_ms
+    }
+
+    /// The agent is told to flush the server. One that is away does not.
+    pub(crate) fn flush(&mut self, now_ms: u64) {
+        if self.has_agent(now_ms) {
+            self.flushes += 1;
+            self.has_old_values = false;
+        }
     }
 }
 
@@ -43,6 +57,7 @@ pub(crate) fn hosts(shape: &FleetShape) -> Vec<SimulatedHost> {
         probes_lie_until_ms: 0,
         slowness: 1.0,
         flushes: 0,
+        has_old_values: false,
     };
     (0..shape.hosts()).map(host).collect()
 }

@@ -10,6 +10,7 @@
 //! Development only: nothing that is shipped depends on it. It opens no socket, reads no clock, and draws its random numbers
 //! from one seed: equal seeds give equal histories.
 
+mod bug;
 mod checker;
 mod controllers;
 pub mod curve;
@@ -18,11 +19,13 @@ mod fault;
 mod hosts;
 mod load;
 mod queue;
+mod register;
 pub mod scenario;
 mod shape;
 pub mod world;
 
+pub use bug::PlantedBug;
 pub use checker::Violation;
-pub use controllers::PlantedBug;
 pub use fault::FleetFault;
+pub use register::RoutesKind;
 pub use shape::FleetShape;

@@ -14,6 +14,8 @@ pub struct FleetShape {
     pub spares: usize,
     /// Routers, over all zones.
     pub routers: usize,
+    /// Turns that a controller begins in a second; others hear "retry after".
+    pub admitted: u32,
     /// Requests a second to a slot.
     pub slot_rate: f64,
     /// Items that a server has room for.
@@ -40,6 +42,8 @@ impl FleetShape {
             slots,
             spares: 10,
             routers: 20_000,
+            // 25,000 agents come within 10 s with that.
+            admitted: 1_000,
             slot_rate: 180e6 / servers,
             items: 460e12 / servers / (220e9 / 180e6),
             exponent: 0.99,

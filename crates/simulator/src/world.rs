@@ -1,11 +1,17 @@
 //! The fleet world: agents' turns, passes of the controllers, fluid steps and faults, one after the other.
 
+mod faults;
+mod routers;
+mod second;
+
 use std::collections::BTreeMap;
 
+use fleet::drain::DrainPhase;
 use stdx::prng::{Prng, mix};
 
-use crate::checker::{ChangeFacts, InvariantChecker, SlotChange, Violation};
-use crate::controllers::{ControllerGroup, PlantedBug};
+use crate::bug::PlantedBug;
+use crate::checker::{Convergence, InvariantChecker, KeyOwners, Violation};
+use crate::controllers::ControllerGroup;
 use crate::fault::FleetFault;
 use crate::hosts::{SimulatedHost, hosts};
 use crate::load::FluidLoad;
@@ -15,18 +21,12 @@ use crate::shape::{FleetShape, ZONES};
 /// A turn without news takes 15 s ± 5.
 const TURN_MS: u64 = 10_000;
 const TURN_JITTER_MS: u64 = 10_000;
-/// Turns that a controller begins in a second; others hear "retry after". 25,000 agents come within 10 s with that.
-const ADMITTED_MAX: u32 = 1_000;
 /// A refused agent comes again after this, and as much at random.
 const RETRY_MS: u64 = 2_000;
 /// Without a controller agents wait twice as long after each attempt, up to this.
 const BACKOFF_MAX_MS: u64 = 30_000;
 /// A canary of one router in a hundred has a slot change for this long before the others.
 const CANARY_MS: u64 = 2_000;
-/// Microseconds in which a controller answers one poll with a new configuration.
-const ANSWER_US: u64 = 100;
-/// The part of a change that is as far as its figures say, once in this many seconds.
-const SAMPLE_EVERY_S: u64 = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -34,6 +34,8 @@ enum Event {
     /// An agent, and the number of its turn: one that was given up is not taken.
     Turn(usize, u32),
     Load(usize),
+    /// A router ends because of the text of this generation.
+    Crash(usize, u64),
     Second,
 }
 
@@ -43,9 +45,17 @@ struct SimulatedAgent {
     turn: u32,
     has_poll: bool,
     backoff_ms: u64,
-    /// Of a router: the generation that it has loaded.
+    /// It reaches no controller until then.
+    cut_off_until_ms: u64,
+    /// Of a router: the generation that it has loaded, the one before, and since when.
     generation: u64,
+    before: u64,
+    loaded_ms: u64,
     is_pushed: bool,
+    /// The generation whose text crashed it.
+    crashed: Option<u64>,
+    /// What it does with the keys of the drained member.
+    phase: Option<DrainPhase>,
 }
 
 /// Figures of a moment.
@@ -78,6 +88,8 @@ pub struct FleetRun {
     pub replaced: usize,
     /// Replacements that an operator asked for.
     pub voluntary: usize,
+    /// Slots that got their former members back from a backup of the register.
+    pub restored: usize,
     /// Events.
     pub events: u64,
     /// Most events that waited at a time.
@@ -92,6 +104,14 @@ pub struct FleetRun {
     pub first_replaced_ms: Option<u64>,
     /// The newest generation.
     pub generation: u64,
+    /// Routers that had a generation which crashed them.
+    pub crashed: usize,
+    /// Generations that routers have loaded, all together.
+    pub loads: u64,
+    /// Routers that have another generation than the newest at the end.
+    pub behind: usize,
+    /// How long a drain took, in milliseconds.
+    pub drained_ms: Option<u64>,
     /// The first broken invariant.
     pub violation: Option<Violation>,
 }
@@ -127,7 +147,14 @@ pub struct FleetWorld {
     zone_works: [bool; ZONES],
     load: FluidLoad,
     controllers: ControllerGroup,
+    bugs: Vec<PlantedBug>,
     checker: InvariantChecker,
+    convergence: Convergence,
+    /// Who has the keys of the member that is drained, and since when it is.
+    owners: Option<(KeyOwners, u64)>,
+    /// The end of the last fault.
+    calm_since_ms: u64,
+    stops_at_violation: bool,
     /// Routers by the generation that they have: all with equal ones are a cohort.
     cohorts: BTreeMap<u64, usize>,
     committed_ms: u64,
@@ -154,8 +181,13 @@ impl FleetWorld {
             turn: 0,
             has_poll: false,
             backoff_ms: 0,
+            cut_off_until_ms: 0,
             generation: 1,
+            before: 1,
+            loaded_ms: 0,
             is_pushed: false,
+            crashed: None,
+            phase: None,
         };
         let count = hosts.len() + shape.routers;
         let mut world = FleetWorld {
@@ -166,7 +198,12 @@ impl FleetWorld {
             zone_works: [true; ZONES],
             load: FluidLoad::new(&shape),
             controllers: ControllerGroup::new(&shape, &hosts, bugs),
+            bugs: bugs.to_vec(),
             checker: InvariantChecker::default(),
+            convergence: Convergence::default(),
+            owners: None,
+            calm_since_ms: 0,
+            stops_at_violation: false,
             cohorts: BTreeMap::from([(1, shape.routers)]),
             committed_ms: 0,
             delays: Vec::new(),
@@ -184,8 +221,15 @@ impl FleetWorld {
             world.queue.push(world.script[at].0, Event::Fault(at));
         }
         (0..count).for_each(|agent| world.schedule(0, agent, TURN_MS, TURN_MS));
+        world.checker.begins_with(1);
         world.queue.push(1000, Event::Second);
         world
+    }
+
+    /// Ends the run where an invariant breaks.
+    pub fn stopping_at_a_violation(mut self) -> FleetWorld {
+        self.stops_at_violation = true;
+        self
     }
 
     /// Lets so many milliseconds pass.
@@ -196,18 +240,25 @@ impl FleetWorld {
                 Event::Fault(at) => self.fault(now_ms, at),
                 Event::Turn(agent, turn) if turn == self.agents[agent].turn => self.turn(now_ms, agent),
                 Event::Turn(..) => {}
-                Event::Load(agent) => self.load_newest(now_ms, agent),
+                Event::Load(agent) => self.push(now_ms, agent),
+                Event::Crash(agent, generation) => self.crash(now_ms, agent, generation),
                 Event::Second => self.second(now_ms),
             }
             self.run.queue_max = self.run.queue_max.max(self.queue.len());
-            // Each agent waits for one turn, one that it gave up, and one push, besides the script and the next second.
-            let limit = 2 * self.agents.len() + self.shape.routers + self.script.len() + 1;
+            // Each agent waits for one turn and one that it gave up, a router for one push and one crash besides.
+            let limit = 2 * (self.agents.len() + self.shape.routers) + self.script.len() + 1;
             self.checker
                 .require(self.queue.len() <= limit, now_ms, "I13", || format!("{limit} events are exceeded"));
+            if self.stops_at_violation && self.checker.has_found() {
+                break;
+            }
         }
         self.delays.sort_unstable();
         self.run.loaded_p99_ms = self.delays.get(self.delays.len() * 99 / 100).copied();
-        self.run.generation = self.controllers.generation;
+        self.run.generation = self.controllers.newest;
+        let newest = self.controllers.newest;
+        self.run.behind =
+            self.cohorts.iter().filter(|(has, _)| **has != newest).map(|(_, count)| count).sum();
         self.run.violation = self.checker.into_first();
         self.run
     }
@@ -222,7 +273,7 @@ impl FleetWorld {
     fn works(&self, now_ms: u64, agent: usize) -> bool {
         match agent.checked_sub(self.hosts.len()) {
             None => self.hosts[agent].has_agent(now_ms),
-            Some(router) => self.zone_works[router % ZONES],
+            Some(router) => self.zone_works[router % ZONES] && now_ms >= self.agents[agent].cut_off_until_ms,
         }
     }
 
@@ -231,6 +282,10 @@ impl FleetWorld {
         self.agents[agent].has_event = false;
         self.agents[agent].has_poll = false;
         if !self.works(now_ms, agent) {
+            // A router that was restarted meanwhile reaches nobody yet. What is dead comes back with its zone.
+            if let Some(left_ms) = self.agents[agent].cut_off_until_ms.checked_sub(now_ms) {
+                self.schedule(now_ms, agent, left_ms, RETRY_MS);
+            }
             return;
         }
         let first = (mix(agent as u64) % ZONES as u64) as usize;
@@ -241,17 +296,20 @@ impl FleetWorld {
             self.schedule(now_ms, agent, backoff_ms / 2, backoff_ms / 2);
             return;
         };
-        if self.admitted[controller] >= ADMITTED_MAX {
+        if self.admitted[controller] >= self.shape.admitted {
             self.run.refused += 1;
             self.schedule(now_ms, agent, RETRY_MS, RETRY_MS);
+            if self.has(PlantedBug::RetryBesideTurn) {
+                self.queue.push(now_ms + TURN_MS, Event::Turn(agent, self.agents[agent].turn));
+            }
             return;
         }
         self.admitted[controller] += 1;
         (self.agents[agent].backoff_ms, self.agents[agent].has_poll) = (0, true);
         if agent < self.hosts.len() {
-            self.controllers.heard(agent);
-        } else if !self.agents[agent].is_pushed {
-            self.load_newest(now_ms, agent);
+            self.host_turn(agent);
+        } else {
+            self.router_turn(now_ms, agent);
         }
         if !std::mem::replace(&mut self.heard_since[agent], true) {
             self.silent -= 1;
@@ -262,235 +320,16 @@ impl FleetWorld {
         self.schedule(now_ms, agent, TURN_MS, TURN_JITTER_MS);
     }
 
-    /// A router loads the newest generation, which a controller has sent.
-    fn load_newest(&mut self, now_ms: u64, agent: usize) {
-        self.agents[agent].is_pushed = false;
-        let (newest, has_controller) = (self.controllers.generation, self.controllers.works.contains(&true));
-        let before = self.agents[agent].generation;
-        if before == newest || !has_controller || !self.works(now_ms, agent) {
-            return;
-        }
-        self.checker
-            .require(newest > before, now_ms, "I1", || format!("generation {newest} follows {before}"));
-        self.agents[agent].generation = newest;
-        self.leave_cohort(before);
-        *self.cohorts.entry(newest).or_default() += 1;
-        // Memory for a million is enough for a percentile.
-        if self.delays.len() < 1_000_000 {
-            self.delays.push((now_ms - self.committed_ms).saturating_sub(CANARY_MS));
-        }
+    fn has(&self, bug: PlantedBug) -> bool {
+        self.bugs.contains(&bug)
     }
 
-    fn leave_cohort(&mut self, generation: u64) {
-        let count = self.cohorts.get_mut(&generation).expect("a router's cohort");
-        *count -= 1;
-        if *count == 0 {
-            self.cohorts.remove(&generation);
+    fn host_turn(&mut self, host: usize) {
+        self.controllers.heard(host);
+        if self.controllers.closes_old(host, &self.hosts)
+            && let Some((owners, _)) = self.owners.as_mut().filter(|(owners, _)| owners.host == host)
+        {
+            owners.is_open = false;
         }
-    }
-
-    fn second(&mut self, now_ms: u64) {
-        self.queue.push(now_ms + 1000, Event::Second);
-        self.admitted = [0; ZONES];
-        let before = self.controllers.generation;
-        let order = now_ms.is_multiple_of(60_000).then(|| self.controllers.places().to_vec());
-        let cold: Vec<f64> = self.cold_loads();
-        let result = self.controllers.pass(now_ms, &mut self.hosts, &mut self.load);
-        if let Some(order) = order {
-            let is_kept = self.controllers.has_order_of(&order);
-            self.checker.require(is_kept, now_ms, "I4", || "slots have another order".to_owned());
-        }
-        for change in &result.changes {
-            self.changed(now_ms, change, &cold);
-        }
-        if self.controllers.generation != before {
-            self.checker.require(self.controllers.register_works, now_ms, "I10", || {
-                "a generation without a register".to_owned()
-            });
-            self.publish(now_ms);
-        }
-        self.step(now_ms, result.frozen);
-    }
-
-    /// Per cluster the additional misses of slots that warm up.
-    fn cold_loads(&self) -> Vec<f64> {
-        let mut cold = vec![0.0; self.shape.clusters];
-        let h = self.shape.hit_ratio;
-        for (at, _) in self.load.slots.iter().enumerate().filter(|(_, slot)| slot.warms_up) {
-            let warmth = (self.load.own_hit_ratio(at) / h).min(1.0);
-            cold[at / self.shape.slots] += (1.0 - warmth) * h / (1.0 - h) / self.shape.slots as f64;
-        }
-        cold
-    }
-
-    fn changed(&mut self, now_ms: u64, change: &SlotChange, cold: &[f64]) {
-        let h = self.shape.hit_ratio;
-        let from = &self.hosts[change.from];
-        let facts = ChangeFacts {
-            accusing_kinds: u32::from(!from.has_agent(now_ms))
-                + u32::from(!from.works || now_ms < from.probes_lie_until_ms)
-                + u32::from(!from.works),
-            cold_load: cold[change.slot / self.shape.slots] + h / (1.0 - h) / self.shape.slots as f64,
-            zone: from.zone,
-        };
-        self.checker.changes(now_ms, &self.shape, change, &facts);
-        self.run.first_replaced_ms.get_or_insert(now_ms - self.fault_ms);
-        self.slot_of[change.from] = None;
-        self.slot_of[change.to] = Some(change.slot);
-        *if change.is_voluntary { &mut self.run.voluntary } else { &mut self.run.replaced } += 1;
-    }
-
-    /// All routers with an open poll get the new generation: a canary first, then one after the other.
-    fn publish(&mut self, now_ms: u64) {
-        self.committed_ms = now_ms;
-        for router in 0..self.shape.routers {
-            let agent = self.hosts.len() + router;
-            if self.agents[agent].has_poll && !std::mem::replace(&mut self.agents[agent].is_pushed, true) {
-                let wait_ms = if router % 100 == 0 { 0 } else { CANARY_MS };
-                let turn_ms = router as u64 / ZONES as u64 * ANSWER_US / 1000;
-                self.queue.push(now_ms + wait_ms + turn_ms, Event::Load(agent));
-            }
-        }
-    }
-
-    fn step(&mut self, now_ms: u64, frozen: usize) {
-        let all: usize = self.cohorts.values().sum();
-        let cohorts = &self.cohorts;
-        let loaded =
-            |generation: u64| match cohorts.range(..generation).map(|(_, count)| count).sum::<usize>() {
-                0 => 1.0,
-                behind => 1.0 - behind as f64 / all as f64,
-            };
-        let step = self.load.step(&self.hosts, loaded);
-        let worst = &mut self.interval;
-        worst.database = worst.database.max(step.database);
-        worst.worst_database = worst.worst_database.max(step.worst_database);
-        worst.hit_ratio = worst.hit_ratio.min(step.hit_ratio);
-        worst.errors = worst.errors.max(step.errors);
-        worst.frozen = worst.frozen.max(frozen);
-        if (now_ms / 1000).is_multiple_of(SAMPLE_EVERY_S) {
-            worst.at_s = now_ms as f64 / 1000.0;
-            worst.suspects = self.controllers.suspects();
-            worst.replacements = self.run.replaced + self.run.voluntary;
-            self.run.samples.push(*worst);
-            self.interval = WorldSample { hit_ratio: 1.0, ..WorldSample::default() };
-        }
-    }
-
-    fn fault(&mut self, now_ms: u64, at: usize) {
-        self.fault_ms = now_ms;
-        match self.script[at].1.clone() {
-            FleetFault::AgentsRestart { percent, for_ms } => {
-                for host in self.some_hosts(self.hosts.len() as u64 * percent / 100, false) {
-                    self.hosts[host].agent_away_until_ms = now_ms + for_ms;
-                    self.reschedule(now_ms, host, for_ms);
-                }
-            }
-            FleetFault::HostsDie(dead) => dead.into_iter().for_each(|host| self.die(host)),
-            FleetFault::AnyHostsDie(count) => {
-                self.some_hosts(count as u64, true).into_iter().for_each(|host| self.die(host));
-            }
-            FleetFault::HostsReturn(back) => back.into_iter().for_each(|host| self.come_back(now_ms, host)),
-            FleetFault::ZoneDies(zone) => self.zone(now_ms, zone, false),
-            FleetFault::ZoneReturns(zone) => self.zone(now_ms, zone, true),
-            FleetFault::ControllersStop => self.controllers.works = [false; ZONES],
-            FleetFault::ControllersStart => self.controllers.works = self.zone_works,
-            FleetFault::RegisterStops => self.controllers.register_works = false,
-            FleetFault::RegisterStarts => self.controllers.register_works = true,
-            FleetFault::RoutersRestart => self.restart_routers(now_ms),
-            FleetFault::ServersSlow(count) => {
-                for host in self.some_hosts(count as u64, true) {
-                    self.hosts[host].slowness = 10.0;
-                    self.disturb(host);
-                }
-            }
-            FleetFault::ProbesLie { percent, for_ms } => {
-                for host in self.some_hosts(self.hosts.len() as u64 * percent / 100, false) {
-                    self.hosts[host].probes_lie_until_ms = now_ms + for_ms;
-                }
-            }
-            FleetFault::OperatorReplaces(count) => {
-                (0..count.min(self.shape.slots)).for_each(|slot| self.controllers.wants(slot));
-            }
-        }
-        self.expect_all(now_ms);
-    }
-
-    /// From now on it is measured until every agent that works has had a turn.
-    fn expect_all(&mut self, now_ms: u64) {
-        self.heard_since = (0..self.agents.len()).map(|agent| !self.works(now_ms, agent)).collect();
-        self.silent = self.heard_since.iter().filter(|heard| !**heard).count();
-        self.run.all_heard_ms = None;
-    }
-
-    /// Different hosts, chosen at random.
-    fn some_hosts(&mut self, count: u64, with_slot: bool) -> Vec<usize> {
-        let mut all: Vec<usize> =
-            (0..self.hosts.len()).filter(|host| !with_slot || self.slot_of[*host].is_some()).collect();
-        let count = (count as usize).min(all.len());
-        for at in 0..count {
-            let other = at + self.prng.below((all.len() - at) as u64) as usize;
-            all.swap(at, other);
-        }
-        all.truncate(count);
-        all
-    }
-
-    fn disturb(&mut self, host: usize) {
-        if let Some(slot) = self.slot_of[host] {
-            self.load.disturb(slot / self.shape.slots);
-        }
-    }
-
-    fn die(&mut self, host: usize) {
-        self.hosts[host].works = false;
-        self.disturb(host);
-    }
-
-    fn come_back(&mut self, now_ms: u64, host: usize) {
-        if std::mem::replace(&mut self.hosts[host].works, true) {
-            return;
-        }
-        match self.slot_of[host] {
-            Some(slot) => self.load.empty(slot),
-            None => self.controllers.returned(host),
-        }
-        self.schedule(now_ms, host, 0, RETRY_MS);
-    }
-
-    fn zone(&mut self, now_ms: u64, zone: usize, works: bool) {
-        if std::mem::replace(&mut self.zone_works[zone], works) == works {
-            return;
-        }
-        self.controllers.works[zone] = works;
-        for host in (0..self.hosts.len()).filter(|host| self.hosts[*host].zone == zone).collect::<Vec<_>>() {
-            if works { self.come_back(now_ms, host) } else { self.die(host) }
-        }
-        for router in (zone..self.shape.routers).step_by(ZONES) {
-            let agent = self.hosts.len() + router;
-            // Clients of a lost zone are clients of the others now.
-            let generation = self.agents[agent].generation;
-            if works {
-                *self.cohorts.entry(generation).or_default() += 1;
-                self.schedule(now_ms, agent, 0, RETRY_MS);
-            } else {
-                self.leave_cohort(generation);
-            }
-        }
-    }
-
-    /// Each has its file on its disk, and asks at once.
-    fn restart_routers(&mut self, now_ms: u64) {
-        for agent in self.hosts.len()..self.agents.len() {
-            self.agents[agent].has_poll = false;
-            self.reschedule(now_ms, agent, 0);
-        }
-    }
-
-    /// The agent's process was restarted: it gives up its turn, and comes after this time.
-    fn reschedule(&mut self, now_ms: u64, agent: usize, least_ms: u64) {
-        self.agents[agent].has_event = false;
-        self.agents[agent].turn += 1;
-        self.schedule(now_ms, agent, least_ms, RETRY_MS);
     }
 }

@@ -5,7 +5,7 @@ use fleet::health::{
 };
 use fleet::rollout::RolloutState;
 use fleet::{
-    ClusterName, FleetContent, FleetPlanInput, GenerationNumber, MemberId, Replacement, ViewName, plan,
+    ClusterName, FleetContent, FleetPlanInput, GenerationNumber, MemberId, Replacement, ViewName, plan_most,
 };
 use stdx::clock::Now;
 
@@ -172,7 +172,11 @@ impl Controller {
         };
         let replacements: Vec<Replacement> =
             lost.iter().map(|(place, _)| Replacement { member: place.member.clone(), by: None }).collect();
-        let plan = plan(&input, &replacements).map_err(|error| format!("{who}: {error}"))?;
+        // A fleet that runs out of spares mends what it can.
+        let (plan, unmet) = plan_most(&input, &replacements).map_err(|error| format!("{who}: {error}"))?;
+        if let Some(error) = unmet.first().filter(|_| plan.content == current) {
+            return Err(format!("{who}: {error}"));
+        }
         if self.frozen_by(&plan.content).is_some() {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }

@@ -1,7 +1,7 @@
 //! The rollout of the target, and the orders of agents.
 
 use fleet::rollout::{HaltEvidence, Rollout, RolloutEvent, RolloutLane, RolloutState};
-use fleet::{FleetContent, Generation, GenerationNumber, HostId, RouterId};
+use fleet::{FleetContent, Generation, GenerationNumber, HostId, RouterId, gone_back_to, next_number};
 use stdx::clock::Now;
 
 use super::view::published;
@@ -21,6 +21,8 @@ impl Controller {
         self.set_cluster_files();
         let Some(current) = self.view.current() else { return };
         let before = before.or(current.parent).and_then(|number| self.view.generations.get(&number));
+        // What was gone back from has failed: no router gets it that lacks it, whoever has gone back.
+        let before = gone_back_to(&self.view.generations, current).or(before);
         let nothing = FleetContent::default();
         let (number, old) =
             before.map_or((GenerationNumber(0), &nothing), |before| (before.number, &before.content));
@@ -174,7 +176,9 @@ impl Controller {
     /// The generation behind the target.
     pub(super) fn successor(&self, reason: String, content: FleetContent) -> Generation {
         let parent = self.target();
-        let number = GenerationNumber(parent.map_or(1, |parent| parent.0 + 1));
+        // A register that was restored from a backup has forgotten numbers, and routers refuse those that they have had.
+        let reports = self.agents.values().flat_map(|record| &record.report.routers);
+        let number = next_number(parent, reports.filter_map(|report| report.generation));
         Generation { number, parent, reason, content }
     }
 

@@ -314,6 +314,25 @@ fn a_text_that_fails_in_a_canary_goes_back_by_itself_and_reaches_nobody_else() {
 }
 
 #[test]
+fn a_controller_that_takes_over_a_rollback_gives_the_failed_text_to_nobody() {
+    let mut stage = Stage::running(40);
+    stage.agents.iter_mut().for_each(|agent| agent.fails_with = Some("poison"));
+    assert_eq!(stage.apply(&policy("{\"route\": \"PoolRoute|web\", \"poison\": 1}")).status, 200);
+    stage.rounds(5);
+    let has_poison = |agent: &FakeAgent| agent.texts.values().any(|text| text.contains("poison"));
+    let before: Vec<bool> = stage.agents.iter().map(has_poison).collect();
+    // It knows the failed generation from the register alone, and its routers come to it with what they had before.
+    stage.seats = Arc::default();
+    stage.controller = controller(&stage.register, &stage.seats);
+    for agent in stage.agents.iter_mut().filter(|agent| !has_poison(agent)) {
+        agent.report.routers[0].generation = Some(GenerationNumber(1));
+    }
+    stage.rounds(5);
+    assert_eq!(stage.agents.iter().map(has_poison).collect::<Vec<bool>>(), before);
+    assert_eq!(stage.loaded(), vec![3; 40]);
+}
+
+#[test]
 fn what_is_frozen_does_not_change_until_it_is_thawed() {
     let mut stage = Stage::running(4);
     let scope: FreezeScope = "cluster/web".parse().expect("a scope");

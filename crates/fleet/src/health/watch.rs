@@ -128,9 +128,13 @@ impl HealthWatch {
         Ok(watch)
     }
 
-    /// Notes a replacement of the last hour from the history of generations, after a start.
-    pub fn remember_replacement(&mut self, now: Now, place: SlotMember, age_ms: u64) {
+    /// Notes a replacement of the last hour from the history of generations, after a start; the oldest first. A member that was
+    /// lost then is in quarantine if it is lost once more.
+    pub fn remember_replacement(&mut self, now: Now, place: SlotMember, age_ms: u64, was_lost: bool) {
         let at = Now { us: now.us.saturating_sub(age_ms.saturating_mul(1000)) };
+        if was_lost {
+            self.quarantine.note_loss(at, &place.member, &place.host);
+        }
         self.guard.note_replaced(place, at, false);
     }
 

@@ -247,3 +247,28 @@ fn check_step(before: &FleetContent, next: &FleetPlan, replaced: &[String], seed
     differs |= before.views != next.content.views;
     assert_eq!(differs, !next.steps.is_empty(), "seed {seed}: {:?}", next.steps);
 }
+
+/// Members of three slots are replaced where there are two spares: what is in the slots then, and how many wishes were refused.
+#[track_caller]
+fn check_most(wishes: &str, expected: &str, refused: usize) {
+    let (policy, inventory) = (policy("web=3"), inventory(FIVE));
+    let current = try_plan(&policy, &inventory, &FleetContent::default(), "").expect("a plan").content;
+    let wish = |word: &str| Replacement { member: word.parse().expect("a name"), by: None };
+    let wishes: Vec<Replacement> = wishes.split_whitespace().map(wish).collect();
+    let input = FleetPlanInput {
+        policy: &policy,
+        inventory: &inventory,
+        current: &current,
+        excluded: &BTreeSet::new(),
+    };
+    let (most, errors) = plan_most(&input, &wishes).expect("a plan");
+    assert_eq!((shown(&most.content).as_str(), errors.len()), (expected, refused), "{errors:?}");
+}
+
+#[test]
+fn with_too_few_spares_the_first_ones_are_replaced() {
+    check_most("m1 m2", "web: m3 m4 m5", 0);
+    check_most("m1 m2 m5", "web: m3 m4 m5", 1);
+    check_most("m9 m5 m5 m2", "web: m1 m4 m3", 2);
+    check_most("", "web: m1 m2 m5", 0);
+}

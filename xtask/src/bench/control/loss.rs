@@ -1,5 +1,7 @@
 //! From the loss of a process, or of a whole host, until a spare has its slot in every router. All routers have traffic.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result};
 use end_to_end::clock;
 use end_to_end::fleet::Fleet;
@@ -17,9 +19,10 @@ pub(super) fn measure(fleet: &mut Fleet, count: usize) -> Result<Vec<ControlFigu
     // Until controllers judge: they have begun to observe, and the guard has forgotten what was lost before.
     clock::pass(std::time::Duration::from_secs(65));
     let (mut processes, mut hosts) = (Vec::new(), Vec::new());
+    let mut lost = BTreeSet::new();
     for round in 0..count {
         for is_host in [false, true] {
-            let after_s = time(fleet, is_host).with_context(|| format!("round {}", round + 1))?;
+            let after_s = time(fleet, is_host, &mut lost).with_context(|| format!("round {}", round + 1))?;
             eprintln!("loss: {} lost: {after_s:.1} s", if is_host { "host" } else { "process" });
             if is_host { hosts.push(after_s) } else { processes.push(after_s) }
         }
@@ -37,14 +40,18 @@ pub(super) fn measure(fleet: &mut Fleet, count: usize) -> Result<Vec<ControlFigu
     ])
 }
 
-fn time(fleet: &mut Fleet, is_host: bool) -> Result<f64> {
-    // A host without a router whose member has a slot.
+fn time(fleet: &mut Fleet, is_host: bool, lost: &mut BTreeSet<usize>) -> Result<f64> {
+    // A host that is lost has no router, because all routers are waited for. Whoever is lost twice goes to quarantine.
     let status = fleet.status();
     let has_slot = |number: usize| {
         let name = format!("m{number} ");
         status.lines().any(|line| line.starts_with(&name) && line.contains("web/s"))
     };
-    let number = (ROUTERS + 1..=SERVERS).find(|number| has_slot(*number)).context("a member with a slot")?;
+    let mut numbers = if is_host { ROUTERS + 1..=SERVERS } else { 1..=ROUTERS };
+    let number = numbers.find(|number| has_slot(*number) && !lost.contains(number));
+    let number =
+        number.context("a member with a slot that was not lost yet: at most 3 losses of each kind")?;
+    lost.insert(number);
     let generation = fleet.generation().context("a generation")?;
     let began = clock::now();
     if is_host {

@@ -372,7 +372,7 @@ fn replacements_before_a_start_count_in_their_hour() {
     let mut stage = Stage::new(&[40]);
     stage.seconds(3_700);
     for place in stage.places[10..12].iter().cloned() {
-        stage.watch.remember_replacement(stage.now, place, 3_000_000);
+        stage.watch.remember_replacement(stage.now, place, 3_000_000, false);
     }
     stage.views[0] = GONE;
     let first = stage.seconds(700).into_iter().find_map(|(second, decision)| match decision {
@@ -380,6 +380,25 @@ fn replacements_before_a_start_count_in_their_hour() {
         _ => None,
     });
     assert_eq!(first, Some(601), "the hour of both ends 600 s later");
+}
+
+/// A member was replaced before this watch began, lost or not, and is lost in its new slot: whether it may enter a third one.
+#[track_caller]
+fn check_remembered(was_lost: bool, age_ms: u64, may_enter: bool) {
+    let mut stage = Stage::new(&[40]);
+    stage.seconds(4_000);
+    let place = stage.places[10].clone();
+    stage.watch.remember_replacement(stage.now, place.clone(), age_ms, was_lost);
+    stage.watch.quarantine_mut().note_loss(stage.now, &place.member, &place.host);
+    let found = stage.watch.quarantine().check(stage.now, &place.member, &place.host);
+    assert_eq!(found.is_ok(), may_enter, "{found:?}");
+}
+
+#[test]
+fn a_new_watch_remembers_who_was_lost_within_the_hour() {
+    check_remembered(true, 3_000_000, false);
+    check_remembered(false, 3_000_000, true);
+    check_remembered(true, 3_700_000, true);
 }
 
 #[test]
