@@ -1,4 +1,4 @@
-//! Who asks a controller, and whether he may: between the connection and the question.
+//! Rights of those who ask a controller: between the connection and the question.
 
 use admin::api::ApiPeer;
 

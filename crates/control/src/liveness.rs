@@ -1,4 +1,4 @@
-//! What controllers tell each other: the turns and probes that each of them has heard.
+//! Messages between controllers: the turns and probes that each of them has heard.
 //!
 //! An agent keeps to one controller, and each controller decides from what all agents say. So a controller passes on every
 //! turn that it takes itself. Nobody waits for it: for a controller that does not answer, the last turn of each host waits.

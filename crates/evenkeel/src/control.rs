@@ -8,11 +8,11 @@ mod ask;
 mod authority;
 mod change;
 mod credentials;
+mod file;
 mod members;
 mod serve;
 mod statuses;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use ask::{Place, read};
 
 pub(crate) use credentials::Credentials;
+pub(crate) use file::read_file;
 pub(crate) use statuses::STATUSES;
 
 /// Decide which server has which keys, and what routers read
@@ -124,18 +125,4 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Thaw(job) => change::thaw(job),
         Job::Adopt(job) => adopt::run(job),
     }
-}
-
-/// A file of a bounded length.
-pub(crate) fn read_file(path: &Path, len_max: u64) -> Result<String, Failure> {
-    let failed = |error| Failure::system(format!("read {}", path.display()), error);
-    let found = std::fs::metadata(path).map_err(failed)?;
-    if !found.is_file() || found.len() > len_max {
-        let (path, len) = (path.display(), found.len());
-        return Err(Failure::usage(
-            format!("{path}: expected a file of {len_max} bytes at most, found {len}"),
-            None,
-        ));
-    }
-    std::fs::read_to_string(path).map_err(failed)
 }

@@ -5,6 +5,7 @@
 //! what is tested is the real code, unless a planted bug is asked for.
 
 mod deciding;
+mod names;
 mod observing;
 mod publishing;
 mod routers;
@@ -25,8 +26,9 @@ use crate::bug::PlantedBug;
 use crate::checker::SlotChange;
 use crate::hosts::{SimulatedHost, zone_names};
 use crate::load::FluidLoad;
-use crate::register::{AuditEntry, Commit, RoutesKind, SimulatedRegister, TargetSeen};
+use crate::register::{AuditLine, Commit, FleetRegister, RoutesKind, TargetSeen};
 use crate::shape::{FleetShape, ZONES};
+use names::name;
 pub(crate) use publishing::differences;
 pub(crate) use routers::{RouterOrders, RouterState, SlotDrain};
 
@@ -50,7 +52,7 @@ pub(crate) struct PassResult {
     /// Why slots keep lost members: a freeze or a limit of the guard, or that no member can take one.
     pub(crate) excuses: Vec<Excuse>,
     pub(crate) commits: Vec<Commit>,
-    pub(crate) audit: Vec<AuditEntry>,
+    pub(crate) audit: Vec<AuditLine>,
 }
 
 /// Why slots keep their members.
@@ -86,7 +88,7 @@ pub(crate) struct ControllerGroup {
     pub(crate) works: [bool; ZONES],
     /// By how much each controller's clock is before the fleet's time.
     pub(crate) clocks_ms: [u64; ZONES],
-    pub(crate) register: SimulatedRegister,
+    pub(crate) register: FleetRegister,
     leader: Option<(usize, HealthWatch)>,
     leader_since_ms: u64,
     lease_until_ms: u64,
@@ -134,7 +136,7 @@ impl ControllerGroup {
                 routes: VecDeque::new(),
             },
             routers: routers::RouterTable::new(shape.routers),
-            register: SimulatedRegister::new(first),
+            register: FleetRegister::new(first),
             shape: shape.clone(),
             bugs: bugs.to_vec(),
             zones,
@@ -316,8 +318,4 @@ impl ControllerGroup {
         }
         HealthThresholds { guard, ..HealthThresholds::default() }
     }
-}
-
-fn name<T: std::str::FromStr<Err = fleet::NameError>>(text: String) -> T {
-    text.parse().expect("a name")
 }

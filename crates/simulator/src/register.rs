@@ -48,7 +48,7 @@ impl PublishedGeneration {
 
 /// What the audit says of a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AuditEntry {
+pub(crate) struct AuditLine {
     pub(crate) number: u64,
     /// Slots that have another member: number of the slot over all clusters, the member before and the new one.
     pub(crate) changes: Vec<(usize, MemberId, MemberId)>,
@@ -63,7 +63,7 @@ pub(crate) struct TargetSeen {
 
 /// What became of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Publication {
+pub(crate) enum PublishOutcome {
     Done(TargetSeen),
     Overtaken,
     NoAnswer,
@@ -86,20 +86,20 @@ struct RegisterContents {
 
 /// The register.
 #[derive(Debug)]
-pub(crate) struct SimulatedRegister {
+pub(crate) struct FleetRegister {
     pub(crate) works: bool,
     contents: RegisterContents,
     backup: Option<RegisterContents>,
     /// Commits and audit entries since the checker has last seen them.
     pub(crate) commits: Vec<Commit>,
-    pub(crate) audit: Vec<AuditEntry>,
+    pub(crate) audit: Vec<AuditLine>,
 }
 
-impl SimulatedRegister {
-    pub(crate) fn new(first: PublishedGeneration) -> SimulatedRegister {
+impl FleetRegister {
+    pub(crate) fn new(first: PublishedGeneration) -> FleetRegister {
         let target = TargetSeen { number: first.number(), revision: 1 };
         let generations = BTreeMap::from([(first.number(), Arc::new(first))]);
-        SimulatedRegister {
+        FleetRegister {
             works: true,
             contents: RegisterContents { target, generations, replaced: Vec::new() },
             backup: None,
@@ -132,14 +132,14 @@ impl SimulatedRegister {
         &mut self,
         seen: TargetSeen,
         new: PublishedGeneration,
-        audit: AuditEntry,
+        audit: AuditLine,
         compares: bool,
-    ) -> Publication {
+    ) -> PublishOutcome {
         if !self.works {
-            return Publication::NoAnswer;
+            return PublishOutcome::NoAnswer;
         }
         if compares && seen.revision != self.contents.target.revision {
-            return Publication::Overtaken;
+            return PublishOutcome::Overtaken;
         }
         let contents = &mut self.contents;
         let before = Arc::clone(&contents.generations[&contents.target.number]);
@@ -151,7 +151,7 @@ impl SimulatedRegister {
         }
         self.audit.push(audit);
         self.commits.push(Commit { before, after });
-        Publication::Done(contents.target)
+        PublishOutcome::Done(contents.target)
     }
 
     /// Makes a backup.
@@ -180,25 +180,25 @@ mod tests {
         PublishedGeneration { generation, routes: RoutesKind::Good, digest, author: Author::Operator }
     }
 
-    fn publish(register: &mut SimulatedRegister, seen: TargetSeen) -> Publication {
-        let audit = AuditEntry { number: seen.number + 1, changes: Vec::new() };
+    fn publish(register: &mut FleetRegister, seen: TargetSeen) -> PublishOutcome {
+        let audit = AuditLine { number: seen.number + 1, changes: Vec::new() };
         register.publish(seen, published(seen.number + 1), audit, true)
     }
 
     #[test]
     fn of_two_that_saw_the_same_target_one_is_overtaken() {
-        let mut register = SimulatedRegister::new(published(1));
+        let mut register = FleetRegister::new(published(1));
         let seen = register.target().expect("a target");
-        assert_eq!(publish(&mut register, seen), Publication::Done(TargetSeen { number: 2, revision: 2 }));
-        assert_eq!(publish(&mut register, seen), Publication::Overtaken);
+        assert_eq!(publish(&mut register, seen), PublishOutcome::Done(TargetSeen { number: 2, revision: 2 }));
+        assert_eq!(publish(&mut register, seen), PublishOutcome::Overtaken);
         register.works = false;
-        assert_eq!((publish(&mut register, seen), register.target()), (Publication::NoAnswer, None));
+        assert_eq!((publish(&mut register, seen), register.target()), (PublishOutcome::NoAnswer, None));
         assert_eq!((register.commits.len(), register.audit.len()), (1, 1), "neither without the other");
     }
 
     #[test]
     fn a_backup_forgets_what_came_after_it() {
-        let mut register = SimulatedRegister::new(published(1));
+        let mut register = FleetRegister::new(published(1));
         register.back_up();
         let first = register.target().expect("a target");
         publish(&mut register, first);
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn so_many_generations_are_kept_and_no_more() {
-        let mut register = SimulatedRegister::new(published(1));
+        let mut register = FleetRegister::new(published(1));
         for _ in 0..GENERATIONS_KEPT + 10 {
             let seen = register.target().expect("a target");
             publish(&mut register, seen);

@@ -18,7 +18,7 @@ use crate::subject::{self, ServerUnderTest, SocketDriver, target_directory};
 
 /// Where the fleet keeps its decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum DecisionStore {
     /// In files, for one controller.
     Directory,
     /// In etcd with so many members.
@@ -27,16 +27,16 @@ pub enum Place {
 
 /// A process that ends with this value.
 #[derive(Debug)]
-pub struct Process(Child);
+pub struct FleetProcess(Child);
 
-impl Process {
+impl FleetProcess {
     /// Its id.
     pub fn pid(&self) -> u32 {
         self.0.id()
     }
 }
 
-impl Drop for Process {
+impl Drop for FleetProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -61,7 +61,7 @@ pub struct Host {
     /// Its router.
     pub router: Option<Server>,
     /// Its agent, if it runs.
-    pub agent: Option<Process>,
+    pub agent: Option<FleetProcess>,
 }
 
 /// What is special about a host.
@@ -79,14 +79,14 @@ pub struct HostKind {
 #[derive(Debug)]
 pub struct Fleet {
     folder: PathBuf,
-    place: Place,
+    place: DecisionStore,
     /// What its servers are.
     pub servers: ServerUnderTest,
     /// Members of etcd that run.
-    pub etcd: Vec<Option<Process>>,
+    pub etcd: Vec<Option<FleetProcess>>,
     etcd_ports: Vec<[Port; 2]>,
     ports: Vec<Port>,
-    controllers: Vec<Option<Process>>,
+    controllers: Vec<Option<FleetProcess>>,
     /// More flags of controllers.
     pub controller_flags: Vec<String>,
     /// Hosts in the order of their numbers.
@@ -95,7 +95,7 @@ pub struct Fleet {
 
 impl Fleet {
     /// An authority, and nothing else yet.
-    pub fn new(place: Place) -> Fleet {
+    pub fn new(place: DecisionStore) -> Fleet {
         static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = target_directory().join("tmp").join(format!("fleet-{}-{number}", std::process::id()));
@@ -103,7 +103,7 @@ impl Fleet {
         fs::create_dir_all(&folder).expect("a folder");
         let folder = folder.canonicalize().expect("a folder");
         let ports = (0..3).map(|_| port()).collect();
-        let members = if let Place::Etcd(count) = place { count } else { 0 };
+        let members = if let DecisionStore::Etcd(count) = place { count } else { 0 };
         let mut fleet = Fleet {
             folder,
             place,
@@ -141,9 +141,9 @@ impl Fleet {
         self.try_run(command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
     }
 
-    fn start(&self, command: &mut Command, log: &str) -> Process {
+    fn start(&self, command: &mut Command, log: &str) -> FleetProcess {
         let log = File::options().create(true).append(true).open(self.folder.join(log)).expect("a log");
-        Process(command.stdout(Stdio::null()).stderr(log).spawn().expect("a process"))
+        FleetProcess(command.stdout(Stdio::null()).stderr(log).spawn().expect("a process"))
     }
 
     /// Makes a certificate, in the file that has the name of its owner.
@@ -162,8 +162,8 @@ impl Fleet {
         let name = format!("c{number}");
         self.certificate("controller", &name);
         let register = match self.place {
-            Place::Directory => "directory:register".to_owned(),
-            Place::Etcd(_) => format!("etcd:{}", self.etcd_addresses().join(",")),
+            DecisionStore::Directory => "directory:register".to_owned(),
+            DecisionStore::Etcd(_) => format!("etcd:{}", self.etcd_addresses().join(",")),
         };
         let all: Vec<String> = self.ports[..count].iter().map(|port| port.1.to_string()).collect();
         let listen = self.ports[number - 1].1.to_string();
@@ -209,7 +209,7 @@ impl Fleet {
 
     /// The process of a controller.
     pub fn controller_pid(&self, number: usize) -> Option<u32> {
-        self.controllers[number - 1].as_ref().map(Process::pid)
+        self.controllers[number - 1].as_ref().map(FleetProcess::pid)
     }
 
     /// Ends a controller.

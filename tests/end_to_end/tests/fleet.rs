@@ -1,14 +1,14 @@
 //! A fleet of real processes: controllers with etcd or a directory, agents with certificates, routers, and memcached as servers.
 
 use end_to_end::clock;
-use end_to_end::fleet::{Fleet, HostKind, Place};
+use end_to_end::fleet::{DecisionStore, Fleet, HostKind};
 
 const POLICY: &str = "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";
 
 #[test]
 fn a_fleet_of_memcached_begins_and_a_host_is_replaced() {
-    let mut fleet = Fleet::new(Place::Directory);
+    let mut fleet = Fleet::new(DecisionStore::Directory);
     fleet.controller(1, 1);
     (1..=3).for_each(|host| fleet.host(host));
     fleet.begin(POLICY);
@@ -33,7 +33,7 @@ fn a_fleet_of_memcached_begins_and_a_host_is_replaced() {
 
 #[test]
 fn a_certificate_is_good_for_its_role_and_a_token_for_one_use() {
-    let mut fleet = Fleet::new(Place::Directory);
+    let mut fleet = Fleet::new(DecisionStore::Directory);
     fleet.controller(1, 1);
     fleet.host(1);
     for (role, allowed) in [("agent", false), ("router", false), ("server", false), ("reader", true)] {
@@ -57,7 +57,7 @@ fn a_certificate_is_good_for_its_role_and_a_token_for_one_use() {
 
 #[test]
 fn an_agent_renews_its_certificate_and_goes_on() {
-    let mut fleet = Fleet::new(Place::Directory);
+    let mut fleet = Fleet::new(DecisionStore::Directory);
     fleet.controller(1, 1);
     // Of 30 days, two thirds and what spreads renewals have passed.
     fleet.host_with(1, HostKind { certificate_days: Some(23), ..HostKind::default() });
@@ -84,7 +84,7 @@ fn an_agent_renews_its_certificate_and_goes_on() {
 
 #[test]
 fn servers_tell_clients_of_the_cluster_and_of_each_replacement() {
-    let mut fleet = Fleet::new(Place::Directory);
+    let mut fleet = Fleet::new(DecisionStore::Directory);
     fleet.controller(1, 1);
     let kind = HostKind { tells_clients: true, ..HostKind::default() };
     (1..=3).for_each(|host| fleet.host_with(host, kind));
@@ -119,7 +119,7 @@ fn check_cluster(fleet: &Fleet, revision: u64) {
 
 #[test]
 fn three_controllers_are_one_and_a_fleet_goes_on_without_any() {
-    let mut fleet = Fleet::new(Place::Etcd(1));
+    let mut fleet = Fleet::new(DecisionStore::Etcd(1));
     if fleet.etcd.is_empty() {
         eprintln!("left out: there is no etcd (Debian: etcd-server)");
         return;

@@ -5,6 +5,7 @@
 
 mod commit;
 mod failover;
+mod figure;
 mod loss;
 mod members;
 mod operator;
@@ -14,9 +15,11 @@ mod traffic;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use end_to_end::fleet::{Fleet, HostKind, Place};
+use end_to_end::fleet::{DecisionStore, Fleet, HostKind};
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use serde_json::{Value, json};
+
+use figure::{ControlFigure, HEALTH, ROUTERS, SERVERS, SLOTS};
 
 /// Measure the control plane with real processes
 #[derive(Debug, clap::Args)]
@@ -46,22 +49,6 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
-
-/// A figure with its unit, and what it must be at most.
-struct ControlFigure {
-    row: &'static str,
-    name: String,
-    value: f64,
-    unit: &'static str,
-    most: Option<f64>,
-}
-
-const SERVERS: usize = 9;
-const ROUTERS: usize = 6;
-const SLOTS: usize = 8;
-
-/// The guard must not hold what is lost on purpose: losses are counted together for a minute, and not for an hour.
-const HEALTH: &str = "observation_window_ms = 30000\n[guard]\nreplaced_window_ms = 60000\n";
 
 /// Runs the rows and prints their figures.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -98,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// The fleet, with its first generation in all routers.
 fn fleet() -> Result<Fleet> {
-    let mut fleet = Fleet::new(Place::Etcd(3));
+    let mut fleet = Fleet::new(DecisionStore::Etcd(3));
     ensure!(!fleet.etcd.is_empty(), "there is no etcd (Debian: etcd-server)");
     fleet.servers = ServerUnderTest::evenkeel(SocketDriver::Uring);
     fleet.write("health.toml", HEALTH);
@@ -126,20 +113,6 @@ fn policy() -> String {
     )
 }
 
-impl ControlFigure {
-    fn new(row: &'static str, name: impl Into<String>, value: f64, unit: &'static str) -> ControlFigure {
-        ControlFigure { row, name: name.into(), value, unit, most: None }
-    }
-
-    fn at_most(self, most: f64) -> ControlFigure {
-        ControlFigure { most: Some(most), ..self }
-    }
-
-    fn json(&self) -> Value {
-        json!({"row": self.row, "name": self.name, "value": self.value, "unit": self.unit, "most": self.most})
-    }
-}
-
 fn show(figures: &[ControlFigure]) {
     println!("{:<9} {:<58} {:>10} {:<8} {:>8}", "ROW", "FIGURE", "MEASURED", "UNIT", "AT MOST");
     for figure in figures {
@@ -150,27 +123,5 @@ fn show(figures: &[ControlFigure]) {
         };
         let (row, name, unit) = (figure.row, &figure.name, figure.unit);
         println!("{row:<9} {name:<58} {:>10.3} {unit:<8} {most:>8}{verdict}", figure.value);
-    }
-}
-
-/// The value of which this part of all is not above.
-fn quantile(values: &mut [f64], part: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let at = ((values.len() as f64 * part).ceil() as usize).clamp(1, values.len().max(1)) - 1;
-    values.get(at).copied().unwrap_or(f64::NAN)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quantile_is_a_value_that_was_measured() {
-        let mut values = [3.0, 1.0, 2.0, 4.0];
-        assert_eq!(
-            [0.0, 0.5, 0.75, 0.99, 1.0].map(|part| quantile(&mut values, part)),
-            [1.0, 2.0, 3.0, 4.0, 4.0]
-        );
-        assert!(quantile(&mut [], 0.5).is_nan());
     }
 }

@@ -36,8 +36,12 @@ const ALLOWED: [(&str, &[&str], &[&str]); 22] = [
     ),
     ("simulator", &["fleet", "stdx"], &[]),
     ("transcript", &[], &[]),
-    ("end_to_end", &["transcript", "stdx"], &["control", "tls"]),
-    ("xtask", &["end_to_end", "transcript", "protocol", "router", "simulator", "os", "stdx"], &[]),
+    ("end_to_end", &["transcript", "control", "stdx", "tls"], &[]),
+    (
+        "xtask",
+        &["end_to_end", "transcript", "control", "protocol", "router", "simulator", "os", "stdx", "tls"],
+        &[],
+    ),
 ];
 
 /// Crates that stand on nothing but the standard library, so that anything may stand on them.

@@ -9,6 +9,7 @@ use fleet::{Adoption, AdoptionNames, ClusterName, ViewName, ZoneName, adopt, tex
 use os::clock::unix_s;
 use serde_json::json;
 
+use super::file::read_file;
 use super::statuses::STATUS_REFUSED;
 use crate::failure::{Failure, say};
 use crate::output::print;
@@ -38,7 +39,7 @@ pub(super) struct AdoptArguments {
 /// Adopts a file, and prints what it becomes. It changes nothing.
 pub(super) fn run(job: &AdoptArguments) -> Result<ExitCode, Failure> {
     let path = job.file.display();
-    let text = super::read_file(&job.file, FILE_LEN_MAX)?;
+    let text = read_file(&job.file, FILE_LEN_MAX)?;
     let (fleet, view, zone) = (job.fleet.clone(), job.view.clone(), job.zone.clone());
     let names = AdoptionNames { fleet, view, zone };
     let refused = |error: String| {

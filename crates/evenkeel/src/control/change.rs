@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::ask::Place;
+use super::file::read_file;
 use crate::failure::Failure;
 
 /// Longest policy in bytes that is read from a file.
@@ -82,7 +83,7 @@ pub(super) struct ThawArguments {
 
 /// Plans for a policy, or for what the fleet needs now.
 pub(super) fn plan(job: &PlanArguments) -> Result<ExitCode, Failure> {
-    let policy = job.policy.as_ref().map(|path| super::read_file(path, POLICY_LEN_MAX));
+    let policy = job.policy.as_ref().map(|path| read_file(path, POLICY_LEN_MAX));
     change(&job.change, json!({"policy": policy.transpose()?}))
 }
 

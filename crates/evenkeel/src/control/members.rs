@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::ask::Place;
+use super::file::read_file;
 use crate::failure::Failure;
 
 /// Longest file in bytes: 10,000 members.
@@ -49,7 +50,7 @@ pub(super) fn run(job: &MembersArguments) -> Result<ExitCode, Failure> {
 }
 
 fn read(path: &Path) -> Result<Vec<FleetMember>, Failure> {
-    let text = super::read_file(path, FILE_LEN_MAX)?;
+    let text = read_file(path, FILE_LEN_MAX)?;
     let file: MembersFile = toml::from_str(&text)
         .map_err(|error| Failure::usage(format!("{}: {}", path.display(), error.to_string().trim()), None))?;
     Ok(file.member)

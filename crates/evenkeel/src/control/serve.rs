@@ -24,6 +24,7 @@ use stdx::clock::Now;
 use tls::{CertificateFiles, ClientSettings, ClientTls, ListenerTls, NameCheck, PeerCheck, TlsSettings};
 
 use super::credentials::Credentials;
+use super::file::read_file;
 use crate::failure::{Failure, say};
 
 /// Controllers of a fleet: etcd's members are as many at most.
@@ -150,7 +151,7 @@ fn settings(job: &ServeArguments, identity: &FleetIdentity) -> Result<Controller
     let health = match &job.health {
         None => HealthThresholds::default(),
         Some(path) => {
-            let text = super::read_file(path, HEALTH_LEN_MAX)?;
+            let text = read_file(path, HEALTH_LEN_MAX)?;
             toml::from_str(&text).map_err(|error| {
                 Failure::usage(format!("{}: {}", path.display(), error.to_string().trim()), None)
             })?

@@ -2,7 +2,7 @@
 
 use super::InvariantChecker;
 use crate::controllers::differences;
-use crate::register::{AuditEntry, Commit, RoutesKind};
+use crate::register::{AuditLine, Commit, RoutesKind};
 
 /// Eight canaries, and as many in place of silent ones.
 const CANARIES_MAX: usize = 16;
@@ -14,11 +14,11 @@ impl InvariantChecker {
     }
 
     /// I1, I4, I14: of what has become the target, and of what the audit says.
-    pub(crate) fn commits(&mut self, at_ms: u64, commits: &[Commit], audit: &[AuditEntry]) {
+    pub(crate) fn commits(&mut self, at_ms: u64, commits: &[Commit], audit: &[AuditLine]) {
         for commit in commits {
             self.commit(at_ms, commit, audit);
         }
-        let tell = |entry: &AuditEntry| commits.iter().any(|commit| commit.after.number() == entry.number);
+        let tell = |entry: &AuditLine| commits.iter().any(|commit| commit.after.number() == entry.number);
         for entry in audit {
             self.require(tell(entry), at_ms, "I14", || {
                 format!("the audit has generation {}, which never was the target", entry.number)
@@ -26,7 +26,7 @@ impl InvariantChecker {
         }
     }
 
-    fn commit(&mut self, at_ms: u64, commit: &Commit, audit: &[AuditEntry]) {
+    fn commit(&mut self, at_ms: u64, commit: &Commit, audit: &[AuditLine]) {
         let (before, after) = (&commit.before, &commit.after);
         let (number, parent) = (after.number(), after.generation.parent.map(|parent| parent.0));
         let newest = self.accepted.last().copied().unwrap_or(0);

@@ -1,11 +1,10 @@
-//! Which members take slots: the plan, the budget, quarantine, flushes and warm-ups of `fleet`.
+//! Slots and their members: the plan, the budget, quarantine, flushes and warm-ups of `fleet`.
 
 use std::collections::BTreeSet;
 
 use fleet::health::{ColdSlots, HealthWatch, HitCounts, StaleMember, UnitShare, WarmUpStep, check_headroom};
 use fleet::{
-    FleetContent, FleetPlan, FleetPlanInput, FleetPolicy, MemberId, PlanError, Replacement, ViewName,
-    plan_most,
+    FleetContent, FleetPlan, FleetPlanInput, FleetPolicy, MemberId, PlanError, Replacement, plan_most,
 };
 use stdx::clock::Now;
 
@@ -14,7 +13,7 @@ use super::{ControllerGroup, Excuse, PassResult, SILENCE_MS};
 use crate::bug::PlantedBug;
 use crate::hosts::SimulatedHost;
 use crate::load::FluidLoad;
-use crate::register::{Author, Publication, RoutesKind};
+use crate::register::{Author, PublishOutcome, RoutesKind};
 
 /// The default of `backend_headroom`.
 const HEADROOM: f64 = 0.5;
@@ -102,12 +101,12 @@ impl ControllerGroup {
     /// Whether the wish is fulfilled. A desk that was overtaken reads the target, and tries again with the next pass.
     fn publish_from_desk(&mut self, current: &FleetContent, draft: Draft) -> bool {
         let published = self.publish(self.desk.seen, current, draft);
-        if published == Publication::Overtaken
+        if published == PublishOutcome::Overtaken
             && let Some(seen) = self.register.target()
         {
             self.desk_reads(seen);
         }
-        matches!(published, Publication::Done(_))
+        matches!(published, PublishOutcome::Done(_))
     }
 
     /// A plan whose new members are empty.
@@ -226,9 +225,4 @@ fn wish(member: &MemberId) -> Replacement {
 
 fn has_member(content: &FleetContent, member: &MemberId) -> bool {
     content.slot_of(member).is_some()
-}
-
-/// The only view.
-pub(super) fn view_name() -> ViewName {
-    "main".parse().expect("a name")
 }

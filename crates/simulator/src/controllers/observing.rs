@@ -1,4 +1,4 @@
-//! What observers tell the controller that leads: probes and routers' reports, or what a planted bug makes of them.
+//! Observers and what they tell the controller that leads: probes and routers' reports, or what a planted bug makes of them.
 
 use fleet::MemberId;
 use fleet::health::{HealthWatch, ProbeOutcome, ProbeRound, ProcessSight, TkoReport};

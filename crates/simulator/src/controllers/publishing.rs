@@ -11,13 +11,13 @@ use fleet::{
 use stdx::clock::Now;
 use stdx::prng::mix;
 
-use super::deciding::view_name;
-use super::{ControllerGroup, PassResult, name};
+use super::names::{name, view_name};
+use super::{ControllerGroup, PassResult};
 use crate::bug::PlantedBug;
 use crate::checker::SlotChange;
 use crate::hosts::SimulatedHost;
 use crate::load::FluidLoad;
-use crate::register::{AuditEntry, Author, Publication, PublishedGeneration, RoutesKind, TargetSeen};
+use crate::register::{AuditLine, Author, PublishOutcome, PublishedGeneration, RoutesKind, TargetSeen};
 use crate::shape::{FleetShape, ZONES};
 
 /// A new leader has heard of all routers after this: turns take 20 s, and a restart of all 30 s.
@@ -32,10 +32,15 @@ pub(super) struct Draft {
 
 impl ControllerGroup {
     /// Tries to make a draft the target in place of the one that was seen.
-    pub(super) fn publish(&mut self, seen: TargetSeen, current: &FleetContent, draft: Draft) -> Publication {
+    pub(super) fn publish(
+        &mut self,
+        seen: TargetSeen,
+        current: &FleetContent,
+        draft: Draft,
+    ) -> PublishOutcome {
         let Draft { mut content, routes, author } = draft;
         let audit =
-            |number, content: &FleetContent| AuditEntry { number, changes: differences(current, content) };
+            |number, content: &FleetContent| AuditLine { number, changes: differences(current, content) };
         let parent = GenerationNumber(seen.number);
         let number = next_number(Some(parent), self.routers.generations());
         let entry = audit(number.0, &content);
@@ -59,10 +64,10 @@ impl ControllerGroup {
             self.register.audit.truncate(before);
         }
         match (result, kept) {
-            (Publication::NoAnswer, Some(content)) => {
+            (PublishOutcome::NoAnswer, Some(content)) => {
                 (self.target.number, self.content) = (number.0, content);
                 self.newest = number.0;
-                Publication::Done(self.target)
+                PublishOutcome::Done(self.target)
             }
             (result, _) => result,
         }
@@ -191,7 +196,7 @@ impl ControllerGroup {
         let content = before.generation.content.clone();
         let draft = Draft { content, routes: before.routes, author: Author::Operator };
         let current = self.content.clone();
-        if let Publication::Done(target) = self.publish(self.target, &current, draft) {
+        if let PublishOutcome::Done(target) = self.publish(self.target, &current, draft) {
             self.roll_back(target.number);
         }
     }

@@ -1,4 +1,4 @@
-//! What the leader knows of routers, and what it tells them: the rollout of routes, and the phases of a drain.
+//! Routers as the leader knows them, and what it tells them: the rollout of routes, and the phases of a drain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use fleet::rollout::{
 use fleet::{Generation, GenerationNumber, RouterId, gone_back_to};
 use stdx::clock::Now;
 
-use super::deciding::view_name;
-use super::{ControllerGroup, SILENCE_MS, name};
+use super::names::{name, view_name};
+use super::{ControllerGroup, SILENCE_MS};
 use crate::bug::PlantedBug;
 use crate::hosts::SimulatedHost;
 use crate::register::PublishedGeneration;

@@ -1,4 +1,4 @@
-//! What happens once a second: the controllers' pass, the checks of its result, and the fluid step.
+//! A second of the world: the controllers' pass, the checks of its result, and the fluid step.
 
 use super::{CANARY_MS, Event, FleetWorld, WorldSample};
 use crate::checker::{Calm, ChangeFacts, Convergence, SlotChange};

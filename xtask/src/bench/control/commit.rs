@@ -16,8 +16,8 @@ use end_to_end::fleet::Fleet;
 use router::md5_hex;
 use serde_json::json;
 
+use super::figure::{ControlFigure, SLOTS, quantile};
 use super::operator::{Operator, credentials};
-use super::{ControlFigure, SLOTS, quantile};
 
 /// How long canaries have a slot change alone.
 const CANARIES_S: f64 = 2.0;

@@ -10,7 +10,7 @@ use end_to_end::fleet::Fleet;
 use end_to_end::process::stop;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{ControlFigure, quantile};
+use super::figure::{ControlFigure, quantile};
 
 /// Between two requests of the client.
 const EVERY: Duration = Duration::from_micros(200);
@@ -23,7 +23,7 @@ const TIMEOUTS_UNTIL_TKO: f64 = 3.0;
 pub(super) fn measure(fleet: &mut Fleet, count: usize) -> Result<Vec<ControlFigure>> {
     let (mut killed, mut hung) = (Vec::new(), Vec::new());
     for round in 0..count {
-        let at = round % super::SLOTS;
+        let at = round % super::figure::SLOTS;
         killed.push(time(fleet, at, true).with_context(|| format!("kill server {}", at + 1))?);
         hung.push(time(fleet, at, false).with_context(|| format!("stop server {}", at + 1))?);
         eprintln!(

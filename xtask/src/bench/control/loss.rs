@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use end_to_end::clock;
 use end_to_end::fleet::Fleet;
 
+use super::figure::{ControlFigure, HEALTH, ROUTERS, SERVERS, quantile};
 use super::traffic::Traffic;
-use super::{ControlFigure, HEALTH, ROUTERS, SERVERS, quantile};
 
 /// What the issue of a loss is measured against.
 const MOST_S: f64 = 15.0;

@@ -1,4 +1,4 @@
-//! What a large fleet costs a controller: this program is another controller, which tells it of all agents' turns and of probes.
+//! The cost of a large fleet: this program is another controller, which tells one of all agents' turns.
 //!
 //! The connections of the agents that the controller would have itself are not in the figure, and neither are its probes: the
 //! members are in no inventory.
@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use control::{ControlClient, ControlPlace};
 use end_to_end::clock;
-use end_to_end::fleet::{Fleet, Place};
+use end_to_end::fleet::{DecisionStore, Fleet};
 use end_to_end::process::cpu_time;
 use serde_json::{Value, json};
 
-use super::ControlFigure;
+use super::figure::ControlFigure;
 use super::operator::credentials;
 use super::rest::anonymous_mb;
 
@@ -25,7 +25,7 @@ const MESSAGES_PER_S: usize = 10;
 
 /// Tells a controller of a fleet of this size for a minute.
 pub(super) fn measure(members: usize) -> Result<Vec<ControlFigure>> {
-    let mut fleet = Fleet::new(Place::Directory);
+    let mut fleet = Fleet::new(DecisionStore::Directory);
     fleet.certificate("controller", "other");
     fleet.controller(1, 1);
     let pid = fleet.controller_pid(1).context("a controller")?;

@@ -9,7 +9,7 @@ use end_to_end::clock;
 use end_to_end::fleet::Fleet;
 use end_to_end::process::cpu_time;
 
-use super::ControlFigure;
+use super::figure::ControlFigure;
 
 /// Looks on for a while.
 pub(super) fn measure(fleet: &Fleet, seconds: u64) -> Result<Vec<ControlFigure>> {
