@@ -28,10 +28,17 @@ pub trait Register: Send + Sync {
     /// If there is no answer to be believed, or it is too large.
     fn range(&self, prefix: &KeyPrefix) -> Result<RangeAnswer, RegisterError>;
 
-    /// Carries out a transaction if its conditions hold.
+    /// Carries out a transaction if its conditions hold, at most once.
+    ///
+    /// A lost answer is settled by the register where it can be: if a key that the transaction writes must have a certain
+    /// revision, and has it still, nothing has happened, and a second attempt is safe. Where every such key must be absent,
+    /// it cannot: the key may have been created by this call and deleted by somebody else, or created by somebody else with
+    /// the same bytes. Then the answer is [`RegisterError::Unsettled`] without a second attempt. The caller reads, and either
+    /// takes an equal value for its own, whoever wrote it, or writes values that nobody else writes.
     ///
     /// # Errors
-    /// [`RegisterError::Unsettled`]: it may have been carried out. All others: it was not.
+    /// [`RegisterError::Unsettled`]: it may have been carried out, or may be yet. [`RegisterError::WentBack`]: it may have
+    /// been carried out by a register that is not to be believed. All others: it was not.
     fn put_if(&self, transaction: &Transaction) -> Result<TransactionOutcome, RegisterError>;
 
     /// Changes below a prefix, from those after a revision on: of a range's answer, so that nothing is missed.

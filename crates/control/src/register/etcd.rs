@@ -9,6 +9,7 @@
 //! [`EtcdLimits::range`], and a second. The gateway's traps are named where they are met.
 
 mod engine;
+mod foreign;
 mod lines;
 mod members;
 mod ranges;

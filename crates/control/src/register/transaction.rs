@@ -6,8 +6,13 @@ use super::numbers::{COMPARED_MAX, LeaseId, Revision, TRANSACTION_LEN_MAX, WRITE
 
 /// Revisions that must hold, and the writes if they do.
 ///
-/// It compares at least one of the keys that it writes. So a second attempt after a lost answer cannot happen twice, and
-/// a look at that key tells whether the first one has happened.
+/// It compares at least one of the keys that it writes. If that key must have a value, the transaction happens at most once,
+/// however often it is tried: no key has a revision twice, and a look at that key tells whether it has happened.
+///
+/// If that key must be absent, this does not hold: what the first attempt created, somebody may have deleted before the
+/// second one, or before the look; or somebody created the same. No register tries such a transaction again after a lost
+/// answer: the answer is [`RegisterError::Unsettled`](super::RegisterError::Unsettled). Who has to know writes a value that
+/// only it can have written (its own name and a number, or a lease), and reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
     compared: Vec<(RegisterKey, Revision)>,
@@ -103,6 +108,12 @@ impl Transaction {
         &witness.expect("it was checked").0
     }
 
+    /// Whether it can happen only once: it compares and writes a key that has a value, whose revision does not come again.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        let is_written = |key: &RegisterKey| self.writes.iter().any(|write| write.key == *key);
+        self.compared.iter().any(|(key, revision)| *revision != Revision::ABSENT && is_written(key))
+    }
+
     /// Whether a register may take it.
     ///
     /// # Errors
@@ -165,6 +176,19 @@ mod tests {
         check(&new("/a").put(key("/b"), "1").delete(key("/a")), "");
         check(&new("/a"), "compares none of the keys that it writes");
         check(&new("/a").put(key("/b"), "1"), "compares none of the keys that it writes");
+    }
+
+    #[test]
+    fn only_a_key_with_a_value_keeps_a_transaction_from_happening_twice() {
+        let update = |text: &str| Transaction::if_revision(key(text), Revision(5));
+        assert!(update("/a").put(key("/a"), "1").is_repeatable());
+        assert!(update("/a").delete(key("/a")).is_repeatable());
+        assert!(
+            new("/b").and_if(key("/a"), Revision(5)).put(key("/b"), "").delete(key("/a")).is_repeatable()
+        );
+        assert!(!new("/a").put(key("/a"), "1").is_repeatable());
+        assert!(!new("/a").delete(key("/a")).put(key("/b"), "1").is_repeatable(), "it changes nothing of /a");
+        assert!(!update("/b").and_if(key("/a"), Revision::ABSENT).put(key("/a"), "1").is_repeatable());
     }
 
     #[test]

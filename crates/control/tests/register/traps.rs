@@ -57,11 +57,16 @@ fn conflict(revision: u64, found: u64) -> Act {
     say(&format!(r#"{{{},"responses":[{{"response_range":{{"kvs":[{found}]}}}}]}}"#, header(revision)))
 }
 
-/// How a write whose first answer does not come ends: a text of the outcome, and the members that were asked.
+/// A write that can happen only once.
+fn update() -> Transaction {
+    Transaction::if_revision(key("/a"), Revision(5)).put(key("/a"), "mine")
+}
+
+/// How a write ends: a text of the outcome, and the members that were asked.
 #[track_caller]
-fn check_write(script: Vec<(&str, Act)>, expected: &str, members: &[usize]) {
+fn check_write(transaction: &Transaction, script: Vec<(&str, Act)>, expected: &str, members: &[usize]) {
     let etcd = ScriptedEtcd::start(3, script);
-    let answer = match etcd.impatient().put_if(&create("/a", "mine")) {
+    let answer = match etcd.impatient().put_if(transaction) {
         Ok(outcome) => format!("{outcome:?}"),
         Err(error) => format!("{error}"),
     };
@@ -69,80 +74,158 @@ fn check_write(script: Vec<(&str, Act)>, expected: &str, members: &[usize]) {
     assert_eq!(etcd.finish().iter().map(|came| came.member).collect::<Vec<_>>(), members);
 }
 
+/// The two reads of a look that finds `/a` like this.
+fn look(found: Option<(&str, u64)>) -> [(&'static str, Act); 2] {
+    let found = found.map(|(value, revision)| kv("/a", value, revision));
+    [("txn", reads(9, std::slice::from_ref(&found))), ("txn", reads(9, std::slice::from_ref(&found)))]
+}
+
 #[test]
 fn a_write_without_an_answer_is_settled_by_a_look_at_its_key() {
-    let mine = || Some(kv("/a", "mine", 7));
+    let hang = || vec![("txn", Act::Hang)];
     // It has happened, or somebody else has written the same.
     let unknown = "learn whether a write to /a was carried out: /a was changed meanwhile";
-    check_write(
-        vec![("txn", Act::Hang), ("txn", reads(7, &[mine()])), ("txn", reads(7, &[mine()]))],
-        unknown,
-        &[0, 1, 1],
-    );
+    check_write(&update(), [hang(), look(Some(("mine", 7))).into()].concat(), unknown, &[0, 1, 1]);
     // It has not: once more.
-    check_write(
-        vec![("txn", Act::Hang), ("txn", reads(6, &[None])), ("txn", reads(6, &[None])), ("txn", written(7))],
-        "Committed(Revision(7))",
-        &[0, 1, 1, 1],
-    );
+    let again = [hang(), look(Some(("old", 5))).into(), vec![("txn", written(10))]].concat();
+    check_write(&update(), again, "Committed(Revision(10))", &[0, 1, 1, 1]);
     // It happens just behind the look.
-    check_write(
-        vec![
-            ("txn", Act::Hang),
-            ("txn", reads(6, &[None])),
-            ("txn", reads(6, &[None])),
-            ("txn", conflict(7, 7)),
-            ("txn", reads(7, &[mine()])),
-            ("txn", reads(7, &[mine()])),
-        ],
-        unknown,
-        &[0, 1, 1, 1, 1, 1],
-    );
+    let behind = [
+        hang(),
+        look(Some(("old", 5))).into(),
+        vec![("txn", conflict(10, 10))],
+        look(Some(("mine", 10))).into(),
+    ];
+    check_write(&update(), behind.concat(), unknown, &[0, 1, 1, 1, 1, 1]);
     // Somebody's value is there: ours may have been there before it.
-    let others = || Some(kv("/a", "other", 8));
+    check_write(&update(), [hang(), look(Some(("other", 8))).into()].concat(), unknown, &[0, 1, 1]);
+}
+
+#[test]
+fn what_a_create_without_an_answer_did_is_not_known_and_it_is_sent_once() {
+    let hang = || vec![("txn", Act::Hang)];
+    // Never created, or created and deleted since, or created later: a second one could be its second time.
+    let unknown = "/v3/kv/txn: no answer within 1s; it is absent, or was deleted since";
+    check_write(&create("/a", "mine"), [hang(), look(None).into()].concat(), unknown, &[0, 1, 1]);
+    // Ours, or the same bytes of somebody else.
+    let unknown = "learn whether a write to /a was carried out: /a was changed meanwhile";
     check_write(
-        vec![("txn", Act::Hang), ("txn", reads(8, &[others()])), ("txn", reads(8, &[others()]))],
+        &create("/a", "mine"),
+        [hang(), look(Some(("mine", 7))).into()].concat(),
         unknown,
         &[0, 1, 1],
     );
+    // A member that was not reached has not taken it.
+    let nobody = [("txn", Act::Fail(404, "no page".to_owned())), ("txn", written(7))];
+    check_write(&create("/a", "mine"), nobody.into(), "Committed(Revision(7))", &[0, 1]);
 }
 
 #[test]
 fn a_write_whose_leader_was_lost_is_settled_the_same_way() {
-    for lost in ["etcdserver: request timed out", "etcdserver: leader changed"] {
-        let lost = format!(r#"{{"error":"{lost}","message":"{lost}","code":14}}"#);
-        let mine = || Some(kv("/a", "mine", 7));
-        check_write(
-            vec![("txn", Act::Fail(503, lost)), ("txn", reads(7, &[mine()])), ("txn", reads(7, &[mine()]))],
-            "learn whether a write to /a was carried out",
-            &[0, 1, 1],
-        );
-    }
-    // Cut in the middle, and a 500 of something between.
-    for act in [Act::StreamCut(vec![r#"{"header":"#.to_owned()]), Act::Fail(502, "<html>".to_owned())] {
-        check_write(
-            vec![("txn", act), ("txn", reads(6, &[None])), ("txn", reads(6, &[None])), ("txn", written(7))],
-            "Committed(Revision(7))",
-            &[0, 1, 1, 1],
-        );
+    let complaint = |status: i64, why: &str| {
+        Act::Fail(503, format!(r#"{{"error":"{why}","message":"{why}","code":{status}}}"#))
+    };
+    for act in [
+        complaint(1, "context canceled"),
+        complaint(2, "raft proposal dropped"),
+        complaint(4, "context deadline exceeded"),
+        complaint(8, "etcdserver: mvcc: database space exceeded"),
+        complaint(14, "etcdserver: request timed out"),
+        complaint(14, "etcdserver: leader changed"),
+        say(r#"{"error":{"grpc_code":2,"http_code":500,"message":"stream error"}}"#),
+        Act::Fail(500, r#"{"error":"a message without a status"}"#.to_owned()),
+        // Cut in the middle, a 502 of something between, and its page in the place of the answer.
+        Act::StreamCut(vec![r#"{"header":"#.to_owned()]),
+        Act::Fail(502, "<html>".to_owned()),
+        say("<html>"),
+    ] {
+        let lost = || vec![("txn", act.clone())];
+        let changed = "learn whether a write to /a was carried out: /a was changed meanwhile";
+        check_write(&update(), [lost(), look(Some(("mine", 7))).into()].concat(), changed, &[0, 1, 1]);
+        let again = [lost(), look(Some(("old", 5))).into(), vec![("txn", written(10))]].concat();
+        check_write(&update(), again, "Committed(Revision(10))", &[0, 1, 1, 1]);
     }
 }
 
 #[test]
 fn a_write_with_a_clear_answer_is_made_once() {
-    check_write(vec![("txn", written(7))], "Committed(Revision(7))", &[0]);
-    check_write(vec![("txn", conflict(9, 5))], "Conflict", &[0]);
+    let create = create("/a", "mine");
+    check_write(&create, vec![("txn", written(7))], "Committed(Revision(7))", &[0]);
+    check_write(&create, vec![("txn", conflict(9, 5))], "Conflict", &[0]);
     let lease = r#"{"error":"x","message":"etcdserver: requested lease not found","code":5}"#;
-    check_write(vec![("txn", Act::Fail(404, lease.to_owned()))], "LeaseLost", &[0]);
-    let denied = r#"{"error":"x","message":"etcdserver: permission denied","code":7}"#;
-    check_write(vec![("txn", Act::Fail(403, denied.to_owned()))], "permission denied", &[0]);
-    check_write(
-        vec![("txn", Act::Fail(404, "no page".to_owned()))],
-        "is it the client port of an etcd?",
-        &[0],
-    );
+    check_write(&create, vec![("txn", Act::Fail(404, lease.to_owned()))], "LeaseLost", &[0]);
+    for (code, why) in [
+        (3, "etcdserver: user name is empty"),
+        (7, "permission denied"),
+        (9, "a state"),
+        (12, "unknown call"),
+    ] {
+        let refusal = format!(r#"{{"error":"x","message":"{why}","code":{code}}}"#);
+        let expected = "accepted by the register: http://127.0.0.1:";
+        check_write(&create, vec![("txn", Act::Fail(400, refusal))], expected, &[0]);
+    }
     // It has an answer, but not one that says what happened.
-    check_write(vec![("txn", say("{}"))], "learn whether a write to /a was carried out", &[0]);
+    check_write(&create, vec![("txn", say("{}"))], "learn whether a write to /a was carried out", &[0]);
+}
+
+/// An answer of something that has the port of a member, and what is said of it.
+fn pages() -> [(Act, &'static str); 5] {
+    let page = "<html><body>It works!</body></html>";
+    // Longer than any answer without keys.
+    let long = format!("<html>{}", "x".repeat(200 << 10));
+    [
+        (say(page), r#"says 200 OK and "<html><body>It works!"#),
+        (say(&long), r#"says 200 OK and "<html>xxx"#),
+        (say(""), "says 200 OK and nothing"),
+        (Act::Fail(404, page.to_owned()), r#"says 404 Not Found and "<html><body>It works!"#),
+        (Act::Fail(302, String::new()), "says 302 Found and nothing"),
+    ]
+}
+
+#[test]
+fn a_member_that_is_no_etcd_is_passed_over() {
+    for (act, _) in pages() {
+        let script = vec![
+            ("range", act.clone()),
+            ("range", range(9, &[], false, 0)),
+            ("range", range(9, &[], false, 0)),
+        ];
+        let etcd = ScriptedEtcd::start(2, script);
+        let register = etcd.patient();
+        assert_eq!(register.get(&key("/a")).expect("an answer"), None);
+        assert_eq!(register.get(&key("/a")).expect("an answer"), None);
+        // The one that has answered stays the first.
+        assert_eq!(etcd.finish().iter().map(|came| came.member).collect::<Vec<_>>(), [0, 1, 1]);
+        check_watch(
+            vec![
+                ("watch", act),
+                ("watch", Act::StreamOpen(vec![created(1), events(2, &[put("/f/a", 2)], false)])),
+            ],
+            patient(),
+            &[("/f/a", 2)],
+            &[(0, "1"), (1, "1")],
+        );
+    }
+}
+
+#[test]
+fn what_was_found_in_the_place_of_each_member_is_told() {
+    let limits = EtcdLimits { operation: Duration::from_millis(50), ..patient() };
+    for (act, expected) in pages() {
+        let many = |path| (0..9).map(|_| (path, act.clone())).collect();
+        let etcd = ScriptedEtcd::start(1, many("range"));
+        check_failure(etcd.register(limits).get(&key("/a")), expected);
+        let etcd = ScriptedEtcd::start(1, many("keepalive"));
+        check_failure(etcd.register(limits).keep_alive(LeaseId(7)), "is it the client port of an etcd?");
+        let etcd = ScriptedEtcd::start(1, many("watch"));
+        check_failure(etcd.register(limits).watch(&prefix("/"), Revision::FIRST).next(PATIENCE), "watch");
+    }
+    let unwell = r#"{"error":"x","message":"etcdserver: no leader","code":14}"#;
+    let both = || [("range", say("<html>")), ("range", Act::Fail(503, unwell.to_owned()))];
+    let etcd = ScriptedEtcd::start(2, (0..40).flat_map(|_| both()).collect());
+    let limits = EtcdLimits { operation: Duration::from_secs(2), ..patient() };
+    let said = etcd.register(limits).get(&key("/a")).expect_err("no etcd").to_string();
+    assert!(said.contains(r#"says 200 OK and "<html>""#) && said.contains("no leader"), "{said}");
 }
 
 #[test]
@@ -222,7 +305,7 @@ fn a_range_is_never_believed_in_part() {
         ],
         Ok(&["/f/b", "/f/c"]),
     );
-    for nothing in ["{}", "", "[]", "null"] {
+    for nothing in ["{}", r#"{"header":{}}"#, r#"{"kvs":[]}"#] {
         check_range(vec![("range", say(nothing))], Err("etcd's answer to a range"));
     }
 }
@@ -481,8 +564,25 @@ fn a_cancelled_watch_says_why_and_one_of_an_older_register_is_not_believed() {
     let compacted = answer(canceled(r#","compact_revision":"70""#), 5).expect("an answer");
     assert_eq!(compacted, WatchStep::Compacted(Revision(70)));
     check_failure(answer(canceled(r#","cancel_reason":"no room""#), 5), "etcd cancels a watch: no room");
-    check_failure(answer(created(4), 5), "went back from revision 5 to revision 4");
-    check_failure(answer("nonsense".to_owned(), 5), "etcd's answer to a watch");
+    check_failure(answer(r#"{"nonsense":1}"#.to_owned(), 5), "etcd's answer to a watch");
+}
+
+#[test]
+fn a_watch_at_a_member_that_lags_is_believed_unless_the_register_went_back() {
+    let watch_at = |revision: u64, read: Act| {
+        let messages = vec![created(revision), events(9, &[put("/f/a", 9)], false)];
+        let script = vec![("range", range(5, &[], false, 0)), ("watch", Act::StreamOpen(messages))];
+        let etcd = ScriptedEtcd::start(1, [script, vec![("range", read)]].concat());
+        let answer = etcd.patient().watch(&prefix("/f/"), Revision(5)).next(PATIENCE);
+        let read = etcd.finish().pop().expect("three requests").body;
+        assert_eq!(read.get("serializable"), None, "a linearizable read");
+        answer
+    };
+    let WatchStep::Changes(changes) = watch_at(4, range(5, &[], false, 0)).expect("it lags") else {
+        panic!("no change")
+    };
+    assert_eq!(keys(&changes), [("/f/a", 9)]);
+    check_failure(watch_at(4, range(4, &[], false, 0)), "went back from revision 5 to revision 4");
 }
 
 #[test]

@@ -16,6 +16,11 @@ impl Lines {
         self.buffer.len() <= len_max
     }
 
+    /// What has arrived of the next message.
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.buffer
+    }
+
     /// The next whole message.
     pub(super) fn next(&mut self) -> Option<Vec<u8>> {
         loop {

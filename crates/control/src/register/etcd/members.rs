@@ -9,6 +9,7 @@ use reqwest::{Response, Url};
 use serde::Serialize;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::foreign::{describe, is_foreign};
 use super::settings::{EtcdLimits, EtcdSettings, EtcdUser, addresses, client};
 use super::wire::{Complaint, TokenResponse, body, complaint, parse};
 use crate::register::error::RegisterError;
@@ -33,9 +34,9 @@ pub(super) struct Members {
 /// Why a call has no answer.
 #[derive(Debug)]
 pub(super) enum CallFailure {
-    /// No member took it.
+    /// No member took it; or none answered, if it is one that may be made again.
     NotReached(String),
-    /// A member may have taken it.
+    /// A member may have taken it, and it must not be made again.
     InDoubt(String),
     /// etcd says that there is no such lease.
     NoLease,
@@ -149,6 +150,7 @@ impl Members {
 
     async fn each_member(&self, call: &Call<'_>, deadline: Instant) -> Result<(usize, Answer), CallFailure> {
         let (mut attempts, mut renewed) = (0, false);
+        let mut failures: Vec<Option<String>> = vec![None; self.urls.len()];
         loop {
             let member = self.first.load(Ordering::Relaxed);
             let failure = match self.attempt(&self.urls[member], call, deadline).await {
@@ -166,14 +168,16 @@ impl Members {
                     self.avoid(member);
                     return Err(CallFailure::InDoubt(why));
                 }
-                Err(AttemptFailure::NotReached(why)) => CallFailure::NotReached(why),
-                Err(AttemptFailure::InDoubt(why)) => CallFailure::InDoubt(why),
+                Err(AttemptFailure::NotReached(why) | AttemptFailure::InDoubt(why)) => why,
             };
             self.avoid(member);
+            failures[member] = Some(failure);
             attempts += 1;
             let pause = if attempts % self.urls.len() == 0 { PAUSE } else { Duration::ZERO };
             if Instant::now() + pause >= deadline {
-                return Err(failure);
+                // The last failure of each member: one of them may be what must be mended.
+                let failures: Vec<String> = failures.into_iter().flatten().collect();
+                return Err(CallFailure::NotReached(failures.join("; ")));
             }
             if !pause.is_zero() {
                 sleep(pause).await;
@@ -231,24 +235,27 @@ impl Members {
         let answer = self.pieces(response, COMPLAINT_LEN_MAX).await?;
         Err(match complaint(&answer) {
             Some(complaint) => judge(&url, complaint),
+            // Of a proxy, perhaps, whose etcd has the request.
             None if status.is_server_error() => in_doubt(&status.to_string()),
-            None => {
-                let why = format!("{url} says {status}\n  hint: is it the client port of an etcd?");
-                AttemptFailure::Final(CallFailure::Other(RegisterError::Refused(why)))
-            }
+            None => AttemptFailure::NotReached(describe(&url, status, &answer)),
         })
     }
 
     /// A whole answer.
     async fn read(&self, response: Response, len_max: usize) -> Result<Vec<u8>, AttemptFailure> {
-        let url = response.url().clone();
+        let (url, status) = (response.url().clone(), response.status());
         let answer = self.pieces(response, len_max).await?;
         match complaint(&answer) {
             Some(complaint) => Err(judge(&url, complaint)),
+            // A proxy may have passed the request on, and have put its own page in the place of the answer.
+            None if answer.trim_ascii().is_empty() || is_foreign(&answer) => {
+                Err(AttemptFailure::InDoubt(describe(&url, status, &answer)))
+            }
             None => Ok(answer),
         }
     }
 
+    /// All pieces of an answer, or the first ones of what is no answer of etcd.
     async fn pieces(&self, mut response: Response, len_max: usize) -> Result<Vec<u8>, AttemptFailure> {
         let (mut answer, url) = (Vec::new(), response.url().clone());
         let in_doubt = |why: &str| AttemptFailure::InDoubt(shorten(&format!("{url}: {why}")));
@@ -257,6 +264,9 @@ impl Members {
                 Err(_) => return Err(in_doubt("its answer does not go on")),
                 Ok(Err(error)) => return Err(in_doubt(&chain(&error))),
                 Ok(Ok(None)) => return Ok(answer),
+                Ok(Ok(Some(piece))) if answer.trim_ascii().is_empty() && is_foreign(&piece) => {
+                    return Ok(piece.to_vec());
+                }
                 Ok(Ok(Some(piece))) if answer.len() + piece.len() > len_max => {
                     return Err(AttemptFailure::Final(CallFailure::TooLong));
                 }
@@ -287,6 +297,11 @@ impl Members {
 const COMPLAINT_LEN_MAX: usize = 64 << 10;
 
 /// What follows from a complaint.
+///
+/// Only statuses by which etcd itself says no are refusals: a wrong argument, something that is not there or is there
+/// already, no right, a wrong state, a revision out of range, an unknown call. All others leave open what happened, most of
+/// all 1 (cancelled), 2 (unknown: whatever etcd has no status for), 4 (too late), 14 (no leader, or another one); and 8 is
+/// also the answer to a write that etcd carried out beyond its quota.
 fn judge(url: &Url, complaint: Complaint) -> AttemptFailure {
     let why = shorten(&format!("{url}: {}", complaint.message));
     if is_about_token(&complaint.message) {
@@ -299,9 +314,10 @@ fn judge(url: &Url, complaint: Complaint) -> AttemptFailure {
         return AttemptFailure::Final(CallFailure::Compacted);
     }
     match complaint.status {
-        // Deadline exceeded, unavailable: no leader, leader changed, request timed out.
-        Some(4 | 14) => AttemptFailure::InDoubt(why),
-        _ => AttemptFailure::Final(CallFailure::Other(RegisterError::Refused(why))),
+        Some(3 | 5 | 6 | 7 | 9 | 11 | 12 | 16) => {
+            AttemptFailure::Final(CallFailure::Other(RegisterError::Refused(why)))
+        }
+        _ => AttemptFailure::InDoubt(why),
     }
 }
 

@@ -4,6 +4,10 @@
 //! compared keys decides: if they have the compared revisions still, the same transaction may be tried again, because
 //! whichever of the two comes first makes the other one fail. If all of it is there under a lease of ours, it has happened.
 //! In all other cases nobody can tell ours from somebody else's, who may have written the same, and that is the answer.
+//!
+//! A key that must be absent is no such guard: it may have been created by ours and deleted since, or ours may create it
+//! once more when somebody has deleted it. So a transaction whose every compared and written key must be absent is sent
+//! once, and stays in doubt.
 
 use tokio::time::Instant;
 
@@ -50,6 +54,10 @@ pub(super) async fn put_if(
             look(members, transaction, deadline).await.map_err(|error| unsettled(error.to_string()))?;
         match seen {
             Seen::Ours(revision) => return Ok(TransactionOutcome::Committed(revision)),
+            Seen::Before if !transaction.is_repeatable() => {
+                let why = doubt.unwrap_or_default();
+                return Err(unsettled(format!("{why}; it is absent, or was deleted since")));
+            }
             Seen::Before if lease_is_lost => return Ok(TransactionOutcome::LeaseLost),
             Seen::Before if Instant::now() < deadline => {}
             Seen::Before => return Err(unsettled(doubt.unwrap_or_default())),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use reqwest::Response;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::foreign::{describe, is_foreign};
 use super::lines::Lines;
 use super::members::{CallFailure, Members, is_about_token};
 use super::ranges::call;
@@ -80,6 +81,8 @@ struct Parts {
 enum Heard {
     Message(WatchResult),
     Complaint(String),
+    /// It is no stream of etcd's.
+    Foreign(String),
     End,
     Nothing,
 }
@@ -111,7 +114,7 @@ impl WatchState {
                     }
                 }
                 Heard::Complaint(message) => self.complained(members, message).await?,
-                Heard::End => self.leave(members),
+                Heard::Foreign(_) | Heard::End => self.leave(members),
                 Heard::Nothing if Instant::now() >= silent => self.check(members).await?,
                 Heard::Nothing => return Ok(WatchStep::Quiet),
             }
@@ -133,6 +136,7 @@ impl WatchState {
         if self.position.count.is_none() && !self.count(members, deadline).await? {
             return Ok(false);
         }
+        let mut why = "no member begins a watch".to_owned();
         let position = &self.position;
         // From the last known change itself: at a compacted revision etcd may have forgotten a delete of that revision
         // without saying so, but not of the one after it. What is known is passed over.
@@ -152,11 +156,9 @@ impl WatchState {
             // The first message says that the watch is there. A member that does not send it is not one to wait for.
             match self.hear(members, Instant::now() + members.limits.attempt).await? {
                 Heard::Message(message) => {
-                    let after = self.position.after;
                     let found = message.header.revision;
-                    if found != Revision::ABSENT && found < after {
-                        self.stream = None;
-                        return Err(RegisterError::WentBack { had: after, found });
+                    if found != Revision::ABSENT && found < self.position.after {
+                        self.confirm(members, deadline).await?;
                     }
                     if message.created && !message.canceled {
                         self.token_renewed = false;
@@ -166,10 +168,30 @@ impl WatchState {
                     return Ok(self.stream.is_some());
                 }
                 Heard::Complaint(message) => self.complained(members, message).await?,
+                Heard::Foreign(found) => {
+                    self.leave(members);
+                    why = format!("no member begins a watch: {found}");
+                }
                 Heard::End | Heard::Nothing => self.leave(members),
             }
-            if Instant::now() >= deadline {
-                return Err(RegisterError::Unavailable("no member begins a watch".to_owned()));
+            if Instant::now() + PAUSE >= deadline {
+                return Err(RegisterError::Unavailable(why));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Asks whether the register has the position. A member says its own revision when a watch begins, and may lag behind the
+    /// others; then it tells what it has missed when it has it. Only a linearizable read knows whether the register went back.
+    async fn confirm(&mut self, members: &Members, deadline: Instant) -> Result<(), RegisterError> {
+        let (had, request) = (self.position.after, RangeRequest { count_only: true, ..self.range() });
+        let answer = call(members, &request, members.limits.answer_len, deadline).await;
+        let found = answer.map_err(RegisterError::from).map(|answer| answer.header.revision);
+        match found {
+            Ok(found) if found >= had => Ok(()),
+            other => {
+                self.stream = None;
+                Err(other.map_or_else(|error| error, |found| RegisterError::WentBack { had, found }))
             }
         }
     }
@@ -198,6 +220,10 @@ impl WatchState {
     async fn hear(&mut self, members: &Members, until: Instant) -> Result<Heard, RegisterError> {
         let stream = self.stream.as_mut().expect("it was opened");
         loop {
+            if is_foreign(stream.lines.rest()) {
+                let (url, status) = (stream.response.url(), stream.response.status());
+                return Ok(Heard::Foreign(describe(url, status, stream.lines.rest())));
+            }
             if let Some(line) = stream.lines.next() {
                 if let Some(complaint) = complaint(&line) {
                     if is_about_token(&complaint.message) {
