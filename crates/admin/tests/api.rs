@@ -130,6 +130,19 @@ fn bad_requests_are_refused_with_what_is_accepted() {
 }
 
 #[test]
+fn bodies_of_strangers_are_short_and_all_bodies_together_have_a_limit() {
+    let limits = ApiLimits { stranger_body_len: 3, ..ApiLimits::default() };
+    check(limits, &(head("POST", "/", "Content-Length: 3\r\n") + "abc"), "200", "abc");
+    check(limits, &head("POST", "/", "Content-Length: 4\r\n"), "413", "at most 3 bytes");
+    // Without an announced length, a body may become the longest one.
+    let limits = ApiLimits { body_len: 10, bodies_len: 9, ..ApiLimits::default() };
+    check(limits, &(head("POST", "/", "Content-Length: 9\r\n") + "123456789"), "200", "123456789");
+    check(limits, &head("POST", "/", "Content-Length: 10\r\n"), "503", "come again");
+    check(limits, &head("POST", "/", "Transfer-Encoding: chunked\r\n"), "503", "come again");
+    check(limits, &head("GET", "/", ""), "200", "Get /");
+}
+
+#[test]
 fn an_idle_client_is_closed_and_one_that_waits_for_its_answer_is_not() {
     let limits = ApiLimits { head_time: Duration::from_millis(50), ..ApiLimits::default() };
     let (mirror, address) = over_tcp(limits);

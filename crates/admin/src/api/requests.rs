@@ -29,7 +29,8 @@ pub(super) async fn respond(
         Method::POST => ApiMethod::Post,
         _ => return Ok(refused(StatusCode::METHOD_NOT_ALLOWED, "expected GET or POST")),
     };
-    let most = if peer == ApiPeer::Unknown { limits.stranger_body_len } else { limits.body_len };
+    let of_strangers = if peer == ApiPeer::Unknown { limits.stranger_body_len } else { usize::MAX };
+    let most = limits.body_len.min(of_strangers);
     let announced = head.headers.get(header::CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
     // A body without an announced length may have the most; without a body there is neither.
     let len = announced.unwrap_or(if body.is_end_stream() { 0 } else { most as u64 });
