@@ -33,8 +33,9 @@ pub(crate) const JOIN: &str = "/v1/join";
 
 /// Requests of one change: a person's hands, or a script over a zone.
 const REQUESTS_MAX: usize = 256;
-/// Members of one change of the inventory: a zone of the largest fleet.
-const MEMBERS_MAX: usize = 10_000;
+/// Members of one change of the inventory. Each is a write to the register of some milliseconds, and the controller decides nothing
+/// else meanwhile.
+const MEMBERS_MAX: usize = 500;
 /// Bytes of a request for a certificate: one on P-256 has 400.
 const CSR_LEN_MAX: usize = 8 * 1024;
 /// Longest key in bytes, as in the protocol.

@@ -32,6 +32,9 @@ const RETRY_AFTER_S: u32 = 2;
 /// Questions whose answer takes a look at 100,000 keys, some 0.3 s each: while the thread that decides does that, it does nothing
 /// else. Further ones are told to come again.
 const CHECKS_AT_ONCE: usize = 3;
+/// Newcomers whose tokens are looked up at once. They have no certificate, and each costs the thread that decides a question to the
+/// register: further ones are told to come again.
+const JOINS_AT_ONCE: usize = 8;
 /// Between two lines about peers that were refused: whoever is refused may come again at once, a thousand times.
 const REFUSALS_EVERY: Duration = Duration::from_secs(1);
 
@@ -59,6 +62,7 @@ pub struct ControlService {
     say: SayLine,
     refused: Mutex<Option<Stopwatch>>,
     checks: Semaphore,
+    joins: Semaphore,
 }
 
 impl ControlService {
@@ -69,8 +73,9 @@ impl ControlService {
         say: SayLine,
     ) -> (Arc<ControlService>, Receiver<ControllerMessage>) {
         let (queue, messages) = sync_channel(QUEUE_MAX);
-        let (refused, checks) = (Mutex::default(), Semaphore::new(CHECKS_AT_ONCE));
-        (Arc::new(ControlService { queue, seats, fleet, say, refused, checks }), messages)
+        let (checks, joins) = (Semaphore::new(CHECKS_AT_ONCE), Semaphore::new(JOINS_AT_ONCE));
+        let refused = Mutex::default();
+        (Arc::new(ControlService { queue, seats, fleet, say, refused, checks, joins }), messages)
     }
 
     /// Passes a probe's result on. If the thread is that far behind, the next one has to do.
@@ -122,15 +127,14 @@ impl ControlService {
     }
 
     async fn answer_question(&self, question: ControlQuestion, requester: Requester) -> ApiReply {
-        let is_check = matches!(
-            question,
-            ControlQuestion::Plan(_) | ControlQuestion::Apply { .. } | ControlQuestion::Diff { .. }
-        );
-        let _permit = match self.checks.try_acquire() {
-            Ok(permit) => is_check.then_some(permit),
-            Err(_) if is_check => return busy(),
-            Err(_) => None,
+        let room = match question {
+            ControlQuestion::Plan(_) | ControlQuestion::Apply { .. } | ControlQuestion::Diff { .. } => {
+                Some(&self.checks)
+            }
+            ControlQuestion::Join(_) => Some(&self.joins),
+            _ => None,
         };
+        let Ok(_permit) = room.map(Semaphore::try_acquire).transpose() else { return busy() };
         let (sender, answer) = oneshot::channel();
         if self.queue.try_send(ControllerMessage::Question(question, requester, sender)).is_err() {
             return busy();
