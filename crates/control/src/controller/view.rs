@@ -49,6 +49,10 @@ impl FleetView {
                 target.number
             )));
         }
+        // Members of a first generation that came meanwhile would look like members without a slot.
+        if target.is_none() && decisions.target()?.is_some() {
+            return FleetView::read(decisions);
+        }
         let frozen = decisions.frozen()?;
         Ok(FleetView { policy, policy_revision, inventory, target, generations, frozen })
     }
