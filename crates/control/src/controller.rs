@@ -12,6 +12,7 @@
 //! One thread calls it, with messages and moments. It decides nothing that `fleet` does not decide, reads no clock and opens
 //! no socket.
 
+mod adopting;
 mod answers;
 mod change;
 mod cluster_files;
@@ -355,6 +356,8 @@ impl Controller {
                 self.probes.retain(|member, _| inventory.get(member).is_some());
                 if self.view.target != before {
                     self.begin_rollout(before.map(|before| before.number));
+                } else if has_new_members {
+                    self.set_roster();
                 }
             }
             // What is known stays in force: a register that is away changes nothing.

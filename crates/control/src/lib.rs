@@ -43,7 +43,8 @@ pub use decisions::{
 pub use liveness::{LivenessOutbox, LivenessReport, ProbeDigest, TURNS_PER_MESSAGE};
 pub use probe::{ProbeList, ProbeResult, ProbeSink, ProbeTarget, start_probes};
 pub use questions::{
-    ChangeQuestion, ChangeRequest, ControlQuestion, FreezeScope, JoinQuestion, QuestionFault, question,
+    AdoptQuestion, ChangeQuestion, ChangeRequest, ControlQuestion, FreezeScope, JoinQuestion, QuestionFault,
+    question,
 };
 pub use relay::{RelaySettings, start_relay};
 pub use route_check::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! GET  /v1/status  /v1/history  /v1/diff?from=N[&to=N]  /v1/why?key=K[&view=V]
-//! POST /v1/plan    {policy | requests | rollback}                   what would change, and the plan's name
+//! POST /v1/plan    {policy | requests | rollback | adopt}           what would change, and the plan's name
 //! POST /v1/apply   the same with {plan, why}                        done if it is still that plan
 //! POST /v1/freeze  /v1/thaw {scope, why}
 //! POST /v1/members {members, remove[, why]}                         what would change in the inventory; with `why`, done
@@ -131,6 +131,22 @@ pub enum ChangeQuestion {
     Requests(Vec<ChangeRequest>),
     /// The content of an earlier generation.
     Rollback(GenerationNumber),
+    /// A configuration of mcrouter's as the first generation.
+    Adopt(AdoptQuestion),
+}
+
+/// A configuration of mcrouter's, and names that it does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdoptQuestion {
+    /// The fleet's name; the controller's if none.
+    pub fleet: Option<ClusterName>,
+    /// That of the routers that read the file.
+    pub view: ViewName,
+    /// That of the zone that all members are put in.
+    pub zone: ZoneName,
+    /// The file.
+    pub text: String,
 }
 
 /// One wish of a person. How many slots a cluster has is the policy's affair.
@@ -208,6 +224,7 @@ struct ChangeBody {
     policy: Option<String>,
     requests: Option<Vec<ChangeRequest>>,
     rollback: Option<u64>,
+    adopt: Option<AdoptQuestion>,
     plan: Option<String>,
     why: Option<String>,
 }
@@ -276,13 +293,13 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
         }
         (Post, "/v1/plan") => {
             let body: ChangeBody = body(request)?;
-            ControlQuestion::Plan(change(body.policy, body.requests, body.rollback)?)
+            ControlQuestion::Plan(change(body)?)
         }
         (Post, "/v1/apply") => {
-            let body: ChangeBody = body(request)?;
-            let plan = body.plan.ok_or_else(|| bad("expected the name of the plan that was shown"))?;
-            let why = reason(body.why.unwrap_or_default())?;
-            ControlQuestion::Apply { change: change(body.policy, body.requests, body.rollback)?, plan, why }
+            let mut body: ChangeBody = body(request)?;
+            let plan = body.plan.take().ok_or_else(|| bad("expected the name of the plan that was shown"))?;
+            let why = reason(body.why.take().unwrap_or_default())?;
+            ControlQuestion::Apply { change: change(body)?, plan, why }
         }
         (Post, "/v1/freeze") => {
             let (scope, why) = scope(body(request)?)?;
@@ -320,21 +337,18 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
     Ok(question)
 }
 
-fn change(
-    policy: Option<String>,
-    requests: Option<Vec<ChangeRequest>>,
-    rollback: Option<u64>,
-) -> Result<ChangeQuestion, QuestionFault> {
-    match (policy, requests, rollback) {
-        (policy, None, None) => Ok(ChangeQuestion::Policy(policy)),
-        (None, None, Some(number)) => Ok(ChangeQuestion::Rollback(GenerationNumber(number))),
-        (None, Some(requests), None) if (1..=REQUESTS_MAX).contains(&requests.len()) => {
+fn change(body: ChangeBody) -> Result<ChangeQuestion, QuestionFault> {
+    match (body.policy, body.requests, body.rollback, body.adopt) {
+        (policy, None, None, None) => Ok(ChangeQuestion::Policy(policy)),
+        (None, None, Some(number), None) => Ok(ChangeQuestion::Rollback(GenerationNumber(number))),
+        (None, None, None, Some(adopt)) => Ok(ChangeQuestion::Adopt(adopt)),
+        (None, Some(requests), None, None) if (1..=REQUESTS_MAX).contains(&requests.len()) => {
             Ok(ChangeQuestion::Requests(requests))
         }
-        (None, Some(requests), None) => {
+        (None, Some(requests), None, None) => {
             Err(bad(format!("expected 1 to {REQUESTS_MAX} requests, found {}", requests.len())))
         }
-        _ => Err(bad("expected one of policy, requests and rollback, found several")),
+        _ => Err(bad("expected one of policy, requests, rollback and adopt, found several")),
     }
 }
 

@@ -55,7 +55,7 @@ enum Job {
     Freeze(change::FreezeArguments),
     /// Let a scope change again
     Thaw(change::ThawArguments),
-    /// Show the policy and the members that a configuration of mcrouter's becomes, if its keys stay where they are
+    /// Make a configuration of mcrouter's the policy, the members and the first generation, if its keys stay where they are
     Adopt(adopt::AdoptArguments),
 }
 

@@ -6,8 +6,8 @@ use admin::api::ApiReply;
 use fleet::health::GuardScope;
 use fleet::rollout::RolloutLane;
 use fleet::{
-    FleetContent, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, Replacement, ViewName, plan,
-    texts,
+    FleetContent, FleetMember, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, Replacement,
+    ViewName, plan, texts,
 };
 use serde_json::json;
 
@@ -21,11 +21,26 @@ use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};
 /// Letters of a plan's name: as many as nobody types, and enough to tell plans apart.
 const PLAN_NAME_LEN: usize = 16;
 
+/// What a change does.
+#[derive(Default)]
+pub(super) struct PlannedChange {
+    pub(super) plan: FleetPlan,
+    /// A policy to put in force with it.
+    pub(super) policy: Option<String>,
+    /// Members that join with it.
+    pub(super) members: Vec<FleetMember>,
+    /// Its content is in force already: only members are missing.
+    pub(super) is_published: bool,
+    /// What it means for keys of a view, if that is known already.
+    pub(super) keys: BTreeMap<ViewName, String>,
+}
+
 /// A plan that has passed all checks.
 struct CheckedPlan {
     plan: FleetPlan,
-    /// A policy to put in force with it.
     policy: Option<String>,
+    members: Vec<FleetMember>,
+    is_published: bool,
     /// For each view whose text changes: what that means for keys.
     keys: BTreeMap<ViewName, String>,
     lane: RolloutLane,
@@ -54,27 +69,42 @@ impl Controller {
             return reply;
         }
         if let Some(text) = &checked.policy {
+            // Its revision is new, even if the answer is lost; a failure below leaves the policy in force for the next plan.
+            self.read_at = self.now;
             match self.decisions.set_policy(text, self.view.policy_revision) {
                 Ok(true) => {}
                 Ok(false) => return self.overtaken(),
                 Err(error) => return register_away(&error),
             }
-            // Its revision is new; a failure below leaves the policy in force for the next plan.
-            self.read_at = self.now;
         }
-        let parent = self.target();
-        let generation = self.successor(why.to_owned(), checked.plan.content);
-        let number = generation.number;
-        match self.publish(&generation) {
-            Ok(Publication::Done(_)) => {}
-            Ok(Publication::Overtaken) => return self.overtaken(),
-            Err(error) => return register_away(&error),
+        if !checked.is_published
+            && let Err(reply) = self.put_in_force(checked.plan.content, why)
+        {
+            return reply;
         }
-        self.view.generations.insert(number, generation);
-        self.begin_rollout(parent);
-        self.give_new_orders();
+        // Only now: a member that is known and has no slot would be emptied.
+        if !checked.members.is_empty()
+            && let Err(reply) = self.write_adopted(&checked.members)
+        {
+            return reply;
+        }
+        let number = self.target().expect("it is in force");
         let text = format!("generation {number} is in force; its routers get it now\n");
         document(text, json!({"generation": number}))
+    }
+
+    fn put_in_force(&mut self, content: FleetContent, why: &str) -> Result<(), ApiReply> {
+        let parent = self.target();
+        let generation = self.successor(why.to_owned(), content);
+        match self.publish(&generation) {
+            Ok(Publication::Done(_)) => {}
+            Ok(Publication::Overtaken) => return Err(self.overtaken()),
+            Err(error) => return Err(register_away(&error)),
+        }
+        self.view.generations.insert(generation.number, generation);
+        self.begin_rollout(parent);
+        self.give_new_orders();
+        Ok(())
     }
 
     pub(super) fn overtaken(&mut self) -> ApiReply {
@@ -87,15 +117,19 @@ impl Controller {
             return document("nothing to do\n".to_owned(), json!({"plan": null, "steps": []}));
         }
         let frozen = self.frozen_by(&checked.plan.content).is_some();
-        let number = self.target().map_or(1, |target| target.0 + 1);
-        let mut text = format!("plan {} makes generation {number}:\n", checked.name);
+        let next = self.target().map_or(1, |target| target.0 + u64::from(!checked.is_published));
+        let (number, makes) =
+            (GenerationNumber(next), if checked.is_published { "completes" } else { "makes" });
+        let mut text = format!("plan {} {makes} generation {number}:\n", checked.name);
         for step in &checked.plan.steps {
             text += &format!("  {step}\n");
         }
         for (view, keys) in &checked.keys {
             text += &format!("  view {view}: {keys}\n");
         }
-        text += &format!("  goes out as {}\n", lane_words(checked.lane));
+        if !checked.is_published {
+            text += &format!("  goes out as {}\n", lane_words(checked.lane));
+        }
         if frozen {
             text += "  a part of it is frozen: it cannot be carried out now\n";
         }
@@ -111,19 +145,24 @@ impl Controller {
     }
 
     fn checked(&self, change: &ChangeQuestion) -> Result<CheckedPlan, ApiReply> {
-        let (plan, policy) = self.planned(change)?;
         let current = self.view.content();
-        let keys = self.check_routes(&current, &plan.content)?;
+        let PlannedChange { plan, policy, members, is_published, keys: known } = self.planned(change)?;
+        let mut keys = self.check_routes(&current, &plan.content)?;
+        keys.extend(known);
         let lane = lane(&current, &plan.content);
-        let json = json!({"after": self.target(), "content": plan.content, "policy": policy});
+        let (after, content) = (self.target(), &plan.content);
+        let json = json!({"after": after, "content": content, "policy": policy, "members": members});
         let name = sha256_hex(&json.to_string())[..PLAN_NAME_LEN].to_owned();
-        Ok(CheckedPlan { plan, policy, keys, lane, name })
+        Ok(CheckedPlan { plan, policy, members, is_published, keys, lane, name })
     }
 
-    fn planned(&self, change: &ChangeQuestion) -> Result<(FleetPlan, Option<String>), ApiReply> {
+    fn planned(&self, change: &ChangeQuestion) -> Result<PlannedChange, ApiReply> {
         let current = self.view.content();
         let (policy, text, replacements) = match change {
-            ChangeQuestion::Rollback(number) => return self.earlier(*number).map(|plan| (plan, None)),
+            ChangeQuestion::Adopt(question) => return self.adopted(question),
+            ChangeQuestion::Rollback(number) => {
+                return Ok(PlannedChange { plan: self.earlier(*number)?, ..PlannedChange::default() });
+            }
             ChangeQuestion::Policy(Some(text)) => {
                 let policy = FleetPolicy::parse(text).map_err(|error| refusal(422, &error.to_string()))?;
                 (Some(policy), Some(text.clone()), Vec::new())
@@ -144,7 +183,7 @@ impl Controller {
         let (inventory, excluded) = (&self.view.inventory, &self.excluded());
         let input = FleetPlanInput { policy: &policy, inventory, current: &current, excluded };
         let plan = plan(&input, &replacements).map_err(|error| refusal(422, &error.to_string()))?;
-        Ok((plan, text))
+        Ok(PlannedChange { plan, policy: text, ..PlannedChange::default() })
     }
 
     /// The content of an earlier generation.

@@ -27,7 +27,11 @@ impl Controller {
         document(text, json!({"steps": steps, "is_done": carry_out}))
     }
 
-    fn member_steps(&self, members: &[FleetMember], remove: &[MemberId]) -> Result<Vec<String>, ApiReply> {
+    pub(super) fn member_steps(
+        &self,
+        members: &[FleetMember],
+        remove: &[MemberId],
+    ) -> Result<Vec<String>, ApiReply> {
         let (old, mut steps) = (&self.view.inventory, Vec::new());
         for member in members {
             let (id, host, address) = (&member.id, &member.host, &member.address);
@@ -71,7 +75,11 @@ impl Controller {
     }
 
     /// One after the other: each of them is a whole decision, and the same change can be made again.
-    fn write_members(&mut self, members: &[FleetMember], remove: &[MemberId]) -> Result<(), ApiReply> {
+    pub(super) fn write_members(
+        &mut self,
+        members: &[FleetMember],
+        remove: &[MemberId],
+    ) -> Result<(), ApiReply> {
         // Whatever happens, the register has it.
         self.read_at = self.now;
         let known = self.decisions.members().map_err(|error| register_away(&error))?;

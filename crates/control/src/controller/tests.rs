@@ -1,5 +1,6 @@
 //! A controller before a simulated register, with agents that carry out what they are told.
 
+mod adopting;
 mod cluster_files;
 mod joining;
 mod learnt;

@@ -54,6 +54,10 @@ impl FleetView {
                 target.number
             )));
         }
+        // Members of a first generation that came meanwhile would look like members without a slot.
+        if target.is_none() && decisions.target()?.is_some() {
+            return FleetView::read(decisions);
+        }
         Ok(FleetView {
             policy,
             policy_revision,

@@ -42,7 +42,7 @@ fn documents_are_read() {
 }
 
 #[test]
-fn a_change_is_one_of_policy_requests_and_rollback() {
+fn a_change_is_one_of_policy_requests_rollback_and_adopt() {
     assert_eq!(ask("POST /v1/plan {}"), Ok(ControlQuestion::Plan(ChangeQuestion::Policy(None))));
     let rollback = ChangeQuestion::Rollback(GenerationNumber(4));
     assert_eq!(ask(r#"POST /v1/plan {"rollback":4}"#), Ok(ControlQuestion::Plan(rollback)));
@@ -50,6 +50,12 @@ fn a_change_is_one_of_policy_requests_and_rollback() {
     let requests = ChangeQuestion::Requests(vec![ChangeRequest::Replace { member, by: None }]);
     let found = ask(r#"POST /v1/plan {"requests":[{"replace":{"member":"m1"}}]}"#);
     assert_eq!(found, Ok(ControlQuestion::Plan(requests)));
+    let (view, zone, text) = ("v".parse().expect("a name"), "a".parse().expect("a name"), "{}".to_owned());
+    let adopt = ChangeQuestion::Adopt(AdoptQuestion { fleet: None, view, zone, text });
+    let found = ask(r#"POST /v1/plan {"adopt":{"view":"v","zone":"a","text":"{}"}}"#);
+    assert_eq!(found, Ok(ControlQuestion::Plan(adopt)));
+    refused(r#"POST /v1/plan {"adopt":{"view":"v","zone":"a","text":"{}"},"policy":""}"#, "found several");
+    refused(r#"POST /v1/plan {"adopt":{"view":"v","zone":"a"}}"#, "missing field `text`");
     refused(r#"POST /v1/plan {"requests":[]}"#, "expected 1 to 256 requests, found 0");
     refused(r#"POST /v1/plan {"requests":[{"remove":{"member":"m1"}}]}"#, "unknown variant `remove`");
     refused(r#"POST /v1/plan {"rollback":4,"policy":""}"#, "found several");

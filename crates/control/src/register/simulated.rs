@@ -39,7 +39,8 @@ struct Model {
     now: Now,
     /// Without a leader until then.
     leaderless_until: Option<Now>,
-    faults: VecDeque<SimulatedFault>,
+    /// One for each of the next calls; none for a call that goes well.
+    faults: VecDeque<Option<SimulatedFault>>,
     /// How often all watches were cancelled.
     cancelled: u64,
 }
@@ -70,7 +71,12 @@ impl SimulatedRegister {
 
     /// Lets the next calls of any client meet these faults, one each.
     pub fn add_fault(&self, fault: SimulatedFault) {
-        self.model().faults.push_back(fault);
+        self.model().faults.push_back(Some(fault));
+    }
+
+    /// Lets this many calls go well before the next fault that is added.
+    pub fn add_calls_without_fault(&self, calls: usize) {
+        self.model().faults.extend(std::iter::repeat_n(None, calls));
     }
 
     /// Cancels all watches: their next call fails, later ones go on where they were.
@@ -102,7 +108,7 @@ impl SimulatedRegister {
         if model.leaderless_until.is_some() {
             return Err(lost("there is no leader"));
         }
-        match model.faults.pop_front() {
+        match model.faults.pop_front().flatten() {
             Some(SimulatedFault::NotReached) => return Err(unavailable("no member was reached")),
             Some(SimulatedFault::AnswerLost) => {
                 act(&mut model)?;

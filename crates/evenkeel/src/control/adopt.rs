@@ -9,6 +9,7 @@ use fleet::{Adoption, AdoptionNames, ClusterName, ViewName, ZoneName, adopt, tex
 use os::clock::unix_s;
 use serde_json::json;
 
+use super::change::{Change, change};
 use super::file::read_file;
 use super::statuses::STATUS_REFUSED;
 use crate::failure::{Failure, say};
@@ -16,43 +17,52 @@ use crate::output::print;
 
 /// Longest file in bytes.
 const FILE_LEN_MAX: u64 = 8 * 1024 * 1024;
+/// Name of a fleet that has no controller yet.
+const FLEET: &str = "fleet";
 
 /// Arguments of `adopt`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct AdoptArguments {
     /// mcrouter's configuration
     file: PathBuf,
-    /// Name of the fleet
-    #[arg(long, value_name = "NAME", default_value = "fleet")]
-    fleet: ClusterName,
+    /// Name of the fleet; without it, that of the controller
+    #[arg(long, value_name = "NAME")]
+    fleet: Option<ClusterName>,
     /// Name of the view: the routers that read the file
     #[arg(long, value_name = "NAME", default_value = "main")]
     view: ViewName,
     /// Zone that all members are put in
     #[arg(long, value_name = "NAME", default_value = "a")]
     zone: ZoneName,
-    /// Print policy, members and the first generation as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    change: Change,
 }
 
-/// Adopts a file, and prints what it becomes. It changes nothing.
+/// Adopts a file. Without a controller, it prints what the file becomes, and changes nothing.
 pub(super) fn run(job: &AdoptArguments) -> Result<ExitCode, Failure> {
-    let path = job.file.display();
     let text = read_file(&job.file, FILE_LEN_MAX)?;
-    let (fleet, view, zone) = (job.fleet.clone(), job.view.clone(), job.zone.clone());
-    let names = AdoptionNames { fleet, view, zone };
+    let AdoptArguments { fleet, view, zone, .. } = job;
+    if job.change.asks_controller() {
+        let adopt = json!({"fleet": fleet, "view": view, "zone": zone, "text": text});
+        return change(&job.change, json!({"adopt": adopt}));
+    }
+    let fleet = fleet.clone().unwrap_or_else(|| FLEET.parse().expect("it is a name"));
+    show(job, &text, &AdoptionNames { fleet, view: view.clone(), zone: zone.clone() })
+}
+
+fn show(job: &AdoptArguments, text: &str, names: &AdoptionNames) -> Result<ExitCode, Failure> {
+    let path = job.file.display();
     let refused = |error: String| {
         let (error, hint) = error.split_once("\n  hint: ").unwrap_or((&error, ""));
         let failure = Failure::other(anyhow::anyhow!("{path}: {error}")).with_status(STATUS_REFUSED);
         if hint.is_empty() { failure } else { failure.hint(hint) }
     };
-    let adopted = adopt(&text, &names).map_err(|error| refused(error.to_string()))?;
-    let difference = difference(&text, &adopted).map_err(refused)?;
+    let adopted = adopt(text, names).map_err(|error| refused(error.to_string()))?;
+    let difference = difference(text, &adopted).map_err(refused)?;
     if difference.gets_moved + difference.sets_moved > 0 {
         return Err(refused(format!("it would not stay as it is: {}", difference.sentence())));
     }
-    if job.json {
+    if job.change.place.json {
         let members: Vec<_> = adopted.inventory.members().collect();
         let all = json!({
             "policy": adopted.policy_text, "members": members, "generation": adopted.generation,

@@ -32,6 +32,11 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Whether the command line names controllers.
+    pub(super) fn is_given(&self) -> bool {
+        !self.at.is_empty()
+    }
+
     /// The controllers.
     fn controllers(&self) -> Result<Vec<ControlPlace>, Failure> {
         if !self.at.is_empty() {

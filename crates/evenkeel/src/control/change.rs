@@ -15,7 +15,7 @@ const POLICY_LEN_MAX: u64 = 8 * 1024 * 1024;
 
 /// What all changes have.
 #[derive(Clone, Debug, Args)]
-struct Change {
+pub(super) struct Change {
     /// Carry it out. Without it, the plan is shown
     #[arg(long, requires = "why")]
     apply: bool,
@@ -23,7 +23,14 @@ struct Change {
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
     #[command(flatten)]
-    place: Place,
+    pub(super) place: Place,
+}
+
+impl Change {
+    /// Whether a controller is asked, by a job that can do without one as long as it changes nothing.
+    pub(super) fn asks_controller(&self) -> bool {
+        self.apply || self.place.is_given()
+    }
 }
 
 /// Arguments of `plan`.
@@ -110,7 +117,7 @@ pub(super) fn thaw(job: &ThawArguments) -> Result<ExitCode, Failure> {
 }
 
 /// Shows the plan of a change; with `--apply`, carries out that plan and no other.
-fn change(change: &Change, mut body: Value) -> Result<ExitCode, Failure> {
+pub(super) fn change(change: &Change, mut body: Value) -> Result<ExitCode, Failure> {
     let place = &change.place;
     let planned = place.ask(|client, within| client.post("/v1/plan", &body, within))?;
     let plan = planned.json.get("plan").cloned();

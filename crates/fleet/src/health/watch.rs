@@ -138,9 +138,10 @@ impl HealthWatch {
         self.guard.note_replaced(place, at, false);
     }
 
-    /// Takes the roster of a newer generation. A slot with another member counts as replaced, whoever decided it.
+    /// Takes the roster of a newer generation, or of the same one if the inventory has changed. A slot with another member
+    /// counts as replaced, whoever decided it.
     pub fn set_roster(&mut self, now: Now, roster: Roster) {
-        if roster.generation <= self.roster.generation {
+        if roster.generation < self.roster.generation {
             return;
         }
         self.note_replacements(now, &roster);
