@@ -362,7 +362,7 @@ fn a_replaced_member_that_is_lost_again_is_held() {
 #[test]
 fn a_roster_of_an_older_generation_is_not_taken() {
     let mut stage = Stage::new(&[3]);
-    let old = Roster::new(GenerationNumber(1), Vec::new()).expect("empty");
+    let old = Roster::new(GenerationNumber(0), Vec::new()).expect("empty");
     stage.watch.set_roster(stage.now, old);
     assert!(stage.watch.verdict(&stage.places[0].member).is_some());
 }
