@@ -57,10 +57,10 @@ const DIFFERENCES: &[RouteDifference] = &[
         "< ERROR",
         "a router has a list of its own, of routers (`--cluster-file`)",
     ),
-    only(
-        "discovery_off",
-        "1< \\x81\\x60\\x00\\x00\\x00\\x00\\x00\\x81\\x00\\x00\\x00\\x0f\\x00\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00Unknown command\\",
-        "1<closed",
+    from(
+        "discovery_off_binary",
+        "< \\x81\\x60\\x00\\x00\\x00\\x00\\x00\\x81\\x00\\x00\\x00\\x0f\\x00\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00Unknown command\\",
+        "<closed",
         "the router does not speak the binary protocol",
     ),
     from("dump", "< OK", DISABLED, ONE_SERVER),
