@@ -7,7 +7,7 @@ use fleet::health::GuardScope;
 use fleet::rollout::RolloutLane;
 use fleet::{
     FleetContent, FleetMember, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, Replacement,
-    ViewName, plan, texts,
+    ViewName, gone_back_to, plan, texts,
 };
 use serde_json::json;
 
@@ -149,7 +149,11 @@ impl Controller {
         let PlannedChange { plan, policy, members, is_published, keys: known } = self.planned(change)?;
         let mut keys = self.check_routes(&current, &plan.content)?;
         keys.extend(known);
-        let lane = lane(&current, &plan.content);
+        // As for the rollout: what was gone back from is passed over, so going back changes no routes.
+        let next = self.successor(String::new(), plan.content);
+        let back = gone_back_to(&self.view.generations, &next).map(|back| &back.content);
+        let lane = lane(back.unwrap_or(&current), &next.content);
+        let plan = FleetPlan { content: next.content, steps: plan.steps };
         let (after, content) = (self.target(), &plan.content);
         let json = json!({"after": after, "content": content, "policy": policy, "members": members});
         let name = sha256_hex(&json.to_string())[..PLAN_NAME_LEN].to_owned();
@@ -182,7 +186,11 @@ impl Controller {
         };
         let (inventory, excluded) = (&self.view.inventory, &self.excluded());
         let input = FleetPlanInput { policy: &policy, inventory, current: &current, excluded };
-        let plan = plan(&input, &replacements).map_err(|error| refusal(422, &error.to_string()))?;
+        let mut plan = plan(&input, &replacements).map_err(|error| refusal(422, &error.to_string()))?;
+        // After a rollback, the policy in force wants what was gone back from.
+        if plan.steps.is_empty() && text.is_some() && self.view.policy.as_ref() != Some(&policy) {
+            plan.steps.push("another policy, which wants what is in force".to_owned());
+        }
         Ok(PlannedChange { plan, policy: text, ..PlannedChange::default() })
     }
 

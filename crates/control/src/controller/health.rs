@@ -5,7 +5,8 @@ use fleet::health::{
 };
 use fleet::rollout::RolloutState;
 use fleet::{
-    ClusterName, FleetContent, FleetPlanInput, GenerationNumber, MemberId, Replacement, ViewName, plan_most,
+    ClusterName, FleetContent, FleetPlanInput, GenerationNumber, MemberId, Replacement, SlotRecord, ViewName,
+    plan_most,
 };
 use stdx::clock::Now;
 
@@ -174,13 +175,15 @@ impl Controller {
             lost.iter().map(|(place, _)| Replacement { member: place.member.clone(), by: None }).collect();
         // A fleet that runs out of spares mends what it can.
         let (plan, unmet) = plan_most(&input, &replacements).map_err(|error| format!("{who}: {error}"))?;
-        if let Some(error) = unmet.first().filter(|_| plan.content == current) {
-            return Err(format!("{who}: {error}"));
+        let content = with_slots_of(&current, &plan.content, &replacements);
+        if content == current {
+            let why = unmet.first().map_or("the policy has no such slot".to_owned(), ToString::to_string);
+            return Err(format!("{who}: {why}"));
         }
-        if self.frozen_by(&plan.content).is_some() {
+        if self.frozen_by(&content).is_some() {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }
-        self.publish_unasked(&format!("{who}: {evidence}"), plan.content)
+        self.publish_unasked(&format!("{who}: {evidence}"), content)
             .map_err(|error| format!("{who}: {error}"))
     }
 
@@ -208,4 +211,22 @@ impl Controller {
             }
         }
     }
+}
+
+/// What is in force, with other members for those that are lost and nothing else of a plan. The policy may want more than that:
+/// a rollback leaves it as it is, and what a person has gone back from does not come again because a server is lost.
+fn with_slots_of(current: &FleetContent, planned: &FleetContent, lost: &[Replacement]) -> FleetContent {
+    let mut content = current.clone();
+    for cluster in &mut content.clusters {
+        let Some(new) = planned.cluster(&cluster.name) else { continue };
+        let is_cold = cluster.warm_source().is_some();
+        for slot in cluster.slots.iter_mut().filter(|slot| lost.iter().any(|lost| lost.member == slot.member))
+        {
+            let taken = new.slots.iter().find(|taken| taken.id == slot.id && taken.member != slot.member);
+            if let Some(taken) = taken {
+                *slot = SlotRecord { is_cold, ..taken.clone() };
+            }
+        }
+    }
+    content
 }

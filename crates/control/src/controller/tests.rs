@@ -479,6 +479,44 @@ fn a_host_that_is_gone_is_replaced_in_its_slot_without_a_person() {
 }
 
 #[test]
+fn routes_that_were_gone_back_from_do_not_come_again_because_a_server_is_lost() {
+    let mut stage = Stage::running(6);
+    assert_eq!(stage.apply(&policy("{\"route\": \"NullRoute\"}")).status, 200);
+    assert_eq!(stage.apply(&ChangeQuestion::Rollback(GenerationNumber(1))).status, 200);
+    suspect(&mut stage, &[]);
+    stage.rounds(1_000);
+    assert_eq!(stage.loaded(), [3; 6]);
+    stage.agents[0].is_gone = true;
+    suspect(&mut stage, &["10.0.0.1:11211"]);
+    stage.rounds(60);
+    assert_eq!(stage.slots(), "m3 m2");
+    let content = stage.controller.view.content();
+    assert!(content.views[0].routes.contains("PoolRoute|web"), "{:?}", content.views);
+}
+
+#[test]
+fn after_a_rollback_the_policy_can_be_put_right() {
+    let mut stage = Stage::running(4);
+    let (wrong, right) =
+        (policy("{\"route\": \"NullRoute\"}"), ChangeQuestion::Policy(Some(POLICY.to_owned())));
+    assert_eq!(stage.apply(&wrong).status, 200);
+    let back = ChangeQuestion::Rollback(GenerationNumber(1));
+    let plan = stage.plan(&back);
+    let is_fast = plan["text"].as_str().is_some_and(|text| text.contains("canaries for 2 s, then all"));
+    assert!(is_fast, "it is no change of routes for those that have not got it: {plan}");
+    assert_eq!(stage.apply(&back).status, 200);
+    stage.rounds(6);
+    assert_eq!(stage.loaded(), [3; 4]);
+    let plan = stage.plan(&right);
+    assert_eq!(plan["steps"], json!(["another policy, which wants what is in force"]), "{plan}");
+    assert_eq!(stage.apply(&right).status, 200);
+    stage.rounds(3);
+    for change in [ChangeQuestion::Policy(None), right] {
+        assert_eq!(stage.plan(&change)["text"], "nothing to do\n");
+    }
+}
+
+#[test]
 fn probes_alone_replace_nobody() {
     let mut stage = Stage::running(6);
     suspect(&mut stage, &[]);
