@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use control::register::{
@@ -158,78 +157,4 @@ fn a_reader_without_a_register_says_so() {
     check_failure(DirectoryReader::open(&folder.0).map(drop), "there is no register in");
     check_failure(DirectoryReader::open(&folder.0.join("no")).map(drop), "list");
     check_refused(&folder.0.join("no/such"), "create");
-}
-
-/// Runs `test` with a small file system of its own, mounted where nobody else sees it.
-fn with_a_disk(test: impl FnOnce(&Path) + Send + 'static) {
-    if !rustix::process::getuid().is_root() {
-        eprintln!("left out: a disk of its own needs root");
-        return;
-    }
-    // The thread of the test may be used for others, too.
-    let thread = std::thread::spawn(|| {
-        #[expect(deprecated, reason = "unsafe only where file descriptors are unshared")]
-        rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).expect("a mount namespace");
-        let folder = Scratch::new();
-        let path = folder.0.to_str().expect("text").to_owned();
-        run("mount", &["--make-rprivate", "/"]);
-        run("mount", &["-t", "tmpfs", "-o", "size=256k", "tmpfs", &path]);
-        test(&folder.0);
-        run("umount", &[&path]);
-    });
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-}
-
-#[track_caller]
-fn run(program: &str, arguments: &[&str]) {
-    let output = Command::new(program).args(arguments).output().expect("run");
-    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-#[test]
-fn a_full_disk_is_told_and_changes_nothing() {
-    with_a_disk(|folder| {
-        let register = open(folder);
-        let mut written = 0;
-        let error = loop {
-            let value = "v".repeat(10_000);
-            match register.put_if(&create(&format!("/k{written}"), &value)) {
-                Ok(TransactionOutcome::Committed(_)) => written += 1,
-                Ok(other) => panic!("{other:?}"),
-                Err(error) => break error,
-            }
-            assert!(written < 100, "the disk never gets full");
-        };
-        let cause = std::error::Error::source(&error).expect("a cause").to_string();
-        assert!(
-            error.to_string().starts_with("write ") && cause.contains("No space left"),
-            "{error}: {cause}"
-        );
-        let check = |register: &DirectoryRegister| {
-            let range = register.range(&prefix("/")).expect("an answer");
-            assert_eq!((range.entries.len(), range.revision), (written, Revision(written as u64 + 1)));
-        };
-        check(&register);
-        drop(register);
-        let register = open(folder);
-        check(&register);
-        // With room again it goes on.
-        run("mount", &["-o", "remount,size=1m", folder.to_str().expect("text")]);
-        committed(&register, &create("/more", ""));
-    });
-}
-
-#[test]
-fn a_read_only_disk_is_told_and_can_be_read() {
-    with_a_disk(|folder| {
-        let register = open(folder);
-        committed(&register, &create("/a", ""));
-        drop(register);
-        run("mount", &["-o", "remount,ro", folder.to_str().expect("text")]);
-        let error = DirectoryRegister::open(folder).map(drop).expect_err("read-only");
-        let cause = std::error::Error::source(&error).expect("a cause").to_string();
-        assert!(cause.contains("Read-only file system"), "{error}: {cause}");
-        let mut reader = DirectoryReader::open(folder).expect("a register");
-        assert_eq!(reader.range(&prefix("/")).expect("an answer").entries.len(), 1);
-    });
 }

@@ -1,8 +1,11 @@
 //! Registers against each other, against a real etcd, and against a scripted one.
 
 mod cluster;
+mod crashes;
 mod directory;
+mod disk;
 mod faults;
+mod outages;
 mod real;
 mod script;
 mod scripted;
