@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fleet::TextDigest;
 use fleet::probation::RouterCounts;
+use router::md5_hex;
 
 use crate::wire::{PeerPlace, converse};
 
@@ -79,6 +80,11 @@ impl RouterClient {
         let found = String::from_utf8_lossy(&answer[..answer.len().min(80)]).into_owned();
         RouterClientError::Nonsense { address: self.place.address.clone(), found, accepted }
     }
+}
+
+/// The digest that routers report of a text.
+pub(crate) fn digest_of(text: &[u8]) -> TextDigest {
+    md5_hex(text).parse().expect("an MD5 is a digest")
 }
 
 fn is_whole(answer: &[u8]) -> bool {

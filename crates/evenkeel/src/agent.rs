@@ -6,16 +6,16 @@ mod process;
 mod renewal;
 mod settings;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use control::identity::{FleetIdentity, FleetRole};
 use control::{AgentRouter, AgentServer, AgentSettings, ControlPlace, PeerPlace, SayLine, start_agent};
-use tls::{ClientSettings, ClientTls, NameCheck};
 
 use crate::control::{Credentials, read_file};
 use crate::failure::{Failure, say};
+use crate::server_tls;
 use settings::AgentFile;
 
 /// Longest file of settings in bytes: 256 servers and routers with long paths.
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| Failure::system("get a random number", error))?;
     let say_line: SayLine = Arc::new(|line: &str| say(format_args!("evenkeel: agent: {line}")));
-    let tls = file.tls_ca.as_deref().map(server_tls).transpose()?;
+    let tls = file.tls_ca.clone().map(server_tls::trusting).transpose()?;
     let place = |address: &String| PeerPlace {
         address: address.clone(),
         tls: tls.clone().filter(|_| !address.starts_with("unix:")),
@@ -109,17 +109,4 @@ fn check_identity(file: &AgentFile, credentials: &Credentials) -> Result<(), Fai
         format!("expected the certificate of {expected}, found that of {found}"),
         Some(hint.into()),
     ))
-}
-
-/// How servers and routers of this host are asked.
-fn server_tls(authorities: &Path) -> Result<Arc<rustls::ClientConfig>, Failure> {
-    let settings = ClientSettings {
-        authorities: Some(authorities.to_owned()),
-        names: NameCheck::Host,
-        resumes: true,
-        ..ClientSettings::default()
-    };
-    let (tls, _) = ClientTls::load(settings)
-        .map_err(|error| Failure::system(format!("read {}", error.path.display()), error.source))?;
-    Ok(tls.current())
 }

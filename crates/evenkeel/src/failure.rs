@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use stdx::escape;
+use tls::TlsFileError;
 use tuning::Blame;
 
 /// The command line is wrong (EX_USAGE).
@@ -39,6 +40,11 @@ impl Failure {
     /// The system refused to do `what`.
     pub(crate) fn system(what: impl Display, why: impl Into<anyhow::Error>) -> Self {
         Self { status: SYSTEM, error: why.into().context(what.to_string()), hint: None }
+    }
+
+    /// A certificate's, a key's or authorities' file cannot be used.
+    pub(crate) fn unreadable(error: TlsFileError) -> Self {
+        Self::system(format!("read {}", error.path.display()), error.source)
     }
 
     /// A crate failed, with its own message. If the system refused something among its causes, the status is that of a

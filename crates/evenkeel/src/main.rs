@@ -28,6 +28,7 @@ mod replay;
 mod resources;
 mod route;
 mod serve;
+mod server_tls;
 mod supervisor;
 mod sys;
 mod top;

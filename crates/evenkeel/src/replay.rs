@@ -171,8 +171,7 @@ fn client_tls(arguments: &Arguments) -> Result<Arc<ClientConfig>, Failure> {
         names: NameCheck::Host,
         resumes: true,
     };
-    let (tls, warnings) = ClientTls::load(settings)
-        .map_err(|error| Failure::system(format!("read {}", error.path.display()), error.source))?;
+    let (tls, warnings) = ClientTls::load(settings).map_err(Failure::unreadable)?;
     warnings.iter().for_each(|warning| say(format_args!("evenkeel: replay: {warning}")));
     Ok(tls.current())
 }

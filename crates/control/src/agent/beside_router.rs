@@ -7,8 +7,8 @@ use fleet::{GenerationNumber, RouterId, TextDigest};
 use stdx::clock::Now;
 
 use super::settings::AgentRouter;
-use super::state::{AgentStateError, AgentStore, digest_of};
-use crate::router_client::RouterClient;
+use super::state::{AgentStateError, AgentStore};
+use crate::router_client::{RouterClient, digest_of};
 use crate::router_file::RouterFile;
 use crate::turn::{ProcessReport, RouterOrder, RouterReport, TextReport};
 

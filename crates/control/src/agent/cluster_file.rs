@@ -6,7 +6,8 @@ use std::sync::Arc;
 use fleet::TextDigest;
 use protocol::discovery::{DISCOVERY_FILE_LEN_MAX, DiscoveryList};
 
-use super::state::{digest_of, read};
+use super::state::read;
+use crate::router_client::digest_of;
 use crate::router_file::RouterFile;
 
 /// A text and its digest.

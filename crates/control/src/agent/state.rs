@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fleet::TextDigest;
-use router::md5_hex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::router_client::digest_of;
 use crate::router_file::{RouterFile, RouterFileError};
 
 /// Longest file in bytes: beyond the longest text that a register takes.
@@ -90,11 +90,6 @@ impl AgentStore {
     fn text_path(&self, digest: &TextDigest) -> PathBuf {
         self.folder.join(format!("{digest}.text"))
     }
-}
-
-/// The digest that routers report of a text.
-pub(super) fn digest_of(text: &[u8]) -> TextDigest {
-    md5_hex(text).parse().expect("an MD5 is a digest")
 }
 
 /// A file's content, if it is there.

@@ -7,12 +7,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use fleet::rollout::RolloutState;
 use fleet::{ClusterName, ClusterRecord, GenerationNumber, TextDigest};
 use protocol::discovery::DiscoveryList;
-use router::md5_hex;
 
 use super::Controller;
+use crate::router_client::digest_of;
 use crate::turn::MemberReport;
 
 /// Files of the target's clusters.
@@ -30,12 +29,15 @@ impl Controller {
     pub(super) fn set_cluster_files(&mut self) {
         let mut files = ClusterFiles::default();
         let mut texts = Vec::new();
-        let current = self.view.current();
-        for cluster in current.iter().flat_map(|current| &current.content.clusters) {
-            let number = current.map_or(GenerationNumber(0), |current| current.number);
+        let clusters = self
+            .view
+            .current()
+            .into_iter()
+            .flat_map(|current| current.content.clusters.iter().map(|cluster| (current.number, cluster)));
+        for (number, cluster) in clusters {
             match text(number, cluster) {
                 Ok(text) => {
-                    let digest: TextDigest = md5_hex(text.as_bytes()).parse().expect("an MD5 is a digest");
+                    let digest = digest_of(text.as_bytes());
                     files.digests.insert(cluster.name.clone(), digest.clone());
                     texts.push((digest, text.into()));
                 }
@@ -50,9 +52,7 @@ impl Controller {
 
     /// Gives the files, once all routers have loaded the target.
     pub(super) fn release_cluster_files(&mut self) {
-        let is_done =
-            self.rollout.as_ref().is_some_and(|rollout| matches!(rollout.state(), RolloutState::Done));
-        if !is_done || self.cluster_files.is_loaded {
+        if !self.is_rolled_out() || self.cluster_files.is_loaded {
             return;
         }
         self.cluster_files.is_loaded = true;

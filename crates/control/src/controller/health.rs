@@ -3,7 +3,6 @@
 use fleet::health::{
     HealthDecision, ProbeOutcome, ProbeRound, ProcessSight, Roster, RosterError, SlotMember, TkoReport,
 };
-use fleet::rollout::RolloutState;
 use fleet::{
     ClusterName, FleetContent, FleetPlanInput, GenerationNumber, MemberId, Replacement, SlotRecord, ViewName,
     plan_most,
@@ -159,7 +158,7 @@ impl Controller {
             return Err(format!("{who}, and waits for the register: {away}"));
         }
         // The texts of a rollout that is going are not proven: nobody shall get them because of a replacement.
-        if !self.rollout.as_ref().is_some_and(|rollout| matches!(rollout.state(), RolloutState::Done)) {
+        if !self.is_rolled_out() {
             return Err(format!("{who}, and waits for the present rollout: {evidence}"));
         }
         let policy = self.view.policy.clone().ok_or_else(|| format!("{who}, and there is no policy"))?;

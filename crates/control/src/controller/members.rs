@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use fleet::rollout::RolloutState;
 use fleet::{FleetMember, MemberId};
 
 use super::Controller;
@@ -71,13 +70,13 @@ impl Controller {
     /// Orders for the members of a host. One that has left its slot is emptied when no router uses it any more; one that has a
     /// slot gets its cluster's file.
     pub(super) fn member_orders(&self, report: &TurnReport) -> Vec<MemberOrder> {
-        let is_done =
-            self.rollout.as_ref().is_some_and(|rollout| matches!(rollout.state(), RolloutState::Done));
+        let is_rolled_out = self.is_rolled_out();
         let current = self.view.current().map_or(0, |current| current.number.0);
         let orders = report.members.iter().filter_map(|one| {
             let is_known = self.view.inventory.get(&one.member).is_some();
             // It left by a generation before the present one, or by this one, which all routers have loaded.
-            let is_unused = self.last_slot(&one.member).is_none_or(|last| last + 1 < current || is_done);
+            let is_unused =
+                self.last_slot(&one.member).is_none_or(|last| last + 1 < current || is_rolled_out);
             let is_stale = self.member_state(&one.member) == MemberState::Stale;
             let is_emptied = is_stale && is_unused;
             let flushes = if is_emptied { self.flushes_wanted(&one.member) } else { 0 };

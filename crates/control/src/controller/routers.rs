@@ -173,6 +173,11 @@ impl Controller {
         }
     }
 
+    /// Whether all routers have the target.
+    pub(super) fn is_rolled_out(&self) -> bool {
+        self.rollout.as_ref().is_some_and(|rollout| matches!(rollout.state(), RolloutState::Done))
+    }
+
     /// The generation behind the target.
     pub(super) fn successor(&self, reason: String, content: FleetContent) -> Generation {
         let parent = self.target();
@@ -204,7 +209,7 @@ impl Controller {
         if let (Some(target), Some(rollout)) = (self.target(), &self.rollout) {
             let routers = self.agents.values().flat_map(|record| &record.report.routers);
             let count = routers.filter(|report| rollout.wanted(&report.router) == Some(target)).count();
-            let now = (target, count, matches!(rollout.state(), RolloutState::Done));
+            let now = (target, count, self.is_rolled_out());
             self.has_new_orders |= self.ordered != Some(now);
             self.ordered = Some(now);
         }

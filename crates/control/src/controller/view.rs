@@ -7,10 +7,10 @@ use fleet::{
     FleetContent, FleetMember, FleetPolicy, Generation, GenerationNumber, Inventory, TextDigest, ViewName,
     texts,
 };
-use router::md5_hex;
 
 use crate::decisions::{FleetDecisions, HeldRecord, TargetRecord};
 use crate::register::{RegisterEntry, RegisterError, Revision};
+use crate::router_client::digest_of;
 
 /// Policy, inventory and generations at one moment.
 #[derive(Clone, Debug)]
@@ -92,7 +92,6 @@ pub(super) fn published(
     content: &FleetContent,
 ) -> (PublishedTexts, BTreeMap<ViewName, String>) {
     let texts = texts(content);
-    let digest = |text: &String| md5_hex(text.as_bytes()).parse().expect("an MD5 is a digest");
-    let digests = texts.iter().map(|(view, text)| (view.clone(), digest(text))).collect();
+    let digests = texts.iter().map(|(view, text)| (view.clone(), digest_of(text.as_bytes()))).collect();
     (PublishedTexts { generation: number, digests }, texts)
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use fleet::health::{HitCounts, WarmUp, WarmUpStep};
-use fleet::rollout::RolloutState;
 use fleet::{ClusterRecord, MemberId, SlotRecord};
 
 use super::Controller;
@@ -12,9 +11,6 @@ use crate::turn::MemberReport;
 impl Controller {
     /// Publishes a generation without the warm-ups that are over. The notes say what is still warmed up, for people.
     pub(super) fn end_warm_ups(&mut self) -> Vec<String> {
-        // Routers that have not loaded the text yet do not warm the member.
-        let is_done =
-            self.rollout.as_ref().is_some_and(|rollout| matches!(rollout.state(), RolloutState::Done));
         let content = self.view.content();
         let cold: Vec<(&ClusterRecord, &SlotRecord)> = content
             .clusters
@@ -23,7 +19,8 @@ impl Controller {
             .filter(|(_, slot)| slot.is_cold)
             .collect();
         self.warm_ups.retain(|member, _| cold.iter().any(|(_, slot)| slot.member == *member));
-        if !is_done || cold.is_empty() {
+        // Routers that have not loaded the text yet do not warm the member.
+        if !self.is_rolled_out() || cold.is_empty() {
             return Vec::new();
         }
         let counts = self.hit_counts();

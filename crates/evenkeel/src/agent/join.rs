@@ -27,16 +27,14 @@ pub(super) fn join(token: &str, file: &AgentFile, credentials: &Credentials) -> 
     let (Some(path), Some(trusted)) = (&credentials.tls_cert, &credentials.tls_ca) else {
         return Err(Failure::usage("--join: expected --tls-ca FILE and --tls-cert FILE", None));
     };
-    let broken =
-        |error: tls::TlsFileError| Failure::system(format!("read {}", error.path.display()), error.source);
-    authorities(trusted).map_err(broken)?;
+    authorities(trusted).map_err(Failure::unreadable)?;
     // The fleet's name is not known yet; whoever the authority of the fleet calls a controller is one.
     let settings = ClientSettings {
         authorities: Some(trusted.clone()),
         names: NameCheck::UriUnder("evenkeel://".to_owned()),
         ..ClientSettings::default()
     };
-    let (tls, _) = ClientTls::load(settings).map_err(broken)?;
+    let (tls, _) = ClientTls::load(settings).map_err(Failure::unreadable)?;
     let key = CertificateKey::new().map_err(|error| Failure::system("make a key", error))?;
     let request = key.request().map_err(|error| Failure::system("make a request", error))?;
     let body = json!({

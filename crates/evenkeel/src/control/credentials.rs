@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use control::identity::{FleetIdentity, FleetRole};
-use tls::{ClientSettings, ClientTls, NameCheck, TlsFileError, certificate_uris, certificates};
+use tls::{ClientSettings, ClientTls, NameCheck, certificate_uris, certificates};
 
 use crate::failure::{Failure, say};
 
@@ -36,7 +36,7 @@ impl Credentials {
                 "`control init` makes an authority, `control certificate` and join tokens make certificates";
             return Err(Failure::usage("expected --tls-ca FILE and --tls-cert FILE", Some(hint.to_owned())));
         };
-        let chain = certificates(path).map_err(unreadable)?;
+        let chain = certificates(path).map_err(Failure::unreadable)?;
         let found = chain.first().and_then(|certificate| certificate_uris(certificate));
         let uris = found.map_or(Vec::new(), |found| found.uris);
         let [uri] = &uris[..] else {
@@ -63,14 +63,10 @@ impl Credentials {
                 }
             }
         };
-        let (tls, warnings) = ClientTls::load(settings).map_err(unreadable)?;
+        let (tls, warnings) = ClientTls::load(settings).map_err(Failure::unreadable)?;
         for warning in warnings {
             say(format_args!("evenkeel: control: {warning}"));
         }
         Ok(Arc::new(tls))
     }
-}
-
-fn unreadable(error: TlsFileError) -> Failure {
-    Failure::system(format!("read {}", error.path.display()), error.source)
 }

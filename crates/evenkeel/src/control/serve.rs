@@ -21,11 +21,12 @@ use fleet::health::HealthThresholds;
 use fleet::rollout::RolloutSettings;
 use os::clock::Stopwatch;
 use stdx::clock::Now;
-use tls::{CertificateFiles, ClientSettings, ClientTls, ListenerTls, NameCheck, PeerCheck, TlsSettings};
+use tls::{CertificateFiles, ClientSettings, ListenerTls, NameCheck, PeerCheck, TlsSettings};
 
 use super::credentials::Credentials;
 use super::file::read_file;
 use crate::failure::{Failure, say};
+use crate::server_tls;
 
 /// Controllers of a fleet: etcd's members are as many at most.
 const OTHERS_MAX: usize = 7;
@@ -134,7 +135,9 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
         controller = controller.recording(log);
     }
     let probed = Arc::clone(&service);
-    let probes = start_probes(server_tls(job)?, Arc::new(move |result| probed.note_probe(result)));
+    // Without authorities, servers are probed without TLS.
+    let server_tls = job.server_ca.clone().map_or_else(server_tls::unused, server_tls::trusting)?;
+    let probes = start_probes(server_tls, Arc::new(move |result| probed.note_probe(result)));
     let probes = probes.map_err(|error| Failure::system("start probes", error))?;
     let (servers_speak_tls, thread) = (job.server_ca.is_some(), std::thread::Builder::new());
     let decide = move || run_controller(controller, &messages, &probes, servers_speak_tls, clock);
@@ -244,17 +247,4 @@ fn relays(job: &ServeArguments, identity: &FleetIdentity) -> Result<Vec<Arc<Live
         Ok(outbox)
     };
     job.controllers.iter().map(start).collect()
-}
-
-/// How servers are probed.
-fn server_tls(job: &ServeArguments) -> Result<Arc<rustls::ClientConfig>, Failure> {
-    let settings = ClientSettings {
-        authorities: job.server_ca.clone(),
-        names: if job.server_ca.is_some() { NameCheck::Host } else { NameCheck::Nobody },
-        resumes: true,
-        ..ClientSettings::default()
-    };
-    let (tls, _) = ClientTls::load(settings)
-        .map_err(|error| Failure::system(format!("read {}", error.path.display()), error.source))?;
-    Ok(tls.current())
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use os::clock::unix_s;
 use rustls::ClientConfig;
-use tls::{ClientSettings, ClientTls, NameCheck, RunCertificates};
+use tls::RunCertificates;
 
 use super::place::Place;
 use crate::failure::Failure;
+use crate::server_tls;
 
 /// Where members listen, by address and by name.
 const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
@@ -35,16 +36,8 @@ impl Encryption {
         let key = place.write_secret("member-key.pem", &made.key)?;
         let certificate = place.write("member.pem", &made.certificate)?;
         let authority = place.write("authority.pem", &made.authority)?;
-        let settings = ClientSettings {
-            authorities: Some(authority.clone()),
-            names: NameCheck::Host,
-            // Members are asked every second.
-            resumes: true,
-            ..ClientSettings::default()
-        };
-        let (client, _) = ClientTls::load(settings)
-            .map_err(|error| Failure::system(format!("read {}", error.path.display()), error.source))?;
-        Ok(Encryption { authority, certificate, key, client: client.current() })
+        let client = server_tls::trusting(authority.clone())?;
+        Ok(Encryption { authority, certificate, key, client })
     }
 
     /// Of a server: all of its connections are encrypted.
@@ -64,11 +57,4 @@ impl Encryption {
         let authority = self.authority.display().to_string();
         ["--ssl-verify-peers", "--ssl-verify-names", "--pem-ca-path", &authority].map(str::to_owned).to_vec()
     }
-}
-
-/// Settings of a client that trusts nobody: it needs some, and makes no TLS connection.
-pub(super) fn no_trust() -> Result<Arc<ClientConfig>, Failure> {
-    let (client, _) = ClientTls::load(ClientSettings::default())
-        .map_err(|error| Failure::system(format!("read {}", error.path.display()), error.source))?;
-    Ok(client.current())
 }
