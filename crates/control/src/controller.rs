@@ -22,6 +22,7 @@ mod joining;
 mod learnt;
 mod members;
 mod others;
+mod recall;
 mod routers;
 mod trail;
 mod view;
@@ -145,6 +146,10 @@ pub struct Controller {
 pub(crate) struct AgentRecord {
     heard: Now,
     is_silent: bool,
+    /// Since when it is waited for, because its turn was ended.
+    expected: Option<Now>,
+    /// When it was recalled last.
+    recalled: Option<Now>,
     /// It takes its turns here, and not with another controller.
     is_direct: bool,
     report: TurnReport,
@@ -372,10 +377,17 @@ impl Controller {
         let now = self.now;
         let is_known = self.view.inventory.get(&result.member).is_some();
         let before = self.probes.get(&result.member);
+        let is_first_failure = result.answer.is_err() && before.is_some_and(|before| before.answer.is_ok());
         let since = before.filter(|before| before.answer.is_ok() == result.answer.is_ok());
         let since = since.map_or(now, |before| before.since);
         if is_known {
             self.note_outcome(result.member.clone(), result.answer.is_ok());
+            if result.answer.is_err() {
+                self.recall_agent_of(&result.member);
+            }
+            if is_first_failure {
+                self.pass_soon();
+            }
             self.probes.insert(result.member, ProbeRecord { at: now, answer: result.answer, since });
         }
     }

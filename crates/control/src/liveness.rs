@@ -1,9 +1,9 @@
-//! Messages between controllers: the turns and probes that each of them has heard.
+//! Messages between controllers: the turns and probes that each of them has heard, and the agents that it has recalled.
 //!
 //! An agent keeps to one controller, and each controller decides from what all agents say. So a controller passes on every
 //! turn that it takes itself. Nobody waits for it: for a controller that does not answer, the last turn of each host waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fleet::{HostId, MemberId, ZoneName};
@@ -27,6 +27,9 @@ pub struct LivenessReport {
     /// Turns that agents have taken with it.
     #[serde(default)]
     pub turns: Vec<TurnReport>,
+    /// Hosts whose agents it has recalled, and that have not come again: their turns are over, whatever they had promised.
+    #[serde(default)]
+    pub recalled: Vec<HostId>,
     /// Its last round of probes, if there was one.
     #[serde(default)]
     pub probes: Option<ProbeDigest>,
@@ -44,6 +47,11 @@ pub struct ProbeDigest {
 }
 
 impl LivenessReport {
+    /// Whether it says nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.turns.is_empty() && self.recalled.is_empty() && self.probes.is_none()
+    }
+
     /// Refuses what no honest controller sends.
     ///
     /// # Errors
@@ -52,6 +60,10 @@ impl LivenessReport {
         let found = self.turns.len();
         if found > TURNS_PER_MESSAGE {
             return Err(TurnFault::TooMany { what: "turns", found, most: TURNS_PER_MESSAGE });
+        }
+        let found = self.recalled.len();
+        if found > TURNS_PER_MESSAGE {
+            return Err(TurnFault::TooMany { what: "recalled hosts", found, most: TURNS_PER_MESSAGE });
         }
         let found = self.probes.as_ref().map_or(0, |probes| probes.outcomes.len());
         if found > PROBES_MAX {
@@ -71,6 +83,7 @@ struct Unsent {
     /// Nobody takes messages out any more.
     is_closed: bool,
     turns: BTreeMap<HostId, TurnReport>,
+    recalled: BTreeSet<HostId>,
     probes: Option<ProbeDigest>,
 }
 
@@ -80,7 +93,16 @@ impl LivenessOutbox {
         let mut unsent = self.lock();
         let has_room = unsent.turns.len() < SEATS_MAX || unsent.turns.contains_key(&report.host);
         if has_room && !unsent.is_closed {
+            unsent.recalled.remove(&report.host);
             unsent.turns.insert(report.host.clone(), report.clone());
+        }
+    }
+
+    /// An agent was recalled.
+    pub fn put_recalled(&self, host: &HostId) {
+        let mut unsent = self.lock();
+        if unsent.recalled.len() < SEATS_MAX && !unsent.is_closed {
+            unsent.recalled.insert(host.clone());
         }
     }
 
@@ -95,21 +117,37 @@ impl LivenessOutbox {
         *self.lock() = Unsent { is_closed: true, ..Unsent::default() };
     }
 
-    /// Takes one message out.
-    pub fn take(&self) -> (Vec<TurnReport>, Option<ProbeDigest>) {
+    /// Takes one message out, from this controller in this zone.
+    pub fn take(&self, controller: &HostId, zone: &ZoneName) -> LivenessReport {
         let mut unsent = self.lock();
         let rest = match unsent.turns.keys().nth(TURNS_PER_MESSAGE).cloned() {
             Some(first) => unsent.turns.split_off(&first),
             None => BTreeMap::new(),
         };
         let turns = std::mem::replace(&mut unsent.turns, rest);
-        (turns.into_values().collect(), unsent.probes.take())
+        let rest = match unsent.recalled.iter().nth(TURNS_PER_MESSAGE).cloned() {
+            Some(first) => unsent.recalled.split_off(&first),
+            None => BTreeSet::new(),
+        };
+        let recalled = std::mem::replace(&mut unsent.recalled, rest);
+        LivenessReport {
+            controller: controller.clone(),
+            zone: zone.clone(),
+            turns: turns.into_values().collect(),
+            recalled: recalled.into_iter().collect(),
+            probes: unsent.probes.take(),
+        }
     }
 
     /// Puts a message back that was not delivered; what has come meanwhile is newer.
-    pub fn put_back(&self, turns: Vec<TurnReport>) {
+    pub fn put_back(&self, message: LivenessReport) {
         let mut unsent = self.lock();
-        for turn in turns {
+        for host in message.recalled {
+            if unsent.recalled.len() < SEATS_MAX && !unsent.turns.contains_key(&host) {
+                unsent.recalled.insert(host);
+            }
+        }
+        for turn in message.turns {
             if unsent.turns.len() < SEATS_MAX {
                 unsent.turns.entry(turn.host.clone()).or_insert(turn);
             }
@@ -134,19 +172,38 @@ mod tests {
         turns.iter().map(|turn| (turn.host.to_string(), turn.turn)).collect()
     }
 
+    fn take(outbox: &LivenessOutbox) -> LivenessReport {
+        outbox.take(&"c1".parse().expect("a name"), &"a".parse().expect("a name"))
+    }
+
     #[test]
     fn of_each_host_the_last_turn_waits() {
         let outbox = LivenessOutbox::default();
         for (host, number) in [("h1", 1), ("h2", 1), ("h1", 2)] {
             outbox.put_turn(&turn(host, number));
         }
-        let (turns, probes) = outbox.take();
-        assert_eq!((numbers(&turns), probes), (vec![("h1".into(), 2), ("h2".into(), 1)], None));
+        let message = take(&outbox);
+        assert_eq!(numbers(&message.turns), [("h1".into(), 2), ("h2".into(), 1)]);
         // It was not delivered, and h2 has spoken meanwhile.
         outbox.put_turn(&turn("h2", 2));
-        outbox.put_back(turns);
-        assert_eq!(numbers(&outbox.take().0), [("h1".into(), 2), ("h2".into(), 2)]);
-        assert_eq!(outbox.take().0.len(), 0);
+        outbox.put_back(message);
+        assert_eq!(numbers(&take(&outbox).turns), [("h1".into(), 2), ("h2".into(), 2)]);
+        assert!(take(&outbox).is_empty());
+    }
+
+    #[test]
+    fn a_recall_is_passed_on_until_the_agent_has_come() {
+        let outbox = LivenessOutbox::default();
+        let [h1, h2] = ["h1", "h2"].map(|name| name.parse::<HostId>().expect("a name"));
+        outbox.put_recalled(&h1);
+        outbox.put_recalled(&h2);
+        outbox.put_turn(&turn("h1", 1));
+        let message = take(&outbox);
+        assert_eq!((&*message.recalled, message.turns.len()), (std::slice::from_ref(&h2), 1));
+        // It was not delivered, and h2 has come meanwhile.
+        outbox.put_turn(&turn("h2", 1));
+        outbox.put_back(message);
+        assert_eq!(take(&outbox).recalled, []);
     }
 
     #[test]
@@ -157,11 +214,11 @@ mod tests {
         }
         let mut messages = Vec::new();
         loop {
-            let (turns, _) = outbox.take();
-            if turns.is_empty() {
+            let message = take(&outbox);
+            if message.is_empty() {
                 break;
             }
-            messages.push(turns.len());
+            messages.push(message.turns.len());
         }
         assert_eq!(messages.iter().sum::<usize>(), SEATS_MAX);
         assert!(messages.iter().all(|count| *count <= TURNS_PER_MESSAGE));
@@ -173,6 +230,7 @@ mod tests {
             controller: "c1".parse().expect("a name"),
             zone: "a".parse().expect("a name"),
             turns: (0..count).map(|number| turn(&format!("h{number}"), 1)).collect(),
+            recalled: Vec::new(),
             probes: None,
         };
         assert!(report(TURNS_PER_MESSAGE).checked().is_ok());

@@ -53,14 +53,12 @@ impl Relay {
     fn run(mut self, outbox: &Weak<LivenessOutbox>) {
         loop {
             let Some(outbox) = outbox.upgrade() else { return };
-            let (turns, probes) = outbox.take();
-            if turns.is_empty() && probes.is_none() && self.last.passed() < SIGN_EVERY {
+            let report = outbox.take(&self.settings.controller, &self.settings.zone);
+            if report.is_empty() && self.last.passed() < SIGN_EVERY {
                 drop(outbox);
                 pause(SEND_EVERY);
                 continue;
             }
-            let (controller, zone) = (self.settings.controller.clone(), self.settings.zone.clone());
-            let report = LivenessReport { controller, zone, turns, probes };
             match self.send(&report) {
                 Some(true) => return outbox.close(),
                 Some(false) => {
@@ -69,7 +67,7 @@ impl Relay {
                 }
                 None => {
                     self.client = None;
-                    outbox.put_back(report.turns);
+                    outbox.put_back(report);
                     drop(outbox);
                     pause(RETRY_AFTER);
                 }

@@ -22,9 +22,17 @@ pub struct AgentSeats {
 
 #[derive(Default)]
 struct SeatsState {
-    seats: HashMap<HostId, watch::Sender<Arc<TurnOrders>>>,
+    seats: HashMap<HostId, watch::Sender<Seat>>,
     texts: BTreeMap<TextDigest, Arc<str>>,
     cluster_files: BTreeMap<TextDigest, Arc<str>>,
+}
+
+/// What a turn waits for.
+#[derive(Clone, Default)]
+struct Seat {
+    orders: Arc<TurnOrders>,
+    /// Turns that wait are answered when it changes.
+    recalls: u64,
 }
 
 /// No seat is left: the fleet has more hosts than any.
@@ -51,26 +59,38 @@ impl AgentSeats {
     pub fn set_orders(&self, host: &HostId, orders: TurnOrders) -> Result<(), NoSeat> {
         let orders = Arc::new(with_version(orders));
         self.lock().seat(host)?.send_if_modified(|before| {
-            let differs = before.version != orders.version;
+            let differs = before.orders.version != orders.version;
             if differs {
-                *before = orders;
+                before.orders = orders;
             }
             differs
         });
         Ok(())
     }
 
-    /// The orders that answer a turn: when they are not those that it has seen, at the latest after `wait`.
+    /// Answers a turn that waits with the orders that there are: an agent that lives comes again at once.
+    pub fn recall(&self, host: &HostId) {
+        if let Some(seat) = self.lock().seats.get(host) {
+            seat.send_modify(|seat| seat.recalls += 1);
+        }
+    }
+
+    /// The orders that answer a turn: when they are not those that it has seen, when the agent is recalled, at the latest after
+    /// `wait`.
     ///
     /// # Errors
     /// At [`SEATS_MAX`].
     pub async fn answer(&self, report: &TurnReport, wait: Duration) -> Result<TurnOrders, NoSeat> {
-        let mut orders = self.lock().seat(&report.host)?.subscribe();
+        let mut seat = self.lock().seat(&report.host)?.subscribe();
+        let recalls = seat.borrow().recalls;
         // Version 0 are the orders of nobody: there is nothing to say yet.
-        let is_new = |orders: &Arc<TurnOrders>| orders.version != 0 && orders.version != report.seen;
+        let is_over = |seat: &Seat| {
+            let version = seat.orders.version;
+            version != 0 && version != report.seen || seat.recalls != recalls
+        };
         // It ends with an error only if the seat is gone, and seats stay.
-        let _ = timeout(wait, orders.wait_for(is_new)).await;
-        let orders = Arc::clone(&orders.borrow());
+        let _ = timeout(wait, seat.wait_for(is_over)).await;
+        let orders = Arc::clone(&seat.borrow().orders);
         let state = self.lock();
         let of_routers = orders.routers.iter().map(|order| (&state.texts, &order.digest));
         let of_members = orders.members.iter().filter_map(|order| order.cluster_file.as_ref());
@@ -94,7 +114,7 @@ impl AgentSeats {
 }
 
 impl SeatsState {
-    fn seat(&mut self, host: &HostId) -> Result<&mut watch::Sender<Arc<TurnOrders>>, NoSeat> {
+    fn seat(&mut self, host: &HostId) -> Result<&mut watch::Sender<Seat>, NoSeat> {
         if !self.seats.contains_key(host) {
             if self.seats.len() >= SEATS_MAX {
                 return Err(NoSeat);
@@ -212,6 +232,27 @@ mod tests {
             found
         });
         assert_eq!(found.routers[0].generation, GenerationNumber(1));
+    }
+
+    #[test]
+    fn a_turn_that_waits_is_answered_when_its_agent_is_recalled_and_the_next_one_waits() {
+        let seats = Arc::new(AgentSeats::default());
+        seats.set_orders(&name("h1"), orders(1, "1")).expect("a seat");
+        let seen = ask(&seats, &report(0, &[]), MINUTE).version;
+        let other = Arc::clone(&seats);
+        let found = runtime().block_on(async {
+            let recalling = tokio::spawn(async move { other.recall(&name("h1")) });
+            let found = seats.answer(&report(seen, &[]), MINUTE).await.expect("a seat");
+            recalling.await.expect("it has run");
+            found
+        });
+        assert_eq!(found.version, seen);
+        // A recall is over with the turn that it has ended; of a host without a seat there is nobody to recall.
+        seats.recall(&name("h2"));
+        let next = runtime().block_on(async {
+            timeout(Duration::from_millis(1), seats.answer(&report(seen, &[]), MINUTE)).await
+        });
+        assert!(next.is_err(), "it waits");
     }
 
     #[test]

@@ -16,6 +16,8 @@ use crate::turn::{ProcessReport, TurnReport};
 
 /// Interval of passes over all members.
 const PASS_EVERY_MS: u64 = 1000;
+/// The same when something is new: suspicion counts from the pass that is told of it.
+const PASS_SOON_MS: u64 = 200;
 /// Age of a probe that counts for a round: a second between probes, and one for its time limit, and room.
 const PROBE_FRESH_MS: u64 = 5000;
 /// Longest part of the evidence that a generation's reason has.
@@ -92,6 +94,12 @@ impl Controller {
     pub(super) fn note_outcome(&mut self, member: MemberId, is_answered: bool) {
         let outcome = if is_answered { ProbeOutcome::Answered } else { ProbeOutcome::Failed };
         self.outcomes.insert(member, outcome);
+    }
+
+    /// Brings the next pass forward.
+    pub(super) fn pass_soon(&mut self) {
+        let soon = self.pass_at.ms().saturating_sub(PASS_EVERY_MS - PASS_SOON_MS).max(self.now.ms());
+        self.pass_at = self.pass_at.min(Now::at_ms(soon));
     }
 
     /// Makes a pass over all members, if it is time, and replaces those that are lost.

@@ -24,6 +24,9 @@ impl Controller {
         for turn in report.turns {
             self.on_turn(turn, false);
         }
+        for host in &report.recalled {
+            self.expect_agent(host);
+        }
         if let Some(probes) = report.probes {
             let outcome = |(member, is_answered): (MemberId, bool)| {
                 let outcome = if is_answered { ProbeOutcome::Answered } else { ProbeOutcome::Failed };

@@ -75,7 +75,8 @@ impl Controller {
             self.tell(RolloutEvent::Left { router });
         }
         self.tell_health(&report);
-        let record = AgentRecord { heard: self.now, is_silent: false, is_direct, report };
+        let (heard, recalled) = (self.now, self.agents.get(&host).and_then(|before| before.recalled));
+        let record = AgentRecord { heard, is_silent: false, expected: None, recalled, is_direct, report };
         self.agents.insert(host.clone(), record);
         self.tell_rollout(&host);
         self.give_orders(&host);
@@ -114,10 +115,14 @@ impl Controller {
 
     /// Finds agents that have not been heard for a while.
     pub(super) fn find_silent(&mut self) {
-        let now = self.now;
-        let is_late = |heard: Now| heard.ms() + SILENT_AFTER_MS < now.ms();
+        let (now, return_ms) = (self.now, self.settings.health.agent_return_ms);
+        let is_older = |since: Now, than_ms: u64| since.ms() + than_ms < now.ms();
+        let is_late = |record: &AgentRecord| {
+            is_older(record.heard, SILENT_AFTER_MS)
+                || record.expected.is_some_and(|since| is_older(since, return_ms))
+        };
         let mut silent = Vec::new();
-        for record in self.agents.values_mut().filter(|record| !record.is_silent && is_late(record.heard)) {
+        for record in self.agents.values_mut().filter(|record| !record.is_silent && is_late(record)) {
             record.is_silent = true;
             let routers = record.report.routers.iter();
             silent.extend(routers.map(|router| (router.router.clone(), record.heard)));

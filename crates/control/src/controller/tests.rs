@@ -469,10 +469,11 @@ fn a_host_that_is_gone_is_replaced_in_its_slot_without_a_person() {
     stage.rounds(70);
     stage.agents[0].is_gone = true;
     suspect(&mut stage, &["10.0.0.1:11211"]);
-    stage.rounds(20);
-    assert_eq!(stage.slots(), "m1 m2", "its agent may be late");
-    stage.rounds(30);
+    stage.rounds(10);
+    assert_eq!(stage.slots(), "m1 m2", "it may come back");
+    stage.rounds(2);
     assert_eq!(stage.slots(), "m3 m2");
+    stage.rounds(3);
     let history = stage.text(ControlQuestion::History);
     assert!(history.starts_with("generation 2: m1 is lost: "), "{history}");
     assert_eq!(stage.loaded()[1..], [2, 2, 2, 2, 2]);

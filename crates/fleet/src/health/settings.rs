@@ -10,6 +10,8 @@ pub struct HealthThresholds {
     pub observation_window_ms: u64,
     /// An agent is silent after this: turns take up to 20 s, and 5 s are for the network.
     pub agent_silent_after_ms: u64,
+    /// An agent whose turn a controller has ended is silent after this: it comes again within milliseconds.
+    pub agent_return_ms: u64,
     /// A probe or the figures of a prober count for this long: ten probes.
     pub probe_fresh_ms: u64,
     /// Failed probes in a row that make a failure: one lost packet is none.
@@ -39,6 +41,7 @@ impl Default for HealthThresholds {
         HealthThresholds {
             observation_window_ms: 60_000,
             agent_silent_after_ms: 25_000,
+            agent_return_ms: 5_000,
             probe_fresh_ms: 10_000,
             probe_failures: 3,
             probe_zones_min: 2,
@@ -116,6 +119,7 @@ impl HealthThresholds {
         let rows = [
             ("observation_window_ms", self.observation_window_ms, 30_000, DAY_MS, turns),
             ("agent_silent_after_ms", self.agent_silent_after_ms, 3_000, DAY_MS, turns),
+            ("agent_return_ms", self.agent_return_ms, 2_000, 60_000, "a busy host takes a second or two"),
             ("probe_fresh_ms", self.probe_fresh_ms, 3_000, 60_000, "probes come once a second"),
             ("probe_failures", self.probe_failures.into(), 2, 100, "one lost packet is no failure"),
             ("probe_zones_min", self.probe_zones_min.into(), 1, 3, "1 is for fleets of one zone"),

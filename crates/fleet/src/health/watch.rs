@@ -14,6 +14,10 @@ use super::verdict::{AgentSight, MemberVerdict, ProbeSight, judge};
 use crate::{HostId, MemberId, ZoneName};
 
 mod alarms;
+
+/// Interval of probes. Observers agree some probes after the first one that has failed, and suspicion counts from that one.
+const PROBE_EVERY_MS: u64 = 1000;
+
 /// The success of a prober. One failure beside an answer says something about that member and nothing about the prober:
 /// otherwise the first loss in a fleet of four would take the votes of all probers away.
 fn success_percent(asked: u32, answered: u32) -> u64 {
@@ -64,6 +68,8 @@ pub struct UnknownScope(pub GuardScope);
 struct Watched {
     known_since: Now,
     heard: Option<Now>,
+    /// Since when the agent is waited for, because a controller has ended its turn.
+    expected: Option<Now>,
     process: ProcessSight,
     /// End of the announced restart, and the latest one that is believed: it is not extended while it lasts.
     announced: Option<(Now, Now)>,
@@ -78,6 +84,7 @@ impl Watched {
         Watched {
             known_since: now,
             heard: None,
+            expected: None,
             process: ProcessSight::Running,
             announced: None,
             verdict: MemberVerdict::Unobserved,
@@ -187,9 +194,24 @@ impl HealthWatch {
         foreign
     }
 
+    /// Notes that a controller has ended the turn of a host's agent, which comes again at once if the host lives. Its silence is
+    /// known sooner so than by waiting for the turn's end.
+    pub fn agent_expected<'a>(
+        &mut self,
+        now: Now,
+        host: &HostId,
+        members: impl IntoIterator<Item = &'a MemberId>,
+    ) {
+        for member in members {
+            if let Some(at) = self.roster.index(member).filter(|at| self.roster.places[*at].host == *host) {
+                self.members[at].expected.get_or_insert(now);
+            }
+        }
+    }
+
     fn heard(&mut self, now: Now, at: usize, process: ProcessSight) {
         let member = &mut self.members[at];
-        (member.heard, member.process) = (Some(now), process);
+        (member.heard, member.expected, member.process) = (Some(now), None, process);
         match process {
             ProcessSight::Running => member.announced = None,
             ProcessSight::Down => {}
@@ -292,15 +314,30 @@ impl HealthWatch {
         let zones = self.probers.zone_masks();
         for at in 0..self.members.len() {
             let verdict = self.judge_member(now, at, voters, &zones);
+            let first_sign = self.first_sign(now, at, voters);
             let member = &mut self.members[at];
             if member.verdict != verdict {
                 (member.verdict, member.since) = (verdict, now);
             }
-            member.accused_since = verdict.may_replace().then(|| member.accused_since.unwrap_or(now));
+            member.accused_since = verdict.may_replace().then(|| member.accused_since.unwrap_or(first_sign));
             if verdict.is_suspect() {
                 self.losses[at].at = Some(now);
             }
         }
+    }
+
+    /// When suspicion of a member begins that is accused now: its first failed probe, as far as that belongs to the same event,
+    /// and somebody could know what it means.
+    fn first_sign(&self, now: Now, at: usize, voters: u8) -> Now {
+        let member = &self.members[at];
+        if member.verdict == MemberVerdict::AnnouncedRestart {
+            return now;
+        }
+        let detection_ms = (u64::from(self.settings.probe_failures) + 1) * PROBE_EVERY_MS;
+        let window_end_ms = member.known_since.max(self.started).ms() + self.settings.observation_window_ms;
+        let earliest = Now::at_ms(now.ms().saturating_sub(detection_ms).max(window_end_ms));
+        let failing_since = self.probers.view(at, voters, now, &self.settings).failing_since;
+        failing_since.map_or(now, |since| since.max(earliest).min(now))
     }
 
     fn judge_member(&self, now: Now, at: usize, voters: u8, zones: &[u8]) -> MemberVerdict {
@@ -330,6 +367,9 @@ impl HealthWatch {
             (None, _) if self.is_new(now, member) => AgentSight::Unknown,
             (None, _) => AgentSight::Silent,
             (Some(age), _) if age > self.settings.agent_silent_after_ms => AgentSight::Silent,
+            _ if member.expected.is_some_and(|since| age(since) > self.settings.agent_return_ms) => {
+                AgentSight::Silent
+            }
             (Some(_), ProcessSight::Running) => AgentSight::Running,
             // An announcement that is over is no longer an excuse.
             (Some(_), ProcessSight::Down | ProcessSight::Restarting { .. }) => AgentSight::Down,

@@ -47,10 +47,16 @@ impl Pair {
         }
         self.first.controller.tick(now);
         self.second.tick(now);
-        let [from_first, from_second] = self.outboxes.each_ref().map(|outbox| outbox.take());
+        self.tell_each_other();
+    }
+
+    fn tell_each_other(&mut self) {
+        let now = Now::at_ms(self.first.now_ms);
+        let [from_first, from_second] = [("c1", &self.outboxes[0]), ("c2", &self.outboxes[1])]
+            .map(|(name, outbox)| outbox.take(&name.parse().expect("a name"), &zone(name)));
         if !self.is_cut {
-            tell(&mut self.second, "c1", from_first, now);
-            tell(&mut self.first.controller, "c2", from_second, now);
+            tell(&mut self.second, from_first, now);
+            tell(&mut self.first.controller, from_second, now);
         }
     }
 
@@ -59,15 +65,18 @@ impl Pair {
     }
 }
 
-fn tell(
-    to: &mut Controller,
-    from: &str,
-    (turns, probes): (Vec<TurnReport>, Option<crate::liveness::ProbeDigest>),
-    now: Now,
-) -> Value {
-    let controller: HostId = from.parse().expect("a name");
-    let requester = Requester::Certified(controller_of(&fleet(), from));
-    let report = LivenessReport { controller, zone: from.parse().expect("a name"), turns, probes };
+/// A message with turns alone.
+fn turns_of(from: &str, turns: Vec<TurnReport>) -> LivenessReport {
+    let controller = from.parse().expect("a name");
+    LivenessReport { controller, zone: zone(from), turns, recalled: Vec::new(), probes: None }
+}
+
+fn zone(name: &str) -> ZoneName {
+    name.parse().expect("a name")
+}
+
+fn tell(to: &mut Controller, report: LivenessReport, now: Now) -> Value {
+    let requester = Requester::Certified(controller_of(&fleet(), report.controller.as_str()));
     to.now = now;
     let reply = to.answer(ControlQuestion::Liveness(report), &requester);
     assert_eq!(reply.status, 200);
@@ -96,13 +105,13 @@ fn a_turn_that_is_passed_on_late_says_nothing_new() {
     (report.turn, report.members[0].hits) = (5, 500);
     pair.second.on_message(ControllerMessage::Turn(report.clone()), now, 0);
     (report.turn, report.members[0].hits) = (4, 400);
-    tell(&mut pair.second, "c1", (vec![report.clone()], None), now);
+    tell(&mut pair.second, turns_of("c1", vec![report.clone()]), now);
     let hits =
         |controller: &Controller| controller.agents.values().next().map(|one| one.report.members[0].hits);
     assert_eq!(hits(&pair.second), Some(500));
     // It has moved to the other one since.
     (report.turn, report.members[0].hits) = (6, 600);
-    tell(&mut pair.second, "c1", (vec![report], None), now);
+    tell(&mut pair.second, turns_of("c1", vec![report]), now);
     assert_eq!(hits(&pair.second), Some(600));
     assert!(!pair.second.agents.values().any(|record| record.is_direct));
 }
@@ -111,7 +120,7 @@ fn a_turn_that_is_passed_on_late_says_nothing_new() {
 fn a_controller_that_hears_itself_says_so() {
     let mut pair = Pair::new(1);
     let report = pair.first.agents[0].report.clone();
-    let answer = tell(&mut pair.second, "c2", (vec![report], None), Now::at_ms(1000));
+    let answer = tell(&mut pair.second, turns_of("c2", vec![report]), Now::at_ms(1000));
     assert_eq!((answer["is_self"].as_bool(), Pair::heard_by(&pair.second)), (Some(true), 0));
 }
 
@@ -141,4 +150,65 @@ fn an_agent_says_nothing_about_the_members_of_other_hosts() {
     (report.members[0].flushes, report.members[0].process) = (0, ProcessReport::Down);
     stage.message(ControllerMessage::Turn(report));
     assert_eq!(stage.controller.member_state(&spare), MemberState::Spare);
+}
+
+/// Whether the first agent is silent for each of the controllers.
+fn is_silent(pair: &Pair) -> [bool; 2] {
+    let host: HostId = "h1".parse().expect("a name");
+    [&pair.first.controller, &pair.second].map(|controller| controller.agents[&host].is_silent)
+}
+
+#[test]
+fn an_agent_that_is_recalled_and_does_not_come_is_silent_for_all_controllers() {
+    let mut pair = Pair::new(2);
+    pair.first.rounds(3);
+    let change = ChangeQuestion::Policy(Some(POLICY.to_owned()));
+    assert_eq!(pair.first.apply(&change).status, 200);
+    pair.second.on_message(ControllerMessage::Changed, Now::at_ms(pair.first.now_ms), 0);
+    (0..3).for_each(|_| pair.second());
+    let member: MemberId = "m1".parse().expect("a name");
+    let report = pair.first.agents[0].report.clone();
+    let fail = |pair: &mut Pair| {
+        pair.first.now_ms += 1000;
+        let now = Now::at_ms(pair.first.now_ms);
+        let probe = ProbeResult { member: member.clone(), answer: Err("no answer".to_owned()) };
+        pair.first.controller.on_message(ControllerMessage::Probe(probe), now, 0);
+        pair.first.controller.tick(now);
+        pair.tell_each_other();
+        pair.second.tick(now);
+    };
+    // It comes again: nothing is known from that, and it is not recalled again at once.
+    fail(&mut pair);
+    let mut later = report.clone();
+    later.turn += 1;
+    let now = Now::at_ms(pair.first.now_ms);
+    pair.first.controller.on_message(ControllerMessage::Turn(later.clone()), now, 0);
+    pair.tell_each_other();
+    assert_eq!(pair.second.agents[&report.host].expected, None);
+    fail(&mut pair);
+    assert_eq!(pair.first.controller.agents[&report.host].expected, None);
+    // It is recalled again after 5 s, and does not come.
+    for second in 1..10 {
+        fail(&mut pair);
+        assert_eq!(is_silent(&pair), [false; 2], "{second}");
+    }
+    fail(&mut pair);
+    assert_eq!(is_silent(&pair), [true; 2]);
+    later.turn += 1;
+    let now = Now::at_ms(pair.first.now_ms);
+    pair.first.controller.on_message(ControllerMessage::Turn(later), now, 0);
+    pair.tell_each_other();
+    assert_eq!(is_silent(&pair), [false; 2]);
+}
+
+#[test]
+fn nobody_hurries_because_of_a_spare() {
+    let mut stage = Stage::running(3);
+    let spare = ["m1", "m2", "m3"].map(|name| name.parse::<MemberId>().expect("a name"));
+    let spare = spare.into_iter().find(|member| stage.controller.member_state(member) == MemberState::Spare);
+    let spare = spare.expect("two slots, three members");
+    let host = stage.controller.view.inventory.get(&spare).expect("it is there").host.clone();
+    let answer = Err("no answer".to_owned());
+    stage.message(ControllerMessage::Probe(ProbeResult { member: spare, answer }));
+    assert_eq!(stage.controller.agents[&host].recalled, None);
 }

@@ -173,9 +173,42 @@ fn a_host_that_is_gone_is_replaced_once_its_agent_is_silent() {
 }
 
 #[test]
+fn a_host_that_is_gone_is_replaced_sooner_if_its_agent_was_recalled() {
+    let mut stage = Stage::new(&[40]);
+    stage.seconds(100);
+    stage.views[0] = GONE;
+    stage.seconds(1);
+    let place = stage.places[0].clone();
+    // Who is of another host says nothing.
+    stage.watch.agent_expected(stage.now, &stage.places[1].host.clone(), [&place.member]);
+    stage.watch.agent_expected(stage.now, &place.host, [&place.member]);
+    let replaced = stage.seconds(20).into_iter().find_map(|(second, decision)| match decision {
+        HealthDecision::Replace { place, .. } => Some((second + 1, place.member)),
+        _ => None,
+    });
+    assert_eq!(replaced, Some((11, place.member)));
+}
+
+#[test]
+fn an_agent_that_comes_when_it_is_recalled_keeps_its_server_the_grace_of_a_restart() {
+    let mut stage = Stage::new(&[40]);
+    stage.seconds(100);
+    stage.views[0] = HUNG;
+    let place = stage.places[0].clone();
+    let mut decisions = Vec::new();
+    for _ in 0..30 {
+        stage.watch.agent_expected(stage.now, &place.host, [&place.member]);
+        stage.watch.agent_said(stage.now, &place.host, &[(place.member.clone(), ProcessSight::Running)]);
+        decisions.extend(stage.seconds(1));
+    }
+    assert!(!decisions.iter().any(|(_, decision)| matches!(decision, HealthDecision::Replace { .. })));
+}
+
+#[test]
 fn a_process_that_is_down_or_hung_has_the_grace_of_a_restart() {
-    check(&[DOWN], &["5 wait m0-0", "35 replace m0-0"]);
-    check(&[HUNG], &["5 wait m0-0", "35 replace m0-0"]);
+    // Suspicion counts from the first probe that has failed.
+    check(&[DOWN], &["5 wait m0-0", "31 replace m0-0"]);
+    check(&[HUNG], &["5 wait m0-0", "31 replace m0-0"]);
 }
 
 #[test]
@@ -319,8 +352,8 @@ fn unknown_is_not_dead_after_a_start_and_after_a_pause() {
             .find(|(_, decision)| matches!(decision, HealthDecision::Replace { .. }))
             .map(|(at, _)| at)
     };
-    // A prober has something to compare with after a minute, then the suspicion begins.
-    assert_eq!(first(stage.seconds(200)), Some(71));
+    // Suspicion begins when the window ends.
+    assert_eq!(first(stage.seconds(200)), Some(70));
     // The controller was stopped for an hour: all agents are long silent.
     stage.now = Now::at_ms(stage.now.ms() + 3_600_000);
     stage.views.fill(GONE);
