@@ -1,5 +1,6 @@
 //! Resource limits of the process, raised to what the options need.
 
+use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use server::options::{Options, TlsOptions};
@@ -49,6 +50,19 @@ fn raise_open_files(options: &Options) -> Result<(), Failure> {
             "start as root, raise `ulimit -Hn`, or ask for fewer connections with -c or --tls-handshakes-max",
         )
     })
+}
+
+/// Raises the limit on open files to the hard limit, and to no more than `most`. Returns how many there may be.
+///
+/// # Errors
+/// If the kernel refuses it.
+pub(crate) fn raise_open_files_to_hard_limit(most: u64) -> Result<u64, Errno> {
+    let limit = getrlimit(Resource::Nofile);
+    let files = limit.maximum.unwrap_or(most).min(most);
+    if limit.current.is_some_and(|current| current < files) {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum: limit.maximum })?;
+    }
+    Ok(limit.current.map_or(most, |current| current.max(files)))
 }
 
 /// To no limit, or to the hard limit; with a hard limit of zero no core file can be written.

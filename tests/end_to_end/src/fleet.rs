@@ -200,6 +200,14 @@ impl Fleet {
         self.write(&format!("m{}", host.number), &format!("{}\n", host.server.pid()));
     }
 
+    /// Tells the agent which process a router is now.
+    pub fn note_router_pid(&self, at: usize) {
+        let host = &self.hosts[at];
+        if let Some(router) = &host.router {
+            self.write(&format!("r{}", host.number), &format!("{}\n", router.pid()));
+        }
+    }
+
     /// Starts an agent again, with the certificate that it has.
     pub fn restart_agent(&mut self, at: usize) {
         let number = self.hosts[at].number;

@@ -8,8 +8,11 @@ mod failover;
 mod figure;
 mod loss;
 mod members;
+mod misses;
 mod operator;
+mod outage;
 mod rest;
+mod swaps;
 mod traffic;
 
 use std::path::PathBuf;
@@ -24,7 +27,7 @@ use figure::{ControlFigure, HEALTH, ROUTERS, SERVERS, SLOTS};
 /// Measure the control plane with real processes
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Only rows whose name contains one of these: failover, commit, loss, rest, members
+    /// Only rows whose name contains one of these: failover, rest, commit, swaps, outage, loss, misses, members
     #[arg(long, value_name = "TEXT,TEXT", value_delimiter = ',')]
     only: Vec<String>,
     /// Servers that are killed, and servers that are stopped, for the row failover
@@ -36,9 +39,18 @@ pub(crate) struct Arguments {
     /// Agents of this program, each with a router that only reads its file, for the row commit
     #[arg(long, default_value_t = 194, value_name = "N")]
     agents: usize,
-    /// Processes that are lost, and hosts that are lost, for the row loss; each takes up to a minute
-    #[arg(long, default_value_t = 3, value_name = "N")]
+    /// Hosts that are lost, for the row loss; each takes a minute
+    #[arg(long, default_value_t = 20, value_name = "N")]
     losses: usize,
+    /// Processes that are lost on hosts that live, for the same row; each takes a minute and a half
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    processes: usize,
+    /// Generations that are published under load, for the row swaps; each takes some seconds
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    swaps: usize,
+    /// Time without etcd, for the row outage
+    #[arg(long, default_value_t = 300, value_name = "S")]
+    outage_s: u64,
     /// Length of the row rest
     #[arg(long, default_value_t = 60, value_name = "S")]
     rest_s: u64,
@@ -55,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let wants =
         |row: &str| arguments.only.is_empty() || arguments.only.iter().any(|text| row.contains(&**text));
     let mut figures = Vec::new();
-    if ["failover", "commit", "loss", "rest"].into_iter().any(wants) {
+    if ["failover", "rest", "commit", "swaps", "outage", "loss"].into_iter().any(wants) {
         let mut fleet = fleet()?;
         if wants("failover") {
             figures.extend(failover::measure(&mut fleet, arguments.failures)?);
@@ -66,14 +78,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         if wants("commit") {
             figures.extend(commit::measure(&mut fleet, arguments.agents, arguments.generations)?);
         }
-        if wants("loss") {
-            figures.extend(loss::measure(&mut fleet, arguments.losses)?);
+        if wants("swaps") {
+            figures.extend(swaps::measure(&mut fleet, arguments.swaps)?);
         }
+        if wants("outage") {
+            figures.extend(outage::measure(&mut fleet, arguments.outage_s)?);
+        }
+        if wants("loss") {
+            figures.extend(loss::measure(&mut fleet, arguments.losses, arguments.processes)?);
+        }
+    }
+    if wants("misses") {
+        figures.extend(misses::measure()?);
     }
     if wants("members") {
         figures.extend(members::measure(arguments.members)?);
     }
-    ensure!(!figures.is_empty(), "expected a row out of failover, commit, loss, rest and members in --only");
+    ensure!(!figures.is_empty(), "expected a row out of failover, rest, commit, swaps, outage, loss, misses and members in --only");
     show(&figures);
     if let Some(path) = &arguments.json {
         let json: Vec<Value> = figures.iter().map(ControlFigure::json).collect();

@@ -19,6 +19,8 @@ use crate::turn::{TURN_WAIT, TURN_WAIT_SPREAD, TurnOrders};
 const GRACE: Duration = Duration::from_secs(5);
 /// The first pause after all controllers have failed; it doubles with each failure.
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
+/// A pause while the agent is behind with its orders: a turn says still that it lives.
+const FULL_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 
@@ -54,11 +56,17 @@ impl Controllers {
     pub(super) fn take_turns(mut self, shared: &SharedReport, orders: &SyncSender<TurnOrders>) {
         loop {
             match self.turn(shared, None) {
-                Some(new) => match orders.try_send(new) {
-                    // They are all of the orders, and the same will be said again.
-                    Ok(()) | Err(TrySendError::Full(_)) => {}
-                    Err(TrySendError::Disconnected(_)) => return,
-                },
+                Some(new) => {
+                    let version = new.version;
+                    match orders.try_send(new) {
+                        // Otherwise the same would be said again and again until they are carried out, which may take as long as
+                        // a disk does.
+                        Ok(()) => shared.lock().unwrap_or_else(PoisonError::into_inner).seen = version,
+                        // They are all of the orders, and the same will be said again.
+                        Err(TrySendError::Full(_)) => pause(FULL_PAUSE),
+                        Err(TrySendError::Disconnected(_)) => return,
+                    }
+                }
                 None => pause(self.pause()),
             }
         }

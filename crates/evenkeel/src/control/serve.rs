@@ -26,10 +26,15 @@ use tls::{CertificateFiles, ClientSettings, ListenerTls, NameCheck, PeerCheck, T
 use super::credentials::Credentials;
 use super::file::read_file;
 use crate::failure::{Failure, say};
+use crate::resources::raise_open_files_to_hard_limit;
 use crate::server_tls;
 
 /// Controllers of a fleet: etcd's members are as many at most.
 const OTHERS_MAX: usize = 7;
+/// Open files of the largest fleet: connections of agents, and probes of as many servers as there are hosts.
+const FILES_MAX: u64 = 65_536;
+/// With fewer, a fleet of some hundred hosts is too large.
+const FILES_FEW: u64 = 4096;
 /// Longest file of thresholds.
 const HEALTH_LEN_MAX: u64 = 64 * 1024;
 
@@ -110,6 +115,7 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
         let found = format!("expected a controller's certificate, found that of {identity}");
         return Err(Failure::usage(found, Some("`control certificate --role controller` makes one".into())));
     }
+    raise_open_files()?;
     let listener = listener(job)?;
     let fleet = identity.fleet.as_str().parse().map_err(Failure::other)?;
     let decisions = FleetDecisions::new(register(job)?, &fleet);
@@ -148,6 +154,18 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
     say_line(&format!("{identity} serves at {}, decisions are in {}", addresses.join(", "), job.register));
     listener.serve(service, ApiLimits::default()).map_err(Failure::other)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A descriptor for each agent that takes its turns here, and one for each server that is probed.
+fn raise_open_files() -> Result<(), Failure> {
+    let files = raise_open_files_to_hard_limit(FILES_MAX)
+        .map_err(|error| Failure::system("raise the limit on open files to the hard limit", error))?;
+    if files < FILES_FEW {
+        say(format_args!(
+            "evenkeel: control: {files} files may be open, one for each agent and each server: raise `ulimit -Hn` for a larger fleet"
+        ));
+    }
+    Ok(())
 }
 
 fn settings(job: &ServeArguments, identity: &FleetIdentity) -> Result<ControllerSettings, Failure> {

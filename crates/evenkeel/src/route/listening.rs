@@ -4,10 +4,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use router::flags::RouteOptions;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::lines::{TRANSIENT, refused, transient};
 use crate::failure::Failure;
+use crate::resources::raise_open_files_to_hard_limit;
 use crate::sys;
 
 /// Open files other than connections: standard streams, event descriptors of the process.
@@ -86,13 +86,9 @@ pub(super) struct Limits {
 impl Limits {
     /// Raises the limit on open files as far as the system allows, and divides it.
     pub(super) fn raise(options: &RouteOptions, server_count: usize) -> Result<Limits, Failure> {
-        let limit = getrlimit(Resource::Nofile);
-        let files = limit.maximum.unwrap_or(FILES_MAX).min(FILES_MAX);
-        if limit.current.is_some_and(|current| current < files) {
-            setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum: limit.maximum })
-                .map_err(|error| transient(&format!("raise the limit on open files to {files}"), error))?;
-        }
-        Limits::divide(limit.current.map_or(FILES_MAX, |current| current.max(files)), options, server_count)
+        let files = raise_open_files_to_hard_limit(FILES_MAX)
+            .map_err(|error| transient("raise the limit on open files to the hard limit", error))?;
+        Limits::divide(files, options, server_count)
     }
 
     fn divide(files: u64, options: &RouteOptions, server_count: usize) -> Result<Limits, Failure> {

@@ -15,8 +15,9 @@ pub(super) const SERVERS: usize = 9;
 pub(super) const ROUTERS: usize = 6;
 pub(super) const SLOTS: usize = 8;
 
-/// The guard must not hold what is lost on purpose: losses are counted together for a minute, and not for an hour.
-pub(super) const HEALTH: &str = "observation_window_ms = 30000\n[guard]\nreplaced_window_ms = 60000\n";
+/// The guard must not hold what is lost on purpose: losses are counted together for 20 s, and not for a minute and an hour.
+pub(super) const HEALTH: &str =
+    "observation_window_ms = 30000\n[guard]\nwindow_ms = 20000\nreplaced_window_ms = 20000\n";
 
 impl ControlFigure {
     pub(super) fn new(

@@ -1,9 +1,9 @@
-//! Clients of all routers: without requests, routers know nothing of their servers.
+//! Clients of all routers: without requests, routers know nothing of their servers. What becomes of the requests is counted.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,28 +11,57 @@ use anyhow::{Context, Result};
 use end_to_end::clock;
 use end_to_end::fleet::Fleet;
 
-/// Between two gets at each router.
+/// Between two requests at each router.
 const EVERY: Duration = Duration::from_millis(2);
+/// Between two attempts to reach a router that does not listen.
+const AGAIN: Duration = Duration::from_millis(20);
+/// Keys of all servers.
+const KEYS: u64 = 1000;
+/// A request that has no answer by then is lost. Servers have a second, and there is one after the other.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// What has become of the requests at one router.
+#[derive(Default)]
+pub(super) struct RequestCounts {
+    pub(super) answered: AtomicU64,
+    /// Answers that begin with `SERVER_ERROR` or `ERROR`.
+    pub(super) errors: AtomicU64,
+    /// Requests whose connection has ended, or that had no answer in time.
+    pub(super) lost: AtomicU64,
+}
 
 /// Requests that go on until this value ends.
 pub(super) struct Traffic {
     ends: Arc<AtomicBool>,
+    /// Of each router, in the order of their hosts.
+    pub(super) counts: Vec<Arc<RequestCounts>>,
     clients: Vec<JoinHandle<()>>,
 }
 
 impl Traffic {
-    /// A client for each router, with keys of all servers.
+    /// A client for each router: a third of its requests are sets.
     pub(super) fn begin(fleet: &Fleet) -> Result<Traffic> {
-        let mut traffic = Traffic { ends: Arc::default(), clients: Vec::new() };
+        let mut traffic = Traffic { ends: Arc::default(), counts: Vec::new(), clients: Vec::new() };
         for router in fleet.hosts.iter().filter_map(|host| host.router.as_ref()) {
-            let (stream, ends) = (router.connect()?, Arc::clone(&traffic.ends));
-            let client = std::thread::Builder::new().spawn(move || {
-                // A router that closes the connection is missing in the figures that stand on it.
-                let _ = ask(stream, &ends);
-            });
+            let counts: Arc<RequestCounts> = Arc::default();
+            traffic.counts.push(Arc::clone(&counts));
+            let client = Client { place: router.address(), ends: Arc::clone(&traffic.ends), counts };
+            let client = std::thread::Builder::new().spawn(move || client.run());
             traffic.clients.push(client.context("start a thread")?);
         }
         Ok(traffic)
+    }
+
+    /// Answered requests, those with errors, and those that were lost, at these routers.
+    pub(super) fn sum(&self, routers: impl Iterator<Item = usize>) -> [u64; 3] {
+        let mut sum = [0; 3];
+        for at in routers {
+            let counts = &self.counts[at];
+            for (sum, count) in sum.iter_mut().zip([&counts.answered, &counts.errors, &counts.lost]) {
+                *sum += count.load(Ordering::Relaxed);
+            }
+        }
+        sum
     }
 }
 
@@ -46,18 +75,65 @@ impl Drop for Traffic {
     }
 }
 
-fn ask(mut stream: TcpStream, ends: &AtomicBool) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    let mut part = [0; 4096];
-    for number in 0_u64.. {
-        if ends.load(Ordering::Relaxed) {
-            break;
+struct Client {
+    place: SocketAddr,
+    ends: Arc<AtomicBool>,
+    counts: Arc<RequestCounts>,
+}
+
+impl Client {
+    fn run(&self) {
+        let (mut stream, mut number) = (None, 0);
+        while !self.ends.load(Ordering::Relaxed) {
+            let Some(open) = stream.as_mut() else {
+                stream = self.connect().ok();
+                if stream.is_none() {
+                    clock::pass(AGAIN);
+                }
+                continue;
+            };
+            match ask(open, number) {
+                Ok(false) => self.counts.answered.fetch_add(1, Ordering::Relaxed),
+                Ok(true) => self.counts.errors.fetch_add(1, Ordering::Relaxed),
+                Err(_) => {
+                    stream = None;
+                    self.counts.lost.fetch_add(1, Ordering::Relaxed)
+                }
+            };
+            number += 1;
+            clock::pass(EVERY);
         }
-        write!(stream, "get key{}\r\n", number % 1000)?;
-        if stream.read(&mut part)? == 0 {
-            break;
-        }
-        clock::pass(EVERY);
     }
-    Ok(())
+}
+
+impl Client {
+    fn connect(&self) -> std::io::Result<TcpStream> {
+        let stream = TcpStream::connect(self.place)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+        Ok(stream)
+    }
+}
+
+/// Whether the answer is an error.
+fn ask(stream: &mut TcpStream, number: u64) -> std::io::Result<bool> {
+    let key = number % KEYS;
+    // In one piece: the second part of a request would wait for the acknowledgement of the first.
+    let request = match number % 3 {
+        0 => format!("set key{key} 0 0 1\r\nx\r\n"),
+        _ => format!("get key{key}\r\n"),
+    };
+    stream.write_all(request.as_bytes())?;
+    let (mut part, mut len) = ([0; 512], 0);
+    loop {
+        match stream.read(&mut part[len..])? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            more => len += more,
+        }
+        let answer = &part[..len];
+        let is_error = answer.starts_with(b"SERVER_ERROR") || answer.starts_with(b"ERROR");
+        if answer.ends_with(b"END\r\n") || answer.ends_with(b"STORED\r\n") || is_error && answer.ends_with(b"\n") {
+            return Ok(is_error);
+        }
+    }
 }
