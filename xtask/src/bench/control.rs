@@ -54,9 +54,12 @@ pub(crate) struct Arguments {
     /// Length of the row rest
     #[arg(long, default_value_t = 60, value_name = "S")]
     rest_s: u64,
-    /// Members that other controllers tell of, for the row members
+    /// Members of the row members: each has an agent, and every fifth a server
     #[arg(long, default_value_t = 25_000, value_name = "N")]
     members: usize,
+    /// Play the agents of the row members that this file names, as a part of it
+    #[arg(long, hide = true, value_name = "FILE")]
+    play: Option<PathBuf>,
     /// Write the figures to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -64,6 +67,9 @@ pub(crate) struct Arguments {
 
 /// Runs the rows and prints their figures.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(part) = &arguments.play {
+        return members::play_part(part);
+    }
     let wants =
         |row: &str| arguments.only.is_empty() || arguments.only.iter().any(|text| row.contains(&**text));
     let mut figures = Vec::new();

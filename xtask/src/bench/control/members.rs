@@ -1,75 +1,122 @@
-//! The cost of a large fleet: this program is another controller, which tells one of all agents' turns.
+//! The cost of a large fleet: this program plays all its agents, each with a connection, a certificate and turns of its own, and
+//! all its servers, which three controllers probe.
 //!
-//! The connections of the agents that the controller would have itself are not in the figure, and neither are its probes: the
-//! members are in no inventory.
+//! As many members as a fleet has servers and routers: a fifth of the hosts has a server, and the others have a router.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use control::{ControlClient, ControlPlace};
+use anyhow::{Result, ensure};
 use end_to_end::clock;
 use end_to_end::fleet::{DecisionStore, Fleet};
 use end_to_end::process::cpu_time;
-use serde_json::{Value, json};
 
 use super::figure::ControlFigure;
-use super::operator::credentials;
 use super::rest::anonymous_mb;
 
-/// All agents have their turn in this time.
-const TURNS_IN_S: usize = 15;
-/// Rounds of turns that are measured, after one that is not.
-const ROUNDS: usize = 3;
-/// Messages of a second.
-const MESSAGES_PER_S: usize = 10;
+mod agents;
+mod player;
+mod servers;
 
-/// Tells a controller of a fleet of this size for a minute.
-pub(super) fn measure(members: usize) -> Result<Vec<ControlFigure>> {
-    let mut fleet = Fleet::new(DecisionStore::Directory);
-    fleet.certificate("controller", "other");
-    fleet.controller(1, 1);
-    let pid = fleet.controller_pid(1).context("a controller")?;
-    let place = ControlPlace::Tls(fleet.controller_address(1).to_string());
-    let client = ControlClient::new(&place, credentials(&fleet, "other.pem")?.current())?;
-    eprintln!("members: {members} of them for {} s", (ROUNDS + 1) * TURNS_IN_S);
-    let (mut before, mut began) = (cpu_time(pid)?, clock::now());
-    for round in 0..=ROUNDS {
-        if round == 1 {
-            (before, began) = (cpu_time(pid)?, clock::now());
-        }
-        tell_all(&client, members, round as u64 + 1)?;
+use agents::Part;
+use player::Player;
+
+pub(super) use player::play_part;
+
+/// Controllers that share the members.
+const CONTROLLERS: usize = 3;
+/// One host in so many has a server.
+const HOSTS_PER_SERVER: usize = 5;
+/// All agents have their turn in this time.
+const MEASURED: Duration = Duration::from_secs(45);
+/// Until all have connected: a handshake costs both sides a millisecond.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(240);
+/// Members that one request may name.
+const MEMBERS_PER_REQUEST: usize = 500;
+
+/// Agents of one process: as many connections as it may have files, which are 20,000 on some machines.
+const AGENTS_PER_PROCESS: usize = 12_500;
+
+/// What the agents of a process have seen.
+#[derive(Default)]
+struct TurnCounts {
+    connected: AtomicU64,
+    turns: AtomicU64,
+    /// Answers that were none, and connections that have ended.
+    failed: AtomicU64,
+}
+
+impl TurnCounts {
+    fn all(&self) -> [u64; 3] {
+        [&self.connected, &self.turns, &self.failed].map(|count| count.load(Ordering::Relaxed))
     }
-    let cores = (cpu_time(pid)? - before).as_secs_f64() / began.elapsed().as_secs_f64();
-    let of = format!("{members} members told by another controller");
+}
+
+/// Plays a fleet of this size for a minute.
+pub(super) fn measure(members: usize) -> Result<Vec<ControlFigure>> {
+    let mut fleet = Fleet::new(DecisionStore::Etcd(1));
+    ensure!(!fleet.etcd.is_empty(), "there is no etcd (Debian: etcd-server)");
+    (1..=CONTROLLERS).for_each(|number| fleet.controller(number, CONTROLLERS));
+    let servers = servers::begin(&fleet, members.div_ceil(HOSTS_PER_SERVER))?;
+    eprintln!("members: {members} agents connect, {servers} servers are probed");
+    let began = clock::now();
+    let players = begin(&fleet, members, servers)?;
+    let counts = || {
+        players.iter().fold([0; 3], |sum, player| {
+            let of_one = player.counts();
+            [sum[0] + of_one[0], sum[1] + of_one[1], sum[2] + of_one[2]]
+        })
+    };
+    while counts()[0] < members as u64 {
+        let [connected, _, failed] = counts();
+        ensure!(
+            began.elapsed() < CONNECTED_WITHIN,
+            "{connected} of {members} agents have connected, {failed} attempts have failed"
+        );
+        clock::pass(Duration::from_millis(100));
+    }
+    let connected_s = began.elapsed().as_secs_f64();
+    eprintln!("members: all have connected after {connected_s:.0} s");
+    // A first turn is answered with orders; those after it wait.
+    clock::pass(Duration::from_secs(20));
+    let pids: Vec<u32> = (1..=CONTROLLERS).filter_map(|number| fleet.controller_pid(number)).collect();
+    let cpu = || pids.iter().map(|pid| cpu_time(*pid)).collect::<Result<Vec<Duration>>>();
+    let (before, [_, turns_before, failed_before]) = (cpu()?, counts());
+    let began = clock::now();
+    clock::pass(MEASURED);
+    let passed_s = began.elapsed().as_secs_f64();
+    let used = cpu()?.into_iter().zip(before).map(|(after, before)| (after - before).as_secs_f64() / passed_s);
+    let [_, turns, failed] = counts();
+    let memory = pids.iter().map(|pid| anonymous_mb(*pid)).collect::<Result<Vec<f64>>>()?;
+    let status = fleet.status();
+    let heard = status.lines().filter(|line| line.contains("answers within")).count();
+    ensure!(heard > 0, "no server is probed: {}", status.lines().next().unwrap_or_default());
+    let worst = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
+    let row = |name: String, value: f64, unit| ControlFigure::new("members", name, value, unit);
+    let of = format!("{members} members at three controllers");
     Ok(vec![
-        ControlFigure::new("members", format!("CPU, {of}"), cores, "cores").at_most(0.5),
-        ControlFigure::new("members", format!("anonymous memory, {of}"), anonymous_mb(pid)?, "MB")
-            .at_most(400.0),
+        row(format!("{of}: CPU of the busiest"), worst(&mut used.into_iter()), "cores").at_most(0.5),
+        row(format!("{of}: anonymous memory of the largest"), worst(&mut memory.into_iter()), "MB").at_most(400.0),
+        row("turns".to_owned(), (turns - turns_before) as f64 / passed_s, "1/s"),
+        row("turns without an answer".to_owned(), (failed - failed_before) as f64, "turns").at_most(0.0),
+        row("all agents connected after".to_owned(), connected_s, "s"),
     ])
 }
 
-fn tell_all(client: &ControlClient, members: usize, turn: u64) -> Result<()> {
-    let began = clock::now();
-    let messages = TURNS_IN_S * MESSAGES_PER_S;
-    for message in 0..messages {
-        let (first, end) = (members * message / messages, members * (message + 1) / messages);
-        let turns: Vec<Value> = (first..end).map(|number| report(number, turn)).collect();
-        let body = json!({"controller": "other", "zone": "z2", "turns": turns});
-        let answer = client.post("/v1/liveness", &body, Duration::from_secs(10))?;
-        anyhow::ensure!(answer.is_ok(), "{}", answer.error());
-        clock::pass_until(began + Duration::from_millis(1000 / MESSAGES_PER_S as u64) * (message as u32 + 1));
-    }
-    Ok(())
+fn begin(fleet: &Fleet, members: usize, servers: usize) -> Result<Vec<Player>> {
+    let controllers: Vec<_> = (1..=CONTROLLERS).map(|number| fleet.controller_address(number)).collect();
+    (0..members)
+        .step_by(AGENTS_PER_PROCESS)
+        .map(|first| {
+            let (authority, controllers) = (fleet.path("ca"), controllers.clone());
+            let end = members.min(first + AGENTS_PER_PROCESS);
+            let file = fleet.path(&format!("agents{first}"));
+            Player::begin(&Part { authority, controllers, first, end, servers }, &file)
+        })
+        .collect()
 }
 
-/// A turn of a host with a server, and of every fifth with a router that has traffic.
-fn report(number: usize, turn: u64) -> Value {
-    let router = json!([{
-        "router": format!("r{number}"), "view": "main", "generation": null, "text": "loaded", "has_traffic": true,
-    }]);
-    json!({
-        "host": format!("h{number}"), "zone": format!("z{}", number % 3), "boot": 1, "turn": turn,
-        "members": [{"member": format!("m{number}"), "process": {"running": {"pid": 4711}}, "hits": turn, "misses": 1}],
-        "routers": if number.is_multiple_of(5) { router } else { json!([]) },
-    })
+/// The host, zone and member of a number.
+fn names(number: usize) -> (String, String) {
+    (format!("h{number}"), format!("z{}", number % CONTROLLERS + 1))
 }

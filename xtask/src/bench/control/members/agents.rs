@@ -1,0 +1,181 @@
+//! Agents that take turns: a task and a TLS connection for each.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use control::authority::Authority;
+use end_to_end::clock;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tls::CertificateKey;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::{CONTROLLERS, TurnCounts, names};
+
+/// Agents of a process that begin in a second: what controllers and these processes can do on two cores.
+const BEGIN_PER_S: u64 = 200;
+/// Time after a failure.
+const AGAIN: Duration = Duration::from_secs(1);
+const ANSWER_LEN_MAX: usize = 64 * 1024;
+
+/// What a process plays.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Part {
+    /// The authority's directory.
+    pub(super) authority: PathBuf,
+    pub(super) controllers: Vec<SocketAddr>,
+    /// Agents from here on.
+    pub(super) first: usize,
+    /// And before this one.
+    pub(super) end: usize,
+    /// So many of all agents have a server, the others have a router.
+    pub(super) servers: usize,
+}
+
+/// Plays for ever, and counts.
+pub(super) fn play(part: &Part, counts: &Arc<TurnCounts>) -> Result<()> {
+    let authority = Authority::open(&part.authority).context("the fleet's authority")?;
+    let roots = Arc::new(roots(&part.authority)?);
+    let agents: Result<Vec<Agent>> = (part.first..part.end)
+        .map(|number| {
+            Ok(Agent {
+                number,
+                has_server: number < part.servers,
+                place: part.controllers[number % CONTROLLERS],
+                connector: TlsConnector::from(Arc::new(config(&authority, number, &roots)?)),
+                counts: Arc::clone(counts),
+            })
+        })
+        .collect();
+    let agents = agents?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        for (number, agent) in agents.into_iter().enumerate() {
+            tokio::spawn(agent.run());
+            if (number as u64).is_multiple_of(BEGIN_PER_S) {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+        std::future::pending::<()>().await;
+    });
+    Ok(())
+}
+
+fn roots(authority: &Path) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(authority.join("authority.pem"))? {
+        roots.add(certificate?)?;
+    }
+    Ok(roots)
+}
+
+/// An agent's own certificate.
+fn config(authority: &Authority, number: usize, roots: &Arc<RootCertStore>) -> Result<ClientConfig> {
+    let identity = format!("evenkeel://prod/agent/{}", names(number).0).parse()?;
+    let key = CertificateKey::new()?;
+    let signed = authority.sign(&key.request()?, &identity, &[], clock::unix_time())?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(signed.pem.as_bytes()).collect();
+    let key = PrivateKeyDer::from_pem_slice(key.pem().as_bytes())?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13])?;
+    let mut config = builder.with_root_certificates(Arc::clone(roots)).with_client_auth_cert(chain?, key)?;
+    config.resumption = rustls::client::Resumption::disabled();
+    Ok(config)
+}
+
+struct Agent {
+    number: usize,
+    has_server: bool,
+    place: SocketAddr,
+    connector: TlsConnector,
+    counts: Arc<TurnCounts>,
+}
+
+impl Agent {
+    async fn run(self) {
+        let (mut turn, mut seen, mut is_known) = (0, 0, false);
+        loop {
+            if let Ok(mut stream) = self.connect().await {
+                if !std::mem::replace(&mut is_known, true) {
+                    self.counts.connected.fetch_add(1, Ordering::Relaxed);
+                }
+                loop {
+                    turn += 1;
+                    match ask(&mut stream, &self.report(turn, seen)).await {
+                        Ok(version) => seen = version,
+                        Err(_) => break,
+                    }
+                    self.counts.turns.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            self.counts.failed.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    async fn connect(&self) -> Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(self.place).await?;
+        stream.set_nodelay(true)?;
+        Ok(self.connector.connect(ServerName::from(self.place.ip()), stream).await?)
+    }
+
+    fn report(&self, turn: u64, seen: u64) -> Value {
+        let (number, (host, zone)) = (self.number, names(self.number));
+        let server = json!([{
+            "member": format!("m{number}"), "process": {"running": {"pid": 4711}}, "flushes": 1, "hits": turn, "misses": 1,
+        }]);
+        let router = json!([{
+            "router": format!("r{number}"), "view": "main", "generation": null, "text": "loaded", "has_traffic": true,
+        }]);
+        let (members, routers) = if self.has_server { (server, json!([])) } else { (json!([]), router) };
+        json!({
+            "host": host, "zone": zone, "boot": 1, "turn": turn, "seen": seen, "members": members, "routers": routers,
+        })
+    }
+}
+
+/// One turn, and the version of its orders.
+async fn ask(stream: &mut TlsStream<TcpStream>, report: &Value) -> Result<u64> {
+    let body = report.to_string();
+    let len = body.len();
+    let head = format!(
+        "POST /v1/turn HTTP/1.1\r\nHost: controller\r\nContent-Type: application/json\r\nContent-Length: {len}\r\n\r\n"
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).await?;
+    stream.flush().await?;
+    let (mut answer, mut part) = (Vec::new(), [0; 2048]);
+    loop {
+        let len = stream.read(&mut part).await?;
+        ensure!(len > 0 && answer.len() <= ANSWER_LEN_MAX, "the connection has ended");
+        answer.extend_from_slice(&part[..len]);
+        if let Some(body) = whole_body(&answer)? {
+            let orders: Value = serde_json::from_slice(body)?;
+            return orders["version"].as_u64().context("orders have a version");
+        }
+    }
+}
+
+/// The body of an answer once all of it is there.
+fn whole_body(answer: &[u8]) -> Result<Option<&[u8]>> {
+    let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
+    let head = std::str::from_utf8(&answer[..end])?;
+    if !head.starts_with("HTTP/1.1 200") {
+        bail!("it answers {:?}", head.lines().next());
+    }
+    let len = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    let body = &answer[end + 4..];
+    Ok((body.len() >= len.context("a length")?).then_some(body))
+}
