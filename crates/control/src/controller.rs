@@ -99,8 +99,10 @@ pub struct Controller {
     /// Of the target and of the generation before.
     digests: BTreeMap<GenerationNumber, PublishedTexts>,
     cluster_files: ClusterFiles,
-    /// The target, how many routers shall have it, and whether all have, when all agents had their orders last.
-    ordered: Option<(GenerationNumber, usize, bool)>,
+    /// The target, and whether all routers have it, when all agents had their orders last.
+    ordered: Option<(GenerationNumber, bool)>,
+    /// When agents that have fallen silent are looked for again.
+    silent_at: Now,
     /// Orders may be others than at the seats: the inventory has changed.
     has_new_orders: bool,
     /// Texts that have failed in a router, by what was seen there.
@@ -187,6 +189,7 @@ impl Controller {
             digests: BTreeMap::new(),
             cluster_files: ClusterFiles::default(),
             ordered: None,
+            silent_at: now,
             has_new_orders: false,
             condemned: BTreeSet::new(),
             kept_condemned: BTreeSet::new(),

@@ -16,6 +16,8 @@ use crate::service::{ControlService, ControllerMessage};
 
 /// Interval of moments: waves of rollouts are seconds long, and agents have their orders with their turns.
 const TICK: Duration = Duration::from_millis(100);
+/// Shortest time between two moments: each looks at much of the fleet, and 25,000 members send thousands of messages a second.
+const TICK_MIN: Duration = Duration::from_millis(10);
 /// Messages that are taken between two moments: some milliseconds of work.
 const MESSAGES_PER_TICK: usize = 1000;
 /// How long a watch waits before it looks whether it is still wanted.
@@ -32,9 +34,12 @@ pub fn run_controller(
     clock: Stopwatch,
 ) {
     let now = || Now { us: clock.passed().as_micros() as u64 };
+    let mut last = Stopwatch::start();
     loop {
         match messages.recv_timeout(TICK) {
             Ok(first) => {
+                // What comes meanwhile is taken with it.
+                pause(TICK_MIN.saturating_sub(last.passed()));
                 let (now, unix_s) = (now(), unix_s().cast_signed());
                 controller.on_message(first, now, unix_s);
                 let begun = Stopwatch::start();
@@ -49,6 +54,7 @@ pub fn run_controller(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+        last = Stopwatch::start();
         controller.tick(now());
         for line in controller.take_log_lines() {
             controller.say(&line);

@@ -100,7 +100,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if wants("members") {
         figures.extend(members::measure(arguments.members)?);
     }
-    ensure!(!figures.is_empty(), "expected a row out of failover, rest, commit, swaps, outage, loss, misses and members in --only");
+    ensure!(
+        !figures.is_empty(),
+        "expected a row out of failover, rest, commit, swaps, outage, loss, misses and members in --only"
+    );
     show(&figures);
     if let Some(path) = &arguments.json {
         let json: Vec<Value> = figures.iter().map(ControlFigure::json).collect();

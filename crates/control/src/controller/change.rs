@@ -101,7 +101,7 @@ impl Controller {
             Ok(Publication::Overtaken) => return Err(self.overtaken()),
             Err(error) => return Err(register_away(&error)),
         }
-        self.view.generations.insert(generation.number, generation);
+        self.view.add(generation);
         self.begin_rollout(parent);
         self.give_new_orders();
         Ok(())

@@ -66,9 +66,10 @@ impl Controller {
 
     /// The file that a member shall have: that of the cluster in which it has a slot.
     pub(super) fn cluster_file_of(&self, report: &MemberReport) -> Option<TextDigest> {
-        let current =
-            self.view.current().filter(|_| report.has_cluster_file && self.cluster_files.is_loaded)?;
-        let (cluster, _) = current.content.slot_of(&report.member)?;
+        if !report.has_cluster_file || !self.cluster_files.is_loaded {
+            return None;
+        }
+        let (cluster, _) = self.view.slot_of(&report.member)?;
         self.cluster_files.digests.get(&cluster.name).cloned()
     }
 }

@@ -204,7 +204,7 @@ impl Controller {
         let generation = self.successor(reason, content);
         match self.publish_recorded(ControlVerb::Replace, &generation) {
             Ok(Publication::Done(_)) => {
-                self.view.generations.insert(generation.number, generation);
+                self.view.add(generation);
                 self.begin_rollout(parent);
                 Ok(())
             }

@@ -71,7 +71,7 @@ impl Controller {
     }
 
     fn has_slot(&self, id: &MemberId) -> bool {
-        self.view.current().is_some_and(|current| current.content.slot_of(id).is_some())
+        self.view.slot_of(id).is_some()
     }
 
     /// One after the other: each of them is a whole decision, and the same change can be made again.

@@ -37,9 +37,8 @@ impl Controller {
 
     /// What a member is for.
     pub(super) fn member_state(&self, member: &MemberId) -> MemberState {
-        if let Some((cluster, slot)) = self.view.current().and_then(|now| now.content.slot_of(member)) {
-            let slot = cluster.slots[slot].id.to_string();
-            return MemberState::InSlot { cluster: cluster.name.to_string(), slot };
+        if let Some((cluster, slot)) = self.view.slot_of(member) {
+            return MemberState::InSlot { cluster: cluster.name.to_string(), slot: slot.id.to_string() };
         }
         match self.report_of(member) {
             Some(report) if report.flushes >= self.flushes_wanted(member) => MemberState::Spare,
@@ -53,18 +52,12 @@ impl Controller {
         self.agents.get(host)?.report.members.iter().find(|report| report.member == *member)
     }
 
-    /// The last generation that is kept and in which a member had a slot.
-    fn last_slot(&self, member: &MemberId) -> Option<u64> {
-        let had = self.view.generations.values().filter(|one| one.content.slot_of(member).is_some());
-        had.map(|one| one.number.0).max()
-    }
-
     /// The order to be emptied that a member without a slot must have carried out: the number behind that generation, for it
     /// misses the deletes that come after. What was before the generations that are kept is not known, so the oldest of them
     /// counts for a member that has no slot in any.
     fn flushes_wanted(&self, member: &MemberId) -> u64 {
         let oldest = self.view.generations.keys().next().map_or(1, |oldest| oldest.0);
-        self.last_slot(member).map_or(0, |last| last + 1).max(oldest)
+        self.view.last_slot(member).map_or(0, |last| last.0 + 1).max(oldest)
     }
 
     /// Orders for the members of a host. One that has left its slot is emptied when no router uses it any more; one that has a
@@ -76,7 +69,7 @@ impl Controller {
             let is_known = self.view.inventory.get(&one.member).is_some();
             // It left by a generation before the present one, or by this one, which all routers have loaded.
             let is_unused =
-                self.last_slot(&one.member).is_none_or(|last| last + 1 < current || is_rolled_out);
+                self.view.last_slot(&one.member).is_none_or(|last| last.0 + 1 < current || is_rolled_out);
             let is_stale = self.member_state(&one.member) == MemberState::Stale;
             let is_emptied = is_stale && is_unused;
             let flushes = if is_emptied { self.flushes_wanted(&one.member) } else { 0 };

@@ -1,5 +1,7 @@
 //! The rollout of the target, and the orders of agents.
 
+use std::collections::HashSet;
+
 use fleet::rollout::{HaltEvidence, Rollout, RolloutEvent, RolloutLane, RolloutState};
 use fleet::{FleetContent, Generation, GenerationNumber, HostId, RouterId, gone_back_to, next_number};
 use stdx::clock::Now;
@@ -13,6 +15,9 @@ use crate::turn::{RouterOrder, RouterReport, TextReport, TurnOrders, TurnReport}
 
 /// An agent that was not heard for this long is silent: a turn waits for 20 s at most, and 5 s are for the way.
 const SILENT_AFTER_MS: u64 = 25_000;
+
+/// Interval of looks for agents that have fallen silent.
+const SILENT_EVERY_MS: u64 = 500;
 
 impl Controller {
     /// Begins the rollout of the target. `before` is the generation that routers have; the target's parent if it is not known.
@@ -39,12 +44,19 @@ impl Controller {
         for host in hosts {
             self.tell_rollout(&host);
         }
-        self.tell(RolloutEvent::Tick);
+        self.act_on_rollout();
     }
 
+    /// Says what happened; at the next moment the rollout acts on it.
     fn tell(&mut self, event: RolloutEvent) {
         if let Some(rollout) = &mut self.rollout {
-            rollout.on(event, self.now);
+            rollout.note(event, self.now);
+        }
+    }
+
+    fn act_on_rollout(&mut self) {
+        if let Some(rollout) = &mut self.rollout {
+            rollout.on(RolloutEvent::Tick, self.now);
         }
     }
 
@@ -115,6 +127,10 @@ impl Controller {
 
     /// Finds agents that have not been heard for a while.
     pub(super) fn find_silent(&mut self) {
+        if self.now < self.silent_at {
+            return;
+        }
+        self.silent_at = Now::at_ms(self.now.ms() + SILENT_EVERY_MS);
         let (now, return_ms) = (self.now, self.settings.health.agent_return_ms);
         let is_older = |since: Now, than_ms: u64| since.ms() + than_ms < now.ms();
         let is_late = |record: &AgentRecord| {
@@ -136,7 +152,7 @@ impl Controller {
     pub(super) fn advance_rollout(&mut self) {
         let is_frozen = self.view.frozen.iter().any(|(scope, _)| scope == "fleet");
         self.tell(if is_frozen { RolloutEvent::Freeze } else { RolloutEvent::Thaw });
-        self.tell(RolloutEvent::Tick);
+        self.act_on_rollout();
         let Some(rollout) = &self.rollout else { return };
         self.condemned.extend(rollout.condemned().iter().cloned());
         if let RolloutState::Halted(HaltEvidence::Router { router, shortfall, .. }) = rollout.state()
@@ -164,7 +180,7 @@ impl Controller {
             return;
         };
         let back = rollout.roll_back(number);
-        self.view.generations.insert(number, generation);
+        self.view.add(generation);
         match back {
             Ok(back) => {
                 // The texts are those of the generation before, which are there.
@@ -207,22 +223,26 @@ impl Controller {
         Ok(published)
     }
 
-    /// Puts orders at the seats of all agents, if any of them changes. Those of an agent that has its turn follow at once, so
+    /// Puts orders at the seats of agents that get other ones than they have. Those of an agent that has its turn follow at once, so
     /// this is about routers whose wave has come, and about members that no router uses any more.
     pub(super) fn give_new_orders(&mut self) {
         self.release_cluster_files();
-        if let (Some(target), Some(rollout)) = (self.target(), &self.rollout) {
-            let routers = self.agents.values().flat_map(|record| &record.report.routers);
-            let count = routers.filter(|report| rollout.wanted(&report.router) == Some(target)).count();
-            let now = (target, count, self.is_rolled_out());
-            self.has_new_orders |= self.ordered != Some(now);
-            self.ordered = Some(now);
-        }
-        if !std::mem::take(&mut self.has_new_orders) {
-            return;
-        }
-        for host in self.agents.keys() {
-            self.give_orders(host);
+        let now = self.target().map(|target| (target, self.is_rolled_out()));
+        self.has_new_orders |= self.ordered != now;
+        self.ordered = now;
+        let admitted = self.rollout.as_mut().map_or(Vec::new(), Rollout::take_admitted);
+        if std::mem::take(&mut self.has_new_orders) {
+            for host in self.agents.keys() {
+                self.give_orders(host);
+            }
+        } else if !admitted.is_empty() {
+            let admitted: HashSet<RouterId> = admitted.into_iter().collect();
+            let is_meant = |record: &AgentRecord| {
+                record.report.routers.iter().any(|report| admitted.contains(&report.router))
+            };
+            for (host, _) in self.agents.iter().filter(|(_, record)| is_meant(record)) {
+                self.give_orders(host);
+            }
         }
     }
 

@@ -1,11 +1,11 @@
 //! The fleet as its register has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use fleet::rollout::PublishedTexts;
 use fleet::{
-    FleetContent, FleetMember, FleetPolicy, Generation, GenerationNumber, Inventory, TextDigest, ViewName,
-    texts,
+    ClusterRecord, FleetContent, FleetMember, FleetPolicy, Generation, GenerationNumber, Inventory, MemberId,
+    SlotRecord, TextDigest, ViewName, texts,
 };
 
 use crate::decisions::{FleetDecisions, HeldRecord, TargetRecord};
@@ -19,8 +19,9 @@ pub(super) struct FleetView {
     pub(super) policy_revision: Revision,
     pub(super) inventory: Inventory,
     pub(super) target: Option<TargetRecord>,
-    /// Those that are kept.
+    /// Those that are kept: [`FleetView::add`] adds one.
     pub(super) generations: BTreeMap<GenerationNumber, Generation>,
+    slots: LastSlots,
     /// Scopes, and why nothing may change there.
     pub(super) frozen: Vec<(String, String)>,
     /// Texts that have failed in a router, the oldest first.
@@ -58,7 +59,10 @@ impl FleetView {
         if target.is_none() && decisions.target()?.is_some() {
             return FleetView::read(decisions);
         }
+        let mut slots = LastSlots::default();
+        generations.values().for_each(|generation| slots.add(generation));
         Ok(FleetView {
+            slots,
             policy,
             policy_revision,
             inventory,
@@ -75,9 +79,61 @@ impl FleetView {
         self.generations.get(&self.target?.number)
     }
 
+    /// Takes a generation that was published.
+    pub(super) fn add(&mut self, generation: Generation) {
+        self.slots.add(&generation);
+        self.generations.insert(generation.number, generation);
+    }
+
+    /// The slot that a member has in the generation in force.
+    pub(super) fn slot_of(&self, member: &MemberId) -> Option<(&ClusterRecord, &SlotRecord)> {
+        let current = self.current()?;
+        let last = self.slots.0.get(member)?;
+        if last.generation == current.number {
+            let cluster = current.content.clusters.get(last.cluster)?;
+            return cluster.slots.get(last.slot).map(|slot| (cluster, slot));
+        }
+        // One that is newer than the target was overtaken.
+        let (cluster, slot) = current.content.slot_of(member).filter(|_| last.generation > current.number)?;
+        Some((cluster, &cluster.slots[slot]))
+    }
+
+    /// The last generation that is kept and in which a member had a slot.
+    pub(super) fn last_slot(&self, member: &MemberId) -> Option<GenerationNumber> {
+        self.slots.0.get(member).map(|last| last.generation)
+    }
+
     /// What is in force; nothing before the first generation.
     pub(super) fn content(&self) -> FleetContent {
         self.current().map_or_else(FleetContent::default, |current| current.content.clone())
+    }
+}
+
+/// Where each member had a slot last. Members are asked for one by one, thousands of them, and fifty generations have thousands of
+/// slots each.
+#[derive(Clone, Debug, Default)]
+struct LastSlots(HashMap<MemberId, LastSlot>);
+
+/// The newest generation in which a member has a slot, and the places of its cluster and slot there.
+#[derive(Clone, Copy, Debug)]
+struct LastSlot {
+    generation: GenerationNumber,
+    cluster: usize,
+    slot: usize,
+}
+
+impl LastSlots {
+    fn add(&mut self, generation: &Generation) {
+        for (cluster, record) in generation.content.clusters.iter().enumerate() {
+            for (slot, SlotRecord { member, .. }) in record.slots.iter().enumerate() {
+                let new = LastSlot { generation: generation.number, cluster, slot };
+                match self.0.get_mut(member) {
+                    Some(last) if last.generation >= generation.number => {}
+                    Some(last) => *last = new,
+                    None => drop(self.0.insert(member.clone(), new)),
+                }
+            }
+        }
     }
 }
 
@@ -94,4 +150,67 @@ pub(super) fn published(
     let texts = texts(content);
     let digests = texts.iter().map(|(view, text)| (view.clone(), digest_of(text.as_bytes()))).collect();
     (PublishedTexts { generation: number, digests }, texts)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use stdx::prng::Prng;
+
+    use super::*;
+
+    /// A generation of two clusters, whose members are drawn from twenty.
+    fn generation(number: u64, prng: &mut Prng) -> Generation {
+        let mut members: Vec<u64> = (0..20).collect();
+        let mut slots = |count: usize| {
+            let slot = |at: usize| {
+                let drawn = prng.below(members.len() as u64) as usize;
+                let member = format!("m{}", members.swap_remove(drawn));
+                json!({"id": format!("s{at}"), "member": member, "address": format!("{member}:1")})
+            };
+            (0..count).map(slot).collect::<Vec<_>>()
+        };
+        let cluster = |name: &str, slots| json!({"name": name, "pool": {}, "slots": slots});
+        let clusters = vec![cluster("web", slots(4)), cluster("ads", slots(2))];
+        let json = json!({"number": number, "parent": null, "reason": "", "clusters": clusters, "views": []});
+        serde_json::from_value(json).expect("a generation")
+    }
+
+    fn view(prng: &mut Prng) -> FleetView {
+        let mut view = FleetView {
+            policy: None,
+            policy_revision: Revision::ABSENT,
+            inventory: Inventory::new(Vec::new()).expect("nobody"),
+            target: None,
+            generations: BTreeMap::new(),
+            slots: LastSlots::default(),
+            frozen: Vec::new(),
+            condemned: Vec::new(),
+            quarantine: Vec::new(),
+        };
+        // In any order, as others publish them.
+        let mut numbers: Vec<u64> = (1..=5).collect();
+        while !numbers.is_empty() {
+            let at = prng.below(numbers.len() as u64) as usize;
+            view.add(generation(numbers.swap_remove(at), prng));
+        }
+        view
+    }
+
+    #[test]
+    fn each_member_is_found_where_a_look_through_all_generations_finds_it() {
+        for seed in 0..100 {
+            let mut prng = Prng::new(seed);
+            let mut view = view(&mut prng);
+            let number = GenerationNumber(1 + prng.below(5));
+            view.target = Some(TargetRecord { number, revision: Revision::FIRST });
+            for member in (0..20).map(|number| format!("m{number}").parse::<MemberId>().expect("a name")) {
+                let content = view.content();
+                let place = content.slot_of(&member).map(|(cluster, at)| (cluster, &cluster.slots[at]));
+                assert_eq!(view.slot_of(&member), place, "seed {seed}, {member}");
+                let had = view.generations.values().filter(|one| one.content.slot_of(&member).is_some());
+                assert_eq!(view.last_slot(&member), had.map(|one| one.number).max(), "seed {seed}, {member}");
+            }
+        }
+    }
 }

@@ -238,3 +238,89 @@ fn finish(rollout: &mut Rollout, seed: u64) {
 fn random_histories_keep_the_invariants() {
     (0..150).for_each(random_history);
 }
+
+#[test]
+fn a_router_that_comes_back_behind_the_fence_has_the_time_of_one_that_is_told() {
+    let mut rollout = with_routers(RolloutLane::SlotChange, 50);
+    let away = having(&rollout).into_iter().next().expect("a canary");
+    rollout.on(RolloutEvent::Silent { router: away.clone(), since: Now::at_ms(1) }, Now::at_ms(1));
+    rollout.on(RolloutEvent::Tick, Now::at_ms(250_000));
+    let number = away.as_str()[1..].parse().expect("a number");
+    rollout.on(appeared(number), Now::at_ms(400_000));
+    rollout.on(RolloutEvent::Heard { router: away.clone() }, Now::at_ms(400_000));
+    let no_answer = |rollout: &Rollout| match rollout.state() {
+        RolloutState::Halted(HaltEvidence::Router { router, shortfall, .. }) => {
+            (router == away && shortfall == Shortfall::NoAnswer).then_some(())
+        }
+        _ => None,
+    };
+    assert_eq!(no_answer(&rollout), None);
+}
+
+#[test]
+fn a_router_that_has_just_fallen_silent_is_no_canary() {
+    let mut rollout = begin(RolloutLane::SlotChange);
+    let all = with_routers(RolloutLane::SlotChange, 50);
+    (0..50).for_each(|number| rollout.on(appeared(number), Now::default()));
+    let silent = having(&all);
+    for router in &silent {
+        let event = RolloutEvent::Silent { router: router.clone(), since: Now::default() };
+        rollout.on(event, Now::default());
+    }
+    rollout.on(RolloutEvent::Tick, Now::at_ms(1));
+    assert_eq!((having(&rollout).len(), having(&rollout).intersection(&silent).count()), (silent.len(), 0));
+}
+
+/// Something that may happen to one of a few routers.
+fn draw(prng: &mut Prng, now: Now) -> RolloutEvent {
+    let number = prng.below(30);
+    let router = router(number);
+    match prng.below(12) {
+        0 | 1 => appeared(number),
+        2..=5 => RolloutEvent::Acknowledged { router, digest: digest(7 + prng.below(2)) },
+        6 => RolloutEvent::Silent { router, since: now },
+        7 => RolloutEvent::Heard { router },
+        8 => RolloutEvent::Left { router },
+        9 if prng.below(20) == 0 => RolloutEvent::Crashed { router, reason: "it ended".to_owned() },
+        10 if prng.below(4) == 0 => RolloutEvent::Freeze,
+        10 => RolloutEvent::Thaw,
+        _ => RolloutEvent::Tick,
+    }
+}
+
+#[test]
+fn a_look_at_all_routers_that_is_left_out_would_have_changed_nothing() {
+    for seed in 0..300 {
+        let mut prng = Prng::new(seed);
+        let lane = [RolloutLane::SlotChange, RolloutLane::Weights, RolloutLane::Routes][(seed % 3) as usize];
+        let (mut lazy, mut eager, mut now) = (with_routers(lane, 20), with_routers(lane, 20), Now::default());
+        for step in 0..400 {
+            // Short times beside those of waves, and now and then a long one.
+            let ms = if prng.below(10) == 0 { prng.below(70_000) } else { prng.below(100) };
+            now = Now::at_ms(now.ms() + ms);
+            let event = draw(&mut prng, now);
+            lazy.on(event.clone(), now);
+            eager.is_changed = true;
+            eager.on(event, now);
+            assert_eq!(lazy.state(), eager.state(), "seed {seed}, step {step}");
+            assert_eq!(having(&lazy), having(&eager), "seed {seed}, step {step}");
+            assert_eq!(lazy.take_admitted(), eager.take_admitted(), "seed {seed}, step {step}");
+        }
+    }
+}
+
+#[test]
+fn what_is_noted_is_acted_on_at_the_next_moment() {
+    let mut rollout = with_routers(RolloutLane::SlotChange, 50);
+    let canaries = having(&rollout);
+    assert_eq!(rollout.take_admitted().len(), canaries.len());
+    for router in &canaries {
+        let event = RolloutEvent::Acknowledged { router: router.clone(), digest: digest(8) };
+        rollout.note(event, Now::at_ms(1));
+    }
+    rollout.note(RolloutEvent::Tick, Now::at_ms(1));
+    rollout.on(RolloutEvent::Tick, Now::at_ms(2));
+    assert_eq!(rollout.next_call(), Some(Now::at_ms(2001)), "the canaries have had their time");
+    rollout.on(RolloutEvent::Tick, Now::at_ms(2002));
+    assert_eq!(rollout.take_admitted().len(), 50 - canaries.len());
+}

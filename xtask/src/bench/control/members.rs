@@ -6,12 +6,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use end_to_end::clock;
 use end_to_end::fleet::{DecisionStore, Fleet};
 use end_to_end::process::cpu_time;
+use serde_json::json;
 
 use super::figure::ControlFigure;
+use super::operator::Operator;
 use super::rest::anonymous_mb;
 
 mod agents;
@@ -27,6 +29,8 @@ pub(super) use player::play_part;
 const CONTROLLERS: usize = 3;
 /// One host in so many has a server.
 const HOSTS_PER_SERVER: usize = 5;
+/// Servers with a slot; the others are spares.
+const SLOTS_PERCENT: usize = 80;
 /// All agents have their turn in this time.
 const MEASURED: Duration = Duration::from_secs(45);
 /// Until all have connected: a handshake costs both sides a millisecond.
@@ -44,11 +48,13 @@ struct TurnCounts {
     turns: AtomicU64,
     /// Answers that were none, and connections that have ended.
     failed: AtomicU64,
+    /// Generations that routers have got.
+    loaded: AtomicU64,
 }
 
 impl TurnCounts {
-    fn all(&self) -> [u64; 3] {
-        [&self.connected, &self.turns, &self.failed].map(|count| count.load(Ordering::Relaxed))
+    fn all(&self) -> [u64; 4] {
+        [&self.connected, &self.turns, &self.failed, &self.loaded].map(|count| count.load(Ordering::Relaxed))
     }
 }
 
@@ -62,13 +68,13 @@ pub(super) fn measure(members: usize) -> Result<Vec<ControlFigure>> {
     let began = clock::now();
     let players = begin(&fleet, members, servers)?;
     let counts = || {
-        players.iter().fold([0; 3], |sum, player| {
-            let of_one = player.counts();
-            [sum[0] + of_one[0], sum[1] + of_one[1], sum[2] + of_one[2]]
+        players.iter().fold([0; 4], |mut sum: [u64; 4], player| {
+            sum.iter_mut().zip(player.counts()).for_each(|(sum, of_one)| *sum += of_one);
+            sum
         })
     };
     while counts()[0] < members as u64 {
-        let [connected, _, failed] = counts();
+        let [connected, _, failed, _] = counts();
         ensure!(
             began.elapsed() < CONNECTED_WITHIN,
             "{connected} of {members} agents have connected, {failed} attempts have failed"
@@ -77,16 +83,20 @@ pub(super) fn measure(members: usize) -> Result<Vec<ControlFigure>> {
     }
     let connected_s = began.elapsed().as_secs_f64();
     eprintln!("members: all have connected after {connected_s:.0} s");
-    // A first turn is answered with orders; those after it wait.
+    let routers = (members - servers) as u64;
+    let loaded_s = publish(&fleet, servers, || counts()[3] >= routers)?;
+    eprintln!("members: {routers} routers have the first generation after {loaded_s:.1} s");
+    // Their turns wait again.
     clock::pass(Duration::from_secs(20));
     let pids: Vec<u32> = (1..=CONTROLLERS).filter_map(|number| fleet.controller_pid(number)).collect();
     let cpu = || pids.iter().map(|pid| cpu_time(*pid)).collect::<Result<Vec<Duration>>>();
-    let (before, [_, turns_before, failed_before]) = (cpu()?, counts());
+    let (before, [_, turns_before, failed_before, _]) = (cpu()?, counts());
     let began = clock::now();
     clock::pass(MEASURED);
     let passed_s = began.elapsed().as_secs_f64();
-    let used = cpu()?.into_iter().zip(before).map(|(after, before)| (after - before).as_secs_f64() / passed_s);
-    let [_, turns, failed] = counts();
+    let used =
+        cpu()?.into_iter().zip(before).map(|(after, before)| (after - before).as_secs_f64() / passed_s);
+    let [_, turns, failed, _] = counts();
     let memory = pids.iter().map(|pid| anonymous_mb(*pid)).collect::<Result<Vec<f64>>>()?;
     let status = fleet.status();
     let heard = status.lines().filter(|line| line.contains("answers within")).count();
@@ -96,11 +106,32 @@ pub(super) fn measure(members: usize) -> Result<Vec<ControlFigure>> {
     let of = format!("{members} members at three controllers");
     Ok(vec![
         row(format!("{of}: CPU of the busiest"), worst(&mut used.into_iter()), "cores").at_most(0.5),
-        row(format!("{of}: anonymous memory of the largest"), worst(&mut memory.into_iter()), "MB").at_most(400.0),
+        row(format!("{of}: anonymous memory of the largest"), worst(&mut memory.into_iter()), "MB")
+            .at_most(400.0),
         row("turns".to_owned(), (turns - turns_before) as f64 / passed_s, "1/s"),
         row("turns without an answer".to_owned(), (failed - failed_before) as f64, "turns").at_most(0.0),
         row("all agents connected after".to_owned(), connected_s, "s"),
+        row(format!("first generation committed → got by {routers} routers"), loaded_s, "s"),
     ])
+}
+
+/// Puts a policy in force, and returns how long it takes until all routers have got it: a first generation goes to all at once.
+fn publish(fleet: &Fleet, servers: usize, is_loaded: impl Fn() -> bool) -> Result<f64> {
+    let operator = Operator::of(fleet)?;
+    let slots = servers * SLOTS_PERCENT / 100;
+    let policy = format!(
+        "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = {slots}\n[[view]]\nname = \"main\"\nroutes = '{{\"route\": \"PoolRoute|web\"}}'\n"
+    );
+    // Members are emptied before they can have a slot.
+    let change = json!({"policy": policy});
+    let body = clock::wait_for(|| operator.planned(&change).ok()).context("members that are fit")?;
+    operator.post("/v1/apply", &body)?;
+    let began = clock::now();
+    while !is_loaded() {
+        ensure!(began.elapsed() < CONNECTED_WITHIN, "not all routers have the generation");
+        clock::pass(Duration::from_millis(10));
+    }
+    Ok(began.elapsed().as_secs_f64())
 }
 
 fn begin(fleet: &Fleet, members: usize, servers: usize) -> Result<Vec<Player>> {

@@ -92,7 +92,11 @@ pub(super) fn measure() -> Result<Vec<ControlFigure>> {
     let row = |name: String, value: f64, unit| ControlFigure::new("misses", name, value, unit);
     let mut figures = Vec::new();
     for (name, extra) in [("no help", &nothing), ("gutter", &gutter), ("gutter and copy", &copy)] {
-        figures.push(row(format!("extra misses in {COUNTED_S} s from the loss, {name}"), extra.from_loss, "gets"));
+        figures.push(row(
+            format!("extra misses in {COUNTED_S} s from the loss, {name}"),
+            extra.from_loss,
+            "gets",
+        ));
         figures.push(row(format!("of these, after the replacement, {name}"), extra.from_replacement, "gets"));
     }
     for (name, extra) in [("gutter", &gutter), ("gutter and copy", &copy)] {
@@ -124,7 +128,8 @@ fn lose_one(help: Help) -> Result<Extra> {
         let name = format!("m{number} ");
         status.lines().any(|line| line.starts_with(&name) && line.contains("web/s"))
     };
-    let number = (ROUTERS + 1..=HOSTS).find(has_slot).context("a member of web on a host without a router")?;
+    let number =
+        (ROUTERS + 1..=HOSTS).find(has_slot).context("a member of web on a host without a router")?;
     let target = fleet.generation().context("a generation")?;
     let lost = seconds.now();
     fleet.hosts[number - 1].agent = None;

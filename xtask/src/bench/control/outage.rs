@@ -46,7 +46,8 @@ pub(super) fn measure(fleet: &mut Fleet, away_s: u64) -> Result<Vec<ControlFigur
     let row = |name: String, value: f64, unit| ControlFigure::new("outage", name, value, unit);
     Ok(vec![
         row(format!("requests answered while etcd was away for {away_s} s"), answered, "requests"),
-        row("requests without an answer, or with an error".to_owned(), errors + lost, "requests").at_most(0.0),
+        row("requests without an answer, or with an error".to_owned(), errors + lost, "requests")
+            .at_most(0.0),
         row("seconds in which a router had other routes".to_owned(), changed as f64, "s").at_most(0.0),
         row("etcd is started → a change is decided".to_owned(), decided_s, "s").at_most(DECIDES_WITHIN_S),
     ])

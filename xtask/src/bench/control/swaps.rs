@@ -87,7 +87,11 @@ fn poison(fleet: &mut Fleet, operator: &Operator, body: &Value) -> Result<Poison
         // Until the fleet has gone back, and for some seconds more: nobody else may get the text.
         let mut calm_since = None;
         while calm_since.is_none_or(|since: Instant| since.elapsed() < Duration::from_secs(5)) {
-            ensure!(began.elapsed() < Duration::from_secs(60), "it is not gone back from: {}", fleet.status());
+            ensure!(
+                began.elapsed() < Duration::from_secs(60),
+                "it is not gone back from: {}",
+                fleet.status()
+            );
             for at in (0..ROUTERS).filter(|at| is_poisoned(*at)).collect::<Vec<_>>() {
                 fleet.hosts[at].router.as_mut().context("a router")?.kill()?;
                 first.get_or_insert_with(clock::now);

@@ -132,7 +132,10 @@ fn ask(stream: &mut TcpStream, number: u64) -> std::io::Result<bool> {
         }
         let answer = &part[..len];
         let is_error = answer.starts_with(b"SERVER_ERROR") || answer.starts_with(b"ERROR");
-        if answer.ends_with(b"END\r\n") || answer.ends_with(b"STORED\r\n") || is_error && answer.ends_with(b"\n") {
+        if answer.ends_with(b"END\r\n")
+            || answer.ends_with(b"STORED\r\n")
+            || is_error && answer.ends_with(b"\n")
+        {
             return Ok(is_error);
         }
     }

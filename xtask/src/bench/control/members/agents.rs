@@ -26,7 +26,8 @@ use super::{CONTROLLERS, TurnCounts, names};
 const BEGIN_PER_S: u64 = 200;
 /// Time after a failure.
 const AGAIN: Duration = Duration::from_secs(1);
-const ANSWER_LEN_MAX: usize = 64 * 1024;
+/// Orders with the text of 4,000 servers.
+const ANSWER_LEN_MAX: usize = 1024 * 1024;
 
 /// What a process plays.
 #[derive(Serialize, Deserialize)]
@@ -87,7 +88,8 @@ fn config(authority: &Authority, number: usize, roots: &Arc<RootCertStore>) -> R
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(signed.pem.as_bytes()).collect();
     let key = PrivateKeyDer::from_pem_slice(key.pem().as_bytes())?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13])?;
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13])?;
     let mut config = builder.with_root_certificates(Arc::clone(roots)).with_client_auth_cert(chain?, key)?;
     config.resumption = rustls::client::Resumption::disabled();
     Ok(config)
@@ -101,20 +103,26 @@ struct Agent {
     counts: Arc<TurnCounts>,
 }
 
+/// What the host of an agent has.
+#[derive(Default)]
+struct HostState {
+    turn: u64,
+    seen: u64,
+    /// The server was emptied by this order.
+    flushes: u64,
+    /// The router has loaded this: a generation and a digest.
+    loaded: Option<(u64, String)>,
+}
+
 impl Agent {
     async fn run(self) {
-        let (mut turn, mut seen, mut is_known) = (0, 0, false);
+        let (mut host, mut is_known) = (HostState::default(), false);
         loop {
             if let Ok(mut stream) = self.connect().await {
                 if !std::mem::replace(&mut is_known, true) {
                     self.counts.connected.fetch_add(1, Ordering::Relaxed);
                 }
-                loop {
-                    turn += 1;
-                    match ask(&mut stream, &self.report(turn, seen)).await {
-                        Ok(version) => seen = version,
-                        Err(_) => break,
-                    }
+                while self.take_turn(&mut stream, &mut host).await.is_ok() {
                     self.counts.turns.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -129,23 +137,68 @@ impl Agent {
         Ok(self.connector.connect(ServerName::from(self.place.ip()), stream).await?)
     }
 
-    fn report(&self, turn: u64, seen: u64) -> Value {
-        let (number, (host, zone)) = (self.number, names(self.number));
+    /// Says what the host has, and does what it is told.
+    async fn take_turn(&self, stream: &mut TlsStream<TcpStream>, host: &mut HostState) -> Result<()> {
+        host.turn += 1;
+        let orders = ask(stream, &self.report(host)).await?;
+        host.seen = orders.version;
+        if let Some(order) = orders.members.first() {
+            host.flushes = host.flushes.max(order.flushes);
+        }
+        if let Some(order) = orders.routers.first() {
+            let is_new = host.loaded.as_ref().is_none_or(|(generation, _)| *generation != order.generation);
+            if is_new {
+                self.counts.loaded.fetch_add(1, Ordering::Relaxed);
+            }
+            host.loaded = Some((order.generation, order.digest.clone()));
+        }
+        Ok(())
+    }
+
+    fn report(&self, host: &HostState) -> Value {
+        let (number, (name, zone)) = (self.number, names(self.number));
+        let (generation, loaded) = host.loaded.clone().unzip();
         let server = json!([{
-            "member": format!("m{number}"), "process": {"running": {"pid": 4711}}, "flushes": 1, "hits": turn, "misses": 1,
+            "member": format!("m{number}"), "process": {"running": {"pid": 4711}}, "flushes": host.flushes,
+            "hits": host.turn, "misses": 1,
         }]);
         let router = json!([{
-            "router": format!("r{number}"), "view": "main", "generation": null, "text": "loaded", "has_traffic": true,
+            "router": format!("r{number}"), "view": "main", "generation": generation, "loaded": loaded, "text": "loaded",
+            "has_traffic": true,
         }]);
         let (members, routers) = if self.has_server { (server, json!([])) } else { (json!([]), router) };
+        let texts: Vec<String> = loaded.into_iter().collect();
         json!({
-            "host": host, "zone": zone, "boot": 1, "turn": turn, "seen": seen, "members": members, "routers": routers,
+            "host": name, "zone": zone, "boot": 1, "turn": host.turn, "seen": host.seen, "texts": texts,
+            "members": members, "routers": routers,
         })
     }
 }
 
-/// One turn, and the version of its orders.
-async fn ask(stream: &mut TlsStream<TcpStream>, report: &Value) -> Result<u64> {
+/// What a controller orders, without the texts: a real agent writes them.
+#[derive(Deserialize)]
+struct Orders {
+    version: u64,
+    #[serde(default)]
+    members: Vec<ServerOrder>,
+    #[serde(default)]
+    routers: Vec<TextOrder>,
+}
+
+#[derive(Deserialize)]
+struct ServerOrder {
+    #[serde(default)]
+    flushes: u64,
+}
+
+#[derive(Deserialize)]
+struct TextOrder {
+    generation: u64,
+    digest: String,
+}
+
+/// One turn, and its orders.
+async fn ask(stream: &mut TlsStream<TcpStream>, report: &Value) -> Result<Orders> {
     let body = report.to_string();
     let len = body.len();
     let head = format!(
@@ -153,14 +206,13 @@ async fn ask(stream: &mut TlsStream<TcpStream>, report: &Value) -> Result<u64> {
     );
     stream.write_all(format!("{head}{body}").as_bytes()).await?;
     stream.flush().await?;
-    let (mut answer, mut part) = (Vec::new(), [0; 2048]);
+    let (mut answer, mut part) = (Vec::new(), [0; 16_384]);
     loop {
         let len = stream.read(&mut part).await?;
         ensure!(len > 0 && answer.len() <= ANSWER_LEN_MAX, "the connection has ended");
         answer.extend_from_slice(&part[..len]);
         if let Some(body) = whole_body(&answer)? {
-            let orders: Value = serde_json::from_slice(body)?;
-            return orders["version"].as_u64().context("orders have a version");
+            return serde_json::from_slice(body).context("orders");
         }
     }
 }

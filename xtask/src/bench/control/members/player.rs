@@ -1,4 +1,4 @@
-//! A process that plays a part of the agents, and says once a second what they have seen.
+//! A process that plays a part of the agents, and says all the time what they have seen.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,12 +13,12 @@ use super::TurnCounts;
 use super::agents::{Part, play};
 
 /// Between two reports of a process.
-const REPORT_EVERY: Duration = Duration::from_secs(1);
+const REPORT_EVERY: Duration = Duration::from_millis(20);
 
 /// The process, ended with this value.
 pub(super) struct Player {
     child: Child,
-    counts: Arc<Mutex<[u64; 3]>>,
+    counts: Arc<Mutex<[u64; 4]>>,
 }
 
 impl Player {
@@ -29,7 +29,7 @@ impl Player {
         command.args(["bench", "control", "--play"]).arg(file).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().context("start a process that plays agents")?;
         let lines = BufReader::new(child.stdout.take().context("its output")?).lines();
-        let counts: Arc<Mutex<[u64; 3]>> = Arc::default();
+        let counts: Arc<Mutex<[u64; 4]>> = Arc::default();
         let said = Arc::clone(&counts);
         std::thread::Builder::new().spawn(move || {
             for line in lines.map_while(Result::ok) {
@@ -41,8 +41,8 @@ impl Player {
         Ok(Player { child, counts })
     }
 
-    /// Agents that have connected, turns with an answer, and failures.
-    pub(super) fn counts(&self) -> [u64; 3] {
+    /// Agents that have connected, turns with an answer, failures, and generations that routers have got.
+    pub(super) fn counts(&self) -> [u64; 4] {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

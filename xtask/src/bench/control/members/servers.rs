@@ -21,7 +21,9 @@ pub(super) fn begin(fleet: &Fleet, count: usize) -> Result<usize> {
     listener.set_nonblocking(true)?;
     let port = listener.local_addr()?.port();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name("servers".to_owned()).spawn(move || runtime.block_on(serve(listener)))?;
+    std::thread::Builder::new()
+        .name("servers".to_owned())
+        .spawn(move || runtime.block_on(serve(listener)))?;
     let operator = Operator::of(fleet)?;
     let members: Vec<Value> = (0..count).map(|number| member(number, port)).collect();
     for part in members.chunks(MEMBERS_PER_REQUEST) {
