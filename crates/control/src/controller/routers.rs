@@ -20,7 +20,8 @@ impl Controller {
         self.set_roster();
         self.set_cluster_files();
         let Some(current) = self.view.current() else { return };
-        let before = before.or(current.parent).and_then(|number| self.view.generations.get(&number));
+        let before = before.or(current.parent).map(|before| self.proven(before));
+        let before = before.and_then(|number| self.view.generations.get(&number));
         // What was gone back from has failed: no router gets it that lacks it, whoever has gone back.
         let before = gone_back_to(&self.view.generations, current).or(before);
         let nothing = FleetContent::default();
@@ -40,6 +41,17 @@ impl Controller {
             self.tell_rollout(&host);
         }
         self.tell(RolloutEvent::Tick);
+    }
+
+    /// What routers may have whose turn has not come: not a generation that is still on its way, for its canaries have not
+    /// shown yet that it is good.
+    fn proven(&self, before: GenerationNumber) -> GenerationNumber {
+        match &self.rollout {
+            Some(going) if going.generation() == before && going.state() != RolloutState::Done => {
+                going.base()
+            }
+            _ => before,
+        }
     }
 
     fn tell(&mut self, event: RolloutEvent) {

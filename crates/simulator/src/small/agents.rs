@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::{
-    MemberReport, ProcessReport, RouterOrder, RouterReport, TextReport, TurnOrders, TurnReport,
-};
+use control::{MemberReport, ProcessReport, RouterOrder, RouterReport, TextReport, TurnOrders, TurnReport};
 use fleet::probation::{AgentAction, AgentReport, GivenText, Probation, RouterObservation};
 use fleet::{GenerationNumber, TextDigest};
 use stdx::clock::Now;
@@ -99,7 +97,14 @@ impl RouterAgent {
             has_traffic: true,
         };
         let texts = self.disk.texts.keys().cloned().collect();
-        report(format!("e{}", self.number), self.number, (self.boot, self.turns, self.seen), texts, Vec::new(), vec![router])
+        report(
+            format!("e{}", self.number),
+            self.number,
+            (self.boot, self.turns, self.seen),
+            texts,
+            Vec::new(),
+            vec![router],
+        )
     }
 
     /// Carries out orders. Returns as [`RouterAgent::look`] does.
@@ -112,7 +117,8 @@ impl RouterAgent {
         }
         self.disk.texts.extend(orders.texts);
         let news = orders.routers.iter().filter_map(|order| self.on_order(order, now)).last();
-        self.orders.extend(orders.routers.into_iter().filter(|order| self.disk.texts.contains_key(&order.digest)));
+        self.orders
+            .extend(orders.routers.into_iter().filter(|order| self.disk.texts.contains_key(&order.digest)));
         news
     }
 
@@ -207,7 +213,14 @@ pub(super) fn server_report(server: &mut SmallServer, number: usize) -> TurnRepo
         misses: 0,
         has_cluster_file: false,
     };
-    report(format!("h{number}"), number, (number as u64, server.turns, server.seen), Vec::new(), vec![member], Vec::new())
+    report(
+        format!("h{number}"),
+        number,
+        (number as u64, server.turns, server.seen),
+        Vec::new(),
+        vec![member],
+        Vec::new(),
+    )
 }
 
 fn report(

@@ -1,8 +1,8 @@
 //! Whoever asks over the network: clients, and agents that ask the process beside them. Each has one connection and waits for
 //! one answer at a time.
 
-use net::{CloseReason, Dial, Handler, Link, Opened, Origin, Place, Progress, Turn, Unreachable};
 use net::Next;
+use net::{CloseReason, Dial, Handler, Link, Opened, Origin, Place, Progress, Turn, Unreachable};
 use stdx::gather::Gather;
 
 /// Time for a connection.

@@ -9,7 +9,8 @@ use control::identity::FleetIdentity;
 use control::register::{Revision, SimulatedRegister};
 use control::{
     AgentSeats, ControlQuestion, Controller, ControllerMessage, ControllerSettings, FleetDecisions,
-    LivenessOutbox, LivenessReport, NewGeneration, ProbeResult, Publication, Requester, TurnOrders, TurnReport,
+    LivenessOutbox, LivenessReport, NewGeneration, ProbeResult, Publication, Requester, TurnOrders,
+    TurnReport,
 };
 use fleet::{FleetContent, FleetPlanInput, FleetPolicy, Generation, GenerationNumber, Inventory};
 use stdx::clock::Now;
@@ -62,21 +63,16 @@ impl SmallControllers {
             decisions.set_member(&name, &json, Revision::ABSENT).expect("a register");
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        let mut group = SmallControllers {
-            all: Vec::new(),
-            register,
-            decisions,
-            written,
-            seen_written: 0,
-            runtime,
-        };
+        let mut group =
+            SmallControllers { all: Vec::new(), register, decisions, written, seen_written: 0, runtime };
         group.publish_policy(&policy(ROUTES));
         for number in 0..CONTROLLERS {
             let client = MortalRegister::new(group.register.client(), Arc::clone(&group.written));
             let outboxes = (0..CONTROLLERS).map(|_| Arc::default()).collect();
             let (controller, seats) = (None, Arc::default());
             let register = Arc::new(client);
-            let seat = ControllerSeat { controller, seats, register, outboxes, starts_ms: Some(0), written: 0 };
+            let seat =
+                ControllerSeat { controller, seats, register, outboxes, starts_ms: Some(0), written: 0 };
             group.all.push(seat);
             group.start_due(number, 0);
         }
@@ -97,7 +93,8 @@ impl SmallControllers {
         let Ok(plan) = fleet::plan(&input, &[]) else { return false };
         let parent = target.map(|target| target.number);
         let number = GenerationNumber(parent.map_or(1, |parent| parent.0 + 1));
-        let generation = Generation { number, parent, reason: "an operator".to_owned(), content: plan.content };
+        let generation =
+            Generation { number, parent, reason: "an operator".to_owned(), content: plan.content };
         let texts = fleet::texts(&generation.content).into_values().collect();
         let json = serde_json::to_vec(&generation).expect("names and texts");
         let (_, revision) = self.decisions.policy().expect("a register");

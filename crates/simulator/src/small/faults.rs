@@ -8,32 +8,64 @@ use super::shape::{CALM_MS, CONTROLLERS, FAULTS_FROM_MS, FAULTS_UNTIL_MS, ROUTER
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SmallFault {
     /// A server's process ends, and is started again without values.
-    ServerStops { server: usize },
+    ServerStops {
+        server: usize,
+    },
     /// A server's host reaches nobody, and comes back with its values.
-    HostCutOff { server: usize },
+    HostCutOff {
+        server: usize,
+    },
     /// No packet passes between a router and a server.
-    PathCut { router: usize, server: usize },
+    PathCut {
+        router: usize,
+        server: usize,
+    },
     /// A third of the packets are lost there.
-    PathLossy { router: usize, server: usize },
+    PathLossy {
+        router: usize,
+        server: usize,
+    },
     /// All connections there are reset.
-    PathReset { router: usize, server: usize },
-    ControllerKilled { controller: usize },
+    PathReset {
+        router: usize,
+        server: usize,
+    },
+    ControllerKilled {
+        controller: usize,
+    },
     /// It is killed after so many writes to the register.
-    ControllerKilledInWrite { controller: usize, writes: u64 },
+    ControllerKilledInWrite {
+        controller: usize,
+        writes: u64,
+    },
     /// No controller works.
     ControllersAway,
     /// One controller, or every one, does not reach the register.
-    RegisterCut { controller: Option<usize> },
+    RegisterCut {
+        controller: Option<usize>,
+    },
     /// The agent beside a router does nothing.
-    AgentAway { router: usize },
+    AgentAway {
+        router: usize,
+    },
     /// It is killed while it writes the router's file.
-    AgentKilledInWrite { router: usize },
-    DiskFull { router: usize },
-    RouterEnds { router: usize },
+    AgentKilledInWrite {
+        router: usize,
+    },
+    DiskFull {
+        router: usize,
+    },
+    RouterEnds {
+        router: usize,
+    },
     /// An order of the past arrives once more.
-    OrderRepeated { router: usize },
+    OrderRepeated {
+        router: usize,
+    },
     /// An operator publishes other routes.
-    RoutesChanged { kind: RoutesText },
+    RoutesChanged {
+        kind: RoutesText,
+    },
 }
 
 /// What routes an operator gives.

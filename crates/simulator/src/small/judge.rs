@@ -63,9 +63,7 @@ fn judge_value(
     }
     let is_broken = |later: &&Request| {
         let reached = epochs(later);
-        later.is_acknowledged()
-            && later.until_us < get.from_us
-            && answered_by.start() >= reached.end()
+        later.is_acknowledged() && later.until_us < get.from_us && answered_by.start() >= reached.end()
     };
     let later = history.writes_after(place).find(is_broken)?;
     let invariant = if later.wish == Wish::Delete { "I8" } else { "I4" };
@@ -82,10 +80,8 @@ fn judge_miss(
     let set = &history.requests[history.last_write()?];
     let Wish::Set(version) = set.wish else { return None };
     // A delete that failed may arrive at any time.
-    let may_be_deleted = history
-        .requests
-        .iter()
-        .any(|request| request.wish == Wish::Delete && !request.is_acknowledged());
+    let may_be_deleted =
+        history.requests.iter().any(|request| request.wish == Wish::Delete && !request.is_acknowledged());
     if !set.is_acknowledged() || set.until_us >= get.from_us || may_be_deleted {
         return None;
     }
@@ -98,6 +94,11 @@ fn judge_miss(
     }
     let member = routes.member(slot, epoch);
     lives.has_run_since(member, set.from_us).then(|| {
-        ("I4", format!("version {version} is missing on {member}, which has had slot {slot} since generation {epoch}"))
+        (
+            "I4",
+            format!(
+                "version {version} is missing on {member}, which has had slot {slot} since generation {epoch}"
+            ),
+        )
     })
 }

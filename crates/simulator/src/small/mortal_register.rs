@@ -24,7 +24,12 @@ pub(super) struct MortalRegister {
 
 impl MortalRegister {
     pub(super) fn new(inner: SimulatedRegister, written: Arc<AtomicU64>) -> MortalRegister {
-        MortalRegister { inner, is_away: AtomicBool::new(false), writes_left: AtomicU64::new(NO_END), written }
+        MortalRegister {
+            inner,
+            is_away: AtomicBool::new(false),
+            writes_left: AtomicU64::new(NO_END),
+            written,
+        }
     }
 
     pub(super) fn set_away(&self, is_away: bool) {

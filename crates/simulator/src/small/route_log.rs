@@ -54,13 +54,24 @@ impl RouteLog {
     }
 
     /// Loads of a router in a time.
-    pub(super) fn loads_within(&self, router: usize, from_us: u64, until_us: u64) -> impl Iterator<Item = u64> {
+    pub(super) fn loads_within(
+        &self,
+        router: usize,
+        from_us: u64,
+        until_us: u64,
+    ) -> impl Iterator<Item = u64> {
         let all = self.loads[router].iter();
         all.filter(move |(at_us, _)| (from_us..=until_us).contains(at_us)).map(|(_, generation)| *generation)
     }
 
     /// The ages of the members that a router may have used for a slot in a time: the generations with which they entered it.
-    pub(super) fn epochs(&self, router: usize, slot: usize, from_us: u64, until_us: u64) -> RangeInclusive<u64> {
+    pub(super) fn epochs(
+        &self,
+        router: usize,
+        slot: usize,
+        from_us: u64,
+        until_us: u64,
+    ) -> RangeInclusive<u64> {
         let before = self.loads[router].iter().rev().find(|(at_us, _)| *at_us < from_us);
         let first = before.map(|(_, generation)| *generation);
         let all = first.into_iter().chain(self.loads_within(router, from_us, until_us));

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use net::sim::{HostId, World};
 use net::{Options, Place};
 use router::config::{CompileOptions, Environment, compile, expand_config};
-use router::{HealthSettings, KeyTracer, Operation, RoutePlan, RouteWorker, RouterShared, Settings, SpoolQueue};
+use router::{
+    HealthSettings, KeyTracer, Operation, RoutePlan, RouteWorker, RouterShared, Settings, SpoolQueue,
+};
 
 use super::disk::FileText;
 use super::shape::{KEYS, PORT};
@@ -48,7 +50,13 @@ pub(super) enum FileLook {
 
 impl SmallRouter {
     /// Looks at the file, as a router does when it has changed.
-    pub(super) fn look(&mut self, net: &mut World, file: &FileText, servers: &[SocketAddr], now_ms: u64) -> FileLook {
+    pub(super) fn look(
+        &mut self,
+        net: &mut World,
+        file: &FileText,
+        servers: &[SocketAddr],
+        now_ms: u64,
+    ) -> FileLook {
         let Some(process) = &mut self.process else { return FileLook::Same };
         if process.seen == file.text {
             // Only the agent knows of generations.
@@ -99,7 +107,12 @@ impl SmallRouter {
             Ok(plan) => plan,
         };
         let process = RouterProcess::new(plan, file, spool);
-        net.start_again(self.host, RouteWorker::new(Arc::clone(&process.shared), now_ms), &[PORT], &options());
+        net.start_again(
+            self.host,
+            RouteWorker::new(Arc::clone(&process.shared), now_ms),
+            &[PORT],
+            &options(),
+        );
         (self.process, self.starts_ms) = (Some(process), None);
         self.starts += 1;
         FileLook::Loaded(file.clone())
@@ -124,7 +137,8 @@ impl SmallRouter {
 impl RouterProcess {
     fn new(plan: RoutePlan, file: &FileText, spool: Option<Arc<SpoolQueue>>) -> RouterProcess {
         // A server that is back is asked soon: runs are short.
-        let health = HealthSettings { probe_initial_ms: 500, probe_max_ms: 2_000, ..HealthSettings::default() };
+        let health =
+            HealthSettings { probe_initial_ms: 500, probe_max_ms: 2_000, ..HealthSettings::default() };
         let settings = Settings { health, spool, ..Settings::default() };
         let shared = Arc::new(RouterShared::new(settings, plan));
         RouterProcess { shared, loaded: file.clone(), seen: file.text.clone(), plans: 1 }
@@ -148,8 +162,10 @@ pub(super) fn plan(text: &str, generation: u64, servers: &[SocketAddr]) -> Resul
     let is_local = |_| false;
     let environment =
         Environment { globals: Vec::new(), importer: &mut importer, is_local: &is_local, seed: 1 };
-    let expanded = expand_config("route.json", text.as_bytes(), environment).map_err(|error| error.to_string())?;
-    let mut resolve = |name: &str, _: u16| servers.get(name.strip_prefix('m')?.parse::<usize>().ok()?).copied();
+    let expanded =
+        expand_config("route.json", text.as_bytes(), environment).map_err(|error| error.to_string())?;
+    let mut resolve =
+        |name: &str, _: u16| servers.get(name.strip_prefix('m')?.parse::<usize>().ok()?).copied();
     compile(&expanded.root, generation, &CompileOptions::default(), &mut resolve)
         .map_err(|error| error.located(&expanded.sources).to_string())
 }

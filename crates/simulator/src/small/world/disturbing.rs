@@ -11,6 +11,8 @@ use super::super::shape::{CONTROLLERS, ROUTERS, SLOTS, policy};
 use super::SmallWorld;
 use stdx::clock::Now;
 
+/// A loaded text is on probation for 30 s, from the agent's next look on.
+const ON_PROBATION_US: u64 = 32_000_000;
 /// Of a million packets, on a bad path.
 const LOSS_PPM: u32 = 300_000;
 
@@ -40,7 +42,7 @@ impl SmallWorld {
             SmallFault::AgentAway { router } => self.agents[router].away_until_ms = until_ms,
             SmallFault::AgentKilledInWrite { router } => self.agents[router].disk.kills_writer = true,
             SmallFault::DiskFull { router } => self.agents[router].disk.is_full = true,
-            SmallFault::RouterEnds { router } => self.routers[router].end(&mut self.net, now_ms),
+            SmallFault::RouterEnds { router } => self.end_router(now_ms, router),
             SmallFault::OrderRepeated { router } => self.repeat_order(now_ms, router),
             SmallFault::RoutesChanged { kind } => self.change_routes(now_ms, at, kind),
         }
@@ -71,6 +73,18 @@ impl SmallWorld {
             agent.disk.kills_writer = false;
         }
         self.traffic.answered = [[false; SLOTS]; ROUTERS];
+    }
+
+    /// Ends a router, unless its text is on probation: its agent would take the text for the reason, and so would the
+    /// controllers, who then give slots back to the members that have left them.
+    fn end_router(&mut self, now_ms: u64, router: usize) {
+        let until_us = now_ms * 1000;
+        let from_us = until_us.saturating_sub(ON_PROBATION_US);
+        let file = self.agents[router].disk.file.generation;
+        let is_new = self.routes.loads_within(router, from_us, until_us).any(|generation| generation > 1);
+        if !is_new && file == self.routes.present(router) {
+            self.routers[router].end(&mut self.net, now_ms);
+        }
     }
 
     fn set_cut(&mut self, router: usize, server: usize, is_cut: bool) {

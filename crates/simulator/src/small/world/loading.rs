@@ -86,7 +86,8 @@ impl SmallWorld {
         }
         let routers = self.ended.iter().filter(|(other, _)| *other == generation).count();
         if routers > 1 {
-            let found = format!("{routers} routers have ended with generation {generation}, and one is a canary");
+            let found =
+                format!("{routers} routers have ended with generation {generation}, and one is a canary");
             self.violate(now_ms, "I3", found, None);
         }
     }
@@ -112,7 +113,8 @@ impl SmallWorld {
         }
         let is_late = self.without_controllers_ms.is_some_and(|since| now_ms > since + ORDERS_DONE_MS);
         if is_late && self.routes.differ(before, generation) {
-            let found = format!("router r{at} changes from generation {before} to {generation} without controllers");
+            let found =
+                format!("router r{at} changes from generation {before} to {generation} without controllers");
             self.violate(now_ms, "I10", found, None);
         }
     }
@@ -135,8 +137,7 @@ impl SmallWorld {
             if process.loaded.text != *text {
                 return Some(format!(
                     "router r{at} has generation {}, and the target is {target}; its agent says {:?}",
-                    process.loaded.generation,
-                    self.agents[at]
+                    process.loaded.generation, self.agents[at]
                 ));
             }
             if let Some(slot) = (0..SLOTS).find(|slot| !self.traffic.answered[at][*slot]) {
