@@ -180,6 +180,8 @@ impl Probation {
         let is_ours = match &self.trial {
             Some(trial) if trial.is_written => trial.text.digest == *found,
             Some(trial) if trial.text.digest == *found => true,
+            // The agent ended before it wrote.
+            Some(TextTrial { stood: Some(stood), .. }) if stood.digest == *found => true,
             // The first file that is seen is adopted.
             _ => match &self.good {
                 Some(good) => good.digest == *found,

@@ -197,6 +197,7 @@ impl Controller {
         match self.publish_recorded(ControlVerb::Replace, &generation) {
             Ok(Publication::Done(_)) => {
                 self.view.generations.insert(generation.number, generation);
+                self.hears_until = None;
                 self.begin_rollout(parent);
                 Ok(())
             }

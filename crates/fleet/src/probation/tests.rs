@@ -227,3 +227,15 @@ fn a_text_that_was_put_back_becomes_good_after_its_time() {
          t=100 sees loaded=none pid=4 → write 7, crashed g9: the router ended",
     );
 }
+
+#[test]
+fn an_agent_that_ends_before_it_writes_knows_the_text_before_although_that_was_on_probation() {
+    check_after(
+        "target g8 → write 8
+         restart
+         t=65 sees → write 8
+         t=66 sees file=8
+         t=67 sees loaded=8 → loaded g8
+         t=68 sees file=7 → foreign 7",
+    );
+}

@@ -27,8 +27,8 @@ pub(super) struct RouterAgent {
     seen: u64,
     /// It does nothing until then.
     pub(super) away_until_ms: u64,
-    /// The newest generation that was ordered with a text.
-    ordered: BTreeMap<TextDigest, u64>,
+    /// The generations that were ordered with a text.
+    ordered: BTreeMap<TextDigest, BTreeSet<u64>>,
     /// Orders so far, one of each generation.
     pub(super) orders: Vec<RouterOrder>,
     /// Generations that the agent has gone back from.
@@ -87,6 +87,7 @@ impl RouterAgent {
     /// What it says to controllers.
     pub(super) fn report(&mut self) -> TurnReport {
         self.turns += 1;
+        self.seen = seen(self.turns, self.seen);
         let router = RouterReport {
             router: router(self.number).parse().expect("a name"),
             view: VIEW.parse().expect("a name"),
@@ -127,9 +128,7 @@ impl RouterAgent {
         if !self.disk.texts.contains_key(&order.digest) {
             return None;
         }
-        let number = order.generation.0;
-        let newest = self.ordered.entry(order.digest.clone()).or_default();
-        *newest = number.max(*newest);
+        self.ordered.entry(order.digest.clone()).or_default().insert(order.generation.0);
         if self.bugs.contains(&SmallBug::OlderTextTaken) && self.generation > Some(order.generation) {
             self.probation = Probation::default();
         }
@@ -142,6 +141,15 @@ impl RouterAgent {
             }
         }
         self.carry_out(actions, now)
+    }
+
+    /// For people: what it says, and its last order.
+    pub(super) fn state(&self) -> String {
+        let order = self.orders.last().map_or(0, |order| order.generation.0);
+        format!(
+            "its agent has generation {:?} and says {:?}, and its last order was generation {order}",
+            self.generation, self.text
+        )
     }
 
     fn carry_out(&mut self, actions: Vec<AgentAction>, now: Now) -> Option<u64> {
@@ -170,8 +178,8 @@ impl RouterAgent {
 
     fn write(&mut self, digest: &TextDigest) -> Result<(), DiskFault> {
         let good = self.probation.good().filter(|good| good.digest == *digest);
-        let ordered = self.ordered.get(digest).copied();
-        let generation = good.map(|good| good.generation.0).or(ordered).unwrap_or(0);
+        let ordered = self.ordered.get(digest).and_then(|all| all.difference(&self.failed).last().copied());
+        let generation = ordered.max(good.map(|good| good.generation.0)).unwrap_or(0);
         let Some(mut text) = self.disk.texts.get(digest).cloned() else { return Ok(()) };
         if self.bugs.contains(&SmallBug::ServersSorted) {
             text = with_sorted_servers(&text);
@@ -201,9 +209,18 @@ impl RouterAgent {
     }
 }
 
+/// A turn without news is answered after some time with what is known.
+const ANSWERED_EVERY: u64 = 15;
+
+/// The orders that an agent has seen, so that it is answered when it is time.
+fn seen(turns: u64, seen: u64) -> u64 {
+    if turns.is_multiple_of(ANSWERED_EVERY) { 0 } else { seen }
+}
+
 /// What the agent beside a server says.
 pub(super) fn server_report(server: &mut SmallServer, number: usize) -> TurnReport {
     server.turns += 1;
+    server.seen = seen(server.turns, server.seen);
     let process = if server.is_up { ProcessReport::Running { pid: 1 } } else { ProcessReport::Down };
     let member = MemberReport {
         member: server.id.clone(),

@@ -44,6 +44,7 @@ pub(super) struct SmallControllers {
     decisions: FleetDecisions,
     written: Arc<AtomicU64>,
     seen_written: u64,
+    started_ms: u64,
     /// Seats' orders are futures, and need a timer that never ends here.
     runtime: Runtime,
 }
@@ -63,8 +64,15 @@ impl SmallControllers {
             decisions.set_member(&name, &json, Revision::ABSENT).expect("a register");
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        let mut group =
-            SmallControllers { all: Vec::new(), register, decisions, written, seen_written: 0, runtime };
+        let mut group = SmallControllers {
+            all: Vec::new(),
+            register,
+            decisions,
+            written,
+            seen_written: 0,
+            started_ms: 0,
+            runtime,
+        };
         group.publish_policy(&policy(ROUTES));
         for number in 0..CONTROLLERS {
             let client = MortalRegister::new(group.register.client(), Arc::clone(&group.written));
@@ -128,6 +136,11 @@ impl SmallControllers {
         self.all.iter().any(|seat| seat.controller.is_some())
     }
 
+    /// When a controller was started last.
+    pub(super) fn started_ms(&self) -> u64 {
+        self.started_ms
+    }
+
     /// Kills a controller until that time.
     pub(super) fn kill(&mut self, number: usize, until_ms: u64) {
         (self.all[number].controller, self.all[number].starts_ms) = (None, Some(until_ms));
@@ -165,6 +178,7 @@ impl SmallControllers {
         let outboxes = others.map(|(_, outbox)| Arc::clone(outbox)).collect();
         // Without a register it does not begin, and is started again.
         let controller = Controller::new(decisions, Arc::clone(&seat.seats), settings, clock(now_ms));
+        self.started_ms = now_ms;
         seat.controller = controller.ok().map(|controller| controller.telling(outboxes));
         seat.starts_ms = Some(now_ms + RESTARTS_AFTER_MS);
     }
@@ -203,13 +217,24 @@ impl SmallControllers {
                 turns,
                 probes,
             };
-            let identity: FleetIdentity =
-                format!("evenkeel://{FLEET}/controller/c{number}").parse().expect("an identity");
             let (reply, _) = tokio::sync::oneshot::channel();
             let question = ControlQuestion::Liveness(report);
-            let message = ControllerMessage::Question(question, Requester::Certified(identity), reply);
+            let message = ControllerMessage::Question(question, identity(number), reply);
             controller.on_message(message, now, 0);
         }
+    }
+
+    /// What the controllers say of the rollout.
+    pub(super) fn status(&mut self, now_ms: u64) -> Vec<String> {
+        let mut texts = Vec::new();
+        for controller in self.all.iter_mut().filter_map(|seat| seat.controller.as_mut()) {
+            let (reply, mut answer) = tokio::sync::oneshot::channel();
+            let message = ControllerMessage::Question(ControlQuestion::Status, identity(0), reply);
+            controller.on_message(message, clock(now_ms), 0);
+            let status = answer.try_recv().ok().and_then(|answer| serde_json::from_str(&answer.json).ok());
+            texts.extend(status.map(|status: serde_json::Value| status["rollout"].to_string()));
+        }
+        texts
     }
 
     /// An agent's turn, with the first controller that works, from its own on. The orders, if they are others than it has seen.
@@ -226,6 +251,12 @@ impl SmallControllers {
             Poll::Pending => None,
         }
     }
+}
+
+fn identity(controller: usize) -> Requester {
+    let identity: FleetIdentity =
+        format!("evenkeel://{FLEET}/controller/c{controller}").parse().expect("an identity");
+    Requester::Certified(identity)
 }
 
 fn clock(now_ms: u64) -> Now {

@@ -88,14 +88,14 @@ pub(super) struct Scheduled {
 
 /// Faults of a run.
 pub(super) fn script(prng: &mut Prng, servers: usize) -> Vec<Scheduled> {
-    let count = 3 + prng.below(6);
+    let count = 4 + prng.below(7);
     (0..count).map(|_| scheduled(prng, servers)).collect()
 }
 
 fn scheduled(prng: &mut Prng, servers: usize) -> Scheduled {
     let from_ms = FAULTS_FROM_MS + prng.below(FAULTS_UNTIL_MS - FAULTS_FROM_MS);
-    // Half of them are short, and the others long enough for members to be replaced.
-    let length_ms = if prng.below(2) == 0 { 200 + prng.below(3_000) } else { 6_000 + prng.below(15_000) };
+    // A third of them are short, and the others long enough for members to be replaced.
+    let length_ms = if prng.below(3) == 0 { 200 + prng.below(3_000) } else { 7_000 + prng.below(15_000) };
     let fault = fault(prng, servers);
     Scheduled { from_ms, until_ms: (from_ms + length_ms).min(CALM_MS), fault }
 }
@@ -105,8 +105,8 @@ fn fault(prng: &mut Prng, servers: usize) -> SmallFault {
     let router = prng.below(ROUTERS as u64) as usize;
     let controller = prng.below(CONTROLLERS as u64) as usize;
     match prng.below(24) {
-        0..4 => SmallFault::ServerStops { server },
-        4..9 => SmallFault::HostCutOff { server },
+        0..3 => SmallFault::ServerStops { server },
+        3..9 => SmallFault::HostCutOff { server },
         9 => SmallFault::PathCut { router, server },
         10 => SmallFault::PathLossy { router, server },
         11 => SmallFault::PathReset { router, server },

@@ -12,6 +12,8 @@ use super::shape::{ROUTERS, SLOTS};
 pub(super) struct KnownGeneration {
     pub(super) content: FleetContent,
     pub(super) text: String,
+    pub(super) published_ms: u64,
+    reason: String,
     /// The generation with which each slot got its member.
     epochs: [u64; SLOTS],
 }
@@ -26,7 +28,7 @@ pub(super) struct RouteLog {
 
 impl RouteLog {
     /// Notes a generation that has become the target.
-    pub(super) fn publish(&mut self, generation: Generation) {
+    pub(super) fn publish(&mut self, generation: Generation, published_ms: u64) {
         let number = generation.number.0;
         let parent = generation.parent.and_then(|parent| self.generations.get(&parent.0));
         let slots = &generation.content.clusters[0].slots;
@@ -39,7 +41,8 @@ impl RouteLog {
             }
         }
         let text = fleet::texts(&generation.content).into_values().next().expect("a view");
-        let known = KnownGeneration { content: generation.content, text, epochs };
+        let (content, reason) = (generation.content, generation.reason);
+        let known = KnownGeneration { content, text, published_ms, reason, epochs };
         self.generations.insert(number, known);
     }
 
@@ -104,7 +107,8 @@ impl RouteLog {
                 let of_it = loads.iter().filter(move |(_, loaded)| loaded == number);
                 of_it.map(move |(at_us, _)| format!(" r{router} at {} ms", at_us / 1000))
             });
-            format!("generation {number}: {}; loaded by{}", members.join(" "), loads.collect::<String>())
+            let (members, loads) = (members.join(" "), loads.collect::<String>());
+            format!("generation {number} ({}): {members}; loaded by{loads}", known.reason)
         };
         self.generations.iter().map(generation).collect()
     }

@@ -81,7 +81,8 @@ pub(super) fn rollout() -> RolloutSettings {
         routes_hold_ms: 4_000,
         routes_wave_ms: 500,
         silence_ms: 8_000,
-        fence_ms: 20_000,
+        // Silence is known after 25 s.
+        fence_ms: 45_000,
         ..RolloutSettings::default()
     }
 }

@@ -117,7 +117,7 @@ impl SmallWorld {
             servers.0.iter().map(|server| address(net.place(server.host, PORT))).collect();
         let controllers = SmallControllers::new(count);
         let mut routes = RouteLog::default();
-        routes.publish(controllers.generation(1).expect("the first generation"));
+        routes.publish(controllers.generation(1).expect("the first generation"), 0);
         let file = FileText { text: routes.generations[&1].text.clone(), generation: 1 };
         let spool = spool(bugs);
         let routers: Vec<SmallRouter> = (0..ROUTERS)

@@ -127,7 +127,8 @@ impl SmallWorld {
         let with_pools = routes.replacen('{', "{\"pools\": {\"web\": {\"servers\": [\"m0:11211\"]}}, ", 1);
         let is_accepted = plan(&with_pools, 1, &self.addresses).is_ok();
         assert_eq!(is_accepted, kind != RoutesText::Wrong, "the check of {routes}");
-        if is_accepted {
+        // Who has no controller cannot ask one.
+        if is_accepted && self.controllers.any_works() {
             self.controllers.publish_policy(&policy(&routes));
             self.read_news(now_ms);
         }

@@ -27,7 +27,7 @@ impl SmallWorld {
             if ids(&parent.content) != ids(&generation.content) {
                 return self.violate(now_ms, "I4", format!("generation {number} has other slots"), None);
             }
-            self.routes.publish(generation);
+            self.routes.publish(generation, now_ms);
             self.run.generations += 1;
             let entered = (0..SLOTS).filter(|slot| self.routes.newest_epoch(*slot) == number);
             self.run.entered += entered.count() as u64;
@@ -79,8 +79,13 @@ impl SmallWorld {
         }
     }
 
-    /// A text has ended a router. Nobody but the canary may have it.
+    /// A text has ended a router. Nobody but the canary may have it, unless a controller was started since it was published: that
+    /// one does not know which routers have had it.
     fn check_end(&mut self, now_ms: u64, at: usize, generation: u64) {
+        let published_ms = self.routes.generations.get(&generation).map_or(0, |known| known.published_ms);
+        if self.controllers.started_ms() >= published_ms {
+            return;
+        }
         if !self.ended.contains(&(generation, at)) {
             self.ended.push((generation, at));
         }
@@ -122,7 +127,8 @@ impl SmallWorld {
     /// Fails if something is not as it should be long after the last fault.
     pub(super) fn demand_convergence(&mut self, now_ms: u64) {
         if let Some(why) = self.not_converged() {
-            self.violate(now_ms, "I11", why, None);
+            let status = self.controllers.status(now_ms).join("; ");
+            self.violate(now_ms, "I11", format!("{why}; controllers say: {status}"), None);
         }
     }
 
@@ -132,12 +138,12 @@ impl SmallWorld {
         let text = &self.routes.generations.get(&target)?.text;
         for at in 0..ROUTERS {
             let Some(process) = &self.routers[at].process else {
-                return Some(format!("router r{at} does not run"));
+                return Some(format!("router r{at} does not run; {}", self.agents[at].state()));
             };
             if process.loaded.text != *text {
+                let (has, state) = (process.loaded.generation, self.agents[at].state());
                 return Some(format!(
-                    "router r{at} has generation {}, and the target is {target}; its agent says {:?}",
-                    process.loaded.generation, self.agents[at]
+                    "router r{at} has generation {has}, and the target is {target}; {state}"
                 ));
             }
             if let Some(slot) = (0..SLOTS).find(|slot| !self.traffic.answered[at][*slot]) {

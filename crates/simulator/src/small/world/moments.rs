@@ -24,11 +24,10 @@ impl SmallWorld {
         };
         let probes = self.servers.0.iter().map(probe).collect();
         self.controllers.tick(at, now_ms, probes);
-        let since_ms = self.without_controllers_ms.get_or_insert(now_ms);
-        let _ = since_ms;
-        if self.controllers.any_works() {
-            self.without_controllers_ms = None;
-        }
+        self.without_controllers_ms = match self.controllers.any_works() {
+            true => None,
+            false => self.without_controllers_ms.or(Some(now_ms)),
+        };
         self.read_news(now_ms);
         self.queue.push(now_ms + EVERY_MS, Moment::Controller(at));
     }
