@@ -96,6 +96,9 @@ pub struct Controller {
     settings: ControllerSettings,
     view: FleetView,
     rollout: Option<Rollout>,
+    /// A controller that has just started does not know all routers until then: it would draw other canaries than the others,
+    /// and each would wait for the routers of the other ones.
+    hears_until: Option<Now>,
     /// Of the target and of the generation before.
     digests: BTreeMap<GenerationNumber, PublishedTexts>,
     cluster_files: ClusterFiles,
@@ -186,6 +189,7 @@ impl Controller {
             settings,
             view,
             rollout: None,
+            hears_until: Some(Now::at_ms(now.ms() + routers::SILENT_AFTER_MS)),
             digests: BTreeMap::new(),
             cluster_files: ClusterFiles::default(),
             ordered: None,
@@ -363,6 +367,7 @@ impl Controller {
                 let inventory = &self.view.inventory;
                 self.probes.retain(|member, _| inventory.get(member).is_some());
                 if self.view.target != before {
+                    self.hears_until = None;
                     self.begin_rollout(before.map(|before| before.number));
                 } else if has_new_members {
                     self.set_roster();

@@ -121,15 +121,16 @@ pub fn is_forgotten(
     newest_known(Some(target), routers_have) > Some(target)
 }
 
-/// The generation that the target goes back to, if it has the content before its parent once more: then the parent has failed, and
-/// no router that lacks it may get it.
+/// The generation that the target goes back to, if it has the content of one before its parent once more: then the parent has failed,
+/// and no router that lacks it may get it.
 pub fn gone_back_to<'g>(
     generations: &'g BTreeMap<GenerationNumber, Generation>,
     target: &Generation,
 ) -> Option<&'g Generation> {
     let parent = generations.get(&target.parent?)?;
-    let before = generations.get(&parent.parent?)?;
-    (before.content == target.content && parent.content != target.content).then_some(before)
+    let chain = std::iter::successors(generations.get(&parent.parent?), |one| generations.get(&one.parent?));
+    let mut before = chain.take_while(|_| parent.content != target.content);
+    before.find(|before| before.content == target.content)
 }
 
 fn newest_known(
@@ -141,6 +142,20 @@ fn newest_known(
 }
 
 impl FleetContent {
+    /// This content with the members that slots have in another one: a member that has left its slot has missed deletes, and does
+    /// not come back with old routes.
+    pub fn with_members_of(mut self, present: &FleetContent) -> FleetContent {
+        for cluster in &mut self.clusters {
+            let Some(now) = present.cluster(&cluster.name) else { continue };
+            for slot in &mut cluster.slots {
+                if let Some(taken) = now.slots.iter().find(|taken| taken.id == slot.id) {
+                    slot.clone_from(taken);
+                }
+            }
+        }
+        self
+    }
+
     /// A cluster by its name.
     pub fn cluster(&self, name: &ClusterName) -> Option<&ClusterRecord> {
         self.clusters.iter().find(|cluster| cluster.name == *name)
@@ -232,6 +247,7 @@ mod tests {
         check_back(&["{1}", "{2}", "{3}"], None);
         check_back(&["{1}", "{1}", "{1}"], None);
         check_back(&["{1}", "{2}", "{1}", "{1}"], None);
+        check_back(&["{1}", "{2}", "{3}", "{1}"], Some(1));
         check_back(&["{1}", "{2}"], None);
         check_back(&["{1}"], None);
     }

@@ -4,6 +4,8 @@
 //! somebody asks to replace it. A cluster grows and shrinks at its end; a replacement takes the slot of the member that it
 //! replaces. So a plan moves no key that it need not.
 
+mod seats;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -11,7 +13,8 @@ use serde_json::Value;
 use crate::generation::{ClusterRecord, FleetContent, SlotRecord, ViewRecord};
 use crate::inventory::{FleetMember, Inventory};
 use crate::policy::{ClusterPolicy, FleetPolicy};
-use crate::{ClusterName, HostId, MemberId, ZoneName};
+use crate::{ClusterName, MemberId};
+use seats::ClusterSeats;
 
 /// A wish: another member for a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +88,7 @@ pub enum PlanError {
 /// If a slot finds no member: a plan is carried out whole or not at all.
 pub fn plan(input: &FleetPlanInput<'_>, replacements: &[Replacement]) -> Result<FleetPlan, PlanError> {
     check(input.current, replacements)?;
-    let mut planner = Planner { input, used: BTreeSet::new(), steps: Vec::new() };
+    let mut planner = Planner { input: *input, used: BTreeSet::new(), steps: Vec::new() };
     planner.used = members(input.current).cloned().collect();
     let mut clusters = Vec::new();
     for policy in &input.policy.clusters {
@@ -150,17 +153,17 @@ fn check(current: &FleetContent, replacements: &[Replacement]) -> Result<(), Pla
 }
 
 struct Planner<'i> {
-    input: &'i FleetPlanInput<'i>,
+    input: FleetPlanInput<'i>,
     /// Members that have a slot, had one before this plan, or get one by it: whoever leaves a slot by this plan has missed
     /// nothing yet, but takes no other one before he was emptied.
     used: BTreeSet<MemberId>,
     steps: Vec<String>,
 }
 
-impl Planner<'_> {
+impl<'i> Planner<'i> {
     fn cluster(
         &mut self,
-        policy: &ClusterPolicy,
+        policy: &'i ClusterPolicy,
         replacements: &[Replacement],
     ) -> Result<ClusterRecord, PlanError> {
         let name = &policy.name;
@@ -187,10 +190,12 @@ impl Planner<'_> {
             }
         }
         self.follow_addresses(&mut record);
+        let mut seats = ClusterSeats::new(self.input.inventory, policy, &record);
         for at in 0..record.slots.len() {
             let wish = replacements.iter().find(|wish| wish.member == record.slots[at].member);
             if let Some(wish) = wish {
-                let member = self.choose(policy, &record, at, wish.by.as_ref())?;
+                let member = self.choose(&mut seats, &record, at, wish.by.as_ref())?;
+                seats.replace(&record.slots[at].member, &member);
                 let old = std::mem::replace(&mut record.slots[at].member, member.id.clone());
                 record.slots[at].address = member.address;
                 record.slots[at].is_cold = record.warm_source().is_some();
@@ -200,7 +205,8 @@ impl Planner<'_> {
         }
         while record.slots.len() < policy.slots {
             let at = record.slots.len();
-            let member = self.choose(policy, &record, at, None)?;
+            let member = self.choose(&mut seats, &record, at, None)?;
+            seats.add(&member);
             let id = format!("s{at}").parse().expect("a letter and a number are a name");
             if old.is_some() {
                 self.steps.push(format!("cluster {name}: slot {id} is added, {} takes it", member.id));
@@ -240,12 +246,15 @@ impl Planner<'_> {
     /// The member for a slot, which is used from now on.
     fn choose(
         &mut self,
-        policy: &ClusterPolicy,
+        seats: &mut ClusterSeats<'i>,
         record: &ClusterRecord,
         at: usize,
         named: Option<&MemberId>,
     ) -> Result<FleetMember, PlanError> {
+        #[cfg(test)]
+        seats.check(record);
         let (cluster, slot) = (record.name.clone(), at);
+        let present = record.slots.get(at).map(|slot| &slot.member);
         let member: FleetMember = match named {
             Some(member) => {
                 let refused = |reason: String| PlanError::NotHim {
@@ -256,50 +265,57 @@ impl Planner<'_> {
                 };
                 let found = self.input.inventory.get(member);
                 let found = found.ok_or_else(|| refused("the inventory does not have it".to_owned()))?;
-                match self.obstacle(policy, record, at, found) {
+                match self.obstacle(seats, present, found) {
                     Some(reason) => return Err(refused(reason.to_owned())),
                     None => found.clone(),
                 }
             }
-            None => self.best(policy, record, at).cloned().ok_or_else(|| PlanError::NoSpare {
+            None => self.best(seats, present).cloned().ok_or_else(|| PlanError::NoSpare {
                 cluster: cluster.clone(),
                 slot,
-                reasons: self.reasons(policy, record, at),
+                reasons: self.reasons(seats, present),
             })?,
         };
         self.used.insert(member.id.clone());
         Ok(member)
     }
 
-    /// The spare of the zone that the slot's member was in; for a new slot of the zone with the fewest slots.
-    fn best(&self, policy: &ClusterPolicy, record: &ClusterRecord, at: usize) -> Option<&FleetMember> {
-        let zone_of = |slot: &SlotRecord| self.input.inventory.get(&slot.member).map(|member| &member.zone);
-        let wanted = record.slots.get(at).and_then(zone_of);
-        let mut count: BTreeMap<&ZoneName, usize> = BTreeMap::new();
-        for zone in record.slots.iter().filter_map(zone_of) {
-            *count.entry(zone).or_default() += 1;
-        }
+    /// The spare of the zone that the slot's present member is in; for a new slot of the zone with the fewest slots.
+    fn best(&self, seats: &mut ClusterSeats<'i>, present: Option<&MemberId>) -> Option<&'i FleetMember> {
+        #[cfg(test)]
+        let by_search = self.best_by_search(seats, present).map(|member| member.id.clone());
+        seats.find_free(|member| self.unfit(seats.policy, member).is_none());
+        let best = seats.best(present);
+        #[cfg(test)]
+        assert_eq!(best.map(|member| &member.id), by_search.as_ref());
+        best
+    }
+
+    /// The same by a look at every member.
+    #[cfg(test)]
+    fn best_by_search(&self, seats: &ClusterSeats<'i>, present: Option<&MemberId>) -> Option<&FleetMember> {
+        let wanted = present.and_then(|member| self.input.inventory.get(member)).map(|member| &member.zone);
         let free = self.input.inventory.members();
-        let free = free.filter(|member| self.obstacle(policy, record, at, member).is_none());
+        let free = free.filter(|member| self.obstacle(seats, present, member).is_none());
         free.min_by_key(|member| {
             let is_elsewhere = wanted.is_some_and(|zone| *zone != member.zone);
-            (is_elsewhere, count.get(&member.zone).copied().unwrap_or(0), &member.id)
+            (is_elsewhere, seats.zones.get(&member.zone).copied().unwrap_or(0), &member.id)
         })
     }
 
     /// Why a member cannot take a slot.
     fn obstacle(
         &self,
-        policy: &ClusterPolicy,
-        record: &ClusterRecord,
-        at: usize,
+        seats: &ClusterSeats<'_>,
+        present: Option<&MemberId>,
         member: &FleetMember,
     ) -> Option<&'static str> {
-        let host_of = |slot: &SlotRecord| self.input.inventory.get(&slot.member).map(|member| &member.host);
-        let has_slot = |host: &HostId| {
-            let others = record.slots.iter().enumerate().filter(|(other, _)| *other != at);
-            others.map(|(_, slot)| slot).any(|slot| host_of(slot) == Some(host))
-        };
+        let shares = !seats.policy.shares_hosts && seats.has_other(&member.host, present);
+        self.unfit(seats.policy, member).or(shares.then_some("its host has another slot of this cluster"))
+    }
+
+    /// Why a member cannot take any slot of a cluster.
+    fn unfit(&self, policy: &ClusterPolicy, member: &FleetMember) -> Option<&'static str> {
         if self.used.contains(&member.id) {
             Some("it has a slot, or leaves one by this plan")
         } else if member.is_held {
@@ -310,18 +326,16 @@ impl Planner<'_> {
             Some("it is of another class")
         } else if !policy.zones.is_empty() && !policy.zones.contains(&member.zone) {
             Some("it is in another zone")
-        } else if !policy.shares_hosts && has_slot(&member.host) {
-            Some("its host has another slot of this cluster")
         } else {
             None
         }
     }
 
     /// How many members do not do, by the reason.
-    fn reasons(&self, policy: &ClusterPolicy, record: &ClusterRecord, at: usize) -> String {
+    fn reasons(&self, seats: &ClusterSeats<'_>, present: Option<&MemberId>) -> String {
         let mut count: BTreeMap<&str, usize> = BTreeMap::new();
         for member in self.input.inventory.members() {
-            if let Some(reason) = self.obstacle(policy, record, at, member) {
+            if let Some(reason) = self.obstacle(seats, present, member) {
                 *count.entry(reason).or_default() += 1;
             }
         }

@@ -88,6 +88,13 @@ struct TextTrial {
     /// Counts of the router before, to compare with.
     before: RouterCounts,
     is_loaded: bool,
+    /// The text that the router had when this one came, if that was on probation itself: the one to put back. The last good
+    /// one may be some generations old, and its servers may have left their slots since.
+    #[serde(default)]
+    stood: Option<GivenText>,
+    /// It was put back: its generation was reported before.
+    #[serde(default)]
+    is_put_back: bool,
     /// The file was seen to have it: whatever else is there later, somebody else has put there.
     #[serde(skip)]
     is_written: bool,
@@ -132,11 +139,15 @@ impl Probation {
         };
         let digest = target.digest.clone();
         let process = latest.and_then(|latest| latest.process);
+        let stood =
+            self.trial.take().and_then(|trial| if trial.is_loaded { Some(trial.text) } else { trial.stood });
         self.trial = Some(TextTrial {
             text: target,
             process,
             before,
             is_loaded: false,
+            stood,
+            is_put_back: false,
             is_written: false,
             since: Some(now),
             counts: None,
@@ -169,6 +180,8 @@ impl Probation {
         let is_ours = match &self.trial {
             Some(trial) if trial.is_written => trial.text.digest == *found,
             Some(trial) if trial.text.digest == *found => true,
+            // The agent ended before it wrote.
+            Some(TextTrial { stood: Some(stood), .. }) if stood.digest == *found => true,
             // The first file that is seen is adopted.
             _ => match &self.good {
                 Some(good) => good.digest == *found,
@@ -195,7 +208,8 @@ impl Probation {
             if seen.loaded.as_ref() == Some(&trial.text.digest) {
                 (trial.is_loaded, trial.since, trial.counts) = (true, Some(now), seen.counts);
                 trial.process = trial.process.or(seen.process);
-                return keep_and(Some(AgentReport::Loaded(trial.text.clone())));
+                let is_news = !trial.is_put_back;
+                return keep_and(is_news.then(|| AgentReport::Loaded(trial.text.clone())));
             }
             return if passed >= LOAD_WITHIN_MS {
                 self.put_back("it was not loaded", false)
@@ -231,7 +245,9 @@ impl Probation {
         }
         self.refused.push(trial.text.digest.clone());
         // The generation stays behind: the router goes forward to a new one only.
-        let old = self.good.as_ref().map(|good| AgentAction::Write(good.digest.clone()));
+        let stood = trial.stood.filter(|stood| !self.refused.contains(&stood.digest));
+        let old = stood.as_ref().or(self.good.as_ref()).map(|old| AgentAction::Write(old.digest.clone()));
+        self.trial = stood.map(|stood| TextTrial::put_back(stood, trial.before));
         let report = match is_crash {
             true => AgentReport::Crashed(trial.text, reason),
             false => AgentReport::Refused(trial.text, reason),
@@ -250,6 +266,22 @@ impl Probation {
 }
 
 impl TextTrial {
+    /// A text that is put back, and is watched as before.
+    fn put_back(text: GivenText, before: RouterCounts) -> TextTrial {
+        TextTrial {
+            text,
+            process: None,
+            before,
+            is_loaded: false,
+            stood: None,
+            is_put_back: true,
+            is_written: false,
+            since: None,
+            counts: None,
+            unanswered: 0,
+        }
+    }
+
     fn fault(&mut self, seen: &RouterObservation) -> Option<&'static str> {
         if self.process.is_some() && seen.process != self.process {
             return Some("the router ended");

@@ -208,6 +208,16 @@ impl Rollout {
         Some(shall.max(entry.has))
     }
 
+    /// The generation that goes out.
+    pub fn generation(&self) -> GenerationNumber {
+        self.texts.generation
+    }
+
+    /// What routers have whose turn has not come.
+    pub fn base(&self) -> GenerationNumber {
+        self.base.generation
+    }
+
     /// The texts that crashed a router or were refused by a canary: never to be published again.
     pub fn condemned(&self) -> &BTreeSet<TextDigest> {
         &self.condemned

@@ -22,6 +22,7 @@ mod queue;
 mod register;
 pub mod scenario;
 mod shape;
+pub mod small;
 pub mod world;
 
 pub use bug::PlantedBug;

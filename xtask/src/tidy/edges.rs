@@ -34,7 +34,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 22] = [
         ],
         &["transcript"],
     ),
-    ("simulator", &["fleet", "stdx"], &[]),
+    ("simulator", &["control", "fleet", "net", "router", "server", "stdx"], &[]),
     ("transcript", &[], &[]),
     ("end_to_end", &["transcript", "control", "stdx", "tls"], &[]),
     (

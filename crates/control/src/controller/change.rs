@@ -102,6 +102,7 @@ impl Controller {
             Err(error) => return Err(register_away(&error)),
         }
         self.view.add(generation);
+        self.hears_until = None;
         self.begin_rollout(parent);
         self.give_new_orders();
         Ok(())

@@ -205,6 +205,7 @@ impl Controller {
         match self.publish_recorded(ControlVerb::Replace, &generation) {
             Ok(Publication::Done(_)) => {
                 self.view.add(generation);
+                self.hears_until = None;
                 self.begin_rollout(parent);
                 Ok(())
             }

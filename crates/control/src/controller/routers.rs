@@ -14,7 +14,7 @@ use crate::seats::SEATS_MAX;
 use crate::turn::{RouterOrder, RouterReport, TextReport, TurnOrders, TurnReport};
 
 /// An agent that was not heard for this long is silent: a turn waits for 20 s at most, and 5 s are for the way.
-const SILENT_AFTER_MS: u64 = 25_000;
+pub(super) const SILENT_AFTER_MS: u64 = 25_000;
 
 /// Interval of looks for agents that have fallen silent.
 const SILENT_EVERY_MS: u64 = 500;
@@ -25,7 +25,8 @@ impl Controller {
         self.set_roster();
         self.set_cluster_files();
         let Some(current) = self.view.current() else { return };
-        let before = before.or(current.parent).and_then(|number| self.view.generations.get(&number));
+        let before = before.or(current.parent).map(|before| self.proven(before));
+        let before = before.and_then(|number| self.view.generations.get(&number));
         // What was gone back from has failed: no router gets it that lacks it, whoever has gone back.
         let before = gone_back_to(&self.view.generations, current).or(before);
         let nothing = FleetContent::default();
@@ -47,6 +48,17 @@ impl Controller {
         self.act_on_rollout();
     }
 
+    /// What routers may have whose turn has not come: not a generation that is still on its way, for its canaries have not
+    /// shown yet that it is good.
+    fn proven(&self, before: GenerationNumber) -> GenerationNumber {
+        match &self.rollout {
+            Some(going) if going.generation() == before && going.state() != RolloutState::Done => {
+                going.base()
+            }
+            _ => before,
+        }
+    }
+
     /// Says what happened; at the next moment the rollout acts on it.
     fn tell(&mut self, event: RolloutEvent) {
         if let Some(rollout) = &mut self.rollout {
@@ -54,8 +66,10 @@ impl Controller {
         }
     }
 
+    /// Lets the rollout go on with the time, once the routers are known.
     fn act_on_rollout(&mut self) {
-        if let Some(rollout) = &mut self.rollout {
+        self.hears_until = self.hears_until.filter(|until| self.now < *until);
+        if let Some(rollout) = self.rollout.as_mut().filter(|_| self.hears_until.is_none()) {
             rollout.on(RolloutEvent::Tick, self.now);
         }
     }
@@ -155,22 +169,29 @@ impl Controller {
         self.act_on_rollout();
         let Some(rollout) = &self.rollout else { return };
         self.condemned.extend(rollout.condemned().iter().cloned());
+        // Whatever else has halted it waits for a person.
+        let has_failed = !rollout.condemned().is_empty();
         if let RolloutState::Halted(HaltEvidence::Router { router, shortfall, .. }) = rollout.state()
+            && has_failed
             && self.away.is_none()
         {
             self.go_back(&format!("{router}: {shortfall:?}"));
         }
     }
 
-    /// Publishes the content before the target as a new generation.
+    /// Publishes what routers have whose turn has not come as a new generation.
     fn go_back(&mut self, evidence: &str) {
         let (Some(target), Some(current)) = (self.view.target, self.view.current()) else { return };
-        // The first one has nothing before it.
-        let Some(before) = current.parent.and_then(|number| self.view.generations.get(&number)) else {
-            return;
-        };
+        // What was gone back from must not come again, and the first one has nothing before it.
+        let is_back = gone_back_to(&self.view.generations, current).is_some();
+        let base = self.rollout.as_ref().map(Rollout::base).filter(|_| !is_back);
+        let Some(before) = base.and_then(|number| self.view.generations.get(&number)) else { return };
         let reason = format!("back to the content of generation {}: {evidence}", before.number);
-        let generation = self.successor(reason, before.content.clone());
+        let with_members = before.content.clone().with_members_of(&current.content);
+        // Where nothing but members differs, they are what has failed.
+        let content = if with_members == current.content { before.content.clone() } else { with_members };
+        let is_known = content == before.content;
+        let generation = self.successor(reason, content);
         let number = generation.number;
         let (Some(Publication::Done(_)), Some(rollout)) =
             (self.publish_recorded(ControlVerb::Rollback, &generation).ok(), self.rollout.as_mut())
@@ -179,10 +200,10 @@ impl Controller {
             self.read_at = self.now;
             return;
         };
-        let back = rollout.roll_back(number);
+        let back = is_known.then(|| rollout.roll_back(number).ok()).flatten();
         self.view.add(generation);
         match back {
-            Ok(back) => {
+            Some(back) => {
                 // The texts are those of the generation before, which are there.
                 let (texts, _) = published(number, &self.view.content());
                 self.digests.insert(number, texts);
@@ -190,7 +211,7 @@ impl Controller {
                 self.set_roster();
                 self.set_cluster_files();
             }
-            Err(_) => self.begin_rollout(Some(target.number)),
+            None => self.begin_rollout(Some(target.number)),
         }
     }
 

@@ -315,6 +315,19 @@ fn a_text_that_fails_in_a_canary_goes_back_by_itself_and_reaches_nobody_else() {
 }
 
 #[test]
+fn a_change_that_overtakes_a_rollout_gives_the_unproven_text_to_nobody_else() {
+    let mut stage = Stage::running(40);
+    assert_eq!(stage.apply(&policy("{\"route\": \"PoolRoute|web\", \"unproven\": 1}")).status, 200);
+    stage.rounds(3);
+    assert_eq!(stage.loaded().iter().filter(|generation| **generation == 2).count(), 8, "the canaries");
+    assert_eq!(stage.apply(&policy("{\"route\": \"PoolRoute|web\", \"later\": 1}")).status, 200);
+    stage.rounds(3);
+    let has = |agent: &&FakeAgent| agent.texts.values().any(|text| text.contains("unproven"));
+    assert_eq!(stage.agents.iter().filter(has).count(), 8, "the same canaries");
+    assert_eq!(stage.loaded().iter().filter(|generation| **generation == 3).count(), 8, "others");
+}
+
+#[test]
 fn a_controller_that_takes_over_a_rollback_gives_the_failed_text_to_nobody() {
     let mut stage = Stage::running(40);
     stage.agents.iter_mut().for_each(|agent| agent.fails_with = Some("poison"));

@@ -197,3 +197,45 @@ fn an_older_generation_is_ignored() {
         target g5",
     );
 }
+
+#[test]
+fn a_text_that_fails_is_replaced_by_the_one_before_it_although_that_is_on_probation() {
+    check_after(
+        "target g8 → write 8
+         t=63 sees file=8
+         t=64 sees loaded=8 → loaded g8
+         t=65 sees loaded=none pid=2 → write 7, crashed g8: the router ended
+         restart
+         t=66 sees file=7
+         t=67 sees loaded=7
+         t=70 sees loaded=none pid=3 → write 6, crashed g7: the router ended
+         t=71 sees file=6 loaded=6",
+    );
+}
+
+#[test]
+fn a_text_that_was_put_back_becomes_good_after_its_time() {
+    check_after(
+        "target g8 → write 8
+         t=63 sees file=8
+         t=64 sees loaded=none pid=2 → write 7, crashed g8: the router ended
+         t=66 sees file=7 loaded=7
+         t=97 sees
+         target g9 → write 9
+         t=98 sees file=9
+         t=99 sees loaded=9 → loaded g9
+         t=100 sees loaded=none pid=4 → write 7, crashed g9: the router ended",
+    );
+}
+
+#[test]
+fn an_agent_that_ends_before_it_writes_knows_the_text_before_although_that_was_on_probation() {
+    check_after(
+        "target g8 → write 8
+         restart
+         t=65 sees → write 8
+         t=66 sees file=8
+         t=67 sees loaded=8 → loaded g8
+         t=68 sees file=7 → foreign 7",
+    );
+}

@@ -73,10 +73,6 @@ impl World {
     ///
     /// # Panics
     /// As [`World::add`].
-    #[expect(
-        clippy::arc_with_non_send_sync,
-        reason = "the message queue of a worker, which over sockets other threads share"
-    )]
     pub fn add_with_datagrams<H: Handler + 'static>(
         &mut self,
         handler: H,
@@ -84,8 +80,40 @@ impl World {
         datagram_ports: &[u16],
         options: &Options,
     ) -> HostId {
+        let number = self.network.borrow_mut().add_host();
+        let node = self.node(number, handler, ports, datagram_ports, options);
+        self.hosts.push(Some(node));
+        HostId(number)
+    }
+
+    /// Starts a host again that was stopped, with the same addresses. Packets to its former connections are lost.
+    ///
+    /// # Panics
+    /// If it was not stopped, or the kernel refuses an event descriptor.
+    pub fn start_again<H: Handler + 'static>(
+        &mut self,
+        host: HostId,
+        handler: H,
+        ports: &[u16],
+        options: &Options,
+    ) {
+        assert!(self.hosts[host.0].is_none(), "a host that has been stopped");
+        self.hosts[host.0] = Some(self.node(host.0, handler, ports, &[], options));
+    }
+
+    #[expect(
+        clippy::arc_with_non_send_sync,
+        reason = "the message queue of a worker, which over sockets other threads share"
+    )]
+    fn node<H: Handler + 'static>(
+        &self,
+        number: usize,
+        handler: H,
+        ports: &[u16],
+        datagram_ports: &[u16],
+        options: &Options,
+    ) -> Box<dyn Node> {
         let mut network = self.network.borrow_mut();
-        let number = network.add_host();
         let tokens =
             datagram_ports.iter().map(|port| network.bind_datagrams(number, address_of(number, *port)));
         let tokens: Vec<Token> = tokens.collect();
@@ -116,7 +144,7 @@ impl World {
         let (messages, busy_until_us) = (Arc::clone(&setup.messages), network.now.us);
         drop(network);
         let kernel = SimKernel { host: number, network: Rc::clone(&self.network), events: Vec::new() };
-        self.hosts.push(Some(Box::new(WorldHost {
+        Box::new(WorldHost {
             worker: EventLoop::new(handler, kernel, setup).expect("a socket that can be watched"),
             messages,
             at_limit: options.at_limit,
@@ -125,8 +153,7 @@ impl World {
             nudged: true,
             busy_until_us,
             sleeps_until_us: busy_until_us,
-        })));
-        HostId(number)
+        })
     }
 
     /// The address of a host's port.

@@ -363,3 +363,18 @@ fn equal_seeds_give_equal_histories_and_different_ones_different_histories() {
         assert!(first.1.concat().contains(what), "nothing was {what}");
     }
 }
+
+#[test]
+fn a_host_that_is_started_again_has_its_address_and_none_of_its_connections() {
+    let (mut world, [one, other]) = connected(1);
+    let _stopped: ScriptedHandler = world.stop(other);
+    world.run_for(1000);
+    world.start_again(other, ScriptedHandler::default(), &[PORT], &Options::default());
+    write(&mut world, one, 1, "to nobody");
+    dial(&mut world, one, other, 100, 2);
+    world.run_for(1000);
+    let seen = handler(&mut world, one).take_seen();
+    assert!(seen.contains(&Seen::Closed(1, CloseReason::Normal)), "{seen:?}");
+    assert!(!seen.iter().any(|seen| matches!(seen, Seen::Unreachable(..))), "{seen:?}");
+    assert_eq!(handler(&mut world, other).received.len(), 0);
+}

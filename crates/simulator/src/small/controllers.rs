@@ -1,0 +1,259 @@
+//! Three real controllers with one register, and the ways between them and the agents.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use control::identity::FleetIdentity;
+use control::register::{Revision, SimulatedRegister};
+use control::{
+    AgentSeats, ControlQuestion, Controller, ControllerMessage, ControllerSettings, FleetDecisions,
+    LivenessOutbox, NewGeneration, ProbeResult, Publication, Requester, TurnOrders, TurnReport,
+};
+use fleet::{FleetContent, FleetPlanInput, FleetPolicy, Generation, GenerationNumber, Inventory};
+use stdx::clock::Now;
+use tokio::runtime::Runtime;
+
+use super::mortal_register::MortalRegister;
+use super::shape::{CONTROLLERS, FLEET, member, policy, rollout, thresholds, zone};
+
+/// Routes of a policy that works.
+pub(super) const ROUTES: &str = "{\"route\": \"PoolRoute|web\"}";
+/// A controller that was killed is started again after this.
+const RESTARTS_AFTER_MS: u64 = 3_000;
+/// Controllers' clocks begin here: 0 is before all times.
+const CLOCK_BEGIN_MS: u64 = 1_000;
+
+/// A controller's place.
+struct ControllerSeat {
+    controller: Option<Controller>,
+    seats: Arc<AgentSeats>,
+    register: Arc<MortalRegister>,
+    /// For each controller.
+    outboxes: Vec<Arc<LivenessOutbox>>,
+    starts_ms: Option<u64>,
+    written: u64,
+}
+
+/// All of them.
+pub(super) struct SmallControllers {
+    all: Vec<ControllerSeat>,
+    register: SimulatedRegister,
+    decisions: FleetDecisions,
+    written: Arc<AtomicU64>,
+    seen_written: u64,
+    started_ms: u64,
+    /// Seats' orders are futures, and need a timer that never ends here.
+    runtime: Runtime,
+}
+
+impl SmallControllers {
+    /// Controllers of a fleet with so many servers, with a first generation.
+    pub(super) fn new(servers: usize) -> SmallControllers {
+        let register = SimulatedRegister::default();
+        let written = Arc::new(AtomicU64::new(0));
+        let own = MortalRegister::new(register.client(), Arc::clone(&written));
+        let decisions = FleetDecisions::new(Arc::new(own), &FLEET.parse().expect("a name"));
+        for number in 0..servers {
+            let (name, zone) = (member(number), zone(number));
+            let json = format!(
+                "{{\"id\": \"{name}\", \"host\": \"h{number}\", \"zone\": \"{zone}\", \"address\": \"{name}:11211\"}}"
+            );
+            decisions.set_member(&name, &json, Revision::ABSENT).expect("a register");
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let mut group = SmallControllers {
+            all: Vec::new(),
+            register,
+            decisions,
+            written,
+            seen_written: 0,
+            started_ms: 0,
+            runtime,
+        };
+        group.publish_policy(&policy(ROUTES));
+        for number in 0..CONTROLLERS {
+            let client = MortalRegister::new(group.register.client(), Arc::clone(&group.written));
+            let outboxes = (0..CONTROLLERS).map(|_| Arc::default()).collect();
+            let (controller, seats) = (None, Arc::default());
+            let register = Arc::new(client);
+            let seat =
+                ControllerSeat { controller, seats, register, outboxes, starts_ms: Some(0), written: 0 };
+            group.all.push(seat);
+            group.start_due(number, 0);
+        }
+        group
+    }
+
+    /// An operator gives the fleet another policy, which reaches the register whole or not at all.
+    pub(super) fn publish_policy(&mut self, text: &str) -> bool {
+        let policy = FleetPolicy::parse(text).expect("a policy");
+        let members = self.decisions.members().expect("a register");
+        let members = members.iter().map(|entry| serde_json::from_slice(&entry.value).expect("a member"));
+        let inventory = Inventory::new(members).expect("an inventory");
+        let target = self.decisions.target().expect("a register");
+        let before = target.and_then(|target| self.generation(target.number.0));
+        let current = before.map_or_else(FleetContent::default, |before| before.content);
+        let excluded = &Default::default();
+        let input = FleetPlanInput { policy: &policy, inventory: &inventory, current: &current, excluded };
+        let Ok(plan) = fleet::plan(&input, &[]) else { return false };
+        let parent = target.map(|target| target.number);
+        let number = GenerationNumber(parent.map_or(1, |parent| parent.0 + 1));
+        let generation =
+            Generation { number, parent, reason: "an operator".to_owned(), content: plan.content };
+        let texts = fleet::texts(&generation.content).into_values().collect();
+        let json = serde_json::to_vec(&generation).expect("names and texts");
+        let (_, revision) = self.decisions.policy().expect("a register");
+        self.decisions.set_policy(text, revision).expect("a register");
+        let published = self.decisions.publish(target, &NewGeneration { number, json, texts });
+        matches!(published, Ok(Publication::Done(_)))
+    }
+
+    /// The target, if something was written since the last call.
+    pub(super) fn news(&mut self) -> Option<GenerationNumber> {
+        let written = self.written.load(std::sync::atomic::Ordering::Relaxed);
+        if std::mem::replace(&mut self.seen_written, written) == written {
+            return None;
+        }
+        Some(self.target())
+    }
+
+    /// The target in the register.
+    pub(super) fn target(&self) -> GenerationNumber {
+        self.decisions.target().expect("a register").expect("a first generation").number
+    }
+
+    /// A generation of the register.
+    pub(super) fn generation(&self, number: u64) -> Option<Generation> {
+        let json = self.decisions.generation(GenerationNumber(number)).expect("a register")?;
+        Some(serde_json::from_slice(&json).expect("a generation"))
+    }
+
+    /// Whether any controller works.
+    pub(super) fn any_works(&self) -> bool {
+        self.all.iter().any(|seat| seat.controller.is_some())
+    }
+
+    /// When a controller was started last.
+    pub(super) fn started_ms(&self) -> u64 {
+        self.started_ms
+    }
+
+    /// Kills a controller until that time.
+    pub(super) fn kill(&mut self, number: usize, until_ms: u64) {
+        (self.all[number].controller, self.all[number].starts_ms) = (None, Some(until_ms));
+        // What it had for others, and its agents' seats, are gone with it.
+        self.all[number].seats = Arc::default();
+        self.all[number].outboxes.iter_mut().for_each(|outbox| *outbox = Arc::default());
+    }
+
+    /// Kills it after so many writes more.
+    pub(super) fn kill_after(&mut self, number: usize, writes: u64) {
+        self.all[number].register.dies_after(writes);
+    }
+
+    /// Cuts a controller's way to the register, or mends it.
+    pub(super) fn set_register_away(&mut self, number: usize, is_away: bool) {
+        self.all[number].register.set_away(is_away);
+    }
+
+    fn start_due(&mut self, number: usize, now_ms: u64) {
+        let seat = &mut self.all[number];
+        if seat.controller.is_some() || seat.starts_ms.is_some_and(|at| at > now_ms) {
+            return;
+        }
+        seat.register.revive();
+        let settings = ControllerSettings {
+            fleet: FLEET.parse().expect("a name"),
+            host: format!("c{number}").parse().expect("a name"),
+            zone: zone(number).parse().expect("a name"),
+            rollout: rollout(),
+            health: thresholds(),
+        };
+        let register = Arc::clone(&seat.register);
+        let decisions = FleetDecisions::new(register, &FLEET.parse().expect("a name"));
+        let others = seat.outboxes.iter().enumerate().filter(|(other, _)| *other != number);
+        let outboxes = others.map(|(_, outbox)| Arc::clone(outbox)).collect();
+        // Without a register it does not begin, and is started again.
+        let controller = Controller::new(decisions, Arc::clone(&seat.seats), settings, clock(now_ms));
+        self.started_ms = now_ms;
+        seat.controller = controller.ok().map(|controller| controller.telling(outboxes));
+        seat.starts_ms = Some(now_ms + RESTARTS_AFTER_MS);
+    }
+
+    /// A second of a controller: its probes, what it tells the others, and its own decisions.
+    pub(super) fn tick(&mut self, number: usize, now_ms: u64, probes: Vec<ProbeResult>) {
+        self.start_due(number, now_ms);
+        let now = clock(now_ms);
+        let seat = &mut self.all[number];
+        let Some(controller) = &mut seat.controller else { return };
+        if let Some(written) = seat.register.written().filter(|written| *written != seat.written) {
+            seat.written = written;
+            controller.on_message(ControllerMessage::Changed, now, 0);
+        }
+        for probe in probes {
+            controller.on_message(ControllerMessage::Probe(probe), now, 0);
+        }
+        controller.tick(now);
+        self.die_if_due(number, now_ms);
+        self.tell_others(number, now);
+    }
+
+    fn die_if_due(&mut self, number: usize, now_ms: u64) {
+        if self.all[number].register.is_dead() {
+            self.kill(number, now_ms + RESTARTS_AFTER_MS);
+        }
+    }
+
+    fn tell_others(&mut self, number: usize, now: Now) {
+        for other in (0..CONTROLLERS).filter(|other| *other != number) {
+            let (name, place) = (format!("c{number}"), zone(number));
+            let name = name.parse().expect("a name");
+            let report = self.all[number].outboxes[other].take(&name, &place.parse().expect("a name"));
+            let Some(controller) = &mut self.all[other].controller else { continue };
+            let (reply, _) = tokio::sync::oneshot::channel();
+            let question = ControlQuestion::Liveness(report);
+            let message = ControllerMessage::Question(question, identity(number), reply);
+            controller.on_message(message, now, 0);
+        }
+    }
+
+    /// What the controllers say of the rollout.
+    pub(super) fn status(&mut self, now_ms: u64) -> Vec<String> {
+        let mut texts = Vec::new();
+        for controller in self.all.iter_mut().filter_map(|seat| seat.controller.as_mut()) {
+            let (reply, mut answer) = tokio::sync::oneshot::channel();
+            let message = ControllerMessage::Question(ControlQuestion::Status, identity(0), reply);
+            controller.on_message(message, clock(now_ms), 0);
+            let status = answer.try_recv().ok().and_then(|answer| serde_json::from_str(&answer.json).ok());
+            texts.extend(status.map(|status: serde_json::Value| status["rollout"].to_string()));
+        }
+        texts
+    }
+
+    /// An agent's turn, with the first controller that works, from its own on. The orders, if they are others than it has seen.
+    pub(super) fn turn(&mut self, first: usize, report: &TurnReport, now_ms: u64) -> Option<TurnOrders> {
+        let mut all = (first..first + CONTROLLERS).map(|at| at % CONTROLLERS);
+        let at = all.find(|at| self.all[*at].controller.is_some())?;
+        let seat = &mut self.all[at];
+        let controller = seat.controller.as_mut()?;
+        controller.on_message(ControllerMessage::Turn(report.clone()), clock(now_ms), 0);
+        let _entered = self.runtime.enter();
+        let mut answer = std::pin::pin!(seat.seats.answer(report, Duration::from_secs(3600)));
+        match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(orders) => orders.ok(),
+            Poll::Pending => None,
+        }
+    }
+}
+
+fn identity(controller: usize) -> Requester {
+    let identity: FleetIdentity =
+        format!("evenkeel://{FLEET}/controller/c{controller}").parse().expect("an identity");
+    Requester::Certified(identity)
+}
+
+fn clock(now_ms: u64) -> Now {
+    Now::at_ms(now_ms + CLOCK_BEGIN_MS)
+}

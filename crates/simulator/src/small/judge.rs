@@ -1,0 +1,104 @@
+//! What an answer may be, with the history of its key and the routes at that time.
+//!
+//! * **Stale**: a value is answered although a later set or delete was acknowledged before the question. Allowed only while
+//!   the router that answers uses an older member for the slot than the one that the later write may have gone to (two owners,
+//!   until all routers have loaded the generation), or if the set of the value itself was answered by an error: nobody knows
+//!   when that arrives. A delete that was answered by an error promises nothing.
+//! * **I7**: a value was stored in an earlier member of the slot than any that the answering router may have used: the member
+//!   has been in a slot before, and was not emptied.
+//! * **Lost**: a value that was stored last is missing, although its server has run since then, is still meant to have the
+//!   slot, and every router agrees on that.
+
+use super::history::{KeyHistory, Reply, Request, Wish};
+use super::route_log::RouteLog;
+
+/// What the judge must know besides routes.
+pub(super) trait MemberLives {
+    /// Whether a member's process has run without end since then.
+    fn has_run_since(&self, member: &fleet::MemberId, since_us: u64) -> bool;
+}
+
+/// The invariant that the last answer to a get breaks, and why.
+pub(super) fn judge(
+    history: &KeyHistory,
+    slot: usize,
+    get: &Request,
+    routes: &RouteLog,
+    lives: &impl MemberLives,
+) -> Option<(&'static str, String)> {
+    match get.reply {
+        Reply::Value(version) => judge_value(history, slot, get, version, routes),
+        Reply::Miss => judge_miss(history, slot, get, routes, lives),
+        Reply::Nonsense => Some(("protocol", "the answer is none to this question".to_owned())),
+        _ => None,
+    }
+}
+
+fn judge_value(
+    history: &KeyHistory,
+    slot: usize,
+    get: &Request,
+    version: u64,
+    routes: &RouteLog,
+) -> Option<(&'static str, String)> {
+    let Some(place) = history.set_of(version) else {
+        return Some(("I8", format!("version {version} was never set")));
+    };
+    let set = &history.requests[place];
+    if !set.is_acknowledged() {
+        return None;
+    }
+    let epochs = |request: &Request| routes.epochs(request.router, slot, request.from_us, request.until_us);
+    let answered_by = epochs(get);
+    let stored_in = epochs(set);
+    if stored_in.end() < answered_by.start() {
+        return Some((
+            "I7",
+            format!(
+                "version {version} was stored in slot {slot} while it had the member of generation {}, and the one of generation {} answers it",
+                stored_in.end(),
+                answered_by.start()
+            ),
+        ));
+    }
+    let is_broken = |later: &&Request| {
+        let reached = epochs(later);
+        later.is_acknowledged() && later.until_us < get.from_us && answered_by.start() >= reached.end()
+    };
+    let later = history.writes_after(place).find(is_broken)?;
+    let invariant = if later.wish == Wish::Delete { "I8" } else { "I4" };
+    Some((invariant, format!("version {version} comes back after {later}")))
+}
+
+fn judge_miss(
+    history: &KeyHistory,
+    slot: usize,
+    get: &Request,
+    routes: &RouteLog,
+    lives: &impl MemberLives,
+) -> Option<(&'static str, String)> {
+    let set = &history.requests[history.last_write()?];
+    let Wish::Set(version) = set.wish else { return None };
+    // A delete that failed may arrive at any time.
+    let may_be_deleted =
+        history.requests.iter().any(|request| request.wish == Wish::Delete && !request.is_acknowledged());
+    if !set.is_acknowledged() || set.until_us >= get.from_us || may_be_deleted {
+        return None;
+    }
+    let stored_in = routes.epochs(set.router, slot, set.from_us, set.until_us);
+    let answered_by = routes.epochs(get.router, slot, get.from_us, get.until_us);
+    let epoch = *stored_in.start();
+    let is_one = stored_in == answered_by && *stored_in.end() == epoch;
+    if !is_one || epoch != routes.newest_epoch(slot) {
+        return None;
+    }
+    let member = routes.member(slot, epoch);
+    lives.has_run_since(member, set.from_us).then(|| {
+        (
+            "I4",
+            format!(
+                "version {version} is missing on {member}, which has had slot {slot} since generation {epoch}"
+            ),
+        )
+    })
+}

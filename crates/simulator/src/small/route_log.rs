@@ -1,0 +1,115 @@
+//! Which generation each router had, and since when each slot has its member: what the judge holds answers against.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use fleet::{FleetContent, Generation};
+
+use super::shape::{ROUTERS, SLOTS};
+
+/// A generation as it was published.
+#[derive(Debug)]
+pub(super) struct KnownGeneration {
+    pub(super) content: FleetContent,
+    pub(super) text: String,
+    pub(super) published_ms: u64,
+    reason: String,
+    /// The generation with which each slot got its member.
+    epochs: [u64; SLOTS],
+}
+
+/// The history of routes.
+#[derive(Debug, Default)]
+pub(super) struct RouteLog {
+    pub(super) generations: BTreeMap<u64, KnownGeneration>,
+    /// When each router put which generation in force.
+    loads: [Vec<(u64, u64)>; ROUTERS],
+}
+
+impl RouteLog {
+    /// Notes a generation that has become the target.
+    pub(super) fn publish(&mut self, generation: Generation, published_ms: u64) {
+        let number = generation.number.0;
+        let parent = generation.parent.and_then(|parent| self.generations.get(&parent.0));
+        let slots = &generation.content.clusters[0].slots;
+        let mut epochs = [number; SLOTS];
+        if let Some(parent) = parent {
+            for (slot, epoch) in epochs.iter_mut().enumerate() {
+                if parent.content.clusters[0].slots[slot].member == slots[slot].member {
+                    *epoch = parent.epochs[slot];
+                }
+            }
+        }
+        let text = fleet::texts(&generation.content).into_values().next().expect("a view");
+        let (content, reason) = (generation.content, generation.reason);
+        let known = KnownGeneration { content, text, published_ms, reason, epochs };
+        self.generations.insert(number, known);
+    }
+
+    /// Notes that a router has put a generation in force.
+    pub(super) fn load(&mut self, router: usize, at_us: u64, generation: u64) {
+        self.loads[router].push((at_us, generation));
+    }
+
+    /// The generation that a router has, or had last.
+    pub(super) fn present(&self, router: usize) -> u64 {
+        self.loads[router].last().map_or(0, |(_, generation)| *generation)
+    }
+
+    /// Loads of a router in a time.
+    pub(super) fn loads_within(
+        &self,
+        router: usize,
+        from_us: u64,
+        until_us: u64,
+    ) -> impl Iterator<Item = u64> {
+        let all = self.loads[router].iter();
+        all.filter(move |(at_us, _)| (from_us..=until_us).contains(at_us)).map(|(_, generation)| *generation)
+    }
+
+    /// The ages of the members that a router may have used for a slot in a time: the generations with which they entered it.
+    pub(super) fn epochs(
+        &self,
+        router: usize,
+        slot: usize,
+        from_us: u64,
+        until_us: u64,
+    ) -> RangeInclusive<u64> {
+        let before = self.loads[router].iter().rev().find(|(at_us, _)| *at_us < from_us);
+        let first = before.map(|(_, generation)| *generation);
+        let all = first.into_iter().chain(self.loads_within(router, from_us, until_us));
+        let mut epochs = all.map(|generation| self.generations[&generation].epochs[slot]);
+        let first = epochs.next().unwrap_or(0);
+        epochs.fold(first..=first, |range, epoch| *range.start().min(&epoch)..=*range.end().max(&epoch))
+    }
+
+    /// The member that got a slot with a generation.
+    pub(super) fn member(&self, slot: usize, epoch: u64) -> &fleet::MemberId {
+        &self.generations[&epoch].content.clusters[0].slots[slot].member
+    }
+
+    /// Since when the slot has the member that it has in the newest generation.
+    pub(super) fn newest_epoch(&self, slot: usize) -> u64 {
+        self.generations.last_key_value().map_or(0, |(_, newest)| newest.epochs[slot])
+    }
+
+    /// Whether two generations have other members in slots.
+    pub(super) fn differ(&self, one: u64, other: u64) -> bool {
+        self.generations[&one].epochs != self.generations[&other].epochs
+    }
+
+    /// For people: members of the generations, and when routers had them.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let generation = |(number, known): (&u64, &KnownGeneration)| {
+            let members = known.content.clusters[0].slots.iter().map(|slot| slot.member.to_string());
+            let members: Vec<String> = members.collect();
+            let loads = self.loads.iter().enumerate().flat_map(|(router, loads)| {
+                let of_it = loads.iter().filter(move |(_, loaded)| loaded == number);
+                of_it.map(move |(at_us, _)| format!(" r{router} at {} ms", at_us / 1000))
+            });
+            let (members, loads) = (members.join(" "), loads.collect::<String>());
+            format!("generation {number} ({}): {members}; loaded by{loads}", known.reason)
+        };
+        self.generations.iter().map(generation).collect()
+    }
+}

@@ -1,0 +1,88 @@
+//! Sizes, names and times of the small world.
+
+use fleet::health::{GuardSettings, HealthThresholds};
+use fleet::rollout::RolloutSettings;
+
+/// Slots of the only cluster.
+pub(super) const SLOTS: usize = 4;
+/// Routers, each with a client of its own.
+pub(super) const ROUTERS: usize = 3;
+/// Controllers: one in each zone.
+pub(super) const CONTROLLERS: usize = 3;
+/// Keys of all clients together.
+pub(super) const KEYS: usize = 16;
+/// The port of routers and servers.
+pub(super) const PORT: u16 = 11211;
+/// The only view.
+pub(super) const VIEW: &str = "main";
+/// The only fleet.
+pub(super) const FLEET: &str = "small";
+
+/// A new controller knows nothing for 30 s, the shortest time that is accepted. Clients begin just before its end.
+pub(super) const CLIENTS_FROM_MS: u64 = 29_000;
+/// Faults begin and end here. They may last until [`CALM_MS`].
+pub(super) const FAULTS_FROM_MS: u64 = 31_000;
+pub(super) const FAULTS_UNTIL_MS: u64 = 62_000;
+/// From here on nothing is broken any more.
+pub(super) const CALM_MS: u64 = 66_000;
+/// After this, everything must be as it should be.
+pub(super) const CONVERGED_WITHIN_MS: u64 = 60_000;
+
+/// The zone of a host by its number.
+pub(super) fn zone(number: usize) -> &'static str {
+    ["a", "b", "c"][number % CONTROLLERS]
+}
+
+/// The name of a server's member and of its host.
+pub(super) fn member(number: usize) -> String {
+    format!("m{number}")
+}
+
+/// The name of a router.
+pub(super) fn router(number: usize) -> String {
+    format!("r{number}")
+}
+
+/// The policy, with these routes.
+pub(super) fn policy(routes: &str) -> String {
+    format!(
+        "fleet = \"{FLEET}\"\n[[cluster]]\nname = \"web\"\nslots = {SLOTS}\n[[view]]\nname = \"{VIEW}\"\nroutes = '{routes}'\n"
+    )
+}
+
+/// Shorter times than in a real fleet, so that a run is short. The guard is wide: the fleet world tests its limits.
+pub(super) fn thresholds() -> HealthThresholds {
+    let guard = GuardSettings {
+        cluster_floor: 10,
+        zone_floor: 10,
+        fleet_floor: 10,
+        window_ms: 10_000,
+        replaced_window_ms: 10_000,
+        ..GuardSettings::default()
+    };
+    HealthThresholds {
+        observation_window_ms: 30_000,
+        agent_silent_after_ms: 3_000,
+        probe_fresh_ms: 4_000,
+        probe_failures: 2,
+        router_fresh_ms: 20_000,
+        suspect_ms: 1_000,
+        restart_grace_ms: 3_000,
+        guard,
+        ..HealthThresholds::default()
+    }
+}
+
+/// Shorter times than in a real fleet.
+pub(super) fn rollout() -> RolloutSettings {
+    RolloutSettings {
+        route_canaries: 1,
+        slot_hold_ms: 500,
+        routes_hold_ms: 4_000,
+        routes_wave_ms: 500,
+        silence_ms: 8_000,
+        // Silence is known after 25 s.
+        fence_ms: 45_000,
+        ..RolloutSettings::default()
+    }
+}

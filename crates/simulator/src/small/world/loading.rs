@@ -1,0 +1,155 @@
+//! Generations: what is published, what routers load, and whether all of them have the same in the end.
+
+use super::super::disk::FileText;
+use super::super::routers::FileLook;
+use super::super::shape::{ROUTERS, SLOTS};
+use super::super::traffic::key;
+use super::{SmallWorld, spool};
+
+/// Orders that agents have taken are carried out within this time, although no controller works.
+const ORDERS_DONE_MS: u64 = 4_000;
+
+impl SmallWorld {
+    /// Notes generations that were published, and holds them against their parents.
+    pub(super) fn read_news(&mut self, now_ms: u64) {
+        let Some(target) = self.controllers.news() else { return };
+        let newest = self.routes.generations.last_key_value().map_or(0, |(number, _)| *number);
+        for number in newest + 1..=target.0 {
+            let Some(generation) = self.controllers.generation(number) else { continue };
+            let parent = generation.parent.and_then(|parent| self.routes.generations.get(&parent.0));
+            let Some(parent) = parent else {
+                let found = format!("generation {number} has no parent that was published");
+                return self.violate(now_ms, "I1", found, None);
+            };
+            let ids = |content: &fleet::FleetContent| {
+                content.clusters[0].slots.iter().map(|slot| slot.id.clone()).collect::<Vec<_>>()
+            };
+            if ids(&parent.content) != ids(&generation.content) {
+                return self.violate(now_ms, "I4", format!("generation {number} has other slots"), None);
+            }
+            self.routes.publish(generation, now_ms);
+            self.run.generations += 1;
+            let entered = (0..SLOTS).filter(|slot| self.routes.newest_epoch(*slot) == number);
+            self.run.entered += entered.count() as u64;
+        }
+    }
+
+    /// Lets a router look at its file, or start.
+    pub(super) fn let_load(&mut self, now_ms: u64, at: usize) {
+        let file = self.agents[at].disk.file.clone();
+        let router = &mut self.routers[at];
+        let look = match router.process {
+            Some(_) => router.look(&mut self.net, &file, &self.addresses, now_ms),
+            None => router.start_due(&mut self.net, &file, &self.addresses, spool(&self.bugs), now_ms),
+        };
+        match look {
+            FileLook::Same => {}
+            FileLook::Loaded(file) => self.check_load(now_ms, at, &file),
+            FileLook::Ended => self.check_end(now_ms, at, file.generation),
+            FileLook::Refused(why) => {
+                let found = format!("router r{at} is given a text that was never published: {why}");
+                self.violate(now_ms, "I2", found, None);
+            }
+        }
+    }
+
+    fn check_load(&mut self, now_ms: u64, at: usize, file: &FileText) {
+        let generation = file.generation;
+        self.note_generation(now_ms, at, Some(generation));
+        let (Some(known), Some(process)) =
+            (self.routes.generations.get(&generation), self.routers[at].process.as_ref())
+        else {
+            let found = format!("router r{at} loads generation {generation}, which was never published");
+            return self.violate(now_ms, "I2", found, None);
+        };
+        let slots = &known.content.clusters[0].slots;
+        let servers = process.servers_of_keys();
+        let is_moved = |number: &usize| servers[*number] != slots[self.traffic.slots[*number]].address;
+        if let Some(number) = (0..servers.len()).find(is_moved) {
+            let (slot, server) = (self.traffic.slots[number], &servers[number]);
+            let found = format!(
+                "router r{at} with generation {generation} sends {} of slot {slot} to {server}, and the slot's member is {}",
+                key(number),
+                slots[slot].address
+            );
+            self.violate(now_ms, "I4", found, Some(number));
+        } else if known.text != file.text {
+            let found = format!("router r{at} loads another text than that of generation {generation}");
+            self.violate(now_ms, "I2", found, None);
+        }
+    }
+
+    /// A text has ended a router. Nobody but the canary may have it, unless a controller was started since it was published: that
+    /// one does not know which routers have had it.
+    fn check_end(&mut self, now_ms: u64, at: usize, generation: u64) {
+        let published_ms = self.routes.generations.get(&generation).map_or(0, |known| known.published_ms);
+        if self.controllers.started_ms() >= published_ms {
+            return;
+        }
+        if !self.ended.contains(&(generation, at)) {
+            self.ended.push((generation, at));
+        }
+        let routers = self.ended.iter().filter(|(other, _)| *other == generation).count();
+        if routers > 1 {
+            let found =
+                format!("{routers} routers have ended with generation {generation}, and one is a canary");
+            self.violate(now_ms, "I3", found, None);
+        }
+    }
+
+    /// A router has a generation.
+    pub(super) fn note_generation(&mut self, now_ms: u64, at: usize, generation: Option<u64>) {
+        let before = self.routes.present(at);
+        let Some(generation) = generation.filter(|generation| *generation != before) else { return };
+        let Some(process) = &mut self.routers[at].process else { return };
+        let is_same_text =
+            self.routes.generations.get(&generation).is_some_and(|known| known.text == process.loaded.text);
+        if is_same_text {
+            process.loaded.generation = generation;
+            self.agents[at].disk.file.generation = generation;
+        } else if process.loaded.generation != generation {
+            // An agent that says what is not so: the router goes on with what it has.
+            return;
+        }
+        self.routes.load(at, now_ms * 1000, generation);
+        if generation < before && !self.agents[at].failed.contains(&before) {
+            let found = format!("router r{at} goes back from generation {before} to {generation}");
+            self.violate(now_ms, "I1", found, None);
+        }
+        let is_late = self.without_controllers_ms.is_some_and(|since| now_ms > since + ORDERS_DONE_MS);
+        if is_late && self.routes.differ(before, generation) {
+            let found =
+                format!("router r{at} changes from generation {before} to {generation} without controllers");
+            self.violate(now_ms, "I10", found, None);
+        }
+    }
+
+    /// Fails if something is not as it should be long after the last fault.
+    pub(super) fn demand_convergence(&mut self, now_ms: u64) {
+        if let Some(why) = self.not_converged() {
+            let status = self.controllers.status(now_ms).join("; ");
+            self.violate(now_ms, "I11", format!("{why}; controllers say: {status}"), None);
+        }
+    }
+
+    /// What is not as it should be yet.
+    pub(super) fn not_converged(&self) -> Option<String> {
+        let target = self.controllers.target().0;
+        let text = &self.routes.generations.get(&target)?.text;
+        for at in 0..ROUTERS {
+            let Some(process) = &self.routers[at].process else {
+                return Some(format!("router r{at} does not run; {}", self.agents[at].state()));
+            };
+            if process.loaded.text != *text {
+                let (has, state) = (process.loaded.generation, self.agents[at].state());
+                return Some(format!(
+                    "router r{at} has generation {has}, and the target is {target}; {state}"
+                ));
+            }
+            if let Some(slot) = (0..SLOTS).find(|slot| !self.traffic.answered[at][*slot]) {
+                return Some(format!("router r{at} does not answer for slot {slot}"));
+            }
+        }
+        None
+    }
+}

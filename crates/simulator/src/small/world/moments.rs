@@ -1,0 +1,139 @@
+//! Moments of controllers, agents and clients.
+
+use std::time::Duration;
+
+use control::{ProbeResult, TurnOrders};
+use router::{ProcessFacts, ReportFacts};
+use stdx::clock::Now;
+
+use super::super::agents::server_report;
+use super::super::askers::Askers;
+use super::super::bug::SmallBug;
+use super::super::shape::{CALM_MS, CONTROLLERS, ROUTERS};
+use super::{Moment, SmallWorld};
+
+/// Agents and controllers have a moment once in this time.
+const EVERY_MS: u64 = 1_000;
+
+impl SmallWorld {
+    pub(super) fn controller_moment(&mut self, now_ms: u64, at: usize) {
+        let probe = |server: &super::super::members::SmallServer| {
+            let answers = server.is_up && !server.is_cut_off;
+            let answer = if answers { Ok(Duration::from_millis(1)) } else { Err("no answer".to_owned()) };
+            ProbeResult { member: server.id.clone(), answer }
+        };
+        let probes = self.servers.0.iter().map(probe).collect();
+        self.controllers.tick(at, now_ms, probes);
+        self.without_controllers_ms = match self.controllers.any_works() {
+            true => None,
+            false => self.without_controllers_ms.or(Some(now_ms)),
+        };
+        self.read_news(now_ms);
+        self.queue.push(now_ms + EVERY_MS, Moment::Controller(at));
+    }
+
+    pub(super) fn server_agent_moment(&mut self, now_ms: u64, at: usize) {
+        self.queue.push(now_ms + EVERY_MS, Moment::ServerAgent(at));
+        self.servers.start_due(&mut self.net, now_ms);
+        self.take_flush(at);
+        if self.servers.0[at].is_cut_off {
+            return;
+        }
+        let report = server_report(&mut self.servers.0[at], at);
+        if let Some(orders) = self.controllers.turn(at % CONTROLLERS, &report, now_ms) {
+            self.obey_flush(at, &orders);
+        }
+        self.read_news(now_ms);
+    }
+
+    fn take_flush(&mut self, at: usize) {
+        let Some(wanted) = self.servers.0[at].flushing else { return };
+        let askers = self.net.handler::<Askers>(self.askers);
+        let Some(answer) = askers.take(2 * ROUTERS + at) else { return };
+        let server = &mut self.servers.0[at];
+        server.flushing = None;
+        match answer.text.as_deref() {
+            Some(b"OK\r\n") => server.flushes = wanted,
+            // The order is asked for again.
+            _ => server.seen = 0,
+        }
+    }
+
+    fn obey_flush(&mut self, at: usize, orders: &TurnOrders) {
+        let server = &mut self.servers.0[at];
+        server.seen = orders.version;
+        let wanted = orders.members.iter().map(|order| order.flushes).max().unwrap_or(0);
+        if wanted <= server.flushes || server.flushing.is_some() {
+            return;
+        }
+        if self.bugs.contains(&SmallBug::FlushAssumed) {
+            server.flushes = wanted;
+            return;
+        }
+        server.flushing = Some(wanted);
+        self.ask(2 * ROUTERS + at, "flush_all\r\n");
+    }
+
+    fn ask(&mut self, asker: usize, question: &str) {
+        self.net.handler::<Askers>(self.askers).ask(asker, question);
+        self.net.nudge(self.askers);
+    }
+
+    pub(super) fn router_agent_moment(&mut self, now_ms: u64, at: usize) {
+        self.queue.push(now_ms + EVERY_MS, Moment::RouterAgent(at));
+        if self.agents[at].away_until_ms > now_ms {
+            return;
+        }
+        let answer = self.net.handler::<Askers>(self.askers).take(ROUTERS + at);
+        if let Some(text) = answer.and_then(|answer| answer.text) {
+            self.agents[at].suspects = suspects(&String::from_utf8_lossy(&text));
+        }
+        let now = Now::at_ms(now_ms);
+        let process = self.routers[at].process.as_ref();
+        let (starts, loaded) = (self.routers[at].starts, process.map(|process| &process.loaded));
+        let news = self.agents[at].look(now, process.map(|_| starts), loaded);
+        self.note_generation(now_ms, at, news);
+        let report = self.agents[at].report();
+        if let Some(orders) = self.controllers.turn(at % CONTROLLERS, &report, now_ms) {
+            let news = self.agents[at].obey(orders, now);
+            self.note_generation(now_ms, at, news);
+        }
+        self.ask(ROUTERS + at, "stats suspect_servers\r\n");
+        self.read_news(now_ms);
+    }
+
+    /// A router looks at its file, and makes reports for whoever has asked.
+    pub(super) fn router_moment(&mut self, now_ms: u64, at: usize) {
+        let next_ms = now_ms + 100 + self.prng.below(400);
+        self.queue.push(next_ms, Moment::Router(at));
+        self.let_load(now_ms, at);
+        let Some(process) = &self.routers[at].process else { return };
+        let now = self.net.now();
+        let facts = || ReportFacts { now, unix_s: now.us / 1_000_000, process: ProcessFacts::default() };
+        if !process.shared.serve_reports(facts).is_empty() {
+            self.net.nudge(self.routers[at].host);
+        }
+    }
+
+    pub(super) fn client_moment(&mut self, now_ms: u64, at: usize) {
+        let askers = self.net.handler::<Askers>(self.askers);
+        let (finished, next_ms) = self.traffic.moment(at, now_ms, askers, &mut self.prng);
+        self.net.nudge(self.askers);
+        self.queue.push(next_ms, Moment::Client(at));
+        if let Some(finished) = finished {
+            self.check_answer(now_ms, finished);
+        }
+        if now_ms > CALM_MS && self.run.converged_ms.is_none() && self.not_converged().is_none() {
+            self.run.converged_ms = Some(now_ms - CALM_MS);
+        }
+    }
+}
+
+/// Servers that a router does not ask any more, by its own list.
+fn suspects(text: &str) -> Vec<String> {
+    let suspect = |line: &str| {
+        let (name, facts) = line.strip_prefix("STAT ")?.split_once(' ')?;
+        facts.contains("status:tko").then(|| name.to_owned())
+    };
+    text.lines().filter_map(suspect).collect()
+}
