@@ -341,7 +341,8 @@ fn a_controller_that_takes_over_a_rollback_gives_the_failed_text_to_nobody() {
     for agent in stage.agents.iter_mut().filter(|agent| !has_poison(agent)) {
         agent.report.routers[0].generation = Some(GenerationNumber(1));
     }
-    stage.rounds(5);
+    // It waits until it has heard of all routers.
+    stage.rounds(30);
     assert_eq!(stage.agents.iter().map(has_poison).collect::<Vec<bool>>(), before);
     assert_eq!(stage.loaded(), vec![3; 40]);
 }
@@ -411,7 +412,9 @@ fn a_controller_that_was_started_again_knows_what_the_register_knows() {
     let mut stage = Stage::running(4);
     stage.apply(&replace("m1"));
     stage.controller = controller(&stage.register, &stage.seats);
-    stage.rounds(8);
+    stage.rounds(20);
+    assert_eq!(stage.loaded(), vec![2, 1, 1, 1], "the canary; not all routers are known for certain");
+    stage.rounds(12);
     assert_eq!((stage.slots().as_str(), stage.loaded()), ("m3 m2", vec![2, 2, 2, 2]));
 }
 

@@ -124,7 +124,17 @@ fn publish(fleet: &Fleet, servers: usize, is_loaded: impl Fn() -> bool) -> Resul
     );
     // Members are emptied before they can have a slot.
     let change = json!({"policy": policy});
-    let body = clock::wait_for(|| operator.planned(&change).ok()).context("members that are fit")?;
+    let mut trouble = String::new();
+    let planned = clock::wait_for(|| match operator.planned(&change) {
+        Ok(body) => Some(body),
+        Err(error) => {
+            trouble = format!("{error:#}");
+            // Each plan is work for the controller.
+            clock::pass(Duration::from_secs(1));
+            None
+        }
+    });
+    let body = planned.with_context(|| format!("there is no plan: {trouble}"))?;
     operator.post("/v1/apply", &body)?;
     let began = clock::now();
     while !is_loaded() {
