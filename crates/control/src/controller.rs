@@ -6,6 +6,7 @@
 //!        ├──► health.rs: verdicts, with probes and routers ─► a generation with another member in a slot
 //!        └──► warm_up.rs: hit ratios ─► a generation without its warm-up
 //! failures ─► learnt.rs ─► register, and from there to every controller
+//! replaced ─► replaced.rs ─► register, with its generation, and from there to every controller
 //! questions ► answers.rs: status, history, difference, why
 //! ```
 //!
@@ -22,6 +23,7 @@ mod joining;
 mod learnt;
 mod members;
 mod others;
+mod replaced;
 mod routers;
 mod trail;
 mod view;
@@ -108,6 +110,10 @@ pub struct Controller {
     kept_condemned: BTreeSet<TextDigest>,
     /// Members and hosts that are in quarantine by the register.
     kept_held: BTreeSet<Quarantined>,
+    /// Generations whose replacements count here, and since when.
+    known_replaced: BTreeMap<GenerationNumber, Now>,
+    /// When the register has answered last.
+    register_read_at: Option<Now>,
     /// When the register is asked again to keep what it could not.
     keep_at: Now,
     is_keeping: bool,
@@ -160,7 +166,7 @@ pub(crate) struct ProbeRecord {
 }
 
 impl Controller {
-    /// A controller of the fleet whose decisions these are.
+    /// A controller of the fleet whose decisions these are. `unix_s` is the time of the wall clock.
     ///
     /// # Errors
     /// If the register cannot be read, or a threshold is outside its bounds.
@@ -169,6 +175,7 @@ impl Controller {
         seats: Arc<AgentSeats>,
         settings: ControllerSettings,
         now: Now,
+        unix_s: i64,
     ) -> Result<Controller, ControllerError> {
         let view = FleetView::read(&decisions)?;
         let nobody = Roster::new(GenerationNumber(0), Vec::new()).expect("nobody is a roster");
@@ -186,6 +193,8 @@ impl Controller {
             condemned: BTreeSet::new(),
             kept_condemned: BTreeSet::new(),
             kept_held: BTreeSet::new(),
+            known_replaced: BTreeMap::new(),
+            register_read_at: None,
             keep_at: now,
             is_keeping: true,
             log_lines: VecDeque::new(),
@@ -208,10 +217,11 @@ impl Controller {
             authority: None,
             say: Arc::new(|_: &str| {}),
             now,
-            unix_s: 0,
+            unix_s,
         };
         controller.follow_learnt();
         controller.begin_rollout(None);
+        controller.register_read_at = Some(now);
         Ok(controller)
     }
 
@@ -359,6 +369,7 @@ impl Controller {
                 } else if has_new_members {
                     self.set_roster();
                 }
+                self.register_read_at = Some(self.now);
             }
             // What is known stays in force: a register that is away changes nothing.
             Err(error) => {

@@ -25,16 +25,21 @@ impl Controller {
     /// Tells the watch who has which slot.
     pub(super) fn set_roster(&mut self) {
         let Some(current) = self.view.current() else { return };
-        match self.roster(current.number, &current.content) {
+        let number = current.number;
+        match self.roster(number, &current.content) {
             Ok(roster) => {
-                self.watch.set_roster(self.now, roster);
+                self.take_roster(number, roster);
                 self.health_trouble = None;
             }
             Err(error) => self.health_trouble = Some(error.to_string()),
         }
     }
 
-    fn roster(&self, number: GenerationNumber, content: &FleetContent) -> Result<Roster, RosterError> {
+    pub(super) fn roster(
+        &self,
+        number: GenerationNumber,
+        content: &FleetContent,
+    ) -> Result<Roster, RosterError> {
         let slots =
             content.clusters.iter().flat_map(|cluster| cluster.slots.iter().map(move |slot| (cluster, slot)));
         // Of a member that the inventory misses nothing is known, so nothing is decided about it.

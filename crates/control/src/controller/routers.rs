@@ -194,10 +194,13 @@ impl Controller {
     ) -> Result<Publication, crate::register::RegisterError> {
         let json = serde_json::to_vec(generation).expect("a generation has names and texts");
         let texts = published(generation.number, &generation.content).1.into_values().collect();
-        let new = NewGeneration { number: generation.number, json, texts };
+        let replaced =
+            self.replaced_change(self.roster(generation.number, &generation.content).ok().as_ref());
+        let new = NewGeneration { number: generation.number, json, texts, replaced };
         let published = self.decisions.publish(self.view.target, &new)?;
         if let Publication::Done(target) = published {
             self.view.target = Some(target);
+            self.note_replaced_change(target.number, new.replaced);
         }
         Ok(published)
     }

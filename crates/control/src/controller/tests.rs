@@ -5,6 +5,7 @@ mod cluster_files;
 mod joining;
 mod learnt;
 mod others;
+mod replaced;
 mod warm_up;
 
 use std::sync::Arc;
@@ -20,6 +21,9 @@ use crate::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrd
 
 const POLICY: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";
+
+/// What the wall clock says when a test begins.
+const UNIX_S: i64 = 1_800_000_000;
 
 fn fleet() -> FleetName {
     "f".parse().expect("a name")
@@ -50,6 +54,8 @@ struct Stage {
     agents: Vec<FakeAgent>,
     runtime: Runtime,
     now_ms: u64,
+    /// What the wall clock says.
+    unix_s: i64,
 }
 
 impl Stage {
@@ -70,7 +76,7 @@ impl Stage {
         let controller = controller(&register, &seats);
         let agents = (1..=hosts).map(|number| FakeAgent::new(number, zone(number))).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        Stage { register, seats, controller, agents, runtime, now_ms: 1000 }
+        Stage { register, seats, controller, agents, runtime, now_ms: 1000, unix_s: UNIX_S }
     }
 
     /// A fleet with a policy in force that all routers have loaded.
@@ -125,7 +131,7 @@ impl Stage {
     }
 
     fn message(&mut self, message: ControllerMessage) {
-        self.controller.on_message(message, Now::at_ms(self.now_ms), 1_800_000_000);
+        self.controller.on_message(message, Now::at_ms(self.now_ms), self.unix_s);
     }
 
     fn plan(&mut self, change: &ChangeQuestion) -> Value {
@@ -224,6 +230,16 @@ fn controller(register: &SimulatedRegister, seats: &Arc<AgentSeats>) -> Controll
 }
 
 fn named_controller(register: &SimulatedRegister, seats: &Arc<AgentSeats>, name: &str) -> Controller {
+    controller_at(register, seats, name, 1000, UNIX_S)
+}
+
+fn controller_at(
+    register: &SimulatedRegister,
+    seats: &Arc<AgentSeats>,
+    name: &str,
+    now_ms: u64,
+    unix_s: i64,
+) -> Controller {
     let settings = ControllerSettings {
         fleet: fleet(),
         host: name.parse().expect("a name"),
@@ -231,7 +247,8 @@ fn named_controller(register: &SimulatedRegister, seats: &Arc<AgentSeats>, name:
         rollout: RolloutSettings::default(),
         health: HealthThresholds { probe_zones_min: 1, ..HealthThresholds::default() },
     };
-    Controller::new(decisions(register), Arc::clone(seats), settings, Now::at_ms(1000)).expect("a register")
+    let (decisions, seats) = (decisions(register), Arc::clone(seats));
+    Controller::new(decisions, seats, settings, Now::at_ms(now_ms), unix_s).expect("a register")
 }
 
 fn replace(member: &str) -> ChangeQuestion {

@@ -18,7 +18,7 @@ pub const CONDEMNED_MAX: usize = 1_024;
 /// Members and hosts whose quarantine is kept. With the longest reasons they are 700 KB, half of what etcd takes.
 pub const HELD_MAX: usize = 1_024;
 /// Attempts against others that change the same list: more controllers than a fleet has.
-const ATTEMPTS: usize = 5;
+pub(super) const ATTEMPTS: usize = 5;
 
 const CONDEMNED: &str = "condemned";
 const QUARANTINE: &str = "quarantine";

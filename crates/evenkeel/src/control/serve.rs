@@ -14,13 +14,12 @@ use control::identity::{FleetIdentity, FleetRole};
 use control::register::{DirectoryRegister, EtcdRegister, EtcdSettings, EtcdUser};
 use control::{
     AgentSeats, ControlPlace, ControlService, Controller, ControllerSettings, FleetDecisions, LivenessOutbox,
-    RelaySettings, SayLine, SharedRegister, run_controller, start_probes, start_relay, start_watch,
+    RelaySettings, SayLine, SharedRegister, moment, run_controller, start_probes, start_relay, start_watch,
 };
 use fleet::ZoneName;
 use fleet::health::HealthThresholds;
 use fleet::rollout::RolloutSettings;
-use os::clock::Stopwatch;
-use stdx::clock::Now;
+use os::clock::{Stopwatch, unix_s};
 use tls::{CertificateFiles, ClientSettings, ListenerTls, NameCheck, PeerCheck, TlsSettings};
 
 use super::credentials::Credentials;
@@ -119,8 +118,8 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
     let (service, messages) =
         ControlService::new(Arc::clone(&seats), identity.fleet.clone(), Arc::clone(&say_line));
     let outboxes = relays(job, &identity)?;
-    let now = Now { us: clock.passed().as_micros() as u64 };
-    let controller = Controller::new(decisions.clone(), seats, settings(job, &identity)?, now);
+    let (now, unix_s) = (moment(&clock), unix_s().cast_signed());
+    let controller = Controller::new(decisions.clone(), seats, settings(job, &identity)?, now, unix_s);
     let mut controller = controller.map_err(Failure::other)?.saying(Arc::clone(&say_line)).telling(outboxes);
     if let Some(directory) = &job.authority {
         controller = controller.signing(authority(directory, &identity)?);
