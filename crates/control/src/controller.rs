@@ -17,6 +17,7 @@ mod adopting;
 mod answers;
 mod change;
 mod cluster_files;
+mod forgotten;
 mod health;
 mod inventory;
 mod joining;
@@ -114,6 +115,9 @@ pub struct Controller {
     known_replaced: BTreeMap<GenerationNumber, Now>,
     /// When the register has answered last.
     register_read_at: Option<Now>,
+    /// When it is looked next whether the register has forgotten generations, and what was said about it last.
+    forgotten_at: Now,
+    forgotten_line: Option<String>,
     /// When the register is asked again to keep what it could not.
     keep_at: Now,
     is_keeping: bool,
@@ -195,6 +199,8 @@ impl Controller {
             kept_held: BTreeSet::new(),
             known_replaced: BTreeMap::new(),
             register_read_at: None,
+            forgotten_at: Now::at_ms(now.ms() + forgotten::ALL_HEARD_MS),
+            forgotten_line: None,
             keep_at: now,
             is_keeping: true,
             log_lines: VecDeque::new(),
@@ -271,6 +277,7 @@ impl Controller {
         }
         self.find_silent();
         self.advance_rollout();
+        self.publish_forgotten();
         self.heal();
         self.keep_learnt();
         self.give_new_orders();

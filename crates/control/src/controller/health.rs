@@ -187,19 +187,24 @@ impl Controller {
         if self.frozen_by(&content).is_some() {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }
-        self.publish_unasked(&format!("{who}: {evidence}"), content)
+        self.publish_unasked(ControlVerb::Replace, &format!("{who}: {evidence}"), content)
             .map_err(|error| format!("{who}: {error}"))
     }
 
     /// Publishes what the controller has decided by itself. The error says why not.
-    pub(super) fn publish_unasked(&mut self, reason: &str, content: FleetContent) -> Result<(), String> {
+    pub(super) fn publish_unasked(
+        &mut self,
+        verb: ControlVerb,
+        reason: &str,
+        content: FleetContent,
+    ) -> Result<(), String> {
         if let Some(unfit) = self.unfit_text(&content) {
             return Err(unfit);
         }
         let parent = self.target();
         let reason = reason[..reason.floor_char_boundary(REASON_LEN_MAX)].to_owned();
         let generation = self.successor(reason, content);
-        match self.publish_recorded(ControlVerb::Replace, &generation) {
+        match self.publish_recorded(verb, &generation) {
             Ok(Publication::Done(_)) => {
                 self.view.generations.insert(generation.number, generation);
                 self.begin_rollout(parent);

@@ -182,8 +182,7 @@ impl Controller {
     pub(super) fn successor(&self, reason: String, content: FleetContent) -> Generation {
         let parent = self.target();
         // A register that was restored from a backup has forgotten numbers, and routers refuse those that they have had.
-        let reports = self.agents.values().flat_map(|record| &record.report.routers);
-        let number = next_number(parent, reports.filter_map(|report| report.generation));
+        let number = next_number(parent, self.routers_have());
         Generation { number, parent, reason, content }
     }
 

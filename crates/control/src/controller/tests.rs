@@ -2,6 +2,7 @@
 
 mod adopting;
 mod cluster_files;
+mod forgotten;
 mod joining;
 mod learnt;
 mod others;
