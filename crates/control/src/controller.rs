@@ -32,6 +32,7 @@ mod warm_up;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use admin::api::ApiReply;
 use fleet::health::{
@@ -145,6 +146,8 @@ pub struct Controller {
     trail: Option<AuditTrail>,
     audit_trouble: Option<String>,
     authority: Option<Authority>,
+    /// The last second of its own certificate's life.
+    certificate_end_s: Option<Arc<AtomicU64>>,
     say: SayLine,
     now: Now,
     unix_s: i64,
@@ -221,6 +224,7 @@ impl Controller {
             trail: None,
             audit_trouble: None,
             authority: None,
+            certificate_end_s: None,
             say: Arc::new(|_: &str| {}),
             now,
             unix_s,
@@ -246,6 +250,12 @@ impl Controller {
     /// With an authority: it signs certificates.
     pub fn signing(mut self, authority: Authority) -> Controller {
         self.authority = Some(authority);
+        self
+    }
+
+    /// With a certificate that ends at this second, which changes when it is renewed; 0 while that is not known.
+    pub fn showing_end(mut self, end_s: Option<Arc<AtomicU64>>) -> Controller {
+        self.certificate_end_s = end_s;
         self
     }
 

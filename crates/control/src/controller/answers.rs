@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 
 use admin::api::ApiReply;
 use fleet::rollout::RolloutState;
@@ -13,6 +14,10 @@ use super::members::MemberState;
 use super::{Controller, document, refusal};
 use crate::route_check::CheckedRoutes;
 use crate::turn::{ProcessReport, TextReport};
+
+const DAY_S: i64 = 86_400;
+/// A certificate of 30 days that is renewed in time has more than eight left.
+const CERTIFICATE_LEFT_S: i64 = 8 * DAY_S;
 
 impl Controller {
     pub(super) fn status(&self) -> ApiReply {
@@ -34,6 +39,10 @@ impl Controller {
         for (name, heard) in &self.others {
             let age_s = self.now.ms().saturating_sub(heard.ms()) / 1000;
             line(format!("controller {name} was heard {age_s} s ago"));
+        }
+        let certificate_end_s = self.certificate_end_s();
+        if let Some(words) = certificate_end_s.and_then(|end_s| certificate_words(end_s, self.unix_s)) {
+            line(words);
         }
         let quarantine: Vec<_> = self.watch.quarantine().held().collect();
         for (whose, reason) in &quarantine {
@@ -61,6 +70,7 @@ impl Controller {
         let json = json!({
             "generation": self.target(),
             "rollout": self.rollout.as_ref().map(|rollout| rollout_words(&rollout.state())),
+            "certificate_end_s": certificate_end_s,
             "register_away": self.away,
             "frozen": self.view.frozen,
             "quarantine": quarantine.iter().map(|(whose, reason)| (whose.to_string(), reason)).collect::<Vec<_>>(),
@@ -69,6 +79,12 @@ impl Controller {
             "routers": routers,
         });
         document(text, json)
+    }
+
+    /// The last second of this controller's certificate, if it has one.
+    fn certificate_end_s(&self) -> Option<u64> {
+        let end_s = self.certificate_end_s.as_ref()?.load(Ordering::Relaxed);
+        Some(end_s).filter(|end_s| *end_s > 0)
     }
 
     fn member_json(&self, id: &MemberId) -> Value {
@@ -280,6 +296,18 @@ pub(super) fn differences(old: &FleetContent, new: &FleetContent) -> Vec<String>
         steps.push(format!("view {}: goes", gone.name));
     }
     steps
+}
+
+/// What a person reads about a certificate that is about to run out. One that is renewed has more time left.
+fn certificate_words(end_s: u64, now_s: i64) -> Option<String> {
+    let left_s = end_s.cast_signed().saturating_sub(now_s);
+    match left_s {
+        ..0 => Some("this controller's certificate has run out: others refuse it".to_owned()),
+        0..CERTIFICATE_LEFT_S => {
+            Some(format!("this controller's certificate runs out within {} days", left_s / DAY_S + 1))
+        }
+        _ => None,
+    }
 }
 
 fn rollout_words(state: &RolloutState) -> String {

@@ -271,6 +271,29 @@ fn a_policy_becomes_the_first_generation_and_reaches_every_router() {
 }
 
 #[test]
+fn the_status_says_when_the_controllers_certificate_runs_out() {
+    let end_s = Arc::new(AtomicU64::new(0));
+    let mut stage = Stage::new(1);
+    stage.controller = controller(&stage.register, &stage.seats).showing_end(Some(Arc::clone(&end_s)));
+    let mut check = |left_s: i64, words: &str| {
+        end_s.store((UNIX_S + left_s).cast_unsigned(), std::sync::atomic::Ordering::Relaxed);
+        let reply = stage.controller.answer(ControlQuestion::Status, &owner());
+        let json: Value = serde_json::from_str(&reply.json).expect("JSON");
+        assert_eq!(json["certificate_end_s"], UNIX_S + left_s);
+        let text = json["text"].as_str().expect("a text");
+        assert_eq!(text.contains("certificate"), !words.is_empty(), "{left_s}: {text}");
+        assert!(text.contains(words), "{left_s}: {text}");
+    };
+    check(9 * 86_400, "");
+    check(8 * 86_400 - 1, "certificate runs out within 8 days");
+    check(0, "runs out within 1 days");
+    check(-1, "has run out");
+    end_s.store(0, std::sync::atomic::Ordering::Relaxed);
+    let reply = stage.controller.answer(ControlQuestion::Status, &owner());
+    assert!(reply.json.contains("\"certificate_end_s\":null"), "{}", reply.json);
+}
+
+#[test]
 fn a_replacement_is_planned_shown_and_carried_out_in_its_slot() {
     let mut stage = Stage::running(4);
     let plan = stage.plan(&replace("m1"));
