@@ -18,6 +18,7 @@ mod answers;
 mod change;
 mod cluster_files;
 mod forgotten;
+mod gone;
 mod health;
 mod inventory;
 mod joining;
@@ -46,7 +47,7 @@ use stdx::clock::Now;
 use crate::access::{Requester, controller_of, verb_of};
 use crate::audit::{AuditLog, AuditReach, PlanDigest};
 use crate::authority::Authority;
-use crate::decisions::FleetDecisions;
+use crate::decisions::{FleetDecisions, GoneHost};
 use crate::identity::{FleetIdentity, FleetName};
 use crate::liveness::LivenessOutbox;
 use crate::probe::ProbeResult;
@@ -116,6 +117,8 @@ pub struct Controller {
     known_replaced: BTreeMap<GenerationNumber, Now>,
     /// When the register has answered last.
     register_read_at: Option<Now>,
+    /// Hosts that have left, of which nothing is known here.
+    known_gone: BTreeSet<GoneHost>,
     /// When it is looked next whether the register has forgotten generations, and what was said about it last.
     forgotten_at: Now,
     forgotten_line: Option<String>,
@@ -202,6 +205,7 @@ impl Controller {
             kept_held: BTreeSet::new(),
             known_replaced: BTreeMap::new(),
             register_read_at: None,
+            known_gone: BTreeSet::new(),
             forgotten_at: Now::at_ms(now.ms() + forgotten::ALL_HEARD_MS),
             forgotten_line: None,
             keep_at: now,
@@ -230,6 +234,7 @@ impl Controller {
             unix_s,
         };
         controller.follow_learnt();
+        controller.follow_gone();
         controller.begin_rollout(None);
         controller.register_read_at = Some(now);
         Ok(controller)
@@ -339,11 +344,12 @@ impl Controller {
             ControlQuestion::Thaw { scope, why } => {
                 self.recorded(&act(AuditReach::Nothing, None, &why), |this| this.thaw(&scope, &why))
             }
-            ControlQuestion::Members { members, remove, why: None } => {
-                self.change_members(&members, &remove, false)
+            ControlQuestion::Members { members, remove, remove_hosts, why: None } => {
+                self.change_members(&members, &remove, &remove_hosts, false)
             }
-            ControlQuestion::Members { members, remove, why: Some(why) } => {
-                let change = |this: &mut Controller| this.change_members(&members, &remove, true);
+            ControlQuestion::Members { members, remove, remove_hosts, why: Some(why) } => {
+                let change =
+                    |this: &mut Controller| this.change_members(&members, &remove, &remove_hosts, true);
                 self.recorded(&act(AuditReach::Members, None, &why), change)
             }
             ControlQuestion::IssueToken(terms) => {
@@ -379,6 +385,7 @@ impl Controller {
                 self.has_new_orders |= has_new_members;
                 self.view = view;
                 self.follow_learnt();
+                self.follow_gone();
                 let inventory = &self.view.inventory;
                 self.probes.retain(|member, _| inventory.get(member).is_some());
                 if self.view.target != before {

@@ -9,6 +9,7 @@
 //! /evenkeel/FLEET/freeze/SCOPE     why nothing may change there
 //! /evenkeel/FLEET/condemned        texts that have failed in a router, as a list in JSON
 //! /evenkeel/FLEET/quarantine       members and hosts that take no slot, as a list in JSON
+//! /evenkeel/FLEET/gone             hosts that have left lately, as a list in JSON
 //! /evenkeel/FLEET/replaced/N       what generation N has replaced, and when, as JSON; about an hour
 //! ```
 //!
@@ -27,9 +28,11 @@ use crate::register::{
     TransactionOutcome,
 };
 
+mod gone;
 mod learnt;
 mod replaced;
 
+pub use gone::{GONE_MAX, GoneHost};
 pub use learnt::{CONDEMNED_MAX, HELD_MAX, HeldRecord};
 pub use replaced::{REPLACED_GONE_MAX, REPLACED_KEPT, REPLACED_SLOTS_MAX, ReplacedChange, ReplacedRecord};
 

@@ -1,6 +1,6 @@
 //! Documents about the fleet: status, history, differences, and where a key belongs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
@@ -51,8 +51,9 @@ impl Controller {
         for note in &self.health_notes {
             line(note.clone());
         }
+        let unfit = self.excluded();
         let members: Vec<Value> =
-            self.view.inventory.members().map(|member| self.member_json(&member.id)).collect();
+            self.view.inventory.members().map(|member| self.member_json(&member.id, &unfit)).collect();
         line(format!("{:<20} {:<10} {:<24} {:<18} {}", "MEMBER", "ZONE", "ADDRESS", "SLOT", "STATE"));
         for member in &members {
             let word = |name: &str| member[name].as_str().unwrap_or_default().to_owned();
@@ -87,10 +88,11 @@ impl Controller {
         Some(end_s).filter(|end_s| *end_s > 0)
     }
 
-    fn member_json(&self, id: &MemberId) -> Value {
+    fn member_json(&self, id: &MemberId, unfit: &BTreeSet<MemberId>) -> Value {
         let member = self.view.inventory.get(id).expect("it is in the inventory");
         let slot = match self.member_state(id) {
             MemberState::InSlot { cluster, slot } => format!("{cluster}/{slot}"),
+            MemberState::Spare if unfit.contains(id) => "no spare now".to_owned(),
             MemberState::Spare => "spare".to_owned(),
             MemberState::Stale => "to be emptied".to_owned(),
         };
@@ -102,12 +104,15 @@ impl Controller {
                 Err(why) => format!("does not answer for {} s: {why}", seconds(probe.since)),
             },
         };
-        let agent = self.report_of(id).map(|report| match report.process {
+        let silent = self.agents.get(&member.host).filter(|agent| agent.is_silent);
+        let silent = silent.map(|agent| format!("its agent is silent for {} s", seconds(agent.heard)));
+        let said = self.report_of(id).map(|report| match report.process {
             ProcessReport::Running { pid } => format!("process {pid}"),
             ProcessReport::Restarting { left_ms } => format!("is restarted, {} s left", left_ms / 1000),
             ProcessReport::Down => "its process does not run".to_owned(),
         });
-        let state = [agent.unwrap_or_else(|| "no agent".to_owned()), probe].join("; ");
+        let agent = silent.or(said).unwrap_or_else(|| "no agent".to_owned());
+        let state = [agent, probe].join("; ");
         json!({
             "id": id, "host": member.host, "zone": member.zone, "address": member.address,
             "slot": slot, "state": state, "is_held": member.is_held,

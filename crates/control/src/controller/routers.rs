@@ -42,7 +42,7 @@ impl Controller {
         self.tell(RolloutEvent::Tick);
     }
 
-    fn tell(&mut self, event: RolloutEvent) {
+    pub(super) fn tell(&mut self, event: RolloutEvent) {
         if let Some(rollout) = &mut self.rollout {
             rollout.on(event, self.now);
         }

@@ -3,6 +3,7 @@
 mod adopting;
 mod cluster_files;
 mod forgotten;
+mod gone;
 mod joining;
 mod learnt;
 mod others;

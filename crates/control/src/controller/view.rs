@@ -8,7 +8,7 @@ use fleet::{
     texts,
 };
 
-use crate::decisions::{FleetDecisions, HeldRecord, ReplacedRecord, TargetRecord};
+use crate::decisions::{FleetDecisions, GoneHost, HeldRecord, ReplacedRecord, TargetRecord};
 use crate::register::{RegisterEntry, RegisterError, Revision};
 use crate::router_client::digest_of;
 
@@ -27,6 +27,8 @@ pub(super) struct FleetView {
     pub(super) condemned: Vec<TextDigest>,
     /// Members and hosts that take no slot.
     pub(super) quarantine: Vec<HeldRecord>,
+    /// Hosts that have left, the oldest first.
+    pub(super) gone: Vec<GoneHost>,
     /// What generations of the last hour have replaced. It may have that of a generation that is newer than the target here.
     pub(super) replaced: BTreeMap<GenerationNumber, ReplacedRecord>,
 }
@@ -69,6 +71,7 @@ impl FleetView {
             frozen: decisions.frozen()?,
             condemned: decisions.condemned()?,
             quarantine: decisions.quarantine()?,
+            gone: decisions.gone()?,
             replaced: decisions.replaced()?,
         })
     }

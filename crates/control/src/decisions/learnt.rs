@@ -86,7 +86,7 @@ impl FleetDecisions {
         self.change(QUARANTINE, HELD_MAX, change).map(drop)
     }
 
-    fn list<T: DeserializeOwned>(&self, name: &str) -> Result<(Vec<T>, Revision), RegisterError> {
+    pub(super) fn list<T: DeserializeOwned>(&self, name: &str) -> Result<(Vec<T>, Revision), RegisterError> {
         let Some(entry) = self.register.get(&self.key(name))? else {
             return Ok((Vec::new(), Revision::ABSENT));
         };
@@ -96,7 +96,7 @@ impl FleetDecisions {
 
     /// Changes a list, and returns the oldest entries of it that are beyond its limit. A change that is made again changes
     /// nothing, so an answer that was lost is asked for by another attempt.
-    fn change<T: DeserializeOwned + Serialize + Clone + PartialEq>(
+    pub(super) fn change<T: DeserializeOwned + Serialize + Clone + PartialEq>(
         &self,
         name: &str,
         most: usize,
