@@ -26,6 +26,7 @@ mod learnt;
 mod members;
 mod others;
 mod replaced;
+mod router_lists;
 mod routers;
 mod trail;
 mod view;
@@ -57,6 +58,7 @@ use crate::seats::AgentSeats;
 use crate::service::{ControllerMessage, SayLine};
 use crate::turn::TurnReport;
 use cluster_files::ClusterFiles;
+use router_lists::RouterLists;
 use trail::{Act, AuditTrail};
 use view::FleetView;
 
@@ -103,6 +105,7 @@ pub struct Controller {
     /// Of the target and of the generation before.
     digests: BTreeMap<GenerationNumber, PublishedTexts>,
     cluster_files: ClusterFiles,
+    router_lists: RouterLists,
     /// The target, how many routers shall have it, and whether all have, when all agents had their orders last.
     ordered: Option<(GenerationNumber, usize, bool)>,
     /// Orders may be others than at the seats: the inventory has changed.
@@ -152,6 +155,7 @@ pub struct Controller {
     /// The last second of its own certificate's life.
     certificate_end_s: Option<Arc<AtomicU64>>,
     say: SayLine,
+    began: Now,
     now: Now,
     unix_s: i64,
 }
@@ -198,6 +202,7 @@ impl Controller {
             rollout: None,
             digests: BTreeMap::new(),
             cluster_files: ClusterFiles::default(),
+            router_lists: RouterLists::new(now),
             ordered: None,
             has_new_orders: false,
             condemned: BTreeSet::new(),
@@ -230,12 +235,14 @@ impl Controller {
             authority: None,
             certificate_end_s: None,
             say: Arc::new(|_: &str| {}),
+            began: now,
             now,
             unix_s,
         };
         controller.follow_learnt();
         controller.follow_gone();
         controller.begin_rollout(None);
+        controller.set_router_lists();
         controller.register_read_at = Some(now);
         Ok(controller)
     }
@@ -295,6 +302,7 @@ impl Controller {
         self.publish_forgotten();
         self.heal();
         self.keep_learnt();
+        self.keep_router_lists();
         self.give_new_orders();
     }
 
@@ -386,6 +394,7 @@ impl Controller {
                 self.view = view;
                 self.follow_learnt();
                 self.follow_gone();
+                self.set_router_lists();
                 let inventory = &self.view.inventory;
                 self.probes.retain(|member, _| inventory.get(member).is_some());
                 if self.view.target != before {

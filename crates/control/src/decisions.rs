@@ -10,6 +10,7 @@
 //! /evenkeel/FLEET/condemned        texts that have failed in a router, as a list in JSON
 //! /evenkeel/FLEET/quarantine       members and hosts that take no slot, as a list in JSON
 //! /evenkeel/FLEET/gone             hosts that have left lately, as a list in JSON
+//! /evenkeel/FLEET/router-lists/VIEW/ZONE  routers that clients with auto-discovery are told, as JSON
 //! /evenkeel/FLEET/replaced/N       what generation N has replaced, and when, as JSON; about an hour
 //! ```
 //!
@@ -31,10 +32,12 @@ use crate::register::{
 mod gone;
 mod learnt;
 mod replaced;
+mod router_lists;
 
 pub use gone::{GONE_MAX, GoneHost};
 pub use learnt::{CONDEMNED_MAX, HELD_MAX, HeldRecord};
 pub use replaced::{REPLACED_GONE_MAX, REPLACED_KEPT, REPLACED_SLOTS_MAX, ReplacedChange, ReplacedRecord};
+pub use router_lists::{ListScope, ListedRouter, RouterList};
 
 /// Generations that are kept: to go back to, and to see what has happened.
 pub const GENERATIONS_KEPT: u64 = 50;

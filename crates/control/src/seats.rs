@@ -25,6 +25,7 @@ struct SeatsState {
     seats: HashMap<HostId, watch::Sender<Arc<TurnOrders>>>,
     texts: BTreeMap<TextDigest, Arc<str>>,
     cluster_files: BTreeMap<TextDigest, Arc<str>>,
+    router_lists: BTreeMap<TextDigest, Arc<str>>,
 }
 
 /// No seat is left: the fleet has more hosts than any.
@@ -41,6 +42,11 @@ impl AgentSeats {
     /// Replaces the texts that orders of members name.
     pub fn set_cluster_files(&self, texts: impl IntoIterator<Item = (TextDigest, Arc<str>)>) {
         self.lock().cluster_files = texts.into_iter().collect();
+    }
+
+    /// Replaces the texts that orders about lists of routers name.
+    pub fn set_router_lists(&self, texts: impl IntoIterator<Item = (TextDigest, Arc<str>)>) {
+        self.lock().router_lists = texts.into_iter().collect();
     }
 
     /// Replaces an agent's orders; a turn that waits is answered if they differ. The version follows from the content, so that
@@ -74,7 +80,9 @@ impl AgentSeats {
         let state = self.lock();
         let of_routers = orders.routers.iter().map(|order| (&state.texts, &order.digest));
         let of_members = orders.members.iter().filter_map(|order| order.cluster_file.as_ref());
-        let all = of_routers.chain(of_members.map(|digest| (&state.cluster_files, digest)));
+        let of_lists = orders.lists.iter().map(|order| (&state.router_lists, &order.digest));
+        let of_members = of_members.map(|digest| (&state.cluster_files, digest));
+        let all = of_routers.chain(of_members).chain(of_lists);
         let missing = all.filter(|(_, digest)| !report.texts.contains(digest));
         let texts = missing.filter_map(|(texts, digest)| {
             let text = texts.get(digest)?;

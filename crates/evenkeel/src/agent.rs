@@ -57,6 +57,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         router: router.name.clone(),
         view: router.view.clone(),
         file: router.file.clone(),
+        client_address: router.client_address.clone(),
+        cluster_file: router.cluster_file.clone(),
         place: place(&router.address),
         process: process::look(&router.pid_file),
     });

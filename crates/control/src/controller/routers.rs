@@ -232,9 +232,9 @@ impl Controller {
             Some(RouterOrder { router: report.router.clone(), generation, digest })
         });
         let routers = routers.collect();
-        let members = self.member_orders(&record.report);
+        let (members, lists) = (self.member_orders(&record.report), self.list_orders(record));
         // An agent without a seat has been told so.
-        let _ = self.seats.set_orders(host, TurnOrders { routers, members, ..TurnOrders::default() });
+        let _ = self.seats.set_orders(host, TurnOrders { routers, members, lists, ..TurnOrders::default() });
     }
 }
 

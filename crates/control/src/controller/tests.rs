@@ -8,6 +8,7 @@ mod joining;
 mod learnt;
 mod others;
 mod replaced;
+mod router_lists;
 mod warm_up;
 
 use std::sync::Arc;
@@ -43,6 +44,8 @@ struct FakeAgent {
     texts: BTreeMap<TextDigest, String>,
     /// What its server tells clients with auto-discovery.
     file: Option<String>,
+    /// What its router tells them.
+    list: Option<String>,
     /// Its server does not answer probes.
     is_hung: bool,
     /// The host is gone: no turns either.
@@ -181,6 +184,8 @@ impl FakeAgent {
             text: TextReport::Loaded,
             suspects,
             has_traffic: false,
+            client_address: None,
+            has_cluster_file: false,
         };
         let member = MemberReport {
             member: format!("m{number}").parse().expect("a name"),
@@ -194,7 +199,7 @@ impl FakeAgent {
         let mut report: TurnReport = serde_json::from_value(json).expect("a report");
         (report.routers, report.members) = (vec![router], vec![member]);
         let (fails_with, texts, file) = (None, BTreeMap::new(), None);
-        FakeAgent { report, fails_with, texts, file, is_hung: false, is_gone: false }
+        FakeAgent { report, fails_with, texts, file, list: None, is_hung: false, is_gone: false }
     }
 
     fn obey(&mut self, orders: TurnOrders) {
@@ -206,6 +211,10 @@ impl FakeAgent {
             if let Some(digest) = order.cluster_file {
                 self.file = Some(self.texts.get(&digest).expect("the text comes with the order").clone());
             }
+        }
+        for order in orders.lists {
+            assert_eq!(order.router, self.report.routers[0].router);
+            self.list = Some(self.texts.get(&order.digest).expect("the text comes with the order").clone());
         }
         let router = &mut self.report.routers[0];
         for order in orders.routers {

@@ -8,7 +8,9 @@ use fleet::{
     texts,
 };
 
-use crate::decisions::{FleetDecisions, GoneHost, HeldRecord, ReplacedRecord, TargetRecord};
+use crate::decisions::{
+    FleetDecisions, GoneHost, HeldRecord, ListScope, ReplacedRecord, RouterList, TargetRecord,
+};
 use crate::register::{RegisterEntry, RegisterError, Revision};
 use crate::router_client::digest_of;
 
@@ -27,6 +29,8 @@ pub(super) struct FleetView {
     pub(super) condemned: Vec<TextDigest>,
     /// Members and hosts that take no slot.
     pub(super) quarantine: Vec<HeldRecord>,
+    /// Routers that clients with auto-discovery are told.
+    pub(super) router_lists: BTreeMap<ListScope, (RouterList, Revision)>,
     /// Hosts that have left, the oldest first.
     pub(super) gone: Vec<GoneHost>,
     /// What generations of the last hour have replaced. It may have that of a generation that is newer than the target here.
@@ -71,6 +75,7 @@ impl FleetView {
             frozen: decisions.frozen()?,
             condemned: decisions.condemned()?,
             quarantine: decisions.quarantine()?,
+            router_lists: decisions.router_lists()?,
             gone: decisions.gone()?,
             replaced: decisions.replaced()?,
         })

@@ -162,6 +162,8 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
         file: configuration(settings.place),
         place: PeerPlace { address: format!("unix:{}", router_socket(settings.place).display()), tls: None },
         process: look(&settings.router_pid),
+        client_address: None,
+        cluster_file: None,
     };
     let mut boot = [0; 8];
     getrandom(&mut boot)?;
