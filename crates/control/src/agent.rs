@@ -27,6 +27,7 @@ use stdx::clock::Now;
 use crate::turn::{MemberReport, ProcessReport, TurnOrders, TurnReport};
 use beside_router::BesideRouter;
 use beside_server::BesideServer;
+use cluster_file::HeldText;
 use controllers::Controllers;
 use settings::SharedReport;
 use state::{AgentStateError, AgentStore};
@@ -138,16 +139,27 @@ impl Agent {
                 server.on_order(order, text, &*self.say);
             }
         }
+        for order in &orders.lists {
+            let text = self.cluster_text(&order.digest, &orders.texts);
+            if let Some(router) = self.routers.iter_mut().find(|router| router.id() == &order.router) {
+                router.on_list(order, text, &*self.say);
+            }
+        }
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).seen = orders.version;
     }
 
-    /// The text of a cluster's file: it is not sent if another server of the host has it.
+    /// The text of a cluster's file: it is not sent if another server or router of the host has it.
     fn cluster_text(&self, digest: &TextDigest, sent: &BTreeMap<TextDigest, String>) -> Option<Arc<str>> {
         if let Some(text) = sent.get(digest) {
             return Some(text.as_str().into());
         }
-        let mut held = self.servers.iter().filter_map(BesideServer::held);
-        held.find(|(held, _)| held == digest).map(|(_, text)| Arc::clone(text))
+        self.held().find(|(held, _)| held == digest).map(|(_, text)| Arc::clone(text))
+    }
+
+    /// Texts of files for clients with auto-discovery.
+    fn held(&self) -> impl Iterator<Item = &HeldText> {
+        let of_routers = self.routers.iter().filter_map(BesideRouter::held);
+        self.servers.iter().filter_map(BesideServer::held).chain(of_routers)
     }
 
     /// Looks at all, and writes the report. Whether there is news that controllers wait for.
@@ -164,8 +176,7 @@ impl Agent {
             members.iter().map(|member| (member.process, member.flushes)).collect()
         };
         let is_news = report.routers != routers || news(&report.members) != news(&members);
-        let files: BTreeSet<&TextDigest> =
-            self.servers.iter().filter_map(BesideServer::held).map(|(digest, _)| digest).collect();
+        let files: BTreeSet<&TextDigest> = self.held().map(|(digest, _)| digest).collect();
         let texts = self.routers.iter().flat_map(BesideRouter::texts);
         report.texts = texts.chain(files.into_iter().cloned()).collect();
         (report.members, report.routers) = (members, routers);

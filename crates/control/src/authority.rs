@@ -184,6 +184,11 @@ impl Authority {
         self.signing.certificate_pem()
     }
 
+    /// Whether it has signed a certificate (DER), which may have run out.
+    pub fn has_signed(&self, certificate: &[u8]) -> bool {
+        self.signing.has_signed(&certificate.into())
+    }
+
     /// Signs the key of a request (PEM) for an identity that the caller has proved by a token or a certificate, and for
     /// the hosts that the inventory gives it.
     ///

@@ -6,6 +6,7 @@
 //!        ├──► health.rs: verdicts, with probes and routers ─► a generation with another member in a slot
 //!        └──► warm_up.rs: hit ratios ─► a generation without its warm-up
 //! failures ─► learnt.rs ─► register, and from there to every controller
+//! replaced ─► replaced.rs ─► register, with its generation, and from there to every controller
 //! questions ► answers.rs: status, history, difference, why
 //! ```
 //!
@@ -16,6 +17,8 @@ mod adopting;
 mod answers;
 mod change;
 mod cluster_files;
+mod forgotten;
+mod gone;
 mod health;
 mod inventory;
 mod joining;
@@ -23,6 +26,8 @@ mod learnt;
 mod members;
 mod others;
 mod recall;
+mod replaced;
+mod router_lists;
 mod routers;
 mod trail;
 mod view;
@@ -30,6 +35,7 @@ mod warm_up;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use admin::api::ApiReply;
 use fleet::health::{
@@ -43,7 +49,7 @@ use stdx::clock::Now;
 use crate::access::{Requester, controller_of, verb_of};
 use crate::audit::{AuditLog, AuditReach, PlanDigest};
 use crate::authority::Authority;
-use crate::decisions::FleetDecisions;
+use crate::decisions::{FleetDecisions, GoneHost};
 use crate::identity::{FleetIdentity, FleetName};
 use crate::liveness::LivenessOutbox;
 use crate::probe::ProbeResult;
@@ -53,6 +59,7 @@ use crate::seats::AgentSeats;
 use crate::service::{ControllerMessage, SayLine};
 use crate::turn::TurnReport;
 use cluster_files::ClusterFiles;
+use router_lists::RouterLists;
 use trail::{Act, AuditTrail};
 use view::FleetView;
 
@@ -106,6 +113,7 @@ pub struct Controller {
     ordered: Option<(GenerationNumber, bool)>,
     /// When agents that have fallen silent are looked for again.
     silent_at: Now,
+    router_lists: RouterLists,
     /// Orders may be others than at the seats: the inventory has changed.
     has_new_orders: bool,
     /// Texts that have failed in a router, by what was seen there.
@@ -114,6 +122,15 @@ pub struct Controller {
     kept_condemned: BTreeSet<TextDigest>,
     /// Members and hosts that are in quarantine by the register.
     kept_held: BTreeSet<Quarantined>,
+    /// Generations whose replacements count here, and since when.
+    known_replaced: BTreeMap<GenerationNumber, Now>,
+    /// When the register has answered last.
+    register_read_at: Option<Now>,
+    /// Hosts that have left, of which nothing is known here.
+    known_gone: BTreeSet<GoneHost>,
+    /// When it is looked next whether the register has forgotten generations, and what was said about it last.
+    forgotten_at: Now,
+    forgotten_line: Option<String>,
     /// When the register is asked again to keep what it could not.
     keep_at: Now,
     is_keeping: bool,
@@ -141,7 +158,10 @@ pub struct Controller {
     trail: Option<AuditTrail>,
     audit_trouble: Option<String>,
     authority: Option<Authority>,
+    /// The last second of its own certificate's life.
+    certificate_end_s: Option<Arc<AtomicU64>>,
     say: SayLine,
+    began: Now,
     now: Now,
     unix_s: i64,
 }
@@ -170,7 +190,7 @@ pub(crate) struct ProbeRecord {
 }
 
 impl Controller {
-    /// A controller of the fleet whose decisions these are.
+    /// A controller of the fleet whose decisions these are. `unix_s` is the time of the wall clock.
     ///
     /// # Errors
     /// If the register cannot be read, or a threshold is outside its bounds.
@@ -179,6 +199,7 @@ impl Controller {
         seats: Arc<AgentSeats>,
         settings: ControllerSettings,
         now: Now,
+        unix_s: i64,
     ) -> Result<Controller, ControllerError> {
         let view = FleetView::read(&decisions)?;
         let nobody = Roster::new(GenerationNumber(0), Vec::new()).expect("nobody is a roster");
@@ -192,12 +213,18 @@ impl Controller {
             hears_until: Some(Now::at_ms(now.ms() + routers::SILENT_AFTER_MS)),
             digests: BTreeMap::new(),
             cluster_files: ClusterFiles::default(),
+            router_lists: RouterLists::new(now),
             ordered: None,
             silent_at: now,
             has_new_orders: false,
             condemned: BTreeSet::new(),
             kept_condemned: BTreeSet::new(),
             kept_held: BTreeSet::new(),
+            known_replaced: BTreeMap::new(),
+            register_read_at: None,
+            known_gone: BTreeSet::new(),
+            forgotten_at: Now::at_ms(now.ms() + forgotten::ALL_HEARD_MS),
+            forgotten_line: None,
             keep_at: now,
             is_keeping: true,
             log_lines: VecDeque::new(),
@@ -218,12 +245,17 @@ impl Controller {
             trail: None,
             audit_trouble: None,
             authority: None,
+            certificate_end_s: None,
             say: Arc::new(|_: &str| {}),
+            began: now,
             now,
-            unix_s: 0,
+            unix_s,
         };
         controller.follow_learnt();
+        controller.follow_gone();
         controller.begin_rollout(None);
+        controller.set_router_lists();
+        controller.register_read_at = Some(now);
         Ok(controller)
     }
 
@@ -242,6 +274,12 @@ impl Controller {
     /// With an authority: it signs certificates.
     pub fn signing(mut self, authority: Authority) -> Controller {
         self.authority = Some(authority);
+        self
+    }
+
+    /// With a certificate that ends at this second, which changes when it is renewed; 0 while that is not known.
+    pub fn showing_end(mut self, end_s: Option<Arc<AtomicU64>>) -> Controller {
+        self.certificate_end_s = end_s;
         self
     }
 
@@ -273,8 +311,10 @@ impl Controller {
         }
         self.find_silent();
         self.advance_rollout();
+        self.publish_forgotten();
         self.heal();
         self.keep_learnt();
+        self.keep_router_lists();
         self.give_new_orders();
     }
 
@@ -324,11 +364,12 @@ impl Controller {
             ControlQuestion::Thaw { scope, why } => {
                 self.recorded(&act(AuditReach::Nothing, None, &why), |this| this.thaw(&scope, &why))
             }
-            ControlQuestion::Members { members, remove, why: None } => {
-                self.change_members(&members, &remove, false)
+            ControlQuestion::Members { members, remove, remove_hosts, why: None } => {
+                self.change_members(&members, &remove, &remove_hosts, false)
             }
-            ControlQuestion::Members { members, remove, why: Some(why) } => {
-                let change = |this: &mut Controller| this.change_members(&members, &remove, true);
+            ControlQuestion::Members { members, remove, remove_hosts, why: Some(why) } => {
+                let change =
+                    |this: &mut Controller| this.change_members(&members, &remove, &remove_hosts, true);
                 self.recorded(&act(AuditReach::Members, None, &why), change)
             }
             ControlQuestion::IssueToken(terms) => {
@@ -364,6 +405,8 @@ impl Controller {
                 self.has_new_orders |= has_new_members;
                 self.view = view;
                 self.follow_learnt();
+                self.follow_gone();
+                self.set_router_lists();
                 let inventory = &self.view.inventory;
                 self.probes.retain(|member, _| inventory.get(member).is_some());
                 if self.view.target != before {
@@ -372,6 +415,7 @@ impl Controller {
                 } else if has_new_members {
                     self.set_roster();
                 }
+                self.register_read_at = Some(self.now);
             }
             // What is known stays in force: a register that is away changes nothing.
             Err(error) => {

@@ -25,6 +25,15 @@ const WATCH_FOR: Duration = Duration::from_secs(5);
 /// Time until a register that was away is watched again.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);
 
+/// The zero of a controller's clock lies before its start by more than the time for which replacements count, an hour as a
+/// rule and 7 days at most: what has an age has a moment.
+const BEFORE_START_MS: u64 = 8 * 86_400_000;
+
+/// The present moment by the clock of a controller, which began to run when the stopwatch was started.
+pub fn moment(clock: &Stopwatch) -> Now {
+    Now { us: BEFORE_START_MS * 1000 + clock.passed().as_micros() as u64 }
+}
+
 /// Runs a controller until the service is gone, whose messages these are. `tls` says whether members speak TLS.
 pub fn run_controller(
     mut controller: Controller,
@@ -33,7 +42,7 @@ pub fn run_controller(
     tls: bool,
     clock: Stopwatch,
 ) {
-    let now = || Now { us: clock.passed().as_micros() as u64 };
+    let now = || moment(&clock);
     let mut last = Stopwatch::start();
     loop {
         match messages.recv_timeout(TICK) {

@@ -9,6 +9,9 @@
 //! /evenkeel/FLEET/freeze/SCOPE     why nothing may change there
 //! /evenkeel/FLEET/condemned        texts that have failed in a router, as a list in JSON
 //! /evenkeel/FLEET/quarantine       members and hosts that take no slot, as a list in JSON
+//! /evenkeel/FLEET/gone             hosts that have left lately, as a list in JSON
+//! /evenkeel/FLEET/router-lists/VIEW/ZONE  routers that clients with auto-discovery are told, as JSON
+//! /evenkeel/FLEET/replaced/N       what generation N has replaced, and when, as JSON; about an hour
 //! ```
 //!
 //! A generation becomes the target by one transaction that compares the target's revision: of two controllers that decide at
@@ -26,9 +29,15 @@ use crate::register::{
     TransactionOutcome,
 };
 
+mod gone;
 mod learnt;
+mod replaced;
+mod router_lists;
 
+pub use gone::{GONE_MAX, GoneHost};
 pub use learnt::{CONDEMNED_MAX, HELD_MAX, HeldRecord};
+pub use replaced::{REPLACED_GONE_MAX, REPLACED_KEPT, REPLACED_SLOTS_MAX, ReplacedChange, ReplacedRecord};
+pub use router_lists::{ListScope, ListedRouter, RouterList};
 
 /// Generations that are kept: to go back to, and to see what has happened.
 pub const GENERATIONS_KEPT: u64 = 50;
@@ -61,6 +70,8 @@ pub struct NewGeneration {
     pub json: Vec<u8>,
     /// The texts that it names.
     pub texts: Vec<String>,
+    /// What becomes of the records of replacements.
+    pub replaced: ReplacedChange,
 }
 
 /// What became of it.
@@ -136,6 +147,7 @@ impl FleetDecisions {
         if let Some(old) = new.number.0.checked_sub(GENERATIONS_KEPT).filter(|old| *old > 0) {
             transaction = transaction.delete(self.generation_key(GenerationNumber(old)));
         }
+        transaction = self.with_replaced(transaction, new.number, &new.replaced);
         match self.register.put_if(&transaction) {
             Ok(TransactionOutcome::Committed(revision)) => {
                 Ok(Publication::Done(TargetRecord { number: new.number, revision }))

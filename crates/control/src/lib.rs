@@ -35,10 +35,11 @@ pub use access::{Requester, verb_of};
 pub use agent::{AgentError, AgentRouter, AgentServer, AgentSettings, ProcessLook, start_agent};
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{Controller, ControllerError, ControllerSettings, MemberState};
-pub use controller_thread::{run_controller, start_watch};
+pub use controller_thread::{moment, run_controller, start_watch};
 pub use decisions::{
-    CONDEMNED_MAX, FleetDecisions, GENERATIONS_KEPT, HELD_MAX, HeldRecord, NewGeneration, Publication,
-    SharedRegister, TargetRecord, sha256_hex,
+    CONDEMNED_MAX, FleetDecisions, GENERATIONS_KEPT, GONE_MAX, GoneHost, HELD_MAX, HeldRecord, ListScope,
+    ListedRouter, NewGeneration, Publication, REPLACED_GONE_MAX, REPLACED_KEPT, REPLACED_SLOTS_MAX,
+    ReplacedChange, ReplacedRecord, RouterList, SharedRegister, TargetRecord, sha256_hex,
 };
 pub use liveness::{LivenessOutbox, LivenessReport, ProbeDigest, TURNS_PER_MESSAGE};
 pub use probe::{ProbeList, ProbeResult, ProbeSink, ProbeTarget, start_probes};

@@ -5,7 +5,7 @@
 //! POST /v1/plan    {policy | requests | rollback | adopt}           what would change, and the plan's name
 //! POST /v1/apply   the same with {plan, why}                        done if it is still that plan
 //! POST /v1/freeze  /v1/thaw {scope, why}
-//! POST /v1/members {members, remove[, why]}                         what would change in the inventory; with `why`, done
+//! POST /v1/members {members, remove, remove_hosts[, why]}           what would change in the inventory; with `why`, done
 //! POST /v1/token   {role, zone[, id]}                               a join token
 //! POST /v1/join    {token, role, zone, id, request}                 a first certificate
 //! POST /v1/renew   {request}                                        the next one
@@ -18,7 +18,7 @@ use std::str::FromStr;
 
 use admin::api::{ApiMethod, ApiRequest};
 use fleet::health::Quarantined;
-use fleet::{ClusterName, FleetMember, GenerationNumber, MemberId, ViewName, ZoneName};
+use fleet::{ClusterName, FleetMember, GenerationNumber, HostId, MemberId, ViewName, ZoneName};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -35,7 +35,7 @@ pub(crate) const JOIN: &str = "/v1/join";
 const REQUESTS_MAX: usize = 256;
 /// Members of one change of the inventory. Each is a write to the register of some milliseconds, and the controller decides nothing
 /// else meanwhile.
-const MEMBERS_MAX: usize = 500;
+pub(crate) const MEMBERS_MAX: usize = 500;
 /// Bytes of a request for a certificate: one on P-256 has 400.
 const CSR_LEN_MAX: usize = 8 * 1024;
 /// Longest key in bytes, as in the protocol.
@@ -93,6 +93,8 @@ pub enum ControlQuestion {
         members: Vec<FleetMember>,
         /// Those that shall be forgotten.
         remove: Vec<MemberId>,
+        /// Hosts that have left for good, with their members.
+        remove_hosts: Vec<HostId>,
         /// The reason.
         why: Option<String>,
     },
@@ -243,6 +245,8 @@ struct MembersBody {
     members: Vec<FleetMember>,
     #[serde(default)]
     remove: Vec<MemberId>,
+    #[serde(default)]
+    remove_hosts: Vec<HostId>,
     why: Option<String>,
 }
 
@@ -353,12 +357,13 @@ fn change(body: ChangeBody) -> Result<ChangeQuestion, QuestionFault> {
 }
 
 fn members(body: MembersBody) -> Result<ControlQuestion, QuestionFault> {
-    let count = body.members.len() + body.remove.len();
+    let count = body.members.len() + body.remove.len() + body.remove_hosts.len();
     if !(1..=MEMBERS_MAX).contains(&count) {
-        return Err(bad(format!("expected 1 to {MEMBERS_MAX} members, found {count}")));
+        return Err(bad(format!("expected 1 to {MEMBERS_MAX} members and hosts, found {count}")));
     }
     let why = body.why.map(reason).transpose()?;
-    Ok(ControlQuestion::Members { members: body.members, remove: body.remove, why })
+    let MembersBody { members, remove, remove_hosts, .. } = body;
+    Ok(ControlQuestion::Members { members, remove, remove_hosts, why })
 }
 
 fn csr(text: String) -> Result<String, QuestionFault> {

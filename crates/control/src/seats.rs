@@ -25,6 +25,7 @@ struct SeatsState {
     seats: HashMap<HostId, watch::Sender<Seat>>,
     texts: BTreeMap<TextDigest, Arc<str>>,
     cluster_files: BTreeMap<TextDigest, Arc<str>>,
+    router_lists: BTreeMap<TextDigest, Arc<str>>,
 }
 
 /// What a turn waits for.
@@ -49,6 +50,11 @@ impl AgentSeats {
     /// Replaces the texts that orders of members name.
     pub fn set_cluster_files(&self, texts: impl IntoIterator<Item = (TextDigest, Arc<str>)>) {
         self.lock().cluster_files = texts.into_iter().collect();
+    }
+
+    /// Replaces the texts that orders about lists of routers name.
+    pub fn set_router_lists(&self, texts: impl IntoIterator<Item = (TextDigest, Arc<str>)>) {
+        self.lock().router_lists = texts.into_iter().collect();
     }
 
     /// Replaces an agent's orders; a turn that waits is answered if they differ. The version follows from the content, so that
@@ -94,7 +100,9 @@ impl AgentSeats {
         let state = self.lock();
         let of_routers = orders.routers.iter().map(|order| (&state.texts, &order.digest));
         let of_members = orders.members.iter().filter_map(|order| order.cluster_file.as_ref());
-        let all = of_routers.chain(of_members.map(|digest| (&state.cluster_files, digest)));
+        let of_lists = orders.lists.iter().map(|order| (&state.router_lists, &order.digest));
+        let of_members = of_members.map(|digest| (&state.cluster_files, digest));
+        let all = of_routers.chain(of_members).chain(of_lists);
         let missing = all.filter(|(_, digest)| !report.texts.contains(digest));
         let texts = missing.filter_map(|(texts, digest)| {
             let text = texts.get(digest)?;

@@ -13,7 +13,7 @@ mod limits;
 
 pub use limits::{
     MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, SUSPECTS_MAX, TEXT_MAX, TURN_WAIT, TURN_WAIT_SPREAD,
-    TurnFault,
+    TurnFault, is_client_address,
 };
 
 /// What an agent says. Fields that are added later are left out by older agents, and skipped by older controllers.
@@ -104,6 +104,12 @@ pub struct RouterReport {
     /// Whether it has answered requests lately: without any, it knows nothing of its servers.
     #[serde(default)]
     pub has_traffic: bool,
+    /// Where clients reach it, for lists of routers; none if it is in no list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_address: Option<String>,
+    /// Whether it reads a file with such a list, which the agent writes.
+    #[serde(default)]
+    pub has_cluster_file: bool,
 }
 
 /// What became of a text.
@@ -146,6 +152,9 @@ pub struct TurnOrders {
     /// What the servers of the host shall do.
     #[serde(default)]
     pub members: Vec<MemberOrder>,
+    /// Lists that the routers of the host shall tell clients with auto-discovery.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<ListOrder>,
 }
 
 /// What a router shall read.
@@ -156,6 +165,15 @@ pub struct RouterOrder {
     /// The generation. One older than what it reads is not carried out.
     pub generation: GenerationNumber,
     /// The text.
+    pub digest: TextDigest,
+}
+
+/// The list that a router shall tell clients with auto-discovery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListOrder {
+    /// Which router.
+    pub router: RouterId,
+    /// The text of its file.
     pub digest: TextDigest,
 }
 

@@ -3,7 +3,6 @@
 
 mod join;
 mod process;
-mod renewal;
 mod settings;
 
 use std::path::PathBuf;
@@ -15,6 +14,7 @@ use control::{AgentRouter, AgentServer, AgentSettings, ControlPlace, PeerPlace, 
 
 use crate::control::{Credentials, read_file};
 use crate::failure::{Failure, say};
+use crate::renewal::{self, CertificateUsers, Signer};
 use crate::server_tls;
 use settings::AgentFile;
 
@@ -57,6 +57,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         router: router.name.clone(),
         view: router.view.clone(),
         file: router.file.clone(),
+        client_address: router.client_address.clone(),
+        cluster_file: router.cluster_file.clone(),
         place: place(&router.address),
         process: process::look(&router.pid_file),
     });
@@ -68,7 +70,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     });
     let controllers_tls = arguments.credentials.client()?;
     let boot = u64::from_le_bytes(boot);
-    renewal::start(&arguments.credentials, &file.controllers, &controllers_tls, boot, &say_line)?;
+    let signer = Signer::Controllers(file.controllers.clone());
+    let users = CertificateUsers { clients: vec![Arc::clone(&controllers_tls)], listener: None };
+    renewal::start(&arguments.credentials, signer, users, boot, &say_line)?;
     start_agent(AgentSettings {
         host: file.host.clone(),
         zone: file.zone.clone(),

@@ -24,6 +24,7 @@ mod parent;
 mod pidfile;
 mod privileges;
 mod reload;
+mod renewal;
 mod replay;
 mod resources;
 mod route;

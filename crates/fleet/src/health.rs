@@ -33,4 +33,4 @@ pub use routers::{ROUTERS_MAX, TKO_PER_ROUTER_MAX, TkoReport};
 pub use settings::{GuardSettings, HealthThresholdError, HealthThresholds};
 pub use verdict::{AgentSight, MemberVerdict, ProbeSight, RouterSight, judge};
 pub use warm_up::{HitCounts, WarmUp, WarmUpStep};
-pub use watch::{HealthWatch, ProbeRound, ProcessSight, UnknownScope};
+pub use watch::{HealthWatch, ProbeRound, ProcessSight, SlotReplacement, UnknownScope};

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fleet::health::{
     GuardScope, GuardSettings, HealthDecision, HealthThresholds, HealthWatch, ProcessSight, Roster,
-    SlotMember, WarmUp,
+    SlotMember, SlotReplacement, WarmUp,
 };
 use fleet::{
     ClusterName, FleetContent, FleetPolicy, GenerationNumber, HostId, Inventory, MemberId, RouterId,
@@ -300,7 +300,8 @@ impl ControllerGroup {
         let roster = Roster::new(GenerationNumber(target.number), self.places.clone()).expect("a roster");
         let mut watch = HealthWatch::new(now, self.settings(), roster).expect("accepted settings");
         for (then_ms, place, was_lost) in self.register.replaced() {
-            watch.remember_replacement(now, place.clone(), now_ms - then_ms, *was_lost);
+            let replaced = SlotReplacement::new(place.clone(), *was_lost);
+            watch.remember_replacement(now, &replaced, now_ms - then_ms);
         }
         (self.leader, self.leader_since_ms) = (Some((at, watch)), now_ms);
         self.heard_ms.fill(now_ms);

@@ -2,6 +2,8 @@
 //!
 //! Nothing is verified here. A peer's certificate arrives after rustls has verified its chain, our own from its file.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 /// Names of a certificate that are kept. Certificates have a few names, and the cost of a
 /// handshake must not follow from a file that an authority has signed without looking.
 const NAMES_MAX: usize = 64;
@@ -13,6 +15,8 @@ pub(crate) struct CertificateFacts {
     pub(crate) names: Vec<CertificateName>,
     /// Whether these are all: there are no more than [`NAMES_MAX`], and each can be read.
     pub(crate) all_names: bool,
+    /// The addresses of the extension for names, as many as there are of names. Nobody is identified by one.
+    pub(crate) addresses: Vec<IpAddr>,
     /// The first second at which it is valid, since 1970.
     pub(crate) not_before_s: u64,
     /// The last second at which it is valid, since 1970.
@@ -65,6 +69,7 @@ const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
 const DNS_NAME: u8 = 0x82;
 const URI_NAME: u8 = 0x86;
+const ADDRESS: u8 = 0x87;
 
 /// 2.5.4.3.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
@@ -84,16 +89,18 @@ pub(crate) fn facts(certificate: &[u8]) -> Option<CertificateFacts> {
     let mut bound = || validity.next().and_then(|(kind, time)| seconds(kind, time));
     let (not_before_s, not_after_s) = (bound()?, bound()?);
     let subject = body.expect(SEQUENCE)?;
-    let mut names = Names { kept: Vec::new(), are_all: true };
+    let mut names = Names { kept: Vec::new(), are_all: true, addresses: Vec::new() };
     // What is no extension for names, or no subject, ends the search.
     let _ends = alternative_names(body, &mut names);
     let _ends = subject_names(subject, &mut names);
-    Some(CertificateFacts { names: names.kept, all_names: names.are_all, not_before_s, not_after_s })
+    let Names { kept: names, are_all: all_names, addresses } = names;
+    Some(CertificateFacts { names, all_names, addresses, not_before_s, not_after_s })
 }
 
 struct Names {
     kept: Vec<CertificateName>,
     are_all: bool,
+    addresses: Vec<IpAddr>,
 }
 
 impl Names {
@@ -101,6 +108,14 @@ impl Names {
         match name {
             Some(name) if self.kept.len() < NAMES_MAX => self.kept.push(name),
             _ => self.are_all = false,
+        }
+    }
+
+    fn add_address(&mut self, bytes: &[u8]) {
+        let four = <[u8; 4]>::try_from(bytes).map(|bytes| IpAddr::from(Ipv4Addr::from(bytes)));
+        let address = four.or(<[u8; 16]>::try_from(bytes).map(|bytes| IpAddr::from(Ipv6Addr::from(bytes))));
+        if self.addresses.len() < NAMES_MAX {
+            self.addresses.extend(address.ok());
         }
     }
 }
@@ -129,6 +144,7 @@ fn alternative_names(mut rest: Der<'_>, found: &mut Names) -> Option<()> {
             match tag {
                 DNS_NAME => found.add(name(NameKind::Dns, text)),
                 URI_NAME => found.add(name(NameKind::Uri, text)),
+                ADDRESS => found.add_address(text),
                 _ => {}
             }
         }
@@ -264,7 +280,7 @@ mod tests {
     #[test]
     fn more_names_than_are_kept_and_names_that_cannot_be_read_are_noticed() {
         let with = |names: &[Option<&str>]| {
-            let mut found = Names { kept: Vec::new(), are_all: true };
+            let mut found = Names { kept: Vec::new(), are_all: true, addresses: Vec::new() };
             names
                 .iter()
                 .for_each(|text| found.add(text.and_then(|text| name(NameKind::Dns, text.as_bytes()))));
@@ -277,7 +293,7 @@ mod tests {
         // BMPString, as old authorities write it: a SET of a SEQUENCE with the kind and the text.
         let subject =
             [&[SET, 11, SEQUENCE, 9, OBJECT_IDENTIFIER, 3], COMMON_NAME, &[0x1e, 2, 0, b'x']].concat();
-        let mut found = Names { kept: Vec::new(), are_all: true };
+        let mut found = Names { kept: Vec::new(), are_all: true, addresses: Vec::new() };
         assert_eq!((subject_names(&subject, &mut found), found.are_all), (Some(()), false));
     }
 

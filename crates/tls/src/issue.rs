@@ -12,8 +12,12 @@ use rcgen::{
     KeyIdMethod, KeyUsagePurpose, PublicKeyData, SanType, SerialNumber, date_time_ymd,
 };
 use ring::rand::SystemRandom;
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The seconds in which a certificate is valid, since 1970.
@@ -143,6 +147,19 @@ impl SigningAuthority {
         self.validity
     }
 
+    /// Whether a certificate (DER) is one that this authority has signed, at whatever time it is valid.
+    pub fn has_signed(&self, certificate: &CertificateDer<'_>) -> bool {
+        let Some(begin_s) = facts(certificate).map(|facts| facts.not_before_s) else { return false };
+        let mut roots = RootCertStore::empty();
+        if roots.add(CertificateDer::from(self.certificate.clone())).is_err() {
+            return false;
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let begin = UnixTime::since_unix_epoch(Duration::from_secs(begin_s));
+        verifier.is_ok_and(|verifier| verifier.verify_client_cert(certificate, &[], begin).is_ok())
+    }
+
     /// A certificate in PEM for the key of a request. It ends with the authority at the latest.
     ///
     /// # Errors
@@ -229,6 +246,19 @@ mod tests {
 
     fn owner(hosts: &[String]) -> IssuedFor<'_> {
         IssuedFor { common_name: "x", uri: "test://x", hosts, serves: true, validity: DAY }
+    }
+
+    #[test]
+    fn a_certificate_names_its_hosts_and_only_its_authority_has_signed_it() {
+        let scratch = Scratch::new();
+        let (signing, other) = (authority("a"), authority("a"));
+        let hosts = ["c1.example", "10.0.0.1", "2001:db8::1"].map(str::to_owned);
+        let pem = signing.sign(&request(), &owner(&hosts)).expect("one");
+        let der = certificates(&scratch.file("leaf.pem", pem)).expect("a certificate").swap_remove(0);
+        assert_eq!(certificate_uris(&der).expect("a certificate").hosts, hosts);
+        assert!(signing.has_signed(&der));
+        assert!(!other.has_signed(&der), "another key of the same name");
+        assert!(!signing.has_signed(&b"nothing"[..].into()));
     }
 
     #[test]

@@ -71,6 +71,10 @@ pub struct HostKind {
     pub has_no_router: bool,
     /// Its server is ours, and tells clients of its cluster.
     pub tells_clients: bool,
+    /// Its router tells clients of the routers of its zone.
+    pub lists_routers: bool,
+    /// Its zone, if it is not one of its own.
+    pub zone: Option<&'static str>,
     /// Its agent has had its certificate for so many days, and needs no token.
     pub certificate_days: Option<u64>,
 }
@@ -245,11 +249,14 @@ impl Fleet {
         let server = server.expect("a server");
         fs::write(file("m"), format!("{}\n", server.pid())).expect("a file");
         fs::write(file("route"), "{\"route\": \"ErrorRoute\"}").expect("a file");
-        let router = (!kind.has_no_router).then(|| self.router(number));
+        let routers = self.folder.join(format!("routers{number}")).display().to_string();
+        let flags: &[&str] = if kind.lists_routers { &["--cluster-file", &routers] } else { &[] };
+        let router = (!kind.has_no_router).then(|| self.router_with(number, flags));
+        let zone = kind.zone.map_or_else(|| format!("z{number}"), str::to_owned);
         let controllers: Vec<String> = self.ports.iter().map(|port| format!("\"{}\"", port.1)).collect();
         let (folder, all) = (self.folder.display(), controllers.join(", "));
         let mut text = format!(
-            "host = \"h{number}\"\nzone = \"z{number}\"\ncontrollers = [{all}]\nfolder = \"{folder}/agent{number}\"\n\
+            "host = \"h{number}\"\nzone = \"{zone}\"\ncontrollers = [{all}]\nfolder = \"{folder}/agent{number}\"\n\
              [[server]]\nmember = \"m{number}\"\naddress = \"{}\"\npid_file = \"{folder}/m{number}\"\n{entry}",
             server.address()
         );
@@ -259,6 +266,9 @@ impl Fleet {
                  address = \"{}\"\npid_file = \"{folder}/r{number}\"\n",
                 router.address()
             );
+            if kind.lists_routers {
+                text += &format!("client_address = \"{}\"\ncluster_file = \"{routers}\"\n", router.address());
+            }
         }
         fs::write(file("agent.toml"), text).expect("a file");
         let mut command = match kind.certificate_days {
@@ -267,13 +277,13 @@ impl Fleet {
                 self.agent(number, &[])
             }
             None => {
-                let token = self.control(&["token", "--zone", &format!("z{number}")]);
+                let token = self.control(&["token", "--zone", &zone]);
                 self.agent(number, &["--join", token.trim()])
             }
         };
         let agent = self.start(&mut command, &format!("agent{number}.log"));
         let member = format!(
-            "[[member]]\nid = \"m{number}\"\nhost = \"h{number}\"\nzone = \"z{number}\"\naddress = \"{}\"\n",
+            "[[member]]\nid = \"m{number}\"\nhost = \"h{number}\"\nzone = \"{zone}\"\naddress = \"{}\"\n",
             server.address()
         );
         fs::write(file("members"), member).expect("a file");
@@ -282,8 +292,12 @@ impl Fleet {
     }
 
     fn router(&self, number: usize) -> Server {
+        self.router_with(number, &[])
+    }
+
+    fn router_with(&self, number: usize, more: &[&str]) -> Server {
         let configuration = format!("file:{}", self.folder.join(format!("route{number}")).display());
-        let flags = ["--config", &configuration, "--reconfiguration-delay-ms", "0"];
+        let flags = [&["--config", &*configuration, "--reconfiguration-delay-ms", "0"], more].concat();
         let router = Server::start_router(&flags).expect("a router");
         fs::write(self.folder.join(format!("r{number}")), format!("{}\n", router.pid())).expect("a file");
         router

@@ -118,6 +118,40 @@ fn check_cluster(fleet: &Fleet, revision: u64) {
 }
 
 #[test]
+fn routers_tell_clients_of_the_routers_of_their_zone_and_of_each_that_comes() {
+    let mut fleet = Fleet::new(DecisionStore::Directory);
+    fleet.controller(1, 1);
+    let kind = HostKind { lists_routers: true, zone: Some("z1"), ..HostKind::default() };
+    fleet.host_with(1, kind);
+    fleet.host_with(2, kind);
+    fleet.begin(POLICY);
+    // Routers that come one after the other may be one change or two.
+    fleet.until(|fleet| told_routers(fleet, 1).is_some_and(|(_, list)| list == routers(fleet, &[1, 2])));
+    let (before, _) = told_routers(&fleet, 1).expect("a list");
+    fleet.until(|fleet| told_routers(fleet, 2) == told_routers(fleet, 1));
+    fleet.host_with(3, kind);
+    fleet.until(|fleet| {
+        (1..=3).all(|host| told_routers(fleet, host) == Some((before + 1, routers(fleet, &[1, 2, 3]))))
+    });
+}
+
+/// The revision and the members that the router of a host tells its clients, if it has a list.
+fn told_routers(fleet: &Fleet, host: usize) -> Option<(u64, String)> {
+    // CONFIG cluster 0 LEN REVISION MEMBER MEMBER  END
+    let told = fleet.ask_router(host, "config get cluster\r\n", "END");
+    let (revision, members) = told.strip_suffix("END")?.trim_end().splitn(5, ' ').nth(4)?.split_once(' ')?;
+    Some((revision.parse().ok()?, members.to_owned()))
+}
+
+fn routers(fleet: &Fleet, hosts: &[usize]) -> String {
+    let members = hosts.iter().map(|host| {
+        let address = fleet.hosts[host - 1].router.as_ref().expect("a router").address();
+        format!("{ip}|{ip}|{}", address.port(), ip = address.ip())
+    });
+    members.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
 fn three_controllers_are_one_and_a_fleet_goes_on_without_any() {
     let mut fleet = Fleet::new(DecisionStore::Etcd(1));
     if fleet.etcd.is_empty() {

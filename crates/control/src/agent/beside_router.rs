@@ -1,16 +1,18 @@
 //! Beside one router: its file, its probation, its report.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fleet::probation::{AgentAction, AgentReport, GivenText, Probation, RouterCounts, RouterObservation};
 use fleet::{GenerationNumber, RouterId, TextDigest};
 use stdx::clock::Now;
 
+use super::cluster_file::{ClusterFile, HeldText};
 use super::settings::AgentRouter;
 use super::state::{AgentStateError, AgentStore};
 use crate::router_client::{RouterClient, digest_of};
 use crate::router_file::RouterFile;
-use crate::turn::{ProcessReport, RouterOrder, RouterReport, TextReport};
+use crate::turn::{ListOrder, ProcessReport, RouterOrder, RouterReport, TextReport};
 
 /// Time for a router's answers: some hundred microseconds on the same host, more when it reads a large file.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
@@ -38,6 +40,7 @@ pub(super) struct BesideRouter {
     quiet_looks: u32,
     /// The last trouble with the disk, which is said once.
     trouble: Option<String>,
+    list: Option<ClusterFile>,
 }
 
 impl BesideRouter {
@@ -45,6 +48,7 @@ impl BesideRouter {
     pub(super) fn new(router: AgentRouter, store: AgentStore) -> Result<BesideRouter, AgentStateError> {
         let kept: Option<Probation> = store.load(&name(&router.router))?;
         let file = RouterFile::new(&router.file);
+        let list = router.cluster_file.clone().map(ClusterFile::new);
         let client = RouterClient::new(router.place.clone(), ANSWER_WITHIN);
         let probation = kept.unwrap_or_default();
         let good = probation.good().cloned();
@@ -66,6 +70,7 @@ impl BesideRouter {
             requests: 0,
             quiet_looks: QUIET_LOOKS,
             trouble: None,
+            list,
         })
     }
 
@@ -93,6 +98,20 @@ impl BesideRouter {
             text: self.text.clone(),
             suspects: self.suspects.clone(),
             has_traffic: self.quiet_looks < QUIET_LOOKS,
+            client_address: self.router.client_address.clone(),
+            has_cluster_file: self.list.is_some(),
+        }
+    }
+
+    /// The text of its list of routers.
+    pub(super) fn held(&self) -> Option<&HeldText> {
+        self.list.as_ref()?.held()
+    }
+
+    /// Writes its list of routers.
+    pub(super) fn on_list(&mut self, order: &ListOrder, text: Option<Arc<str>>, say: &dyn Fn(&str)) {
+        if let Some(list) = &mut self.list {
+            list.carry_out(self.router.router.as_str(), &order.digest, text, say);
         }
     }
 

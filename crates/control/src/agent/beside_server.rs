@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet::{MemberId, TextDigest};
+use fleet::MemberId;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_file::{ClusterFile, HeldText};
@@ -25,8 +25,6 @@ pub(super) struct BesideServer {
     hits: u64,
     misses: u64,
     file: Option<ClusterFile>,
-    /// The last trouble with its file, which is said once.
-    trouble: Option<String>,
 }
 
 /// What is not forgotten.
@@ -40,7 +38,7 @@ impl BesideServer {
     pub(super) fn new(server: AgentServer, store: AgentStore) -> Result<BesideServer, AgentStateError> {
         let kept = store.load(&name(&server.member))?.unwrap_or_default();
         let file = server.cluster_file.clone().map(ClusterFile::new);
-        Ok(BesideServer { server, store, kept, hits: 0, misses: 0, file, trouble: None })
+        Ok(BesideServer { server, store, kept, hits: 0, misses: 0, file })
     }
 
     pub(super) fn id(&self) -> &MemberId {
@@ -74,29 +72,10 @@ impl BesideServer {
 
     /// Carries out an order, with the text of the cluster's file if there is one.
     pub(super) fn on_order(&mut self, order: &MemberOrder, text: Option<Arc<str>>, say: &dyn Fn(&str)) {
-        if let Some(digest) = &order.cluster_file {
-            self.write_cluster_file(digest, text, say);
+        if let (Some(digest), Some(file)) = (&order.cluster_file, &mut self.file) {
+            file.carry_out(self.server.member.as_str(), digest, text, say);
         }
         self.empty(order, say);
-    }
-
-    fn write_cluster_file(&mut self, digest: &TextDigest, text: Option<Arc<str>>, say: &dyn Fn(&str)) {
-        let Some(file) = &mut self.file else { return };
-        let member = &self.server.member;
-        self.trouble = match file.on_order(digest, text) {
-            Ok(written) => {
-                if let Some(revision) = written {
-                    say(&format!("{member}: the file of its cluster has revision {revision}"));
-                }
-                None
-            }
-            Err(why) => {
-                if self.trouble.as_ref() != Some(&why) {
-                    say(&format!("{member}: {why}"));
-                }
-                Some(why)
-            }
-        };
     }
 
     /// Empties the server, if that was not done yet. It is done when the server says so and the disk has it.

@@ -1,4 +1,5 @@
-//! The file with the members of a server's cluster, which the server reads for clients with auto-discovery.
+//! The file that a server or a router reads for clients with auto-discovery: the members of the server's cluster, or the routers
+//! of the router's view and zone.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,12 +14,14 @@ use crate::router_file::RouterFile;
 /// A text and its digest.
 pub(super) type HeldText = (TextDigest, Arc<str>);
 
-/// The file beside a server.
+/// The file beside a server or a router.
 pub(super) struct ClusterFile {
     path: PathBuf,
     /// The text that it shall have, at most [`DISCOVERY_FILE_LEN_MAX`] bytes; what it had when the agent began, until an
     /// order says something else.
     held: Option<HeldText>,
+    /// The last trouble with it, which is said once.
+    trouble: Option<String>,
 }
 
 impl ClusterFile {
@@ -27,7 +30,7 @@ impl ClusterFile {
         let found = read(&path).ok().flatten().filter(|text| text.len() <= DISCOVERY_FILE_LEN_MAX);
         let text = found.and_then(|text| String::from_utf8(text).ok());
         let held = text.map(|text| (digest_of(text.as_bytes()), text.into()));
-        ClusterFile { path, held }
+        ClusterFile { path, held, trouble: None }
     }
 
     /// What controllers need not send.
@@ -35,13 +38,33 @@ impl ClusterFile {
         self.held.as_ref()
     }
 
-    /// Writes the text of this digest, unless it is there. Returns the revision that was written. A text that is neither held
-    /// nor sent comes with the next turn, which says that it is missing.
-    pub(super) fn on_order(
+    /// Writes the text of this digest, unless it is there, and says what has come of it. `whose` names the server or router.
+    pub(super) fn carry_out(
         &mut self,
+        whose: &str,
         digest: &TextDigest,
         text: Option<Arc<str>>,
-    ) -> Result<Option<u64>, String> {
+        say: &dyn Fn(&str),
+    ) {
+        self.trouble = match self.on_order(digest, text) {
+            Ok(written) => {
+                if let Some(revision) = written {
+                    say(&format!("{whose}: the file of its cluster has revision {revision}"));
+                }
+                None
+            }
+            Err(why) => {
+                if self.trouble.as_ref() != Some(&why) {
+                    say(&format!("{whose}: {why}"));
+                }
+                Some(why)
+            }
+        };
+    }
+
+    /// Writes the text of this digest, unless it is there. Returns the revision that was written. A text that is neither held
+    /// nor sent comes with the next turn, which says that it is missing.
+    fn on_order(&mut self, digest: &TextDigest, text: Option<Arc<str>>) -> Result<Option<u64>, String> {
         if self.held.as_ref().is_none_or(|(held, _)| held != digest) {
             let Some(text) = text else { return Ok(None) };
             if text.len() > DISCOVERY_FILE_LEN_MAX || digest_of(text.as_bytes()) != *digest {
@@ -60,8 +83,8 @@ impl ClusterFile {
         // A controller may be behind the others for some seconds; the server would refuse the text, too.
         if let Some(newer) = before.filter(|before| before.revision() > list.revision()) {
             return Err(format!(
-                "{shown} stays as it is: its revision {} is newer than generation {}; if somebody else has written it, remove \
-                 it and start the server again",
+                "{shown} stays as it is: its revision {} is newer than {}; if somebody else has written it, remove it and \
+                 start the process again that reads it",
                 newer.revision(),
                 list.revision()
             ));
@@ -116,7 +139,7 @@ mod tests {
             assert!(error.contains(expected), "{error}");
             assert_eq!(fs::read_to_string(&path).expect("a file"), "5\na||1\n");
         };
-        refused("4\nb||1\n", &digest_of(b"4\nb||1\n"), "its revision 5 is newer than generation 4");
+        refused("4\nb||1\n", &digest_of(b"4\nb||1\n"), "its revision 5 is newer than 4");
         refused("6\nb||1\n", &digest_of(b"another"), "is damaged");
         refused("6\nb\n", &digest_of(b"6\nb\n"), "expected host|ip|port");
         let long = format!("6\nb||1\n#{}\n", "x".repeat(DISCOVERY_FILE_LEN_MAX));

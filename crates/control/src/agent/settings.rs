@@ -26,6 +26,10 @@ pub struct AgentRouter {
     pub place: PeerPlace,
     /// Its process.
     pub process: ProcessLook,
+    /// Where clients reach it, for lists of routers; none if it is in no list.
+    pub client_address: Option<String>,
+    /// The file with such a list that it reads, and nobody else writes; none if it has no such file.
+    pub cluster_file: Option<PathBuf>,
 }
 
 /// A server of the host.

@@ -1,7 +1,8 @@
 //! Documents about the fleet: status, history, differences, and where a key belongs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 
 use admin::api::ApiReply;
 use fleet::rollout::RolloutState;
@@ -13,6 +14,10 @@ use super::members::MemberState;
 use super::{Controller, document, refusal};
 use crate::route_check::CheckedRoutes;
 use crate::turn::{ProcessReport, TextReport};
+
+const DAY_S: i64 = 86_400;
+/// A certificate of 30 days that is renewed in time has more than eight left.
+const CERTIFICATE_LEFT_S: i64 = 8 * DAY_S;
 
 impl Controller {
     pub(super) fn status(&self) -> ApiReply {
@@ -35,6 +40,10 @@ impl Controller {
             let age_s = self.now.ms().saturating_sub(heard.ms()) / 1000;
             line(format!("controller {name} was heard {age_s} s ago"));
         }
+        let certificate_end_s = self.certificate_end_s();
+        if let Some(words) = certificate_end_s.and_then(|end_s| certificate_words(end_s, self.unix_s)) {
+            line(words);
+        }
         let quarantine: Vec<_> = self.watch.quarantine().held().collect();
         for (whose, reason) in &quarantine {
             line(format!("in quarantine: {whose} ({reason})"));
@@ -42,8 +51,9 @@ impl Controller {
         for note in &self.health_notes {
             line(note.clone());
         }
+        let unfit = self.excluded();
         let members: Vec<Value> =
-            self.view.inventory.members().map(|member| self.member_json(&member.id)).collect();
+            self.view.inventory.members().map(|member| self.member_json(&member.id, &unfit)).collect();
         line(format!("{:<20} {:<10} {:<24} {:<18} {}", "MEMBER", "ZONE", "ADDRESS", "SLOT", "STATE"));
         for member in &members {
             let word = |name: &str| member[name].as_str().unwrap_or_default().to_owned();
@@ -61,6 +71,7 @@ impl Controller {
         let json = json!({
             "generation": self.target(),
             "rollout": self.rollout.as_ref().map(|rollout| rollout_words(&rollout.state())),
+            "certificate_end_s": certificate_end_s,
             "register_away": self.away,
             "frozen": self.view.frozen,
             "quarantine": quarantine.iter().map(|(whose, reason)| (whose.to_string(), reason)).collect::<Vec<_>>(),
@@ -71,10 +82,17 @@ impl Controller {
         document(text, json)
     }
 
-    fn member_json(&self, id: &MemberId) -> Value {
+    /// The last second of this controller's certificate, if it has one.
+    fn certificate_end_s(&self) -> Option<u64> {
+        let end_s = self.certificate_end_s.as_ref()?.load(Ordering::Relaxed);
+        Some(end_s).filter(|end_s| *end_s > 0)
+    }
+
+    fn member_json(&self, id: &MemberId, unfit: &BTreeSet<MemberId>) -> Value {
         let member = self.view.inventory.get(id).expect("it is in the inventory");
         let slot = match self.member_state(id) {
             MemberState::InSlot { cluster, slot } => format!("{cluster}/{slot}"),
+            MemberState::Spare if unfit.contains(id) => "no spare now".to_owned(),
             MemberState::Spare => "spare".to_owned(),
             MemberState::Stale => "to be emptied".to_owned(),
         };
@@ -86,12 +104,15 @@ impl Controller {
                 Err(why) => format!("does not answer for {} s: {why}", seconds(probe.since)),
             },
         };
-        let agent = self.report_of(id).map(|report| match report.process {
+        let silent = self.agents.get(&member.host).filter(|agent| agent.is_silent);
+        let silent = silent.map(|agent| format!("its agent is silent for {} s", seconds(agent.heard)));
+        let said = self.report_of(id).map(|report| match report.process {
             ProcessReport::Running { pid } => format!("process {pid}"),
             ProcessReport::Restarting { left_ms } => format!("is restarted, {} s left", left_ms / 1000),
             ProcessReport::Down => "its process does not run".to_owned(),
         });
-        let state = [agent.unwrap_or_else(|| "no agent".to_owned()), probe].join("; ");
+        let agent = silent.or(said).unwrap_or_else(|| "no agent".to_owned());
+        let state = [agent, probe].join("; ");
         json!({
             "id": id, "host": member.host, "zone": member.zone, "address": member.address,
             "slot": slot, "state": state, "is_held": member.is_held,
@@ -280,6 +301,18 @@ pub(super) fn differences(old: &FleetContent, new: &FleetContent) -> Vec<String>
         steps.push(format!("view {}: goes", gone.name));
     }
     steps
+}
+
+/// What a person reads about a certificate that is about to run out. One that is renewed has more time left.
+fn certificate_words(end_s: u64, now_s: i64) -> Option<String> {
+    let left_s = end_s.cast_signed().saturating_sub(now_s);
+    match left_s {
+        ..0 => Some("this controller's certificate has run out: others refuse it".to_owned()),
+        0..CERTIFICATE_LEFT_S => {
+            Some(format!("this controller's certificate runs out within {} days", left_s / DAY_S + 1))
+        }
+        _ => None,
+    }
 }
 
 fn rollout_words(state: &RolloutState) -> String {

@@ -259,9 +259,12 @@ impl Controller {
     /// Why a content that no person has seen is not published: a text that has failed, or that no router takes.
     pub(super) fn unfit_text(&self, new: &FleetContent) -> Option<String> {
         let (published, new_texts) = published(GenerationNumber(0), new);
-        let old = texts(&self.view.content());
-        let changed = new_texts.iter().filter(|(view, text)| old.get(*view) != Some(*text));
-        changed.into_iter().find_map(|(view, text)| match published.digests.get(view) {
+        let old = self.view.content();
+        // What is in force is checked as well if it is published once more.
+        let is_same = old == *new;
+        let old = texts(&old);
+        let checked = new_texts.iter().filter(|(view, text)| is_same || old.get(*view) != Some(*text));
+        checked.into_iter().find_map(|(view, text)| match published.digests.get(view) {
             Some(digest) if self.condemned.contains(digest) => {
                 Some(format!("view {view}: this very text has failed in a router before"))
             }

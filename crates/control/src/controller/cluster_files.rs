@@ -82,7 +82,7 @@ fn text(number: GenerationNumber, cluster: &ClusterRecord) -> Result<String, Str
 }
 
 /// `host|ip|port`. A name has no address here: clients resolve it.
-fn line(address: &str) -> String {
+pub(super) fn line(address: &str) -> String {
     let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
     let host = host.trim_start_matches('[').trim_end_matches(']');
     match host.parse::<IpAddr>() {

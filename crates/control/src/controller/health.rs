@@ -27,16 +27,21 @@ impl Controller {
     /// Tells the watch who has which slot.
     pub(super) fn set_roster(&mut self) {
         let Some(current) = self.view.current() else { return };
-        match self.roster(current.number, &current.content) {
+        let number = current.number;
+        match self.roster(number, &current.content) {
             Ok(roster) => {
-                self.watch.set_roster(self.now, roster);
+                self.take_roster(number, roster);
                 self.health_trouble = None;
             }
             Err(error) => self.health_trouble = Some(error.to_string()),
         }
     }
 
-    fn roster(&self, number: GenerationNumber, content: &FleetContent) -> Result<Roster, RosterError> {
+    pub(super) fn roster(
+        &self,
+        number: GenerationNumber,
+        content: &FleetContent,
+    ) -> Result<Roster, RosterError> {
         let slots =
             content.clusters.iter().flat_map(|cluster| cluster.slots.iter().map(move |slot| (cluster, slot)));
         // Of a member that the inventory misses nothing is known, so nothing is decided about it.
@@ -190,19 +195,24 @@ impl Controller {
         if self.frozen_by(&content).is_some() {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }
-        self.publish_unasked(&format!("{who}: {evidence}"), content)
+        self.publish_unasked(ControlVerb::Replace, &format!("{who}: {evidence}"), content)
             .map_err(|error| format!("{who}: {error}"))
     }
 
     /// Publishes what the controller has decided by itself. The error says why not.
-    pub(super) fn publish_unasked(&mut self, reason: &str, content: FleetContent) -> Result<(), String> {
+    pub(super) fn publish_unasked(
+        &mut self,
+        verb: ControlVerb,
+        reason: &str,
+        content: FleetContent,
+    ) -> Result<(), String> {
         if let Some(unfit) = self.unfit_text(&content) {
             return Err(unfit);
         }
         let parent = self.target();
         let reason = reason[..reason.floor_char_boundary(REASON_LEN_MAX)].to_owned();
         let generation = self.successor(reason, content);
-        match self.publish_recorded(ControlVerb::Replace, &generation) {
+        match self.publish_recorded(verb, &generation) {
             Ok(Publication::Done(_)) => {
                 self.view.add(generation);
                 self.hears_until = None;

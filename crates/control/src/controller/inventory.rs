@@ -1,7 +1,7 @@
 //! Changes of the inventory: members that join, change or leave.
 
 use admin::api::ApiReply;
-use fleet::{FleetMember, Inventory, MemberId};
+use fleet::{FleetMember, HostId, Inventory, MemberId};
 use serde_json::json;
 
 use super::{Controller, document, refusal, register_away};
@@ -13,14 +13,23 @@ impl Controller {
         &mut self,
         members: &[FleetMember],
         remove: &[MemberId],
+        hosts: &[HostId],
         carry_out: bool,
     ) -> ApiReply {
-        let steps = match self.member_steps(members, remove) {
-            Ok(steps) => steps,
+        let planned = self.leaving(members, remove, hosts).and_then(|leaving| {
+            let steps = self.member_steps(members, &leaving)?;
+            Ok((leaving, steps))
+        });
+        let (leaving, mut steps) = match planned {
+            Ok(planned) => planned,
             Err(reply) => return reply,
         };
-        if carry_out && let Err(reply) = self.write_members(members, remove) {
-            return reply;
+        steps.extend(hosts.iter().map(|host| format!("{host} leaves: what its agent has said is forgotten")));
+        if carry_out {
+            let written = self.write_members(members, &leaving).and_then(|()| self.write_gone(hosts));
+            if let Err(reply) = written {
+                return reply;
+            }
         }
         let lines: Vec<&str> = steps.iter().map(String::as_str).collect();
         let text = if lines.is_empty() { "nothing to do\n".to_owned() } else { lines.join("\n") + "\n" };

@@ -109,7 +109,9 @@ impl Controller {
 
     /// Ends a quarantine, as a person asks.
     pub(super) fn release_by_hand(&mut self, whose: &Quarantined) -> ApiReply {
-        if let Err(error) = self.decisions.release(whose) {
+        // The losses before its quarantine count no more either: not here, and not in a controller that is started again.
+        let released = self.decisions.release(whose).and_then(|()| self.decisions.forgive(whose));
+        if let Err(error) = released {
             return register_away(&error);
         }
         self.kept_held.remove(whose);

@@ -60,7 +60,7 @@ impl Controller {
     }
 
     /// Says what happened; at the next moment the rollout acts on it.
-    fn tell(&mut self, event: RolloutEvent) {
+    pub(super) fn tell(&mut self, event: RolloutEvent) {
         if let Some(rollout) = &mut self.rollout {
             rollout.note(event, self.now);
         }
@@ -224,8 +224,7 @@ impl Controller {
     pub(super) fn successor(&self, reason: String, content: FleetContent) -> Generation {
         let parent = self.target();
         // A register that was restored from a backup has forgotten numbers, and routers refuse those that they have had.
-        let reports = self.agents.values().flat_map(|record| &record.report.routers);
-        let number = next_number(parent, reports.filter_map(|report| report.generation));
+        let number = next_number(parent, self.routers_have());
         Generation { number, parent, reason, content }
     }
 
@@ -236,10 +235,13 @@ impl Controller {
     ) -> Result<Publication, crate::register::RegisterError> {
         let json = serde_json::to_vec(generation).expect("a generation has names and texts");
         let texts = published(generation.number, &generation.content).1.into_values().collect();
-        let new = NewGeneration { number: generation.number, json, texts };
+        let replaced =
+            self.replaced_change(self.roster(generation.number, &generation.content).ok().as_ref());
+        let new = NewGeneration { number: generation.number, json, texts, replaced };
         let published = self.decisions.publish(self.view.target, &new)?;
         if let Publication::Done(target) = published {
             self.view.target = Some(target);
+            self.note_replaced_change(target.number, new.replaced);
         }
         Ok(published)
     }
@@ -276,9 +278,9 @@ impl Controller {
             Some(RouterOrder { router: report.router.clone(), generation, digest })
         });
         let routers = routers.collect();
-        let members = self.member_orders(&record.report);
+        let (members, lists) = (self.member_orders(&record.report), self.list_orders(record));
         // An agent without a seat has been told so.
-        let _ = self.seats.set_orders(host, TurnOrders { routers, members, ..TurnOrders::default() });
+        let _ = self.seats.set_orders(host, TurnOrders { routers, members, lists, ..TurnOrders::default() });
     }
 }
 

@@ -2,9 +2,13 @@
 
 mod adopting;
 mod cluster_files;
+mod forgotten;
+mod gone;
 mod joining;
 mod learnt;
 mod others;
+mod replaced;
+mod router_lists;
 mod warm_up;
 
 use std::sync::Arc;
@@ -20,6 +24,9 @@ use crate::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrd
 
 const POLICY: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";
+
+/// What the wall clock says when a test begins.
+const UNIX_S: i64 = 1_800_000_000;
 
 fn fleet() -> FleetName {
     "f".parse().expect("a name")
@@ -37,6 +44,8 @@ struct FakeAgent {
     texts: BTreeMap<TextDigest, String>,
     /// What its server tells clients with auto-discovery.
     file: Option<String>,
+    /// What its router tells them.
+    list: Option<String>,
     /// Its server does not answer probes.
     is_hung: bool,
     /// The host is gone: no turns either.
@@ -50,6 +59,8 @@ struct Stage {
     agents: Vec<FakeAgent>,
     runtime: Runtime,
     now_ms: u64,
+    /// What the wall clock says.
+    unix_s: i64,
 }
 
 impl Stage {
@@ -70,7 +81,7 @@ impl Stage {
         let controller = controller(&register, &seats);
         let agents = (1..=hosts).map(|number| FakeAgent::new(number, zone(number))).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        Stage { register, seats, controller, agents, runtime, now_ms: 1000 }
+        Stage { register, seats, controller, agents, runtime, now_ms: 1000, unix_s: UNIX_S }
     }
 
     /// A fleet with a policy in force that all routers have loaded.
@@ -125,7 +136,7 @@ impl Stage {
     }
 
     fn message(&mut self, message: ControllerMessage) {
-        self.controller.on_message(message, Now::at_ms(self.now_ms), 1_800_000_000);
+        self.controller.on_message(message, Now::at_ms(self.now_ms), self.unix_s);
     }
 
     fn plan(&mut self, change: &ChangeQuestion) -> Value {
@@ -173,6 +184,8 @@ impl FakeAgent {
             text: TextReport::Loaded,
             suspects,
             has_traffic: false,
+            client_address: None,
+            has_cluster_file: false,
         };
         let member = MemberReport {
             member: format!("m{number}").parse().expect("a name"),
@@ -186,7 +199,7 @@ impl FakeAgent {
         let mut report: TurnReport = serde_json::from_value(json).expect("a report");
         (report.routers, report.members) = (vec![router], vec![member]);
         let (fails_with, texts, file) = (None, BTreeMap::new(), None);
-        FakeAgent { report, fails_with, texts, file, is_hung: false, is_gone: false }
+        FakeAgent { report, fails_with, texts, file, list: None, is_hung: false, is_gone: false }
     }
 
     fn obey(&mut self, orders: TurnOrders) {
@@ -198,6 +211,10 @@ impl FakeAgent {
             if let Some(digest) = order.cluster_file {
                 self.file = Some(self.texts.get(&digest).expect("the text comes with the order").clone());
             }
+        }
+        for order in orders.lists {
+            assert_eq!(order.router, self.report.routers[0].router);
+            self.list = Some(self.texts.get(&order.digest).expect("the text comes with the order").clone());
         }
         let router = &mut self.report.routers[0];
         for order in orders.routers {
@@ -224,6 +241,16 @@ fn controller(register: &SimulatedRegister, seats: &Arc<AgentSeats>) -> Controll
 }
 
 fn named_controller(register: &SimulatedRegister, seats: &Arc<AgentSeats>, name: &str) -> Controller {
+    controller_at(register, seats, name, 1000, UNIX_S)
+}
+
+fn controller_at(
+    register: &SimulatedRegister,
+    seats: &Arc<AgentSeats>,
+    name: &str,
+    now_ms: u64,
+    unix_s: i64,
+) -> Controller {
     let settings = ControllerSettings {
         fleet: fleet(),
         host: name.parse().expect("a name"),
@@ -231,7 +258,8 @@ fn named_controller(register: &SimulatedRegister, seats: &Arc<AgentSeats>, name:
         rollout: RolloutSettings::default(),
         health: HealthThresholds { probe_zones_min: 1, ..HealthThresholds::default() },
     };
-    Controller::new(decisions(register), Arc::clone(seats), settings, Now::at_ms(1000)).expect("a register")
+    let (decisions, seats) = (decisions(register), Arc::clone(seats));
+    Controller::new(decisions, seats, settings, Now::at_ms(now_ms), unix_s).expect("a register")
 }
 
 fn replace(member: &str) -> ChangeQuestion {
@@ -250,6 +278,29 @@ fn a_policy_becomes_the_first_generation_and_reaches_every_router() {
     let mut texts = stage.agents[0].texts.values();
     let text = texts.find(|text| text.contains("servers")).expect("a text of its router");
     assert!(text.contains("\"web\": {\"servers\":[\"10.0.0.1:11211\",\"10.0.0.2:11211\"]}"), "{text}");
+}
+
+#[test]
+fn the_status_says_when_the_controllers_certificate_runs_out() {
+    let end_s = Arc::new(AtomicU64::new(0));
+    let mut stage = Stage::new(1);
+    stage.controller = controller(&stage.register, &stage.seats).showing_end(Some(Arc::clone(&end_s)));
+    let mut check = |left_s: i64, words: &str| {
+        end_s.store((UNIX_S + left_s).cast_unsigned(), std::sync::atomic::Ordering::Relaxed);
+        let reply = stage.controller.answer(ControlQuestion::Status, &owner());
+        let json: Value = serde_json::from_str(&reply.json).expect("JSON");
+        assert_eq!(json["certificate_end_s"], UNIX_S + left_s);
+        let text = json["text"].as_str().expect("a text");
+        assert_eq!(text.contains("certificate"), !words.is_empty(), "{left_s}: {text}");
+        assert!(text.contains(words), "{left_s}: {text}");
+    };
+    check(9 * 86_400, "");
+    check(8 * 86_400 - 1, "certificate runs out within 8 days");
+    check(0, "runs out within 1 days");
+    check(-1, "has run out");
+    end_s.store(0, std::sync::atomic::Ordering::Relaxed);
+    let reply = stage.controller.answer(ControlQuestion::Status, &owner());
+    assert!(reply.json.contains("\"certificate_end_s\":null"), "{}", reply.json);
 }
 
 #[test]

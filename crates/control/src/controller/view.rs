@@ -8,7 +8,9 @@ use fleet::{
     SlotRecord, TextDigest, ViewName, texts,
 };
 
-use crate::decisions::{FleetDecisions, HeldRecord, TargetRecord};
+use crate::decisions::{
+    FleetDecisions, GoneHost, HeldRecord, ListScope, ReplacedRecord, RouterList, TargetRecord,
+};
 use crate::register::{RegisterEntry, RegisterError, Revision};
 use crate::router_client::digest_of;
 
@@ -28,6 +30,12 @@ pub(super) struct FleetView {
     pub(super) condemned: Vec<TextDigest>,
     /// Members and hosts that take no slot.
     pub(super) quarantine: Vec<HeldRecord>,
+    /// Routers that clients with auto-discovery are told.
+    pub(super) router_lists: BTreeMap<ListScope, (RouterList, Revision)>,
+    /// Hosts that have left, the oldest first.
+    pub(super) gone: Vec<GoneHost>,
+    /// What generations of the last hour have replaced. It may have that of a generation that is newer than the target here.
+    pub(super) replaced: BTreeMap<GenerationNumber, ReplacedRecord>,
 }
 
 impl FleetView {
@@ -71,6 +79,9 @@ impl FleetView {
             frozen: decisions.frozen()?,
             condemned: decisions.condemned()?,
             quarantine: decisions.quarantine()?,
+            router_lists: decisions.router_lists()?,
+            gone: decisions.gone()?,
+            replaced: decisions.replaced()?,
         })
     }
 
@@ -187,6 +198,9 @@ mod tests {
             frozen: Vec::new(),
             condemned: Vec::new(),
             quarantine: Vec::new(),
+            router_lists: BTreeMap::new(),
+            gone: Vec::new(),
+            replaced: BTreeMap::new(),
         };
         // In any order, as others publish them.
         let mut numbers: Vec<u64> = (1..=5).collect();

@@ -6,6 +6,7 @@ use fleet::health::{HitCounts, WarmUp, WarmUpStep};
 use fleet::{ClusterRecord, MemberId, SlotRecord};
 
 use super::Controller;
+use crate::authorise::ControlVerb;
 use crate::turn::MemberReport;
 
 impl Controller {
@@ -40,7 +41,7 @@ impl Controller {
         let (reason, new) = (reasons.join("; "), content.without_warm_up(&over));
         if self.frozen_by(&new).is_some() {
             notes.push(format!("{reason}; the warm-up stays in the routes, because its scope is frozen"));
-        } else if let Err(error) = self.publish_unasked(&reason, new) {
+        } else if let Err(error) = self.publish_unasked(ControlVerb::Replace, &reason, new) {
             notes.push(format!("{reason}; the warm-up stays in the routes: {error}"));
         }
         notes

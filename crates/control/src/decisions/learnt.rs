@@ -18,7 +18,7 @@ pub const CONDEMNED_MAX: usize = 1_024;
 /// Members and hosts whose quarantine is kept. With the longest reasons they are 700 KB, half of what etcd takes.
 pub const HELD_MAX: usize = 1_024;
 /// Attempts against others that change the same list: more controllers than a fleet has.
-const ATTEMPTS: usize = 5;
+pub(super) const ATTEMPTS: usize = 5;
 
 const CONDEMNED: &str = "condemned";
 const QUARANTINE: &str = "quarantine";
@@ -86,7 +86,7 @@ impl FleetDecisions {
         self.change(QUARANTINE, HELD_MAX, change).map(drop)
     }
 
-    fn list<T: DeserializeOwned>(&self, name: &str) -> Result<(Vec<T>, Revision), RegisterError> {
+    pub(super) fn list<T: DeserializeOwned>(&self, name: &str) -> Result<(Vec<T>, Revision), RegisterError> {
         let Some(entry) = self.register.get(&self.key(name))? else {
             return Ok((Vec::new(), Revision::ABSENT));
         };
@@ -96,7 +96,7 @@ impl FleetDecisions {
 
     /// Changes a list, and returns the oldest entries of it that are beyond its limit. A change that is made again changes
     /// nothing, so an answer that was lost is asked for by another attempt.
-    fn change<T: DeserializeOwned + Serialize + Clone + PartialEq>(
+    pub(super) fn change<T: DeserializeOwned + Serialize + Clone + PartialEq>(
         &self,
         name: &str,
         most: usize,

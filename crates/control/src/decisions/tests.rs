@@ -14,7 +14,8 @@ fn decisions(register: &SimulatedRegister) -> FleetDecisions {
 
 fn generation(number: u64, text: &str) -> NewGeneration {
     let json = format!("{{\"number\":{number},\"by\":\"{text}\"}}");
-    NewGeneration { number: GenerationNumber(number), json: json.into(), texts: vec![text.to_owned()] }
+    let (json, texts) = (json.into(), vec![text.to_owned()]);
+    NewGeneration { number: GenerationNumber(number), json, texts, replaced: ReplacedChange::default() }
 }
 
 #[track_caller]

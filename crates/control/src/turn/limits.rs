@@ -1,5 +1,6 @@
 //! Limits of a turn: what a report may hold, and how long an answer waits.
 
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use super::{TextReport, TurnReport};
@@ -17,6 +18,9 @@ pub const ROUTERS_PER_HOST_MAX: usize = 256;
 pub const SUSPECTS_MAX: usize = 2048;
 /// Bytes of a reason or an address that are kept.
 pub const TEXT_MAX: usize = 500;
+
+/// The longest host name (RFC 1035, 2.3.4).
+const HOST_LEN_MAX: usize = 253;
 
 /// Why a turn is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,8 +52,8 @@ impl TurnReport {
         };
         most("servers", self.members.len(), MEMBERS_PER_HOST_MAX)?;
         most("routers", self.routers.len(), ROUTERS_PER_HOST_MAX)?;
-        // Each router has the text in force, the one before, and perhaps one that was refused; each server has one.
-        most("texts", self.texts.len(), 3 * ROUTERS_PER_HOST_MAX + MEMBERS_PER_HOST_MAX)?;
+        // Each router has the text in force, the one before, perhaps one that was refused, and a list; each server has one.
+        most("texts", self.texts.len(), 4 * ROUTERS_PER_HOST_MAX + MEMBERS_PER_HOST_MAX)?;
         let mut names: Vec<&str> = self.members.iter().map(|one| one.member.as_str()).collect();
         twice(&mut names)?;
         let mut names: Vec<&str> = self.routers.iter().map(|one| one.router.as_str()).collect();
@@ -57,6 +61,7 @@ impl TurnReport {
         for router in &mut self.routers {
             router.suspects.truncate(SUSPECTS_MAX);
             router.suspects.iter_mut().for_each(shorten);
+            router.client_address.iter_mut().for_each(shorten);
             if let TextReport::Refused { reason, .. } | TextReport::Crashed { reason, .. } = &mut router.text
             {
                 shorten(reason);
@@ -72,6 +77,21 @@ fn twice(names: &mut [&str]) -> Result<(), TurnFault> {
         Some(pair) => Err(TurnFault::Twice(pair[0].to_owned())),
         None => Ok(()),
     }
+}
+
+/// Whether clients with auto-discovery can be told this address: HOST:PORT, with a name, an IPv4 address, or an IPv6 address in
+/// brackets.
+pub fn is_client_address(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let is_port = port.parse::<u16>().is_ok_and(|number| number > 0) && !port.starts_with('+');
+    let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => {
+            let is_good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-';
+            (1..=HOST_LEN_MAX).contains(&host.len()) && host.bytes().all(is_good)
+        }
+    };
+    is_host && is_port
 }
 
 fn shorten(text: &mut String) {

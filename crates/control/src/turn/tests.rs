@@ -11,7 +11,18 @@ fn report() -> TurnReport {
 fn router(name: &str) -> RouterReport {
     let (router, view) = (name.parse().expect("a name"), "main".parse().expect("a name"));
     let (generation, loaded, text) = (None, None, TextReport::Loaded);
-    RouterReport { router, view, generation, loaded, text, suspects: Vec::new(), has_traffic: false }
+    let (suspects, has_traffic, client_address, has_cluster_file) = (Vec::new(), false, None, false);
+    RouterReport {
+        router,
+        view,
+        generation,
+        loaded,
+        text,
+        suspects,
+        has_traffic,
+        client_address,
+        has_cluster_file,
+    }
 }
 
 #[test]

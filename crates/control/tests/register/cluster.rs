@@ -139,6 +139,32 @@ impl Cluster {
         self.members[at].child = launch(&self.program, &self.folder.0, at, client, peer, &peers);
     }
 
+    /// Saves what a member has in a file. Without an etcdctl on this machine there is none, which is said.
+    pub(crate) fn snapshot(&self, at: usize) -> Option<PathBuf> {
+        let file = self.folder.0.join("snapshot");
+        let member = format!("http://{}", self.members[at].client);
+        let saved =
+            etcdctl(&self.program)?.args(["--endpoints", &member, "snapshot", "save"]).arg(&file).output();
+        let saved = saved.expect("etcdctl");
+        assert!(saved.status.success(), "{saved:?}");
+        Some(file)
+    }
+
+    /// Ends the only member, and starts it again with what was saved.
+    pub(crate) fn restore(&mut self, at: usize, snapshot: &Path) {
+        self.kill(at);
+        let directory = self.folder.0.join(format!("m{at}"));
+        std::fs::remove_dir_all(&directory).expect("its directory");
+        let (name, peer) = (format!("m{at}"), format!("http://{}", self.members[at].peer));
+        let mut restore = etcdctl(&self.program).expect("it has saved");
+        restore.args(["snapshot", "restore"]).arg(snapshot).arg("--data-dir").arg(&directory);
+        restore.args(["--name", &name, "--initial-cluster", &format!("{name}={peer}")]);
+        let restored = restore.args(["--initial-advertise-peer-urls", &peer]).output().expect("etcdctl");
+        assert!(restored.status.success(), "{restored:?}");
+        self.restart(at);
+        self.wait();
+    }
+
     pub(crate) fn signal(&self, at: usize, signal: Signal) {
         let pid = Pid::from_child(&self.members[at].child);
         kill_process(pid, signal).expect("it is ours, and runs");
@@ -176,6 +202,18 @@ fn program() -> Option<PathBuf> {
         eprintln!("left out: there is no etcd (Debian: etcd-server); EVENKEEL_TEST_ETCD names another one");
     }
     found
+}
+
+/// The one beside etcd, or the one that is installed.
+fn etcdctl(etcd: &Path) -> Option<Command> {
+    let found = [etcd.with_file_name("etcdctl"), "/usr/bin/etcdctl".into()];
+    let Some(program) = found.into_iter().find(|program| program.exists()) else {
+        eprintln!("left out: there is no etcdctl (Debian: etcd-client)");
+        return None;
+    };
+    let mut command = Command::new(program);
+    command.env("ETCDCTL_API", "3").stdin(Stdio::null());
+    Some(command)
 }
 
 fn launch(

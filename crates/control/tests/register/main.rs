@@ -7,6 +7,7 @@ mod disk;
 mod faults;
 mod outages;
 mod real;
+mod restored;
 mod script;
 mod scripted;
 mod traps;

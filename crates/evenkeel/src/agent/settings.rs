@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use control::{ControlPlace, MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX};
+use control::{ControlPlace, MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, is_client_address};
 use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
 use serde::{Deserialize, Deserializer};
 
@@ -52,6 +52,10 @@ pub(super) struct RouterEntry {
     pub(super) file: PathBuf,
     pub(super) address: String,
     pub(super) pid_file: PathBuf,
+    /// Where clients reach it, for lists of routers.
+    pub(super) client_address: Option<String>,
+    /// What it reads as --cluster-file, and nobody else writes.
+    pub(super) cluster_file: Option<PathBuf>,
 }
 
 impl AgentFile {
@@ -75,8 +79,26 @@ impl AgentFile {
         twice("router", file.router.iter().map(|one| one.name.as_str()))?;
         let files = file.router.iter().map(|one| &one.file);
         let files = files.chain(file.server.iter().filter_map(|one| one.cluster_file.as_ref()));
+        let files = files.chain(file.router.iter().filter_map(|one| one.cluster_file.as_ref()));
         twice("file", files.map(|path| path.to_str().unwrap_or_default()))?;
+        file.router.iter().try_for_each(RouterEntry::check)?;
         Ok(file)
+    }
+}
+
+impl RouterEntry {
+    /// A router that tells clients of routers is one of them.
+    fn check(&self) -> Result<(), String> {
+        let name = &self.name;
+        match &self.client_address {
+            None if self.cluster_file.is_some() => {
+                Err(format!("router {name}: expected client_address with cluster_file, found none"))
+            }
+            Some(address) if !is_client_address(address) => {
+                Err(format!("router {name}: client_address: expected HOST:PORT, found {address:?}"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -126,6 +148,19 @@ mod tests {
         let other = with_file("/run/web").replace("\"m1\"", "\"m2\"");
         refused(&[HEAD, &with_file("/run/web"), &other].concat(), "/run/web is there twice");
         refused(&[HEAD, &with_file("/etc/r1.json"), ROUTER].concat(), "/etc/r1.json is there twice");
+        let listed = |lines: &str| format!("{HEAD}{ROUTER}{lines}");
+        refused(&listed("cluster_file = \"/run/r\"\n"), "expected client_address with cluster_file");
+        for wrong in ["10.0.0.1", "10.0.0.1:0", ":5000", "10.0.0.1|x:5000", "a b:5000", "2001:db8::1:5000"] {
+            refused(&listed(&format!("client_address = \"{wrong}\"\n")), "expected HOST:PORT");
+        }
+        for good in ["10.0.0.1:5000", "[2001:db8::1]:5000", "r1.example:5000"] {
+            let text = listed(&format!("client_address = \"{good}\"\ncluster_file = \"/run/r\"\n"));
+            assert!(AgentFile::parse(&text).is_ok(), "{good}");
+        }
+        refused(
+            &listed("client_address = \"a:1\"\ncluster_file = \"/etc/r1.json\"\n"),
+            "/etc/r1.json is there twice",
+        );
         refused(&[HEAD, SERVER, "adress = \"x\"\n"].concat(), "adress");
         refused(&[&HEAD.replace("c1:7500", "c1"), SERVER].concat(), "expected unix:PATH or HOST:PORT");
         refused(

@@ -67,7 +67,8 @@ pub(super) struct RollbackArguments {
 /// Arguments of `freeze`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct FreezeArguments {
-    /// `fleet`, `cluster/NAME` or `zone/NAME`
+    /// `fleet`, `cluster/NAME` or `zone/NAME`, where nothing changes any more; `member/ID` or `host/ID`, which take no slot any
+    /// more (quarantine)
     scope: String,
     /// The reason, for everybody who asks
     #[arg(long, value_name = "TEXT")]
@@ -79,7 +80,7 @@ pub(super) struct FreezeArguments {
 /// Arguments of `thaw`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ThawArguments {
-    /// The scope
+    /// The scope, as `freeze` takes it
     scope: String,
     /// The reason, for the history
     #[arg(long, value_name = "TEXT")]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use fleet::{FleetMember, MemberId};
+use fleet::{FleetMember, HostId, MemberId};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -19,11 +19,15 @@ const FILE_LEN_MAX: u64 = 4 * 1024 * 1024;
 #[derive(Clone, Debug, Args)]
 pub(super) struct MembersArguments {
     /// Members that shall be as this file has them (TOML): [[member]] with id, host, zone and address
-    #[arg(required_unless_present = "remove")]
+    #[arg(required_unless_present_any = ["remove", "remove_host"])]
     file: Option<PathBuf>,
     /// Members that leave the fleet; they must have no slot
     #[arg(long, value_name = "MEMBER,MEMBER", value_delimiter = ',')]
     remove: Vec<MemberId>,
+    /// Hosts that left for good: their members leave, and what their agents said is forgotten. Their agents must be silent, and
+    /// their members must have no slot
+    #[arg(long, value_name = "HOST,HOST", value_delimiter = ',')]
+    remove_host: Vec<HostId>,
     /// Carry it out. Without it, what would change is shown
     #[arg(long, requires = "why")]
     apply: bool,
@@ -45,7 +49,8 @@ struct MembersFile {
 pub(super) fn run(job: &MembersArguments) -> Result<ExitCode, Failure> {
     let members = job.file.as_deref().map(read).transpose()?.unwrap_or_default();
     let why = job.why.as_ref().filter(|_| job.apply);
-    let body = json!({"members": members, "remove": job.remove, "why": why});
+    let (remove, remove_hosts) = (&job.remove, &job.remove_host);
+    let body = json!({"members": members, "remove": remove, "remove_hosts": remove_hosts, "why": why});
     job.place.show(&job.place.ask(|client, within| client.post("/v1/members", &body, within))?)
 }
 

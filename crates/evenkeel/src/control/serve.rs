@@ -14,18 +14,18 @@ use control::identity::{FleetIdentity, FleetRole};
 use control::register::{DirectoryRegister, EtcdRegister, EtcdSettings, EtcdUser};
 use control::{
     AgentSeats, ControlPlace, ControlService, Controller, ControllerSettings, FleetDecisions, LivenessOutbox,
-    RelaySettings, SayLine, SharedRegister, run_controller, start_probes, start_relay, start_watch,
+    RelaySettings, SayLine, SharedRegister, moment, run_controller, start_probes, start_relay, start_watch,
 };
 use fleet::ZoneName;
 use fleet::health::HealthThresholds;
 use fleet::rollout::RolloutSettings;
-use os::clock::Stopwatch;
-use stdx::clock::Now;
-use tls::{CertificateFiles, ClientSettings, ListenerTls, NameCheck, PeerCheck, TlsSettings};
+use os::clock::{Stopwatch, unix_s};
+use tls::{CertificateFiles, ClientSettings, ClientTls, ListenerTls, NameCheck, PeerCheck, TlsSettings};
 
 use super::credentials::Credentials;
 use super::file::read_file;
 use crate::failure::{Failure, say};
+use crate::renewal::{self, CertificateUsers, Signer};
 use crate::resources::raise_open_files_to_hard_limit;
 use crate::server_tls;
 
@@ -116,7 +116,7 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(found, Some("`control certificate --role controller` makes one".into())));
     }
     raise_open_files()?;
-    let listener = listener(job)?;
+    let (listener, listener_tls) = listener(job)?;
     let fleet = identity.fleet.as_str().parse().map_err(Failure::other)?;
     let decisions = FleetDecisions::new(register(job)?, &fleet);
     let say_line: SayLine = Arc::new(|line: &str| say(format_args!("evenkeel: control: {line}")));
@@ -124,10 +124,21 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
     let seats = Arc::new(AgentSeats::default());
     let (service, messages) =
         ControlService::new(Arc::clone(&seats), identity.fleet.clone(), Arc::clone(&say_line));
-    let outboxes = relays(job, &identity)?;
-    let now = Now { us: clock.passed().as_micros() as u64 };
-    let controller = Controller::new(decisions.clone(), seats, settings(job, &identity)?, now);
-    let mut controller = controller.map_err(Failure::other)?.saying(Arc::clone(&say_line)).telling(outboxes);
+    let client_tls = job.credentials.client()?;
+    let outboxes = relays(job, &identity, &client_tls)?;
+    let signer = match &job.authority {
+        Some(directory) => Signer::Authority(Box::new(authority(directory, &identity)?)),
+        None => Signer::Nobody,
+    };
+    let users = CertificateUsers { clients: vec![client_tls], listener: listener_tls };
+    let end_s = renewal::start(&job.credentials, signer, users, std::process::id().into(), &say_line)?;
+    let (now, unix_s) = (moment(&clock), unix_s().cast_signed());
+    let controller = Controller::new(decisions.clone(), seats, settings(job, &identity)?, now, unix_s);
+    let mut controller = controller
+        .map_err(Failure::other)?
+        .saying(Arc::clone(&say_line))
+        .telling(outboxes)
+        .showing_end(end_s);
     if let Some(directory) = &job.authority {
         controller = controller.signing(authority(directory, &identity)?);
     }
@@ -187,14 +198,15 @@ fn settings(job: &ServeArguments, identity: &FleetIdentity) -> Result<Controller
     })
 }
 
-fn listener(job: &ServeArguments) -> Result<ApiListener, Failure> {
+/// The listener, and its TLS if it has an address.
+fn listener(job: &ServeArguments) -> Result<(ApiListener, Option<ListenerTls>), Failure> {
     let mut listener = ApiListener::default();
     if let Some(socket) = &job.socket {
         listener = listener.unix(socket).map_err(Failure::other)?;
     }
     let Some(listen) = &job.listen else {
         return match &job.socket {
-            Some(_) => Ok(listener),
+            Some(_) => Ok((listener, None)),
             None => Err(Failure::usage("expected --listen HOST:PORT or --socket PATH", None)),
         };
     };
@@ -214,7 +226,8 @@ fn listener(job: &ServeArguments) -> Result<ApiListener, Failure> {
     let check = if job.authority.is_some() { PeerCheck::IfShown } else { PeerCheck::Always };
     let acceptor = tls.acceptor(check).map_err(Failure::other)?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    listener.tcp(host, port, Some(Arc::new(move || acceptor.settings()))).map_err(Failure::other)
+    let listener = listener.tcp(host, port, Some(Arc::new(move || acceptor.settings())));
+    Ok((listener.map_err(Failure::other)?, Some(tls)))
 }
 
 fn register(job: &ServeArguments) -> Result<SharedRegister, Failure> {
@@ -247,7 +260,11 @@ fn authority(directory: &std::path::Path, identity: &FleetIdentity) -> Result<Au
 }
 
 /// A thread for each of the other controllers, and what it has to tell.
-fn relays(job: &ServeArguments, identity: &FleetIdentity) -> Result<Vec<Arc<LivenessOutbox>>, Failure> {
+fn relays(
+    job: &ServeArguments,
+    identity: &FleetIdentity,
+    tls: &Arc<ClientTls>,
+) -> Result<Vec<Arc<LivenessOutbox>>, Failure> {
     let found = job.controllers.len();
     if found > OTHERS_MAX {
         return Err(Failure::usage(
@@ -255,12 +272,11 @@ fn relays(job: &ServeArguments, identity: &FleetIdentity) -> Result<Vec<Arc<Live
             None,
         ));
     }
-    let tls = job.credentials.client()?;
     let start = |to: &ControlPlace| {
         let outbox = Arc::new(LivenessOutbox::default());
         let controller = identity.id.as_str().parse().map_err(Failure::other)?;
         let settings =
-            RelaySettings { controller, zone: job.zone.clone(), to: to.clone(), tls: Arc::clone(&tls) };
+            RelaySettings { controller, zone: job.zone.clone(), to: to.clone(), tls: Arc::clone(tls) };
         start_relay(settings, &outbox).map_err(|error| Failure::system("start a thread", error))?;
         Ok(outbox)
     };

@@ -13,14 +13,13 @@ use control::register::{DirectoryRegister, Revision};
 use control::{
     AgentRouter, AgentSeats, AgentServer, AgentSettings, ControlAnswer, ControlClient, ControlPlace,
     ControlService, Controller, ControllerSettings, FleetDecisions, PeerPlace, ProcessLook, ProcessReport,
-    SayLine, run_controller, start_agent, start_probes, start_watch,
+    SayLine, moment, run_controller, start_agent, start_probes, start_watch,
 };
 use fleet::health::HealthThresholds;
 use fleet::rollout::RolloutSettings;
-use os::clock::{Stopwatch, pause};
+use os::clock::{Stopwatch, pause, unix_s};
 use rustls::ClientConfig;
 use serde_json::{Value, json};
-use stdx::clock::Now;
 use tls::{ClientSettings, ClientTls};
 
 use super::place::Place;
@@ -95,7 +94,7 @@ pub(super) fn start(
     let seats = Arc::new(AgentSeats::default());
     let say_line: SayLine = Arc::new(|line: &str| say(format_args!("evenkeel: up: {line}")));
     let (service, messages) = ControlService::new(Arc::clone(&seats), fleet_name(), Arc::clone(&say_line));
-    let now = Now { us: clock.passed().as_micros() as u64 };
+    let (now, unix_s) = (moment(&clock), unix_s().cast_signed());
     // There is one zone to look from.
     let health = HealthThresholds { probe_zones_min: 1, ..HealthThresholds::default() };
     let choices = ControllerSettings {
@@ -105,7 +104,7 @@ pub(super) fn start(
         rollout: RolloutSettings::default(),
         health,
     };
-    let controller = Controller::new(decisions.clone(), seats, choices, now);
+    let controller = Controller::new(decisions.clone(), seats, choices, now, unix_s);
     let controller = controller.map_err(Failure::other)?.saying(say_line);
     let begun =
         |result: std::io::Result<()>| result.map_err(|error| Failure::system("start a thread", error));
@@ -163,6 +162,8 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
         file: configuration(settings.place),
         place: PeerPlace { address: format!("unix:{}", router_socket(settings.place).display()), tls: None },
         process: look(&settings.router_pid),
+        client_address: None,
+        cluster_file: None,
     };
     let mut boot = [0; 8];
     getrandom(&mut boot)?;

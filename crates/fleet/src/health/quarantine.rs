@@ -79,11 +79,14 @@ pub struct QuarantineBook {
 impl QuarantineBook {
     /// Notes that a lost member was replaced.
     pub fn note_loss(&mut self, now: Now, member: &MemberId, host: &HostId) {
-        for (whose, one_event_ms) in
-            [(Quarantined::Member(member.clone()), 0), (Quarantined::Host(host.clone()), ONE_EVENT_MS)]
-        {
-            self.note(now, whose, one_event_ms);
-        }
+        self.note_loss_of(now, Quarantined::Member(member.clone()));
+        self.note_loss_of(now, Quarantined::Host(host.clone()));
+    }
+
+    /// Notes that a lost member was replaced, for the member or its host alone.
+    pub fn note_loss_of(&mut self, now: Now, whose: Quarantined) {
+        let one_event_ms = if matches!(whose, Quarantined::Host(_)) { ONE_EVENT_MS } else { 0 };
+        self.note(now, whose, one_event_ms);
     }
 
     fn note(&mut self, now: Now, whose: Quarantined, one_event_ms: u64) {

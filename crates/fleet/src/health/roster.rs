@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{ClusterName, GenerationNumber, HostId, MemberId, SlotId, ZoneName};
 
 /// Most members in slots: five times the largest published fleet.
@@ -12,7 +14,7 @@ pub const CLUSTERS_MAX: usize = 256;
 pub const ZONES_MAX: usize = 16;
 
 /// A slot and the member that has it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SlotMember {
     /// The slot's cluster.
     pub cluster: ClusterName,

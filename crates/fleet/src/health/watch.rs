@@ -7,13 +7,16 @@ use super::guard::{Held, Loss, LossGuard, exists};
 use super::probers::{ProbeOutcome, ProbeView, Probers};
 use super::quarantine::QuarantineBook;
 use super::reason::{Seen, meaning};
-use super::roster::{Roster, SlotMember};
+use super::roster::Roster;
 use super::routers::{Routers, TkoReport};
 use super::settings::{HealthThresholdError, HealthThresholds};
 use super::verdict::{AgentSight, MemberVerdict, ProbeSight, judge};
 use crate::{HostId, MemberId, ZoneName};
 
 mod alarms;
+mod replaced;
+
+pub use replaced::SlotReplacement;
 
 /// Interval of probes. Observers agree some probes after the first one that has failed, and suspicion counts from that one.
 const PROBE_EVERY_MS: u64 = 1000;
@@ -135,23 +138,13 @@ impl HealthWatch {
         Ok(watch)
     }
 
-    /// Notes a replacement of the last hour from the history of generations, after a start; the oldest first. A member that was
-    /// lost then is in quarantine if it is lost once more.
-    pub fn remember_replacement(&mut self, now: Now, place: SlotMember, age_ms: u64, was_lost: bool) {
-        let at = Now { us: now.us.saturating_sub(age_ms.saturating_mul(1000)) };
-        if was_lost {
-            self.quarantine.note_loss(at, &place.member, &place.host);
-        }
-        self.guard.note_replaced(place, at, false);
-    }
-
     /// Takes the roster of a newer generation, or of the same one if the inventory has changed. A slot with another member
     /// counts as replaced, whoever decided it.
     pub fn set_roster(&mut self, now: Now, roster: Roster) {
-        if roster.generation < self.roster.generation {
-            return;
-        }
-        self.note_replacements(now, &roster);
+        self.set_roster_after(now, roster, &[]);
+    }
+
+    fn take_roster(&mut self, now: Now, roster: Roster) {
         let from: Vec<_> = roster.places.iter().map(|place| self.roster.index(&place.member)).collect();
         let to: Vec<_> = self.roster.places.iter().map(|place| roster.index(&place.member)).collect();
         let clusters: Vec<_> =
@@ -163,22 +156,6 @@ impl HealthWatch {
         self.routers.reorder(&to, &clusters, roster.clusters.len());
         self.guard.keep_scopes_of(&roster);
         self.roster = roster;
-    }
-
-    fn note_replacements(&mut self, now: Now, roster: &Roster) {
-        let slots: std::collections::BTreeMap<_, _> =
-            roster.places.iter().map(|place| ((&place.cluster, &place.slot), &place.member)).collect();
-        for (at, place) in self.roster.places.iter().enumerate() {
-            let new = slots.get(&(&place.cluster, &place.slot));
-            if new.is_none_or(|new| **new == place.member) {
-                continue;
-            }
-            let was_lost = self.members[at].verdict.is_suspect() || self.guard.is_granted(place);
-            self.guard.note_replaced(place.clone(), now, was_lost);
-            if was_lost {
-                self.quarantine.note_loss(now, &place.member, &place.host);
-            }
-        }
     }
 
     /// Takes a heartbeat: the processes of one host. Returns how many of them do not count, because the roster has no such

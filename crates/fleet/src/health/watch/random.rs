@@ -7,6 +7,7 @@ use stdx::prng::Prng;
 use super::tests::{GONE, Stage, View, WELL};
 use super::*;
 use crate::ZoneName;
+use crate::health::roster::SlotMember;
 use crate::health::verdict::RouterSight;
 
 /// Enough for each kind of lie to be tried with each kind of silence; more is a matter of minutes.

@@ -1,6 +1,7 @@
 //! Scenarios of a fleet with agents, probers and routers that a test sets per member.
 
 use super::*;
+use crate::health::roster::SlotMember;
 use crate::health::verdict::RouterSight;
 use crate::{ClusterName, GenerationNumber, RouterId};
 
@@ -405,7 +406,7 @@ fn replacements_before_a_start_count_in_their_hour() {
     let mut stage = Stage::new(&[40]);
     stage.seconds(3_700);
     for place in stage.places[10..12].iter().cloned() {
-        stage.watch.remember_replacement(stage.now, place, 3_000_000, false);
+        stage.watch.remember_replacement(stage.now, &SlotReplacement::new(place, false), 3_000_000);
     }
     stage.views[0] = GONE;
     let first = stage.seconds(700).into_iter().find_map(|(second, decision)| match decision {
@@ -415,13 +416,61 @@ fn replacements_before_a_start_count_in_their_hour() {
     assert_eq!(first, Some(601), "the hour of both ends 600 s later");
 }
 
+/// A slot of 40 has changed its member twice, and the watch sees the second change only: when the next lost member is replaced
+/// if these changes are written down, by the members that left.
+#[track_caller]
+fn check_written(written: &[&str], expected: std::ops::Range<u64>) {
+    let mut stage = Stage::new(&[40]);
+    stage.seconds(100);
+    let place = |member: &&str| SlotMember { member: name(*member), ..stage.places[10].clone() };
+    let written: Vec<_> =
+        written.iter().map(place).map(|place| (SlotReplacement::new(place, false), 5_000)).collect();
+    stage.places[10].member = name("third");
+    let roster = Roster::new(GenerationNumber(9), stage.places.clone()).expect("a roster");
+    stage.watch.set_roster_after(stage.now, roster, &written);
+    stage.views[0] = GONE;
+    let decisions = stage.seconds(4_000).into_iter();
+    let mut replaced = decisions.filter(|(_, decision)| matches!(decision, HealthDecision::Replace { .. }));
+    let first = replaced.next().expect("it is replaced").0;
+    assert!(expected.contains(&first), "{written:?}: {first}");
+}
+
+#[test]
+fn a_replacement_that_is_written_down_and_seen_counts_once_and_one_between_counts_too() {
+    check_written(&[], 1..200);
+    check_written(&["m0-10"], 1..200);
+    check_written(&["m0-10", "second"], 3_500..3_601);
+    check_written(&["m0-10", "second", "m0-10"], 3_500..3_601);
+}
+
+#[test]
+fn what_is_written_down_says_whether_it_was_a_loss() {
+    for (was_lost, may_enter) in [(true, false), (false, true)] {
+        let mut stage = Stage::new(&[40]);
+        stage.seconds(100);
+        let place = stage.places[10].clone();
+        stage.places[10].member = name("another");
+        let roster = Roster::new(GenerationNumber(9), stage.places.clone()).expect("a roster");
+        let written = [(SlotReplacement::new(place.clone(), was_lost), 5_000)];
+        stage.watch.set_roster_after(stage.now, roster, &written);
+        stage.watch.quarantine_mut().note_loss(
+            Now::at_ms(stage.now.ms() + 70_000),
+            &place.member,
+            &place.host,
+        );
+        let found = stage.watch.quarantine().check(stage.now, &place.member, &place.host);
+        assert_eq!(found.is_ok(), may_enter, "{found:?}");
+    }
+}
+
 /// A member was replaced before this watch began, lost or not, and is lost in its new slot: whether it may enter a third one.
 #[track_caller]
 fn check_remembered(was_lost: bool, age_ms: u64, may_enter: bool) {
     let mut stage = Stage::new(&[40]);
     stage.seconds(4_000);
     let place = stage.places[10].clone();
-    stage.watch.remember_replacement(stage.now, place.clone(), age_ms, was_lost);
+    let replaced = SlotReplacement::new(place.clone(), was_lost);
+    stage.watch.remember_replacement(stage.now, &replaced, age_ms);
     stage.watch.quarantine_mut().note_loss(stage.now, &place.member, &place.host);
     let found = stage.watch.quarantine().check(stage.now, &place.member, &place.host);
     assert_eq!(found.is_ok(), may_enter, "{found:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use control::authority::renewal_due_s;
-use control::identity::FleetIdentity;
+use control::identity::{FleetIdentity, FleetRole};
 use stdx::prng::Prng;
 
 /// The longest pause between two looks at the file. Another program may have replaced it, and a clock may have been set.
@@ -12,6 +12,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(60 * 60);
 const RETRY_MIN: Duration = Duration::from_secs(60);
 /// The longest pause after a failure. A third of a certificate's life, ten days, has 240 of them.
 const RETRY_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// How long before its end a certificate that nobody renews is worth a line.
+const WARNED_S: u64 = 30 * 86_400;
 
 /// The validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +29,31 @@ impl Life {
         renewal_due_s(self.not_before_s, self.not_after_s, identity)
     }
 
+    /// The second from which on people are told that nobody renews it: a month before its end, or after two thirds of a life
+    /// that is shorter than three months.
+    pub(super) fn warned_s(self) -> u64 {
+        let life_s = self.not_after_s.saturating_sub(self.not_before_s);
+        self.not_after_s - WARNED_S.min(life_s / 3)
+    }
+
+    /// How near its end is, for people, in words that stay the same until then.
+    pub(super) fn end_shown(self, now_s: u64, identity: &FleetIdentity) -> String {
+        match self.not_after_s.checked_sub(now_s) {
+            Some(_) => {
+                format!("it runs out within {} days", (self.not_after_s - self.warned_s()) / 86_400 + 1)
+            }
+            None => self.shown(now_s, identity),
+        }
+    }
+
     /// What is left of it, for people; in days, so that what stays wrong is said again on the next day only.
-    pub(super) fn shown(self, now_s: u64) -> String {
+    pub(super) fn shown(self, now_s: u64, identity: &FleetIdentity) -> String {
         match self.not_after_s.checked_sub(now_s) {
             Some(left_s) => format!("it is valid for another {} days", left_s / 86_400),
-            None => "it has run out, so start the agent again with --join and a token".to_owned(),
+            None if identity.role == FleetRole::Agent => {
+                "it has run out, so start the agent again with --join and a token".to_owned()
+            }
+            None => "it has run out; `control certificate` makes another one".to_owned(),
         }
     }
 }
@@ -80,8 +103,20 @@ mod tests {
         let life = Life { not_before_s: begin_s, not_after_s: begin_s + 30 * DAY_S };
         let due_s = life.due_s(&identity());
         assert!((20 * DAY_S..22 * DAY_S).contains(&(due_s - begin_s)), "{due_s}");
-        assert!(life.shown(begin_s).contains("another 30 days"));
-        assert!(life.shown(life.not_after_s + 1).contains("--join"));
+        assert!(life.shown(begin_s, &identity()).contains("another 30 days"));
+        assert!(life.shown(life.not_after_s + 1, &identity()).contains("--join"));
+    }
+
+    #[test]
+    fn people_are_told_a_month_before_the_end_or_after_two_thirds_of_a_short_life() {
+        for (life_days, days) in [(365, 335), (90, 60), (30, 20), (0, 0)] {
+            let life = Life { not_before_s: 1000, not_after_s: 1000 + life_days * DAY_S };
+            assert_eq!(life.warned_s(), 1000 + days * DAY_S, "{life_days} days");
+        }
+        let controller = "evenkeel://prod/controller/c1".parse().expect("an identity");
+        assert!(
+            Life { not_before_s: 0, not_after_s: 1 }.shown(2, &controller).contains("`control certificate`")
+        );
     }
 
     #[test]

@@ -1,0 +1,68 @@
+//! Generations that the register has forgotten, because it was restored from a backup: routers have them, and refuse what is
+//! older. What the register has is published anew under a number above theirs.
+//!
+//! A controller that ran meanwhile believes nothing of such a register, so this is about one that was started since.
+
+use fleet::{GenerationNumber, is_forgotten, next_number};
+use stdx::clock::Now;
+
+use super::{AgentRecord, Controller};
+use crate::authorise::ControlVerb;
+
+/// Time after a start in which every agent has had a turn: turns take up to 20 s, and an agent restarts within 30 s.
+pub(super) const ALL_HEARD_MS: u64 = 60_000;
+/// Time until it is tried again.
+const AGAIN_MS: u64 = 10_000;
+
+impl Controller {
+    /// Publishes the target anew if routers have generations beyond it.
+    pub(super) fn publish_forgotten(&mut self) {
+        if self.now < self.forgotten_at {
+            return;
+        }
+        let (Some(target), None) = (self.target(), &self.away) else { return };
+        if !is_forgotten(target, self.routers_have()) || !self.hears_most_routers() || self.waits_ms() > 0 {
+            return;
+        }
+        self.forgotten_at = Now::at_ms(self.now.ms() + AGAIN_MS);
+        let newest = next_number(Some(target), self.routers_have()).0 - 1;
+        let words = format!(
+            "the register has forgotten generations that routers have: {newest} is beyond its {target}"
+        );
+        let content = self.view.content();
+        let outcome = match self.frozen_by(&content) {
+            Some(_) => Err("the fleet is frozen".to_owned()),
+            None => {
+                let reason = format!("the content of generation {target} once more: {words}");
+                self.publish_unasked(ControlVerb::Rollback, &reason, content)
+            }
+        };
+        let line = match outcome {
+            Ok(()) if self.target() == Some(target) => return,
+            Ok(()) => {
+                let number = self.target().unwrap_or(target);
+                format!("{words}; what {target} has goes out once more, as {number}")
+            }
+            Err(error) => format!("{words}; what {target} has does not go out once more yet: {error}"),
+        };
+        if self.forgotten_line.as_ref() != Some(&line) {
+            self.log(line.clone());
+            self.forgotten_line = Some(line);
+        }
+    }
+
+    /// The generations that routers report.
+    pub(super) fn routers_have(&self) -> impl Iterator<Item = GenerationNumber> {
+        let reports = self.agents.values().flat_map(|record| &record.report.routers);
+        reports.filter_map(|report| report.generation)
+    }
+
+    /// Whether most routers that have ever been heard of are heard now. While most are away, more may have been forgotten than
+    /// the rest knows.
+    fn hears_most_routers(&self) -> bool {
+        let count = |record: &AgentRecord| record.report.routers.len();
+        let all: usize = self.agents.values().map(count).sum();
+        let heard: usize = self.agents.values().filter(|record| !record.is_silent).map(count).sum();
+        heard * 2 > all
+    }
+}
