@@ -1,11 +1,39 @@
 //! The small world without and with planted bugs.
 
+use super::faults::{Scheduled, SmallFault};
+use super::world::play_script;
 use super::*;
 
+/// Plays seeds without bugs.
 #[test]
 fn seeds_without_bugs_break_no_invariant() {
     for seed in 0..3 {
         let run = play(seed, &[]);
         assert!(run.violation.is_none(), "{}", run.violation.expect("there is one"));
     }
+}
+
+/// Plays faults with their times in seconds, which break nothing. Returns how many members entered slots.
+#[track_caller]
+fn check(script: &[(u64, u64, SmallFault)]) -> u64 {
+    let script = script.iter().map(|(from_s, until_s, fault)| Scheduled {
+        from_ms: from_s * 1000,
+        until_ms: until_s * 1000,
+        fault: *fault,
+    });
+    let run = play_script(1, script.collect());
+    assert!(run.violation.is_none(), "{}", run.violation.expect("there is one"));
+    run.entered
+}
+
+#[test]
+fn a_host_that_is_cut_off_or_a_server_that_is_down_loses_its_slot() {
+    assert_eq!(check(&[(64, 90, SmallFault::HostCutOff { server: 1 })]), 1);
+    assert_eq!(check(&[(64, 90, SmallFault::ServerStops { server: 1 })]), 1);
+}
+
+#[test]
+fn a_short_absence_replaces_nobody() {
+    assert_eq!(check(&[(64, 66, SmallFault::HostCutOff { server: 1 })]), 0);
+    assert_eq!(check(&[(64, 66, SmallFault::ServerStops { server: 1 })]), 0);
 }

@@ -4,7 +4,7 @@ use super::super::disk::FileText;
 use super::super::routers::FileLook;
 use super::super::shape::{ROUTERS, SLOTS};
 use super::super::traffic::key;
-use super::{SmallWorld, spool};
+use super::SmallWorld;
 
 /// Orders that agents have taken are carried out within this time, although no controller works.
 const ORDERS_DONE_MS: u64 = 4_000;
@@ -40,7 +40,7 @@ impl SmallWorld {
         let router = &mut self.routers[at];
         let look = match router.process {
             Some(_) => router.look(&mut self.net, &file, &self.addresses, now_ms),
-            None => router.start_due(&mut self.net, &file, &self.addresses, spool(&self.bugs), now_ms),
+            None => router.start_due(&mut self.net, &file, &self.addresses, now_ms),
         };
         match look {
             FileLook::Same => {}
