@@ -1,5 +1,6 @@
 //! `cargo xtask sim`: a scenario of the simulated fleet, played with the decisions that ship, and drawn as a timeline.
 
+mod small;
 mod timeline;
 
 use std::path::PathBuf;
@@ -20,8 +21,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
     /// 288 servers and 900 routers
-    #[arg(long)]
+    #[arg(long, conflicts_with = "small")]
+    few: bool,
+    /// The small world instead: real routers, servers and controllers, from `--seed` on
+    #[arg(long, conflicts_with = "scenario")]
     small: bool,
+    /// So many seeds of the small world
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "small")]
+    seeds: u64,
     /// Look for every planted bug with so many seeds, instead of scenarios
     #[arg(long, value_name = "SEEDS", conflicts_with = "scenario")]
     hunt: Option<u64>,
@@ -35,10 +42,13 @@ const LONG: &str = "etcd-day-off";
 
 /// Plays them. False if figures or invariants are not as expected.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
-    if let Some(seeds) = arguments.hunt {
-        return Ok(hunt(seeds));
+    match arguments.hunt {
+        Some(seeds) if arguments.small => return Ok(small::hunt(seeds)),
+        Some(seeds) => return Ok(hunt(seeds)),
+        None if arguments.small => return Ok(small::run(arguments.seed, arguments.seeds)),
+        None => {}
     }
-    let shape = if arguments.small { FleetShape::small() } else { FleetShape::published() };
+    let shape = if arguments.few { FleetShape::small() } else { FleetShape::published() };
     let all = scenario::all(&shape, arguments.seed);
     let names: Vec<&str> = all.iter().map(|scenario| scenario.name).collect();
     let is_chosen = |scenario: &&FleetScenario| match &arguments.scenario {

@@ -136,9 +136,6 @@ impl RouterAgent {
         let actions = self.probation.on_target(target, now);
         if actions.iter().any(|action| matches!(action, AgentAction::Write(_))) {
             self.text = TextReport::Waiting;
-            if self.bugs.contains(&SmallBug::AckBeforeLoad) {
-                (self.generation, self.text) = (Some(order.generation), TextReport::Loaded);
-            }
         }
         self.carry_out(actions, now)
     }

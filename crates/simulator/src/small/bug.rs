@@ -5,26 +5,23 @@
 pub enum SmallBug {
     /// An agent says that it has emptied its server, and has not.
     FlushAssumed,
-    /// Deletes that did not reach their server are acknowledged and put on a list that nobody replays.
-    SpoolForgotten,
+    /// A client is told that a delete was carried out which did not reach its server.
+    DeleteErrorHidden,
     /// An agent takes an order that is older than the text of its router.
     OlderTextTaken,
     /// An agent writes into the router's file, and not into another one that then takes its place.
     WrittenInPlace,
     /// An agent sorts the servers of a text by their names.
     ServersSorted,
-    /// An agent acknowledges a text when it has the order, whether or not the router has loaded it.
-    AckBeforeLoad,
 }
 
 impl SmallBug {
     /// All of them.
-    pub const ALL: [SmallBug; 6] = [
+    pub const ALL: [SmallBug; 5] = [
         SmallBug::FlushAssumed,
-        SmallBug::SpoolForgotten,
+        SmallBug::DeleteErrorHidden,
         SmallBug::OlderTextTaken,
         SmallBug::WrittenInPlace,
         SmallBug::ServersSorted,
-        SmallBug::AckBeforeLoad,
     ];
 }

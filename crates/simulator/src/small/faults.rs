@@ -88,14 +88,14 @@ pub(super) struct Scheduled {
 
 /// Faults of a run.
 pub(super) fn script(prng: &mut Prng, servers: usize) -> Vec<Scheduled> {
-    let count = 4 + prng.below(7);
+    let count = 5 + prng.below(8);
     (0..count).map(|_| scheduled(prng, servers)).collect()
 }
 
 fn scheduled(prng: &mut Prng, servers: usize) -> Scheduled {
     let from_ms = FAULTS_FROM_MS + prng.below(FAULTS_UNTIL_MS - FAULTS_FROM_MS);
     // A third of them are short, and the others long enough for members to be replaced.
-    let length_ms = if prng.below(3) == 0 { 200 + prng.below(3_000) } else { 7_000 + prng.below(15_000) };
+    let length_ms = if prng.below(3) == 0 { 200 + prng.below(3_000) } else { 7_000 + prng.below(10_000) };
     let fault = fault(prng, servers);
     Scheduled { from_ms, until_ms: (from_ms + length_ms).min(CALM_MS), fault }
 }
@@ -104,21 +104,21 @@ fn fault(prng: &mut Prng, servers: usize) -> SmallFault {
     let server = prng.below(servers as u64) as usize;
     let router = prng.below(ROUTERS as u64) as usize;
     let controller = prng.below(CONTROLLERS as u64) as usize;
-    match prng.below(24) {
+    match prng.below(27) {
         0..3 => SmallFault::ServerStops { server },
-        3..9 => SmallFault::HostCutOff { server },
-        9 => SmallFault::PathCut { router, server },
-        10 => SmallFault::PathLossy { router, server },
-        11 => SmallFault::PathReset { router, server },
-        12 => SmallFault::ControllerKilled { controller },
-        13 => SmallFault::ControllerKilledInWrite { controller, writes: 1 + prng.below(3) },
-        14 => SmallFault::ControllersAway,
-        15 => SmallFault::RegisterCut { controller: (prng.below(2) == 0).then_some(controller) },
-        16 => SmallFault::AgentAway { router },
-        17 => SmallFault::AgentKilledInWrite { router },
-        18 => SmallFault::DiskFull { router },
-        19 => SmallFault::RouterEnds { router },
-        20 | 21 => SmallFault::OrderRepeated { router },
+        3..12 => SmallFault::HostCutOff { server },
+        12 => SmallFault::PathCut { router, server },
+        13 => SmallFault::PathLossy { router, server },
+        14 => SmallFault::PathReset { router, server },
+        15 => SmallFault::ControllerKilled { controller },
+        16 => SmallFault::ControllerKilledInWrite { controller, writes: 1 + prng.below(3) },
+        17 => SmallFault::ControllersAway,
+        18 => SmallFault::RegisterCut { controller: (prng.below(2) == 0).then_some(controller) },
+        19 => SmallFault::AgentAway { router },
+        20 => SmallFault::AgentKilledInWrite { router },
+        21 => SmallFault::DiskFull { router },
+        22 => SmallFault::RouterEnds { router },
+        23 | 24 => SmallFault::OrderRepeated { router },
         _ => {
             let kind = [RoutesText::Good, RoutesText::Wrong, RoutesText::Deadly][prng.below(3) as usize];
             SmallFault::RoutesChanged { kind }

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use net::sim::{HostId, World};
 use net::{Options, Place};
 use router::config::{CompileOptions, Environment, compile, expand_config};
-use router::{
-    HealthSettings, KeyTracer, Operation, RoutePlan, RouteWorker, RouterShared, Settings, SpoolQueue,
-};
+use router::{HealthSettings, KeyTracer, Operation, RoutePlan, RouteWorker, RouterShared, Settings};
 
 use super::disk::FileText;
 use super::shape::{KEYS, PORT};
@@ -94,7 +92,6 @@ impl SmallRouter {
         net: &mut World,
         file: &FileText,
         servers: &[SocketAddr],
-        spool: Option<Arc<SpoolQueue>>,
         now_ms: u64,
     ) -> FileLook {
         if self.starts_ms.is_none_or(|at| at > now_ms) {
@@ -106,7 +103,7 @@ impl SmallRouter {
             Ok(_) if file.text.contains(DEADLY) => return FileLook::Ended,
             Ok(plan) => plan,
         };
-        let process = RouterProcess::new(plan, file, spool);
+        let process = RouterProcess::new(plan, file);
         net.start_again(
             self.host,
             RouteWorker::new(Arc::clone(&process.shared), now_ms),
@@ -119,15 +116,9 @@ impl SmallRouter {
     }
 
     /// A router that runs with its first file.
-    pub(super) fn start(
-        net: &mut World,
-        file: &FileText,
-        servers: &[SocketAddr],
-        spool: Option<Arc<SpoolQueue>>,
-        seed: u64,
-    ) -> SmallRouter {
+    pub(super) fn start(net: &mut World, file: &FileText, servers: &[SocketAddr], seed: u64) -> SmallRouter {
         let plan = plan(&file.text, 1, servers).expect("the first text is good");
-        let process = RouterProcess::new(plan, file, spool);
+        let process = RouterProcess::new(plan, file);
         let worker = RouteWorker::new(Arc::clone(&process.shared), seed);
         let host = net.add(worker, &[PORT], &options());
         SmallRouter { host, process: Some(process), starts_ms: None, starts: 1 }
@@ -135,11 +126,11 @@ impl SmallRouter {
 }
 
 impl RouterProcess {
-    fn new(plan: RoutePlan, file: &FileText, spool: Option<Arc<SpoolQueue>>) -> RouterProcess {
+    fn new(plan: RoutePlan, file: &FileText) -> RouterProcess {
         // A server that is back is asked soon: runs are short.
         let health =
             HealthSettings { probe_initial_ms: 500, probe_max_ms: 2_000, ..HealthSettings::default() };
-        let settings = Settings { health, spool, ..Settings::default() };
+        let settings = Settings { health, ..Settings::default() };
         let shared = Arc::new(RouterShared::new(settings, plan));
         RouterProcess { shared, loaded: file.clone(), seen: file.text.clone(), plans: 1 }
     }

@@ -29,6 +29,8 @@ pub(super) struct Traffic {
     /// The slot of each key.
     pub(super) slots: Vec<usize>,
     pub(super) requests: u64,
+    /// A planted bug.
+    hides_failed_deletes: bool,
 }
 
 /// A request that has come to its end.
@@ -39,13 +41,14 @@ pub(super) struct Finished {
 }
 
 impl Traffic {
-    pub(super) fn new(slots: Vec<usize>) -> Traffic {
+    pub(super) fn new(slots: Vec<usize>, hides_failed_deletes: bool) -> Traffic {
         Traffic {
             histories: vec![KeyHistory::default(); KEYS],
             waiting: [None; ROUTERS],
             answered: [[false; SLOTS]; ROUTERS],
             slots,
             requests: 0,
+            hides_failed_deletes,
         }
     }
 
@@ -78,6 +81,9 @@ impl Traffic {
         let request = &mut self.histories[key].requests[place];
         request.until_us = answer.at_us;
         request.reply = answer.text.as_ref().map_or(Reply::Failed, |text| read(text, key, request.wish));
+        if self.hides_failed_deletes && request.wish == Wish::Delete && request.reply == Reply::Failed {
+            request.reply = Reply::NotFound;
+        }
         self.answered[client][self.slots[key]] = request.reply != Reply::Failed;
         Finished { key, request: *request }
     }

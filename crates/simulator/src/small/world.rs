@@ -6,11 +6,9 @@ mod moments;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use net::Options;
 use net::sim::{HostId, World};
-use router::SpoolQueue;
 use stdx::prng::Prng;
 
 use super::agents::RouterAgent;
@@ -103,15 +101,21 @@ struct SmallWorld {
 
 /// Plays a seed.
 pub fn play(seed: u64, bugs: &[SmallBug]) -> SmallRun {
-    SmallWorld::new(seed, bugs).play()
+    SmallWorld::new(seed, bugs, None).play()
+}
+
+/// Plays faults that a test chooses.
+#[cfg(test)]
+pub(super) fn play_script(seed: u64, script: Vec<Scheduled>) -> SmallRun {
+    SmallWorld::new(seed, &[], Some(script)).play()
 }
 
 impl SmallWorld {
-    fn new(seed: u64, bugs: &[SmallBug]) -> SmallWorld {
+    fn new(seed: u64, bugs: &[SmallBug], chosen: Option<Vec<Scheduled>>) -> SmallWorld {
         let mut prng = Prng::new(seed);
         let mut net = World::new(seed);
-        // One spare or two: with one, members soon come back into slots.
-        let count = SLOTS + 1 + prng.below(2) as usize;
+        // Two spares, or more often one: then members soon come back into slots.
+        let count = SLOTS + 1 + usize::from(prng.below(4) == 0);
         let servers = SmallServers::new(&mut net, count);
         let addresses: Vec<SocketAddr> =
             servers.0.iter().map(|server| address(net.place(server.host, PORT))).collect();
@@ -119,9 +123,8 @@ impl SmallWorld {
         let mut routes = RouteLog::default();
         routes.publish(controllers.generation(1).expect("the first generation"), 0);
         let file = FileText { text: routes.generations[&1].text.clone(), generation: 1 };
-        let spool = spool(bugs);
         let routers: Vec<SmallRouter> = (0..ROUTERS)
-            .map(|at| SmallRouter::start(&mut net, &file, &addresses, spool.clone(), seed + at as u64))
+            .map(|at| SmallRouter::start(&mut net, &file, &addresses, seed + at as u64))
             .collect();
         let places = routers.iter().chain(&routers).map(|router| router.host);
         let places = places.chain(servers.0.iter().map(|server| server.host));
@@ -130,9 +133,9 @@ impl SmallWorld {
         let first = &routers[0].process.as_ref().expect("it runs");
         let slots = first.servers_of_keys().iter().map(|server| slot_of(&routes, 1, server)).collect();
         let mut world = SmallWorld {
-            script: script(&mut prng, count),
+            script: chosen.unwrap_or_else(|| script(&mut prng, count)),
             agents: (0..ROUTERS).map(|at| RouterAgent::new(at, file.clone(), bugs)).collect(),
-            traffic: Traffic::new(slots),
+            traffic: Traffic::new(slots, bugs.contains(&SmallBug::DeleteErrorHidden)),
             bugs: bugs.to_vec(),
             ended: Vec::new(),
             without_controllers_ms: None,
@@ -222,11 +225,6 @@ impl SmallWorld {
             self.violate(now_ms, invariant, found, Some(key));
         }
     }
-}
-
-/// A list of deletes that were acknowledged, for a planted bug.
-fn spool(bugs: &[SmallBug]) -> Option<Arc<SpoolQueue>> {
-    bugs.contains(&SmallBug::SpoolForgotten).then(Arc::default)
 }
 
 /// The slot of a generation whose member is this server.

@@ -4,10 +4,13 @@ use super::super::disk::FileText;
 use super::super::routers::FileLook;
 use super::super::shape::{ROUTERS, SLOTS};
 use super::super::traffic::key;
-use super::{SmallWorld, spool};
+use super::SmallWorld;
 
 /// Orders that agents have taken are carried out within this time, although no controller works.
 const ORDERS_DONE_MS: u64 = 4_000;
+
+/// A controller knows all routers so long after its start.
+const ALL_HEARD_MS: u64 = 25_000;
 
 impl SmallWorld {
     /// Notes generations that were published, and holds them against their parents.
@@ -40,7 +43,7 @@ impl SmallWorld {
         let router = &mut self.routers[at];
         let look = match router.process {
             Some(_) => router.look(&mut self.net, &file, &self.addresses, now_ms),
-            None => router.start_due(&mut self.net, &file, &self.addresses, spool(&self.bugs), now_ms),
+            None => router.start_due(&mut self.net, &file, &self.addresses, now_ms),
         };
         match look {
             FileLook::Same => {}
@@ -79,11 +82,11 @@ impl SmallWorld {
         }
     }
 
-    /// A text has ended a router. Nobody but the canary may have it, unless a controller was started since it was published: that
-    /// one does not know which routers have had it.
+    /// A text has ended a router. Nobody but the canary may have it, unless a controller was started shortly before it was
+    /// published or since then: that one does not know all routers, and which of them have had it.
     fn check_end(&mut self, now_ms: u64, at: usize, generation: u64) {
         let published_ms = self.routes.generations.get(&generation).map_or(0, |known| known.published_ms);
-        if self.controllers.started_ms() >= published_ms {
+        if self.controllers.started_ms() + ALL_HEARD_MS >= published_ms {
             return;
         }
         if !self.ended.contains(&(generation, at)) {

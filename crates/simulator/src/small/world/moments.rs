@@ -9,11 +9,14 @@ use stdx::clock::Now;
 use super::super::agents::server_report;
 use super::super::askers::Askers;
 use super::super::bug::SmallBug;
-use super::super::shape::{CALM_MS, CONTROLLERS, ROUTERS};
+use super::super::shape::{CALM_MS, CLIENTS_FROM_MS, CONTROLLERS, ROUTERS};
 use super::{Moment, SmallWorld};
 
-/// Agents and controllers have a moment once in this time.
+/// Agents and controllers have a moment once in this time, and in the first minute, in which nothing happens, in that.
 const EVERY_MS: u64 = 1_000;
+const EVERY_MS_FIRST: u64 = 4_000;
+/// The first minute's end.
+const QUIET_UNTIL_MS: u64 = CLIENTS_FROM_MS - 5_000;
 
 impl SmallWorld {
     pub(super) fn controller_moment(&mut self, now_ms: u64, at: usize) {
@@ -29,11 +32,11 @@ impl SmallWorld {
             false => self.without_controllers_ms.or(Some(now_ms)),
         };
         self.read_news(now_ms);
-        self.queue.push(now_ms + EVERY_MS, Moment::Controller(at));
+        self.queue.push(now_ms + every_ms(now_ms), Moment::Controller(at));
     }
 
     pub(super) fn server_agent_moment(&mut self, now_ms: u64, at: usize) {
-        self.queue.push(now_ms + EVERY_MS, Moment::ServerAgent(at));
+        self.queue.push(now_ms + every_ms(now_ms), Moment::ServerAgent(at));
         self.servers.start_due(&mut self.net, now_ms);
         self.take_flush(at);
         if self.servers.0[at].is_cut_off {
@@ -80,7 +83,7 @@ impl SmallWorld {
     }
 
     pub(super) fn router_agent_moment(&mut self, now_ms: u64, at: usize) {
-        self.queue.push(now_ms + EVERY_MS, Moment::RouterAgent(at));
+        self.queue.push(now_ms + every_ms(now_ms), Moment::RouterAgent(at));
         if self.agents[at].away_until_ms > now_ms {
             return;
         }
@@ -104,7 +107,8 @@ impl SmallWorld {
 
     /// A router looks at its file, and makes reports for whoever has asked.
     pub(super) fn router_moment(&mut self, now_ms: u64, at: usize) {
-        let next_ms = now_ms + 100 + self.prng.below(400);
+        let next_ms = if now_ms < QUIET_UNTIL_MS { QUIET_UNTIL_MS } else { now_ms };
+        let next_ms = next_ms + 100 + self.prng.below(400);
         self.queue.push(next_ms, Moment::Router(at));
         self.let_load(now_ms, at);
         let Some(process) = &self.routers[at].process else { return };
@@ -127,6 +131,10 @@ impl SmallWorld {
             self.run.converged_ms = Some(now_ms - CALM_MS);
         }
     }
+}
+
+fn every_ms(now_ms: u64) -> u64 {
+    if now_ms < QUIET_UNTIL_MS { EVERY_MS_FIRST } else { EVERY_MS }
 }
 
 /// Servers that a router does not ask any more, by its own list.
