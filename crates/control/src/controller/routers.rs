@@ -52,7 +52,12 @@ impl Controller {
     /// shown yet that it is good.
     fn proven(&self, before: GenerationNumber) -> GenerationNumber {
         match &self.rollout {
-            Some(going) if going.generation() == before && going.state() != RolloutState::Done => {
+            // Where there was nothing before, there is nothing else to have.
+            Some(going)
+                if going.generation() == before
+                    && going.base() > GenerationNumber(0)
+                    && going.state() != RolloutState::Done =>
+            {
                 going.base()
             }
             _ => before,

@@ -96,6 +96,8 @@ impl RouterAgent {
             text: self.text.clone(),
             suspects: self.suspects.clone(),
             has_traffic: true,
+            client_address: None,
+            has_cluster_file: false,
         };
         let texts = self.disk.texts.keys().cloned().collect();
         report(

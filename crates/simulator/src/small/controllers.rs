@@ -48,6 +48,11 @@ pub(super) struct SmallControllers {
     runtime: Runtime,
 }
 
+/// The time for people: the world begins in 1970.
+fn unix_s(now: Now) -> i64 {
+    (now.ms() / 1000).cast_signed()
+}
+
 impl SmallControllers {
     /// Controllers of a fleet with so many servers, with a first generation.
     pub(super) fn new(servers: usize) -> SmallControllers {
@@ -106,7 +111,8 @@ impl SmallControllers {
         let json = serde_json::to_vec(&generation).expect("names and texts");
         let (_, revision) = self.decisions.policy().expect("a register");
         self.decisions.set_policy(text, revision).expect("a register");
-        let published = self.decisions.publish(target, &NewGeneration { number, json, texts });
+        let new = NewGeneration { number, json, texts, replaced: Default::default() };
+        let published = self.decisions.publish(target, &new);
         matches!(published, Ok(Publication::Done(_)))
     }
 
@@ -176,7 +182,13 @@ impl SmallControllers {
         let others = seat.outboxes.iter().enumerate().filter(|(other, _)| *other != number);
         let outboxes = others.map(|(_, outbox)| Arc::clone(outbox)).collect();
         // Without a register it does not begin, and is started again.
-        let controller = Controller::new(decisions, Arc::clone(&seat.seats), settings, clock(now_ms));
+        let controller = Controller::new(
+            decisions,
+            Arc::clone(&seat.seats),
+            settings,
+            clock(now_ms),
+            unix_s(clock(now_ms)),
+        );
         self.started_ms = now_ms;
         seat.controller = controller.ok().map(|controller| controller.telling(outboxes));
         seat.starts_ms = Some(now_ms + RESTARTS_AFTER_MS);
@@ -190,10 +202,10 @@ impl SmallControllers {
         let Some(controller) = &mut seat.controller else { return };
         if let Some(written) = seat.register.written().filter(|written| *written != seat.written) {
             seat.written = written;
-            controller.on_message(ControllerMessage::Changed, now, 0);
+            controller.on_message(ControllerMessage::Changed, now, unix_s(now));
         }
         for probe in probes {
-            controller.on_message(ControllerMessage::Probe(probe), now, 0);
+            controller.on_message(ControllerMessage::Probe(probe), now, unix_s(now));
         }
         controller.tick(now);
         self.die_if_due(number, now_ms);
@@ -215,7 +227,7 @@ impl SmallControllers {
             let (reply, _) = tokio::sync::oneshot::channel();
             let question = ControlQuestion::Liveness(report);
             let message = ControllerMessage::Question(question, identity(number), reply);
-            controller.on_message(message, now, 0);
+            controller.on_message(message, now, unix_s(now));
         }
     }
 
@@ -225,7 +237,7 @@ impl SmallControllers {
         for controller in self.all.iter_mut().filter_map(|seat| seat.controller.as_mut()) {
             let (reply, mut answer) = tokio::sync::oneshot::channel();
             let message = ControllerMessage::Question(ControlQuestion::Status, identity(0), reply);
-            controller.on_message(message, clock(now_ms), 0);
+            controller.on_message(message, clock(now_ms), unix_s(clock(now_ms)));
             let status = answer.try_recv().ok().and_then(|answer| serde_json::from_str(&answer.json).ok());
             texts.extend(status.map(|status: serde_json::Value| status["rollout"].to_string()));
         }
@@ -238,7 +250,7 @@ impl SmallControllers {
         let at = all.find(|at| self.all[*at].controller.is_some())?;
         let seat = &mut self.all[at];
         let controller = seat.controller.as_mut()?;
-        controller.on_message(ControllerMessage::Turn(report.clone()), clock(now_ms), 0);
+        controller.on_message(ControllerMessage::Turn(report.clone()), clock(now_ms), unix_s(clock(now_ms)));
         let _entered = self.runtime.enter();
         let mut answer = std::pin::pin!(seat.seats.answer(report, Duration::from_secs(3600)));
         match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

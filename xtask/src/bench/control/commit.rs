@@ -125,6 +125,8 @@ fn begin(fleet: &Fleet, memory: &MemoryFolder, number: usize, loads: &Loads) -> 
         file,
         place: PeerPlace { address: format!("unix:{}", socket.display()), tls: None },
         process: Arc::new(move || ProcessReport::Running { pid }),
+        client_address: None,
+        cluster_file: None,
     };
     start_agent(AgentSettings {
         host: host.parse()?,
