@@ -119,14 +119,23 @@ impl Controller {
         }
         let since = if lost.is_empty() { None } else { Some(self.lost_since.unwrap_or(self.now)) };
         self.lost_since = since;
+        let emptying = std::mem::take(&mut self.emptying);
+        let saved: Vec<Option<Result<FleetContent, String>>> =
+            lost.iter().map(|(place, _)| self.save_drained(place)).collect();
         let is_my_turn = since.is_some_and(|since| since.ms() + self.waits_ms() <= self.now.ms());
         if is_my_turn && Some(decisions.generation) == self.target() {
-            notes.extend(self.replace_lost(&lost).err());
+            let saved = saved.into_iter().zip(&lost).find_map(|(saved, lost)| Some((saved?, lost)));
+            notes.extend(match saved {
+                Some((saved, (place, evidence))) => self.replace_drained(place, evidence, saved).err(),
+                None => self.replace_lost(&lost).err(),
+            });
         }
         // The first controller by name does it, and another one when that is away.
         if self.waits_ms() == 0 {
             notes.extend(self.end_warm_ups());
         }
+        notes.extend(self.advance_drain());
+        self.has_new_orders |= self.emptying != emptying;
         notes.extend(self.health_trouble.clone());
         notes.extend(self.audit_trouble.clone());
         self.health_notes = notes;
@@ -182,19 +191,44 @@ impl Controller {
         if self.frozen_by(&content).is_some() {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }
-        self.publish_unasked(&format!("{who}: {evidence}"), content)
+        self.publish_unasked(ControlVerb::Replace, &format!("{who}: {evidence}"), content)
+            .map_err(|error| format!("{who}: {error}"))
+    }
+
+    /// Publishes a generation in which the other member of a drained slot has it alone.
+    fn replace_drained(
+        &mut self,
+        lost: &SlotMember,
+        evidence: &str,
+        saved: Result<FleetContent, String>,
+    ) -> Result<(), String> {
+        let content = saved?;
+        let who = format!("{} is lost while its slot is drained", lost.member);
+        if !self.is_rolled_out() {
+            return Err(format!("{who}, and waits for the present rollout: {evidence}"));
+        }
+        if self.away.is_some() || self.frozen_by(&content).is_some() {
+            return Err(format!("{who}, and its scope is frozen or the register away: {evidence}"));
+        }
+        let reason = format!("{who}: {evidence}");
+        self.publish_unasked(ControlVerb::Replace, &reason, content)
             .map_err(|error| format!("{who}: {error}"))
     }
 
     /// Publishes what the controller has decided by itself. The error says why not.
-    pub(super) fn publish_unasked(&mut self, reason: &str, content: FleetContent) -> Result<(), String> {
+    pub(super) fn publish_unasked(
+        &mut self,
+        verb: ControlVerb,
+        reason: &str,
+        content: FleetContent,
+    ) -> Result<(), String> {
         if let Some(unfit) = self.unfit_text(&content) {
             return Err(unfit);
         }
         let parent = self.target();
         let reason = reason[..reason.floor_char_boundary(REASON_LEN_MAX)].to_owned();
         let generation = self.successor(reason, content);
-        match self.publish_recorded(ControlVerb::Replace, &generation) {
+        match self.publish_recorded(verb, &generation) {
             Ok(Publication::Done(_)) => {
                 self.view.generations.insert(generation.number, generation);
                 self.begin_rollout(parent);

@@ -6,6 +6,7 @@ use fleet::health::{HitCounts, WarmUp, WarmUpStep};
 use fleet::{ClusterRecord, MemberId, SlotRecord};
 
 use super::Controller;
+use crate::authorise::ControlVerb;
 use crate::turn::MemberReport;
 
 impl Controller {
@@ -40,7 +41,7 @@ impl Controller {
         let (reason, new) = (reasons.join("; "), content.without_warm_up(&over));
         if self.frozen_by(&new).is_some() {
             notes.push(format!("{reason}; the warm-up stays in the routes, because its scope is frozen"));
-        } else if let Err(error) = self.publish_unasked(&reason, new) {
+        } else if let Err(error) = self.publish_unasked(ControlVerb::Replace, &reason, new) {
             notes.push(format!("{reason}; the warm-up stays in the routes: {error}"));
         }
         notes
@@ -80,7 +81,7 @@ impl Controller {
     }
 
     /// What agents say of hits and misses.
-    fn hit_counts(&self) -> BTreeMap<MemberId, HitCounts> {
+    pub(super) fn hit_counts(&self) -> BTreeMap<MemberId, HitCounts> {
         let reports = self.view.inventory.members().filter_map(|member| self.report_of(&member.id));
         let counts = |report: &MemberReport| HitCounts { hits: report.hits, misses: report.misses };
         reports.map(|report| (report.member.clone(), counts(report))).collect()

@@ -1,6 +1,7 @@
 //! Warm-ups from a replacement to their end.
 
 use super::*;
+use crate::authorise::ControlVerb;
 
 /// `web` has m1 and m2, and `spares` or `copy` the third member.
 fn warmed(hosts: usize, lines: &str, other: &str) -> Stage {
@@ -124,11 +125,15 @@ fn what_the_controller_decides_by_itself_is_no_text_that_has_failed() {
     stage.rounds(8);
     assert_eq!((stage.slots().as_str(), stage.target()), ("m1 m2", 3), "back after a crash");
     let failed = stage.controller.view.generations[&GenerationNumber(2)].content.clone();
-    let error = stage.controller.publish_unasked("by itself", failed).expect_err("it has failed");
+    let error = stage
+        .controller
+        .publish_unasked(ControlVerb::Replace, "by itself", failed)
+        .expect_err("it has failed");
     assert!(error.contains("this very text has failed in a router before"), "{error}");
     let mut broken = stage.controller.view.content();
     broken.views[0].routes = "{\"route\": \"NoRoute\"}".to_owned();
-    let error = stage.controller.publish_unasked("by itself", broken).expect_err("no route");
+    let error =
+        stage.controller.publish_unasked(ControlVerb::Replace, "by itself", broken).expect_err("no route");
     assert!(error.contains("no router takes it"), "{error}");
     assert_eq!(stage.target(), 3);
 }
