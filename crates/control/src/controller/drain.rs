@@ -115,10 +115,12 @@ impl Controller {
             let settings = DrainSettings { warm_up_ms, ..DrainSettings::default() };
             let (machine, warm_up) = match before {
                 Some(before) => (before.machine, before.warm_up),
-                None => (
-                    Drain::resume([], DrainPhase::ReadOld.max(drained.phase), settings, self.now),
-                    WarmUp::new(self.now),
-                ),
+                None => {
+                    // All that are known, at once: a machine that knows of nobody waits for nobody.
+                    let reports = self.agents.values().flat_map(|record| &record.report.routers);
+                    let routers = reports.map(|report| report.router.clone());
+                    (Drain::resume(routers, drained.phase, settings, self.now), WarmUp::new(self.now))
+                }
             };
             self.drain = Some(DrainWatch { since, until, texts, machine, warm_up });
         }
@@ -243,9 +245,36 @@ impl Controller {
         self.publish_unasked(ControlVerb::Drain, reason, content)
     }
 
+    /// The new member of a drain that is read and gone, as all observers say. The guard counts it as a replacement, and would let
+    /// nothing more be replaced in a small fleet; but its predecessor is at hand, and no spare is used.
+    fn lost_of_drain(&self) -> Option<(SlotMember, String)> {
+        let drained = self.drained_slot().filter(|drained| drained.phase != DrainPhase::ReadOld)?;
+        let new = self.view.inventory.get(&drained.new)?;
+        let is_lost = self.watch.verdict(&new.id).is_some_and(|verdict| verdict.may_replace());
+        if !is_lost || !self.is_gone(&new.id) {
+            return None;
+        }
+        let evidence = format!("probes, its agent and routers agree; {} has the slot again", drained.old);
+        let (cluster, slot) = (drained.cluster, drained.slot.id);
+        let (member, host, zone) = (new.id.clone(), new.host.clone(), new.zone.clone());
+        Some((SlotMember { cluster, slot, member, host, zone }, evidence))
+    }
+
+    /// The loss of a member that routers read of a drained slot, and what becomes of the slot.
+    pub(super) fn save_one(
+        &mut self,
+        lost: &[(SlotMember, String)],
+    ) -> Option<(SlotMember, String, Result<FleetContent, String>)> {
+        let all: Vec<_> = lost.iter().cloned().chain(self.lost_of_drain()).collect();
+        all.into_iter().find_map(|(place, evidence)| {
+            let saved = self.save_drained(&place)?;
+            Some((place, evidence, saved))
+        })
+    }
+
     /// One of the members of a drained slot is lost that routers read: the other one gets the slot alone as soon as it is empty,
     /// for it lacks what was stored in the lost one. None if the other one cannot.
-    pub(super) fn save_drained(&mut self, lost: &SlotMember) -> Option<Result<FleetContent, String>> {
+    fn save_drained(&mut self, lost: &SlotMember) -> Option<Result<FleetContent, String>> {
         let drained = self.drained_slot().filter(|drained| drained.slot.member == lost.member)?;
         let other = &drained.slot.drain.as_ref()?.other;
         let host = self.view.inventory.get(other)?.host.clone();

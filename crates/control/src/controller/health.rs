@@ -120,15 +120,14 @@ impl Controller {
         let since = if lost.is_empty() { None } else { Some(self.lost_since.unwrap_or(self.now)) };
         self.lost_since = since;
         let emptying = std::mem::take(&mut self.emptying);
-        let saved: Vec<Option<Result<FleetContent, String>>> =
-            lost.iter().map(|(place, _)| self.save_drained(place)).collect();
+        let saved = self.save_one(&lost);
         let is_my_turn = since.is_some_and(|since| since.ms() + self.waits_ms() <= self.now.ms());
-        if is_my_turn && Some(decisions.generation) == self.target() {
-            let saved = saved.into_iter().zip(&lost).find_map(|(saved, lost)| Some((saved?, lost)));
-            notes.extend(match saved {
-                Some((saved, (place, evidence))) => self.replace_drained(place, evidence, saved).err(),
-                None => self.replace_lost(&lost).err(),
-            });
+        if let Some((place, evidence, saved)) = saved {
+            if self.waits_ms() == 0 {
+                notes.extend(self.replace_drained(&place, &evidence, saved).err());
+            }
+        } else if is_my_turn && Some(decisions.generation) == self.target() {
+            notes.extend(self.replace_lost(&lost).err());
         }
         // The first controller by name does it, and another one when that is away.
         if self.waits_ms() == 0 {
