@@ -96,6 +96,7 @@ fn change_verb(change: &ChangeQuestion) -> ControlVerb {
         ChangeQuestion::Policy(None) => ControlVerb::Apply,
         ChangeQuestion::Rollback(_) => ControlVerb::Rollback,
         ChangeQuestion::Requests(_) => ControlVerb::Replace,
+        ChangeQuestion::Drain(_) | ChangeQuestion::CancelDrain(_) => ControlVerb::Drain,
     }
 }
 

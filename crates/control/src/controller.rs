@@ -4,6 +4,7 @@
 //! register ─► FleetView (policy, inventory, generations) ─► change.rs: plan, check, publish ─► register
 //! turns ────► routers.rs: the rollout of the target ─► orders at the agents' seats
 //!        ├──► health.rs: verdicts, with probes and routers ─► a generation with another member in a slot
+//!        ├──► drain.rs: routers that have a phase of a drain ─► a generation with the next phase
 //!        └──► warm_up.rs: hit ratios ─► a generation without its warm-up
 //! failures ─► learnt.rs ─► register, and from there to every controller
 //! replaced ─► replaced.rs ─► register, with its generation, and from there to every controller
@@ -17,6 +18,8 @@ mod adopting;
 mod answers;
 mod change;
 mod cluster_files;
+mod drain;
+mod draining;
 mod forgotten;
 mod gone;
 mod health;
@@ -141,6 +144,12 @@ pub struct Controller {
     watch: HealthWatch,
     /// Of members that are cold in the target, since all routers have it.
     warm_ups: BTreeMap<MemberId, WarmUp>,
+    /// The phase of the drain that is going on.
+    drain: Option<drain::DrainWatch>,
+    /// No phase of a drain ends before.
+    drain_after: Now,
+    /// Members of a drained slot that are emptied, and by which order.
+    emptying: BTreeMap<MemberId, u64>,
     /// Probes since the last pass.
     outcomes: BTreeMap<MemberId, ProbeOutcome>,
     pass_at: Now,
@@ -233,6 +242,9 @@ impl Controller {
             has_new_members: true,
             watch,
             warm_ups: BTreeMap::new(),
+            drain: None,
+            drain_after: now,
+            emptying: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             pass_at: now,
             health_notes: Vec::new(),
@@ -251,6 +263,7 @@ impl Controller {
             now,
             unix_s,
         };
+        controller.resume_drain();
         controller.follow_learnt();
         controller.follow_gone();
         controller.begin_rollout(None);
@@ -352,7 +365,9 @@ impl Controller {
             ControlQuestion::Plan(change) => self.show_plan(&change),
             ControlQuestion::Apply { change, plan, why } => {
                 let reach = match change {
-                    ChangeQuestion::Requests(_) => AuditReach::Members,
+                    ChangeQuestion::Requests(_)
+                    | ChangeQuestion::Drain(_)
+                    | ChangeQuestion::CancelDrain(_) => AuditReach::Members,
                     _ => AuditReach::Routes,
                 };
                 let apply = |this: &mut Controller| this.apply(&change, &plan, &why);

@@ -38,6 +38,10 @@ const REQUESTS_MAX: usize = 256;
 pub(crate) const MEMBERS_MAX: usize = 500;
 /// Bytes of a request for a certificate: one on P-256 has 400.
 const CSR_LEN_MAX: usize = 8 * 1024;
+/// Warm-up in a drain unless the question says another, in seconds: the keys that are asked for in ten minutes are nearly all of the traffic.
+const WARM_UP_S: u32 = 600;
+/// Longest warm-up in a drain, in seconds. Two members own the keys meanwhile.
+const DRAIN_WARM_UP_S_MAX: u32 = 3_600;
 /// Longest key in bytes, as in the protocol.
 const KEY_LEN_MAX: usize = 250;
 
@@ -135,6 +139,27 @@ pub enum ChangeQuestion {
     Rollback(GenerationNumber),
     /// A configuration of mcrouter's as the first generation.
     Adopt(AdoptQuestion),
+    /// A living member's slot goes to another one, by phases in which no delete is lost.
+    Drain(DrainQuestion),
+    /// The drain of this member is given up.
+    CancelDrain(MemberId),
+}
+
+/// A member that leaves its slot while it lives.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrainQuestion {
+    /// The member that leaves it.
+    pub member: MemberId,
+    /// The one that takes it; the best spare if none.
+    pub to: Option<MemberId>,
+    /// How long the new member is warmed up at most, in seconds.
+    #[serde(default = "warm_up_s")]
+    pub warm_up_s: u32,
+}
+
+fn warm_up_s() -> u32 {
+    WARM_UP_S
 }
 
 /// A configuration of mcrouter's, and names that it does not have.
@@ -227,6 +252,8 @@ struct ChangeBody {
     requests: Option<Vec<ChangeRequest>>,
     rollback: Option<u64>,
     adopt: Option<AdoptQuestion>,
+    drain: Option<DrainQuestion>,
+    cancel_drain: Option<MemberId>,
     plan: Option<String>,
     why: Option<String>,
 }
@@ -342,17 +369,36 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
 }
 
 fn change(body: ChangeBody) -> Result<ChangeQuestion, QuestionFault> {
-    match (body.policy, body.requests, body.rollback, body.adopt) {
-        (policy, None, None, None) => Ok(ChangeQuestion::Policy(policy)),
-        (None, None, Some(number), None) => Ok(ChangeQuestion::Rollback(GenerationNumber(number))),
-        (None, None, None, Some(adopt)) => Ok(ChangeQuestion::Adopt(adopt)),
-        (None, Some(requests), None, None) if (1..=REQUESTS_MAX).contains(&requests.len()) => {
-            Ok(ChangeQuestion::Requests(requests))
-        }
-        (None, Some(requests), None, None) => {
-            Err(bad(format!("expected 1 to {REQUESTS_MAX} requests, found {}", requests.len())))
-        }
-        _ => Err(bad("expected one of policy, requests, rollback and adopt, found several")),
+    let ChangeBody { policy, requests, rollback, adopt, drain, cancel_drain, .. } = body;
+    let changes = [
+        policy.map(|policy| Ok(ChangeQuestion::Policy(Some(policy)))),
+        requests.map(wishes),
+        rollback.map(|number| Ok(ChangeQuestion::Rollback(GenerationNumber(number)))),
+        adopt.map(|adopt| Ok(ChangeQuestion::Adopt(adopt))),
+        drain.map(leave),
+        cancel_drain.map(|member| Ok(ChangeQuestion::CancelDrain(member))),
+    ];
+    let mut changes = changes.into_iter().flatten();
+    match (changes.next(), changes.next()) {
+        (None, _) => Ok(ChangeQuestion::Policy(None)),
+        (Some(change), None) => change,
+        _ => Err(bad(
+            "expected one of policy, requests, rollback, adopt, drain and cancel_drain, found several",
+        )),
+    }
+}
+
+fn wishes(requests: Vec<ChangeRequest>) -> Result<ChangeQuestion, QuestionFault> {
+    match requests.len() {
+        1..=REQUESTS_MAX => Ok(ChangeQuestion::Requests(requests)),
+        found => Err(bad(format!("expected 1 to {REQUESTS_MAX} requests, found {found}"))),
+    }
+}
+
+fn leave(drain: DrainQuestion) -> Result<ChangeQuestion, QuestionFault> {
+    match drain.warm_up_s {
+        0..=DRAIN_WARM_UP_S_MAX => Ok(ChangeQuestion::Drain(drain)),
+        found => Err(bad(format!("expected a warm-up of 0 to {DRAIN_WARM_UP_S_MAX} s, found {found} s"))),
     }
 }
 

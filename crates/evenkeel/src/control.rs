@@ -43,6 +43,8 @@ enum Job {
     Plan(change::PlanArguments),
     /// Put another server into the slot of a member, in place
     Replace(change::ReplaceArguments),
+    /// Move a living member's slot to another server: no delete is lost, and the new one is warmed up
+    Drain(change::DrainArguments),
     /// Put the content of an earlier generation in force again, as a new one
     Rollback(change::RollbackArguments),
     /// List generations, the newest first
@@ -120,6 +122,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         }
         Job::Plan(job) => change::plan(job),
         Job::Replace(job) => change::replace(job),
+        Job::Drain(job) => change::drain(job),
         Job::Rollback(job) => change::rollback(job),
         Job::Freeze(job) => change::freeze(job),
         Job::Thaw(job) => change::thaw(job),

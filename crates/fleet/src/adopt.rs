@@ -225,7 +225,7 @@ impl<'n> Draft<'n> {
                 is_held: false,
             });
             let id = format!("s{number}").parse().expect("a letter and a number are a name");
-            slots.push(SlotRecord { id, member, address: address.to_owned(), is_cold: false });
+            slots.push(SlotRecord { id, member, address: address.to_owned(), is_cold: false, drain: None });
         }
         Ok(slots)
     }

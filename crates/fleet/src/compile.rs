@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::ViewName;
 use crate::generation::{ClusterRecord, FleetContent, ViewRecord};
 
+mod drained;
 mod handles;
 
 /// The texts of all views, in mcrouter's language.
@@ -21,7 +22,8 @@ fn text(content: &FleetContent, view: &ViewRecord) -> String {
     let mut clusters: Vec<&ClusterRecord> =
         content.clusters.iter().filter(|cluster| content.is_in(cluster, view)).collect();
     clusters.sort_unstable_by_key(|cluster| &cluster.name);
-    let pools: Vec<String> = clusters.iter().copied().map(pool).collect();
+    let with_drain = |cluster: &&ClusterRecord| [vec![pool(cluster)], drained::pools(cluster)].concat();
+    let pools: Vec<String> = clusters.iter().flat_map(with_drain).collect();
     let handles: Vec<String> = clusters.into_iter().flat_map(handles::of).collect();
     let handles = match handles.is_empty() {
         true => String::new(),
@@ -38,11 +40,25 @@ fn text(content: &FleetContent, view: &ViewRecord) -> String {
 }
 
 fn pool(cluster: &ClusterRecord) -> String {
-    let servers: Vec<&str> = cluster.slots.iter().map(|slot| &*slot.address).collect();
-    let mut pool: BTreeMap<&str, Value> =
-        cluster.pool.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    pool.insert("servers", json!(servers));
-    format!("  {}: {}", json!(cluster.name.as_str()), json!(pool))
+    let servers: Vec<String> = cluster.slots.iter().map(|slot| drained::server(cluster, slot)).collect();
+    let servers = format!("[{}]", servers.join(","));
+    format!("  {}: {}", json!(cluster.name.as_str()), attributes(cluster, |_| true, &servers))
+}
+
+/// A pool with these servers and some of the cluster's attributes, in the order of their names.
+fn attributes(cluster: &ClusterRecord, is_meant: impl Fn(&str) -> bool, servers: &str) -> String {
+    let meant = cluster.pool.iter().filter(|(name, _)| is_meant(name));
+    let mut pool: BTreeMap<&str, String> =
+        meant.map(|(name, value)| (name.as_str(), value.to_string())).collect();
+    pool.insert("servers", servers.to_owned());
+    let entries: Vec<String> = pool.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
+    format!("{{{}}}", entries.join(","))
+}
+
+/// An object with its keys in this order, whatever order the map of a JSON library has.
+fn object(entries: &[(&str, Value)]) -> String {
+    let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{}:{value}", json!(key))).collect();
+    format!("{{{}}}", entries.join(","))
 }
 
 #[cfg(test)]
@@ -56,6 +72,7 @@ mod tests {
             member: member.parse().expect("a name"),
             address: format!("{member}:1"),
             is_cold: false,
+            drain: None,
         });
         let pool = [("hash".to_owned(), json!("Ch3")), ("a".to_owned(), json!({"z": 1, "b": [2]}))];
         let name = name.parse().expect("a name");

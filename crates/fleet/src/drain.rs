@@ -4,29 +4,38 @@
 //! |---|---|---|
 //! | [`ReadOld`](DrainPhase::ReadOld) | old | both |
 //! | [`ReadNew`](DrainPhase::ReadNew) | new, warmed up from old | both |
-//! | [`NewOnly`](DrainPhase::NewOnly) | new | new |
+//! | [`NewOnly`](DrainPhase::NewOnly) | new | both |
 //!
-//! A phase begins when every router with a living agent has acknowledged the one before. A router that does not is
-//! fenced: after [`DrainSettings::fence_ms`] the old member closes its listener and flushes, so that this router gets
-//! errors and never old data, and the others go on with the new member alone. That costs the warm-up.
+//! In the last phase, too, deletes go to both: a router that has not come to it yet still copies from the old member what the
+//! new one misses. Only when all have it, the routes forget the old one.
 //!
-//! The bound: two owners of a key at most for the time in which routers acknowledge two phases, and each phase at most
-//! for the fence. No I/O, no clock.
+//! A phase begins when every router has acknowledged the one before. A router that does not is fenced: after
+//! [`DrainSettings::fence_ms`] the old member flushes (and closes its listener, if it can), so that this router gets misses or
+//! errors in place of old data, and the others go on with the new member alone. That costs the warm-up.
+//!
+//! The bound: two owners of a key at most for the time in which routers acknowledge two phases, each phase at most for the
+//! fence, and the warm-up. No I/O, no clock.
+
+mod slot;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use stdx::clock::Now;
 
 use crate::RouterId;
 
+pub use slot::{DRAINS_MAX, SlotDrain};
+
 /// What routers do with the keys of the drained member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum DrainPhase {
     /// The old member is read, both get deletes.
     ReadOld,
     /// The new member is read and warmed up from the old one, both get deletes.
     ReadNew,
-    /// The new member alone.
+    /// The new member alone is read, both get deletes.
     NewOnly,
 }
 
@@ -48,13 +57,15 @@ pub enum DrainState {
 pub struct DrainSettings {
     /// How long a phase waits for a router.
     pub fence_ms: u64,
+    /// How long the new member is warmed up once all routers read it.
+    pub warm_up_ms: u64,
 }
 
 impl Default for DrainSettings {
     /// Longer than a controller's restart with all agents coming back (30 s) and a router's restart; short enough that
     /// an operator waits for it.
     fn default() -> DrainSettings {
-        DrainSettings { fence_ms: 300_000 }
+        DrainSettings { fence_ms: 300_000, warm_up_ms: 0 }
     }
 }
 
@@ -70,6 +81,8 @@ pub enum DrainEvent {
     Acknowledged { router: RouterId, phase: DrainPhase },
     /// The old member has closed its listener and flushed, or its host is gone.
     OldClosed,
+    /// The new member needs no further warm-up.
+    Warm,
     /// A moment passed.
     Tick,
 }
@@ -82,6 +95,9 @@ pub struct Drain {
     routers: BTreeMap<RouterId, Option<DrainPhase>>,
     phase: DrainPhase,
     since: Now,
+    /// Since when all routers have the phase.
+    settled: Option<Now>,
+    is_warm: bool,
     old_is: OldMember,
     now: Now,
 }
@@ -96,16 +112,36 @@ enum OldMember {
 impl Drain {
     /// Begins with the routers of the inventory.
     pub fn begin(routers: impl IntoIterator<Item = RouterId>, settings: DrainSettings, now: Now) -> Drain {
+        Drain::resume(routers, DrainPhase::ReadOld, settings, now)
+    }
+
+    /// Goes on with a phase that began before: who has acknowledged it is not known any more, and the fence counts from now.
+    pub fn resume(
+        routers: impl IntoIterator<Item = RouterId>,
+        phase: DrainPhase,
+        settings: DrainSettings,
+        now: Now,
+    ) -> Drain {
         let routers = routers.into_iter().map(|router| (router, None)).collect();
-        let mut drain =
-            Drain { settings, routers, phase: DrainPhase::ReadOld, since: now, old_is: OldMember::Open, now };
+        let (settled, old_is) = (None, OldMember::Open);
+        let mut drain = Drain { settings, routers, phase, since: now, settled, is_warm: false, old_is, now };
         drain.advance();
         drain
     }
 
     /// Takes what happened.
     pub fn on(&mut self, event: DrainEvent, now: Now) {
+        self.on_all([event], now);
+    }
+
+    /// Takes what happened at one moment: of many routers, in one step.
+    pub fn on_all(&mut self, events: impl IntoIterator<Item = DrainEvent>, now: Now) {
         self.now = self.now.max(now);
+        events.into_iter().for_each(|event| self.take(event));
+        self.advance();
+    }
+
+    fn take(&mut self, event: DrainEvent) {
         match event {
             DrainEvent::Appeared { router } => drop(self.routers.entry(router).or_insert(None)),
             DrainEvent::Left { router } => drop(self.routers.remove(&router)),
@@ -118,9 +154,9 @@ impl Drain {
                 self.old_is = OldMember::Closed;
                 self.begin_phase(DrainPhase::NewOnly);
             }
+            DrainEvent::Warm => self.is_warm = true,
             DrainEvent::Tick => {}
         }
-        self.advance();
     }
 
     /// What is to be done.
@@ -146,11 +182,12 @@ impl Drain {
     /// When `Tick` is due although nothing happens.
     pub fn next_call(&self) -> Option<Now> {
         let waits = matches!(self.state(), DrainState::Routers(_));
-        waits.then(|| self.fence()).filter(|fence| *fence > self.now)
+        let due = self.settled.map_or_else(|| self.fence(), |since| after(since, self.settings.warm_up_ms));
+        waits.then_some(due).filter(|due| *due > self.now)
     }
 
     fn fence(&self) -> Now {
-        Now { us: self.since.us.saturating_add(self.settings.fence_ms.saturating_mul(1000)) }
+        after(self.since, self.settings.fence_ms)
     }
 
     fn is_overdue(&self) -> bool {
@@ -161,7 +198,7 @@ impl Drain {
         if self.old_is != OldMember::Open {
             return;
         }
-        while self.phase < DrainPhase::NewOnly && self.behind().is_none() {
+        while self.phase < DrainPhase::NewOnly && self.behind().is_none() && self.is_warmed_up() {
             let next =
                 if self.phase == DrainPhase::ReadOld { DrainPhase::ReadNew } else { DrainPhase::NewOnly };
             self.begin_phase(next);
@@ -172,12 +209,25 @@ impl Drain {
         }
     }
 
+    /// Whether the phase may end that all routers have.
+    fn is_warmed_up(&mut self) -> bool {
+        if self.phase != DrainPhase::ReadNew {
+            return true;
+        }
+        let since = *self.settled.get_or_insert(self.now);
+        self.is_warm || after(since, self.settings.warm_up_ms) <= self.now
+    }
+
     fn begin_phase(&mut self, phase: DrainPhase) {
         if phase > self.phase {
             self.phase = phase;
-            self.since = self.now;
+            (self.since, self.settled) = (self.now, None);
         }
     }
+}
+
+fn after(moment: Now, ms: u64) -> Now {
+    Now { us: moment.us.saturating_add(ms.saturating_mul(1000)) }
 }
 
 #[cfg(test)]
@@ -230,6 +280,38 @@ mod tests {
         let closed = (301, DrainEvent::OldClosed);
         check(2, &[first.clone(), (300, DrainEvent::Tick), closed.clone()], DrainState::Routers(NewOnly));
         check(2, &[first, (300, DrainEvent::Tick), closed, (601, DrainEvent::Tick)], DrainState::Done);
+    }
+
+    #[test]
+    fn the_new_member_is_warmed_up_after_all_routers_read_it_and_before_it_is_alone() {
+        use DrainPhase::*;
+        let settings = DrainSettings { warm_up_ms: 60_000, ..DrainSettings::default() };
+        let mut drain = Drain::resume([router(0), router(1)], ReadNew, settings, Now::default());
+        drain.on(acknowledged(0, ReadNew), Now::at_ms(100_000));
+        drain.on(acknowledged(1, ReadNew), Now::at_ms(200_000));
+        assert_eq!(drain.next_call(), Some(Now::at_ms(260_000)));
+        drain.on(DrainEvent::Tick, Now::at_ms(259_999));
+        assert_eq!(drain.state(), DrainState::Routers(ReadNew));
+        let mut early = drain.clone();
+        early.on(DrainEvent::Warm, Now::at_ms(259_999));
+        assert_eq!(early.state(), DrainState::Routers(NewOnly));
+        drain.on(DrainEvent::Tick, Now::at_ms(260_000));
+        assert_eq!(drain.state(), DrainState::Routers(NewOnly));
+    }
+
+    #[test]
+    fn a_drain_that_is_resumed_asks_all_routers_for_the_phase_again() {
+        use DrainPhase::*;
+        let begin = Now::at_ms(1_000_000);
+        let mut drain = Drain::resume([router(0)], NewOnly, DrainSettings::default(), begin);
+        assert_eq!(
+            (drain.state(), drain.next_call()),
+            (DrainState::Routers(NewOnly), Some(Now::at_ms(1_300_000)))
+        );
+        drain.on_all([acknowledged(0, NewOnly), DrainEvent::Appeared { router: router(1) }], begin);
+        assert_eq!(drain.behind(), Some(&router(1)));
+        drain.on(acknowledged(1, NewOnly), begin);
+        assert_eq!(drain.state(), DrainState::Retiring);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::drain::SlotDrain;
 use crate::policy::{GutterPolicy, WarmUpPolicy};
 use crate::{ClusterName, GenerationNumber, MemberId, SlotId, ViewName};
 
@@ -85,6 +86,16 @@ pub struct SlotRecord {
     /// The member is new, and its misses are looked up where the cluster says.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cold: bool,
+    /// Its keys are on their way from one member to another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<SlotDrain>,
+}
+
+impl SlotRecord {
+    /// Whether a member is in this slot: read or, while it is drained, beside the one that is read.
+    pub fn has(&self, member: &MemberId) -> bool {
+        self.member == *member || self.drain.as_ref().is_some_and(|drain| drain.other == *member)
+    }
 }
 
 /// What a group of routers reads.
@@ -161,11 +172,11 @@ impl FleetContent {
         self.clusters.iter().find(|cluster| cluster.name == *name)
     }
 
-    /// The slot that a member has.
+    /// The slot that a member has, or that it is about to take or to leave.
     pub fn slot_of(&self, member: &MemberId) -> Option<(&ClusterRecord, usize)> {
-        self.clusters.iter().find_map(|cluster| {
-            Some((cluster, cluster.slots.iter().position(|slot| slot.member == *member)?))
-        })
+        self.clusters
+            .iter()
+            .find_map(|cluster| Some((cluster, cluster.slots.iter().position(|slot| slot.has(member))?)))
     }
 
     /// The same, without the warm-up of these members.

@@ -198,6 +198,7 @@ impl<'i> Planner<'i> {
                 seats.replace(&record.slots[at].member, &member);
                 let old = std::mem::replace(&mut record.slots[at].member, member.id.clone());
                 record.slots[at].address = member.address;
+                record.slots[at].drain = None;
                 record.slots[at].is_cold = record.warm_source().is_some();
                 let (id, new) = (&record.slots[at].id, &member.id);
                 self.steps.push(format!("cluster {name}: {new} takes slot {id} in place of {old}"));
@@ -211,7 +212,8 @@ impl<'i> Planner<'i> {
             if old.is_some() {
                 self.steps.push(format!("cluster {name}: slot {id} is added, {} takes it", member.id));
             }
-            record.slots.push(SlotRecord { id, member: member.id, address: member.address, is_cold: false });
+            let (member, address) = (member.id, member.address);
+            record.slots.push(SlotRecord { id, member, address, is_cold: false, drain: None });
         }
         Ok(record)
     }

@@ -1,5 +1,7 @@
 //! A fleet of real processes: controllers with etcd or a directory, agents with certificates, routers, and memcached as servers.
 
+use std::collections::BTreeSet;
+
 use end_to_end::clock;
 use end_to_end::fleet::{DecisionStore, Fleet, HostKind};
 
@@ -28,6 +30,66 @@ fn a_fleet_of_memcached_begins_and_a_host_is_replaced() {
     let last = audit.lines().last().expect("a record");
     for part in ["evenkeel://prod/operator/ann", "\"replace\"", "\"done\"", "its host is serviced"] {
         assert!(last.contains(part), "{part} in {last}");
+    }
+}
+
+#[test]
+fn a_drained_server_loses_no_key_and_brings_back_no_deleted_one() {
+    let mut fleet = Fleet::new(DecisionStore::Directory);
+    fleet.controller(1, 1);
+    (1..=3).for_each(|host| fleet.host(host));
+    fleet.begin(POLICY);
+    let set = |key: &str| {
+        let request = format!("set {key} 0 0 1\r\nx\r\n");
+        assert_eq!(fleet.ask_router(1, &request, "STORED"), "STORED", "{key}");
+    };
+    (0..20).for_each(|key| set(&format!("kept{key}")));
+    (0..300).for_each(|key| set(&format!("gone{key}")));
+    let old = fleet.member_of("web/s0");
+    let plan = fleet.control(&["drain", &old, "--warm-up-s", "3"]);
+    assert!(plan.contains("of the keys change their server (100000 sampled); deletes reach both"), "{plan}");
+    fleet.control(&["drain", &old, "--warm-up-s", "3", "--apply", "--why", "its host is serviced"]);
+
+    // Each router in turn deletes what shall not come back, and another one is asked for it and for what stays.
+    let (mut phases, mut gone) = (BTreeSet::new(), 0);
+    while gone < 300 && !phases.contains(&5) {
+        let (by, other) = (1 + gone % 3, 1 + (gone + 1) % 3);
+        let deleted = fleet.ask_router(by, &format!("delete gone{gone}\r\n"), "D");
+        assert!(["DELETED", "NOT_FOUND"].contains(&&*deleted), "{deleted}");
+        assert_eq!(fleet.ask_router(other, &format!("get gone{gone}\r\n"), "END"), "END", "gone{gone}");
+        check_kept(&fleet, other);
+        phases.extend(fleet.generation());
+        gone += 1;
+        clock::pass(std::time::Duration::from_millis(100));
+    }
+    fleet.until(|fleet| fleet.has_loaded(5));
+    assert_eq!(phases, (2..=5).collect(), "a generation for each phase, and {gone} deletes");
+    for router in 1..=3 {
+        check_kept(&fleet, router);
+        for key in 0..gone {
+            let found = fleet.ask_router(router, &format!("get gone{key}\r\n"), "END");
+            assert_eq!(found, "END", "gone{key} by router {router}");
+        }
+    }
+
+    // The server that has left has nothing any more, and may take another slot.
+    let row = format!("{old} ");
+    let is_spare = |line: &str| line.starts_with(&row) && line.contains(" spare ");
+    fleet.until(|fleet| fleet.status().lines().any(is_spare));
+    let host: usize = old[1..].parse().expect("a number");
+    (0..20).for_each(|key| {
+        assert_eq!(fleet.ask_server(host, &format!("get kept{key}\r\n"), "END"), "END");
+    });
+    assert_ne!(fleet.member_of("web/s0"), old);
+    // A person has begun it, and the controller has gone on: each of four generations is begun and done.
+    assert_eq!(fleet.read("audit1.log").matches("\"drain\"").count(), 8);
+}
+
+#[track_caller]
+fn check_kept(fleet: &Fleet, router: usize) {
+    for key in 0..20 {
+        let found = fleet.ask_router(router, &format!("get kept{key}\r\n"), "END");
+        assert_eq!(found, format!("VALUE kept{key} 0 1 x END"), "by router {router}; {}", fleet.status());
     }
 }
 

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 
 use admin::api::ApiReply;
 use fleet::rollout::RolloutState;
-use fleet::{FleetContent, Generation, GenerationNumber, MemberId, ViewName, texts};
+use fleet::{ClusterName, FleetContent, Generation, GenerationNumber, MemberId, SlotRecord, ViewName, texts};
 use router::Operation;
 use serde_json::{Value, json};
 
+use super::drain::phase_words;
 use super::members::MemberState;
 use super::{Controller, document, refusal};
 use crate::route_check::CheckedRoutes;
@@ -75,6 +76,7 @@ impl Controller {
             "register_away": self.away,
             "frozen": self.view.frozen,
             "quarantine": quarantine.iter().map(|(whose, reason)| (whose.to_string(), reason)).collect::<Vec<_>>(),
+            "drain": self.drain_json(),
             "health": self.health_notes,
             "members": members,
             "routers": routers,
@@ -268,12 +270,13 @@ pub(super) fn differences(old: &FleetContent, new: &FleetContent) -> Vec<String>
             steps.push(format!("cluster {name}: another gutter or warm-up"));
         }
         for (before, after) in before.slots.iter().zip(&cluster.slots) {
+            steps.extend(drain_step(name, before, after));
             if before.member != after.member {
                 let (id, member, left) = (&after.id, &after.member, &before.member);
                 steps.push(format!("cluster {name}: {member} takes slot {id} in place of {left}"));
             } else if before.address != after.address {
                 steps.push(format!("cluster {name}: {} is at {}", after.member, after.address));
-            } else if before.is_cold != after.is_cold {
+            } else if before.is_cold != after.is_cold && after.drain.is_none() {
                 let word = if after.is_cold { "begins" } else { "ends" };
                 steps.push(format!("cluster {name}: the warm-up of {} {word}", after.member));
             }
@@ -313,6 +316,18 @@ fn certificate_words(end_s: u64, now_s: i64) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// What becomes of a slot's drain.
+fn drain_step(cluster: &ClusterName, before: &SlotRecord, after: &SlotRecord) -> Option<String> {
+    if before.drain == after.drain {
+        return None;
+    }
+    let words = match (&after.drain, after.drained()) {
+        (Some(drain), Some((old, new))) => phase_words(drain.phase, old, new),
+        _ => format!("{} alone has it", after.member),
+    };
+    Some(format!("cluster {cluster}: the drain of slot {}: {words}", after.id))
 }
 
 fn rollout_words(state: &RolloutState) -> String {

@@ -162,8 +162,11 @@ impl Controller {
     }
 
     fn planned(&self, change: &ChangeQuestion) -> Result<PlannedChange, ApiReply> {
+        self.refused_while_draining(change)?;
         let current = self.view.content();
         let (policy, text, replacements) = match change {
+            ChangeQuestion::Drain(question) => return self.planned_drain(question),
+            ChangeQuestion::CancelDrain(member) => return self.planned_cancel(member),
             ChangeQuestion::Adopt(question) => return self.adopted(question),
             ChangeQuestion::Rollback(number) => {
                 return Ok(PlannedChange { plan: self.earlier(*number)?, ..PlannedChange::default() });
@@ -201,7 +204,8 @@ impl Controller {
             let kept = self.view.generations.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             return Err(refusal(404, &format!("there is no generation {number}; kept are {kept}")));
         };
-        let content = earlier.content.clone();
+        // Of a drain that was going on then, the member that was read is left.
+        let content = earlier.content.clone().without_drain();
         // A member that has left its slot since may hold what was deleted meanwhile.
         let (current, excluded) = (self.view.content(), self.excluded());
         let came_back = content
@@ -224,7 +228,7 @@ impl Controller {
     }
 
     /// What changes for keys, for each view whose text changes; an error for a text that no router takes.
-    fn check_routes(
+    pub(super) fn check_routes(
         &self,
         old: &FleetContent,
         new: &FleetContent,
@@ -299,10 +303,14 @@ impl Controller {
                 .clusters
                 .iter()
                 .flat_map(|cluster| cluster.slots.iter().map(move |slot| (cluster, slot)));
-            let in_zone = slots.filter(|(_, slot)| {
-                self.view.inventory.get(&slot.member).is_some_and(|member| member.zone == *zone)
+            let members = slots.flat_map(|(cluster, slot)| {
+                let other = slot.drain.as_ref().map(|drain| &drain.other);
+                [Some(&slot.member), other].into_iter().flatten().map(move |member| (cluster, slot, member))
             });
-            in_zone.map(|(cluster, slot)| format!("{}/{}/{}", cluster.name, slot.id, slot.member)).collect()
+            let in_zone = members.filter(|(_, _, member)| {
+                self.view.inventory.get(member).is_some_and(|member| member.zone == *zone)
+            });
+            in_zone.map(|(cluster, slot, member)| format!("{}/{}/{member}", cluster.name, slot.id)).collect()
         };
         of_zone(old) != of_zone(new)
     }

@@ -103,6 +103,7 @@ mod tests {
             member: format!("m{number}").parse().expect("a name"),
             address: address.clone(),
             is_cold: false,
+            drain: None,
         });
         ClusterRecord {
             name: "web".parse().expect("a name"),

@@ -132,14 +132,22 @@ impl Controller {
         }
         let since = if lost.is_empty() { None } else { Some(self.lost_since.unwrap_or(self.now)) };
         self.lost_since = since;
+        let emptying = std::mem::take(&mut self.emptying);
+        let saved = self.save_one(&lost);
         let is_my_turn = since.is_some_and(|since| since.ms() + self.waits_ms() <= self.now.ms());
-        if is_my_turn && Some(decisions.generation) == self.target() {
+        if let Some((place, evidence, saved)) = saved {
+            if self.waits_ms() == 0 {
+                notes.extend(self.replace_drained(&place, &evidence, saved).err());
+            }
+        } else if is_my_turn && Some(decisions.generation) == self.target() {
             notes.extend(self.replace_lost(&lost).err());
         }
         // The first controller by name does it, and another one when that is away.
         if self.waits_ms() == 0 {
             notes.extend(self.end_warm_ups());
         }
+        notes.extend(self.advance_drain());
+        self.has_new_orders |= self.emptying != emptying;
         notes.extend(self.health_trouble.clone());
         notes.extend(self.audit_trouble.clone());
         self.health_notes = notes;
@@ -196,6 +204,26 @@ impl Controller {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }
         self.publish_unasked(ControlVerb::Replace, &format!("{who}: {evidence}"), content)
+            .map_err(|error| format!("{who}: {error}"))
+    }
+
+    /// Publishes a generation in which the other member of a drained slot has it alone.
+    fn replace_drained(
+        &mut self,
+        lost: &SlotMember,
+        evidence: &str,
+        saved: Result<FleetContent, String>,
+    ) -> Result<(), String> {
+        let content = saved?;
+        let who = format!("{} is lost while its slot is drained", lost.member);
+        if !self.is_rolled_out() {
+            return Err(format!("{who}, and waits for the present rollout: {evidence}"));
+        }
+        if self.away.is_some() || self.frozen_by(&content).is_some() {
+            return Err(format!("{who}, and its scope is frozen or the register away: {evidence}"));
+        }
+        let reason = format!("{who}: {evidence}");
+        self.publish_unasked(ControlVerb::Replace, &reason, content)
             .map_err(|error| format!("{who}: {error}"))
     }
 

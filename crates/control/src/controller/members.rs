@@ -72,9 +72,13 @@ impl Controller {
                 self.view.last_slot(&one.member).is_none_or(|last| last.0 + 1 < current || is_rolled_out);
             let is_stale = self.member_state(&one.member) == MemberState::Stale;
             let is_emptied = is_stale && is_unused;
-            let flushes = if is_emptied { self.flushes_wanted(&one.member) } else { 0 };
+            let flushes = match self.emptying.get(&one.member) {
+                Some(order) => *order,
+                None if is_emptied => self.flushes_wanted(&one.member),
+                None => 0,
+            };
             let cluster_file = self.cluster_file_of(one);
-            let has_order = is_known && (is_emptied || cluster_file.is_some());
+            let has_order = is_known && (flushes > 0 || cluster_file.is_some());
             has_order.then(|| MemberOrder { member: one.member.clone(), flushes, cluster_file })
         });
         orders.collect()

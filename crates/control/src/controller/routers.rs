@@ -103,6 +103,7 @@ impl Controller {
             self.seats.remove(&host);
         }
         for router in left {
+            self.forget_in_drain(router.clone());
             self.tell(RolloutEvent::Left { router });
         }
         self.tell_health(&report);
@@ -141,6 +142,12 @@ impl Controller {
                     }
                 }
             }
+        }
+        // A rollout that begins after an agent has fallen silent does not wait for it.
+        let Some(record) = self.agents.get(host).filter(|record| record.is_silent) else { return };
+        let (since, routers) = (record.heard, record.report.routers.clone());
+        for report in routers {
+            self.tell(RolloutEvent::Silent { router: report.router, since });
         }
     }
 

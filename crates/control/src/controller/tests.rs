@@ -2,6 +2,7 @@
 
 mod adopting;
 mod cluster_files;
+mod drain;
 mod forgotten;
 mod gone;
 mod joining;

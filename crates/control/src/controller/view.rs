@@ -136,12 +136,16 @@ struct LastSlot {
 impl LastSlots {
     fn add(&mut self, generation: &Generation) {
         for (cluster, record) in generation.content.clusters.iter().enumerate() {
-            for (slot, SlotRecord { member, .. }) in record.slots.iter().enumerate() {
+            for (slot, record) in record.slots.iter().enumerate() {
                 let new = LastSlot { generation: generation.number, cluster, slot };
-                match self.0.get_mut(member) {
-                    Some(last) if last.generation >= generation.number => {}
-                    Some(last) => *last = new,
-                    None => drop(self.0.insert(member.clone(), new)),
+                // A slot that is drained has two.
+                let other = record.drain.as_ref().map(|drain| &drain.other);
+                for member in std::iter::once(&record.member).chain(other) {
+                    match self.0.get_mut(member) {
+                        Some(last) if last.generation >= generation.number => {}
+                        Some(last) => *last = new,
+                        None => drop(self.0.insert(member.clone(), new)),
+                    }
                 }
             }
         }
@@ -177,7 +181,15 @@ mod tests {
             let slot = |at: usize| {
                 let drawn = prng.below(members.len() as u64) as usize;
                 let member = format!("m{}", members.swap_remove(drawn));
-                json!({"id": format!("s{at}"), "member": member, "address": format!("{member}:1")})
+                let mut slot =
+                    json!({"id": format!("s{at}"), "member": member, "address": format!("{member}:1")});
+                if prng.below(3) == 0 {
+                    let other = format!("m{}", members.pop().expect("there are twenty"));
+                    slot["drain"] = json!({
+                        "phase": "read-old", "other": other, "other_address": "o:1", "warm_up_s": 60,
+                    });
+                }
+                slot
             };
             (0..count).map(slot).collect::<Vec<_>>()
         };

@@ -81,7 +81,7 @@ impl Controller {
     }
 
     /// What agents say of hits and misses.
-    fn hit_counts(&self) -> BTreeMap<MemberId, HitCounts> {
+    pub(super) fn hit_counts(&self) -> BTreeMap<MemberId, HitCounts> {
         let reports = self.view.inventory.members().filter_map(|member| self.report_of(&member.id));
         let counts = |report: &MemberReport| HitCounts { hits: report.hits, misses: report.misses };
         reports.map(|report| (report.member.clone(), counts(report))).collect()

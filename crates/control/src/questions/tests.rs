@@ -42,7 +42,7 @@ fn documents_are_read() {
 }
 
 #[test]
-fn a_change_is_one_of_policy_requests_rollback_and_adopt() {
+fn a_change_is_one_of_policy_requests_rollback_adopt_and_drain() {
     assert_eq!(ask("POST /v1/plan {}"), Ok(ControlQuestion::Plan(ChangeQuestion::Policy(None))));
     let rollback = ChangeQuestion::Rollback(GenerationNumber(4));
     assert_eq!(ask(r#"POST /v1/plan {"rollback":4}"#), Ok(ControlQuestion::Plan(rollback)));
@@ -56,6 +56,19 @@ fn a_change_is_one_of_policy_requests_rollback_and_adopt() {
     assert_eq!(found, Ok(ControlQuestion::Plan(adopt)));
     refused(r#"POST /v1/plan {"adopt":{"view":"v","zone":"a","text":"{}"},"policy":""}"#, "found several");
     refused(r#"POST /v1/plan {"adopt":{"view":"v","zone":"a"}}"#, "missing field `text`");
+    let drain = |line: &str| match ask(line) {
+        Ok(ControlQuestion::Plan(ChangeQuestion::Drain(drain))) => {
+            (drain.member.to_string(), drain.warm_up_s)
+        }
+        found => panic!("{found:?}"),
+    };
+    assert_eq!(drain(r#"POST /v1/plan {"drain":{"member":"m1"}}"#), ("m1".to_owned(), 600));
+    let longest = r#"POST /v1/plan {"drain":{"member":"m1","warm_up_s":3600}}"#;
+    assert_eq!(drain(longest), ("m1".to_owned(), 3_600));
+    refused(&longest.replace("3600", "3601"), "expected a warm-up of 0 to 3600 s, found 3601 s");
+    let cancel = ChangeQuestion::CancelDrain("m1".parse().expect("a name"));
+    assert_eq!(ask(r#"POST /v1/plan {"cancel_drain":"m1"}"#), Ok(ControlQuestion::Plan(cancel)));
+    refused(r#"POST /v1/plan {"cancel_drain":"m1","drain":{"member":"m1"}}"#, "found several");
     refused(r#"POST /v1/plan {"requests":[]}"#, "expected 1 to 256 requests, found 0");
     refused(r#"POST /v1/plan {"requests":[{"remove":{"member":"m1"}}]}"#, "unknown variant `remove`");
     refused(r#"POST /v1/plan {"rollback":4,"policy":""}"#, "found several");

@@ -55,6 +55,25 @@ pub(super) struct ReplaceArguments {
     change: Change,
 }
 
+/// Arguments of `drain`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct DrainArguments {
+    /// The member that leaves its slot
+    member: String,
+    /// The member that takes it; without it, the best spare
+    #[arg(long, value_name = "MEMBER", conflicts_with = "cancel")]
+    to: Option<String>,
+    /// Seconds in which the new member is warmed up from the old one at most, once all routers read it; it ends before if the new one
+    /// has the hit ratio of its peers
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, conflicts_with = "cancel")]
+    warm_up_s: u32,
+    /// Give the drain up: the member gets its slot back
+    #[arg(long)]
+    cancel: bool,
+    #[command(flatten)]
+    change: Change,
+}
+
 /// Arguments of `rollback`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RollbackArguments {
@@ -98,6 +117,15 @@ pub(super) fn plan(job: &PlanArguments) -> Result<ExitCode, Failure> {
 /// Replaces a member in its slot.
 pub(super) fn replace(job: &ReplaceArguments) -> Result<ExitCode, Failure> {
     change(&job.change, json!({"requests": [{"replace": {"member": job.member, "by": job.by}}]}))
+}
+
+/// Moves the slot of a member, or gives that up.
+pub(super) fn drain(job: &DrainArguments) -> Result<ExitCode, Failure> {
+    let body = match job.cancel {
+        true => json!({"cancel_drain": job.member}),
+        false => json!({"drain": {"member": job.member, "to": job.to, "warm_up_s": job.warm_up_s}}),
+    };
+    change(&job.change, body)
 }
 
 /// Goes back to the content of an earlier generation.

@@ -10,8 +10,9 @@
 //! Whatever the handle, a key's own server is the one that `PoolRoute|web` chooses: the choice between `web:plain` and
 //! `web:cold` only says who is asked after it. Names of clusters have no `:`, so no handle has that of another cluster.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::object;
 use crate::generation::{ClusterRecord, WarmSource};
 
 /// The handles of a cluster, in the order of their names; none if nothing answers for it.
@@ -68,12 +69,6 @@ fn cold(cluster: &ClusterRecord, pool: &str, source: WarmSource<'_>) -> String {
     )
 }
 
-/// An object with its keys in this order, whatever order the map of a JSON library has.
-fn object(entries: &[(&str, Value)]) -> String {
-    let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{}:{value}", json!(key))).collect();
-    format!("{{{}}}", entries.join(","))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +82,7 @@ mod tests {
             member: format!("m{at}").parse().expect("a name"),
             address: format!("m{at}:1"),
             is_cold: *is_cold,
+            drain: None,
         });
         let gutter = GutterPolicy { cluster: name("spares"), exptime_s: 30 };
         let slots = slots.collect();

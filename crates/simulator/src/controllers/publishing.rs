@@ -268,7 +268,7 @@ pub(super) fn first_content(
         let slot = |slot: usize| {
             let host = &hosts[at * shape.slots + slot];
             let (member, address) = (host.member.clone(), format!("{}:11211", host.id));
-            fleet::SlotRecord { id: name(format!("s{slot}")), member, address, is_cold: false }
+            fleet::SlotRecord { id: name(format!("s{slot}")), member, address, is_cold: false, drain: None }
         };
         let slots = (0..shape.slots).map(slot).collect();
         fleet::ClusterRecord {
