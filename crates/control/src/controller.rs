@@ -32,6 +32,7 @@ mod recall;
 mod replaced;
 mod router_lists;
 mod routers;
+mod state;
 mod trail;
 mod view;
 mod warm_up;
@@ -62,7 +63,7 @@ use crate::seats::AgentSeats;
 use crate::service::{ControllerMessage, SayLine};
 use crate::turn::TurnReport;
 use cluster_files::ClusterFiles;
-use router_lists::RouterLists;
+use state::{ALL_HEARD_MS, DrainWatch, RouterLists, SILENT_AFTER_MS};
 use trail::{Act, AuditTrail};
 use view::FleetView;
 
@@ -145,7 +146,7 @@ pub struct Controller {
     /// Of members that are cold in the target, since all routers have it.
     warm_ups: BTreeMap<MemberId, WarmUp>,
     /// The phase of the drain that is going on.
-    drain: Option<drain::DrainWatch>,
+    drain: Option<DrainWatch>,
     /// No phase of a drain ends before.
     drain_after: Now,
     /// Members of a drained slot that are emptied, and by which order.
@@ -219,7 +220,7 @@ impl Controller {
             settings,
             view,
             rollout: None,
-            hears_until: Some(Now::at_ms(now.ms() + routers::SILENT_AFTER_MS)),
+            hears_until: Some(Now::at_ms(now.ms() + SILENT_AFTER_MS)),
             digests: BTreeMap::new(),
             cluster_files: ClusterFiles::default(),
             router_lists: RouterLists::new(now),
@@ -232,7 +233,7 @@ impl Controller {
             known_replaced: BTreeMap::new(),
             register_read_at: None,
             known_gone: BTreeSet::new(),
-            forgotten_at: Now::at_ms(now.ms() + forgotten::ALL_HEARD_MS),
+            forgotten_at: Now::at_ms(now.ms() + ALL_HEARD_MS),
             forgotten_line: None,
             keep_at: now,
             is_keeping: true,

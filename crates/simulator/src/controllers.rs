@@ -30,7 +30,7 @@ use crate::register::{AuditLine, Commit, FleetRegister, RoutesKind, TargetSeen};
 use crate::shape::{FleetShape, ZONES};
 use names::name;
 pub(crate) use publishing::differences;
-pub(crate) use routers::{RouterOrders, RouterState, SlotDrain};
+pub(crate) use routers::{RouterOrders, RouterState, SimulatedDrain};
 
 /// Reports a zone. Its routers see the same, so a report stands for some hundred of them.
 const REPORTERS: usize = 17;
@@ -109,7 +109,7 @@ pub(crate) struct ControllerGroup {
     heard_ms: Vec<u64>,
     routers: routers::RouterTable,
     condemned: BTreeSet<TextDigest>,
-    pub(crate) drain: Option<SlotDrain>,
+    pub(crate) drain: Option<SimulatedDrain>,
 }
 
 impl ControllerGroup {

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use stdx::clock::Now;
 
 use super::Controller;
+use super::state::DrainWatch;
 use super::view::published;
 use crate::authorise::ControlVerb;
 use crate::turn::ProcessReport;
@@ -27,17 +28,6 @@ const RESUMED_AFTER_MS: u64 = 60_000;
 const NEW_LOST_AFTER_MS: u64 = 10_000;
 /// The host of an old member is gone if it does not answer for this long and its agent does not say that it runs.
 const OLD_GONE_AFTER_MS: u64 = 30_000;
-
-/// A phase that this controller watches.
-pub(super) struct DrainWatch {
-    /// The generation with which the phase began.
-    since: GenerationNumber,
-    /// The texts of the phase are those of the generations up to this one.
-    until: GenerationNumber,
-    texts: BTreeSet<(ViewName, TextDigest)>,
-    machine: Drain,
-    warm_up: WarmUp,
-}
 
 /// The drained slot of the generation in force.
 struct DrainedSlot {

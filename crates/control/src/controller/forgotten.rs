@@ -9,8 +9,6 @@ use stdx::clock::Now;
 use super::{AgentRecord, Controller};
 use crate::authorise::ControlVerb;
 
-/// Time after a start in which every agent has had a turn: turns take up to 20 s, and an agent restarts within 30 s.
-pub(super) const ALL_HEARD_MS: u64 = 60_000;
 /// Time until it is tried again.
 const AGAIN_MS: u64 = 10_000;
 

@@ -7,41 +7,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleet::{HostId, RouterId, TextDigest};
+use fleet::{HostId, RouterId};
 use protocol::discovery::{DISCOVERY_MEMBERS_MAX, DiscoveryList};
 use stdx::clock::Now;
 
 use super::cluster_files::line;
+use super::state::LISTS_LOOK_EVERY_MS;
 use super::{AgentRecord, Controller};
 use crate::decisions::{ListScope, ListedRouter, RouterList};
 use crate::register::Revision;
 use crate::router_client::digest_of;
 use crate::turn::{ListOrder, RouterReport, is_client_address};
 
-/// How often lists are looked at: routers that come together are one change.
-const LOOK_EVERY_MS: u64 = 5_000;
 /// After this time a router of which nothing is heard leaves. A host restarts within it.
 pub(super) const GONE_AFTER_MS: u64 = 600_000;
 /// Lists of a fleet: some views in each of 16 zones. Further ones are not begun.
 pub(super) const LISTS_MAX: usize = 256;
 
 type Routers = BTreeMap<RouterId, ListedRouter>;
-
-/// Texts of the lists.
-pub(super) struct RouterLists {
-    digests: BTreeMap<ListScope, TextDigest>,
-    look_at: Now,
-    /// What was wrong the last time, which is said once.
-    trouble: Option<String>,
-}
-
-impl RouterLists {
-    /// Of a controller that begins. Its agents come first.
-    pub(super) fn new(now: Now) -> RouterLists {
-        let look_at = Now::at_ms(now.ms() + LOOK_EVERY_MS);
-        RouterLists { digests: BTreeMap::new(), look_at, trouble: None }
-    }
-}
 
 impl Controller {
     /// Makes the texts of what the register has.
@@ -60,7 +43,7 @@ impl Controller {
         if self.now < self.router_lists.look_at || self.away.is_some() || self.waits_ms() > 0 {
             return;
         }
-        self.router_lists.look_at = Now::at_ms(self.now.ms() + LOOK_EVERY_MS);
+        self.router_lists.look_at = Now::at_ms(self.now.ms() + LISTS_LOOK_EVERY_MS);
         let mut trouble = None;
         for (scope, routers) in self.wanted_lists() {
             if let Err(why) = self.write_list(scope, routers) {

@@ -6,15 +6,13 @@ use fleet::rollout::{HaltEvidence, Rollout, RolloutEvent, RolloutLane, RolloutSt
 use fleet::{FleetContent, Generation, GenerationNumber, HostId, RouterId, gone_back_to, next_number};
 use stdx::clock::Now;
 
+use super::state::SILENT_AFTER_MS;
 use super::view::published;
 use super::{AgentRecord, Controller};
 use crate::authorise::ControlVerb;
 use crate::decisions::{NewGeneration, Publication};
 use crate::seats::SEATS_MAX;
 use crate::turn::{RouterOrder, RouterReport, TextReport, TurnOrders, TurnReport};
-
-/// An agent that was not heard for this long is silent: a turn waits for 20 s at most, and 5 s are for the way.
-pub(super) const SILENT_AFTER_MS: u64 = 25_000;
 
 /// Interval of looks for agents that have fallen silent.
 const SILENT_EVERY_MS: u64 = 500;

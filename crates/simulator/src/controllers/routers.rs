@@ -56,7 +56,7 @@ struct RouteRollout {
 
 /// A drain of a slot's member.
 #[derive(Debug)]
-pub(crate) struct SlotDrain {
+pub(crate) struct SimulatedDrain {
     pub(crate) slot: usize,
     /// The host that is drained.
     pub(crate) host: usize,
@@ -243,7 +243,7 @@ impl ControllerGroup {
             return None;
         }
         let host = self.slot_hosts[slot];
-        self.drain = Some(SlotDrain { slot, host, machine: None, is_closed: false });
+        self.drain = Some(SimulatedDrain { slot, host, machine: None, is_closed: false });
         Some(host)
     }
 
@@ -270,7 +270,7 @@ impl ControllerGroup {
     /// The agent of the drained host has its turn: whether it is told to close and flush, which it does.
     pub(crate) fn closes_old(&mut self, host: usize, hosts: &[SimulatedHost]) -> bool {
         let is_told = !self.has(PlantedBug::OldMemberStaysOpen);
-        let is_meant = |drain: &&mut SlotDrain| is_told && drain.host == host && hosts[host].works;
+        let is_meant = |drain: &&mut SimulatedDrain| is_told && drain.host == host && hosts[host].works;
         let Some(drain) = self.drain.as_mut().filter(is_meant) else { return false };
         let state = drain.machine.as_ref().map(Drain::state);
         if matches!(state, Some(DrainState::Fencing | DrainState::Retiring)) {

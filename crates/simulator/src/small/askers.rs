@@ -1,4 +1,4 @@
-//! Whoever asks over the network: clients, and agents that ask the process beside them. Each has one connection and waits for
+//! Connections that ask over the network: clients, and agents that ask the process beside them. Each has one connection and waits for
 //! one answer at a time.
 
 use net::Next;

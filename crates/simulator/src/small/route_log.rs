@@ -1,4 +1,4 @@
-//! Which generation each router had, and since when each slot has its member: what the judge holds answers against.
+//! The log of routes that the judge holds answers against: the generation of each router, and since when each slot has its member.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

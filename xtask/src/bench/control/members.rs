@@ -3,30 +3,30 @@
 //!
 //! As many members as a fleet has servers and routers: a fifth of the hosts has a server, and the others have a router.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use end_to_end::clock;
 use end_to_end::fleet::{DecisionStore, Fleet};
 use end_to_end::process::cpu_time;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::figure::ControlFigure;
 use super::operator::Operator;
 use super::rest::anonymous_mb;
 
 mod agents;
+mod counts;
 mod player;
 mod servers;
 
 use agents::Part;
+use counts::{CONTROLLERS, names};
 use player::Player;
 
 pub(super) use player::play_part;
 
-/// Controllers that share the members.
-const CONTROLLERS: usize = 3;
 /// One host in so many has a server.
 const HOSTS_PER_SERVER: usize = 5;
 /// Servers with a slot; the others are spares.
@@ -41,29 +41,13 @@ const MEMBERS_PER_REQUEST: usize = 500;
 /// Agents of one process: as many connections as it may have files, which are 20,000 on some machines.
 const AGENTS_PER_PROCESS: usize = 12_500;
 
-/// What the agents of a process have seen.
-#[derive(Default)]
-struct TurnCounts {
-    connected: AtomicU64,
-    turns: AtomicU64,
-    /// Answers that were none, and connections that have ended.
-    failed: AtomicU64,
-    /// Generations that routers have got.
-    loaded: AtomicU64,
-}
-
-impl TurnCounts {
-    fn all(&self) -> [u64; 4] {
-        [&self.connected, &self.turns, &self.failed, &self.loaded].map(|count| count.load(Ordering::Relaxed))
-    }
-}
-
 /// Plays a fleet of this size for a minute.
 pub(super) fn measure(members: usize) -> Result<Vec<ControlFigure>> {
     let mut fleet = Fleet::new(DecisionStore::Etcd(1));
     ensure!(!fleet.etcd.is_empty(), "there is no etcd (Debian: etcd-server)");
     (1..=CONTROLLERS).for_each(|number| fleet.controller(number, CONTROLLERS));
-    let servers = servers::begin(&fleet, members.div_ceil(HOSTS_PER_SERVER))?;
+    let servers = members.div_ceil(HOSTS_PER_SERVER);
+    add_members(&fleet, servers, servers::begin()?)?;
     eprintln!("members: {members} agents connect, {servers} servers are probed");
     let began = clock::now();
     let players = begin(&fleet, members, servers)?;
@@ -144,6 +128,22 @@ fn publish(fleet: &Fleet, servers: usize, is_loaded: impl Fn() -> bool) -> Resul
     Ok(began.elapsed().as_secs_f64())
 }
 
+/// Puts so many members into the inventory, all of them at this port.
+fn add_members(fleet: &Fleet, count: usize, port: u16) -> Result<()> {
+    let operator = Operator::of(fleet)?;
+    let members: Vec<Value> = (0..count).map(|number| member(number, port)).collect();
+    for part in members.chunks(MEMBERS_PER_REQUEST) {
+        operator.post("/v1/members", &json!({"members": part, "remove": [], "why": "measured"}))?;
+    }
+    Ok(())
+}
+
+fn member(number: usize, port: u16) -> Value {
+    let (host, zone) = names(number);
+    let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 1, 0, 1)) + number as u32);
+    json!({"id": format!("m{number}"), "host": host, "zone": zone, "address": format!("{address}:{port}")})
+}
+
 fn begin(fleet: &Fleet, members: usize, servers: usize) -> Result<Vec<Player>> {
     let controllers: Vec<_> = (1..=CONTROLLERS).map(|number| fleet.controller_address(number)).collect();
     (0..members)
@@ -155,9 +155,4 @@ fn begin(fleet: &Fleet, members: usize, servers: usize) -> Result<Vec<Player>> {
             Player::begin(&Part { authority, controllers, first, end, servers }, &file)
         })
         .collect()
-}
-
-/// The host, zone and member of a number.
-fn names(number: usize) -> (String, String) {
-    (format!("h{number}"), format!("z{}", number % CONTROLLERS + 1))
 }

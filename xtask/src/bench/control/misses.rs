@@ -1,4 +1,4 @@
-//! What the database sees of a lost server: misses beyond the usual ones, with nothing, with a gutter, and with another copy.
+//! The load of the database after the loss of a server: misses beyond the usual ones, with nothing, with a gutter, and with another copy.
 //!
 //! Clients look aside: a get that misses or fails is answered by the database and followed by a set. A quarter of all keys is
 //! lost with one of four servers.

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{CONTROLLERS, TurnCounts, names};
+use super::counts::{CONTROLLERS, TurnCounts, names};
 
 /// Agents of a process that begin in a second: what controllers and these processes can do on two cores.
 const BEGIN_PER_S: u64 = 200;

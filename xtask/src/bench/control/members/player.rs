@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use end_to_end::clock;
 
-use super::TurnCounts;
 use super::agents::{Part, play};
+use super::counts::TurnCounts;
 
 /// Between two reports of a process.
 const REPORT_EVERY: Duration = Duration::from_millis(20);
