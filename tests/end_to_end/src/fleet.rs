@@ -95,6 +95,8 @@ pub struct Fleet {
     pub controller_flags: Vec<String>,
     /// Hosts in the order of their numbers.
     pub hosts: Vec<Host>,
+    /// Controllers have had their certificates for so many days.
+    pub controller_days: Option<u64>,
 }
 
 impl Fleet {
@@ -118,6 +120,7 @@ impl Fleet {
             controllers: (0..3).map(|_| None).collect(),
             controller_flags: Vec::new(),
             hosts: Vec::new(),
+            controller_days: None,
         };
         fleet.run(fleet.verb("control").args(["init", "ca", "--fleet", "prod", "--operator", "ann"]));
         fleet.run(fleet.verb("control").args(["init", "another", "--fleet", "prod", "--operator", "ann"]));
@@ -164,7 +167,10 @@ impl Fleet {
     /// Starts a controller, one of so many.
     pub fn controller(&mut self, number: usize, count: usize) {
         let name = format!("c{number}");
-        self.certificate("controller", &name);
+        match self.controller_days {
+            Some(days) => self.old_certificate("controller", &name, &["127.0.0.1".to_owned()], days),
+            None => self.certificate("controller", &name),
+        }
         let register = match self.place {
             DecisionStore::Directory => "directory:register".to_owned(),
             DecisionStore::Etcd(_) => format!("etcd:{}", self.etcd_addresses().join(",")),
@@ -273,7 +279,7 @@ impl Fleet {
         fs::write(file("agent.toml"), text).expect("a file");
         let mut command = match kind.certificate_days {
             Some(days) => {
-                self.old_certificate(number, days);
+                self.old_certificate("agent", &format!("h{number}"), &[], days);
                 self.agent(number, &[])
             }
             None => {
@@ -316,14 +322,14 @@ impl Fleet {
         command
     }
 
-    /// Signs an agent's certificate as the fleet's authority has done it so many days ago.
-    fn old_certificate(&self, number: usize, days: u64) {
+    /// Signs a certificate as the fleet's authority has done it so many days ago.
+    fn old_certificate(&self, role: &str, id: &str, hosts: &[String], days: u64) {
         let authority = Authority::open(&self.folder.join("ca")).expect("an authority");
-        let identity = format!("evenkeel://prod/agent/h{number}").parse().expect("an identity");
+        let identity = format!("evenkeel://prod/{role}/{id}").parse().expect("an identity");
         let key = CertificateKey::new().expect("a key");
         let begin_s = clock::unix_time() - days * 24 * 60 * 60;
-        let signed = authority.sign(&key.request().expect("a request"), &identity, &[], begin_s);
-        let path = self.folder.join(format!("h{number}.pem"));
+        let signed = authority.sign(&key.request().expect("a request"), &identity, hosts, begin_s);
+        let path = self.folder.join(format!("{id}.pem"));
         keep_certificate(&path, &key, &signed.expect("a certificate").pem, &identity, begin_s)
             .expect("a file");
     }

@@ -1,9 +1,14 @@
 //! A fleet of real processes: controllers with etcd or a directory, agents with certificates, routers, and memcached as servers.
 
 use std::collections::BTreeSet;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
 
 use end_to_end::clock;
 use end_to_end::fleet::{DecisionStore, Fleet, HostKind};
+use rustls::ClientConnection;
+use tls::{Trust, certificates, client};
 
 const POLICY: &str = "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";
@@ -60,7 +65,7 @@ fn a_drained_server_loses_no_key_and_brings_back_no_deleted_one() {
         check_kept(&fleet, other);
         phases.extend(fleet.generation());
         gone += 1;
-        clock::pass(std::time::Duration::from_millis(100));
+        clock::pass(Duration::from_millis(100));
     }
     fleet.until(|fleet| fleet.has_loaded(5));
     assert_eq!(phases, (2..=5).collect(), "a generation for each phase, and {gone} deletes");
@@ -142,6 +147,32 @@ fn an_agent_renews_its_certificate_and_goes_on() {
     fleet.control(&["replace", &member, "--apply", "--why", "to see that turns go on"]);
     fleet.until(|fleet| fleet.has_loaded(2));
     assert_eq!((fleet.read("h1.pem"), fleet.read("h2.pem")), (renewed, young), "neither is due");
+}
+
+#[test]
+fn a_controller_with_the_authority_renews_its_certificate_and_shows_it() {
+    let mut fleet = Fleet::new(DecisionStore::Directory);
+    fleet.controller_days = Some(23);
+    fleet.controller(1, 1);
+    fleet.until(|fleet| fleet.read("c1.log").contains("is renewed: it is valid for another 30 days"));
+    let renewed = certificates(&fleet.path("c1.pem")).expect("a certificate");
+    assert_eq!(shown(&fleet), renewed[0].as_ref(), "without a restart");
+    // It may connect to itself and be asked with it.
+    fleet.host(1);
+    fleet.begin(&POLICY.replace("slots = 2", "slots = 1"));
+}
+
+/// The certificate that the first controller shows.
+fn shown(fleet: &Fleet) -> Vec<u8> {
+    let config = client(Trust::Anyone).expect("settings").with_no_client_auth();
+    let address = fleet.controller_address(1);
+    let mut session = ClientConnection::new(Arc::new(config), address.ip().into()).expect("a session");
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time limit");
+    while session.is_handshaking() {
+        session.complete_io(&mut stream).expect("a handshake");
+    }
+    session.peer_certificates().expect("a certificate")[0].to_vec()
 }
 
 #[test]
@@ -249,6 +280,6 @@ fn three_controllers_are_one_and_a_fleet_goes_on_without_any() {
     (1..=3).for_each(|number| fleet.controller(number, 3));
     fleet.until(|fleet| fleet.status().contains("generation 2: without the first"));
     fleet.until(|fleet| !fleet.status().contains("its agent is silent") && fleet.has_loaded(2));
-    clock::pass(std::time::Duration::from_millis(100));
+    clock::pass(Duration::from_millis(100));
     assert_eq!(fleet.ask_router(4, "get b\r\n", "END"), "VALUE b 0 1 y END");
 }
