@@ -123,6 +123,8 @@ impl Probation {
         }
         if let Some(trial) = self.trial.as_mut().filter(|trial| trial.text.digest == target.digest) {
             trial.text = target.clone();
+            // Whatever was reported of this text, it was of an earlier generation.
+            trial.is_put_back = false;
             let is_loaded = trial.is_loaded;
             return keep_and(is_loaded.then_some(AgentReport::Loaded(target)));
         }

@@ -51,11 +51,11 @@ fn check(conversation: &str) {
                 ("errors", count) => {
                     seen.counts.get_or_insert_default().errors = count.parse().expect("a count")
                 }
-                (target, "") if target.starts_with('g') => {
+                // g9: a generation with a text of the same number; g9=7: with the text 7.
+                (target, text) if target.starts_with('g') => {
+                    let text = if text.is_empty() { &target[1..] } else { text };
                     let generation = GenerationNumber(target[1..].parse().expect("a number"));
-                    actions.extend(
-                        probation.on_target(GivenText { generation, digest: digest(&target[1..]) }, now),
-                    );
+                    actions.extend(probation.on_target(GivenText { generation, digest: digest(text) }, now));
                 }
                 _ => panic!("{word:?} is no word of a conversation"),
             }
@@ -237,5 +237,25 @@ fn an_agent_that_ends_before_it_writes_knows_the_text_before_although_that_was_o
          t=66 sees file=8
          t=67 sees loaded=8 → loaded g8
          t=68 sees file=7 → foreign 7",
+    );
+}
+
+#[test]
+fn a_generation_that_goes_back_to_the_text_that_was_put_back_is_loaded_with_it() {
+    check_after(
+        "target g8 → write 8
+         t=63 sees file=8
+         t=64 sees loaded=none pid=2 → write 7, crashed g8: the router ended
+         target g9=7
+         t=66 sees file=7
+         t=67 sees loaded=7 → loaded g9",
+    );
+    check_after(
+        "target g8 → write 8
+         t=63 sees file=8
+         t=64 sees loaded=none pid=2 → write 7, crashed g8: the router ended
+         t=66 sees file=7
+         t=67 sees loaded=7
+         target g9=7 → loaded g9",
     );
 }
