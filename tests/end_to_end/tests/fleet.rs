@@ -129,6 +129,8 @@ fn an_agent_renews_its_certificate_and_goes_on() {
     // Of 30 days, two thirds and what spreads renewals have passed.
     fleet.host_with(1, HostKind { certificate_days: Some(23), ..HostKind::default() });
     fleet.host(2);
+    // It joins beside this test.
+    fleet.until(|fleet| fleet.read("h2.pem").contains("PRIVATE KEY"));
     let young = fleet.read("h2.pem");
     fleet.until(|fleet| fleet.read("agent1.log").contains("is renewed: it is valid for another 30 days"));
     let renewed = fleet.read("h1.pem");
