@@ -36,6 +36,9 @@ use state::{AgentStateError, AgentStore};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The same while a router is about to load a text.
 const LOOK_SOON: Duration = Duration::from_millis(20);
+/// How often news is said, one look after the other: a controller closes a connection that was idle for a minute, and the first attempt
+/// finds that out. Without controllers, looks must not wait for more of them.
+const NEWS_TRIES: u32 = 2;
 /// Orders that wait: a newer one replaces what is older, so two are enough.
 const ORDERS_MAX: usize = 2;
 
@@ -108,6 +111,7 @@ impl Agent {
     fn run(mut self, orders: &Receiver<TurnOrders>) {
         // Before the first turn: what a host has is a part of what it says.
         self.look();
+        let mut tries = 0;
         loop {
             let is_waiting = self.routers.iter().any(BesideRouter::is_waiting);
             match orders.recv_timeout(if is_waiting { LOOK_SOON } else { LOOK_EVERY }) {
@@ -116,9 +120,14 @@ impl Agent {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             if self.look() {
+                tries = NEWS_TRIES;
+            }
+            if tries > 0 {
+                tries -= 1;
                 // Controllers wait for it; the turn that is under way says what was before. If it does not arrive, the
                 // next one says the same.
                 if let Some(orders) = self.quick.turn(&self.shared, Some(0)) {
+                    tries = 0;
                     self.carry_out(orders);
                 }
             }
