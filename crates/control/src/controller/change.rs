@@ -101,9 +101,7 @@ impl Controller {
             Ok(Publication::Overtaken) => return Err(self.overtaken()),
             Err(error) => return Err(register_away(&error)),
         }
-        self.view.add(generation);
-        self.hears_until = None;
-        self.begin_rollout(parent);
+        self.roll_out(generation, parent);
         self.give_new_orders();
         Ok(())
     }

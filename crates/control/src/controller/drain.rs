@@ -16,14 +16,11 @@ use serde_json::{Value, json};
 use stdx::clock::Now;
 
 use super::Controller;
-use super::state::DrainWatch;
+use super::state::{ALL_HEARD_MS, DrainWatch};
 use super::view::published;
 use crate::authorise::ControlVerb;
 use crate::turn::ProcessReport;
 
-/// A controller that finds a drain when it starts ends no phase before: it hears first from the agents, which come back within
-/// 30 s, and so it knows the routers to wait for.
-const RESUMED_AFTER_MS: u64 = 60_000;
 /// A new member that is not read yet and does not answer for this long is given up: nothing is lost with it.
 const NEW_LOST_AFTER_MS: u64 = 10_000;
 /// The host of an old member is gone if it does not answer for this long and its agent does not say that it runs.
@@ -45,10 +42,11 @@ impl DrainedSlot {
 }
 
 impl Controller {
-    /// Finds a drain that began before this controller.
+    /// Finds a drain that began before this controller. No phase ends before all agents were heard: it knows the routers to wait for
+    /// from them.
     pub(super) fn resume_drain(&mut self) {
         if self.drained_slot().is_some() {
-            self.drain_after = Now::at_ms(self.now.ms() + RESUMED_AFTER_MS);
+            self.drain_after = Now::at_ms(self.now.ms() + ALL_HEARD_MS);
         }
     }
 

@@ -9,6 +9,8 @@ use stdx::clock::Now;
 use super::{AgentRecord, Controller};
 use crate::authorise::ControlVerb;
 
+/// Interval of looks: each goes through all routers.
+const LOOK_EVERY_MS: u64 = 1_000;
 /// Time until it is tried again.
 const AGAIN_MS: u64 = 10_000;
 
@@ -18,6 +20,7 @@ impl Controller {
         if self.now < self.forgotten_at {
             return;
         }
+        self.forgotten_at = Now::at_ms(self.now.ms() + LOOK_EVERY_MS);
         let (Some(target), None) = (self.target(), &self.away) else { return };
         if !is_forgotten(target, self.routers_have()) || !self.hears_most_routers() || self.waits_ms() > 0 {
             return;

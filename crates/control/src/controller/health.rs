@@ -242,9 +242,7 @@ impl Controller {
         let generation = self.successor(reason, content);
         match self.publish_recorded(verb, &generation) {
             Ok(Publication::Done(_)) => {
-                self.view.add(generation);
-                self.hears_until = None;
-                self.begin_rollout(parent);
+                self.roll_out(generation, parent);
                 Ok(())
             }
             Ok(Publication::Overtaken) => {

@@ -18,6 +18,13 @@ use crate::turn::{RouterOrder, RouterReport, TextReport, TurnOrders, TurnReport}
 const SILENT_EVERY_MS: u64 = 500;
 
 impl Controller {
+    /// Begins the rollout of a generation that this controller has published behind `parent`.
+    pub(super) fn roll_out(&mut self, generation: Generation, parent: Option<GenerationNumber>) {
+        self.view.add(generation);
+        self.hears_until = None;
+        self.begin_rollout(parent);
+    }
+
     /// Begins the rollout of the target. `before` is the generation that routers have; the target's parent if it is not known.
     pub(super) fn begin_rollout(&mut self, before: Option<GenerationNumber>) {
         self.set_roster();
