@@ -11,6 +11,7 @@ mod members;
 mod misses;
 mod operator;
 mod outage;
+mod reply;
 mod rest;
 mod swaps;
 mod traffic;

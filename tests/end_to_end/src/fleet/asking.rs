@@ -36,6 +36,15 @@ impl Fleet {
             .find_map(|line| line.strip_prefix("generation ")?.split(':').next()?.parse().ok())
     }
 
+    /// The first of these hosts whose server has a slot of a cluster.
+    pub fn host_with_slot(&self, cluster: &str, hosts: impl IntoIterator<Item = usize>) -> Option<usize> {
+        let (status, slot) = (self.status(), format!("{cluster}/s"));
+        hosts.into_iter().find(|number| {
+            let name = format!("m{number} ");
+            status.lines().any(|line| line.starts_with(&name) && line.contains(&slot))
+        })
+    }
+
     /// The member that has a slot.
     #[track_caller]
     pub fn member_of(&self, slot: &str) -> String {

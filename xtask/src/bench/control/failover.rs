@@ -11,6 +11,7 @@ use end_to_end::process::stop;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::figure::{ControlFigure, quantile};
+use super::reply::read_reply;
 
 /// Between two requests of the client.
 const EVERY: Duration = Duration::from_micros(200);
@@ -105,18 +106,7 @@ fn key_of(fleet: &Fleet, address: &str) -> Result<String> {
 /// Whether a get is answered without an error. A miss is an answer.
 fn ask(client: &mut TcpStream, key: &str) -> Result<bool> {
     client.write_all(format!("get {key}\r\n").as_bytes())?;
-    let (mut answer, mut part) = (Vec::new(), [0; 512]);
-    loop {
-        let len = client.read(&mut part)?;
-        ensure!(len > 0, "the router has closed the connection");
-        answer.extend_from_slice(&part[..len]);
-        if answer.ends_with(b"END\r\n") {
-            return Ok(true);
-        }
-        if answer.contains(&b'\n') && answer.starts_with(b"SERVER_ERROR") {
-            return Ok(false);
-        }
-    }
+    Ok(read_reply(client)?.ends_with(b"END\r\n"))
 }
 
 /// A router asks a server again after a probe.

@@ -47,13 +47,8 @@ fn lose(fleet: &mut Fleet, count: usize, is_host: bool) -> Result<Vec<f64>> {
     let mut times = Vec::new();
     for round in 0..count {
         // The one that has had its slot for longest: whoever has a new one is not judged yet.
-        let status = fleet.status();
-        let has_slot = |number: &usize| {
-            let name = format!("m{number} ");
-            status.lines().any(|line| line.starts_with(&name) && line.contains("web/s"))
-        };
-        let at = numbers.iter().position(has_slot).context("a member with a slot")?;
-        let number = numbers.remove(at);
+        let number = fleet.host_with_slot("web", numbers.iter().copied()).context("a member with a slot")?;
+        numbers.retain(|other| *other != number);
         numbers.push(number);
         let after_s = time(fleet, number, is_host).with_context(|| format!("round {}", round + 1))?;
         let (what, status) = (if is_host { "host" } else { "process" }, fleet.status());

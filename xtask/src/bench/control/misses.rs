@@ -123,13 +123,8 @@ fn lose_one(help: Help) -> Result<Extra> {
     let [gets, misses] = seconds.sums(before - 20..before);
     let usual = misses / gets;
     // A host without a router: all routers are waited for.
-    let status = fleet.status();
-    let has_slot = |number: &usize| {
-        let name = format!("m{number} ");
-        status.lines().any(|line| line.starts_with(&name) && line.contains("web/s"))
-    };
-    let number =
-        (ROUTERS + 1..=HOSTS).find(has_slot).context("a member of web on a host without a router")?;
+    let number = fleet.host_with_slot("web", ROUTERS + 1..=HOSTS);
+    let number = number.context("a member of web on a host without a router")?;
     let target = fleet.generation().context("a generation")?;
     let lost = seconds.now();
     fleet.hosts[number - 1].agent = None;

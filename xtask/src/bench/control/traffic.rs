@@ -1,6 +1,6 @@
 //! Clients of all routers: without requests, routers know nothing of their servers. What becomes of the requests is counted.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,6 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use end_to_end::clock;
 use end_to_end::fleet::Fleet;
+
+use super::reply::read_reply;
 
 /// Between two requests at each router.
 const EVERY: Duration = Duration::from_millis(2);
@@ -24,7 +26,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct RequestCounts {
     pub(super) answered: AtomicU64,
-    /// Answers that begin with `SERVER_ERROR` or `ERROR`.
+    /// Answers other than values, misses and `STORED`.
     pub(super) errors: AtomicU64,
     /// Requests whose connection has ended, or that had no answer in time.
     pub(super) lost: AtomicU64,
@@ -124,19 +126,6 @@ fn ask(stream: &mut TcpStream, number: u64) -> std::io::Result<bool> {
         _ => format!("get key{key}\r\n"),
     };
     stream.write_all(request.as_bytes())?;
-    let (mut part, mut len) = ([0; 512], 0);
-    loop {
-        match stream.read(&mut part[len..])? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            more => len += more,
-        }
-        let answer = &part[..len];
-        let is_error = answer.starts_with(b"SERVER_ERROR") || answer.starts_with(b"ERROR");
-        if answer.ends_with(b"END\r\n")
-            || answer.ends_with(b"STORED\r\n")
-            || is_error && answer.ends_with(b"\n")
-        {
-            return Ok(is_error);
-        }
-    }
+    let reply = read_reply(stream)?;
+    Ok(!reply.ends_with(b"END\r\n") && reply != b"STORED\r\n")
 }

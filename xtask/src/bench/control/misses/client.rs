@@ -1,6 +1,6 @@
 //! A client that looks aside, with keys of which some are much more wanted than others.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use end_to_end::clock;
 use stdx::prng::Prng;
 
+use super::super::reply::read_reply;
 use super::Seconds;
 
 /// Keys of the application, all of which are stored at the beginning.
@@ -89,25 +90,11 @@ fn set(stream: &mut TcpStream, key: usize) -> std::io::Result<()> {
     let value = "x".repeat(VALUE_LEN);
     stream.write_all(format!("set key{key} 0 0 {VALUE_LEN}\r\n{value}\r\n").as_bytes())?;
     // A set that fails leaves the key missing, which the next get finds out.
-    answer(stream).map(drop)
+    read_reply(stream).map(drop)
 }
 
 /// Whether the item was found. An error is a miss for the application.
 fn get(stream: &mut TcpStream, key: usize) -> std::io::Result<bool> {
     stream.write_all(format!("get key{key}\r\n").as_bytes())?;
-    Ok(answer(stream)?.starts_with(b"VALUE"))
-}
-
-fn answer(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
-    let (mut answer, mut part) = (Vec::new(), [0; 1024]);
-    loop {
-        match stream.read(&mut part)? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            len => answer.extend_from_slice(&part[..len]),
-        }
-        let is_line = !answer.starts_with(b"VALUE") && answer.ends_with(b"\r\n");
-        if is_line || answer.ends_with(b"\r\nEND\r\n") {
-            return Ok(answer);
-        }
-    }
+    Ok(read_reply(stream)?.starts_with(b"VALUE"))
 }
