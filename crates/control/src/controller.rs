@@ -95,8 +95,7 @@ pub struct Controller {
     settings: ControllerSettings,
     view: FleetView,
     rollout: Option<Rollout>,
-    /// A controller that has just started does not know all routers until then: it would draw other canaries than the others,
-    /// and each would wait for the routers of the other ones.
+    /// The rollout that was found at the start goes on then.
     hears_until: Option<Now>,
     /// Of the target and of the generation before.
     digests: BTreeMap<GenerationNumber, PublishedTexts>,
@@ -176,13 +175,14 @@ impl Controller {
         let view = FleetView::read(&decisions)?;
         let nobody = Roster::new(GenerationNumber(0), Vec::new()).expect("nobody is a roster");
         let watch = HealthWatch::new(now, settings.health.clone(), nobody)?;
+        let hears_until = Some(Now::at_ms(now.ms() + settings.rollout.hears_ms));
         let mut controller = Controller {
             decisions,
             seats,
             settings,
             view,
             rollout: None,
-            hears_until: Some(Now::at_ms(now.ms() + routers::SILENT_AFTER_MS)),
+            hears_until,
             digests: BTreeMap::new(),
             cluster_files: ClusterFiles::default(),
             ordered: None,

@@ -12,7 +12,7 @@ use crate::seats::SEATS_MAX;
 use crate::turn::{RouterOrder, RouterReport, TextReport, TurnOrders, TurnReport};
 
 /// An agent that was not heard for this long is silent: a turn waits for 20 s at most, and 5 s are for the way.
-pub(super) const SILENT_AFTER_MS: u64 = 25_000;
+const SILENT_AFTER_MS: u64 = 25_000;
 
 impl Controller {
     /// Begins the rollout of the target. `before` is the generation that routers have; the target's parent if it is not known.
@@ -154,10 +154,7 @@ impl Controller {
         self.tick_rollout();
         let Some(rollout) = &self.rollout else { return };
         self.condemned.extend(rollout.condemned().iter().cloned());
-        // Whatever else has halted it waits for a person.
-        let has_failed = !rollout.condemned().is_empty();
         if let RolloutState::Halted(HaltEvidence::Router { router, shortfall, .. }) = rollout.state()
-            && has_failed
             && self.away.is_none()
         {
             self.go_back(&format!("{router}: {shortfall:?}"));

@@ -23,6 +23,9 @@ pub struct RolloutSettings {
     pub silence_ms: u64,
     /// After this time a router that lives and has not answered halts the rollout.
     pub fence_ms: u64,
+    /// So long after its start a controller lets routers become known before it goes on with the rollout that it finds. One that
+    /// does not wait may draw other canaries than the others; then each waits for the other's routers until the fence.
+    pub hears_ms: u64,
 }
 
 impl Default for RolloutSettings {
@@ -42,6 +45,8 @@ impl Default for RolloutSettings {
             // A turn lasts at most 20 s, and 5 s more make silence.
             silence_ms: 25_000,
             fence_ms: 300_000,
+            // A slot change goes on at once. To know all routers takes the time after which they are silent.
+            hears_ms: 0,
         }
     }
 }

@@ -86,6 +86,7 @@ pub(super) fn rollout() -> RolloutSettings {
         silence_ms: 8_000,
         // Silence is known after 25 s.
         fence_ms: 45_000,
+        hears_ms: 25_000,
         ..RolloutSettings::default()
     }
 }
