@@ -1,4 +1,4 @@
-//! Whoever asks over the network: clients, and agents that ask the process beside them. Each has one connection and waits for
+//! Conversations over the network: those of clients, and of agents with the process beside them. Each has one connection and waits for
 //! one answer at a time.
 
 use net::Next;

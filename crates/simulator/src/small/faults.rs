@@ -1,4 +1,4 @@
-//! What happens to the small world, drawn from its seed.
+//! Faults of the small world, drawn from its seed.
 
 use stdx::prng::Prng;
 

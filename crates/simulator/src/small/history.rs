@@ -1,4 +1,4 @@
-//! What clients have done with one key, and what they were answered.
+//! The history of one key: the requests of clients, and their answers.
 
 use std::fmt;
 

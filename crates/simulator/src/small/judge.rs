@@ -1,4 +1,4 @@
-//! What an answer may be, with the history of its key and the routes at that time.
+//! The judge of answers, with the history of a key and the routes at that time.
 //!
 //! * **Stale**: a value is answered although a later set or delete was acknowledged before the question. Allowed only while
 //!   the router that answers uses an older member for the slot than the one that the later write may have gone to (two owners,

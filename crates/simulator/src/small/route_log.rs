@@ -1,4 +1,4 @@
-//! Which generation each router had, and since when each slot has its member: what the judge holds answers against.
+//! The generations that each router had, and the age of each slot's member: the judge holds answers against them.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
