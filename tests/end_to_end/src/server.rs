@@ -29,11 +29,25 @@ impl Server {
     /// # Errors
     /// If it does not start.
     pub fn start<S: AsRef<str>>(subject: &ServerUnderTest, flags: &[S]) -> Result<Server> {
-        Server::try_start(subject, flags).with_context(|| format!("start {}", subject.name))
+        let port = reserve_port().context("reserve a port")?;
+        Server::start_at(port, subject, flags).with_context(|| format!("start {}", subject.name))
     }
 
-    fn try_start<S: AsRef<str>>(subject: &ServerUnderTest, flags: &[S]) -> Result<Server> {
-        let (reserved, address) = reserve_port().context("reserve a port")?;
+    /// The same, with UDP at the same port.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_with_udp(subject: &ServerUnderTest) -> Result<Server> {
+        let port = reserve_port().context("reserve a port")?;
+        let flags = ["-U".to_owned(), port.1.port().to_string()];
+        Server::start_at(port, subject, &flags).with_context(|| format!("start {}", subject.name))
+    }
+
+    fn start_at<S: AsRef<str>>(
+        (reserved, address): (OwnedFd, SocketAddr),
+        subject: &ServerUnderTest,
+        flags: &[S],
+    ) -> Result<Server> {
         let mut command = Command::new(&subject.program);
         // Where another listener is the one with TLS, this one is plain.
         let is_plain = flags.iter().any(|flag| flag.as_ref().starts_with("btls:"));

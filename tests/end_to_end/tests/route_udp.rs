@@ -4,46 +4,7 @@ use end_to_end::bystander::Client;
 use end_to_end::clock;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
-use std::net::{TcpStream, UdpSocket};
-use std::process::{Child, Command, Stdio};
-
-/// A server with TCP and UDP at the same port.
-struct Both {
-    child: Child,
-    port: u16,
-}
-
-impl Both {
-    fn start(subject: &ServerUnderTest) -> Both {
-        let started = clock::wait_for(|| {
-            let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-            let port = socket.local_addr().expect("an address").port();
-            drop(socket);
-            let mut command = Command::new(&subject.program);
-            command.args(&subject.arguments).args(["-l", "127.0.0.1", "-u", "root"]);
-            command.args(["-p", &port.to_string(), "-U", &port.to_string()]);
-            let mut child = command.stderr(Stdio::null()).spawn().expect("run a server");
-            // Somebody else may have taken the port meanwhile.
-            loop {
-                if child.try_wait().expect("a child").is_some() {
-                    return None;
-                }
-                if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                    return Some(Both { child, port });
-                }
-            }
-        });
-        started.expect("a server")
-    }
-}
-
-impl Drop for Both {
-    fn drop(&mut self) {
-        // If it fails, the process has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use std::net::UdpSocket;
 
 fn router(port: u16, flags: &[&str]) -> Server {
     let configuration = format!(
@@ -72,9 +33,9 @@ fn real_servers_answer_gets_over_udp() {
     let memcached = ServerUnderTest::memcached().expect("a memcached");
     let [epoll, uring] = SocketDriver::ALL.map(ServerUnderTest::evenkeel);
     for subject in [epoll, uring, memcached] {
-        let server = Both::start(&subject);
+        let server = Server::start_with_udp(&subject).expect("a server");
         for driver in ["--driver=epoll", "--driver=auto"] {
-            let router = router(server.port, &[driver]);
+            let router = router(server.address().port(), &[driver]);
             let mut client = client(&router);
             let mut expected = Vec::new();
             for number in 0..40 {

@@ -56,9 +56,9 @@ fn check_found(bug: SmallBug, seeds: std::ops::Range<u64>, invariant: &str) {
 
 #[test]
 fn planted_bugs_are_found() {
-    check_found(SmallBug::DeleteErrorHidden, 0..10, "I8");
-    check_found(SmallBug::OlderTextTaken, 0..60, "I1");
-    check_found(SmallBug::WrittenInPlace, 0..80, "I2");
-    check_found(SmallBug::ServersSorted, 0..40, "I4");
+    check_found(SmallBug::DeleteErrorHidden, 0..5, "I8");
+    check_found(SmallBug::OlderTextTaken, 0..5, "I1");
+    check_found(SmallBug::WrittenInPlace, 0..5, "I2");
+    check_found(SmallBug::ServersSorted, 0..5, "I4");
     check_found(SmallBug::FlushAssumed, 865..866, "I7");
 }

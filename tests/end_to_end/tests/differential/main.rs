@@ -34,6 +34,9 @@ const REQUESTS: usize = 60;
 /// Conversations at the same time: most of their time is the start of servers.
 const AT_ONCE: u64 = 4;
 
+/// A difference counts if the servers differ as often as this, one time after another.
+const TRIES: usize = 4;
+
 /// Maximum lengths of the pieces that a stream is cut into; a conversation has one of them.
 const PIECES: [usize; 5] = [usize::MAX, 5000, 100, 17, 3];
 
@@ -142,17 +145,21 @@ fn compare(
     ours: &ServerUnderTest,
 ) -> Option<String> {
     let differ = |requests: &[Vec<u8>]| differ(spoken, seed, requests, memcached, ours);
-    // Twice, because a second may pass in one server and not in the other.
-    differ(requests)?;
-    differ(requests)?;
+    // Several times, because a second may pass in one server and not in the other.
+    let mut difference = differ(requests)?;
+    for _ in 1..TRIES {
+        difference = differ(requests)?;
+    }
     let mut fewest = requests.to_vec();
     let mut at = 0;
     while at < fewest.len() {
         let mut fewer = fewest.clone();
         fewer.remove(at);
-        if differ(&fewer).is_some() { fewest = fewer } else { at += 1 }
+        match differ(&fewer) {
+            Some(found) => (fewest, difference) = (fewer, found),
+            None => at += 1,
+        }
     }
-    let difference = differ(&fewest).unwrap_or_else(|| "not again".to_owned());
     let input = fewest.concat().escape_ascii().to_string();
     let (name, input) = (&ours.name, &input[..input.len().min(1000)]);
     Some(format!("seed {seed}, {name}: {input}\n{difference}"))
