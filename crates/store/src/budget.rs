@@ -64,6 +64,12 @@ impl Budget {
         self.effective.store(self.limit().max(self.charged()).max(least), Relaxed);
     }
 
+    /// Replaces what is charged: by what is in use in memory that another process has filled.
+    pub(crate) fn adopt(&self, charged: u64) {
+        self.charged.store(charged, Relaxed);
+        self.lower_effective(0);
+    }
+
     /// Whether the effective limit is still above the limit.
     pub(crate) fn is_lowering(&self) -> bool {
         self.effective.load(Relaxed) > self.limit()

@@ -2,6 +2,8 @@
 
 use crate::error::Error;
 use crate::index::LOCATIONS_END;
+use crate::manifest::Damaged;
+use crate::memory::Huge;
 
 /// The smallest memory limit: it leaves room for all open segments of one worker.
 pub const MEMORY_LIMIT_MIN: u64 = 4 * 1024 * 1024;
@@ -57,11 +59,9 @@ impl Config {
         Ok(())
     }
 
-    /// Segments small enough that a few open ones do not matter, large enough that there are not too
-    /// many: 256 MiB → 256 KiB, 8 GiB and more → 8 MiB.
-    pub(crate) fn segment_size(&self) -> usize {
-        let share = (self.memory_limit_bytes / 1024).max(1).next_power_of_two();
-        share.clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX) as usize
+    /// The layout of a new store with this configuration and `reserve_bytes` of address space.
+    pub(crate) fn layout(&self, reserve_bytes: u64) -> Layout {
+        Layout { limit_bytes: self.memory_limit_bytes, reserve_bytes, shards: self.shards() }
     }
 
     /// The first CAS unique (decision 17). 0 where CAS is off, or where the clock is before 2026.
@@ -74,12 +74,48 @@ impl Config {
 
     /// Enough shards that two workers rarely lock the same one, but at most one per 64 KiB of memory, because
     /// every shard has at least one index page.
-    pub(crate) fn shards(&self) -> usize {
+    fn shards(&self) -> usize {
         let wanted = (16 * self.workers.max(1)).next_power_of_two().clamp(256, 1 << 16);
         let worthwhile = usize::try_from(self.memory_limit_bytes >> 16).unwrap_or(usize::MAX);
         wanted.min(1 << worthwhile.max(1).ilog2())
     }
 }
+
+/// The sizes that decide where everything lies in a store's mappings: those of its creation, whatever changes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) limit_bytes: u64,
+    /// Address space for segments.
+    pub(crate) reserve_bytes: u64,
+    pub(crate) shards: usize,
+}
+
+impl Layout {
+    /// Whether a store can have this layout, for one that another process has written.
+    pub(crate) fn check(&self) -> Result<(), Damaged> {
+        let is_right = (MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX).contains(&self.limit_bytes)
+            && (self.limit_bytes..=MEMORY_LIMIT_MAX).contains(&self.reserve_bytes)
+            && self.shards.is_power_of_two()
+            && self.shards as u64 <= (self.limit_bytes >> 16).max(1);
+        if is_right { Ok(()) } else { Err(Damaged) }
+    }
+
+    /// Segments small enough that a few open ones do not matter, large enough that there are not too
+    /// many: 256 MiB → 256 KiB, 8 GiB and more → 8 MiB.
+    pub(crate) fn segment_size(&self) -> usize {
+        let share = (self.limit_bytes / 1024).max(1).next_power_of_two();
+        share.clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX) as usize
+    }
+
+    /// Whether huge pages back items and index.
+    pub(crate) fn huge(&self) -> Huge {
+        if self.limit_bytes >= HUGE_LIMIT_MIN { Huge::Yes } else { Huge::No }
+    }
+}
+
+/// A huge page that is used in part is resident as a whole: with less memory than this, the few partly used
+/// ones would exceed the limit noticeably.
+const HUGE_LIMIT_MIN: u64 = 256 << 20;
 
 /// The beginning of 2026: no earlier version derived CAS uniques from the clock.
 const CAS_EPOCH_UNIX_MS: u64 = 1_767_225_600_000;

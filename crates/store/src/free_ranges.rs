@@ -33,6 +33,20 @@ impl FreeRanges {
         Some(start)
     }
 
+    /// Takes exactly this range. False if some of it is not free.
+    pub(crate) fn take_at(&mut self, start: usize, len: usize) -> bool {
+        let Some((&free, &free_len)) = self.by_start.range(..=start).next_back() else { return false };
+        let Some(end) = start.checked_add(len).filter(|end| *end <= free + free_len) else { return false };
+        self.remove(free, free_len);
+        if free < start {
+            self.insert(free, start - free);
+        }
+        if end < free + free_len {
+            self.insert(end, free + free_len - end);
+        }
+        true
+    }
+
     /// Gives a range back.
     pub(crate) fn give_back(&mut self, mut start: usize, mut len: usize) {
         if let Some((&before, &before_len)) = self.by_start.range(..start).next_back()
@@ -74,6 +88,18 @@ mod tests {
         small.iter().for_each(|start| ranges.give_back(*start, 4 * PAGE));
         assert_eq!(ranges.take(63 * PAGE), Some(0));
         assert_eq!(ranges.take(PAGE), Some(63 * PAGE));
+    }
+
+    #[test]
+    fn a_given_range_is_taken_once() {
+        let mut ranges = FreeRanges::new(10 * PAGE);
+        assert!(ranges.take_at(4 * PAGE, 2 * PAGE));
+        for (start, len) in [(4, 1), (5, 1), (3, 2), (5, 2), (0, 10), (9, 2), (10, 1)] {
+            assert!(!ranges.take_at(start * PAGE, len * PAGE), "{start} {len}");
+        }
+        assert!(ranges.take_at(0, 4 * PAGE) && ranges.take_at(6 * PAGE, 4 * PAGE));
+        assert!(ranges.by_start.is_empty() && ranges.by_len.is_empty());
+        assert!(!ranges.take_at(usize::MAX - PAGE, 2 * PAGE));
     }
 
     #[test]

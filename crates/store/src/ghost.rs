@@ -6,7 +6,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use crate::backing::Backing;
 use crate::error::Error;
+use crate::manifest::{Damaged, Reader, Writer};
 use crate::memory::{Huge, Table};
 
 #[derive(Debug)]
@@ -21,9 +23,9 @@ const SHARE: u64 = 256;
 
 impl Ghosts {
     /// A table sized for a memory limit of `limit` bytes.
-    pub(crate) fn new(limit: u64) -> Result<Ghosts, Error> {
+    pub(crate) fn new(limit: u64, backing: &Backing) -> Result<Ghosts, Error> {
         let words = (limit / SHARE / 8).max(1);
-        Ok(Ghosts { words: Table::new(1 << words.ilog2(), Huge::No)?, any: AtomicBool::new(false) })
+        Ok(Ghosts { words: Table::new(1 << words.ilog2(), Huge::No, backing)?, any: AtomicBool::new(false) })
     }
 
     /// Bytes of the table once it is in use.
@@ -50,6 +52,15 @@ impl Ghosts {
         (0..4).any(|i| word >> (16 * i) & 0xffff == fingerprint)
     }
 
+    pub(crate) fn freeze(&self, manifest: &mut Writer) {
+        manifest.put(self.any.load(Relaxed));
+    }
+
+    pub(crate) fn thaw(&self, manifest: &mut Reader<'_>) -> Result<(), Damaged> {
+        self.any.store(manifest.below(2)? == 1, Relaxed);
+        Ok(())
+    }
+
     #[inline]
     fn word(&self, hash: u64) -> &AtomicU64 {
         &self.words[(hash >> 8) as usize & (self.words.len() - 1)]
@@ -69,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_latest_are_remembered_and_the_oldest_forgotten() {
-        let ghosts = Ghosts::new(1 << 20).unwrap();
+        let ghosts = Ghosts::new(1 << 20, &Backing::Anonymous).unwrap();
         let count = ghosts.bytes() / 2;
         (0..8 * count).for_each(|i| ghosts.add(mix(i)));
         let remembered =

@@ -89,6 +89,14 @@ impl Store {
     }
 }
 
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(page) = self.spare_page.take() {
+            self.store.index.give_back(page);
+        }
+    }
+}
+
 impl Handle {
     fn new(store: Arc<Store>, counters: Arc<Counters>, set: usize) -> Handle {
         Handle {

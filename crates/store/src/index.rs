@@ -24,6 +24,7 @@ use std::sync::atomic::{
 };
 
 use self::directory::{Directory, Entry, PAGE_BITS};
+use crate::backing::Backing;
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::memory::{HUGE_PAGE, Huge, PAGE, Table};
@@ -33,6 +34,7 @@ use crate::shard::{Locked, Shard};
 use crate::sync::{Mutex, lock};
 
 mod directory;
+mod manifest;
 mod page;
 mod resize;
 
@@ -126,6 +128,7 @@ impl Index {
         shards: usize,
         pages_max: usize,
         huge: Huge,
+        backing: &Backing,
         prefault_thread: Arc<PrefaultThread>,
         budget: Arc<Budget>,
     ) -> Result<Index, Error> {
@@ -134,9 +137,9 @@ impl Index {
         let index = Index {
             shards: (0..shards).map(|_| Shard::default()).collect(),
             shard_bits: shards.ilog2(),
-            slots: Table::new(pages_max * PAGE_SLOTS, huge)?,
-            counts: Table::new(pages_max, Huge::No)?,
-            directory: Directory::new(shards, pages_max, Arc::clone(&budget))?,
+            slots: Table::new(pages_max * PAGE_SLOTS, huge, backing)?,
+            counts: Table::new(pages_max, Huge::No, backing)?,
+            directory: Directory::new(shards, pages_max, backing, Arc::clone(&budget))?,
             fresh: AtomicU32::new(shards as u32),
             returned_count: AtomicU32::new(0),
             returned: Mutex::default(),
@@ -209,7 +212,7 @@ impl Index {
     }
 
     /// Gives an empty page back: it is then neither charged nor resident.
-    fn give_back(&self, page: NewPage) {
+    pub(crate) fn give_back(&self, page: NewPage) {
         let first = page.0 as usize * PAGE_SLOTS;
         self.slots.release(first..first + PAGE_SLOTS);
         let mut returned = lock(&self.returned);

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::backing::Backing;
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::free_ranges::FreeRanges;
@@ -38,6 +39,11 @@ impl LargeValue {
     /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Its place and length.
+    pub(crate) fn place(&self) -> [u64; 2] {
+        [self.offset as u64, self.len as u64]
     }
 
     /// Its charge.
@@ -101,8 +107,8 @@ pub(crate) struct LargeSpace {
 }
 
 impl LargeSpace {
-    pub(crate) fn new(reserve: u64, budget: Arc<Budget>) -> Result<LargeSpace, Error> {
-        let arena = Arena::new(reserve as usize, Huge::No)?;
+    pub(crate) fn new(reserve: u64, backing: &Backing, budget: Arc<Budget>) -> Result<LargeSpace, Error> {
+        let arena = Arena::new(reserve as usize, Huge::No, backing)?;
         Ok(LargeSpace {
             free_ranges: Mutex::new(FreeRanges::new(arena.len())),
             arena,
@@ -129,6 +135,18 @@ impl LargeSpace {
     pub(crate) fn place(self: &Arc<LargeSpace>, len: usize) -> Option<LargeValue> {
         let offset = self.free_ranges().take(charge_of(len) as usize)?;
         Some(LargeValue { space: Arc::clone(self), offset, len, charged: 0 })
+    }
+
+    /// The stored value of another process, at its place in the same memory.
+    pub(crate) fn thaw(self: &Arc<LargeSpace>, offset: usize, len: usize) -> Option<LargeValue> {
+        // No value is longer than the largest item, 1 GiB.
+        let fits = len <= 1 << 30 && offset.is_multiple_of(PAGE);
+        if !fits || !self.free_ranges().take_at(offset, charge_of(len) as usize) {
+            return None;
+        }
+        let mut value = LargeValue { space: Arc::clone(self), offset, len, charged: 0 };
+        value.extend(charge_of(len));
+        Some(value)
     }
 
     /// Bytes charged for values, stored or not.
@@ -173,7 +191,7 @@ mod tests {
     use super::*;
 
     fn space(limit: u64) -> Arc<LargeSpace> {
-        Arc::new(LargeSpace::new(1 << 20, Arc::new(Budget::new(limit))).unwrap())
+        Arc::new(LargeSpace::new(1 << 20, &Backing::Anonymous, Arc::new(Budget::new(limit))).unwrap())
     }
 
     #[test]

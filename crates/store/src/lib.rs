@@ -41,6 +41,7 @@
 //! After `Err` from a plain set the caller deletes the old value.
 
 mod arithmetic;
+mod backing;
 mod budget;
 mod config;
 mod delete;
@@ -55,6 +56,7 @@ mod index;
 mod join;
 mod large;
 mod lookup;
+mod manifest;
 mod memory;
 mod new_item;
 mod open;
@@ -84,6 +86,7 @@ pub use handle::{Handle, Prefetched};
 pub use hash::{KEY_LEN_MAX, Key};
 pub use join::{Join, JoinStep};
 pub use large::{LARGE_VALUE_MIN, LargeValue};
+pub use manifest::{Manifest, ThawError};
 pub use partial::PartialValue;
 pub use read::{Item, MetaFound, Value};
 pub use request::{

@@ -9,6 +9,7 @@ use std::ops::{Index, Range};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use crate::backing::{Backing, Part};
 use crate::error::Error;
 
 /// The granularity in which memory becomes resident.
@@ -23,6 +24,8 @@ struct Mapping {
     len: usize,
     /// Whether the kernel may still use huge pages here.
     huge: AtomicBool,
+    /// The part of a file that is mapped here; `None` for anonymous pages.
+    part: Option<Part>,
 }
 
 // SAFETY: a mapping is only an address range; every access to its bytes has its own proof.
@@ -39,20 +42,16 @@ pub(crate) enum Huge {
 
 #[cfg(not(miri))]
 impl Mapping {
-    fn new(len: usize, huge: Huge) -> Result<Mapping, Error> {
-        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    fn new(len: usize, huge: Huge, backing: &Backing) -> Result<Mapping, Error> {
+        use rustix::mm::{Advice, madvise};
         let len = len.max(1).next_multiple_of(PAGE);
-        let failed = |source: rustix::io::Errno| Error::Reserve { bytes: len as u64, source: source.into() };
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
-        let base = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )
+        let failed = |source: io::Error| Error::Reserve { bytes: len as u64, source };
+        let part = backing.part(len).map_err(failed)?;
+        let base = match &part {
+            None => map_anonymous(len),
+            Some(part) => map_part(len, part),
         }
-        .map_err(failed)?;
+        .map_err(|source| failed(source.into()))?;
         let advice = if huge == Huge::Yes { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
         // A kernel without huge pages refuses the advice, which is harmless.
         // SAFETY: the range is the mapping just made; the advice does not change its contents.
@@ -60,19 +59,35 @@ impl Mapping {
         // A cache's memory in a core dump is useless and enormous.
         // SAFETY: as above.
         let _ = unsafe { madvise(base, len, Advice::LinuxDontDump) };
-        let base = NonNull::new(base.cast()).ok_or_else(|| failed(rustix::io::Errno::FAULT))?;
-        Ok(Mapping { base, len, huge: AtomicBool::new(huge == Huge::Yes) })
+        let base = NonNull::new(base.cast()).ok_or_else(|| failed(rustix::io::Errno::FAULT.into()))?;
+        Ok(Mapping { base, len, huge: AtomicBool::new(huge == Huge::Yes), part })
     }
 
     /// Makes pages resident, as their first touch would. Kernels before 5.14 cannot; then the first touch
     /// does it.
     fn populate(&self, range: Range<usize>) {
         let end = range.end.min(self.len);
-        if range.start < end {
-            // SAFETY: inside the mapping, see above; the contents do not change, even under concurrent use.
+        if range.start >= end || self.part.as_ref().is_some_and(Part::is_frozen) {
+            return;
+        }
+        // SAFETY: inside the mapping, see above; the contents do not change, even under concurrent use.
+        let _ = unsafe {
+            let start = self.base.add(range.start).as_ptr().cast();
+            rustix::mm::madvise(start, end - range.start, rustix::mm::Advice::LinuxPopulateWrite)
+        };
+        if self.part.is_some() && self.huge.load(Relaxed) {
+            self.collapse(range.start..end);
+        }
+    }
+
+    /// Makes huge pages of the whole ones in a range that is resident. A file on tmpfs gets none by itself, unless it is mounted with
+    /// `huge=`. Kernels before 6.1 cannot; then small pages remain.
+    fn collapse(&self, range: Range<usize>) {
+        let (start, end) = (range.start.next_multiple_of(HUGE_PAGE), range.end / HUGE_PAGE * HUGE_PAGE);
+        if start < end {
+            // SAFETY: inside the mapping, as its caller has checked; the contents do not change, even under concurrent use.
             let _ = unsafe {
-                let start = self.base.add(range.start).as_ptr().cast();
-                rustix::mm::madvise(start, end - range.start, rustix::mm::Advice::LinuxPopulateWrite)
+                libc::madvise(self.base.add(start).as_ptr().cast(), end - start, libc::MADV_COLLAPSE)
             };
         }
     }
@@ -89,14 +104,55 @@ impl Mapping {
     /// The range is not used while this runs, or only as atomics on whose values nothing depends.
     unsafe fn discard(&self, offset: usize, len: usize) -> bool {
         assert!(offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && offset + len <= self.len);
-        // SAFETY: inside the mapping, and unused by the caller's contract.
-        len == 0 || unsafe { discard(self.base.add(offset).as_ptr().cast(), len).is_ok() }
+        match &self.part {
+            _ if len == 0 => true,
+            // Nobody here takes a page of a frozen file again.
+            Some(part) => part.is_frozen() || part.punch(offset..offset + len),
+            // SAFETY: inside the mapping, and unused by the caller's contract.
+            None => unsafe { discard(self.base.add(offset).as_ptr().cast(), len).is_ok() },
+        }
+    }
+}
+
+#[cfg(not(miri))]
+fn map_anonymous(len: usize) -> rustix::io::Result<*mut std::ffi::c_void> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
+    unsafe { mmap_anonymous(std::ptr::null_mut(), len, protection, MapFlags::PRIVATE | MapFlags::NORESERVE) }
+}
+
+/// Maps a part of a file at a multiple of [`HUGE_PAGE`], as is its offset: else it could have no huge pages.
+#[cfg(not(miri))]
+fn map_part(len: usize, part: &Part) -> rustix::io::Result<*mut std::ffi::c_void> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+    let (private, shared) = (MapFlags::PRIVATE | MapFlags::NORESERVE, MapFlags::SHARED | MapFlags::NORESERVE);
+    // SAFETY: a new mapping at an address of the kernel's choice aliases nothing. The part is mapped over the middle of it, and the
+    // rest, to which nothing refers, is unmapped; on failure all of it.
+    unsafe {
+        let wide = mmap_anonymous(std::ptr::null_mut(), len + HUGE_PAGE, ProtFlags::empty(), private)?;
+        let before = wide.cast::<u8>().align_offset(HUGE_PAGE);
+        let base = wide.byte_add(before);
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        match mmap(base, len, protection, shared | MapFlags::FIXED, part.file(), part.offset) {
+            Ok(base) => {
+                if before > 0 {
+                    let _ = munmap(wide, before);
+                }
+                let _ = munmap(base.byte_add(len), HUGE_PAGE - before);
+                Ok(base)
+            }
+            Err(error) => {
+                let _ = munmap(wide, len + HUGE_PAGE);
+                Err(error)
+            }
+        }
     }
 }
 
 /// Fails if the system would not reserve `len` more bytes of address space.
 pub(crate) fn check_available(len: usize) -> Result<(), Error> {
-    if cfg!(miri) { Ok(()) } else { Mapping::new(len, Huge::No).map(drop) }
+    if cfg!(miri) { Ok(()) } else { Mapping::new(len, Huge::No, &Backing::Anonymous).map(drop) }
 }
 
 /// Bytes that the system would still promise to all processes together, where it promises no more than it has
@@ -176,7 +232,7 @@ impl Mapping {
 /// Under miri, which does not support `madvise`, memory comes from the heap.
 #[cfg(miri)]
 impl Mapping {
-    fn new(len: usize, huge: Huge) -> Result<Mapping, Error> {
+    fn new(len: usize, huge: Huge, _: &Backing) -> Result<Mapping, Error> {
         let len = len.max(1).next_multiple_of(PAGE);
         // SAFETY: the layout is not of size zero.
         let base = unsafe { std::alloc::alloc_zeroed(Mapping::layout(len)) };
@@ -184,7 +240,7 @@ impl Mapping {
             bytes: len as u64,
             source: io::Error::from(io::ErrorKind::OutOfMemory),
         })?;
-        Ok(Mapping { base, len, huge: AtomicBool::new(huge == Huge::Yes) })
+        Ok(Mapping { base, len, huge: AtomicBool::new(huge == Huge::Yes), part: None })
     }
 
     fn layout(len: usize) -> std::alloc::Layout {
@@ -230,10 +286,10 @@ pub(crate) struct Table<T> {
 }
 
 impl<T: Zeroed> Table<T> {
-    pub(crate) fn new(len: usize, huge: Huge) -> Result<Table<T>, Error> {
+    pub(crate) fn new(len: usize, huge: Huge, backing: &Backing) -> Result<Table<T>, Error> {
         const { assert!(align_of::<T>() <= PAGE && size_of::<T>() > 0) };
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(too_much)?;
-        Ok(Table { mapping: Mapping::new(bytes, huge)?, len, of: std::marker::PhantomData })
+        Ok(Table { mapping: Mapping::new(bytes, huge, backing)?, len, of: std::marker::PhantomData })
     }
 
     /// Number of values.
@@ -297,8 +353,8 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    pub(crate) fn new(len: usize, huge: Huge) -> Result<Arena, Error> {
-        Ok(Arena { mapping: Mapping::new(len, huge)? })
+    pub(crate) fn new(len: usize, huge: Huge, backing: &Backing) -> Result<Arena, Error> {
+        Ok(Arena { mapping: Mapping::new(len, huge, backing)? })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -409,7 +465,7 @@ mod tests {
 
     #[test]
     fn a_table_starts_as_zeros_and_keeps_what_it_is_given() {
-        let table: Table<AtomicU64> = Table::new(1000, Huge::No).unwrap();
+        let table: Table<AtomicU64> = Table::new(1000, Huge::No, &Backing::Anonymous).unwrap();
         assert!(table[0..1000].iter().all(|value| value.load(Relaxed) == 0));
         table[999].store(7, Relaxed);
         table.prefetch(5_000_000);
@@ -419,7 +475,7 @@ mod tests {
 
     #[test]
     fn released_bytes_are_zeros_again() {
-        let arena = Arena::new(4 * PAGE, Huge::Yes).unwrap();
+        let arena = Arena::new(4 * PAGE, Huge::Yes, &Backing::Anonymous).unwrap();
         // SAFETY: no other reference to this arena exists.
         unsafe {
             arena.bytes_mut(PAGE, 2 * PAGE).fill(1);
@@ -432,7 +488,7 @@ mod tests {
     #[test]
     #[cfg(not(miri))]
     fn locked_bytes_can_be_released_too() {
-        let arena = Arena::new(4 * PAGE, Huge::No).unwrap();
+        let arena = Arena::new(4 * PAGE, Huge::No, &Backing::Anonymous).unwrap();
         // SAFETY: no other reference to this arena exists, and the range is inside it.
         unsafe {
             let start = arena.mapping.base.as_ptr().cast();
@@ -455,7 +511,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "outside of the arena")]
     fn bytes_outside_cannot_be_had() {
-        let arena = Arena::new(PAGE, Huge::No).unwrap();
+        let arena = Arena::new(PAGE, Huge::No, &Backing::Anonymous).unwrap();
         // SAFETY: no other reference to this arena exists.
         let _ = unsafe { arena.bytes(PAGE - 1, 2) };
     }

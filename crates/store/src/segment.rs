@@ -10,12 +10,15 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
+use crate::backing::Backing;
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::memory::{Arena, Huge, PAGE, Table};
 use crate::prefault::{Frontier, PrefaultThread};
 use crate::record::{Place, Record};
 use crate::sync::{Mutex, MutexGuard, lock, pause};
+
+mod manifest;
 
 /// S3-FIFO's two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,13 +130,14 @@ impl Segments {
         size: usize,
         reserve: u64,
         huge: Huge,
+        backing: &Backing,
         budget: Arc<Budget>,
         prefault_thread: Arc<PrefaultThread>,
     ) -> Result<Segments, Error> {
         let count = u32::try_from(reserve / size as u64).unwrap_or(u32::MAX).max(1);
         let rows = count as usize;
         Ok(Segments {
-            arena: Arena::new(rows * size, huge)?,
+            arena: Arena::new(rows * size, huge, backing)?,
             size,
             count,
             budget,
@@ -144,14 +148,14 @@ impl Segments {
             free: AtomicU64::new(0),
             large_total: AtomicU64::new(0),
             pool: Mutex::default(),
-            sequence: Table::new(rows, Huge::No)?,
-            opened: Table::new(rows, Huge::No)?,
-            used: Table::new(rows, Huge::No)?,
-            dead: Table::new(rows, Huge::No)?,
-            expiry_max: Table::new(rows, Huge::No)?,
-            large: Table::new(rows, Huge::No)?,
-            refund: Table::new(rows, Huge::No)?,
-            queue: Table::new(rows, Huge::No)?,
+            sequence: Table::new(rows, Huge::No, backing)?,
+            opened: Table::new(rows, Huge::No, backing)?,
+            used: Table::new(rows, Huge::No, backing)?,
+            dead: Table::new(rows, Huge::No, backing)?,
+            expiry_max: Table::new(rows, Huge::No, backing)?,
+            large: Table::new(rows, Huge::No, backing)?,
+            refund: Table::new(rows, Huge::No, backing)?,
+            queue: Table::new(rows, Huge::No, backing)?,
         })
     }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use crate::large::LargeValue;
+use crate::large::{LargeSpace, LargeValue};
+use crate::manifest::{Damaged, Reader, Writer};
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The keys whose hashes start with the same bits. Its index pages are in `index.rs`.
@@ -22,6 +23,9 @@ pub(crate) struct ShardState {
     large: LargeValues,
     pages: Pages,
 }
+
+/// The length that stands for a number without a value.
+const NO_VALUE: u64 = u64::MAX;
 
 /// The index's data about a shard's pages.
 #[derive(Debug, Default)]
@@ -56,6 +60,33 @@ impl Locked<'_> {
     pub(crate) fn count_cas(&mut self) -> u64 {
         self.state.cas_given += 1;
         self.state.cas_given
+    }
+
+    /// What a manifest has of this shard, without its pages.
+    pub(crate) fn freeze(&self, manifest: &mut Writer) {
+        manifest.put(self.state.cas_given);
+        manifest.put(self.state.large.places.len() as u64);
+        for place in &self.state.large.places {
+            let [offset, len] = place.as_ref().map_or([0, NO_VALUE], |value| value.place());
+            manifest.put(offset);
+            manifest.put(len);
+        }
+    }
+
+    pub(crate) fn thaw(&mut self, manifest: &mut Reader<'_>, space: &Arc<LargeSpace>) -> Result<(), Damaged> {
+        self.state.cas_given = manifest.take()?;
+        let count = manifest.below(u64::from(u32::MAX))?;
+        for number in 0..count {
+            let (offset, len) = (manifest.take()?, manifest.take()?);
+            if len == NO_VALUE {
+                self.state.large.places.push(None);
+                self.state.large.free.push(number as u32);
+                continue;
+            }
+            let value = space.thaw(offset as usize, len as usize).ok_or(Damaged)?;
+            self.state.large.places.push(Some(Arc::new(value)));
+        }
+        Ok(())
     }
 
     pub(crate) fn keep_large(&mut self, value: Arc<LargeValue>) -> u32 {

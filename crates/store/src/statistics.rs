@@ -20,7 +20,21 @@ macro_rules! counters {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counts { $($(#[$doc])* pub $name: u64,)* }
 
-        impl Counts {
+        impl Counters {
+    /// What counts present items.
+    pub(crate) fn present(&self) -> [&Counter; 5] {
+        let Counters { curr_items, bytes, small_items, main_items, large_items, .. } = self;
+        [curr_items, bytes, small_items, main_items, large_items]
+    }
+}
+
+impl Counts {
+    /// What counts present items.
+    pub(crate) fn present(&self) -> [u64; 5] {
+        let Counts { curr_items, bytes, small_items, main_items, large_items, .. } = *self;
+        [curr_items, bytes, small_items, main_items, large_items]
+    }
+
             fn minus(&self, earlier: &Counts) -> Counts {
                 Counts { $($name: since(self.$name, earlier.$name),)* }
             }

@@ -1,13 +1,15 @@
 //! The store that all handles share: its parts, memory limit and statistics.
 
+use std::fs::File;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::sync::{Arc, Weak};
 
+use crate::backing::Backing;
 use crate::budget::Budget;
-use crate::config::{Config, MEMORY_LIMIT_MIN};
+use crate::config::{Config, Layout, MEMORY_LIMIT_MIN};
 use crate::error::Error;
 use crate::events::{Event, Events, PerKind};
 use crate::ghost::Ghosts;
@@ -29,6 +31,7 @@ use crate::unused::STEP_MAX;
 #[derive(Debug)]
 pub struct Store {
     pub(crate) hash: KeyHash,
+    pub(crate) hash_secret: u128,
     pub(crate) item_size_max: u64,
     pub(crate) evict: bool,
     pub(crate) cas: bool,
@@ -59,13 +62,24 @@ pub struct Store {
     pub(crate) next_handle: AtomicUsize,
     pub(crate) counters: Mutex<Vec<Arc<Counters>>>,
     /// The second of a scheduled flush; 0: none. Changed under the lock `flushing`.
-    flush_at: AtomicU32,
+    pub(crate) flush_at: AtomicU32,
     flushing: Mutex<()>,
+    pub(crate) layout: Layout,
+    pub(crate) backing: Backing,
 }
 
 impl Store {
     /// An empty store. Address space is reserved now, memory becomes resident as it is used.
     pub fn new(config: Config) -> Result<Arc<Store>, Error> {
+        Store::backed(&config, || Backing::Anonymous)
+    }
+
+    /// An empty store in a file, which has to be empty. Its contents can outlive this process: see [`Store::freeze`].
+    pub fn in_file(config: Config, file: &Arc<File>) -> Result<Arc<Store>, Error> {
+        Store::backed(&config, || Backing::file(Arc::clone(file)))
+    }
+
+    fn backed(config: &Config, backing: impl Fn() -> Backing) -> Result<Arc<Store>, Error> {
         config.check()?;
         let limit = config.memory_limit_bytes;
         let headroom = HEADROOM + HEADROOM_PER_WORKER * config.workers;
@@ -77,7 +91,7 @@ impl Store {
             }
         }
         loop {
-            let made = Store::reserve(&config, reserve);
+            let made = Store::reserve(config, config.layout(reserve), backing());
             // Where address space is limited (`ulimit -v`, vm.overcommit_memory 2), the reservation for
             // growth is reduced first: if an allocation of the rest of the process failed, the process would
             // end. Without headroom for it there is no store.
@@ -89,22 +103,23 @@ impl Store {
         }
     }
 
-    fn reserve(config: &Config, reserve: u64) -> Result<Store, Error> {
-        let limit = config.memory_limit_bytes;
+    /// Makes the mappings, always in the same order.
+    pub(crate) fn reserve(config: &Config, layout: Layout, backing: Backing) -> Result<Store, Error> {
+        let (limit, reserve, shards) = (layout.limit_bytes, layout.reserve_bytes, layout.shards);
         let budget = Arc::new(Budget::new(limit));
-        let segment_size = config.segment_size();
-        let huge = if limit >= HUGE_LIMIT_MIN { Huge::Yes } else { Huge::No };
+        let (segment_size, huge) = (layout.segment_size(), layout.huge());
         let prefault_thread = Arc::<PrefaultThread>::default();
         let pages = (reserve / 2 / PAGE_CHARGE) as usize;
-        let shards = config.shards();
-        let index = Index::new(shards, pages, huge, Arc::clone(&prefault_thread), Arc::clone(&budget))?;
-        let ghosts = Ghosts::new(limit)?;
+        let index =
+            Index::new(shards, pages, huge, &backing, Arc::clone(&prefault_thread), Arc::clone(&budget))?;
+        let ghosts = Ghosts::new(limit, &backing)?;
         let fixed = Index::fixed_bytes(shards) + ghosts.bytes();
         assert!(budget.charge(fixed), "the least memory limit leaves room for the fixed parts");
         let segments_in_limit = (limit / segment_size as u64) as usize;
         let sets = config.workers.clamp(1, (segments_in_limit / 16).max(1));
         Ok(Store {
             hash: KeyHash::new(config.hash_secret),
+            hash_secret: config.hash_secret,
             item_size_max: config.item_size_max_bytes,
             evict: config.evict,
             cas: config.cas,
@@ -115,10 +130,11 @@ impl Store {
                 segment_size,
                 reserve,
                 huge,
+                &backing,
                 Arc::clone(&budget),
                 Arc::clone(&prefault_thread),
             )?,
-            large: Arc::new(LargeSpace::new(2 * reserve, Arc::clone(&budget))?),
+            large: Arc::new(LargeSpace::new(2 * reserve, &backing, Arc::clone(&budget))?),
             huge: huge == Huge::Yes,
             prefault_thread,
             budget,
@@ -135,6 +151,8 @@ impl Store {
             counters: Mutex::default(),
             flush_at: AtomicU32::new(0),
             flushing: Mutex::default(),
+            layout,
+            backing,
         })
     }
 
@@ -307,10 +325,6 @@ impl Drop for Store {
 const ITEM_OVERHEAD: u64 = 51;
 /// And for its CAS unique.
 const CAS_OVERHEAD: u64 = 8;
-
-/// A huge page that is used in part is resident as a whole: with less memory than this, the few partly used
-/// ones would exceed the limit noticeably.
-const HUGE_LIMIT_MIN: u64 = 256 << 20;
 
 /// Address space left to the rest of the process: buffers of connections, reports, and stacks of threads.
 const HEADROOM: usize = 64 << 20;

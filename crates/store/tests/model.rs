@@ -4,7 +4,10 @@
 //! returns must match the map.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::Arc;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use stdx::prng::Prng;
 use store::{
     Arithmetic, Change, Condition, Config, Counted, Delete, Deleted, Direction, DumpCursor, Error, Handle,
@@ -32,6 +35,9 @@ struct Pair {
     flush_at: u32,
     exact: bool,
     context: String,
+    /// A store in a file moves now and then, as to another process.
+    file: Option<Arc<File>>,
+    config: Config,
 }
 
 const ITEM_SIZE_MAX: u64 = 300_000;
@@ -47,12 +53,35 @@ const CONDITIONS: [Condition; 6] = [
 ];
 
 impl Pair {
-    fn new(seed: u64, config: Config) -> Pair {
+    fn new(seed: u64, config: Config, file: Option<Arc<File>>) -> Pair {
         let exact = config.memory_limit_bytes > 32 << 20;
-        let store = Store::new(Config { item_size_max_bytes: ITEM_SIZE_MAX, ..config }).unwrap();
+        let config = Config { item_size_max_bytes: ITEM_SIZE_MAX, ..config };
+        let store = match &file {
+            Some(file) => Store::in_file(config.clone(), file).unwrap(),
+            None => Store::new(config.clone()).unwrap(),
+        };
         let handles = (0..3).map(|_| store.handle()).collect();
         let (map, prng) = (BTreeMap::new(), Prng::new(seed));
-        Pair { handles, map, prng, now: 2, flush_at: 0, exact, context: format!("seed {seed}") }
+        Pair { handles, map, prng, now: 2, flush_at: 0, exact, context: format!("seed {seed}"), file, config }
+    }
+
+    /// Another store takes the memory over.
+    fn move_store(&mut self) {
+        let Some(file) = &self.file else { return };
+        let old = self.handles[0].shared().clone();
+        self.handles.clear();
+        let before = old.statistics();
+        let manifest = old.freeze().expect("a store in a file");
+        drop(old);
+        let store = Store::thaw(self.config.clone(), file, &manifest).expect("the same memory");
+        let after = store.statistics();
+        assert!(after.charged_bytes <= before.charged_bytes, "{}: {before:?} {after:?}", self.context);
+        let present = |of: store::Statistics| {
+            let counts = of.counts;
+            (counts.curr_items, counts.bytes, counts.small_items, counts.main_items, counts.large_items)
+        };
+        assert_eq!(present(after), present(before), "{}", self.context);
+        self.handles = (0..3).map(|_| store.handle()).collect();
     }
 
     fn below(&mut self, bound: u64) -> u64 {
@@ -470,7 +499,9 @@ impl Pair {
         assert!(statistics.charged_bytes <= statistics.limit_bytes, "{}: {statistics:?}", self.context);
         let counts = statistics.counts;
         assert_eq!(counts.curr_items, counts.small_items + counts.main_items, "{}", self.context);
-        assert!(counts.curr_items >= self.map.len() as u64 || !self.exact, "{}", self.context);
+        let lives = |kept: &&Kept| kept.expiry == 0 || kept.expiry > self.now;
+        let living = self.map.values().filter(lives).count() as u64;
+        assert!(counts.curr_items >= living || !self.exact, "{}", self.context);
     }
 
     fn run(&mut self, operations: usize) {
@@ -482,6 +513,7 @@ impl Pair {
                 80..86 => self.check_delete(),
                 86..95 => self.check_arithmetic(),
                 95..98 => self.pass_time(),
+                98 if operation % 7 == 0 => self.move_store(),
                 98 => self.check_statistics(),
                 _ if operation % 11 == 0 => self.flush(),
                 _ => self.check_dump(),
@@ -554,13 +586,30 @@ fn expected_store(
 #[track_caller]
 fn check(seeds: std::ops::Range<u64>, config: Config, operations: usize) {
     for seed in seeds {
-        Pair::new(seed, config.clone()).run(operations);
+        Pair::new(seed, config.clone(), None).run(operations);
+    }
+}
+
+/// The same with a store in a file, which moves.
+#[track_caller]
+fn check_moving(seeds: std::ops::Range<u64>, config: Config, operations: usize) {
+    for seed in seeds {
+        let file = memfd_create("model", MemfdFlags::CLOEXEC).expect("a file in memory");
+        Pair::new(seed, config.clone(), Some(Arc::new(file.into()))).run(operations);
     }
 }
 
 #[test]
 fn without_eviction_the_store_is_a_map() {
     check(0..12, Config { memory_limit_bytes: 256 << 20, ..Config::default() }, 20_000);
+}
+
+#[test]
+fn a_store_that_moves_to_another_process_is_the_same_map() {
+    check_moving(400..404, Config { memory_limit_bytes: 256 << 20, ..Config::default() }, 20_000);
+    check_moving(500..508, Config { memory_limit_bytes: 8 << 20, ..Config::default() }, 20_000);
+    let config = Config { memory_limit_bytes: 8 << 20, evict: false, ..Config::default() };
+    check_moving(600..603, config, 20_000);
 }
 
 #[test]

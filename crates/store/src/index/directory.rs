@@ -11,8 +11,10 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
+use crate::backing::Backing;
 use crate::budget::Budget;
 use crate::error::Error;
+use crate::manifest::Damaged;
 use crate::memory::{Huge, Table};
 use crate::sync::{Mutex, lock};
 
@@ -68,10 +70,15 @@ impl Entry {
 impl Directory {
     /// Directories for `shards` shards and `pages_max` pages: three bits beyond an even spread, for pages
     /// that split early.
-    pub(super) fn new(shards: usize, pages_max: usize, budget: Arc<Budget>) -> Result<Directory, Error> {
+    pub(super) fn new(
+        shards: usize,
+        pages_max: usize,
+        backing: &Backing,
+        budget: Arc<Budget>,
+    ) -> Result<Directory, Error> {
         let depth_max = depth_for(pages_max / shards);
         Ok(Directory {
-            entries: Table::new(shards << depth_max.max(ROW_BITS), Huge::No)?,
+            entries: Table::new(shards << depth_max.max(ROW_BITS), Huge::No, backing)?,
             shard_bits: shards.ilog2(),
             depth_max,
             levels: Mutex::default(),
@@ -92,6 +99,25 @@ impl Directory {
     /// All bytes that are charged.
     pub(super) fn bytes(&self) -> u64 {
         (1 << self.shard_bits) * (ENTRY_LEN << lock(&self.levels).charged)
+    }
+
+    /// Levels that are charged.
+    pub(super) fn levels_charged(&self) -> u32 {
+        lock(&self.levels).charged
+    }
+
+    /// Adopts directories of these depths, by shard. What is charged is the caller's to adopt.
+    pub(super) fn thaw(&self, charged: u64, depths: &[u32]) -> Result<(), Damaged> {
+        if !(u64::from(ROW_BITS)..=u64::from(self.depth_max.max(ROW_BITS))).contains(&charged) {
+            return Err(Damaged);
+        }
+        let mut levels = lock(&self.levels);
+        levels.charged = charged as u32;
+        levels.users = std::array::from_fn(|level| {
+            let has_it = |depth: &&u32| level > 0 && **depth as usize >= level;
+            depths.iter().filter(has_it).count() as u32
+        });
+        Ok(())
     }
 
     /// Bytes to be charged before a directory can have `depth` levels.
@@ -168,7 +194,7 @@ mod tests {
     #[test]
     fn a_level_is_charged_before_its_use_and_given_back_after_the_last() {
         let budget = Arc::new(Budget::new(1 << 20));
-        let directory = Directory::new(16, 1 << 12, Arc::clone(&budget)).unwrap();
+        let directory = Directory::new(16, 1 << 12, &Backing::Anonymous, Arc::clone(&budget)).unwrap();
         let (first, second) = (Entry { page: 5, depth: 0 }, Entry { page: 6, depth: 0 });
         directory.set(0, 0, first);
         directory.set(1, 0, second);

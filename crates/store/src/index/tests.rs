@@ -19,7 +19,15 @@ impl Sample {
     fn new(shards: usize, pages: usize) -> Sample {
         let budget = Arc::new(Budget::new((pages * PAGE) as u64));
         Sample {
-            index: Index::new(shards, pages, Huge::No, Arc::default(), Arc::clone(&budget)).unwrap(),
+            index: Index::new(
+                shards,
+                pages,
+                Huge::No,
+                &Backing::Anonymous,
+                Arc::default(),
+                Arc::clone(&budget),
+            )
+            .unwrap(),
             budget,
             hashes: vec![0],
             there: BTreeSet::new(),

@@ -1,7 +1,7 @@
 //! State, purpose and progress of reclamation: plain data.
 
 use crate::open::OpenSet;
-use crate::segment::{SegmentId, Treatment};
+use crate::segment::{SegmentId, Segments, Treatment};
 
 /// State of reclamation.
 #[derive(Debug, Default)]
@@ -15,6 +15,16 @@ pub(crate) struct Reclaim {
     pub(super) wanted: Wanted,
     /// Steps still to be skipped after a search that found no victim.
     pub(super) rest: u32,
+}
+
+impl Reclaim {
+    /// Ends what is under way: no segment is open, or being emptied, afterwards.
+    pub(crate) fn put_back(&mut self, segments: &Segments) {
+        if let Some(victim) = self.victim.take() {
+            segments.put_back(victim.id);
+        }
+        self.targets.seal_all(segments);
+    }
 }
 
 /// A segment that is being emptied.

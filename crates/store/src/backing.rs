@@ -1,0 +1,91 @@
+//! What is behind a store's memory: anonymous pages, which end with the process, or a file, which another process can map.
+//!
+//! A file holds all mappings of a store, one behind the other, each from a multiple of [`HUGE_PAGE`]. It is sparse: only pages that
+//! have been touched exist. Their order is that of [`Store::reserve`](crate::Store), so a process that makes the same mappings finds
+//! the same bytes.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+use crate::memory::HUGE_PAGE;
+
+/// What is behind mappings.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Backing {
+    #[default]
+    Anonymous,
+    File(Arc<BackingFile>),
+}
+
+/// A file that holds mappings.
+#[derive(Debug)]
+pub(crate) struct BackingFile {
+    file: Arc<File>,
+    /// Bytes that mappings have, from the start.
+    taken: AtomicU64,
+    /// The contents stay as they are: they are another process's now.
+    frozen: AtomicBool,
+}
+
+/// A mapping's part of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) of: Arc<BackingFile>,
+    pub(crate) offset: u64,
+}
+
+impl Backing {
+    /// Nothing of the file is taken yet.
+    pub(crate) fn file(file: Arc<File>) -> Backing {
+        Backing::File(Arc::new(BackingFile {
+            file,
+            taken: AtomicU64::new(0),
+            frozen: AtomicBool::new(false),
+        }))
+    }
+
+    /// The part for a mapping of `len` bytes; `None` for anonymous memory.
+    pub(crate) fn part(&self, len: usize) -> io::Result<Option<Part>> {
+        let Backing::File(of) = self else { return Ok(None) };
+        let len = (len as u64).next_multiple_of(HUGE_PAGE as u64);
+        let offset = of.taken.fetch_add(len, Relaxed);
+        let end = offset.checked_add(len).ok_or(io::ErrorKind::FileTooLarge)?;
+        if of.file.metadata()?.len() < end {
+            of.file.set_len(end)?;
+        }
+        Ok(Some(Part { of: Arc::clone(of), offset }))
+    }
+
+    /// From now on nothing is added to the file's pages or taken from them, whatever is given back. False for anonymous memory.
+    pub(crate) fn freeze(&self) -> bool {
+        if let Backing::File(of) = self {
+            of.frozen.store(true, SeqCst);
+        }
+        matches!(self, Backing::File(_))
+    }
+}
+
+impl Part {
+    pub(crate) fn file(&self) -> &File {
+        &self.of.file
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.of.frozen.load(SeqCst)
+    }
+
+    /// Removes pages; they read as zeros then. False if the file system cannot.
+    pub(crate) fn punch(&self, range: Range<usize>) -> bool {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let len = (range.end - range.start) as u64;
+        fallocate(self.file(), flags, self.offset + range.start as u64, len).is_ok()
+    }
+}

@@ -1,0 +1,185 @@
+//! Manifests: what a store has outside of its mappings. With the file that backs these, another process has the same store.
+//!
+//! The memory of a store is in use as it is: nothing is walked, and nothing in it is changed. A manifest is a few hundred kilobytes for
+//! ten million items: the queues of segments, the shards' CAS uniques and directories, and the places of large values.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::backing::Backing;
+use crate::config::{Config, Layout};
+use crate::error::Error;
+use crate::hash::KeyHash;
+use crate::statistics::Counters;
+use crate::store::Store;
+use crate::sync::lock;
+use crate::unused::STEP_MAX;
+
+/// What a store has outside of its mappings, as numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest(pub Vec<u64>);
+
+/// Why a store does not come back from a file and a manifest.
+#[derive(Debug, thiserror::Error)]
+pub enum ThawError {
+    /// The manifest was written by an Evenkeel with another layout of memory.
+    #[error("it was written by another version: its layout is {found}, and {LAYOUT_VERSION} is expected")]
+    Version {
+        /// The layout's version.
+        found: u64,
+    },
+    /// Keys would not be found again.
+    #[error("it was written by a version with another hash of keys")]
+    Hash,
+    /// CAS uniques are on in one of both and off in the other.
+    #[error("it was written {}, and this server runs {}", with_cas(*.0), with_cas(!*.0))]
+    Cas(bool),
+    /// Numbers that contradict each other.
+    #[error("its numbers contradict each other")]
+    Damaged,
+    /// The store itself cannot be made.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+fn with_cas(cas: bool) -> &'static str {
+    if cas { "with CAS uniques" } else { "without CAS uniques (-C)" }
+}
+
+/// Numbers of a manifest that contradict each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Damaged;
+
+impl From<Damaged> for ThawError {
+    fn from(_: Damaged) -> ThawError {
+        ThawError::Damaged
+    }
+}
+
+/// To be raised by every change of what lies where: records, slots, tables, their order in a file, and manifests.
+const LAYOUT_VERSION: u64 = 1;
+
+/// A key whose hash shows that the hash function is the same.
+const SAMPLE_KEY: &[u8] = b"the same hash";
+
+/// Writes numbers one behind the other.
+#[derive(Debug, Default)]
+pub(crate) struct Writer(Vec<u64>);
+
+impl Writer {
+    pub(crate) fn put(&mut self, number: impl Into<u64>) {
+        self.0.push(number.into());
+    }
+
+    /// Writes how many numbers there are, and then these.
+    pub(crate) fn list<'n>(&mut self, numbers: impl ExactSizeIterator<Item = &'n u32>) {
+        self.0.push(numbers.len() as u64);
+        self.0.extend(numbers.map(|number| u64::from(*number)));
+    }
+}
+
+/// Reads numbers in the order in which they were written.
+#[derive(Debug)]
+pub(crate) struct Reader<'m>(&'m [u64]);
+
+impl<'m> Reader<'m> {
+    pub(crate) fn take(&mut self) -> Result<u64, Damaged> {
+        let (first, rest) = self.0.split_first().ok_or(Damaged)?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    /// A number that is less than `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> Result<u64, Damaged> {
+        self.take().and_then(|number| if number < bound { Ok(number) } else { Err(Damaged) })
+    }
+
+    pub(crate) fn list(&mut self) -> Result<&'m [u64], Damaged> {
+        let len = self.take()?;
+        let (list, rest) =
+            self.0.split_at_checked(usize::try_from(len).unwrap_or(usize::MAX)).ok_or(Damaged)?;
+        self.0 = rest;
+        Ok(list)
+    }
+}
+
+impl Store {
+    /// The manifest of a store in a file; `None` for one in anonymous memory. From now on the file stays as it is: no handle may be
+    /// used any more, and large values that are still sent are not part of it.
+    pub fn freeze(&self) -> Option<Manifest> {
+        self.seal_everything();
+        while self.large.release_some(STEP_MAX) > 0 {}
+        if !self.backing.freeze() {
+            return None;
+        }
+        let mut manifest = Writer::default();
+        manifest.put(LAYOUT_VERSION);
+        let Layout { limit_bytes, reserve_bytes, shards } = self.layout;
+        [limit_bytes, reserve_bytes, shards as u64].into_iter().for_each(|number| manifest.put(number));
+        manifest.put(self.cas);
+        manifest.put(self.first_cas);
+        manifest.put(self.hash_secret as u64);
+        manifest.put((self.hash_secret >> 64) as u64);
+        manifest.put(self.hash.of(SAMPLE_KEY));
+        manifest.put(self.flush_at.load(Relaxed));
+        manifest.put(self.evicted_idle_s.load(Relaxed));
+        self.ghosts.freeze(&mut manifest);
+        self.segments.freeze(&mut manifest);
+        self.index.freeze(&mut manifest);
+        let counts = self.statistics().counts;
+        counts.present().into_iter().for_each(|number| manifest.put(number));
+        Some(Manifest(manifest.0))
+    }
+
+    fn seal_everything(&self) {
+        let mut reclaim = lock(&self.reclaim);
+        reclaim.put_back(&self.segments);
+        self.open_sets.iter().for_each(|set| set.seal_all(&self.segments));
+    }
+
+    /// The store whose manifest this is, in the same file. Its sizes are those of its creation; a memory limit that is now different
+    /// comes into force as by [`Store::set_memory_limit`].
+    pub fn thaw(config: Config, file: &Arc<File>, manifest: &Manifest) -> Result<Arc<Store>, ThawError> {
+        config.check()?;
+        let mut numbers = Reader(&manifest.0);
+        let found = numbers.take()?;
+        if found != LAYOUT_VERSION {
+            return Err(ThawError::Version { found });
+        }
+        let (limit_bytes, reserve_bytes) = (numbers.take()?, numbers.take()?);
+        let layout = Layout { limit_bytes, reserve_bytes, shards: numbers.below(1 << 17)? as usize };
+        layout.check()?;
+        if numbers.below(2)? != u64::from(config.cas) {
+            return Err(ThawError::Cas(!config.cas));
+        }
+        let first_cas = numbers.take()?;
+        let hash_secret = u128::from(numbers.take()?) | u128::from(numbers.take()?) << 64;
+        if KeyHash::new(hash_secret).of(SAMPLE_KEY) != numbers.take()? {
+            return Err(ThawError::Hash);
+        }
+        let limit = config.memory_limit_bytes;
+        let config = Config { hash_secret, ..config };
+        let mut store = Store::reserve(&config, layout, Backing::file(Arc::clone(file)))?;
+        store.first_cas = first_cas;
+        store.fill(&mut numbers)?;
+        store.set_memory_limit(limit)?;
+        Ok(Arc::new(store))
+    }
+
+    fn fill(&self, numbers: &mut Reader<'_>) -> Result<(), Damaged> {
+        let second = u64::from(u32::MAX) + 1;
+        self.flush_at.store(numbers.below(second)? as u32, Relaxed);
+        self.evicted_idle_s.store(numbers.below(second)? as u32, Relaxed);
+        self.ghosts.thaw(numbers)?;
+        let segments = self.segments.thaw(numbers)?;
+        self.index.thaw(numbers, &self.large)?;
+        self.budget.adopt(self.ghosts.bytes() + self.index.bytes() + segments + self.large.bytes());
+        let counters = Counters::default();
+        for counter in counters.present() {
+            counter.add(numbers.take()?);
+        }
+        lock(&self.counters).push(Arc::new(counters));
+        if numbers.0.is_empty() { Ok(()) } else { Err(Damaged) }
+    }
+}
