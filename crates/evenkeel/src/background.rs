@@ -79,6 +79,7 @@ fn only_absolute_paths(options: &Options) -> bool {
         Listen::Tcp { .. } | Listen::Udp { .. } | Listen::Inherited(_) => None,
     });
     let users = options.auth.as_ref().map(|auth| &*auth.file);
-    let members = options.cluster_file.as_deref();
-    sockets.chain(options.process.pidfile.as_deref()).chain(users).chain(members).all(Path::is_absolute)
+    let others = [&options.cluster_file, &options.memory_file, &options.process.pidfile];
+    let others = others.into_iter().filter_map(|path| path.as_deref());
+    sockets.chain(users).chain(others).all(Path::is_absolute)
 }

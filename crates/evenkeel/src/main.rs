@@ -18,6 +18,7 @@ mod lab;
 mod line_queue;
 mod live;
 mod man;
+mod memory_file;
 mod output;
 mod painted;
 mod parent;

@@ -9,9 +9,11 @@ use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::thread;
 
+use net::clock::Clock;
 use rustix::process::{Resource, getrlimit};
 use server::options::Options;
-use server::{Bound, Provisioned, Server, flags};
+use server::{Bound, Memory, Provisioned, Server, Stopped, flags};
+use stdx::clock::Now;
 
 use crate::activation;
 use crate::background::Background;
@@ -20,6 +22,7 @@ use crate::endpoint::Endpoint;
 use crate::failure::{Failure, say};
 use crate::host_sampler::HostSampler;
 use crate::line_queue::{LAST_LINES, LINES};
+use crate::memory_file::{self, FoundItems, MemoryFile};
 use crate::output::print;
 use crate::parent;
 use crate::pidfile::PidFile;
@@ -55,7 +58,8 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     let identity = privileges::identity(options.process.user.as_deref())?;
     resources::raise(&options)?;
     let background = options.process.daemonize.then(|| Background::enter(&supervisor)).transpose()?;
-    let bound = bind(&options, inherited)?;
+    let found = options.memory_file.as_deref().map_or(Ok(None), memory_file::read_left);
+    let bound = bind(&options, inherited, &found)?;
     let endpoint = options.metrics.as_ref().map(Endpoint::bind).transpose()?;
     if let Some(identity) = &identity {
         identity.own_sockets(&options.listeners)?;
@@ -75,9 +79,29 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     })?;
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
     LINES.start().map_err(|error| Failure::system("start thread lines", error)).map_err(hint_at_limits)?;
-    let clock = bound.clock();
+    let (clock, zero_unix_ms) = (bound.clock(), bound.zero_unix_ms());
+    let memory_file = open_memory_file(&options).map_err(|failure| match &identity {
+        Some(identity) => identity.explain(failure),
+        None => failure,
+    })?;
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
-    let prepared = bound.prepare(random()?).map_err(Failure::other)?;
+    let (memory, is_left) = match &memory_file {
+        Some(file) => file.take(found, notice)?,
+        None => (Memory::Anonymous, false),
+    };
+    let prepared = bound.prepare(random()?, memory).map_err(Failure::other);
+    if let Some(file) = &memory_file {
+        match &prepared {
+            Ok(_) => file.claim()?,
+            Err(_) if !is_left => file.give_up(),
+            Err(_) => {}
+        }
+    }
+    let prepared = prepared?;
+    let left = match is_left {
+        true => format!(", with {} items of the last server", prepared.items()),
+        false => String::new(),
+    };
     start_companions(&prepared, signals, &options, &supervisor).map_err(hint_at_limits)?;
     let scraped = endpoint.as_ref().map(Endpoint::shown).unwrap_or_default();
     if let Some(endpoint) = endpoint {
@@ -92,7 +116,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         None => running.driver().to_owned(),
         Some(error) => format!("{} ({})", running.driver(), uring::refused(&error)),
     };
-    LINES.say(format!("{}{scraped}", start_line(&options, &addresses, &driver, identity.as_ref())));
+    LINES.say(format!("{}{left}{scraped}", start_line(&options, &addresses, &driver, identity.as_ref())));
     if options.verbosity > 0
         && let Some(error) = running.slice_refused()
     {
@@ -105,9 +129,13 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         }
         None => supervisor.ready(),
     }
-    let ended = running.wait().map_err(Failure::other);
+    let stopped = running.wait().map_err(Failure::other);
     // The `shutdown` command comes by no signal.
     supervisor.stopping();
+    let ended = stopped.and_then(|stopped| match &memory_file {
+        Some(file) => leave(file, &stopped, zero_unix_ms),
+        None => Ok(()),
+    });
     if ended.is_ok() && options.verbosity > 0 {
         LINES.say("evenkeel: serve: stopped".to_owned());
     }
@@ -122,10 +150,31 @@ pub(crate) fn refused(error: flags::Error) -> Failure {
     Failure::usage(error, hint)
 }
 
-fn bind(options: &Options, inherited: Vec<OwnedFd>) -> Result<Bound, Failure> {
-    let notice = |line: &str| LINES.say(format!("evenkeel: serve: {line}"));
-    Server::bind(options, inherited, os::clock::unix_time().as_millis() as u64, notice)
-        .map_err(Failure::other)
+/// The clock goes on from that of an earlier server whose items are `found`: they expire when they would have.
+fn bind(options: &Options, inherited: Vec<OwnedFd>, found: &FoundItems) -> Result<Bound, Failure> {
+    let now_ms = os::clock::unix_time().as_millis() as u64;
+    let zero_ms = found.as_ref().ok().and_then(Option::as_ref).map_or(now_ms, |left| left.zero_unix_ms);
+    let clock = Clock::resume(Now { us: now_ms.saturating_sub(zero_ms) * 1000 });
+    let notice = |line: &str| notice(line.to_owned());
+    Server::bind(options, inherited, clock, zero_ms, notice).map_err(Failure::other)
+}
+
+fn notice(line: String) {
+    LINES.say(format!("evenkeel: serve: {line}"));
+}
+
+fn open_memory_file(options: &Options) -> Result<Option<MemoryFile>, Failure> {
+    let file = options.memory_file.as_deref().map(MemoryFile::open).transpose()?;
+    file.iter().filter_map(MemoryFile::warning).for_each(notice);
+    Ok(file)
+}
+
+/// Leaves the items of a server that has ended to the next one.
+fn leave(file: &MemoryFile, stopped: &Stopped, zero_unix_ms: u64) -> Result<(), Failure> {
+    let manifest = stopped.leave().expect("its items are in a file");
+    file.leave(manifest, zero_unix_ms)?;
+    notice(format!("{} items are left to the next server", stopped.items()));
+    Ok(())
 }
 
 /// The effect of the kernel's refusal, in one line.

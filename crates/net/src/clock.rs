@@ -5,22 +5,28 @@ use stdx::clock::Now;
 
 use crate::arrival_clock::ClockReading;
 
-/// A clock that shows 0 when it is started.
+/// A clock that counts from the moment when it was started, or from that of an earlier process.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
+    /// Before 0, that is, near 2^64, for a clock that has gone for longer than the machine.
     origin_us: u64,
 }
 
 impl Clock {
     /// Starts at 0.
     pub fn start() -> Clock {
-        Clock { origin_us: precise_us() }
+        Clock::resume(Now::default())
+    }
+
+    /// Shows `now` at this moment, and goes on from there.
+    pub fn resume(now: Now) -> Clock {
+        Clock { origin_us: precise_us().wrapping_sub(now.us) }
     }
 
     /// The time since the start. A worker reads it once in a round (about 30 ns).
     #[inline]
     pub fn now(&self) -> Now {
-        Now { us: precise_us().saturating_sub(self.origin_us) }
+        Now { us: precise_us().wrapping_sub(self.origin_us) }
     }
 
     /// This clock and the wall clock.

@@ -63,15 +63,19 @@ mod upload;
 mod watch;
 mod worker;
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use net::clock::Clock;
 use net::{Address, AtLimit, DriverChoice, Network};
+use stdx::clock::Now;
 use tls::{Acceptor, TlsServerError};
 
 pub use net::Notice;
-use store::Store;
+pub use store::Manifest;
+use store::{Store, ThawError};
 
 use metrics::Monitor;
 use options::auth::Users;
@@ -122,6 +126,9 @@ pub enum Error {
         /// The CPUs.
         usable: os::CpuSet,
     },
+    /// The file for items could not be emptied.
+    #[error("empty the file for items (-e)")]
+    Empty(#[source] std::io::Error),
     /// The store could not be set up.
     #[error("set up the store")]
     Store(#[from] store::Error),
@@ -134,8 +141,19 @@ pub struct Bound {
     options: Options,
     /// By listener.
     protocols: Vec<Protocol>,
-    clock: net::clock::Clock,
+    clock: Clock,
+    began: Now,
     started_unix_ms: u64,
+}
+
+/// Where items are.
+pub enum Memory {
+    /// In memory that ends with the process.
+    Anonymous,
+    /// In an empty file.
+    File(Arc<File>),
+    /// In a file that an earlier process has left.
+    Left(Arc<File>, Manifest),
 }
 
 /// A server with its memory: threads beside the workers can be started, and no request has been answered yet.
@@ -150,6 +168,11 @@ pub struct Running {
     shared: Arc<Shared>,
 }
 
+/// A server that has ended, with its items.
+pub struct Stopped {
+    shared: Arc<Shared>,
+}
+
 /// The users that may log in (`-Y`).
 pub struct UserRegistry(Arc<Shared>);
 
@@ -160,15 +183,15 @@ impl Server {
     /// Binds all sockets. Clients can connect from now on and wait until [`Provisioned::start`].
     ///
     /// `inherited` are the sockets of [`Listen::Inherited`], in their order. `started_unix_ms` is the time of day, in
-    /// milliseconds since 1970: absolute expiration times are compared with it. `notice` receives lines for the
-    /// operator about listeners and clients.
+    /// milliseconds since 1970, when `clock` showed 0: absolute expiration times are compared with it. `notice` receives
+    /// lines for the operator about listeners and clients.
     pub fn bind(
         options: &Options,
         inherited: Vec<OwnedFd>,
+        clock: Clock,
         started_unix_ms: u64,
         notice: Notice,
     ) -> Result<Bound, Error> {
-        let clock = net::clock::Clock::start();
         let load = |tls| TlsFiles::load(tls, clock, notice).map(Arc::new);
         let tls = options.tls.as_ref().map(load).transpose()?;
         let (mut at, mut acceptors, mut protocols) = (Vec::new(), Vec::new(), Vec::new());
@@ -210,7 +233,7 @@ impl Server {
         )?;
         // From now on the number that is in force.
         let options = Options { backlog: Some(network.backlog()), ..options.clone() };
-        Ok(Bound { network, tls, options, protocols, clock, started_unix_ms })
+        Ok(Bound { network, tls, options, protocols, clock, began: clock.now(), started_unix_ms })
     }
 }
 
@@ -257,7 +280,11 @@ fn resolve(host: Option<&str>, port: u16) -> Result<Vec<SocketAddr>, Error> {
 }
 
 fn open_store(options: &Options, hash_secret: u128, started_unix_ms: u64) -> Result<Arc<Store>, Error> {
-    let config = store::Config {
+    Ok(Store::new(store_config(options, hash_secret, started_unix_ms))?)
+}
+
+fn store_config(options: &Options, hash_secret: u128, started_unix_ms: u64) -> store::Config {
+    store::Config {
         memory_limit_bytes: options.memory_limit_bytes,
         item_size_max_bytes: options.item_size_max_bytes,
         evict: options.evictions,
@@ -265,8 +292,26 @@ fn open_store(options: &Options, hash_secret: u128, started_unix_ms: u64) -> Res
         workers: options.threads,
         hash_secret,
         started_unix_ms,
-    };
-    Ok(Store::new(config)?)
+    }
+}
+
+/// The store of an earlier process, or an empty one in the same file.
+fn take_over(
+    config: store::Config,
+    file: &Arc<File>,
+    manifest: &Manifest,
+    notice: Notice,
+) -> Result<Arc<Store>, Error> {
+    match Store::thaw(config.clone(), file, manifest) {
+        Ok(store) => Ok(store),
+        // This server is impossible, and another one may still have the items.
+        Err(ThawError::Store(why)) => Err(why.into()),
+        Err(why) => {
+            notice(&format!("the items of the last server are lost: {why}"));
+            file.set_len(0).map_err(Error::Empty)?;
+            Ok(Store::in_file(config, file)?)
+        }
+    }
 }
 
 impl Bound {
@@ -275,16 +320,27 @@ impl Bound {
         self.network.addresses()
     }
 
+    /// The time of day when the clock showed 0, in milliseconds since 1970.
+    pub fn zero_unix_ms(&self) -> u64 {
+        self.started_unix_ms
+    }
+
     /// Sets up the store. `hash_secret` should be random, so that clients cannot choose colliding keys.
-    pub fn prepare(self, hash_secret: u128) -> Result<Provisioned, Error> {
-        let store = open_store(&self.options, hash_secret, self.started_unix_ms)?;
-        let mut shared = Shared::new(self.options, store, &self.network, self.tls, self.started_unix_ms);
+    pub fn prepare(self, hash_secret: u128, memory: Memory) -> Result<Provisioned, Error> {
+        let config = store_config(&self.options, hash_secret, self.started_unix_ms);
+        let store = match memory {
+            Memory::Anonymous => Store::new(config)?,
+            Memory::File(file) => Store::in_file(config, &file)?,
+            Memory::Left(file, manifest) => take_over(config, &file, &manifest, self.network.notice())?,
+        };
+        let mut shared =
+            Shared::new(self.options, store, &self.network, self.tls, self.started_unix_ms, self.began);
         shared.protocols = self.protocols;
         Ok(Provisioned { network: self.network, shared: Arc::new(shared) })
     }
 
     /// The clock of the workers.
-    pub fn clock(&self) -> net::clock::Clock {
+    pub fn clock(&self) -> Clock {
         self.clock
     }
 }
@@ -357,9 +413,28 @@ impl Running {
     }
 
     /// Waits until the server has ended.
-    pub fn wait(self) -> Result<(), Error> {
+    pub fn wait(self) -> Result<Stopped, Error> {
         self.running.join()?;
-        Ok(())
+        Ok(Stopped { shared: self.shared })
+    }
+}
+
+impl Stopped {
+    /// Items that are there.
+    pub fn items(&self) -> u64 {
+        self.shared.store.statistics().counts.curr_items
+    }
+
+    /// What the next server needs beside the file; `None` if items were not in one. The file stays as it is from now on.
+    pub fn leave(&self) -> Option<Manifest> {
+        self.shared.store.freeze()
+    }
+}
+
+impl Provisioned {
+    /// Items that an earlier process has left.
+    pub fn items(&self) -> u64 {
+        self.shared.store.statistics().counts.curr_items
     }
 }
 

@@ -102,6 +102,8 @@ pub struct Options {
     pub metrics: Option<MetricsAddress>,
     /// `--cluster-file`: the members that clients with auto-discovery are told.
     pub cluster_file: Option<PathBuf>,
+    /// `-e`: the file that holds items, over a restart.
+    pub memory_file: Option<PathBuf>,
     /// `-v`, counted.
     pub verbosity: u8,
 
@@ -183,6 +185,7 @@ impl Default for Options {
             worker_log_bytes: 64 * 1024,
             metrics: None,
             cluster_file: None,
+            memory_file: None,
             verbosity: 0,
             notes: Vec::new(),
             process: Process::default(),

@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     oldest: AtomicU32,
     /// The time of day when the server's clock showed 0.
     pub(crate) started_unix_ms: u64,
+    /// What the clock showed at the start of this process.
+    began: Now,
     verbosity: AtomicU32,
     /// Settings of memcached subsystems that do not exist here, last changed by commands.
     echo: Mutex<Echo>,
@@ -102,6 +104,7 @@ impl Shared {
         network: &net::Network,
         tls: Option<Arc<TlsFiles>>,
         started_unix_ms: u64,
+        began: Now,
     ) -> Shared {
         Shared {
             store,
@@ -125,6 +128,7 @@ impl Shared {
             reset: Mutex::default(),
             oldest: AtomicU32::new(0),
             started_unix_ms,
+            began,
             verbosity: AtomicU32::new(u32::from(options.verbosity)),
             echo: Mutex::new(options.echo.clone()),
             options,
@@ -213,6 +217,11 @@ impl Shared {
         self.oldest.load(Relaxed)
     }
 
+    /// The time since the start of this process.
+    pub(crate) fn uptime(&self, now: Now) -> Now {
+        Now { us: now.us.saturating_sub(self.began.us) }
+    }
+
     /// The time of day at `now`, in milliseconds since 1970.
     pub(crate) fn unix_ms(&self, now: Now) -> u64 {
         self.started_unix_ms + now.ms()
@@ -255,7 +264,7 @@ mod tests {
         let options = Options { threads: 2, ..Options::default() };
         let store = crate::open_store(&options, 1, 0).expect("a store");
         let network = net::Network::bind(&[], net::Options::default()).expect("a network");
-        let shared = Shared::new(options, store, &network, None, 0);
+        let shared = Shared::new(options, store, &network, None, 0, Now::default());
         let done = AtomicBool::new(false);
         let read = std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -6,6 +6,7 @@ use net::sim::{Heard, Pace, SimHost};
 use net::{Network, Notice};
 use protocol::discovery::DiscoveryState;
 use protocol::limits::LINE_LEN_MAX;
+use stdx::clock::Now;
 
 use crate::options::Options;
 use crate::shared::Shared;
@@ -25,7 +26,10 @@ fn worker_with(options: &Options, started_unix_ms: u64, hash_secret: u128, notic
     // A network without addresses has no sockets; its counters stay at 0.
     let network = Network::bind(&[], net::Options { workers: 1, notice, ..net::Options::default() });
     let network = network.map_err(Error::from).expect("set up a network");
-    Worker::new(Arc::new(Shared::new(options.clone(), store, &network, None, started_unix_ms)), 0)
+    Worker::new(
+        Arc::new(Shared::new(options.clone(), store, &network, None, started_unix_ms, Now::default())),
+        0,
+    )
 }
 
 /// [`worker`] on a host, at time 0.

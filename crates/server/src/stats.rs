@@ -163,7 +163,7 @@ const RESERVED_FDS: u32 = 32;
 
 fn process(shared: &Shared, now: Now, out: &mut StatList<'_>) {
     stat(out, "pid", std::process::id());
-    stat(out, "uptime", now.ms() / 1000 + 1);
+    stat(out, "uptime", shared.uptime(now).ms() / 1000 + 1);
     stat(out, "time", shared.unix_ms(now) / 1000);
     stat(out, "version", VERSION);
     stat(out, "libevent", "none");

@@ -1,4 +1,4 @@
-//! What is behind a store's memory: anonymous pages, which end with the process, or a file, which another process can map.
+//! The backing of a store's memory: anonymous pages, which end with the process, or a file, which another process can map.
 //!
 //! A file holds all mappings of a store, one behind the other, each from a multiple of [`HUGE_PAGE`]. It is sparse: only pages that
 //! have been touched exist. Their order is that of [`Store::reserve`](crate::Store), so a process that makes the same mappings finds
@@ -7,15 +7,19 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 
 use crate::memory::HUGE_PAGE;
+
+/// Bytes of tables that no limit counts: of segments that a lower limit has given up, and numbers of segments.
+const BESIDE_LIMIT: u64 = 4 << 20;
 
 /// What is behind mappings.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +41,7 @@ pub(crate) struct BackingFile {
 
 /// A mapping's part of a file.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct FilePart {
     pub(crate) of: Arc<BackingFile>,
     pub(crate) offset: u64,
 }
@@ -53,7 +57,7 @@ impl Backing {
     }
 
     /// The part for a mapping of `len` bytes; `None` for anonymous memory.
-    pub(crate) fn part(&self, len: usize) -> io::Result<Option<Part>> {
+    pub(crate) fn part(&self, len: usize) -> io::Result<Option<FilePart>> {
         let Backing::File(of) = self else { return Ok(None) };
         let len = (len as u64).next_multiple_of(HUGE_PAGE as u64);
         let offset = of.taken.fetch_add(len, Relaxed);
@@ -61,19 +65,32 @@ impl Backing {
         if of.file.metadata()?.len() < end {
             of.file.set_len(end)?;
         }
-        Ok(Some(Part { of: Arc::clone(of), offset }))
+        Ok(Some(FilePart { of: Arc::clone(of), offset }))
     }
 
-    /// From now on nothing is added to the file's pages or taken from them, whatever is given back. False for anonymous memory.
-    pub(crate) fn freeze(&self) -> bool {
+    /// Bytes of items that the file system has room for; `None` if it has no limit. Beyond it, the process would end (SIGBUS).
+    pub(crate) fn room(&self) -> io::Result<Option<u64>> {
+        let Backing::File(of) = self else { return Ok(None) };
+        let system = fstatvfs(&of.file)?;
+        // A file of memfd_create, or a tmpfs without `size=`.
+        if system.f_blocks == 0 {
+            return Ok(None);
+        }
+        let own = of.file.metadata()?.blocks() * 512;
+        Ok(Some((own + system.f_bavail * system.f_frsize).saturating_sub(BESIDE_LIMIT)))
+    }
+
+    /// While the file is frozen, nothing is added to its pages or taken from them, whatever is given back. False for anonymous memory,
+    /// which has no such state.
+    pub(crate) fn set_frozen(&self, frozen: bool) -> bool {
         if let Backing::File(of) = self {
-            of.frozen.store(true, SeqCst);
+            of.frozen.store(frozen, SeqCst);
         }
         matches!(self, Backing::File(_))
     }
 }
 
-impl Part {
+impl FilePart {
     pub(crate) fn file(&self) -> &File {
         &self.of.file
     }

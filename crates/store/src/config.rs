@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use crate::index::LOCATIONS_END;
-use crate::manifest::Damaged;
 use crate::memory::Huge;
+use crate::numbers::Damaged;
 
 /// The smallest memory limit: it leaves room for all open segments of one worker.
 pub const MEMORY_LIMIT_MIN: u64 = 4 * 1024 * 1024;

@@ -27,6 +27,17 @@ pub enum Error {
         /// What can be had.
         most: u64,
     },
+    /// The file system of the file that holds items is too small.
+    #[error("keep {bytes} bytes of items in the file: its file system has room for {most}")]
+    NoRoom {
+        /// What was asked for.
+        bytes: u64,
+        /// What can be had.
+        most: u64,
+    },
+    /// The file that holds items cannot be examined.
+    #[error("examine the file that holds items")]
+    File(#[source] io::Error),
     /// The operating system refused to reserve address space.
     #[error("reserve {bytes} bytes of address space")]
     Reserve {

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::backing::Backing;
 use crate::error::Error;
-use crate::manifest::{Damaged, Reader, Writer};
 use crate::memory::{Huge, Table};
+use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
 
 #[derive(Debug)]
 pub(crate) struct Ghosts {
@@ -52,11 +52,11 @@ impl Ghosts {
         (0..4).any(|i| word >> (16 * i) & 0xffff == fingerprint)
     }
 
-    pub(crate) fn freeze(&self, manifest: &mut Writer) {
+    pub(crate) fn freeze(&self, manifest: &mut ManifestWriter) {
         manifest.put(self.any.load(Relaxed));
     }
 
-    pub(crate) fn thaw(&self, manifest: &mut Reader<'_>) -> Result<(), Damaged> {
+    pub(crate) fn thaw(&self, manifest: &mut ManifestReader<'_>) -> Result<(), Damaged> {
         self.any.store(manifest.below(2)? == 1, Relaxed);
         Ok(())
     }

@@ -122,8 +122,8 @@ fn home_of_slot(value: u64) -> usize {
 
 /// Construction, shards and pages.
 impl Index {
-    /// An index of at most `pages_max` pages. The first page of every shard exists already; the caller
-    /// charges [`Index::fixed_bytes`].
+    /// An index of at most `pages_max` pages. The first page of every shard is in use from [`Index::begin`] on; the
+    /// caller charges [`Index::fixed_bytes`].
     pub(crate) fn new(
         shards: usize,
         pages_max: usize,
@@ -134,7 +134,7 @@ impl Index {
     ) -> Result<Index, Error> {
         assert!(shards.is_power_of_two());
         let pages_max = pages_max.clamp(2 * shards, 1 << PAGE_BITS);
-        let index = Index {
+        Ok(Index {
             shards: (0..shards).map(|_| Shard::default()).collect(),
             shard_bits: shards.ilog2(),
             slots: Table::new(pages_max * PAGE_SLOTS, huge, backing)?,
@@ -147,12 +147,15 @@ impl Index {
             budget,
             frontier: Frontier::default(),
             prefault_thread,
-        };
-        for shard in 0..shards {
-            index.directory.set(shard, 0, Entry { page: shard as u32, depth: 0 });
-            index.lock_shard(shard).pages().deepest = 1;
+        })
+    }
+
+    /// Gives each shard its first page. An index that another process has filled has them.
+    pub(crate) fn begin(&self) {
+        for shard in 0..self.shards() {
+            self.directory.set(shard, 0, Entry { page: shard as u32, depth: 0 });
+            self.lock_shard(shard).pages().deepest = 1;
         }
-        Ok(index)
     }
 
     /// The charge for an index with `shards` shards over its whole lifetime.

@@ -59,6 +59,7 @@ mod lookup;
 mod manifest;
 mod memory;
 mod new_item;
+mod numbers;
 mod open;
 mod partial;
 mod prefault;

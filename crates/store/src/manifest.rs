@@ -11,6 +11,7 @@ use crate::backing::Backing;
 use crate::config::{Config, Layout};
 use crate::error::Error;
 use crate::hash::KeyHash;
+use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
 use crate::statistics::Counters;
 use crate::store::Store;
 use crate::sync::lock;
@@ -47,10 +48,6 @@ fn with_cas(cas: bool) -> &'static str {
     if cas { "with CAS uniques" } else { "without CAS uniques (-C)" }
 }
 
-/// Numbers of a manifest that contradict each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Damaged;
-
 impl From<Damaged> for ThawError {
     fn from(_: Damaged) -> ThawError {
         ThawError::Damaged
@@ -63,57 +60,16 @@ const LAYOUT_VERSION: u64 = 1;
 /// A key whose hash shows that the hash function is the same.
 const SAMPLE_KEY: &[u8] = b"the same hash";
 
-/// Writes numbers one behind the other.
-#[derive(Debug, Default)]
-pub(crate) struct Writer(Vec<u64>);
-
-impl Writer {
-    pub(crate) fn put(&mut self, number: impl Into<u64>) {
-        self.0.push(number.into());
-    }
-
-    /// Writes how many numbers there are, and then these.
-    pub(crate) fn list<'n>(&mut self, numbers: impl ExactSizeIterator<Item = &'n u32>) {
-        self.0.push(numbers.len() as u64);
-        self.0.extend(numbers.map(|number| u64::from(*number)));
-    }
-}
-
-/// Reads numbers in the order in which they were written.
-#[derive(Debug)]
-pub(crate) struct Reader<'m>(&'m [u64]);
-
-impl<'m> Reader<'m> {
-    pub(crate) fn take(&mut self) -> Result<u64, Damaged> {
-        let (first, rest) = self.0.split_first().ok_or(Damaged)?;
-        self.0 = rest;
-        Ok(*first)
-    }
-
-    /// A number that is less than `bound`.
-    pub(crate) fn below(&mut self, bound: u64) -> Result<u64, Damaged> {
-        self.take().and_then(|number| if number < bound { Ok(number) } else { Err(Damaged) })
-    }
-
-    pub(crate) fn list(&mut self) -> Result<&'m [u64], Damaged> {
-        let len = self.take()?;
-        let (list, rest) =
-            self.0.split_at_checked(usize::try_from(len).unwrap_or(usize::MAX)).ok_or(Damaged)?;
-        self.0 = rest;
-        Ok(list)
-    }
-}
-
 impl Store {
     /// The manifest of a store in a file; `None` for one in anonymous memory. From now on the file stays as it is: no handle may be
     /// used any more, and large values that are still sent are not part of it.
     pub fn freeze(&self) -> Option<Manifest> {
         self.seal_everything();
         while self.large.release_some(STEP_MAX) > 0 {}
-        if !self.backing.freeze() {
+        if !self.backing.set_frozen(true) {
             return None;
         }
-        let mut manifest = Writer::default();
+        let mut manifest = ManifestWriter::default();
         manifest.put(LAYOUT_VERSION);
         let Layout { limit_bytes, reserve_bytes, shards } = self.layout;
         [limit_bytes, reserve_bytes, shards as u64].into_iter().for_each(|number| manifest.put(number));
@@ -142,7 +98,7 @@ impl Store {
     /// comes into force as by [`Store::set_memory_limit`].
     pub fn thaw(config: Config, file: &Arc<File>, manifest: &Manifest) -> Result<Arc<Store>, ThawError> {
         config.check()?;
-        let mut numbers = Reader(&manifest.0);
+        let mut numbers = ManifestReader(&manifest.0);
         let found = numbers.take()?;
         if found != LAYOUT_VERSION {
             return Err(ThawError::Version { found });
@@ -160,14 +116,19 @@ impl Store {
         }
         let limit = config.memory_limit_bytes;
         let config = Config { hash_secret, ..config };
-        let mut store = Store::reserve(&config, layout, Backing::file(Arc::clone(file)))?;
+        let backing = Backing::file(Arc::clone(file));
+        // If it comes to nothing, all is as it was for the next attempt.
+        backing.set_frozen(true);
+        let mut store = Store::reserve(&config, layout, backing)?;
         store.first_cas = first_cas;
         store.fill(&mut numbers)?;
+        store.check_limit(limit)?;
+        store.backing.set_frozen(false);
         store.set_memory_limit(limit)?;
         Ok(Arc::new(store))
     }
 
-    fn fill(&self, numbers: &mut Reader<'_>) -> Result<(), Damaged> {
+    fn fill(&self, numbers: &mut ManifestReader<'_>) -> Result<(), Damaged> {
         let second = u64::from(u32::MAX) + 1;
         self.flush_at.store(numbers.below(second)? as u32, Relaxed);
         self.evicted_idle_s.store(numbers.below(second)? as u32, Relaxed);

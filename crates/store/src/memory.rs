@@ -9,7 +9,7 @@ use std::ops::{Index, Range};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::backing::{Backing, Part};
+use crate::backing::{Backing, FilePart};
 use crate::error::Error;
 
 /// The granularity in which memory becomes resident.
@@ -25,7 +25,7 @@ struct Mapping {
     /// Whether the kernel may still use huge pages here.
     huge: AtomicBool,
     /// The part of a file that is mapped here; `None` for anonymous pages.
-    part: Option<Part>,
+    part: Option<FilePart>,
 }
 
 // SAFETY: a mapping is only an address range; every access to its bytes has its own proof.
@@ -67,7 +67,7 @@ impl Mapping {
     /// does it.
     fn populate(&self, range: Range<usize>) {
         let end = range.end.min(self.len);
-        if range.start >= end || self.part.as_ref().is_some_and(Part::is_frozen) {
+        if range.start >= end || self.part.as_ref().is_some_and(FilePart::is_frozen) {
             return;
         }
         // SAFETY: inside the mapping, see above; the contents do not change, even under concurrent use.
@@ -124,7 +124,7 @@ fn map_anonymous(len: usize) -> rustix::io::Result<*mut std::ffi::c_void> {
 
 /// Maps a part of a file at a multiple of [`HUGE_PAGE`], as is its offset: else it could have no huge pages.
 #[cfg(not(miri))]
-fn map_part(len: usize, part: &Part) -> rustix::io::Result<*mut std::ffi::c_void> {
+fn map_part(len: usize, part: &FilePart) -> rustix::io::Result<*mut std::ffi::c_void> {
     use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
     let (private, shared) = (MapFlags::PRIVATE | MapFlags::NORESERVE, MapFlags::SHARED | MapFlags::NORESERVE);
     // SAFETY: a new mapping at an address of the kernel's choice aliases nothing. The part is mapped over the middle of it, and the

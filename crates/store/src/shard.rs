@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use crate::large::{LargeSpace, LargeValue};
-use crate::manifest::{Damaged, Reader, Writer};
+use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The keys whose hashes start with the same bits. Its index pages are in `index.rs`.
@@ -63,7 +63,7 @@ impl Locked<'_> {
     }
 
     /// What a manifest has of this shard, without its pages.
-    pub(crate) fn freeze(&self, manifest: &mut Writer) {
+    pub(crate) fn freeze(&self, manifest: &mut ManifestWriter) {
         manifest.put(self.state.cas_given);
         manifest.put(self.state.large.places.len() as u64);
         for place in &self.state.large.places {
@@ -73,7 +73,11 @@ impl Locked<'_> {
         }
     }
 
-    pub(crate) fn thaw(&mut self, manifest: &mut Reader<'_>, space: &Arc<LargeSpace>) -> Result<(), Damaged> {
+    pub(crate) fn thaw(
+        &mut self,
+        manifest: &mut ManifestReader<'_>,
+        space: &Arc<LargeSpace>,
+    ) -> Result<(), Damaged> {
         self.state.cas_given = manifest.take()?;
         let count = manifest.below(u64::from(u32::MAX))?;
         for number in 0..count {

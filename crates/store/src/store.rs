@@ -96,9 +96,15 @@ impl Store {
             // growth is reduced first: if an allocation of the rest of the process failed, the process would
             // end. Without headroom for it there is no store.
             let made = made.and_then(|store| check_available(headroom).map(|()| store));
+            let made = made.and_then(|store| store.check_room(limit).map(|()| store));
             match made {
                 Err(Error::Reserve { .. }) if reserve / 2 >= limit => reserve /= 2,
-                made => return made.map(Arc::new),
+                made => {
+                    return made.map(|store| {
+                        store.index.begin();
+                        Arc::new(store)
+                    });
+                }
             }
         }
     }
@@ -159,6 +165,16 @@ impl Store {
     /// Changes the memory limit. A higher limit is usable at once; for a lower one, items are evicted step by
     /// step in the handles' coming turns.
     pub fn set_memory_limit(&self, bytes: u64) -> Result<(), Error> {
+        self.check_limit(bytes)?;
+        self.budget.set_limit(bytes);
+        self.trim_towards_limit();
+        self.lower_effective();
+        self.housekeeping.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// Whether this can be the memory limit.
+    pub(crate) fn check_limit(&self, bytes: u64) -> Result<(), Error> {
         let least = self.memory_limit_min();
         if bytes < least {
             return Err(Error::LimitTooSmall { bytes, least });
@@ -167,11 +183,15 @@ impl Store {
         if bytes > most {
             return Err(Error::LimitTooLarge { bytes, most });
         }
-        self.budget.set_limit(bytes);
-        self.trim_towards_limit();
-        self.lower_effective();
-        self.housekeeping.store(true, Relaxed);
-        Ok(())
+        self.check_room(bytes)
+    }
+
+    /// Whether the file that holds items, if there is one, may become as large.
+    fn check_room(&self, bytes: u64) -> Result<(), Error> {
+        match self.backing.room().map_err(Error::File)? {
+            Some(most) if most < bytes => Err(Error::NoRoom { bytes, most }),
+            _ => Ok(()),
+        }
     }
 
     /// The minimum for this store: its fixed parts, the reserve, and two sets of open segments.

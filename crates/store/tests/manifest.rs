@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use stdx::prng::Prng;
-use store::{Change, Config, Handle, Look, Manifest, NewValue, Store, ThawError};
+use store::{Change, Config, Delete, Handle, Look, Manifest, NewValue, Store, ThawError};
 
 const MIB: u64 = 1 << 20;
 const NOW: u32 = 10;
@@ -72,6 +72,32 @@ fn all_items_come_back_whatever_the_number_of_threads_and_the_limit() {
         assert_eq!(found(&mut handle, 0..30_000), 30_000, "{threads} threads, {megabytes} MB");
         assert_eq!(store.statistics().limit_bytes, megabytes * MIB);
     }
+}
+
+/// Enough that pages of the index are split, and merged again.
+#[test]
+fn an_index_of_many_pages_grows_and_shrinks_afterwards() {
+    let (file, manifest) = frozen(250_000);
+    let larger = || Config { memory_limit_bytes: 256 * MIB, ..config() };
+    let store = thaw(larger(), &file, &manifest).expect("the same memory");
+    let mut handle = store.handle();
+    let there = found(&mut handle, 0..250_000);
+    (250_000..500_000).for_each(|number| set(&mut handle, number));
+    assert_eq!(found(&mut handle, 0..500_000), there + 250_000);
+    drop(handle);
+    let manifest = store.freeze().expect("it is in a file");
+    let pages = store.statistics().index_bytes;
+    drop(store);
+    let store = thaw(larger(), &file, &manifest).expect("the same memory");
+    let mut handle = store.handle();
+    assert_eq!(found(&mut handle, 0..500_000), there + 250_000);
+    for number in 0..500_000 {
+        let key = key(number);
+        let key = handle.key(key.as_bytes());
+        handle.delete(&key, &Delete::default(), NOW).expect("nothing is needed");
+    }
+    assert_eq!(store.statistics().counts.curr_items, 0);
+    assert!(store.statistics().index_bytes < pages / 2, "{pages} {}", store.statistics().index_bytes);
 }
 
 #[test]
@@ -168,6 +194,17 @@ fn what_differs_is_said() {
         |config, _| config.memory_limit_bytes = 1 << 40,
         "use 1099511627776 bytes of memory: there is address space for 68719476736",
     );
+}
+
+#[test]
+fn an_attempt_that_fails_changes_nothing() {
+    let (file, manifest) = frozen(5_000);
+    let too_large = Config { memory_limit_bytes: 1 << 40, ..config() };
+    assert!(matches!(thaw(too_large, &file, &manifest), Err(ThawError::Store(_))));
+    let cut = Manifest(manifest.0[..manifest.0.len() - 1].to_vec());
+    assert!(thaw(config(), &file, &cut).is_err());
+    let store = thaw(config(), &file, &manifest).expect("the same memory");
+    assert_eq!(found(&mut store.handle(), 0..5_000), 5_000);
 }
 
 #[test]

@@ -115,6 +115,27 @@ impl Server {
         self.child.wait().context("wait for its end").map(|_| ())
     }
 
+    /// Asks it to end, and waits for that.
+    ///
+    /// # Errors
+    /// If it does not end, or not with success.
+    pub fn stop(&mut self) -> Result<()> {
+        let pid = rustix::process::Pid::from_raw(self.pid().cast_signed()).context("a process")?;
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        let status = self.wait()?;
+        anyhow::ensure!(status == 0, "it ended with {status}");
+        Ok(())
+    }
+
+    /// Starts it again, on the same port and with more flags.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_again_with(&mut self, flags: &[&str]) -> Result<()> {
+        self.command.args(flags);
+        self.start_again()
+    }
+
     /// Starts it again, on the same port and with nothing in it, and waits until it answers.
     ///
     /// # Errors

@@ -113,9 +113,13 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: Kind::Text,
         default: None,
         doc: "Keep items in a file, over a restart",
-        details: "",
-        effect: Effect::NotYet("items are lost with the process"),
-        set: |_, _| {},
+        details: "The file belongs on tmpfs or on a DAX device with room for -m: it is the memory of the items. After an \
+            orderly end (SIGTERM, SIGINT, SIGUSR1, `shutdown`) the next server with the same file has all items, their \
+            expiration and their CAS uniques; -m, -I and -t may differ. What else is needed is written to file.meta at \
+            the end, with checksums of everything, and removed at the start. After any other end, or if one checksum is \
+            wrong, the server starts empty and says why.",
+        effect: Effect::Works,
+        set: |low, given| low.options.memory_file = Some(given.text().into()),
     },
 ];
 

@@ -20,7 +20,7 @@ pub(super) fn report(shared: &Shared, statistics: &Statistics, figures: &Figures
     let store = &figures.store;
     let report = json!({
         "version": VERSION,
-        "uptime_us": now.us,
+        "uptime_us": shared.uptime(now).us,
         "unix_ms": shared.unix_ms(now),
         "stats": object(statistics.counts()),
         "settings": object(statistics.settings()),

@@ -22,7 +22,7 @@ impl Options {
         lines.extend(self.tls_given.settings());
         lines.extend(PROXY.iter().map(|&(name, value)| (name, value.to_owned())));
         lines.push(("num_napi_ids", self.echo.napi_ids.to_string()));
-        lines.push(("memory_file", "(null)".to_owned()));
+        lines.push(("memory_file", path_or(self.memory_file.as_deref(), "(null)")));
         lines.push(("client_flags_size", size_of::<u32>().to_string()));
         lines
     }

@@ -14,8 +14,8 @@ use std::sync::atomic::{
 use crate::backing::Backing;
 use crate::budget::Budget;
 use crate::error::Error;
-use crate::manifest::Damaged;
 use crate::memory::{Huge, Table};
+use crate::numbers::Damaged;
 use crate::sync::{Mutex, lock};
 
 #[derive(Debug)]

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::Index;
-use crate::manifest::{Damaged, Reader, Writer};
+use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
 use crate::sync::lock;
 
 impl Index {
     /// No operation is under way, and no handle has a spare page.
-    pub(crate) fn freeze(&self, manifest: &mut Writer) {
+    pub(crate) fn freeze(&self, manifest: &mut ManifestWriter) {
         manifest.put(self.fresh.load(Relaxed));
         manifest.list(lock(&self.returned).iter());
         manifest.put(self.directory.levels_charged());
@@ -23,7 +23,7 @@ impl Index {
     /// `large` is the space of large values.
     pub(crate) fn thaw(
         &self,
-        manifest: &mut Reader<'_>,
+        manifest: &mut ManifestReader<'_>,
         large: &std::sync::Arc<crate::large::LargeSpace>,
     ) -> Result<(), Damaged> {
         let fresh = manifest.below(u64::from(self.pages_max) + 1)? as u32;

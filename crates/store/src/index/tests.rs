@@ -18,20 +18,11 @@ struct Sample {
 impl Sample {
     fn new(shards: usize, pages: usize) -> Sample {
         let budget = Arc::new(Budget::new((pages * PAGE) as u64));
-        Sample {
-            index: Index::new(
-                shards,
-                pages,
-                Huge::No,
-                &Backing::Anonymous,
-                Arc::default(),
-                Arc::clone(&budget),
-            )
-            .unwrap(),
-            budget,
-            hashes: vec![0],
-            there: BTreeSet::new(),
-        }
+        let backing = Backing::Anonymous;
+        let index =
+            Index::new(shards, pages, Huge::No, &backing, Arc::default(), Arc::clone(&budget)).unwrap();
+        index.begin();
+        Sample { index, budget, hashes: vec![0], there: BTreeSet::new() }
     }
 
     /// A page, charged as [`crate::Handle`] does.

@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::{SegmentId, Segments};
-use crate::manifest::{Damaged, Reader, Writer};
+use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
 
 impl Segments {
     /// No segment is open any more.
-    pub(crate) fn freeze(&self, manifest: &mut Writer) {
+    pub(crate) fn freeze(&self, manifest: &mut ManifestWriter) {
         let pool = self.pool();
         debug_assert_eq!(pool.open, 0, "all have been sealed");
         manifest.put(self.flushed_through.load(Relaxed));
@@ -21,7 +21,7 @@ impl Segments {
     }
 
     /// Returns the bytes that are charged.
-    pub(crate) fn thaw(&self, manifest: &mut Reader<'_>) -> Result<u64, Damaged> {
+    pub(crate) fn thaw(&self, manifest: &mut ManifestReader<'_>) -> Result<u64, Damaged> {
         let mut pool = self.pool();
         self.flushed_through.store(manifest.take()?, Release);
         pool.last_sequence = manifest.take()?;

@@ -1,0 +1,310 @@
+//! The file that holds a server's items (`-e`), and what a server leaves in `FILE.meta` for the next one.
+//!
+//! ```text
+//!  start   read FILE.meta ─► lock FILE ─► checksums right? ─► store ─► remove FILE.meta ─► serve     else empty FILE, and say why
+//!  end     workers have ended ─► checksums ─► FILE.meta.tmp ─► rename
+//! ```
+//!
+//! While a server runs there is no FILE.meta: what a crash leaves is never used. No item is looked at, at either end.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use os::clock::unix_time;
+use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, fstatfs, statx};
+use server::{Manifest, Memory};
+
+use crate::failure::Failure;
+
+mod left;
+mod sums;
+
+pub(crate) use left::LeftItems;
+
+/// What an earlier server has left, or why that cannot be used.
+pub(crate) type FoundItems = Result<Option<LeftItems>, String>;
+
+/// A server's memory file, locked.
+pub(crate) struct MemoryFile {
+    file: Arc<File>,
+    path: PathBuf,
+    meta: PathBuf,
+}
+
+/// The largest FILE.meta that is read: that of more memory than a machine has.
+const META_LEN_MAX: u64 = 1 << 30;
+
+/// Reads what is beside the file. Nothing is changed.
+pub(crate) fn read_left(path: &Path) -> FoundItems {
+    let meta = beside(path, ".meta");
+    let read = || -> io::Result<Option<Vec<u8>>> {
+        match fs::metadata(&meta) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Ok(found) if !found.is_file() || found.len() > META_LEN_MAX => Err(ErrorKind::InvalidData.into()),
+            _ => fs::read(&meta).map(Some),
+        }
+    };
+    let explain = |why: String| format!("{}: {why}", meta.display());
+    let Some(bytes) = read().map_err(|error| explain(error.to_string()))? else { return Ok(None) };
+    let left = LeftItems::of(&bytes).map_err(explain)?;
+    let now_ms = unix_time().as_millis() as u64;
+    match left.ended_unix_ms.checked_sub(now_ms) {
+        None | Some(0) => Ok(Some(left)),
+        Some(ahead_ms) => Err(explain(format!(
+            "it was written {}.{:03} s after what the clock shows now, so no item's expiration is known",
+            ahead_ms / 1000,
+            ahead_ms % 1000
+        ))),
+    }
+}
+
+impl MemoryFile {
+    /// Opens or creates the file, and locks it.
+    pub(crate) fn open(path: &Path) -> Result<MemoryFile, Failure> {
+        let failed = |error| Failure::system(format!("open {} (-e)", path.display()), error);
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        // A fifo keeps nobody waiting.
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        let file = options.open(path).map_err(failed)?;
+        let kind = file.metadata().map_err(failed)?.file_type();
+        if !kind.is_file() {
+            let found = if kind.is_block_device() { "a block device" } else { "something else" };
+            return Err(Failure::other(anyhow::anyhow!(
+                "-e {}: expected a file on tmpfs or on a DAX file system, found {found}",
+                path.display()
+            )));
+        }
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::other(anyhow::anyhow!(
+                    "-e {}: another process uses it: each server needs a file of its own",
+                    path.display()
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let memory = MemoryFile { file: Arc::new(file), path: path.to_owned(), meta: beside(path, ".meta") };
+        memory.try_to_leave()?;
+        Ok(memory)
+    }
+
+    /// What cannot be written now could not be written at the end, when it is too late.
+    fn try_to_leave(&self) -> Result<(), Failure> {
+        let unfinished = beside(&self.meta, ".tmp");
+        File::create(&unfinished)
+            .and_then(|_| fs::remove_file(&unfinished))
+            .map_err(|error| Failure::system(format!("write {} (-e)", unfinished.display()), error))
+    }
+
+    /// A line for the operator if the file is on a disk.
+    pub(crate) fn warning(&self) -> Option<String> {
+        const TMPFS: i64 = 0x0102_1994;
+        const RAMFS: i64 = 0x8584_58f6;
+        let is_memory = fstatfs(&self.file).is_ok_and(|system| [TMPFS, RAMFS].contains(&system.f_type));
+        let attributes = statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::empty());
+        let is_dax = attributes.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::DAX));
+        (!is_memory && !is_dax).then(|| {
+            format!(
+                "{} is on a disk, which the kernel writes every change to: -e is meant for tmpfs and DAX",
+                self.path.display()
+            )
+        })
+    }
+
+    /// The memory for a server: what `found` describes, if the file is still what it was, and otherwise an empty file. A line for the
+    /// operator says what was lost.
+    pub(crate) fn take(
+        &self,
+        found: FoundItems,
+        say: impl FnOnce(String),
+    ) -> Result<(Memory, bool), Failure> {
+        match found.and_then(|left| left.map(|left| self.verify(left)).transpose()) {
+            Ok(Some(manifest)) => return Ok((Memory::Left(Arc::clone(&self.file), manifest), true)),
+            Ok(None) if self.file.metadata().is_ok_and(|found| found.len() == 0) => {}
+            Ok(None) => say(format!(
+                "the items of the last server are lost: it had no orderly end, so there is no {}",
+                self.meta.display()
+            )),
+            Err(why) => say(format!("the items of the last server are lost: {why}")),
+        }
+        let emptied = self.file.set_len(0);
+        emptied.map_err(|error| Failure::system(format!("empty {} (-e)", self.path.display()), error))?;
+        Ok((Memory::File(Arc::clone(&self.file)), false))
+    }
+
+    /// From now on the contents change, and what is beside them is no longer true.
+    pub(crate) fn claim(&self) -> Result<(), Failure> {
+        match fs::remove_file(&self.meta) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Failure::system(format!("remove {} (-e)", self.meta.display()), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// No server came of it: the file is as empty as it was.
+    pub(crate) fn give_up(&self) {
+        // If it fails, the next server says that items are lost, although there were none.
+        let _ = self.file.set_len(0);
+    }
+
+    fn verify(&self, left: LeftItems) -> Result<Manifest, String> {
+        let sums =
+            sums::of(&self.file, threads()).map_err(|error| format!("{}: {error}", self.path.display()))?;
+        let differing = left.sums.iter().filter(|sum| sums.binary_search(sum).is_err()).count();
+        if differing == 0 && sums.len() == left.sums.len() {
+            return Ok(left.manifest);
+        }
+        Err(format!(
+            "{}: {} of {} checksums are wrong",
+            self.path.display(),
+            differing.max(1),
+            left.sums.len().max(1)
+        ))
+    }
+
+    /// Leaves everything to the next server. Nobody changes the file any more.
+    pub(crate) fn leave(&self, manifest: Manifest, zero_unix_ms: u64) -> Result<(), Failure> {
+        let failed = |error| {
+            let what = format!("write {} (-e): the next server starts empty", self.meta.display());
+            Failure::system(what, error)
+        };
+        let sums = sums::of(&self.file, threads()).map_err(failed)?;
+        let ended_unix_ms = unix_time().as_millis() as u64;
+        let bytes = LeftItems { zero_unix_ms, ended_unix_ms, sums, manifest }.to_bytes();
+        let unfinished = beside(&self.meta, ".tmp");
+        let write = || -> io::Result<()> {
+            // On a disk, it must not be there before what it describes.
+            self.file.sync_data()?;
+            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+            file.write_all(&bytes)?;
+            file.sync_all()?;
+            fs::rename(&unfinished, &self.meta)
+        };
+        write().map_err(|error| {
+            // What is half written would only be in the way.
+            let _ = fs::remove_file(&unfinished);
+            failed(error)
+        })
+    }
+}
+
+fn threads() -> usize {
+    available_parallelism().map_or(1, std::num::NonZeroUsize::get)
+}
+
+/// The file's path with something appended.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut longer = path.as_os_str().to_owned();
+    longer.push(suffix);
+    longer.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of its own, removed with this value.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("evenkeel-memory-{name}-{}", std::process::id()));
+            fs::create_dir(&path).expect("a folder");
+            Folder(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            // If it fails, the folder does no harm.
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn left(ended_unix_ms: u64) -> LeftItems {
+        LeftItems { zero_unix_ms: 5, ended_unix_ms, sums: Vec::new(), manifest: Manifest(vec![1]) }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_loses_the_items() {
+        let folder = Folder::new("clock");
+        let path = folder.0.join("items");
+        assert_eq!(read_left(&path), Ok(None));
+        let now_ms = unix_time().as_millis() as u64;
+        fs::write(folder.0.join("items.meta"), left(now_ms).to_bytes()).expect("room");
+        assert_eq!(read_left(&path), Ok(Some(left(now_ms))));
+        fs::write(folder.0.join("items.meta"), left(now_ms + 3_600_000).to_bytes()).expect("room");
+        let why = read_left(&path).expect_err("it comes from the future");
+        assert!(
+            why.contains("items.meta: it was written 3") && why.ends_with("expiration is known"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let folder = Folder::new("fifo");
+        let fifo = folder.0.join("fifo");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .expect("a fifo");
+        let failure = MemoryFile::open(&fifo).err().expect("it is no file");
+        assert!(
+            failure
+                .to_string()
+                .ends_with("expected a file on tmpfs or on a DAX file system, found something else")
+        );
+        let failure = MemoryFile::open(&folder.0).err().expect("it is a directory");
+        assert!(failure.to_string().starts_with("open "), "{failure}");
+        fs::rename(&fifo, folder.0.join("items.meta")).expect("renamed");
+        assert!(read_left(&folder.0.join("items")).is_err(), "a fifo keeps nobody waiting");
+    }
+
+    #[test]
+    fn a_file_has_one_user_at_a_time() {
+        let folder = Folder::new("lock");
+        let path = folder.0.join("items");
+        let first = MemoryFile::open(&path).expect("a new file");
+        let failure = MemoryFile::open(&path).err().expect("it is in use");
+        assert!(failure.to_string().contains("another process uses it"), "{failure}");
+        drop(first);
+        MemoryFile::open(&path).expect("it is free");
+    }
+
+    #[test]
+    fn what_is_left_is_taken_once_and_only_unchanged() {
+        let folder = Folder::new("taken");
+        let memory = MemoryFile::open(&folder.0.join("items")).expect("a new file");
+        let take = |expected: &str| {
+            let mut said = String::new();
+            let found = read_left(&memory.path);
+            let (_, is_left) = memory.take(found, |line| said = line).expect("a folder of our own");
+            assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{said}");
+            memory.claim().expect("a folder of our own");
+            is_left
+        };
+        assert!(!take(""), "there was nothing");
+        memory.file.set_len(1 << 30).expect("a sparse file");
+        std::os::unix::fs::FileExt::write_all_at(&*memory.file, b"items", 1 << 29).expect("room");
+        memory.leave(Manifest(vec![7]), 0).expect("room");
+        assert!(take(""));
+        assert!(!take("it had no orderly end"));
+        assert_eq!(memory.file.metadata().expect("the file").len(), 0);
+        std::os::unix::fs::FileExt::write_all_at(&*memory.file, b"items", 1 << 29).expect("room");
+        memory.leave(Manifest(vec![7]), 0).expect("room");
+        std::os::unix::fs::FileExt::write_all_at(&*memory.file, b"j", 1 << 29).expect("room");
+        assert!(!take("1 of 1 checksums are wrong"));
+    }
+}
