@@ -7,6 +7,7 @@
 //! 95 % interval.
 
 pub(crate) mod control;
+pub(crate) mod deploy;
 pub(crate) mod hostile;
 pub(crate) mod load;
 pub(crate) mod network;

@@ -57,6 +57,8 @@ enum Bench {
     Hostile(bench::hostile::Arguments),
     /// A cluster: the time from its start to its first answer
     Up(bench::up::Arguments),
+    /// Restarts with all items, and the price of a memory file
+    Deploy(bench::deploy::Arguments),
     /// The control plane: failover, publication, replacement, rest, a large fleet
     Control(bench::control::Arguments),
 }
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Verb::Bench(Bench::Store(arguments)) => bench::store::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Hostile(arguments)) => bench::hostile::run(&arguments),
         Verb::Bench(Bench::Up(arguments)) => bench::up::run(&arguments).map(|()| true),
+        Verb::Bench(Bench::Deploy(arguments)) => bench::deploy::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Control(arguments)) => bench::control::run(&arguments).map(|()| true),
     };
     match outcome {
