@@ -101,8 +101,8 @@ impl AcceptLoop {
         })
     }
 
-    /// Accepts until it is told to stop.
-    pub(crate) fn run(mut self) -> Result<(), Errno> {
+    /// Accepts until it is told to stop, and returns the listeners.
+    pub(crate) fn run(mut self) -> Result<Vec<Listener>, Errno> {
         let mut wait_ms = TIMEOUT_MS;
         while !self.stopping.load(Ordering::SeqCst) {
             let events = self.poll.wait(wait_ms)?;
@@ -128,7 +128,7 @@ impl AcceptLoop {
             };
             wait_ms = wait_ms.min(self.hold_secure()?);
         }
-        Ok(())
+        Ok(self.listeners.into_iter().map(|watched| watched.listener).collect())
     }
 
     /// Whether connections from this listener would have to wait for the threads that do handshakes.

@@ -36,6 +36,16 @@ impl<C> Dialogue<C> {
         len
     }
 
+    /// Takes the input that the handler has not consumed.
+    pub(crate) fn take_rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.rest).into_vec()
+    }
+
+    /// Gives a new dialogue the unconsumed input of an earlier one.
+    pub(crate) fn set_rest(&mut self, rest: Vec<u8>) {
+        self.rest = rest.into();
+    }
+
     /// Whether there is room for more input.
     pub(crate) fn has_room(&self) -> bool {
         self.rest.len() < INPUT_MAX
@@ -96,6 +106,8 @@ pub(crate) struct Connection<H: Handler, K: Kernel> {
     /// The kernel has the keys of its TLS session.
     pub(crate) in_kernel: bool,
     pub(crate) socket: K::Socket,
+    /// The index of its listener, if it was accepted.
+    pub(crate) listener: u16,
     /// The handler has dialled it. Such a connection is read also while its output is blocked: a peer may stop reading
     /// until its own output is read, and two such ends would wait for each other for ever.
     pub(crate) dialled: bool,
@@ -135,6 +147,10 @@ impl<H: Handler, K: Kernel> Connection<H, K> {
             secure: session.map(|session| Box::new(Secure { session: *session, wire: Gather::default() })),
             in_kernel: false,
             socket,
+            listener: match origin {
+                Origin::Accepted { listener } => listener,
+                Origin::Dialled { .. } => 0,
+            },
             dialled: matches!(origin, Origin::Dialled { .. }),
             apart,
             stampable: false,

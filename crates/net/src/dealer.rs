@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::handed::HandedConnection;
 use crate::message_queue::{MessageQueue, WorkerMessage};
 use crate::worker_choice::WorkerChoice;
 
@@ -28,10 +29,10 @@ impl Dealer {
     /// Gives a connection to a worker; it goes with the next [`Dealer::post`].
     pub(crate) fn deal(&mut self, connection: WorkerMessage) {
         let chosen = match &connection {
-            WorkerMessage::Accepted(socket, _) | WorkerMessage::Secured(socket, ..) => {
-                self.choice.worker(socket)
-            }
-            WorkerMessage::Dialled(..) | WorkerMessage::Stop => None,
+            WorkerMessage::Accepted(socket, _)
+            | WorkerMessage::Secured(socket, ..)
+            | WorkerMessage::Handed(HandedConnection { socket, .. }, _) => self.choice.worker(socket),
+            WorkerMessage::Dialled(..) | WorkerMessage::Drain | WorkerMessage::Stop => None,
         };
         self.pending[chosen.unwrap_or(self.next_worker)].push(connection);
         if chosen.is_none() {

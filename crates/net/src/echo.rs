@@ -163,6 +163,14 @@ impl Handler for EchoHandler {
         Next::Read
     }
 
+    fn pack(&self, connection: &EchoConnection) -> Option<Vec<u8>> {
+        matches!(connection.state, EchoState::Repeating).then(|| b"repeating".to_vec())
+    }
+
+    fn unpack(&mut self, _connection: &mut EchoConnection, state: &[u8]) -> bool {
+        state == b"repeating"
+    }
+
     fn activity(&self, connection: &EchoConnection) -> Activity {
         match connection.state {
             EchoState::Swallowing { .. } => Activity::Body,

@@ -9,6 +9,7 @@
 //! ```
 
 mod dials;
+mod handing;
 mod orders;
 mod reads;
 mod secure;
@@ -43,10 +44,12 @@ use crate::clock::Clock;
 use crate::connection::{Connection, Dialogue};
 use crate::connection_table::{TableWriter, WorkerCounters, code};
 use crate::datagram_sockets::DatagramSockets;
+use crate::departure::Departure;
 use crate::dialling::Dials;
 use crate::driver::{IoDriver, Poll};
 use crate::file_read::FinishedRead;
 use crate::file_reads::{FileReads, READS};
+use crate::handed::HandedConnection;
 use crate::handler::{Activity, Arrival, CloseReason, Handler, Next};
 use crate::handshakes::DialHandshakes;
 use crate::kernel::Kernel;
@@ -106,6 +109,11 @@ pub(crate) struct EventLoop<H: Handler, K: Kernel = System> {
     /// The place from which the search for idle connections continues.
     idle_from: Option<u32>,
     stopping: bool,
+    /// Its number among the workers.
+    number: usize,
+    departure: Arc<Departure>,
+    /// It says after each round whether all connections are at rest.
+    draining: bool,
     /// Connections with TLS.
     secure: usize,
     stamped: StampedConnections,
@@ -116,6 +124,9 @@ pub(crate) struct WorkerSetup<S> {
     pub(crate) messages: Arc<MessageQueue<WorkerMessage<S>>>,
     pub(crate) limit: Arc<ConnectionLimit>,
     pub(crate) table: TableWriter,
+    /// The worker's number.
+    pub(crate) number: usize,
+    pub(crate) departure: Arc<Departure>,
     /// Datagram sockets, with their indices among the network's addresses.
     pub(crate) datagram_sockets: Vec<(u16, S)>,
     pub(crate) dialled_max: usize,
@@ -152,8 +163,8 @@ impl<H: Handler> EventLoop<H> {
         EventLoop::new(handler, system, setup)
     }
 
-    /// Runs until it is told to stop, and returns the handler.
-    pub(crate) fn run(mut self) -> Result<H, Errno> {
+    /// Runs until it is told to stop, and returns the handler, and the connections that it hands over.
+    pub(crate) fn run(mut self) -> Result<(H, Vec<HandedConnection>), Errno> {
         let clock = self.kernel.clock;
         let mut now = clock.now();
         while !self.stopping {
@@ -162,8 +173,12 @@ impl<H: Handler> EventLoop<H> {
             self.round(events, now);
             self.handler.on_sent(|| clock.now());
             self.kernel.slice.end_if_over(events, now);
+            if self.draining {
+                self.departure.note(self.number, self.is_at_rest());
+            }
         }
-        Ok(self.end())
+        let handed = if self.departure.is_decided() { self.hand_over() } else { Vec::new() };
+        Ok((self.end(), handed))
     }
 }
 
@@ -196,6 +211,9 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             next_tick_ms: 0,
             idle_from: None,
             stopping: false,
+            number: setup.number,
+            departure: setup.departure,
+            draining: false,
             secure: 0,
             stamped: StampedConnections::default(),
         })
@@ -516,6 +534,8 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
                     self.open(socket, arrival, Some(session), false, now);
                 }
                 WorkerMessage::Dialled(token, result) => self.secured(token, result, now),
+                WorkerMessage::Handed(handed, arrival) => self.open_handed(handed, arrival, now),
+                WorkerMessage::Drain => self.draining = true,
                 WorkerMessage::Stop => self.stopping = true,
             }
         }
@@ -563,12 +583,25 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     }
 
     fn close(&mut self, index: u32, reason: CloseReason) {
+        if self.slab.at(index).is_encrypted() && reason != CloseReason::Error {
+            self.tell_end(index);
+        }
+        let dialled = self.slab.at(index).dialled;
+        // In this order: a peer that sees the end can rely on the handler having freed the connection, and the next
+        // connection finds its memory and descriptor free.
+        drop(self.take_out(index, reason));
+        if dialled {
+            self.limit.descriptor_freed();
+        } else {
+            self.limit.connection_closed();
+        }
+    }
+
+    /// Removes a connection, and tells the handler. Its socket is still open.
+    fn take_out(&mut self, index: u32, reason: CloseReason) -> K::Socket {
         self.turn.closed(Link(self.slab.token(index)));
         if self.slab.at(index).stamped {
             self.end_stamps(index);
-        }
-        if self.slab.at(index).is_encrypted() && reason != CloseReason::Error {
-            self.tell_end(index);
         }
         let Connection { dialogue, blocked, secure, socket, dialled, .. } = self.slab.remove(index);
         self.table.remove(index);
@@ -583,15 +616,8 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             self.turn.dial_ended();
             self.table.counters().dialled.sub(1);
         }
-        // In this order: a peer that sees the end can rely on the handler having freed the connection, and the next
-        // connection finds its memory and descriptor free.
         self.handler.on_close(dialogue.state, reason, &mut self.turn);
-        drop(socket);
-        if dialled {
-            self.limit.descriptor_freed();
-        } else {
-            self.limit.connection_closed();
-        }
+        socket
     }
 }
 

@@ -90,6 +90,18 @@ pub trait Handler {
     ) {
     }
 
+    /// The state of an accepted connection that is to be served by another network, in whatever form; `None` if it is not at rest, as
+    /// in the middle of a request. The connection ends here with [`CloseReason::HandedOver`].
+    fn pack(&self, _connection: &Self::Connection) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Gives a connection that has just been opened the state that another handler has packed. False if it cannot be: then the
+    /// connection is closed.
+    fn unpack(&mut self, _connection: &mut Self::Connection, _state: &[u8]) -> bool {
+        false
+    }
+
     /// The UDP place dialled with this tag has a socket: datagrams to [`crate::DatagramPeer::Dialled`] go to the place,
     /// and datagrams from the place come from this peer, until [`Turn::close_socket`].
     fn on_socket(&mut self, _tag: u64, _socket: SocketId, _turn: &mut Turn<Self::Held>) {}
@@ -192,6 +204,8 @@ pub enum CloseReason {
     IdleTimeout,
     /// The network is stopping.
     Shutdown,
+    /// Another network serves it from now on.
+    HandedOver,
     /// A whole buffer of input of which the handler consumed nothing.
     InputTooLong,
 }

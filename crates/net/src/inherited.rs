@@ -37,6 +37,22 @@ pub(crate) fn take(fd: &Arc<OwnedFd>, backlog: Option<QueueLength>) -> io::Resul
     Ok(Listener::of_another(Arc::clone(fd), address(getsockname(fd)?)?))
 }
 
+/// The first of `sockets` that listens at this place.
+pub(crate) fn at<'s>(place: &Listen, sockets: &'s [Arc<OwnedFd>]) -> Option<&'s Arc<OwnedFd>> {
+    let is_there = |socket: &&Arc<OwnedFd>| match (getsockname(socket).map(address), place) {
+        (Ok(Ok(Address::Tcp(at))), Listen::Tcp(wanted)) => at == *wanted,
+        (Ok(Ok(Address::Unix(Some(at)))), Listen::Unix { path, .. }) => *at == **path,
+        _ => false,
+    };
+    sockets.iter().find(is_there)
+}
+
+/// Serves a socket of a network that hands itself over. Its file, if it has one, is ours from now on.
+pub(crate) fn adopt(fd: &Arc<OwnedFd>, backlog: QueueLength) -> io::Result<Listener> {
+    let listener = take(fd, Some(backlog))?;
+    Listener::of_predecessor(listener.fd, listener.address)
+}
+
 /// An error if two of the places are the same socket, under one number or two.
 pub(crate) fn check_distinct(places: &[Listen]) -> Result<(), (&Listen, io::Error)> {
     let mut seen: Vec<((u64, u64), i32)> = Vec::new();

@@ -77,7 +77,7 @@ fn ours(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 pub(crate) struct Listener {
     pub(crate) fd: Arc<OwnedFd>,
     pub(crate) address: Address,
-    _file: Option<SocketFile>,
+    file: Option<SocketFile>,
 }
 
 impl Listener {
@@ -90,9 +90,32 @@ impl Listener {
         }
     }
 
+    /// The socket of another network, whose file is ours from now on.
+    pub(crate) fn of_predecessor(fd: Arc<OwnedFd>, address: Address) -> io::Result<Listener> {
+        let file = match &address {
+            Address::Unix(Some(path)) if path.is_absolute() || path.exists() => {
+                Some(SocketFile { path: path.to_path_buf(), inode: inode(path)?, stays: false })
+            }
+            _ => None,
+        };
+        Ok(Listener { fd, address, file })
+    }
+
+    /// The same socket once more, without its file.
+    pub(crate) fn again(&self) -> Listener {
+        Listener { fd: Arc::clone(&self.fd), address: self.address.clone(), file: None }
+    }
+
+    /// Closes it, and leaves its file to a successor.
+    pub(crate) fn leave_file(mut self) {
+        if let Some(file) = &mut self.file {
+            file.stays = true;
+        }
+    }
+
     /// A socket that another process has bound.
     pub(crate) fn of_another(fd: Arc<OwnedFd>, address: Address) -> Listener {
-        Listener { fd, address, _file: None }
+        Listener { fd, address, file: None }
     }
 
     pub(crate) fn is_unix(&self) -> bool {
@@ -113,7 +136,7 @@ fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     bind(&fd, &address)?;
     listen(&fd, backlog)?;
     let address = SocketAddr::try_from(getsockname(&fd)?)?;
-    Ok(Listener { fd: Arc::new(fd), address: Address::Tcp(address), _file: None })
+    Ok(Listener { fd: Arc::new(fd), address: Address::Tcp(address), file: None })
 }
 
 /// `count` datagram sockets at an address, and the address that they have.
@@ -148,10 +171,10 @@ fn bind_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener> {
     // that the umask removed are added afterwards.
     fchmod(&fd, mode)?;
     bind(&fd, &name)?;
-    let file = SocketFile { path: path.to_owned(), inode: inode(path)? };
+    let file = SocketFile { path: path.to_owned(), inode: inode(path)?, stays: false };
     chmod(path, mode)?;
     listen(&fd, backlog)?;
-    Ok(Listener { fd: Arc::new(fd), address: Address::Unix(Some(Arc::from(path))), _file: Some(file) })
+    Ok(Listener { fd: Arc::new(fd), address: Address::Unix(Some(Arc::from(path))), file: Some(file) })
 }
 
 pub(crate) fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
@@ -181,11 +204,13 @@ fn remove_stale(path: &Path, name: &SocketAddrUnix) -> Result<(), Errno> {
 struct SocketFile {
     path: PathBuf,
     inode: (u64, u64),
+    /// A successor uses it.
+    stays: bool,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if inode(&self.path).is_ok_and(|present| present == self.inode) {
+        if !self.stays && inode(&self.path).is_ok_and(|present| present == self.inode) {
             // If it fails, the file is gone or may not be removed by this process: nothing is left to do.
             let _removed = unlink(&self.path);
         }

@@ -7,6 +7,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, write};
 
 use crate::dial::Unreachable;
+use crate::handed::HandedConnection;
 use crate::handler::Arrival;
 use crate::handshakes::SecuredDial;
 use crate::session::Session;
@@ -20,7 +21,11 @@ pub(crate) enum WorkerMessage<S = OwnedFd> {
     Secured(S, Arrival, Box<Session>),
     /// The handshake of a dialled connection is over, or has failed.
     Dialled(Token, Result<SecuredDial<S>, Unreachable>),
-    /// Close everything and end.
+    /// Serve this connection of another network.
+    Handed(HandedConnection<S>, Arrival),
+    /// Say from now on whether all connections are at rest.
+    Drain,
+    /// Close everything, or hand it over, and end.
     Stop,
 }
 

@@ -8,24 +8,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::net::getpeername;
 
 use crate::accept_queue::{QueueLength, QueueSettings};
 use crate::acceptor::AcceptLoop;
-use crate::address::Address;
+use crate::address::{Address, Transport};
 use crate::connection_table::{ConnectionTable, TableWriter, code};
 use crate::dealer::Dealer;
+use crate::departure::Departure;
 use crate::driver::IoDriver;
 use crate::event_loop::{EventLoop, WorkerSetup};
 use crate::fast_open::set_fast_open;
-use crate::handler::Handler;
+use crate::handed::HandedConnection;
+use crate::handler::{Arrival, ConnectionId, Handler, Origin};
 use crate::handshakes::{
     self, Acceptors, Candidate, DialHandshakes, HandshakeDealer, HandshakeSetup, HandshakeThread,
 };
 use crate::inherited;
 use crate::limit::ConnectionLimit;
-use crate::listener::{Listen, Listener, bind_udp};
+use crate::listener::{Listen, Listener, bind_udp, local_address, peer_address};
 use crate::message_queue::{MessageQueue, WorkerMessage, notify};
 use crate::options::{Notice, Options};
 use crate::placement;
@@ -98,7 +102,10 @@ impl Network {
                 Listen::Inherited(fd) => {
                     inherited::take(fd, options.backlog.map(|_| backlog)).map(Bound::Stream)
                 }
-                _ => Listener::bind(place, backlog).map(Bound::Stream),
+                _ => match inherited::at(place, &options.adopted) {
+                    Some(fd) => inherited::adopt(fd, backlog).map(Bound::Stream),
+                    None => Listener::bind(place, backlog).map(Bound::Stream),
+                },
             };
             bound.map_err(|source| failed(place, source))
         };
@@ -119,6 +126,7 @@ impl Network {
             message_queues: message_queues.into(),
             candidates: candidates.into(),
             limit: Arc::clone(&limit),
+            departure: Arc::new(Departure::new(options.workers)),
         };
         let choice = Arc::new(WorkerChoice::new(&options.placement, options.workers));
         let view = View { limit, tables, handshakes: Arc::default(), choice };
@@ -170,10 +178,51 @@ impl Network {
         Nudge { message_queues: Arc::clone(&self.stop.message_queues) }
     }
 
+    /// The listening sockets, for another network's [`Options::adopted`]. Sockets for datagrams are not among them.
+    pub fn sockets(&self) -> Vec<Arc<OwnedFd>> {
+        let streams = self.listeners.iter().filter_map(|bound| match bound {
+            Bound::Stream(listener) => Some(Arc::clone(&listener.fd)),
+            Bound::Datagrams(..) => None,
+        });
+        streams.collect()
+    }
+
+    /// The same network, to be started once more when this one has ended.
+    fn again(&self) -> Result<Network, Error> {
+        let again = |bound: &Bound| -> io::Result<Bound> {
+            Ok(match bound {
+                Bound::Stream(listener) => Bound::Stream(listener.again()),
+                Bound::Datagrams(address, sockets) => {
+                    let sockets = sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
+                    Bound::Datagrams(*address, sockets)
+                }
+            })
+        };
+        let listeners =
+            self.listeners.iter().map(again).collect::<io::Result<_>>().map_err(Error::Waiting)?;
+        let (options, view, stop) = (self.options.clone(), self.view(), self.stop());
+        Ok(Network { listeners, backlog: self.backlog, options, view, stop })
+    }
+
     /// Starts to serve: one worker for each of `handlers`, of which there must be [`Options::workers`].
     pub fn start<H: Handler + Send + 'static>(self, handlers: Vec<H>) -> Result<Running<H>, Error> {
+        self.start_with(handlers, Vec::new())
+    }
+
+    /// The same, with connections of another network. The listener of each is a place of this one.
+    pub fn start_with<H: Handler + Send + 'static>(
+        self,
+        handlers: Vec<H>,
+        connections: Vec<HandedConnection>,
+    ) -> Result<Running<H>, Error> {
         assert_eq!(handlers.len(), self.options.workers, "one handler for each worker");
-        let mut running = Running { workers: Vec::new(), others: Vec::new(), stop: self.stop.clone() };
+        self.deal(connections);
+        let mut running = Running {
+            workers: Vec::new(),
+            others: Vec::new(),
+            stop: self.stop.clone(),
+            network: Some(self.again()?),
+        };
         let handshakes = self.start_handshakes(&mut running)?;
         let (view, placement) = (self.view(), self.options.placement.clone());
         let Options { driver, dialled_max, reads_max, idle_timeout_s, clock, at_limit, notice, .. } =
@@ -196,6 +245,8 @@ impl Network {
                 messages: Arc::clone(&self.stop.message_queues[number]),
                 limit: Arc::clone(&self.view.limit),
                 table: TableWriter::new(Arc::clone(&self.view.tables[number])),
+                number,
+                departure: Arc::clone(&self.stop.departure),
                 datagram_sockets: std::mem::take(&mut datagram_sockets[number]),
                 dialled_max,
                 reads_max,
@@ -221,9 +272,18 @@ impl Network {
         let dealer = Dealer::new(self.stop.message_queues.to_vec(), 0, Arc::clone(&self.view.choice));
         let stopping = Arc::clone(&self.stop.stopping);
         let ends_all = EndsAll(self.stop.clone());
+        let departure = Arc::clone(&self.stop.departure);
         let accept = move || {
             let _ends_all = ends_all;
-            AcceptLoop::new(listeners, dealer, handshakes, self.view.limit, at_limit, notice, stopping)?.run()
+            let limit = self.view.limit;
+            let accepting =
+                AcceptLoop::new(listeners, dealer, handshakes, limit, at_limit, notice, stopping)?;
+            let listeners = accepting.run()?;
+            if departure.is_leaving() {
+                listeners.into_iter().for_each(Listener::leave_file);
+                departure.note_end_of_acceptor();
+            }
+            Ok(())
         };
         running.others.push(spawn("acceptor".to_owned(), accept)?);
         // Returns when the last worker has dropped its sender: from now on the view knows the drivers.
@@ -231,6 +291,27 @@ impl Network {
         let _ = all_prepared.recv();
         view.refusal_lines().iter().for_each(|line| notice(line));
         Ok(running)
+    }
+
+    /// Gives connections of another network to the workers.
+    fn deal(&self, connections: Vec<HandedConnection>) {
+        let mut dealer = Dealer::new(self.stop.message_queues.to_vec(), 0, Arc::clone(&self.view.choice));
+        for handed in connections {
+            let Some(Bound::Stream(listener)) = self.listeners.get(usize::from(handed.listener)) else {
+                continue;
+            };
+            let peer = getpeername(&handed.socket).ok().flatten();
+            let arrival = Arrival {
+                id: ConnectionId(self.view.limit.connection_opened()),
+                origin: Origin::Accepted { listener: handed.listener },
+                transport: if listener.is_unix() { Transport::Unix } else { Transport::Tcp },
+                peer: peer_address(peer, listener),
+                local: local_address(&handed.socket, listener),
+                security: None,
+            };
+            dealer.deal(WorkerMessage::Handed(handed, arrival));
+        }
+        dealer.post();
     }
 
     /// Starts the threads that do TLS handshakes, if there is a listener that needs them.
@@ -295,17 +376,46 @@ pub struct Stop {
     message_queues: Arc<[Arc<MessageQueue>]>,
     candidates: Arc<[Arc<MessageQueue<Candidate>>]>,
     limit: Arc<ConnectionLimit>,
+    departure: Arc<Departure>,
 }
 
+/// Time for what has been accepted to reach the workers.
+const ACCEPTOR_PATIENCE: Duration = Duration::from_secs(1);
+
 impl Stop {
-    /// Makes the acceptor close its listeners, and every worker finish its round and close its connections.
-    pub fn stop(&self) {
+    /// Ends the network so that [`Running::leave`] has its connections for another one. Listeners stay open. Waits until all
+    /// connections are at rest, at most `patience`; those that are not are closed then. Until then all are served.
+    pub fn hand_over(&self, patience: Duration) {
+        self.departure.begin();
+        self.stop_accepting();
+        self.departure.wait_for_acceptor(ACCEPTOR_PATIENCE);
+        self.post(|| WorkerMessage::Drain);
+        self.departure.wait_for_rest(patience);
+        self.departure.decide();
+        self.post(|| WorkerMessage::Stop);
+    }
+
+    /// Whether [`Stop::hand_over`] has been called.
+    pub fn is_handing_over(&self) -> bool {
+        self.departure.is_leaving()
+    }
+
+    fn stop_accepting(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         notify(&self.limit.wake_up);
         self.candidates.iter().for_each(|candidates| notify(&candidates.wake_up));
+    }
+
+    fn post(&self, message: impl Fn() -> WorkerMessage) {
         for messages in self.message_queues.iter() {
-            messages.post(&mut vec![WorkerMessage::Stop]);
+            messages.post(&mut vec![message()]);
         }
+    }
+
+    /// Makes the acceptor close its listeners, and every worker finish its round and close its connections.
+    pub fn stop(&self) {
+        self.stop_accepting();
+        self.post(|| WorkerMessage::Stop);
     }
 }
 
@@ -323,37 +433,89 @@ impl Nudge {
     }
 }
 
-/// Held by every thread: a thread that ends, by an error or a panic too, ends the others.
+/// Held by every thread: a thread that ends, by an error or a panic too, ends the others; but not where each ends in its turn.
 struct EndsAll(Stop);
 
 impl Drop for EndsAll {
     fn drop(&mut self) {
-        self.0.stop();
+        if !self.0.is_handing_over() || std::thread::panicking() {
+            self.0.stop();
+        }
+    }
+}
+
+/// A network that has handed itself over: what another one needs, or the same once more.
+pub struct LeftNetwork<H> {
+    handlers: Vec<H>,
+    connections: Vec<HandedConnection>,
+    network: Network,
+    is_handed_over: bool,
+}
+
+impl<H: Handler + Send + 'static> LeftNetwork<H> {
+    /// Whether that was the reason for its end.
+    pub fn is_handed_over(&self) -> bool {
+        self.is_handed_over
+    }
+
+    /// The handlers.
+    pub fn handlers(&mut self) -> &mut [H] {
+        &mut self.handlers
+    }
+
+    /// The connections that were at rest.
+    pub fn connections(&self) -> &[HandedConnection] {
+        &self.connections
+    }
+
+    /// Goes on as before, with the same connections.
+    pub fn go_on(self) -> Result<Running<H>, Error> {
+        self.network.start_with(self.handlers, self.connections)
     }
 }
 
 /// A network that serves.
 pub struct Running<H> {
-    workers: Vec<JoinHandle<Result<H, Errno>>>,
+    workers: Vec<JoinHandle<Result<(H, Vec<HandedConnection>), Errno>>>,
     /// The acceptor, and the threads that do handshakes.
     others: Vec<JoinHandle<Result<(), Errno>>>,
     stop: Stop,
+    /// The same network, not started; `None` when it has left.
+    network: Option<Network>,
 }
 
 impl<H> Running<H> {
     /// Waits until the network has been stopped, and gives the handlers back. A panic of a worker is passed on.
-    pub fn join(mut self) -> Result<Vec<H>, Error> {
+    pub fn join(self) -> Result<Vec<H>, Error> {
+        self.leave().map(|left| left.handlers)
+    }
+
+    /// Waits until the network has been stopped, and gives back all that is left of it. A panic of a worker is passed on. There are
+    /// connections only after [`Stop::hand_over`].
+    pub fn leave(mut self) -> Result<LeftNetwork<H>, Error> {
         let workers = std::mem::take(&mut self.workers).into_iter().map(finish);
-        let handlers = workers.collect::<Result<Vec<H>, Errno>>();
+        let ended = workers.collect::<Result<Vec<_>, Errno>>();
         std::mem::take(&mut self.others).into_iter().try_for_each(finish)?;
-        Ok(handlers?)
+        let (handlers, connections): (Vec<H>, Vec<_>) = ended?.into_iter().unzip();
+        let network = self.network.take().expect("it leaves once");
+        let is_handed_over = self.stop.is_handing_over();
+        if is_handed_over {
+            // The next start is told nothing of this end; what comes from now on is for it.
+            self.stop.message_queues.iter().for_each(|messages| drop(messages.take()));
+            self.stop.stopping.store(false, Ordering::SeqCst);
+            self.stop.departure.reset();
+        }
+        let connections = connections.into_iter().flatten().collect();
+        Ok(LeftNetwork { handlers, connections, network, is_handed_over })
     }
 }
 
 impl<H> Drop for Running<H> {
     /// Nothing else could end a network that was never joined.
     fn drop(&mut self) {
-        self.stop.stop();
+        if self.network.is_some() {
+            self.stop.stop();
+        }
     }
 }
 
@@ -363,6 +525,8 @@ fn finish<T>(thread: JoinHandle<T>) -> T {
 
 #[cfg(test)]
 mod accept_tests;
+#[cfg(test)]
+mod handing_tests;
 #[cfg(test)]
 mod placement_tests;
 #[cfg(test)]

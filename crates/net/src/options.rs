@@ -1,5 +1,6 @@
 //! Options of a network.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use tls::Acceptor;
@@ -32,6 +33,8 @@ pub struct Options {
     /// Connections at each TCP listener that may bring data with their SYN and wait for the end of their handshake; 0
     /// for no TCP Fast Open.
     pub fast_open: u32,
+    /// Listening sockets of a network that hands itself over: those at the places are served instead of new ones.
+    pub adopted: Vec<Arc<OwnedFd>>,
     /// For each place, in order, what accepts its TLS sessions; `None`, and all places beyond the end, without TLS. For
     /// datagrams there is none.
     pub acceptors: Vec<Option<Arc<Acceptor>>>,
@@ -65,6 +68,7 @@ impl Default for Options {
             at_limit: AtLimit::Wait,
             backlog: None,
             fast_open: 0,
+            adopted: Vec::new(),
             acceptors: Vec::new(),
             secure_dials: false,
             handshake_threads: 1,

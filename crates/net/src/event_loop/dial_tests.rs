@@ -35,6 +35,8 @@ pub(super) fn with_each_driver(test: impl Fn(Rig)) {
         let table = Arc::new(ConnectionTable::new());
         let (datagram_address, mut sockets) = crate::listener::bind_udp(LOOPBACK, 1).unwrap();
         let setup = WorkerSetup {
+            number: 0,
+            departure: Arc::new(Departure::new(1)),
             messages: Arc::new(MessageQueue::new().unwrap()),
             limit: Arc::new(ConnectionLimit::new(1).unwrap()),
             table: TableWriter::new(Arc::clone(&table)),

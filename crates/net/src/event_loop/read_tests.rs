@@ -61,6 +61,8 @@ fn with_each_pipe(test: impl Fn(Rig, PipeWriter)) {
 impl Rig {
     fn new(choice: DriverChoice, file: DiskFile) -> Rig {
         let setup = WorkerSetup {
+            number: 0,
+            departure: Arc::new(Departure::new(1)),
             messages: Arc::new(MessageQueue::new().unwrap()),
             limit: Arc::new(ConnectionLimit::new(100).unwrap()),
             table: TableWriter::new(Arc::new(ConnectionTable::new())),

@@ -89,6 +89,8 @@ impl Rig {
         let (tell, told) = channel();
         let table = Arc::new(ConnectionTable::new());
         let setup = WorkerSetup {
+            number: 0,
+            departure: Arc::new(Departure::new(1)),
             messages: Arc::new(MessageQueue::new().unwrap()),
             limit: Arc::new(ConnectionLimit::new(100_000).unwrap()),
             table: TableWriter::new(Arc::clone(&table)),

@@ -341,7 +341,7 @@ fn sessions_count_as_connections_once_they_are_established() {
     exchange(&mut first, "first\n");
     second.conn.complete_io(&mut second.sock).expect("a handshake");
     let (_sender, never) = channel::<()>();
-    let _passed = never.recv_timeout(std::time::Duration::from_millis(300));
+    let _passed = never.recv_timeout(Duration::from_millis(300));
     let waiting = std::thread::spawn(move || exchange(&mut second, "second\n"));
     (0..50).for_each(|_| exchange(&mut first, "first\n"));
     assert_eq!(network.view.counts().accepted, 1);

@@ -22,6 +22,7 @@ use crate::accept_queue::BACKLOG_DEFAULT;
 use crate::address::{Address, Transport};
 use crate::connection_table::{ConnectionTable, TableWriter};
 use crate::datagram::DatagramPeer;
+use crate::departure::Departure;
 use crate::dial::{Place, Unreachable};
 use crate::event_loop::{EventLoop, WAKE_UP, WorkerSetup};
 use crate::file_read::{DiskFile, FileRead, FinishedRead};
@@ -126,6 +127,8 @@ impl World {
         let limit = Arc::new(ConnectionLimit::new(options.connections_max).expect("an event descriptor"));
         let table = Arc::new(ConnectionTable::new());
         let setup = WorkerSetup {
+            number: 0,
+            departure: Arc::new(Departure::new(1)),
             messages: Arc::new(MessageQueue::new().expect("an event descriptor")),
             limit: Arc::clone(&limit),
             table: TableWriter::new(Arc::clone(&table)),

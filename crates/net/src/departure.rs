@@ -1,0 +1,79 @@
+//! The departure of a network's connections: how far its threads are with handing them over.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// Shared by the threads of a network.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    /// The listeners stay open, and a thread that ends does not end the others.
+    leaving: AtomicBool,
+    /// Nothing more is accepted.
+    acceptor_ended: AtomicBool,
+    /// Workers that are told to stop hand over what is at rest.
+    decided: AtomicBool,
+    /// By worker: all its connections were at rest after its last round.
+    at_rest: Box<[AtomicBool]>,
+}
+
+/// Between two looks at how far the threads are.
+const LOOK_EVERY: Duration = Duration::from_micros(200);
+
+impl Departure {
+    pub(crate) fn new(workers: usize) -> Departure {
+        Departure {
+            leaving: AtomicBool::new(false),
+            acceptor_ended: AtomicBool::new(false),
+            decided: AtomicBool::new(false),
+            at_rest: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    /// Nobody leaves any more.
+    pub(crate) fn reset(&self) {
+        let flags = [&self.leaving, &self.acceptor_ended, &self.decided];
+        flags.into_iter().chain(&self.at_rest).for_each(|flag| flag.store(false, SeqCst));
+    }
+
+    pub(crate) fn begin(&self) {
+        self.leaving.store(true, SeqCst);
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(SeqCst)
+    }
+
+    pub(crate) fn note_end_of_acceptor(&self) {
+        self.acceptor_ended.store(true, SeqCst);
+    }
+
+    pub(crate) fn note(&self, worker: usize, at_rest: bool) {
+        self.at_rest[worker].store(at_rest, SeqCst);
+    }
+
+    pub(crate) fn decide(&self) {
+        self.decided.store(true, SeqCst);
+    }
+
+    pub(crate) fn is_decided(&self) -> bool {
+        self.decided.load(SeqCst)
+    }
+
+    /// Waits until nothing more is accepted, at most so long.
+    pub(crate) fn wait_for_acceptor(&self, patience: Duration) {
+        wait(patience, || self.acceptor_ended.load(SeqCst));
+    }
+
+    /// Waits until all connections are at rest, at most so long.
+    pub(crate) fn wait_for_rest(&self, patience: Duration) {
+        wait(patience, || self.at_rest.iter().all(|flag| flag.load(SeqCst)));
+    }
+}
+
+fn wait(patience: Duration, is_over: impl Fn() -> bool) {
+    #[expect(clippy::disallowed_methods, reason = "a thread that waits for others")]
+    let began = Instant::now();
+    while !is_over() && began.elapsed() < patience {
+        std::thread::park_timeout(LOOK_EVERY);
+    }
+}

@@ -1,0 +1,179 @@
+//! Tests of networks that hand themselves over, over real sockets.
+
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+
+use super::*;
+use crate::echo::EchoHandler;
+use crate::options::DriverChoice;
+
+/// Longer than anything takes; a test that waits for so long fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const LOOPBACK: Listen = Listen::Tcp(SocketAddr::V4(std::net::SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)));
+
+fn options(driver: DriverChoice, adopted: Vec<Arc<OwnedFd>>) -> Options {
+    Options { workers: 2, driver, adopted, ..Options::default() }
+}
+
+fn handlers() -> Vec<EchoHandler> {
+    vec![EchoHandler::alone(), EchoHandler::alone()]
+}
+
+fn tcp_address(network: &Network) -> SocketAddr {
+    match network.addresses()[0] {
+        Address::Tcp(address) => address,
+        _ => unreachable!("the place is one of TCP"),
+    }
+}
+
+/// A client.
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn new(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+        Client(BufReader::new(stream))
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.0.get_mut().write_all(bytes).expect("it takes them");
+    }
+
+    /// The next line; empty at the end.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        match self.0.read_line(&mut line) {
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => String::new(),
+            read => read.map(|_| line).expect("a line"),
+        }
+    }
+
+    #[track_caller]
+    fn echoes(&mut self, line: &str) {
+        self.send(line.as_bytes());
+        assert_eq!(self.line(), line);
+    }
+}
+
+/// Hands a network over and returns what is left of it.
+fn hand_over(running: Running<EchoHandler>, stop: &Stop, patience: Duration) -> LeftNetwork<EchoHandler> {
+    stop.hand_over(patience);
+    let left = running.leave().expect("no worker fails");
+    assert!(left.is_handed_over());
+    left
+}
+
+#[test]
+fn connections_go_to_the_next_network_and_their_peers_notice_nothing() {
+    for driver in [DriverChoice::Epoll, DriverChoice::Auto] {
+        let network = Network::bind(&[LOOPBACK], options(driver, Vec::new())).expect("a network");
+        let (address, sockets, stop) = (tcp_address(&network), network.sockets(), network.stop());
+        let running = network.start(handlers()).expect("a start");
+        let mut clients: Vec<Client> = (0..20).map(|_| Client::new(address)).collect();
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.echoes(&format!("{number}\n"));
+            // Half of them are in the middle of a line.
+            if number % 2 == 0 {
+                client.send(b"begun ");
+            }
+        }
+        let left = hand_over(running, &stop, PATIENCE);
+        assert_eq!(left.connections().len(), 20);
+        // Sent while nobody serves; so is the connection.
+        clients.iter_mut().for_each(|client| client.send(b"meanwhile\n"));
+        let mut late = Client::new(address);
+        late.send(b"late\n");
+        let place = Listen::Tcp(address);
+        let next = Network::bind(&[place], options(driver, sockets)).expect("the same listeners");
+        let (view, stop) = (next.view(), next.stop());
+        let LeftNetwork { connections, network, .. } = left;
+        drop(network);
+        let running = next.start_with(handlers(), connections).expect("a start");
+        for (number, client) in clients.iter_mut().enumerate() {
+            let expected = if number % 2 == 0 { "begun meanwhile\n" } else { "meanwhile\n" };
+            assert_eq!(client.line(), expected, "{number}");
+            client.echoes("and so on\n");
+        }
+        assert_eq!(late.line(), "late\n");
+        assert_eq!(view.counts().connections, 21);
+        stop.stop();
+        running.join().expect("no worker fails");
+        assert_eq!(clients[0].line(), "");
+    }
+}
+
+#[test]
+fn a_network_whose_successor_fails_goes_on() {
+    let network = Network::bind(&[LOOPBACK], options(DriverChoice::Auto, Vec::new())).expect("a network");
+    let (address, stop, view) = (tcp_address(&network), network.stop(), network.view());
+    let mut running = network.start(handlers()).expect("a start");
+    let mut clients: Vec<Client> = (0..10).map(|_| Client::new(address)).collect();
+    clients.iter_mut().for_each(|client| client.echoes("before\n"));
+    for round in 0..3 {
+        let left = hand_over(running, &stop, PATIENCE);
+        clients.iter_mut().for_each(|client| client.send(b"meanwhile\n"));
+        running = left.go_on().expect("a start");
+        for client in &mut clients {
+            assert_eq!(client.line(), "meanwhile\n", "{round}");
+        }
+        clients.push(Client::new(address));
+        clients.iter_mut().for_each(|client| client.echoes("after\n"));
+        assert_eq!(view.counts().connections, clients.len() as u64);
+    }
+    stop.stop();
+    running.join().expect("no worker fails");
+}
+
+#[test]
+fn a_request_that_has_begun_may_end_and_one_that_does_not_is_given_up() {
+    let network = Network::bind(&[LOOPBACK], options(DriverChoice::Auto, Vec::new())).expect("a network");
+    let (address, stop) = (tcp_address(&network), network.stop());
+    let running = network.start(handlers()).expect("a start");
+    let [mut quick, mut slow, mut watcher] = [(); 3].map(|()| Client::new(address));
+    quick.send(b"body 4\n12");
+    slow.send(b"body 4\n12");
+    watcher.send(b"watch\n");
+    assert_eq!(watcher.line(), "tick\n");
+    let ending = std::thread::spawn(move || {
+        stop.hand_over(Duration::from_millis(300));
+        stop
+    });
+    std::thread::park_timeout(Duration::from_millis(100));
+    quick.send(b"34");
+    assert!(!quick.line().is_empty(), "all are served until it is decided");
+    let stop = ending.join().expect("no panic");
+    let left = running.leave().expect("no worker fails");
+    assert_eq!(left.connections().len(), 1);
+    assert_eq!(slow.line(), "");
+    while !watcher.line().is_empty() {}
+    let running = left.go_on().expect("a start");
+    quick.echoes("still there\n");
+    stop.stop();
+    running.join().expect("no worker fails");
+}
+
+#[test]
+fn a_unix_socket_keeps_its_file() {
+    let path = std::env::temp_dir().join(format!("net-handing-{}", std::process::id()));
+    let place = || Listen::Unix { path: path.clone(), mode: 0o600 };
+    let network = Network::bind(&[place()], options(DriverChoice::Auto, Vec::new())).expect("a network");
+    let (sockets, stop) = (network.sockets(), network.stop());
+    let running = network.start(handlers()).expect("a start");
+    let mut client = BufReader::new(UnixStream::connect(&path).expect("a connection"));
+    let LeftNetwork { connections, network, .. } = hand_over(running, &stop, PATIENCE);
+    drop(network);
+    let next = Network::bind(&[place()], options(DriverChoice::Auto, sockets)).expect("the same listener");
+    let stop = next.stop();
+    let running = next.start_with(handlers(), connections).expect("a start");
+    client.get_mut().write_all(b"x\n").expect("it takes them");
+    let mut line = String::new();
+    client.read_line(&mut line).expect("a line");
+    assert_eq!(line, "x\n");
+    drop(UnixStream::connect(&path).expect("another connection"));
+    stop.stop();
+    running.join().expect("no worker fails");
+    assert!(!path.exists(), "the last one removes it");
+}
