@@ -98,6 +98,16 @@ impl AdminListener {
         Ok(AdminListener { sockets: sockets.map_err(failed)? })
     }
 
+    /// Sockets that another process has bound.
+    pub fn of(sockets: Vec<TcpListener>) -> AdminListener {
+        AdminListener { sockets }
+    }
+
+    /// The sockets, for another process.
+    pub fn sockets(&self) -> io::Result<Vec<TcpListener>> {
+        self.sockets.iter().map(TcpListener::try_clone).collect()
+    }
+
     /// The addresses, with the ports that the kernel chose.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect()

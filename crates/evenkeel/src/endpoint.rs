@@ -1,5 +1,8 @@
 //! The HTTP endpoint of a server (`--metrics-listen`): its address, and where its pages come from.
 
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use admin::{AdminListener, Limits, Source};
@@ -24,6 +27,16 @@ impl Endpoint {
     /// The same from a host and a port; without a host, every interface.
     pub(crate) fn at(host: Option<&str>, port: u16) -> Result<Endpoint, admin::Error> {
         Ok(Endpoint { listener: AdminListener::bind(host, port)? })
+    }
+
+    /// Sockets of the server that this one takes over.
+    pub(crate) fn of(sockets: Vec<OwnedFd>) -> Endpoint {
+        Endpoint { listener: AdminListener::of(sockets.into_iter().map(TcpListener::from).collect()) }
+    }
+
+    /// Its sockets, for a server that takes over.
+    pub(crate) fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
+        Ok(self.listener.sockets()?.into_iter().map(OwnedFd::from).collect())
     }
 
     /// For the start-up line.

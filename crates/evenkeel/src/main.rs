@@ -33,6 +33,7 @@ mod serve;
 mod server_tls;
 mod supervisor;
 mod sys;
+mod takeover;
 mod top;
 mod tune;
 mod up;

@@ -5,14 +5,16 @@
 //! are threads, which a fork does not copy; memory is locked before there is much of it; and signals are blocked before
 //! threads start, so that only one thread receives them.
 
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::thread;
 
 use net::clock::Clock;
 use rustix::process::{Resource, getrlimit};
 use server::options::Options;
-use server::{Bound, Memory, Provisioned, Server, Stopped, flags};
+use server::{Beginning, Bound, Memory, Provisioned, Server, Stopped, flags};
 use stdx::clock::Now;
 
 use crate::activation;
@@ -30,6 +32,7 @@ use crate::privileges::{self, TargetUser};
 use crate::reload::{Reload, read_users};
 use crate::supervisor::Supervisor;
 use crate::sys;
+use crate::takeover::{self, Inheritance, OfferedServer, Predecessor, TakeoverOutcome, TakeoverSocket};
 use crate::{resources, uring};
 use os::signals::{self, Signal, Signals};
 
@@ -59,8 +62,13 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     resources::raise(&options)?;
     let background = options.process.daemonize.then(|| Background::enter(&supervisor)).transpose()?;
     let found = options.memory_file.as_deref().map_or(Ok(None), memory_file::read_left);
-    let bound = bind(&options, inherited, &found)?;
-    let endpoint = options.metrics.as_ref().map(Endpoint::bind).transpose()?;
+    let mut predecessor = options.takeover.as_deref().map(Predecessor::ask).transpose()?.flatten();
+    let bound = bind(&options, inherited, beginning(predecessor.as_ref(), &found))?;
+    let passed = predecessor.as_mut().map(|other| std::mem::take(&mut other.metrics)).unwrap_or_default();
+    let endpoint = match &options.metrics {
+        Some(_) if !passed.is_empty() => Some(Endpoint::of(passed)),
+        address => address.as_ref().map(Endpoint::bind).transpose()?,
+    };
     if let Some(identity) = &identity {
         identity.own_sockets(&options.listeners)?;
         identity.assume()?;
@@ -85,9 +93,25 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         None => failure,
     })?;
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
-    let (memory, is_left) = match &memory_file {
-        Some(file) => file.take(found, notice)?,
-        None => (Memory::Anonymous, false),
+    let sockets = bound.sockets().map_err(Failure::other)?;
+    let mut taken = match (&mut predecessor, &options.takeover) {
+        (Some(predecessor), Some(path)) => Some(predecessor.inherit(path, &addresses)?),
+        _ => None,
+    };
+    let (shared_memory, memory, is_left) = match (&memory_file, &mut taken) {
+        (Some(file), _) => {
+            let (memory, is_left) = file.take(found, notice)?;
+            (None, memory, is_left)
+        }
+        (None, Some(Inheritance { manifest, .. })) => {
+            let file = Arc::clone(&predecessor.as_ref().expect("it has left something").memory);
+            (Some(Arc::clone(&file)), Memory::Handed(file, std::mem::take(manifest)), true)
+        }
+        (None, None) if options.takeover.is_some() => {
+            let file = takeover::new_memory()?;
+            (Some(Arc::clone(&file)), Memory::File(file), false)
+        }
+        (None, None) => (None, Memory::Anonymous, false),
     };
     let prepared = bound.prepare(random()?, memory).map_err(Failure::other);
     if let Some(file) = &memory_file {
@@ -98,12 +122,22 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         }
     }
     let prepared = prepared?;
-    let left = match is_left {
-        true => format!(", with {} items of the last server", prepared.items()),
-        false => String::new(),
+    let left = match (is_left, &taken) {
+        (true, Some(Inheritance { connections, .. })) => {
+            let (items, connections) = (prepared.items(), connections.len());
+            format!(", with {items} items and {connections} connections of the server before")
+        }
+        (true, None) => format!(", with {} items of the last server", prepared.items()),
+        (false, _) => String::new(),
+    };
+    let mut takeover_socket = match (&options.takeover, &predecessor) {
+        (Some(path), None) => Some(TakeoverSocket::listen(path)?),
+        _ => None,
     };
     start_companions(&prepared, signals, &options, &supervisor).map_err(hint_at_limits)?;
     let scraped = endpoint.as_ref().map(Endpoint::shown).unwrap_or_default();
+    let metrics = endpoint.as_ref().map_or(Ok(Vec::new()), Endpoint::sockets);
+    let metrics = metrics.map_err(|error| Failure::system("duplicate the sockets of metrics", error))?;
     if let Some(endpoint) = endpoint {
         let monitor = prepared.monitor();
         let host = HostSampler::start(tuner::Root::new("/"));
@@ -111,7 +145,42 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
             host.map_err(|error| Failure::system("start thread host", error)).map_err(hint_at_limits)?;
         start("admin", move || endpoint.serve(monitor, host, move || clock.now())).map_err(hint_at_limits)?;
     }
-    let running = prepared.start().map_err(Failure::other).map_err(hint_at_limits)?;
+    let stop = prepared.stop();
+    if let (Some(predecessor), Some(path)) = (&mut predecessor, &options.takeover) {
+        predecessor.succeed(path)?;
+    }
+    let (connections, dropped) = taken.map_or((Vec::new(), 0), |taken| (taken.connections, taken.dropped));
+    let mut running = prepared.start_with(connections).map_err(Failure::other).map_err(hint_at_limits)?;
+    let took_over = predecessor.is_some();
+    if let (Some(predecessor), Some(path)) = (predecessor, &options.takeover) {
+        predecessor.taken();
+        takeover_socket = TakeoverSocket::listen(path)
+            .map_err(|failure| notice(format!("nobody can take over from this server: {failure}")))
+            .ok();
+        if dropped > 0 {
+            notice(format!(
+                "{dropped} connections were closed, because this server does not listen where they came"
+            ));
+        }
+    }
+    let offered = |memory: &Arc<File>| -> io::Result<OfferedServer> {
+        Ok(OfferedServer {
+            zero_unix_ms,
+            clock_us: clock.origin_us(),
+            addresses: addresses.clone(),
+            listeners: sockets,
+            metrics,
+            memory: OwnedFd::from(memory.try_clone()?),
+        })
+    };
+    let successors = match (takeover_socket, &shared_memory) {
+        (Some(socket), Some(memory)) => {
+            let begun = offered(memory)
+                .and_then(|offered| socket.start(offered, move |patience| stop.hand_over(patience)));
+            Some(begun.map_err(|error| Failure::system("start thread takeover", error))?)
+        }
+        _ => None,
+    };
     let driver = match running.uring_refused() {
         None => running.driver().to_owned(),
         Some(error) => format!("{} ({})", running.driver(), uring::refused(&error)),
@@ -127,13 +196,30 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
             LINES.finish(LAST_LINES);
             background.detach(&options)?;
         }
+        None if took_over => supervisor.ready_in(rustix::process::getpid()),
         None => supervisor.ready(),
     }
-    let stopped = running.wait().map_err(Failure::other);
+    let stopped = loop {
+        let stopped = running.wait().map_err(Failure::other);
+        match (stopped, &successors) {
+            (Ok(stopped), Some(successors)) if stopped.is_handed_over() => {
+                match successors.hand_over(stopped) {
+                    TakeoverOutcome::Taken => {
+                        LINES.say("evenkeel: serve: another process serves from now on".to_owned());
+                        LINES.finish(LAST_LINES);
+                        // Without an end of its own: sockets, files and memory are the other one's.
+                        std::process::exit(0);
+                    }
+                    TakeoverOutcome::GoOn(stopped) => running = stopped.go_on().map_err(Failure::other)?,
+                }
+            }
+            (stopped, _) => break stopped,
+        }
+    };
     // The `shutdown` command comes by no signal.
     supervisor.stopping();
     let ended = stopped.and_then(|stopped| match &memory_file {
-        Some(file) => leave(file, &stopped, zero_unix_ms),
+        Some(file) => leave(file, stopped, zero_unix_ms),
         None => Ok(()),
     });
     if ended.is_ok() && options.verbosity > 0 {
@@ -150,13 +236,21 @@ pub(crate) fn refused(error: flags::Error) -> Failure {
     Failure::usage(error, hint)
 }
 
-/// The clock goes on from that of an earlier server whose items are `found`: they expire when they would have.
-fn bind(options: &Options, inherited: Vec<OwnedFd>, found: &FoundItems) -> Result<Bound, Failure> {
-    let now_ms = os::clock::unix_time().as_millis() as u64;
-    let zero_ms = found.as_ref().ok().and_then(Option::as_ref).map_or(now_ms, |left| left.zero_unix_ms);
-    let clock = Clock::resume(Now { us: now_ms.saturating_sub(zero_ms) * 1000 });
+fn bind(options: &Options, inherited: Vec<OwnedFd>, beginning: Beginning) -> Result<Bound, Failure> {
     let notice = |line: &str| notice(line.to_owned());
-    Server::bind(options, inherited, clock, zero_ms, notice).map_err(Failure::other)
+    Server::bind(options, inherited, beginning, notice).map_err(Failure::other)
+}
+
+/// The clock goes on from that of the server that is taken over, or whose items are `found`: they expire when they would have.
+fn beginning(predecessor: Option<&Predecessor>, found: &FoundItems) -> Beginning {
+    if let Some(predecessor) = predecessor {
+        let (clock, zero_unix_ms) = predecessor.clock();
+        return Beginning { clock, zero_unix_ms, adopted: predecessor.listeners.clone() };
+    }
+    let now_ms = os::clock::unix_time().as_millis() as u64;
+    let zero_unix_ms = found.as_ref().ok().and_then(Option::as_ref).map_or(now_ms, |left| left.zero_unix_ms);
+    let clock = Clock::resume(Now { us: now_ms.saturating_sub(zero_unix_ms) * 1000 });
+    Beginning { clock, zero_unix_ms, adopted: Vec::new() }
 }
 
 fn notice(line: String) {
@@ -170,7 +264,7 @@ fn open_memory_file(options: &Options) -> Result<Option<MemoryFile>, Failure> {
 }
 
 /// Leaves the items of a server that has ended to the next one.
-fn leave(file: &MemoryFile, stopped: &Stopped, zero_unix_ms: u64) -> Result<(), Failure> {
+fn leave(file: &MemoryFile, mut stopped: Stopped, zero_unix_ms: u64) -> Result<(), Failure> {
     let manifest = stopped.leave().expect("its items are in a file");
     file.leave(manifest, zero_unix_ms)?;
     notice(format!("{} items are left to the next server", stopped.items()));

@@ -23,6 +23,17 @@ impl Clock {
         Clock { origin_us: precise_us().wrapping_sub(now.us) }
     }
 
+    /// A clock of another process of this machine.
+    pub fn of_origin(origin_us: u64) -> Clock {
+        Clock { origin_us }
+    }
+
+    /// What makes it this clock, for another process of this machine: the reading of the kernel's monotonic clock when it showed 0.
+    /// It wraps around.
+    pub fn origin_us(&self) -> u64 {
+        self.origin_us
+    }
+
     /// The time since the start. A worker reads it once in a round (about 30 ns).
     #[inline]
     pub fn now(&self) -> Now {

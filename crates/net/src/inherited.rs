@@ -39,12 +39,38 @@ pub(crate) fn take(fd: &Arc<OwnedFd>, backlog: Option<QueueLength>) -> io::Resul
 
 /// The first of `sockets` that listens at this place.
 pub(crate) fn at<'s>(place: &Listen, sockets: &'s [Arc<OwnedFd>]) -> Option<&'s Arc<OwnedFd>> {
+    let is_stream =
+        |socket: &&Arc<OwnedFd>| sockopt::socket_type(socket).is_ok_and(|kind| kind == SocketType::STREAM);
     let is_there = |socket: &&Arc<OwnedFd>| match (getsockname(socket).map(address), place) {
         (Ok(Ok(Address::Tcp(at))), Listen::Tcp(wanted)) => at == *wanted,
         (Ok(Ok(Address::Unix(Some(at)))), Listen::Unix { path, .. }) => *at == **path,
         _ => false,
     };
-    sockets.iter().find(is_there)
+    sockets.iter().filter(is_stream).find(is_there)
+}
+
+/// The datagram sockets among `sockets` that are bound to this address; `None` without one. There has to be one for each worker: the
+/// kernel deals datagrams out by their number.
+pub(crate) fn datagrams_at(
+    address: SocketAddr,
+    sockets: &[Arc<OwnedFd>],
+    workers: usize,
+) -> io::Result<Option<Vec<OwnedFd>>> {
+    let is_there = |socket: &&Arc<OwnedFd>| {
+        let is_datagrams = sockopt::socket_type(socket).is_ok_and(|kind| kind == SocketType::DGRAM);
+        is_datagrams
+            && getsockname(socket).is_ok_and(|at| SocketAddr::try_from(at).is_ok_and(|at| at == address))
+    };
+    let found = sockets.iter().filter(is_there).map(|socket| socket.try_clone());
+    let found = found.collect::<io::Result<Vec<_>>>()?;
+    match found.len() {
+        0 => Ok(None),
+        count if count == workers => Ok(Some(found)),
+        count => {
+            let what = format!("expected as many threads as the other server has ({count}), found {workers}");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+        }
+    }
 }
 
 /// Serves a socket of a network that hands itself over. Its file, if it has one, is ours from now on.

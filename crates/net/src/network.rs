@@ -97,7 +97,13 @@ impl Network {
         let bind = |place: &Listen| {
             let bound = match place {
                 Listen::Udp(address) => {
-                    bind_udp(*address, options.workers).map(|(at, sockets)| Bound::Datagrams(at, sockets))
+                    let adopted = inherited::datagrams_at(*address, &options.adopted, options.workers);
+                    adopted
+                        .and_then(|adopted| match adopted {
+                            Some(sockets) => Ok((*address, sockets)),
+                            None => bind_udp(*address, options.workers),
+                        })
+                        .map(|(at, sockets)| Bound::Datagrams(at, sockets))
                 }
                 Listen::Inherited(fd) => {
                     inherited::take(fd, options.backlog.map(|_| backlog)).map(Bound::Stream)
@@ -178,13 +184,20 @@ impl Network {
         Nudge { message_queues: Arc::clone(&self.stop.message_queues) }
     }
 
-    /// The listening sockets, for another network's [`Options::adopted`]. Sockets for datagrams are not among them.
-    pub fn sockets(&self) -> Vec<Arc<OwnedFd>> {
-        let streams = self.listeners.iter().filter_map(|bound| match bound {
-            Bound::Stream(listener) => Some(Arc::clone(&listener.fd)),
-            Bound::Datagrams(..) => None,
-        });
-        streams.collect()
+    /// The sockets of all places, for another network's [`Options::adopted`].
+    pub fn sockets(&self) -> Result<Vec<Arc<OwnedFd>>, Error> {
+        let mut all = Vec::new();
+        for bound in &self.listeners {
+            match bound {
+                Bound::Stream(listener) => all.push(Arc::clone(&listener.fd)),
+                Bound::Datagrams(_, sockets) => {
+                    for socket in sockets {
+                        all.push(Arc::new(socket.try_clone().map_err(Error::Waiting)?));
+                    }
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// The same network, to be started once more when this one has ended.

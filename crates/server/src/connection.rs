@@ -23,6 +23,7 @@ use crate::rights::{Rights, is_silent, needed};
 use crate::upload::Upload;
 use crate::worker::{BATCH, Worker};
 
+mod packed;
 mod packets;
 
 /// The connection of a client.

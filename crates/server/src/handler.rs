@@ -84,6 +84,14 @@ impl Handler for Worker {
         connection
     }
 
+    fn pack(&self, connection: &Connection) -> Option<Vec<u8>> {
+        connection.pack(self.shared.options.auth.is_some())
+    }
+
+    fn unpack(&mut self, connection: &mut Connection, state: &[u8]) -> bool {
+        connection.unpack(state, self.shared.options.auth.is_some())
+    }
+
     fn prefetch(&mut self, connection: &Connection, input: &[u8]) {
         connection.prefetch(self, input);
     }
@@ -141,6 +149,7 @@ impl Handler for Worker {
             CloseReason::Error | CloseReason::InputTooLong => "error",
             CloseReason::IdleTimeout => "idle_timeout",
             CloseReason::Shutdown => "shutdown",
+            CloseReason::HandedOver => "handed_over",
         };
         self.log(
             Streams::CONNECTION_EVENTS,

@@ -69,11 +69,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use net::clock::Clock;
-use net::{Address, AtLimit, DriverChoice, Network};
+use net::{Address, AtLimit, DriverChoice, LeftNetwork, Network};
 use stdx::clock::Now;
 use tls::{Acceptor, TlsServerError};
 
-pub use net::Notice;
+pub use net::{HandedConnection, Notice};
 pub use store::Manifest;
 use store::{Store, ThawError};
 
@@ -129,6 +129,9 @@ pub enum Error {
     /// The file for items could not be emptied.
     #[error("empty the file for items (-e)")]
     Empty(#[source] std::io::Error),
+    /// The items of another process cannot be used.
+    #[error("use the other server's items")]
+    Items(#[from] ThawError),
     /// The store could not be set up.
     #[error("set up the store")]
     Store(#[from] store::Error),
@@ -152,8 +155,20 @@ pub enum Memory {
     Anonymous,
     /// In an empty file.
     File(Arc<File>),
-    /// In a file that an earlier process has left.
+    /// In a file that an earlier process has left. What cannot be used is lost.
     Left(Arc<File>, Manifest),
+    /// In the file of a process that goes on if this one fails.
+    Handed(Arc<File>, Manifest),
+}
+
+/// What a server begins with.
+pub struct Beginning {
+    /// The clock of the workers.
+    pub clock: Clock,
+    /// The time of day, in milliseconds since 1970, when the clock showed 0: absolute expiration times are compared with it.
+    pub zero_unix_ms: u64,
+    /// Sockets of an earlier server, which are served where their addresses are those of listeners.
+    pub adopted: Vec<Arc<OwnedFd>>,
 }
 
 /// A server with its memory: threads beside the workers can be started, and no request has been answered yet.
@@ -170,6 +185,7 @@ pub struct Running {
 
 /// A server that has ended, with its items.
 pub struct Stopped {
+    left: LeftNetwork<Worker>,
     shared: Arc<Shared>,
 }
 
@@ -182,16 +198,15 @@ pub struct Server;
 impl Server {
     /// Binds all sockets. Clients can connect from now on and wait until [`Provisioned::start`].
     ///
-    /// `inherited` are the sockets of [`Listen::Inherited`], in their order. `started_unix_ms` is the time of day, in
-    /// milliseconds since 1970, when `clock` showed 0: absolute expiration times are compared with it. `notice` receives
-    /// lines for the operator about listeners and clients.
+    /// `inherited` are the sockets of [`Listen::Inherited`], in their order. `notice` receives lines for the operator
+    /// about listeners and clients.
     pub fn bind(
         options: &Options,
         inherited: Vec<OwnedFd>,
-        clock: Clock,
-        started_unix_ms: u64,
+        beginning: Beginning,
         notice: Notice,
     ) -> Result<Bound, Error> {
+        let Beginning { clock, zero_unix_ms: started_unix_ms, adopted } = beginning;
         let load = |tls| TlsFiles::load(tls, clock, notice).map(Arc::new);
         let tls = options.tls.as_ref().map(load).transpose()?;
         let (mut at, mut acceptors, mut protocols) = (Vec::new(), Vec::new(), Vec::new());
@@ -204,6 +219,7 @@ impl Server {
         let network = Network::bind(
             &at,
             net::Options {
+                adopted,
                 acceptors,
                 handshake_threads: handshakes.map_or(0, |tls| tls.handshake_threads),
                 handshakes_max: handshakes.map_or(0, |tls| tls.handshakes_max),
@@ -320,6 +336,11 @@ impl Bound {
         self.network.addresses()
     }
 
+    /// The sockets of all listeners, for a server that takes over.
+    pub fn sockets(&self) -> Result<Vec<Arc<OwnedFd>>, Error> {
+        Ok(self.network.sockets()?)
+    }
+
     /// The time of day when the clock showed 0, in milliseconds since 1970.
     pub fn zero_unix_ms(&self) -> u64 {
         self.started_unix_ms
@@ -332,6 +353,7 @@ impl Bound {
             Memory::Anonymous => Store::new(config)?,
             Memory::File(file) => Store::in_file(config, &file)?,
             Memory::Left(file, manifest) => take_over(config, &file, &manifest, self.network.notice())?,
+            Memory::Handed(file, manifest) => Store::thaw(config, &file, &manifest)?,
         };
         let mut shared =
             Shared::new(self.options, store, &self.network, self.tls, self.started_unix_ms, self.began);
@@ -381,10 +403,15 @@ impl Provisioned {
 
     /// Starts the workers.
     pub fn start(self) -> Result<Running, Error> {
+        self.start_with(Vec::new())
+    }
+
+    /// Starts the workers, with connections of an earlier server.
+    pub fn start_with(self, connections: Vec<HandedConnection>) -> Result<Running, Error> {
         let Provisioned { network, shared } = self;
         let worker = |number| Worker::new(Arc::clone(&shared), number);
         let workers = (0..shared.options.threads).map(worker).collect();
-        let running = Running { running: network.start(workers)?, shared };
+        let running = Running { running: network.start_with(workers, connections)?, shared };
         let demanded = running.shared.options.driver == Driver::Uring;
         if demanded && running.shared.network.driver(0) != DriverChoice::Uring {
             return Err(Error::NoUring(running.uring_refused()));
@@ -414,8 +441,7 @@ impl Running {
 
     /// Waits until the server has ended.
     pub fn wait(self) -> Result<Stopped, Error> {
-        self.running.join()?;
-        Ok(Stopped { shared: self.shared })
+        Ok(Stopped { left: self.running.leave()?, shared: self.shared })
     }
 }
 
@@ -425,9 +451,26 @@ impl Stopped {
         self.shared.store.statistics().counts.curr_items
     }
 
+    /// Whether it has ended to hand itself over.
+    pub fn is_handed_over(&self) -> bool {
+        self.left.is_handed_over()
+    }
+
+    /// The connections that were at rest, for the next server.
+    pub fn connections(&self) -> &[HandedConnection] {
+        self.left.connections()
+    }
+
     /// What the next server needs beside the file; `None` if items were not in one. The file stays as it is from now on.
-    pub fn leave(&self) -> Option<Manifest> {
+    pub fn leave(&mut self) -> Option<Manifest> {
+        self.left.handlers().iter_mut().for_each(Worker::rest);
         self.shared.store.freeze()
+    }
+
+    /// Goes on as before, with the same connections: nobody has taken over.
+    pub fn go_on(self) -> Result<Running, Error> {
+        self.shared.store.go_on();
+        Ok(Running { running: self.left.go_on()?, shared: self.shared })
     }
 }
 

@@ -104,6 +104,8 @@ pub struct Options {
     pub cluster_file: Option<PathBuf>,
     /// `-e`: the file that holds items, over a restart.
     pub memory_file: Option<PathBuf>,
+    /// `--takeover`: where a server waits for its successor, and that one finds it.
+    pub takeover: Option<PathBuf>,
     /// `-v`, counted.
     pub verbosity: u8,
 
@@ -186,6 +188,7 @@ impl Default for Options {
             metrics: None,
             cluster_file: None,
             memory_file: None,
+            takeover: None,
             verbosity: 0,
             notes: Vec::new(),
             process: Process::default(),

@@ -93,6 +93,11 @@ impl Worker {
         }
     }
 
+    /// Gives back what its handle has taken in advance.
+    pub(crate) fn rest(&mut self) {
+        self.store.rest();
+    }
+
     /// Prefetches the items whose index buckets have arrived.
     #[inline]
     pub(crate) fn fetch_items(&mut self) {

@@ -89,11 +89,19 @@ impl Store {
     }
 }
 
-impl Drop for Handle {
-    fn drop(&mut self) {
+impl Handle {
+    /// Gives back what it has taken in advance: before [`Store::freeze`].
+    pub fn rest(&mut self) {
+        self.join.spare = None;
         if let Some(page) = self.spare_page.take() {
             self.store.index.give_back(page);
         }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.rest();
     }
 }
 

@@ -18,7 +18,7 @@ use crate::sync::lock;
 use crate::unused::STEP_MAX;
 
 /// What a store has outside of its mappings, as numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest(pub Vec<u64>);
 
 /// Why a store does not come back from a file and a manifest.
@@ -86,6 +86,11 @@ impl Store {
         let counts = self.statistics().counts;
         counts.present().into_iter().for_each(|number| manifest.put(number));
         Some(Manifest(manifest.0))
+    }
+
+    /// Goes on after [`Store::freeze`], if nobody has taken the file.
+    pub fn go_on(&self) {
+        self.backing.set_frozen(false);
     }
 
     fn seal_everything(&self) {

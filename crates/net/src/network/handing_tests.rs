@@ -70,7 +70,8 @@ fn hand_over(running: Running<EchoHandler>, stop: &Stop, patience: Duration) -> 
 fn connections_go_to_the_next_network_and_their_peers_notice_nothing() {
     for driver in [DriverChoice::Epoll, DriverChoice::Auto] {
         let network = Network::bind(&[LOOPBACK], options(driver, Vec::new())).expect("a network");
-        let (address, sockets, stop) = (tcp_address(&network), network.sockets(), network.stop());
+        let (address, sockets, stop) =
+            (tcp_address(&network), network.sockets().expect("descriptors"), network.stop());
         let running = network.start(handlers()).expect("a start");
         let mut clients: Vec<Client> = (0..20).map(|_| Client::new(address)).collect();
         for (number, client) in clients.iter_mut().enumerate() {
@@ -160,7 +161,7 @@ fn a_unix_socket_keeps_its_file() {
     let path = std::env::temp_dir().join(format!("net-handing-{}", std::process::id()));
     let place = || Listen::Unix { path: path.clone(), mode: 0o600 };
     let network = Network::bind(&[place()], options(DriverChoice::Auto, Vec::new())).expect("a network");
-    let (sockets, stop) = (network.sockets(), network.stop());
+    let (sockets, stop) = (network.sockets().expect("descriptors"), network.stop());
     let running = network.start(handlers()).expect("a start");
     let mut client = BufReader::new(UnixStream::connect(&path).expect("a connection"));
     let LeftNetwork { connections, network, .. } = hand_over(running, &stop, PATIENCE);

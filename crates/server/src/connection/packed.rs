@@ -1,10 +1,8 @@
 //! The state of a connection between two requests, as bytes for another server.
 //!
 //! ```text
-//! version 1 | what comes next | dialect | how far it has logged in by SASL | bytes still to be swallowed u64
+//! version 1 | what comes next | logins are demanded | dialect | how far it has logged in by SASL | bytes still to be swallowed u64
 //! ```
-
-use protocol::binary;
 
 use super::{Connection, State};
 use crate::binary::Sasl;
@@ -14,18 +12,17 @@ use crate::options::Protocol;
 const VERSION: u8 = 1;
 
 const START: u8 = 0;
-const START_LOGIN: u8 = 1;
 const LOGIN: u8 = 2;
 const COMMANDS: u8 = 3;
 const PACKETS: u8 = 4;
 const SWALLOW: u8 = 5;
 
 impl Connection {
-    /// `None` in the middle of a request, and for what has a role of its own: TLS ends with its server.
-    pub(crate) fn pack(&self) -> Option<Vec<u8>> {
+    /// `None` in the middle of a request, and for what has a role of its own: TLS ends with its server. `must_log_in`: this server
+    /// demands logins.
+    pub(crate) fn pack(&self, must_log_in: bool) -> Option<Vec<u8>> {
         let (state, left) = match self.state {
-            State::Start { login: false, .. } => (START, 0),
-            State::Start { login: true, .. } => (START_LOGIN, 0),
+            State::Start { .. } => (START, 0),
             State::Login => (LOGIN, 0),
             State::Commands => (COMMANDS, 0),
             State::Packets => (PACKETS, 0),
@@ -50,13 +47,13 @@ impl Connection {
             Sasl::Begun => 2,
             Sasl::Excluded => 3,
         };
-        Some([&[VERSION, state, dialect, sasl][..], &left.to_le_bytes()].concat())
+        Some([&[VERSION, state, must_log_in.into(), dialect, sasl][..], &left.to_le_bytes()].concat())
     }
 
-    /// Takes the place of a connection of another server. A new one has been made for `protocol`; where this server demands a login
-    /// and the other did not, the connection is refused.
+    /// Takes the place of a connection of another server. False if it cannot: in particular if this server demands logins, and the other
+    /// one did not.
     pub(crate) fn unpack(&mut self, packed: &[u8], must_log_in: bool) -> bool {
-        let [VERSION, state, dialect, sasl, left @ ..] = packed else { return false };
+        let [VERSION, state, demanded, dialect, sasl, left @ ..] = packed else { return false };
         let Ok(left) = left.try_into().map(u64::from_le_bytes) else { return false };
         let State::Start { protocol, .. } = self.state else { return false };
         let (dialect, sasl) = match (dialect, sasl) {
@@ -69,10 +66,9 @@ impl Connection {
         };
         let state = match *state {
             // Nothing has been said: it is a new client of this server.
-            START | START_LOGIN => return true,
+            START => return true,
             LOGIN if must_log_in => State::Login,
-            LOGIN => State::Commands,
-            COMMANDS => State::Commands,
+            LOGIN | COMMANDS => State::Commands,
             PACKETS => State::Packets,
             SWALLOW => State::Swallow(left as usize),
             _ => return false,
@@ -82,11 +78,6 @@ impl Connection {
             Dialect::Binary => protocol != Protocol::Ascii,
         };
         (self.state, self.dialect, self.sasl) = (state, dialect, sasl);
-        is_allowed
+        is_allowed && (*demanded == 1 || !must_log_in)
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 }

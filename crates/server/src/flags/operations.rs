@@ -98,6 +98,19 @@ pub(super) const FLAGS: &[Flag] = &[
         set: |low, given| low.options.cluster_file = Some(given.text().into()),
     },
     Flag {
+        short: None,
+        name: "takeover",
+        value: "socket",
+        kind: Kind::Text,
+        default: None,
+        doc: "Take over from the server at this socket, and wait there for the next",
+        details: "A unix socket's path. If a server listens there, this one gets its listeners, its connections and its items, and \
+            serves in its place; clients notice a pause of some milliseconds. Otherwise it starts empty. In both cases it \
+            then listens there itself. Connections with TLS are closed between two requests.",
+        effect: Effect::Works,
+        set: |low, given| low.options.takeover = Some(given.text().into()),
+    },
+    Flag {
         short: Some('o'),
         name: EXTENDED,
         value: "list",

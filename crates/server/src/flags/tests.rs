@@ -42,7 +42,7 @@ fn every_flag_of_memcached_is_in_the_table_and_ours_are_known() {
     // memcached knows -D by its letter only.
     let expected = "fast-open listen-fd udp-allow udp-reply-rate driver pin busy-poll tls-certificate tls-ticket-keys tls-roles \
         tls-handshake-threads tls-handshakes-max tls-handshake-timeout prefix-delimiter \
-        metrics-listen cluster-file";
+        metrics-listen cluster-file takeover";
     assert_eq!(ours.join(" "), expected);
 }
 

@@ -46,6 +46,9 @@ impl Options {
             options.metrics = Some(super::listen::parse_metrics(address).map_err(Error::Together)?);
         }
         check_fast_open(options.fast_open, &listeners)?;
+        if options.memory_file.is_some() && options.takeover.is_some() {
+            return Err(Error::Together("-e: expected either it or --takeover, found both".to_owned()));
+        }
         let speaks_binary = |listen: &Listen| listen.protocol() == Some(Protocol::Binary);
         if auth.is_some() && !options.sasl && listeners.iter().any(speaks_binary) {
             return Err(Error::Together(

@@ -558,6 +558,8 @@ fn less_memory_than_the_store_can_work_with_counts_as_the_least() {
 #[test]
 fn a_file_of_members_is_a_path() {
     check("-e /dev/shm/items", |options| options.memory_file = Some("/dev/shm/items".into()));
+    check("--takeover /run/next", |options| options.takeover = Some("/run/next".into()));
+    check_error("--takeover /run/next -e /dev/shm/items", "-e: expected either it or --takeover, found both");
     check("--cluster-file /members", |options| options.cluster_file = Some("/members".into()));
     check("--cluster-file a --cluster-file b", |options| options.cluster_file = Some("b".into()));
 }

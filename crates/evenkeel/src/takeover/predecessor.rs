@@ -1,0 +1,195 @@
+//! The side of the server that is taken over: it listens for a successor, offers what it has, and stops when that one is ready.
+//!
+//! Until the successor is told that all is its own (`Yours`), this server can go on as if nothing had been, and does so if the successor
+//! refuses, ends or is silent. Afterwards it never serves again, unless the successor has ended before it served.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+use server::{HandedConnection, Stopped};
+
+use super::state::{FORMAT, ServerOffer, SuccessorHello, write_connection, write_manifest};
+use super::wire::{DESCRIPTORS_MAX, TakeoverStep, Wire};
+use super::{ANSWER, is_alive, parse, process_of};
+use crate::failure::Failure;
+use crate::line_queue::LINES;
+
+/// Time for the successor to read its certificates and to get ready.
+const READY: Duration = Duration::from_secs(60);
+/// Time for the requests that have begun: an upload that takes longer is lost with its connection.
+const REST: Duration = Duration::from_secs(1);
+
+/// What a server has for its successor.
+pub(crate) struct OfferedServer {
+    pub(crate) zero_unix_ms: u64,
+    pub(crate) clock_us: u64,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) listeners: Vec<Arc<OwnedFd>>,
+    pub(crate) metrics: Vec<OwnedFd>,
+    pub(crate) memory: OwnedFd,
+}
+
+/// The socket for a successor.
+pub(crate) struct TakeoverSocket {
+    listener: UnixListener,
+}
+
+/// What has become of it.
+pub(crate) enum TakeoverOutcome {
+    /// The successor serves.
+    Taken,
+    /// It does not.
+    GoOn(Stopped),
+}
+
+/// For the main thread: a successor that is ready, when the network has stopped for it.
+pub(crate) struct Successors {
+    ready: Receiver<Wire>,
+    over: SyncSender<()>,
+}
+
+impl TakeoverSocket {
+    /// Listens at the path, in place of an earlier server.
+    pub(crate) fn listen(path: &Path) -> Result<TakeoverSocket, Failure> {
+        let bind = || -> io::Result<UnixListener> {
+            let mut new = path.as_os_str().to_owned();
+            new.push(format!(".{}", std::process::id()));
+            let listener = UnixListener::bind(&new)?;
+            // Only for its owner, before it can be found.
+            let made = fs::set_permissions(&new, fs::Permissions::from_mode(0o600))
+                .and_then(|()| fs::rename(&new, path));
+            if made.is_err() {
+                // If it fails, too, the file is in nobody's way.
+                let _ = fs::remove_file(&new);
+            }
+            made.map(|()| listener)
+        };
+        let listener = bind();
+        listener
+            .map(|listener| TakeoverSocket { listener })
+            .map_err(|error| Failure::system(format!("listen at {} (--takeover)", path.display()), error))
+    }
+
+    /// Offers everything to each process that comes, one after the other. `stop` stops the server for one that is ready.
+    pub(crate) fn start(
+        self,
+        offered_server: OfferedServer,
+        stop: impl Fn(Duration) + Send + 'static,
+    ) -> io::Result<Successors> {
+        let (ready, taken) = sync_channel(0);
+        let (over, ended) = sync_channel(1);
+        let work = move || {
+            for stream in self.listener.incoming() {
+                let offered = stream
+                    .map_err(|error| error.to_string())
+                    .and_then(|stream| Wire::new(stream).map_err(|error| error.to_string()))
+                    .and_then(|wire| offer(wire, &offered_server));
+                match offered {
+                    Ok(wire) => {
+                        stop(REST);
+                        // Both fail only when the process ends.
+                        if ready.send(wire).is_err() || ended.recv().is_err() {
+                            return;
+                        }
+                    }
+                    Err(why) => say(&why),
+                }
+            }
+        };
+        std::thread::Builder::new().name("takeover".to_owned()).spawn(work)?;
+        Ok(Successors { ready: taken, over })
+    }
+}
+
+fn say(why: &str) {
+    LINES.say(format!("evenkeel: serve: not taken over: {why}"));
+}
+
+/// Offers everything to a successor, and returns when it is ready.
+fn offer(mut wire: Wire, offered_server: &OfferedServer) -> Result<Wire, String> {
+    let peer = socket_peercred(wire.stream()).map_err(|error| error.to_string())?;
+    if peer.uid != geteuid() && !peer.uid.is_root() {
+        return Err(format!("user {} has asked for it: expected its own or root", peer.uid.as_raw()));
+    }
+    let hello: SuccessorHello = parse(&wire.expect(TakeoverStep::Hello, ANSWER)?.bytes)?;
+    if hello.format != FORMAT {
+        let why =
+            format!("version {} takes over otherwise than {}", hello.version, env!("CARGO_PKG_VERSION"));
+        // It may be gone.
+        let _ = wire.send(TakeoverStep::Refused, why.as_bytes(), &[]);
+        return Err(why);
+    }
+    let OfferedServer { zero_unix_ms, clock_us, addresses, listeners, metrics, memory } = offered_server;
+    let offer = ServerOffer {
+        format: FORMAT,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        zero_unix_ms: *zero_unix_ms,
+        clock_us: *clock_us,
+        addresses: addresses.clone(),
+        listeners: listeners.len(),
+        metrics: metrics.len(),
+    };
+    let all: Vec<BorrowedFd<'_>> = listeners
+        .iter()
+        .map(|socket| socket.as_fd())
+        .chain(metrics.iter().map(AsFd::as_fd))
+        .chain([memory.as_fd()])
+        .collect();
+    let bytes = serde_json::to_vec(&offer).map_err(|error| error.to_string())?;
+    wire.send(TakeoverStep::Offer, &bytes, &all).map_err(|error| format!("offer everything: {error}"))?;
+    wire.expect(TakeoverStep::Ready, READY)?;
+    Ok(wire)
+}
+
+impl Successors {
+    /// Gives a server that has stopped for its successor to that one.
+    pub(crate) fn hand_over(&self, mut stopped: Stopped) -> TakeoverOutcome {
+        let Ok(mut wire) = self.ready.recv() else { return TakeoverOutcome::GoOn(stopped) };
+        let given = give(&mut wire, &mut stopped);
+        let outcome = match given {
+            Ok(()) => TakeoverOutcome::Taken,
+            Err(why) => {
+                say(&format!("{why}: this server goes on"));
+                TakeoverOutcome::GoOn(stopped)
+            }
+        };
+        // The thread may wait for others now; it is gone only with the process.
+        let _ = self.over.send(());
+        outcome
+    }
+}
+
+fn give(wire: &mut Wire, stopped: &mut Stopped) -> Result<(), String> {
+    let successor = process_of(wire.stream());
+    let manifest = stopped.leave().ok_or("its items are not in a file")?;
+    let connections = stopped.connections();
+    let mut send = |kind, bytes: &[u8], descriptors: &[BorrowedFd<'_>]| {
+        wire.send(kind, bytes, descriptors).map_err(|error| format!("give everything: {error}"))
+    };
+    send(TakeoverStep::State, &write_manifest(&manifest), &[])?;
+    for some in connections.chunks(DESCRIPTORS_MAX) {
+        let mut bytes = Vec::new();
+        some.iter().for_each(|connection: &HandedConnection| write_connection(&mut bytes, connection));
+        let sockets: Vec<_> = some.iter().map(|connection| connection.socket.as_fd()).collect();
+        send(TakeoverStep::Connections, &bytes, &sockets)?;
+    }
+    // An empty one is the last.
+    send(TakeoverStep::Connections, b"", &[])?;
+    wire.expect(TakeoverStep::Have, ANSWER)?;
+    wire.send(TakeoverStep::Yours, b"", &[]).map_err(|error| format!("give everything: {error}"))?;
+    match wire.expect(TakeoverStep::Taken, ANSWER) {
+        Ok(_) => Ok(()),
+        // It serves, however slowly it says so: two servers must not use the same memory.
+        Err(_) if successor.as_ref().is_some_and(is_alive) => Ok(()),
+        Err(why) => Err(why),
+    }
+}
