@@ -30,9 +30,8 @@ pub const REFUSED_TEXTS_MAX: usize = 64;
 /// configuration may miss two.
 const UNANSWERED_MAX: u32 = 5;
 
-/// The same for a router that has ended while its text was on probation: it is started again within this time, or the
-/// text ends it at its start.
-const UNANSWERED_AFTER_END_MAX: u32 = 3;
+/// A router that has ended while its text was on probation is started again within this time, or the text ends it at its start.
+const BACK_WITHIN_MS: u64 = 3_000;
 
 /// A router with mcrouter's defaults reloads after a second, but only once a minute if it cannot watch the file.
 const LOAD_WITHIN_MS: u64 = 90_000;
@@ -115,6 +114,9 @@ struct TextTrial {
     counts: Option<RouterCounts>,
     #[serde(skip)]
     unanswered: u32,
+    /// When it has ended, until it answers again.
+    #[serde(skip)]
+    ended: Option<Now>,
 }
 
 impl Probation {
@@ -166,6 +168,7 @@ impl Probation {
             since: Some(now),
             counts: None,
             unanswered: 0,
+            ended: None,
         });
         vec![AgentAction::Keep, AgentAction::Write(digest)]
     }
@@ -220,8 +223,13 @@ impl Probation {
             return self.put_back(reason, true);
         }
         if trial.has_ended && !had_ended {
-            trial.since = Some(now);
+            // The new process is watched for as long.
+            (trial.since, trial.ended) = (Some(now), Some(now));
             return keep_and(None);
+        }
+        trial.ended = trial.ended.filter(|_| seen.loaded.is_none());
+        if trial.ended.is_some_and(|ended| now.ms().saturating_sub(ended.ms()) >= BACK_WITHIN_MS) {
+            return self.put_back("the router ended, and is not back", true);
         }
         if !trial.is_loaded {
             if seen.loaded.as_ref() == Some(&trial.text.digest) {
@@ -299,6 +307,7 @@ impl TextTrial {
             since: None,
             counts: None,
             unanswered: 0,
+            ended: None,
         }
     }
 
@@ -313,11 +322,8 @@ impl TextTrial {
             self.process = self.process.or(seen.process);
         }
         // A router that was not running when the file was written is not to blame for being away.
-        let may_be_away = self.process.is_none() && !self.has_ended;
+        let may_be_away = self.process.is_none() && !self.has_ended || self.ended.is_some();
         self.unanswered = if seen.loaded.is_some() || may_be_away { 0 } else { self.unanswered + 1 };
-        if self.has_ended && seen.loaded.is_none() && self.unanswered >= UNANSWERED_AFTER_END_MAX {
-            return Some("the router ended, and does not answer since");
-        }
         if self.unanswered >= UNANSWERED_MAX {
             return Some("the router does not answer");
         }

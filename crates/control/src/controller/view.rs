@@ -314,4 +314,55 @@ mod tests {
             }
         }
     }
+
+    fn written(register: &crate::register::SimulatedRegister, key: &str, value: &[u8]) {
+        use crate::register::{Register, Transaction};
+        let key: crate::register::RegisterKey = format!("/evenkeel/f/{key}").parse().expect("a key");
+        let revision =
+            register.get(&key).expect("an answer").map_or(Revision::ABSENT, |entry| entry.revision);
+        register.put_if(&Transaction::if_revision(key.clone(), revision).put(key, value)).expect("an answer");
+    }
+
+    fn publish(register: &crate::register::SimulatedRegister, number: u64, parent: Option<u64>) {
+        let mut generation = generation(number, &mut Prng::new(number));
+        generation.parent = parent.map(GenerationNumber);
+        let json = serde_json::to_vec(&generation).expect("names and texts");
+        written(register, &format!("generations/{number:020}"), &json);
+        written(register, "target", number.to_string().as_bytes());
+    }
+
+    #[test]
+    fn a_generation_that_is_known_is_not_read_again() {
+        let register = crate::register::SimulatedRegister::default();
+        let decisions =
+            FleetDecisions::new(std::sync::Arc::new(register.client()), &"f".parse().expect("a name"));
+        publish(&register, 1, None);
+        publish(&register, 2, Some(1));
+        let mut view = FleetView::read(&decisions).expect("a view");
+        // Whoever reads these would not understand them.
+        written(&register, "generations/00000000000000000001", b"?");
+        written(&register, "generations/00000000000000000002", b"?");
+        publish(&register, 3, Some(2));
+        // Numbers that a register has forgotten are passed over.
+        publish(&register, 7, Some(3));
+        view.read_news(&decisions).expect("news");
+        let numbers: Vec<u64> = view.generations.keys().map(|number| number.0).collect();
+        assert_eq!((numbers, view.current().map(|one| one.number.0)), (vec![1, 2, 3, 7], Some(7)));
+        written(&register, "target", b"8");
+        let error = view.read_news(&decisions).expect_err("it is missing").to_string();
+        assert!(error.contains("generation 8 is the target and missing"), "{error}");
+        assert_eq!(view.current().map(|one| one.number.0), Some(7), "an error changes nothing");
+    }
+
+    #[test]
+    fn what_the_register_forgets_is_forgotten_with_it() {
+        let mut prng = Prng::new(1);
+        let mut view = view(&mut prng);
+        for number in 6..=GENERATIONS_KEPT + 5 {
+            view.add(generation(number, &mut prng));
+        }
+        let oldest = view.generations.keys().next().map(|number| number.0);
+        assert_eq!((view.generations.len() as u64, oldest), (GENERATIONS_KEPT, Some(6)));
+        assert!(view.slots.0.values().all(|last| last.generation.0 >= 6));
+    }
 }

@@ -115,7 +115,8 @@ fn a_router_that_ends_once_and_loads_the_text_again_keeps_it() {
         t=102 sees file=8
         t=103 sees pid=none loaded=none
         t=104 sees
-        t=105 sees → write 7, crashed g8: the router ended, and does not answer since",
+        t=105 sees
+        t=106 sees → write 7, crashed g8: the router ended, and is not back",
     );
 }
 
