@@ -1,4 +1,4 @@
-//! What is known of generations that all routers have had.
+//! Settled generations: those that all routers have had, in the register and after a restart.
 
 use super::*;
 
