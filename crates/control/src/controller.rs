@@ -8,6 +8,8 @@
 //!        └──► warm_up.rs: hit ratios ─► a generation without its warm-up
 //! failures ─► learnt.rs ─► register, and from there to every controller
 //! replaced ─► replaced.rs ─► register, with its generation, and from there to every controller
+//! loaded by all ─► settled.rs ─► register: what routers may have whose turn has not come
+//! a text that fails ─► failed.rs ─► a generation that goes back, or on with other members
 //! questions ► answers.rs: status, history, difference, why
 //! ```
 //!
@@ -20,6 +22,7 @@ mod change;
 mod cluster_files;
 mod drain;
 mod draining;
+mod failed;
 mod forgotten;
 mod gone;
 mod health;
@@ -32,6 +35,7 @@ mod recall;
 mod replaced;
 mod router_lists;
 mod routers;
+mod settled;
 mod state;
 mod trail;
 mod view;
@@ -63,7 +67,7 @@ use crate::seats::AgentSeats;
 use crate::service::{ControllerMessage, SayLine};
 use crate::turn::TurnReport;
 use cluster_files::ClusterFiles;
-use state::{ALL_HEARD_MS, DrainWatch, RouterLists, SILENT_AFTER_MS};
+use state::{ALL_HEARD_MS, DrainWatch, FailedText, RouterLists};
 use trail::{Act, AuditTrail};
 use view::FleetView;
 
@@ -110,6 +114,11 @@ pub struct Controller {
     /// A controller that has just started does not know all routers until then: it would draw other canaries than the others,
     /// and each would wait for the routers of the other ones.
     hears_until: Option<Now>,
+    /// The newest generation that all routers have had, as far as this controller has seen, and when the register is asked again
+    /// to keep that.
+    settled: Option<GenerationNumber>,
+    settle_at: Now,
+    failure: FailedText,
     /// Of the target and of the generation before.
     digests: BTreeMap<GenerationNumber, PublishedTexts>,
     cluster_files: ClusterFiles,
@@ -214,13 +223,17 @@ impl Controller {
         let view = FleetView::read(&decisions)?;
         let nobody = Roster::new(GenerationNumber(0), Vec::new()).expect("nobody is a roster");
         let watch = HealthWatch::new(now, settings.health.clone(), nobody)?;
+        let silent_after_ms = settings.health.agent_silent_after_ms;
         let mut controller = Controller {
             decisions,
             seats,
             settings,
             view,
             rollout: None,
-            hears_until: Some(Now::at_ms(now.ms() + SILENT_AFTER_MS)),
+            hears_until: None,
+            settled: None,
+            settle_at: now,
+            failure: FailedText::default(),
             digests: BTreeMap::new(),
             cluster_files: ClusterFiles::default(),
             router_lists: RouterLists::new(now),
@@ -268,6 +281,7 @@ impl Controller {
         controller.follow_learnt();
         controller.follow_gone();
         controller.begin_rollout(None);
+        controller.hears_until = Some(Now::at_ms(now.ms() + silent_after_ms));
         controller.set_router_lists();
         controller.register_read_at = Some(now);
         Ok(controller)
@@ -411,22 +425,19 @@ impl Controller {
 
     /// Reads the register, and follows what others have published.
     fn read(&mut self) {
-        match FleetView::read(&self.decisions) {
-            Ok(view) => {
+        let before = self.view.target;
+        match self.view.read_news(&self.decisions) {
+            Ok(has_new_members) => {
                 self.read_at = Now::at_ms(self.now.ms() + READ_EVERY_MS);
                 self.away = None;
-                let before = self.view.target;
-                let has_new_members = self.view.inventory != view.inventory;
                 self.has_new_members |= has_new_members;
                 self.has_new_orders |= has_new_members;
-                self.view = view;
                 self.follow_learnt();
                 self.follow_gone();
                 self.set_router_lists();
                 let inventory = &self.view.inventory;
                 self.probes.retain(|member, _| inventory.get(member).is_some());
                 if self.view.target != before {
-                    self.hears_until = None;
                     self.begin_rollout(before.map(|before| before.number));
                 } else if has_new_members {
                     self.set_roster();

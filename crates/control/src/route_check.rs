@@ -59,6 +59,18 @@ impl CheckedRoutes {
     /// The place of the first error, what was expected and what was found. `@import` is one: a router would read a file that
     /// this check does not see.
     pub fn compile(name: &str, text: &str) -> Result<CheckedRoutes, String> {
+        CheckedRoutes::compile_for(name, text, None)
+    }
+
+    /// The same, as a router does that is started with this `--route-prefix`, if there is one.
+    ///
+    /// # Errors
+    /// As [`CheckedRoutes::compile`].
+    pub fn compile_for(name: &str, text: &str, route_prefix: Option<&str>) -> Result<CheckedRoutes, String> {
+        let mut options = CompileOptions::default();
+        if let Some(prefix) = route_prefix {
+            options.default_prefix = prefix.to_owned();
+        }
         let mut importer =
             |path: &str| Err(format!("expected a configuration that is complete, found @import of {path}"));
         let is_local = |_| false;
@@ -68,7 +80,7 @@ impl CheckedRoutes {
             expand_config(name, text.as_bytes(), environment).map_err(|error| error.to_string())?;
         // Names are looked up by routers, while they run.
         let mut resolve = |_: &str, _: u16| -> Option<SocketAddr> { None };
-        let plan = compile(&expanded.root, 1, &CompileOptions::default(), &mut resolve);
+        let plan = compile(&expanded.root, 1, &options, &mut resolve);
         let plan = plan.map_err(|error| error.located(&expanded.sources).to_string())?;
         Ok(CheckedRoutes { plan: Arc::new(plan) })
     }
@@ -185,6 +197,26 @@ mod tests {
         assert!(
             found.sentence().ends_with("of the keys change their server (1000 sampled); deletes reach both")
         );
+    }
+
+    #[test]
+    fn keys_without_a_prefix_go_where_the_routers_own_prefix_leads() {
+        let text = |west: &str| {
+            let text = r#"{"pools":{"w":{"servers":["WEST"]},"e":{"servers":["e0:1"]}},
+                "routes":[{"aliases":["/west/c1/"],"route":"PoolRoute|w"},{"aliases":["/east/c1/"],"route":"PoolRoute|e"}]}"#;
+            text.replace("WEST", west)
+        };
+        let of = |west: &str, prefix: &str| {
+            CheckedRoutes::compile_for("test", &text(west), Some(prefix)).expect("a router takes it")
+        };
+        let error =
+            CheckedRoutes::compile("test", &text("w0:1")).expect_err("mcrouter's own prefix has no route");
+        assert!(error.contains("expected a route for the default prefix /././, found none"), "{error}");
+        assert_eq!(of("w0:1", "/west/c1/").servers_of(Operation::Get, b"k", 0), ["w0:1"]);
+        assert_eq!(of("w0:1", "/east/c1/").servers_of(Operation::Get, b"k", 0), ["e0:1"]);
+        // Of keys without a prefix, and with each of the two, those of the west move.
+        let moved = |prefix: &str| of("w0:1", prefix).difference(&of("w1:1", prefix), 300, 1, 0).gets_moved;
+        assert_eq!((moved("/west/c1/"), moved("/east/c1/")), (200, 100));
     }
 
     #[test]

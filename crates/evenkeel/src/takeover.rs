@@ -54,7 +54,7 @@ pub(crate) fn new_memory() -> Result<Arc<File>, Failure> {
 }
 
 /// The process at the other end; `None` if it is gone already.
-fn process_of(stream: impl AsFd) -> Option<OwnedFd> {
+fn other_process(stream: impl AsFd) -> Option<OwnedFd> {
     let peer = socket_peercred(stream).ok()?;
     pidfd_open(peer.pid, PidfdFlags::empty()).ok()
 }

@@ -260,11 +260,13 @@ impl<'n> Draft<'n> {
     }
 
     fn finish(mut self, routes: String, names: &AdoptionNames) -> Result<Adoption, Refusal> {
-        let view = ViewPolicy { name: names.view.clone(), clusters: Vec::new(), routes };
+        let name = names.view.clone();
+        let view = ViewPolicy { name, clusters: Vec::new(), route_prefix: None, routes };
         let pools_at = view.object_start().expect("the file is an object");
         let record = ViewRecord {
             name: view.name.clone(),
             clusters: Vec::new(),
+            route_prefix: None,
             routes: view.routes.clone(),
             pools_at,
         };

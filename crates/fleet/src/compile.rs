@@ -82,7 +82,13 @@ mod tests {
     fn content(routes: &str, pools_at: usize) -> FleetContent {
         let clusters = vec![cluster("web", &["m9", "m1", "m5"]), cluster("ads", &["m7"])];
         let name = "main".parse().expect("a name");
-        let view = ViewRecord { name, clusters: Vec::new(), routes: routes.to_owned(), pools_at };
+        let view = ViewRecord {
+            name,
+            clusters: Vec::new(),
+            route_prefix: None,
+            routes: routes.to_owned(),
+            pools_at,
+        };
         FleetContent { clusters, views: vec![view] }
     }
 

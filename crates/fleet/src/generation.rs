@@ -105,6 +105,9 @@ pub struct ViewRecord {
     pub name: ViewName,
     /// Clusters that are pools in it; all if there are none.
     pub clusters: Vec<ClusterName>,
+    /// The default prefix of its routers, if it is another one than mcrouter's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route_prefix: Option<String>,
     /// The routes, as people have written them.
     pub routes: String,
     /// The byte of `routes` behind its first `{`, where the pools go.
@@ -165,6 +168,11 @@ impl FleetContent {
             }
         }
         self
+    }
+
+    /// The default prefix of a view's routers, if it is another one than mcrouter's.
+    pub fn route_prefix(&self, view: &ViewName) -> Option<&str> {
+        self.views.iter().find(|record| record.name == *view)?.route_prefix.as_deref()
     }
 
     /// A cluster by its name.
@@ -239,6 +247,7 @@ mod tests {
             let view = ViewRecord {
                 name: "main".parse().expect("a name"),
                 clusters: Vec::new(),
+                route_prefix: None,
                 routes: (*routes).to_owned(),
                 pools_at: 1,
             };

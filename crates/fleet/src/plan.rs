@@ -100,6 +100,7 @@ pub fn plan(input: &FleetPlanInput<'_>, replacements: &[Replacement]) -> Result<
     let views = input.policy.views.iter().map(|view| ViewRecord {
         name: view.name.clone(),
         clusters: view.clusters.clone(),
+        route_prefix: view.route_prefix.clone(),
         routes: view.routes.clone(),
         pools_at: view.object_start().expect("a policy's routes are checked"),
     });
@@ -354,6 +355,9 @@ impl<'i> Planner<'i> {
         for view in &content.views {
             match old(view.name.clone()) {
                 None => steps.push(format!("view {}: begins", view.name)),
+                Some(old) if old.route_prefix != view.route_prefix => {
+                    steps.push(format!("view {}: another route prefix", view.name))
+                }
                 Some(old) if old.routes != view.routes => {
                     steps.push(format!("view {}: other routes", view.name))
                 }

@@ -71,6 +71,9 @@ pub struct ViewPolicy {
     /// Clusters that are pools in it; all if there are none.
     #[serde(default)]
     pub clusters: Vec<ClusterName>,
+    /// `/region/cluster/` of keys without one, as its routers have it by `--route-prefix`; `/././` if there is none.
+    #[serde(default)]
+    pub route_prefix: Option<String>,
     /// An object in mcrouter's language, without `pools`: these are generated.
     pub routes: String,
 }
@@ -122,6 +125,14 @@ pub enum PolicyError {
         "the view {0} has `pools` in its routes, which follow from clusters and slots\n  hint: `control adopt FILE` makes clusters of them"
     )]
     Pools(ViewName),
+    /// No routing prefix.
+    #[error("the view {view}: expected route_prefix = \"/region/cluster/\", found {found:?}")]
+    RoutePrefix {
+        /// The view.
+        view: ViewName,
+        /// What it is instead.
+        found: String,
+    },
     /// A gutter, or what warms a cluster up, that cannot be used.
     #[error("the cluster {cluster}: {error}")]
     Substitute {
@@ -189,6 +200,9 @@ impl FleetPolicy {
             if let Some(cluster) = view.clusters.iter().find(|name| self.cluster(name).is_none()) {
                 return Err(PolicyError::NoCluster { view: view.name.clone(), cluster: cluster.clone() });
             }
+            if let Some(found) = view.route_prefix.as_ref().filter(|prefix| !is_route_prefix(prefix)) {
+                return Err(PolicyError::RoutePrefix { view: view.name.clone(), found: found.clone() });
+            }
             if view.object_start().is_none() {
                 let found = view.routes.trim_start().chars().take(40).collect();
                 return Err(PolicyError::Routes { view: view.name.clone(), found });
@@ -221,6 +235,12 @@ impl ViewPolicy {
             }
         }
     }
+}
+
+/// As a router accepts it: a region and a cluster between slashes.
+fn is_route_prefix(prefix: &str) -> bool {
+    let parts: Vec<&str> = prefix.split('/').collect();
+    matches!(parts[..], ["", region, cluster, ""] if !region.is_empty() && !cluster.is_empty() && !prefix.contains('*'))
 }
 
 fn count(what: String, of: &'static str, found: usize, least: usize, most: usize) -> Result<(), PolicyError> {
@@ -283,10 +303,23 @@ mod tests {
     }
 
     #[test]
+    fn a_route_prefix_is_a_region_and_a_cluster() {
+        let with = |prefix: &str| {
+            SMALL.replace("name = \"main\"", &format!("name = \"main\"\nroute_prefix = \"{prefix}\""))
+        };
+        let policy = FleetPolicy::parse(&with("/west/c1/")).expect("a policy");
+        assert_eq!(policy.views[0].route_prefix.as_deref(), Some("/west/c1/"));
+        for prefix in ["", "/", "///", "/west/", "west/c1/", "/west/c1", "/west/c1/x/", "/west/*/"] {
+            refused(&with(prefix), "expected route_prefix = \"/region/cluster/\", found ");
+        }
+    }
+
+    #[test]
     fn routes_are_an_object_behind_spaces_and_comments() {
         let start = |routes: &str| {
             let name = "v".parse().expect("a name");
-            ViewPolicy { name, clusters: Vec::new(), routes: routes.to_owned() }.object_start()
+            let (clusters, routes) = (Vec::new(), routes.to_owned());
+            ViewPolicy { name, clusters, route_prefix: None, routes }.object_start()
         };
         assert_eq!(start("{}"), Some(1));
         assert_eq!(start(" // {\n /* { */ {}"), Some(16));

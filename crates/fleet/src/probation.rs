@@ -1,7 +1,11 @@
 //! The probation of a new text in one router: an agent's own decision, which needs no controller.
 //!
-//! The agent writes the text, waits until the router has loaded it, and watches for 30 s. If the router ends, does not
+//! The agent writes the text, waits until the router has loaded it, and watches for 30 s. If the router ends twice, does not
 //! answer or doubles its errors, the agent puts the old text back, reports the crash and never takes that text again.
+//!
+//! A router that ends once may have been restarted by hand, or killed for want of memory: the text is not to blame if the
+//! next process loads it. Going back costs more than a second look: the router would use members again that have left their
+//! slots, and what it has stored and deleted meanwhile is in others.
 //!
 //! A text is **acknowledged when it is loaded**, not after the 30 s: the canaries of a slot change run for 2 s only, and
 //! a drain's phase means what routers do, not how well. A crash may therefore follow an acknowledgement; a rollout takes
@@ -25,6 +29,9 @@ pub const REFUSED_TEXTS_MAX: usize = 64;
 /// Observations in a row without an answer that count as a hang: one a second, and a router that computes a large
 /// configuration may miss two.
 const UNANSWERED_MAX: u32 = 5;
+
+/// A router that has ended while its text was on probation is started again within this time, or the text ends it at its start.
+const BACK_WITHIN_MS: u64 = 3_000;
 
 /// A router with mcrouter's defaults reloads after a second, but only once a minute if it cannot watch the file.
 const LOAD_WITHIN_MS: u64 = 90_000;
@@ -88,6 +95,9 @@ struct TextTrial {
     /// Counts of the router before, to compare with.
     before: RouterCounts,
     is_loaded: bool,
+    /// The router has ended once since the text was written.
+    #[serde(default)]
+    has_ended: bool,
     /// The text that the router had when this one came, if that was on probation itself: the one to put back. The last good
     /// one may be some generations old, and its servers may have left their slots since.
     #[serde(default)]
@@ -104,6 +114,9 @@ struct TextTrial {
     counts: Option<RouterCounts>,
     #[serde(skip)]
     unanswered: u32,
+    /// When it has ended, until it answers again.
+    #[serde(skip)]
+    ended: Option<Now>,
 }
 
 impl Probation {
@@ -148,12 +161,14 @@ impl Probation {
             process,
             before,
             is_loaded: false,
+            has_ended: false,
             stood,
             is_put_back: false,
             is_written: false,
             since: Some(now),
             counts: None,
             unanswered: 0,
+            ended: None,
         });
         vec![AgentAction::Keep, AgentAction::Write(digest)]
     }
@@ -203,8 +218,18 @@ impl Probation {
         trial.is_written = true;
         let since = *trial.since.get_or_insert(now);
         let passed = now.ms().saturating_sub(since.ms());
+        let had_ended = trial.has_ended;
         if let Some(reason) = trial.fault(seen) {
             return self.put_back(reason, true);
+        }
+        if trial.has_ended && !had_ended {
+            // The new process is watched for as long.
+            (trial.since, trial.ended) = (Some(now), Some(now));
+            return keep_and(None);
+        }
+        trial.ended = trial.ended.filter(|_| seen.loaded.is_none());
+        if trial.ended.is_some_and(|ended| now.ms().saturating_sub(ended.ms()) >= BACK_WITHIN_MS) {
+            return self.put_back("the router ended, and is not back", true);
         }
         if !trial.is_loaded {
             if seen.loaded.as_ref() == Some(&trial.text.digest) {
@@ -275,24 +300,36 @@ impl TextTrial {
             process: None,
             before,
             is_loaded: false,
+            has_ended: false,
             stood: None,
             is_put_back: true,
             is_written: false,
             since: None,
             counts: None,
             unanswered: 0,
+            ended: None,
         }
     }
 
     fn fault(&mut self, seen: &RouterObservation) -> Option<&'static str> {
         if self.process.is_some() && seen.process != self.process {
-            return Some("the router ended");
+            if std::mem::replace(&mut self.has_ended, true) {
+                return Some("the router ended twice");
+            }
+            (self.process, self.counts, self.unanswered) = (None, None, 0);
+        }
+        if self.has_ended {
+            self.process = self.process.or(seen.process);
         }
         // A router that was not running when the file was written is not to blame for being away.
-        self.unanswered =
-            if seen.loaded.is_some() || self.process.is_none() { 0 } else { self.unanswered + 1 };
+        let may_be_away = self.process.is_none() && !self.has_ended || self.ended.is_some();
+        self.unanswered = if seen.loaded.is_some() || may_be_away { 0 } else { self.unanswered + 1 };
         if self.unanswered >= UNANSWERED_MAX {
             return Some("the router does not answer");
+        }
+        if self.is_loaded && self.has_ended && seen.loaded.is_some() {
+            // The new process counts from nothing.
+            self.counts = self.counts.or(seen.counts);
         }
         let now = self.counts.and_then(|start| seen.counts?.since(start))?;
         now.is_twice_as_bad(self.before).then_some("its errors doubled")

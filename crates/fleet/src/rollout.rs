@@ -156,6 +156,7 @@ impl Rollout {
             RolloutEvent::Appeared { router, zone, view, has } => self.appear(router, zone, view, has),
             RolloutEvent::Left { router } => self.routers.remove(&router).is_some(),
             RolloutEvent::Acknowledged { router, digest } => self.acknowledge(&router, &digest),
+            RolloutEvent::Unanswered { router } => self.unload(&router),
             RolloutEvent::Refused { router, reason } => self.fail(router, Shortfall::Refused(reason)),
             RolloutEvent::Crashed { router, reason } => self.fail(router, Shortfall::Crashed(reason)),
             RolloutEvent::Silent { router, since } => self.miss(&router, since),
@@ -312,6 +313,20 @@ impl Rollout {
             Progress::Loaded { .. } if !is_ours => entry.progress = Progress::Told { since: self.now },
             _ => return is_heard,
         }
+        true
+    }
+
+    /// A canary that ends may have ended because of the text: its time begins anew when it has loaded it again. Whether another
+    /// router runs is no concern of the rollout once it has loaded the text.
+    fn unload(&mut self, router: &RouterId) -> bool {
+        let is_heard = self.hear(router);
+        let (wave, now) = (&self.wave, self.now);
+        let Some(entry) = self.routers.get_mut(router) else { return false };
+        let is_on_trial = entry.is_canary && *wave == RolloutWave::Canaries;
+        if !is_on_trial || !matches!(entry.progress, Progress::Loaded { .. }) {
+            return is_heard;
+        }
+        entry.progress = Progress::Told { since: now };
         true
     }
 

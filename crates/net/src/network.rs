@@ -487,9 +487,12 @@ impl<H: Handler + Send + 'static> LeftNetwork<H> {
     }
 }
 
+/// A worker's handler, and the connections that it hands over.
+type EndOfWorker<H> = (H, Vec<HandedConnection>);
+
 /// A network that serves.
 pub struct Running<H> {
-    workers: Vec<JoinHandle<Result<(H, Vec<HandedConnection>), Errno>>>,
+    workers: Vec<JoinHandle<Result<EndOfWorker<H>, Errno>>>,
     /// The acceptor, and the threads that do handshakes.
     others: Vec<JoinHandle<Result<(), Errno>>>,
     stop: Stop,

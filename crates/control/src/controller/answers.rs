@@ -184,11 +184,15 @@ impl Controller {
         for step in &steps {
             let _ = writeln!(text, "{step}");
         }
-        let (old_texts, new_texts) = (texts(&old.content), texts(&new.content));
+        let (before, after) = (&old.content, &new.content);
+        let (old_texts, new_texts) = (texts(before), texts(after));
         let mut keys = BTreeMap::new();
         for (view, new) in &new_texts {
             let both = old_texts.get(view).filter(|old| *old != new).and_then(|old| {
-                Some((CheckedRoutes::compile("from", old).ok()?, CheckedRoutes::compile("to", new).ok()?))
+                let checked = |name, text, content: &FleetContent| {
+                    CheckedRoutes::compile_for(name, text, content.route_prefix(view)).ok()
+                };
+                Some((checked("from", old, before)?, checked("to", new, after)?))
             });
             if let Some((old, new)) = both {
                 let sentence =
@@ -210,7 +214,8 @@ impl Controller {
         let mut text = String::new();
         let mut json = BTreeMap::new();
         for (name, routes) in texts.iter().filter(|(name, _)| view.is_none_or(|view| view == *name)) {
-            let routes = match CheckedRoutes::compile("routes", routes) {
+            let prefix = current.content.route_prefix(name);
+            let routes = match CheckedRoutes::compile_for("routes", routes, prefix) {
                 Ok(routes) => routes,
                 Err(error) => return refusal(500, &error),
             };

@@ -231,24 +231,31 @@ impl Controller {
         old: &FleetContent,
         new: &FleetContent,
     ) -> Result<BTreeMap<ViewName, String>, ApiReply> {
+        let before = old;
         let (old, new_texts) = (texts(old), texts(new));
         let cold_texts = texts(&new.clone().all_cold());
         let digests = published(GenerationNumber(0), new).0.digests;
         let mut keys = BTreeMap::new();
-        for (view, text) in new_texts.iter().filter(|(view, text)| old.get(*view) != Some(*text)) {
+        let changed = |(view, text): &(&ViewName, &String)| {
+            old.get(*view) != Some(*text) || before.route_prefix(view) != new.route_prefix(view)
+        };
+        for (view, text) in new_texts.iter().filter(changed) {
+            let (name, prefix) = (format!("view {view}"), new.route_prefix(view));
             if digests.get(view).is_some_and(|digest| self.condemned.contains(digest)) {
                 return Err(refusal(
                     422,
                     &format!("view {view}: this very text has failed in a router before"),
                 ));
             }
-            let compiled = CheckedRoutes::compile(&format!("view {view}"), text);
+            let compiled = CheckedRoutes::compile_for(&name, text, prefix);
             let compiled = compiled.map_err(|error| refusal(422, &format!("no router takes it: {error}")))?;
             // Nobody is there to change a policy when a member is lost at night.
-            CheckedRoutes::compile(&format!("view {view}"), &cold_texts[view]).map_err(|error| {
+            CheckedRoutes::compile_for(&name, &cold_texts[view], prefix).map_err(|error| {
                 refusal(422, &format!("no router takes it with a warm-up after a replacement: {error}"))
             })?;
-            let before = old.get(view).and_then(|text| CheckedRoutes::compile("before", text).ok());
+            let before = old
+                .get(view)
+                .and_then(|text| CheckedRoutes::compile_for("before", text, before.route_prefix(view)).ok());
             let sentence = match before {
                 Some(before) => before.difference(&compiled, KEYS_SAMPLED, 1, self.unix_s).sentence(),
                 None => format!("its routers have not read anything before; {} servers", compiled.servers()),
@@ -270,7 +277,7 @@ impl Controller {
             Some(digest) if self.condemned.contains(digest) => {
                 Some(format!("view {view}: this very text has failed in a router before"))
             }
-            _ => CheckedRoutes::compile(&format!("view {view}"), text)
+            _ => CheckedRoutes::compile_for(&format!("view {view}"), text, new.route_prefix(view))
                 .err()
                 .map(|error| format!("no router takes it: {error}")),
         })

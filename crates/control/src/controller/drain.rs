@@ -233,8 +233,8 @@ impl Controller {
         self.publish_unasked(ControlVerb::Drain, reason, content)
     }
 
-    /// The new member of a drain that is read and gone, as all observers say. The guard counts it as a replacement, and would let
-    /// nothing more be replaced in a small fleet; but its predecessor is at hand, and no spare is used.
+    /// The new member of a drain that is read and gone, as all observers say. No guard limits it: its predecessor is at hand, and no
+    /// spare is used.
     fn lost_of_drain(&self) -> Option<(SlotMember, String)> {
         let drained = self.drained_slot().filter(|drained| drained.phase != DrainPhase::ReadOld)?;
         let new = self.view.inventory.get(&drained.new)?;

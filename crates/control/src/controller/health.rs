@@ -55,7 +55,8 @@ impl Controller {
                 zone: member.zone.clone(),
             })
         });
-        Roster::new(number, places.collect())
+        let drained = content.draining().map(|(cluster, slot, _)| (cluster.name.clone(), slot.id.clone()));
+        Ok(Roster::new(number, places.collect())?.with_drained(drained))
     }
 
     /// Tells the watch what a turn says.
@@ -148,6 +149,7 @@ impl Controller {
         }
         notes.extend(self.advance_drain());
         self.has_new_orders |= self.emptying != emptying;
+        notes.extend(self.failure.note.clone());
         notes.extend(self.health_trouble.clone());
         notes.extend(self.audit_trouble.clone());
         self.health_notes = notes;
@@ -259,7 +261,11 @@ impl Controller {
 
 /// What is in force, with other members for those that are lost and nothing else of a plan. The policy may want more than that:
 /// a rollback leaves it as it is, and what a person has gone back from does not come again because a server is lost.
-fn with_slots_of(current: &FleetContent, planned: &FleetContent, lost: &[Replacement]) -> FleetContent {
+pub(super) fn with_slots_of(
+    current: &FleetContent,
+    planned: &FleetContent,
+    lost: &[Replacement],
+) -> FleetContent {
     let mut content = current.clone();
     for cluster in &mut content.clusters {
         let Some(new) = planned.cluster(&cluster.name) else { continue };

@@ -64,12 +64,11 @@ impl Controller {
     /// slot gets its cluster's file.
     pub(super) fn member_orders(&self, report: &TurnReport) -> Vec<MemberOrder> {
         let is_rolled_out = self.is_rolled_out();
-        let current = self.view.current().map_or(0, |current| current.number.0);
         let orders = report.members.iter().filter_map(|one| {
             let is_known = self.view.inventory.get(&one.member).is_some();
-            // It left by a generation before the present one, or by this one, which all routers have loaded.
-            let is_unused =
-                self.view.last_slot(&one.member).is_none_or(|last| last.0 + 1 < current || is_rolled_out);
+            // All routers have loaded a generation without it. Before, one of them may store in it what is deleted elsewhere.
+            let is_unused = is_rolled_out
+                || self.view.last_slot(&one.member).is_none_or(|last| self.settled() > Some(last));
             let is_stale = self.member_state(&one.member) == MemberState::Stale;
             let is_emptied = is_stale && is_unused;
             let flushes = match self.emptying.get(&one.member) {

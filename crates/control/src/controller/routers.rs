@@ -2,14 +2,13 @@
 
 use std::collections::HashSet;
 
-use fleet::rollout::{HaltEvidence, Rollout, RolloutEvent, RolloutLane, RolloutState};
-use fleet::{FleetContent, Generation, GenerationNumber, HostId, RouterId, gone_back_to, next_number};
+use fleet::rollout::{Rollout, RolloutEvent, RolloutLane, RolloutState};
+use fleet::{FleetContent, Generation, GenerationNumber, HostId, RouterId, next_number};
 use stdx::clock::Now;
 
-use super::state::SILENT_AFTER_MS;
+use super::state::FailedText;
 use super::view::published;
 use super::{AgentRecord, Controller};
-use crate::authorise::ControlVerb;
 use crate::decisions::{NewGeneration, Publication};
 use crate::seats::SEATS_MAX;
 use crate::turn::{RouterOrder, RouterReport, TextReport, TurnOrders, TurnReport};
@@ -21,52 +20,43 @@ impl Controller {
     /// Begins the rollout of a generation that this controller has published behind `parent`.
     pub(super) fn roll_out(&mut self, generation: Generation, parent: Option<GenerationNumber>) {
         self.view.add(generation);
-        self.hears_until = None;
         self.begin_rollout(parent);
     }
 
-    /// Begins the rollout of the target. `before` is the generation that routers have; the target's parent if it is not known.
+    /// Begins the rollout of the target. `before` is the target before it, if that is known.
     pub(super) fn begin_rollout(&mut self, before: Option<GenerationNumber>) {
         self.set_roster();
         self.set_cluster_files();
         let Some(current) = self.view.current() else { return };
-        let before = before.or(current.parent).map(|before| self.proven(before));
-        let before = before.and_then(|number| self.view.generations.get(&number));
-        // What was gone back from has failed: no router gets it that lacks it, whoever has gone back.
-        let before = gone_back_to(&self.view.generations, current).or(before);
+        let before = self.base_of(current, before).and_then(|number| self.view.generations.get(&number));
         let nothing = FleetContent::default();
         let (number, old) =
             before.map_or((GenerationNumber(0), &nothing), |before| (before.number, &before.content));
-        let lane = lane(old, &current.content);
+        let lane = match self.settled() == Some(current.number) {
+            // All routers have had it: whoever comes gets it at once.
+            true => RolloutLane::Rollback,
+            false => lane(old, &current.content),
+        };
+        // Other routes go out slowly anyway, and wait for routers that are not known yet. A slot change does not wait.
+        if lane != RolloutLane::Routes {
+            self.hears_until = None;
+        }
         let (base, base_texts) = published(number, old);
         let (new, new_texts) = published(current.number, &current.content);
         let texts = base_texts.into_values().chain(new_texts.into_values());
         let digests = base.digests.values().chain(new.digests.values()).cloned();
         self.seats.set_texts(digests.zip(texts).map(|(digest, text)| (digest, text.into())));
         self.digests = [(base.generation, base.clone()), (new.generation, new.clone())].into();
+        let base_number = base.generation;
         // A text that has failed is not rolled out, whoever has published it.
         self.rollout = Rollout::begin(new, base, lane, self.settings.rollout.clone(), &self.condemned).ok();
+        self.failure =
+            FailedText { base: self.rollout.is_none().then_some(base_number), ..FailedText::default() };
         let hosts: Vec<HostId> = self.agents.keys().cloned().collect();
         for host in hosts {
             self.tell_rollout(&host);
         }
         self.act_on_rollout();
-    }
-
-    /// What routers may have whose turn has not come: not a generation that is still on its way, for its canaries have not
-    /// shown yet that it is good.
-    fn proven(&self, before: GenerationNumber) -> GenerationNumber {
-        match &self.rollout {
-            // Where there was nothing before, there is nothing else to have.
-            Some(going)
-                if going.generation() == before
-                    && going.base() > GenerationNumber(0)
-                    && going.state() != RolloutState::Done =>
-            {
-                going.base()
-            }
-            _ => before,
-        }
     }
 
     /// Says what happened; at the next moment the rollout acts on it.
@@ -141,11 +131,10 @@ impl Controller {
                     let reason = "somebody else has written the router's file".to_owned();
                     self.tell(RolloutEvent::Refused { router, reason });
                 }
-                _ => {
-                    if let Some(digest) = report.loaded {
-                        self.tell(RolloutEvent::Acknowledged { router, digest });
-                    }
-                }
+                _ => self.tell(match report.loaded {
+                    Some(digest) => RolloutEvent::Acknowledged { router, digest },
+                    None => RolloutEvent::Unanswered { router },
+                }),
             }
         }
         // A rollout that begins after an agent has fallen silent does not wait for it.
@@ -163,9 +152,10 @@ impl Controller {
         }
         self.silent_at = Now::at_ms(self.now.ms() + SILENT_EVERY_MS);
         let (now, return_ms) = (self.now, self.settings.health.agent_return_ms);
+        let silent_after_ms = self.settings.health.agent_silent_after_ms;
         let is_older = |since: Now, than_ms: u64| since.ms() + than_ms < now.ms();
         let is_late = |record: &AgentRecord| {
-            is_older(record.heard, SILENT_AFTER_MS)
+            is_older(record.heard, silent_after_ms)
                 || record.expected.is_some_and(|since| is_older(since, return_ms))
         };
         let mut silent = Vec::new();
@@ -179,62 +169,21 @@ impl Controller {
         }
     }
 
-    /// Lets the rollout go on, and goes back if it has halted because of a router.
+    /// Lets the rollout go on, and leaves the target if its text has failed.
     pub(super) fn advance_rollout(&mut self) {
         let is_frozen = self.view.frozen.iter().any(|(scope, _)| scope == "fleet");
         self.tell(if is_frozen { RolloutEvent::Freeze } else { RolloutEvent::Thaw });
         self.act_on_rollout();
-        let Some(rollout) = &self.rollout else { return };
-        self.condemned.extend(rollout.condemned().iter().cloned());
-        // Whatever else has halted it waits for a person.
-        let has_failed = !rollout.condemned().is_empty();
-        if let RolloutState::Halted(HaltEvidence::Router { router, shortfall, .. }) = rollout.state()
-            && has_failed
-            && self.away.is_none()
-        {
-            self.go_back(&format!("{router}: {shortfall:?}"));
-        }
+        let failed = self.rollout.as_ref().map(|rollout| rollout.condemned().iter().cloned());
+        self.condemned.extend(failed.into_iter().flatten());
+        self.leave_failed();
+        self.note_settled();
     }
 
-    /// Publishes what routers have whose turn has not come as a new generation.
-    fn go_back(&mut self, evidence: &str) {
-        let (Some(target), Some(current)) = (self.view.target, self.view.current()) else { return };
-        // What was gone back from must not come again, and the first one has nothing before it.
-        let is_back = gone_back_to(&self.view.generations, current).is_some();
-        let base = self.rollout.as_ref().map(Rollout::base).filter(|_| !is_back);
-        let Some(before) = base.and_then(|number| self.view.generations.get(&number)) else { return };
-        let reason = format!("back to the content of generation {}: {evidence}", before.number);
-        let with_members = before.content.clone().with_members_of(&current.content);
-        // Where nothing but members differs, they are what has failed.
-        let content = if with_members == current.content { before.content.clone() } else { with_members };
-        let is_known = content == before.content;
-        let generation = self.successor(reason, content);
-        let number = generation.number;
-        let (Some(Publication::Done(_)), Some(rollout)) =
-            (self.publish_recorded(ControlVerb::Rollback, &generation).ok(), self.rollout.as_mut())
-        else {
-            // Another controller has done it, or the register is away: the next moment finds out.
-            self.read_at = self.now;
-            return;
-        };
-        let back = is_known.then(|| rollout.roll_back(number).ok()).flatten();
-        self.view.add(generation);
-        match back {
-            Some(back) => {
-                // The texts are those of the generation before, which are there.
-                let (texts, _) = published(number, &self.view.content());
-                self.digests.insert(number, texts);
-                self.rollout = Some(back);
-                self.set_roster();
-                self.set_cluster_files();
-            }
-            None => self.begin_rollout(Some(target.number)),
-        }
-    }
-
-    /// Whether all routers have the target.
+    /// Whether all routers have the target, and all are known.
     pub(super) fn is_rolled_out(&self) -> bool {
-        self.rollout.as_ref().is_some_and(|rollout| matches!(rollout.state(), RolloutState::Done))
+        self.hears_until.is_none()
+            && self.rollout.as_ref().is_some_and(|rollout| matches!(rollout.state(), RolloutState::Done))
     }
 
     /// The generation behind the target.

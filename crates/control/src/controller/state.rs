@@ -9,8 +9,6 @@ use stdx::clock::Now;
 
 use crate::decisions::ListScope;
 
-/// An agent that was not heard for this long is silent: a turn waits for 20 s at most, and 5 s are for the way.
-pub(super) const SILENT_AFTER_MS: u64 = 25_000;
 /// Time after a start in which every agent has had a turn: turns take up to 20 s, and an agent restarts within 30 s.
 pub(super) const ALL_HEARD_MS: u64 = 60_000;
 /// How often lists of routers are looked at: routers that come together are one change.
@@ -25,6 +23,18 @@ pub(super) struct DrainWatch {
     pub(super) texts: BTreeSet<(ViewName, TextDigest)>,
     pub(super) machine: Drain,
     pub(super) warm_up: WarmUp,
+}
+
+/// What is done about a target whose text has failed.
+#[derive(Default)]
+pub(super) struct FailedText {
+    /// The text had failed before this controller began its rollout: the generation that routers have instead.
+    pub(super) base: Option<GenerationNumber>,
+    /// Since when it is known here.
+    pub(super) since: Option<Now>,
+    /// When something is tried again, and why it did not help, for people.
+    pub(super) try_at: Now,
+    pub(super) note: Option<String>,
 }
 
 /// Texts of the lists of routers.

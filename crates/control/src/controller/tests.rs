@@ -3,6 +3,7 @@
 mod adopting;
 mod cluster_files;
 mod drain;
+mod failed;
 mod forgotten;
 mod gone;
 mod joining;
@@ -10,6 +11,7 @@ mod learnt;
 mod others;
 mod replaced;
 mod router_lists;
+mod settled;
 mod warm_up;
 
 use std::sync::Arc;
@@ -92,6 +94,13 @@ impl Stage {
         let change = ChangeQuestion::Policy(Some(POLICY.to_owned()));
         assert_eq!(stage.apply(&change).status, 200);
         stage.rounds(3);
+        stage
+    }
+
+    /// The same, whose controller has been there for long enough to know all routers.
+    fn known(hosts: usize) -> Stage {
+        let mut stage = Stage::running(hosts);
+        stage.rounds(60);
         stage
     }
 
@@ -347,7 +356,7 @@ fn a_text_that_no_router_takes_is_refused_with_its_place() {
 
 #[test]
 fn a_text_that_fails_in_a_canary_goes_back_by_itself_and_reaches_nobody_else() {
-    let mut stage = Stage::running(40);
+    let mut stage = Stage::known(40);
     for agent in &mut stage.agents {
         agent.fails_with = Some("poison");
     }
@@ -368,7 +377,7 @@ fn a_text_that_fails_in_a_canary_goes_back_by_itself_and_reaches_nobody_else() {
 
 #[test]
 fn a_change_that_overtakes_a_rollout_gives_the_unproven_text_to_nobody_else() {
-    let mut stage = Stage::running(40);
+    let mut stage = Stage::known(40);
     assert_eq!(stage.apply(&policy("{\"route\": \"PoolRoute|web\", \"unproven\": 1}")).status, 200);
     stage.rounds(3);
     assert_eq!(stage.loaded().iter().filter(|generation| **generation == 2).count(), 8, "the canaries");
@@ -381,7 +390,7 @@ fn a_change_that_overtakes_a_rollout_gives_the_unproven_text_to_nobody_else() {
 
 #[test]
 fn a_controller_that_takes_over_a_rollback_gives_the_failed_text_to_nobody() {
-    let mut stage = Stage::running(40);
+    let mut stage = Stage::known(40);
     stage.agents.iter_mut().for_each(|agent| agent.fails_with = Some("poison"));
     assert_eq!(stage.apply(&policy("{\"route\": \"PoolRoute|web\", \"poison\": 1}")).status, 200);
     stage.rounds(5);

@@ -9,7 +9,8 @@ use fleet::{
 };
 
 use crate::decisions::{
-    FleetDecisions, GoneHost, HeldRecord, ListScope, ReplacedRecord, RouterList, TargetRecord,
+    FleetDecisions, GENERATIONS_KEPT, GoneHost, HeldRecord, ListScope, ReplacedRecord, RouterList,
+    TargetRecord,
 };
 use crate::register::{RegisterEntry, RegisterError, Revision};
 use crate::router_client::digest_of;
@@ -24,6 +25,8 @@ pub(super) struct FleetView {
     /// Those that are kept: [`FleetView::add`] adds one.
     pub(super) generations: BTreeMap<GenerationNumber, Generation>,
     slots: LastSlots,
+    /// The newest generation that all routers have had, as far as that is written down.
+    pub(super) settled: Option<GenerationNumber>,
     /// Scopes, and why nothing may change there.
     pub(super) frozen: Vec<(String, String)>,
     /// Texts that have failed in a router, the oldest first.
@@ -38,9 +41,60 @@ pub(super) struct FleetView {
     pub(super) replaced: BTreeMap<GenerationNumber, ReplacedRecord>,
 }
 
+/// What the register has now, and of generations those that were not known.
+struct NewsOfView {
+    policy: Option<FleetPolicy>,
+    policy_revision: Revision,
+    inventory: Inventory,
+    target: Option<TargetRecord>,
+    generations: Vec<Generation>,
+}
+
 impl FleetView {
     /// Reads it all. What this program does not understand is an error: a part of it is never taken for the whole.
     pub(super) fn read(decisions: &FleetDecisions) -> Result<FleetView, RegisterError> {
+        let mut view = FleetView {
+            policy: None,
+            policy_revision: Revision::ABSENT,
+            inventory: Inventory::default(),
+            target: None,
+            generations: BTreeMap::new(),
+            slots: LastSlots::default(),
+            settled: None,
+            frozen: Vec::new(),
+            condemned: Vec::new(),
+            quarantine: Vec::new(),
+            router_lists: BTreeMap::new(),
+            gone: Vec::new(),
+            replaced: BTreeMap::new(),
+        };
+        view.read_news(decisions)?;
+        Ok(view)
+    }
+
+    /// Reads it again. A generation never changes, so those that are known are not read again: fifty of a large fleet are many
+    /// megabytes. Returns whether members have changed; an error leaves the view as it is.
+    pub(super) fn read_news(&mut self, decisions: &FleetDecisions) -> Result<bool, RegisterError> {
+        let mut news = self.news(decisions)?;
+        // Members of a first generation that came meanwhile would look like members without a slot.
+        while news.target.is_none() && decisions.target()?.is_some() {
+            news = self.news(decisions)?;
+        }
+        let (settled, frozen) = (decisions.settled()?, decisions.frozen()?);
+        let (condemned, quarantine) = (decisions.condemned()?, decisions.quarantine()?);
+        let (router_lists, gone) = (decisions.router_lists()?, decisions.gone()?);
+        self.replaced = decisions.replaced()?;
+        (self.settled, self.frozen) = (settled, frozen);
+        (self.condemned, self.quarantine) = (condemned, quarantine);
+        (self.router_lists, self.gone) = (router_lists, gone);
+        (self.policy, self.policy_revision) = (news.policy, news.policy_revision);
+        let has_new_members = self.inventory != news.inventory;
+        (self.inventory, self.target) = (news.inventory, news.target);
+        news.generations.into_iter().for_each(|generation| self.add(generation));
+        Ok(has_new_members)
+    }
+
+    fn news(&self, decisions: &FleetDecisions) -> Result<NewsOfView, RegisterError> {
         // The target first: what it names is there.
         let target = decisions.target()?;
         let (policy, policy_revision) = decisions.policy()?;
@@ -50,39 +104,32 @@ impl FleetView {
             decisions.members()?.iter().map(member).collect();
         let inventory = Inventory::new(members?);
         let inventory = inventory.map_err(|error| RegisterError::Answer(error.to_string()))?;
-        let mut generations = BTreeMap::new();
-        for (number, json) in decisions.generations()? {
-            let generation = serde_json::from_slice(&json);
-            let generation =
-                generation.map_err(|error| RegisterError::Answer(format!("generation {number}: {error}")))?;
-            generations.insert(number, generation);
+        let generations = match target {
+            None => Vec::new(),
+            Some(target) if self.generations.is_empty() => all_generations(decisions, target.number)?,
+            Some(target) => self.unknown_generations(decisions, target.number)?,
+        };
+        Ok(NewsOfView { policy, policy_revision, inventory, target, generations })
+    }
+
+    /// The target and those before it, back to the first one that is known, the oldest first.
+    fn unknown_generations(
+        &self,
+        decisions: &FleetDecisions,
+        target: GenerationNumber,
+    ) -> Result<Vec<Generation>, RegisterError> {
+        let (mut found, mut next) = (Vec::new(), Some(target));
+        while let Some(number) = next.filter(|number| !self.generations.contains_key(number)) {
+            let Some(json) = decisions.generation(number)? else { break };
+            let generation = parsed(number, &json)?;
+            next = generation.parent;
+            found.push(generation);
         }
-        if let Some(target) = target.filter(|target| !generations.contains_key(&target.number)) {
-            return Err(RegisterError::Answer(format!(
-                "generation {} is the target and missing",
-                target.number
-            )));
+        if found.is_empty() && !self.generations.contains_key(&target) {
+            return Err(missing(target));
         }
-        // Members of a first generation that came meanwhile would look like members without a slot.
-        if target.is_none() && decisions.target()?.is_some() {
-            return FleetView::read(decisions);
-        }
-        let mut slots = LastSlots::default();
-        generations.values().for_each(|generation| slots.add(generation));
-        Ok(FleetView {
-            slots,
-            policy,
-            policy_revision,
-            inventory,
-            target,
-            generations,
-            frozen: decisions.frozen()?,
-            condemned: decisions.condemned()?,
-            quarantine: decisions.quarantine()?,
-            router_lists: decisions.router_lists()?,
-            gone: decisions.gone()?,
-            replaced: decisions.replaced()?,
-        })
+        found.reverse();
+        Ok(found)
     }
 
     /// The generation in force.
@@ -90,8 +137,12 @@ impl FleetView {
         self.generations.get(&self.target?.number)
     }
 
-    /// Takes a generation that was published.
+    /// Takes a generation that was published, and forgets the one that the register forgets with it.
     pub(super) fn add(&mut self, generation: Generation) {
+        let forgotten = generation.number.0.checked_sub(GENERATIONS_KEPT).map(GenerationNumber);
+        if let Some(old) = forgotten.filter(|old| self.generations.remove(old).is_some()) {
+            self.slots.0.retain(|_, last| last.generation != old);
+        }
         self.slots.add(&generation);
         self.generations.insert(generation.number, generation);
     }
@@ -152,6 +203,29 @@ impl LastSlots {
     }
 }
 
+fn all_generations(
+    decisions: &FleetDecisions,
+    target: GenerationNumber,
+) -> Result<Vec<Generation>, RegisterError> {
+    let all = decisions.generations()?;
+    let all: Result<Vec<Generation>, RegisterError> =
+        all.iter().map(|(number, json)| parsed(*number, json)).collect();
+    let all = all?;
+    if all.iter().all(|generation| generation.number != target) {
+        return Err(missing(target));
+    }
+    Ok(all)
+}
+
+fn parsed(number: GenerationNumber, json: &[u8]) -> Result<Generation, RegisterError> {
+    serde_json::from_slice(json)
+        .map_err(|error| RegisterError::Answer(format!("generation {number}: {error}")))
+}
+
+fn missing(target: GenerationNumber) -> RegisterError {
+    RegisterError::Answer(format!("generation {target} is the target and missing"))
+}
+
 fn member(entry: &RegisterEntry) -> Result<FleetMember, RegisterError> {
     serde_json::from_slice(&entry.value)
         .map_err(|error| RegisterError::Answer(format!("{}: {error}", entry.key)))
@@ -207,6 +281,7 @@ mod tests {
             target: None,
             generations: BTreeMap::new(),
             slots: LastSlots::default(),
+            settled: None,
             frozen: Vec::new(),
             condemned: Vec::new(),
             quarantine: Vec::new(),
@@ -238,5 +313,56 @@ mod tests {
                 assert_eq!(view.last_slot(&member), had.map(|one| one.number).max(), "seed {seed}, {member}");
             }
         }
+    }
+
+    fn written(register: &crate::register::SimulatedRegister, key: &str, value: &[u8]) {
+        use crate::register::{Register, Transaction};
+        let key: crate::register::RegisterKey = format!("/evenkeel/f/{key}").parse().expect("a key");
+        let revision =
+            register.get(&key).expect("an answer").map_or(Revision::ABSENT, |entry| entry.revision);
+        register.put_if(&Transaction::if_revision(key.clone(), revision).put(key, value)).expect("an answer");
+    }
+
+    fn publish(register: &crate::register::SimulatedRegister, number: u64, parent: Option<u64>) {
+        let mut generation = generation(number, &mut Prng::new(number));
+        generation.parent = parent.map(GenerationNumber);
+        let json = serde_json::to_vec(&generation).expect("names and texts");
+        written(register, &format!("generations/{number:020}"), &json);
+        written(register, "target", number.to_string().as_bytes());
+    }
+
+    #[test]
+    fn a_generation_that_is_known_is_not_read_again() {
+        let register = crate::register::SimulatedRegister::default();
+        let decisions =
+            FleetDecisions::new(std::sync::Arc::new(register.client()), &"f".parse().expect("a name"));
+        publish(&register, 1, None);
+        publish(&register, 2, Some(1));
+        let mut view = FleetView::read(&decisions).expect("a view");
+        // Whoever reads these would not understand them.
+        written(&register, "generations/00000000000000000001", b"?");
+        written(&register, "generations/00000000000000000002", b"?");
+        publish(&register, 3, Some(2));
+        // Numbers that a register has forgotten are passed over.
+        publish(&register, 7, Some(3));
+        view.read_news(&decisions).expect("news");
+        let numbers: Vec<u64> = view.generations.keys().map(|number| number.0).collect();
+        assert_eq!((numbers, view.current().map(|one| one.number.0)), (vec![1, 2, 3, 7], Some(7)));
+        written(&register, "target", b"8");
+        let error = view.read_news(&decisions).expect_err("it is missing").to_string();
+        assert!(error.contains("generation 8 is the target and missing"), "{error}");
+        assert_eq!(view.current().map(|one| one.number.0), Some(7), "an error changes nothing");
+    }
+
+    #[test]
+    fn what_the_register_forgets_is_forgotten_with_it() {
+        let mut prng = Prng::new(1);
+        let mut view = view(&mut prng);
+        for number in 6..=GENERATIONS_KEPT + 5 {
+            view.add(generation(number, &mut prng));
+        }
+        let oldest = view.generations.keys().next().map(|number| number.0);
+        assert_eq!((view.generations.len() as u64, oldest), (GENERATIONS_KEPT, Some(6)));
+        assert!(view.slots.0.values().all(|last| last.generation.0 >= 6));
     }
 }

@@ -3,8 +3,10 @@
 //! ```text
 //! /evenkeel/FLEET/join-tokens      tokens that were issued lately, as JSON
 //! /evenkeel/FLEET/audit/NAME       the last record of a controller's audit log, as JSON
+//! /evenkeel/FLEET/settled          the newest generation that all routers have had, as JSON
 //! ```
 
+use fleet::GenerationNumber;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -46,6 +48,29 @@ impl FleetDecisions {
         let key = self.key(&format!("audit/{controller}"));
         let (_, revision) = self.record::<AuditHead>(&key)?;
         self.set_record(key, head, revision)
+    }
+
+    /// The newest generation that is known to have reached all routers. It may be older than the newest that has.
+    ///
+    /// # Errors
+    /// If the register cannot be asked or believed.
+    pub fn settled(&self) -> Result<Option<GenerationNumber>, RegisterError> {
+        Ok(self.record(&self.key("settled"))?.0)
+    }
+
+    /// Writes down that a generation has reached all routers, unless a later one is there. One write for each rollout; if it is
+    /// lost, a controller that is started takes an older generation for the last one that has.
+    ///
+    /// # Errors
+    /// If the register cannot be asked.
+    pub fn keep_settled(&self, number: GenerationNumber) -> Result<(), RegisterError> {
+        let key = self.key("settled");
+        let (known, revision) = self.record::<GenerationNumber>(&key)?;
+        if known < Some(number) {
+            // If another controller has written meanwhile, it was about this rollout or a later one.
+            self.set_record(key, &number, revision)?;
+        }
+        Ok(())
     }
 
     fn record<T: DeserializeOwned>(&self, key: &RegisterKey) -> Result<(Option<T>, Revision), RegisterError> {

@@ -19,7 +19,7 @@ use server::{HandedConnection, Stopped};
 
 use super::state::{FORMAT, ServerOffer, SuccessorHello, write_connection, write_manifest};
 use super::wire::{DESCRIPTORS_MAX, TakeoverStep, Wire};
-use super::{ANSWER, is_alive, parse, process_of};
+use super::{ANSWER, is_alive, parse, other_process};
 use crate::failure::Failure;
 use crate::line_queue::LINES;
 
@@ -169,7 +169,7 @@ impl Successors {
 }
 
 fn give(wire: &mut Wire, stopped: &mut Stopped) -> Result<(), String> {
-    let successor = process_of(wire.stream());
+    let successor = other_process(wire.stream());
     let manifest = stopped.leave().ok_or("its items are not in a file")?;
     let connections = stopped.connections();
     let mut send = |kind, bytes: &[u8], descriptors: &[BorrowedFd<'_>]| {

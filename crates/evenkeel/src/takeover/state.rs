@@ -1,4 +1,4 @@
-//! What goes from a server to its successor, as bytes.
+//! A server's state on its way to its successor, as bytes.
 
 use std::os::fd::OwnedFd;
 

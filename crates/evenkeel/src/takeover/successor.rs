@@ -13,7 +13,7 @@ use server::{HandedConnection, Manifest};
 
 use super::state::{FORMAT, ServerOffer, SuccessorHello, read_connections, read_manifest};
 use super::wire::{TakeoverStep, Wire};
-use super::{ANSWER, is_alive, parse, process_of};
+use super::{ANSWER, is_alive, parse, other_process};
 use crate::failure::Failure;
 
 /// Time for the requests of the predecessor that have begun, and for its manifest.
@@ -59,7 +59,7 @@ impl Predecessor {
     }
 
     fn answer(stream: UnixStream) -> Result<Predecessor, String> {
-        let process = process_of(&stream);
+        let process = other_process(&stream);
         let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
         let hello = SuccessorHello { format: FORMAT, version: env!("CARGO_PKG_VERSION").to_owned() };
         let bytes = serde_json::to_vec(&hello).map_err(|error| error.to_string())?;

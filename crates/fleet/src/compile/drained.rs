@@ -98,7 +98,7 @@ mod tests {
         let cluster = ClusterRecord { name, pool, gutter: None, warm_up: None, slots };
         let name = "main".parse().expect("a name");
         let routes = "{\"route\": \"PoolRoute|web\"}".to_owned();
-        let view = ViewRecord { name, clusters: Vec::new(), routes, pools_at: 1 };
+        let view = ViewRecord { name, clusters: Vec::new(), route_prefix: None, routes, pools_at: 1 };
         FleetContent { clusters: vec![cluster], views: vec![view] }.in_drain_phase(phase)
     }
 

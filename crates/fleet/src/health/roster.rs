@@ -67,6 +67,8 @@ pub struct Roster {
     pub(super) clusters: Vec<(ClusterName, u32)>,
     pub(super) zones: Vec<(ZoneName, u32)>,
     by_member: BTreeMap<MemberId, usize>,
+    /// Slots whose keys are on their way from one member to another, because a person has asked for it.
+    drained: BTreeSet<(ClusterName, SlotId)>,
 }
 
 impl Roster {
@@ -97,7 +99,18 @@ impl Roster {
         let scopes = places.iter().map(|place| (clusters[&place.cluster].0, zones[&place.zone].0)).collect();
         let clusters = clusters.into_iter().map(|(name, (_, size))| (name.clone(), size)).collect();
         let zones = zones.into_iter().map(|(name, (_, size))| (name.clone(), size)).collect();
-        Ok(Roster { generation, scopes, clusters, zones, by_member, places })
+        let drained = BTreeSet::new();
+        Ok(Roster { generation, scopes, clusters, zones, by_member, places, drained })
+    }
+
+    /// With slots that are drained: that another member is read there is a person's wish, and no replacement.
+    #[must_use]
+    pub fn with_drained(self, drained: impl IntoIterator<Item = (ClusterName, SlotId)>) -> Roster {
+        Roster { drained: drained.into_iter().collect(), ..self }
+    }
+
+    pub(super) fn is_drained(&self, place: &SlotMember) -> bool {
+        !self.drained.is_empty() && self.drained.contains(&(place.cluster.clone(), place.slot.clone()))
     }
 
     pub(super) fn index(&self, member: &MemberId) -> Option<usize> {

@@ -86,17 +86,55 @@ fn a_text_that_is_loaded_and_well_for_30_seconds_is_good() {
         "t=92 sees
         target g8 → write 8
         t=93 sees file=8 loaded=8 → loaded g8
-        t=94 sees pid=2 → write 7, crashed g8: the router ended",
+        t=94 sees pid=2
+        t=94 sees pid=102 → write 7, crashed g8: the router ended twice",
     );
 }
 
 #[test]
 fn a_text_that_crashed_is_refused_for_good() {
     check_after(
-        "t=70 sees pid=2 loaded=none → write 6, crashed g7: the router ended
+        "t=70 sees pid=2
+        t=70 sees pid=102 loaded=none → write 6, crashed g7: the router ended twice
         restart
         t=71 sees file=6 loaded=6
         target g7 → refused g7: this text failed here before",
+    );
+}
+
+#[test]
+fn a_router_that_ends_once_and_loads_the_text_again_keeps_it() {
+    check_after(
+        "t=70 sees pid=none loaded=none
+        t=71 sees pid=2
+        t=72 sees loaded=7 requests=0 errors=0
+        t=99 sees
+        t=100 sees
+        t=101 sees pid=3
+        target g8 → write 8
+        t=102 sees file=8
+        t=103 sees pid=none loaded=none
+        t=104 sees
+        t=105 sees
+        t=106 sees → write 7, crashed g8: the router ended, and is not back",
+    );
+}
+
+#[test]
+fn an_end_is_remembered_by_an_agent_that_is_started_again() {
+    check_after(
+        "t=70 sees pid=2
+        restart
+        t=71 sees
+        t=75 sees pid=3 → write 6, crashed g7: the router ended twice",
+    );
+}
+
+#[test]
+fn errors_of_the_process_after_an_end_count_from_its_start() {
+    check_after(
+        "t=70 sees pid=2 requests=10 errors=0
+        t=72 sees requests=1000 errors=60 → write 6, crashed g7: its errors doubled",
     );
 }
 
@@ -148,7 +186,8 @@ fn a_restarted_agent_goes_on_and_watches_anew() {
         "restart
         t=100 sees
         t=129 sees
-        t=130 sees pid=2 → write 6, crashed g7: the router ended",
+        t=130 sees pid=2
+        t=130 sees pid=102 → write 6, crashed g7: the router ended twice",
     );
     check(
         "t=0 sees file=6 loaded=6 pid=1
@@ -162,7 +201,8 @@ fn a_restarted_agent_goes_on_and_watches_anew() {
 #[test]
 fn an_agent_that_ended_before_the_old_text_was_back_puts_it_back() {
     check_after(
-        "t=70 sees pid=2 → write 6, crashed g7: the router ended
+        "t=70 sees pid=2
+        t=70 sees pid=102 → write 6, crashed g7: the router ended twice
         restart
         t=71 sees → write 6
         t=72 sees file=6",
@@ -175,7 +215,8 @@ fn a_clock_that_stands_still_ends_no_probation_and_hides_no_crash() {
         "t=62 sees
         t=62 sees
         t=10 sees
-        t=62 sees pid=2 → write 6, crashed g7: the router ended",
+        t=62 sees pid=2
+        t=62 sees pid=102 → write 6, crashed g7: the router ended twice",
     );
 }
 
@@ -204,11 +245,13 @@ fn a_text_that_fails_is_replaced_by_the_one_before_it_although_that_is_on_probat
         "target g8 → write 8
          t=63 sees file=8
          t=64 sees loaded=8 → loaded g8
-         t=65 sees loaded=none pid=2 → write 7, crashed g8: the router ended
+         t=65 sees loaded=none pid=2
+         t=65 sees pid=102 → write 7, crashed g8: the router ended twice
          restart
          t=66 sees file=7
          t=67 sees loaded=7
-         t=70 sees loaded=none pid=3 → write 6, crashed g7: the router ended
+         t=70 sees loaded=none pid=3
+         t=70 sees pid=103 → write 6, crashed g7: the router ended twice
          t=71 sees file=6 loaded=6",
     );
 }
@@ -218,13 +261,15 @@ fn a_text_that_was_put_back_becomes_good_after_its_time() {
     check_after(
         "target g8 → write 8
          t=63 sees file=8
-         t=64 sees loaded=none pid=2 → write 7, crashed g8: the router ended
+         t=64 sees loaded=none pid=2
+         t=64 sees pid=102 → write 7, crashed g8: the router ended twice
          t=66 sees file=7 loaded=7
          t=97 sees
          target g9 → write 9
          t=98 sees file=9
          t=99 sees loaded=9 → loaded g9
-         t=100 sees loaded=none pid=4 → write 7, crashed g9: the router ended",
+         t=100 sees loaded=none pid=4
+         t=100 sees pid=104 → write 7, crashed g9: the router ended twice",
     );
 }
 
@@ -245,7 +290,8 @@ fn a_generation_that_goes_back_to_the_text_that_was_put_back_is_loaded_with_it()
     check_after(
         "target g8 → write 8
          t=63 sees file=8
-         t=64 sees loaded=none pid=2 → write 7, crashed g8: the router ended
+         t=64 sees loaded=none pid=2
+         t=64 sees pid=102 → write 7, crashed g8: the router ended twice
          target g9=7
          t=66 sees file=7
          t=67 sees loaded=7 → loaded g9",
@@ -253,7 +299,8 @@ fn a_generation_that_goes_back_to_the_text_that_was_put_back_is_loaded_with_it()
     check_after(
         "target g8 → write 8
          t=63 sees file=8
-         t=64 sees loaded=none pid=2 → write 7, crashed g8: the router ended
+         t=64 sees loaded=none pid=2
+         t=64 sees pid=102 → write 7, crashed g8: the router ended twice
          t=66 sees file=7
          t=67 sees loaded=7
          target g9=7 → loaded g9",

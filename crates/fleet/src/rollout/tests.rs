@@ -190,6 +190,7 @@ fn random_history(seed: u64) {
             12 => RolloutEvent::Heard { router: some },
             13..20 => RolloutEvent::Tick,
             20 => RolloutEvent::Acknowledged { router: some, digest: digest(6) },
+            21 => RolloutEvent::Unanswered { router: some },
             _ => RolloutEvent::Acknowledged { router: some, digest: digest(8) },
         };
         let (before, was_stopped) = (having(&rollout), rollout.is_stopped());
@@ -255,6 +256,27 @@ fn a_router_that_comes_back_behind_the_fence_has_the_time_of_one_that_is_told() 
         _ => None,
     };
     assert_eq!(no_answer(&rollout), None);
+}
+
+#[test]
+fn a_canary_that_does_not_answer_has_its_time_anew_and_another_router_is_not_missed() {
+    let mut rollout = with_routers(RolloutLane::SlotChange, 50);
+    let canaries = having(&rollout);
+    acknowledge_all(&mut rollout, Now::default());
+    let ended = canaries.first().expect("a canary").clone();
+    rollout.on(RolloutEvent::Unanswered { router: ended.clone() }, Now::at_ms(1_900));
+    rollout.on(RolloutEvent::Tick, Now::at_ms(10_000));
+    assert_eq!(having(&rollout), canaries, "nobody else gets the text");
+    rollout.on(RolloutEvent::Acknowledged { router: ended, digest: digest(8) }, Now::at_ms(10_000));
+    rollout.on(RolloutEvent::Tick, Now::at_ms(11_999));
+    assert_eq!(having(&rollout), canaries);
+    rollout.on(RolloutEvent::Tick, Now::at_ms(12_000));
+    assert_eq!(having(&rollout).len(), 50);
+    acknowledge_all(&mut rollout, Now::at_ms(12_000));
+    for router in having(&rollout) {
+        rollout.on(RolloutEvent::Unanswered { router }, Now::at_ms(13_000));
+    }
+    assert_eq!(rollout.state(), RolloutState::Done);
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub enum RolloutEvent {
     Left { router: RouterId },
     /// A router has loaded the text with this digest.
     Acknowledged { router: RouterId, digest: TextDigest },
+    /// A router does not answer what it has loaded: it may have ended.
+    Unanswered { router: RouterId },
     /// A router has not loaded the text, and serves with the one before.
     Refused { router: RouterId, reason: String },
     /// The agent put the old text back by itself.

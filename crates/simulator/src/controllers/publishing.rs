@@ -237,8 +237,12 @@ pub(super) fn policy(shape: &FleetShape) -> FleetPolicy {
         warm_up: None,
         pool: BTreeMap::new(),
     };
-    let view =
-        ViewPolicy { name: view_name(), clusters: Vec::new(), routes: routes_text(RoutesKind::Good, 1) };
+    let view = ViewPolicy {
+        name: view_name(),
+        clusters: Vec::new(),
+        route_prefix: None,
+        routes: routes_text(RoutesKind::Good, 1),
+    };
     FleetPolicy {
         fleet: name("simulated".to_owned()),
         clusters: (0..shape.clusters).map(cluster).collect(),

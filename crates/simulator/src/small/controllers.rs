@@ -43,7 +43,6 @@ pub(super) struct SmallControllers {
     decisions: FleetDecisions,
     written: Arc<AtomicU64>,
     seen_written: u64,
-    started_ms: u64,
     /// Seats' orders are futures, and need a timer that never ends here.
     runtime: Runtime,
 }
@@ -68,15 +67,8 @@ impl SmallControllers {
             decisions.set_member(&name, &json, Revision::ABSENT).expect("a register");
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        let mut group = SmallControllers {
-            all: Vec::new(),
-            register,
-            decisions,
-            written,
-            seen_written: 0,
-            started_ms: 0,
-            runtime,
-        };
+        let mut group =
+            SmallControllers { all: Vec::new(), register, decisions, written, seen_written: 0, runtime };
         group.publish_policy(&policy(ROUTES));
         for number in 0..CONTROLLERS {
             let client = MortalRegister::new(group.register.client(), Arc::clone(&group.written));
@@ -141,11 +133,6 @@ impl SmallControllers {
         self.all.iter().any(|seat| seat.controller.is_some())
     }
 
-    /// When a controller was started last.
-    pub(super) fn started_ms(&self) -> u64 {
-        self.started_ms
-    }
-
     /// Kills a controller until that time.
     pub(super) fn kill(&mut self, number: usize, until_ms: u64) {
         (self.all[number].controller, self.all[number].starts_ms) = (None, Some(until_ms));
@@ -189,7 +176,6 @@ impl SmallControllers {
             clock(now_ms),
             unix_s(clock(now_ms)),
         );
-        self.started_ms = now_ms;
         seat.controller = controller.ok().map(|controller| controller.telling(outboxes));
         seat.starts_ms = Some(now_ms + RESTARTS_AFTER_MS);
     }

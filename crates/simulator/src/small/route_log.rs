@@ -12,7 +12,6 @@ use super::shape::{ROUTERS, SLOTS};
 pub(super) struct KnownGeneration {
     pub(super) content: FleetContent,
     pub(super) text: String,
-    pub(super) published_ms: u64,
     reason: String,
     /// The generation with which each slot got its member.
     epochs: [u64; SLOTS],
@@ -28,7 +27,7 @@ pub(super) struct RouteLog {
 
 impl RouteLog {
     /// Notes a generation that has become the target.
-    pub(super) fn publish(&mut self, generation: Generation, published_ms: u64) {
+    pub(super) fn publish(&mut self, generation: Generation) {
         let number = generation.number.0;
         let parent = generation.parent.and_then(|parent| self.generations.get(&parent.0));
         let slots = &generation.content.clusters[0].slots;
@@ -42,7 +41,7 @@ impl RouteLog {
         }
         let text = fleet::texts(&generation.content).into_values().next().expect("a view");
         let (content, reason) = (generation.content, generation.reason);
-        let known = KnownGeneration { content, text, published_ms, reason, epochs };
+        let known = KnownGeneration { content, text, reason, epochs };
         self.generations.insert(number, known);
     }
 

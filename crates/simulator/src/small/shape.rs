@@ -62,7 +62,7 @@ pub(super) fn thresholds() -> HealthThresholds {
     };
     HealthThresholds {
         observation_window_ms: 30_000,
-        agent_silent_after_ms: 3_000,
+        agent_return_ms: 3_000,
         probe_fresh_ms: 4_000,
         probe_failures: 2,
         // Of few servers, two that are away are many.

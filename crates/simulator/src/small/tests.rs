@@ -38,6 +38,14 @@ fn a_short_absence_replaces_nobody() {
 }
 
 #[test]
+fn routers_that_end_after_a_slot_change_do_not_give_the_slot_back() {
+    let ends = |router: u64| (69 + 2 * router, 90, SmallFault::RouterEnds { router: router as usize });
+    // It is back with its values before the slot could come back to it.
+    let cut_off = (64, 73, SmallFault::HostCutOff { server: 1 });
+    assert_eq!(check(&[cut_off, ends(0), ends(1), ends(2)]), 1);
+}
+
+#[test]
 fn equal_seeds_have_equal_histories() {
     let [one, other, third] = [7, 7, 8].map(|seed| play(seed, &[]).fingerprint);
     assert_eq!(one, other);

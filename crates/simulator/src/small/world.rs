@@ -94,6 +94,8 @@ struct SmallWorld {
     bugs: Vec<SmallBug>,
     /// Routers that a deadly text has ended, by its generation.
     ended: Vec<(u64, usize)>,
+    /// Routers that have ended without a reason.
+    ended_by_accident: [bool; ROUTERS],
     /// Since when no controller works.
     without_controllers_ms: Option<u64>,
     run: SmallRun,
@@ -121,7 +123,7 @@ impl SmallWorld {
             servers.0.iter().map(|server| address(net.place(server.host, PORT))).collect();
         let controllers = SmallControllers::new(count);
         let mut routes = RouteLog::default();
-        routes.publish(controllers.generation(1).expect("the first generation"), 0);
+        routes.publish(controllers.generation(1).expect("the first generation"));
         let file = FileText { text: routes.generations[&1].text.clone(), generation: 1 };
         let routers: Vec<SmallRouter> = (0..ROUTERS)
             .map(|at| SmallRouter::start(&mut net, &file, &addresses, seed + at as u64))
@@ -138,6 +140,7 @@ impl SmallWorld {
             traffic: Traffic::new(slots, bugs.contains(&SmallBug::DeleteErrorHidden)),
             bugs: bugs.to_vec(),
             ended: Vec::new(),
+            ended_by_accident: [false; ROUTERS],
             without_controllers_ms: None,
             run: SmallRun { generations: 1, ..SmallRun::default() },
             queue: EventQueue::new(),

@@ -1,8 +1,8 @@
 //! A hundred generations under load, one of which ends every router that reads it.
 //!
 //! The program plays the flaw that a router might have: from the moment a router's file has the poisonous text, its process is
-//! ended with a signal, and started again as a supervisor does it. Everything else is real: the agent finds the end, puts
-//! the old file back and reports; the controllers halt and go back.
+//! ended with a signal, and started again as a supervisor does it. Everything else is real: the agent finds the ends, puts
+//! the old file back and reports; the controllers halt, and give the slot to another member.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -78,7 +78,8 @@ fn poison(fleet: &mut Fleet, operator: &Operator, body: &Value) -> Result<Poison
     let before = fleet.generation().context("a generation")?;
     let files: Vec<_> = (1..=ROUTERS).map(|number| fleet.path(&format!("route{number}"))).collect();
     let good = std::fs::read(&files[0])?;
-    let is_poisoned = |at: usize| std::fs::read(&files[at]).is_ok_and(|text| text != good);
+    // The first other text: what comes after it has another member in the slot, and is none.
+    let mut poison: Option<Vec<u8>> = None;
     let (mut ended, mut first, mut back_s): (Vec<usize>, Option<Instant>, _) = (Vec::new(), None, None);
     let has_gone_back = AtomicBool::new(false);
     std::thread::scope(|scope| -> Result<()> {
@@ -92,7 +93,12 @@ fn poison(fleet: &mut Fleet, operator: &Operator, body: &Value) -> Result<Poison
                 "it is not gone back from: {}",
                 fleet.status()
             );
-            for at in (0..ROUTERS).filter(|at| is_poisoned(*at)).collect::<Vec<_>>() {
+            let texts: Vec<_> = files.iter().map(std::fs::read).collect();
+            if poison.is_none() {
+                poison = texts.iter().flatten().find(|text| **text != good).cloned();
+            }
+            let is_poisoned = |at: usize| texts[at].as_ref().is_ok_and(|text| poison.as_ref() == Some(text));
+            for at in (0..ROUTERS).filter(|at| is_poisoned(*at)) {
                 fleet.hosts[at].router.as_mut().context("a router")?.kill()?;
                 first.get_or_insert_with(clock::now);
                 if !ended.contains(&at) {

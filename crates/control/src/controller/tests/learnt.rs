@@ -38,7 +38,7 @@ fn a_restarted_controller_rolls_out_no_text_that_has_failed() {
     stage.agents.iter_mut().for_each(|agent| agent.fails_with = Some("10.0.0.3"));
     stage.apply(&replace("m1"));
     stage.rounds(8);
-    assert_eq!((stage.slots().as_str(), stage.target()), ("m1 m2", 3), "back after a crash");
+    assert_eq!((stage.slots().as_str(), stage.target()), ("m4 m2", 3), "on after a crash");
     restart(&mut stage);
     stage.rounds(3);
     let error = stage.plan(&ChangeQuestion::Rollback(GenerationNumber(2)));

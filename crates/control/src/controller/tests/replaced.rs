@@ -168,3 +168,22 @@ fn the_oldest_records_go_when_there_are_too_many() {
     stage.controller.view.replaced = (1..=2 * REPLACED_KEPT).map(record).collect();
     assert_eq!(stage.controller.replaced_change(None).gone.len(), REPLACED_GONE_MAX);
 }
+
+#[test]
+fn a_drain_is_no_replacement_that_the_limit_counts() {
+    let mut stage = Stage::running(6);
+    stage.now_ms += BEGIN_MS;
+    suspect(&mut stage, &[]);
+    stage.rounds(70);
+    let member = "m1".parse().expect("a name");
+    let drain = crate::questions::DrainQuestion { member, to: None, warm_up_s: 5 };
+    assert_eq!(stage.apply(&ChangeQuestion::Drain(drain)).status, 200);
+    stage.rounds(60);
+    assert_eq!(stage.slots(), "m3 m2");
+    assert_eq!(decisions(&stage.register).replaced().expect("an answer"), BTreeMap::new());
+    // One member of two may be replaced in an hour, and is; the next one is not.
+    lose(&mut stage, 2);
+    assert_eq!(stage.slots(), "m3 m4");
+    lose(&mut stage, 3);
+    assert_eq!(stage.slots(), "m3 m4");
+}

@@ -123,7 +123,7 @@ fn what_the_controller_decides_by_itself_is_no_text_that_has_failed() {
     stage.agents.iter_mut().for_each(|agent| agent.fails_with = Some("10.0.0.3"));
     stage.apply(&replace("m1"));
     stage.rounds(8);
-    assert_eq!((stage.slots().as_str(), stage.target()), ("m1 m2", 3), "back after a crash");
+    assert_eq!((stage.slots().as_str(), stage.target()), ("m4 m2", 3), "on after a crash");
     let failed = stage.controller.view.generations[&GenerationNumber(2)].content.clone();
     let error = stage
         .controller

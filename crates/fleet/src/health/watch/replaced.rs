@@ -48,11 +48,12 @@ impl SlotReplacement {
 }
 
 impl HealthWatch {
-    /// What another roster replaces, as this watch sees it: slots with another member.
+    /// What another roster replaces, as this watch sees it: slots with another member. A drain replaces nobody: both members
+    /// live, and a person has asked for it. The guard limits what happens by itself.
     pub fn replaced_by(&self, roster: &Roster) -> Vec<SlotReplacement> {
         let slots: BTreeMap<_, &MemberId> =
             roster.places.iter().map(|place| ((&place.cluster, &place.slot), &place.member)).collect();
-        let places = self.roster.places.iter().enumerate();
+        let places = self.roster.places.iter().enumerate().filter(|(_, place)| !roster.is_drained(place));
         let replaced = places.filter(|(_, place)| {
             slots.get(&(&place.cluster, &place.slot)).is_some_and(|new| **new != place.member)
         });

@@ -11,8 +11,6 @@ use super::super::shape::{CONTROLLERS, ROUTERS, SLOTS, policy};
 use super::SmallWorld;
 use stdx::clock::Now;
 
-/// A loaded text is on probation for 30 s, from the agent's next look on.
-const ON_PROBATION_US: u64 = 32_000_000;
 /// Of a million packets, on a bad path.
 const LOSS_PPM: u32 = 300_000;
 
@@ -75,15 +73,10 @@ impl SmallWorld {
         self.traffic.answered = [[false; SLOTS]; ROUTERS];
     }
 
-    /// Ends a router, unless its text is on probation: its agent would take the text for the reason, and so would the
-    /// controllers, who then give slots back to the members that have left them.
+    /// Ends a router, whatever its agent is about: a second time only if that cannot be taken for the work of its text. Where no
+    /// spare is left, a text that fails waits for a person, and there is none here.
     fn end_router(&mut self, now_ms: u64, router: usize) {
-        let until_us = now_ms * 1000;
-        let from_us = until_us.saturating_sub(ON_PROBATION_US);
-        let file = self.agents[router].disk.file.generation;
-        let is_new = self.routes.loads_within(router, from_us, until_us).any(|generation| generation > 1);
-        let is_target = self.controllers.target().0 == file;
-        if !is_new && is_target && file == self.routes.present(router) {
+        if !std::mem::replace(&mut self.ended_by_accident[router], true) {
             self.routers[router].end(&mut self.net, now_ms);
         }
     }

@@ -9,9 +9,6 @@ use super::SmallWorld;
 /// Orders that agents have taken are carried out within this time, although no controller works.
 const ORDERS_DONE_MS: u64 = 4_000;
 
-/// A controller knows all routers so long after its start.
-const ALL_HEARD_MS: u64 = 25_000;
-
 impl SmallWorld {
     /// Notes generations that were published, and holds them against their parents.
     pub(super) fn read_news(&mut self, now_ms: u64) {
@@ -30,7 +27,7 @@ impl SmallWorld {
             if ids(&parent.content) != ids(&generation.content) {
                 return self.violate(now_ms, "I4", format!("generation {number} has other slots"), None);
             }
-            self.routes.publish(generation, now_ms);
+            self.routes.publish(generation);
             self.run.generations += 1;
             let entered = (0..SLOTS).filter(|slot| self.routes.newest_epoch(*slot) == number);
             self.run.entered += entered.count() as u64;
@@ -82,13 +79,8 @@ impl SmallWorld {
         }
     }
 
-    /// A text has ended a router. Nobody but the canary may have it, unless a controller was started shortly before it was
-    /// published or since then: that one does not know all routers, and which of them have had it.
+    /// A text has ended a router. Nobody but the canary may have it.
     fn check_end(&mut self, now_ms: u64, at: usize, generation: u64) {
-        let published_ms = self.routes.generations.get(&generation).map_or(0, |known| known.published_ms);
-        if self.controllers.started_ms() + ALL_HEARD_MS >= published_ms {
-            return;
-        }
         if !self.ended.contains(&(generation, at)) {
             self.ended.push((generation, at));
         }
