@@ -120,6 +120,10 @@ pub struct Controller {
     router_lists: RouterLists,
     /// Orders may be others than at the seats: the inventory has changed.
     has_new_orders: bool,
+    /// The oldest generation that a router reads, of all that are known.
+    oldest_read: Option<GenerationNumber>,
+    /// It may be another one: a router has come, gone, or loaded a text.
+    has_new_readers: bool,
     /// Texts that have failed in a router, by what was seen there.
     condemned: BTreeSet<TextDigest>,
     /// Those that the register has, or has forgotten.
@@ -227,6 +231,8 @@ impl Controller {
             ordered: None,
             silent_at: now,
             has_new_orders: false,
+            oldest_read: None,
+            has_new_readers: false,
             condemned: BTreeSet::new(),
             kept_condemned: BTreeSet::new(),
             kept_held: BTreeSet::new(),
@@ -324,6 +330,7 @@ impl Controller {
             self.read();
         }
         self.find_silent();
+        self.find_oldest_read();
         self.advance_rollout();
         self.publish_forgotten();
         self.heal();
