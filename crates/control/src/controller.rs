@@ -316,6 +316,8 @@ impl Controller {
             ControllerMessage::Turn(report) => self.on_turn(report, true),
             ControllerMessage::Probe(result) => self.on_probe(result),
             ControllerMessage::Changed => self.read_at = self.now,
+            // Whoever asked was told that there is no answer, and has perhaps decided otherwise since.
+            ControllerMessage::Question(_, _, reply) if reply.is_closed() => {}
             ControllerMessage::Question(question, requester, reply) => {
                 // Whoever asked may have gone.
                 let _ = reply.send(self.answer(question, &requester));

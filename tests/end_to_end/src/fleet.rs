@@ -112,7 +112,8 @@ impl Fleet {
     pub fn on(network: Network, place: DecisionStore) -> Fleet {
         static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let folder = target_directory().join("tmp").join(format!("fleet-{}-{number}", network::process_name()));
+        let folder =
+            target_directory().join("tmp").join(format!("fleet-{}-{number}", network::process_name()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder");
         let folder = folder.canonicalize().expect("a folder");
@@ -244,7 +245,8 @@ impl Fleet {
     pub fn restart_agent(&mut self, at: usize) {
         let number = self.hosts[at].number;
         let mut command = self.agent(number, &[]);
-        self.hosts[at].agent = Some(self.start(Place::Host(number), &mut command, &format!("agent{number}.log")));
+        self.hosts[at].agent =
+            Some(self.start(Place::Host(number), &mut command, &format!("agent{number}.log")));
     }
 
     /// The process of a controller.
@@ -371,7 +373,8 @@ impl Fleet {
         fs::write(self.folder.join(format!("agent.toml{number}")), text).expect("a file");
         let log = format!("join{number}.log");
         let _ = fs::remove_file(self.folder.join(&log));
-        let mut process = self.start(Place::Host(number), &mut self.agent(number, &["--join", token.trim()]), &log);
+        let mut process =
+            self.start(Place::Host(number), &mut self.agent(number, &["--join", token.trim()]), &log);
         let said = clock::wait_for(|| {
             let has_ended = process.0.try_wait().expect("a child").is_some();
             let said = self.read(&log);

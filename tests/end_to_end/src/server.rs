@@ -36,11 +36,7 @@ impl Server {
     ///
     /// # Errors
     /// If it does not start.
-    pub fn start_on<S: AsRef<str>>(
-        ip: Ipv4Addr,
-        subject: &ServerUnderTest,
-        flags: &[S],
-    ) -> Result<Server> {
+    pub fn start_on<S: AsRef<str>>(ip: Ipv4Addr, subject: &ServerUnderTest, flags: &[S]) -> Result<Server> {
         let port = reserve_port_on(ip).context("reserve a port")?;
         Server::start_at(port, subject, flags).with_context(|| format!("start {}", subject.name))
     }

@@ -16,7 +16,8 @@ const CONTROLLERS: [Place; 3] = [Place::Controller(1), Place::Controller(2), Pla
 
 /// The shortest observation that is accepted, because tests wait for its end. The guard is for larger fleets: here it must
 /// not be what prevents a replacement.
-const HEALTH: &str = "observation_window_ms = 30000\n[guard]\ncluster_floor = 8\nzone_floor = 8\nfleet_floor = 8\n";
+const HEALTH: &str =
+    "observation_window_ms = 30000\n[guard]\ncluster_floor = 8\nzone_floor = 8\nfleet_floor = 8\n";
 /// Its end, and that of the 30 s in which a router's errors speak against the text that it has just loaded.
 const OBSERVATION: Duration = Duration::from_secs(33);
 
@@ -26,6 +27,11 @@ const WITH_GUTTER: &str = "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots 
                            [cluster.gutter]\ncluster = \"gutter\"\n\
                            [[cluster]]\nname = \"gutter\"\nslots = 1\n\
                            [[view]]\nname = \"main\"\nroutes = '{\"route\": \"web\"}'\n";
+
+/// A zone without hosts.
+const NOWHERE: &str = "zone/nowhere";
+/// What an operator is told if a write may have happened.
+const IN_DOUBT: [&str; 2] = ["learn whether a write", "may have been made or not"];
 
 /// A fleet under load, whose controllers have observed it for long enough to decide.
 struct Stage {
@@ -62,7 +68,8 @@ impl Stage {
     }
 
     fn new_clients(&self) -> Vec<NumberedClient> {
-        let client = |at: usize| NumberedClient::start(&self.fleet, ROUTERS[at], (at, ROUTERS.len()), &self.all);
+        let client =
+            |at: usize| NumberedClient::start(&self.fleet, ROUTERS[at], (at, ROUTERS.len()), &self.all);
         (0..ROUTERS.len()).map(client).collect()
     }
 
@@ -168,13 +175,15 @@ fn controllers_that_are_cut_off_decide_nothing_and_a_host_that_comes_back_brings
         return;
     }
     let Some(mut stage) = Stage::begin(WEB) else { return };
-    let lost = a_host_is_replaced_without_one_controller(&stage);
+    let (lost, is_in_doubt) = a_host_is_replaced_without_one_controller(&stage);
     both_come_back(&stage, lost);
+    // A member of etcd may keep a write until it reaches the others. Then nobody was told that it did not happen.
+    assert!(is_in_doubt || !stage.status(2).contains(NOWHERE), "{}", stage.status(2));
     a_router_keeps_to_the_old_server(&mut stage);
 }
 
 /// One controller and its member of etcd are cut off, then a host is lost.
-fn a_host_is_replaced_without_one_controller(stage: &Stage) -> usize {
+fn a_host_is_replaced_without_one_controller(stage: &Stage) -> (usize, bool) {
     let network = stage.fleet.network;
     network.part(&CONTROLLERS[..1]);
     let lost = stage.host_of(2, "web/s1");
@@ -190,12 +199,13 @@ fn a_host_is_replaced_without_one_controller(stage: &Stage) -> usize {
     assert_eq!(stage.generation(1), Some(1));
     let status = stage.status(1);
     assert!(status.contains("the register is away"), "{status}");
-    let refused = stage.fleet.control_at(1, &["freeze", "fleet", "--why", "all is lost"]);
+    let refused = stage.fleet.control_at(1, &["freeze", NOWHERE, "--why", "all is lost"]);
     let refused = refused.expect_err("nobody keeps it");
-    assert!(refused.contains("register"), "{refused}");
+    let is_in_doubt = IN_DOUBT.iter().any(|words| refused.contains(words));
+    assert!(refused.contains("register") || is_in_doubt, "{refused}");
     stage.clients.iter().for_each(|client| drop(client.take_errors()));
     stage.check_answers(Duration::from_secs(2), "after the replacement");
-    lost
+    (lost, is_in_doubt)
 }
 
 /// They come back together, each with what it had.
@@ -310,7 +320,10 @@ fn one_router_does_not_reach_a_server(stage: &mut Stage) {
     stage.is_split = true;
     stage.check_answers(Duration::from_secs(18), "while one router does not reach a server");
     let status = stage.status(2);
-    assert!(status.contains(&format!("m{server}")) && status.contains("Reached from some zones only"), "{status}");
+    assert!(
+        status.contains(&format!("m{server}")) && status.contains("Reached from some zones only"),
+        "{status}"
+    );
     assert_eq!((stage.generation(2), routes(stage)), (Some(1), before));
     network.lose_no_more(Place::Host(server), Place::Host(ROUTERS[0]));
     // The router asks a server that did not answer after up to some seconds, and writes each of its keys again.
@@ -329,7 +342,7 @@ fn answers_do_not_reach_an_agent(stage: &Stage) {
     CONTROLLERS.iter().for_each(|controller| network.lose(*controller, Place::Host(server)));
     stage.check_answers(Duration::from_secs(22), "while an agent gets no answers");
     let status = stage.status(2);
-    assert!(status.contains("disputed"), "{status}");
+    assert!(status.contains("Observers contradict each other"), "{status}");
     assert_eq!(stage.generation(2), Some(1));
     CONTROLLERS.iter().for_each(|controller| network.lose_no_more(*controller, Place::Host(server)));
     stage.until(|stage| {

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use fleet::{RouterId, TextDigest};
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 
 use super::*;
 use crate::questions::{ChangeQuestion, ChangeRequest, FreezeScope};
@@ -423,6 +424,21 @@ fn what_is_frozen_does_not_change_until_it_is_thawed() {
     );
     stage.text(ControlQuestion::Thaw { scope, why });
     assert_eq!(stage.apply(&replace("m1")).status, 200);
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_is_not_done() {
+    let mut stage = Stage::running(4);
+    let ask = |stage: &mut Stage, is_waited_for: bool| {
+        let (reply, answer) = oneshot::channel();
+        let question =
+            ControlQuestion::Freeze { scope: "fleet".parse().expect("a scope"), why: "now".to_owned() };
+        let _answer = is_waited_for.then_some(answer);
+        stage.message(ControllerMessage::Question(question, owner(), reply));
+        stage.controller.view.frozen.len()
+    };
+    assert_eq!(ask(&mut stage, false), 0);
+    assert_eq!(ask(&mut stage, true), 1);
 }
 
 #[test]

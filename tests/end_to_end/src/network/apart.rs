@@ -55,7 +55,9 @@ pub fn in_namespaces(test: &str) -> bool {
         return false;
     }
     let mut again = apart(&format!("{BEGIN} && exec \"$0\" --exact {test} --nocapture"));
-    again.arg(std::env::current_exe().expect("own path")).env(INNER, format!("{}-{test}", std::process::id()));
+    again
+        .arg(std::env::current_exe().expect("own path"))
+        .env(INNER, format!("{}-{test}", std::process::id()));
     // The program is built out here, once.
     again.env("EVENKEEL_BIN", subject::router().get_program()).env("TMPDIR", "/run/tmp");
     let output = again.output().expect("timeout of coreutils");
@@ -98,7 +100,9 @@ impl Hosts {
         for place in places {
             let name = place.name();
             ip(&["netns", "add", &name]);
-            ip(&["link", "add", &name, "master", main, "type", "veth", "peer", "name", "eth0", "netns", &name]);
+            ip(&[
+                "link", "add", &name, "master", main, "type", "veth", "peer", "name", "eth0", "netns", &name,
+            ]);
             ip(&["link", "set", &name, "up"]);
             ip(&["-n", &name, "address", "add", &format!("{}/24", Hosts::ip(place)), "dev", "eth0"]);
             ip(&["-n", &name, "link", "set", "eth0", "up"]);
