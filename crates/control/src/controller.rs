@@ -316,8 +316,9 @@ impl Controller {
             ControllerMessage::Turn(report) => self.on_turn(report, true),
             ControllerMessage::Probe(result) => self.on_probe(result),
             ControllerMessage::Changed => self.read_at = self.now,
-            // Whoever asked was told that there is no answer, and has perhaps decided otherwise since.
-            ControllerMessage::Question(_, _, reply) if reply.is_closed() => {}
+            // Whoever asked was told that there is no answer, and has perhaps decided otherwise since. News stay news.
+            ControllerMessage::Question(question, _, reply)
+                if reply.is_closed() && !matches!(question, ControlQuestion::Liveness(_)) => {}
             ControllerMessage::Question(question, requester, reply) => {
                 // Whoever asked may have gone.
                 let _ = reply.send(self.answer(question, &requester));
