@@ -181,8 +181,8 @@ impl Agent {
         let routers: Vec<_> = self.routers.iter().map(BesideRouter::report).collect();
         let mut report = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         // Hits and misses are figures, not news.
-        let news = |members: &[MemberReport]| -> Vec<(ProcessReport, u64)> {
-            members.iter().map(|member| (member.process, member.flushes)).collect()
+        let news = |members: &[MemberReport]| -> Vec<(ProcessReport, u64, bool)> {
+            members.iter().map(|member| (member.process, member.flushes, member.is_kept_empty)).collect()
         };
         let is_news = report.routers != routers || news(&report.members) != news(&members);
         let files: BTreeSet<&TextDigest> = self.held().map(|(digest, _)| digest).collect();

@@ -129,6 +129,10 @@ pub struct Controller {
     router_lists: RouterLists,
     /// Orders may be others than at the seats: the inventory has changed.
     has_new_orders: bool,
+    /// The oldest generation that a router reads, of all that are known.
+    oldest_read: Option<GenerationNumber>,
+    /// It may be another one: a router has come, gone, or loaded a text.
+    has_new_readers: bool,
     /// Texts that have failed in a router, by what was seen there.
     condemned: BTreeSet<TextDigest>,
     /// Those that the register has, or has forgotten.
@@ -240,6 +244,8 @@ impl Controller {
             ordered: None,
             silent_at: now,
             has_new_orders: false,
+            oldest_read: None,
+            has_new_readers: false,
             condemned: BTreeSet::new(),
             kept_condemned: BTreeSet::new(),
             kept_held: BTreeSet::new(),
@@ -324,6 +330,9 @@ impl Controller {
             ControllerMessage::Turn(report) => self.on_turn(report, true),
             ControllerMessage::Probe(result) => self.on_probe(result),
             ControllerMessage::Changed => self.read_at = self.now,
+            // Whoever asked was told that there is no answer, and has perhaps decided otherwise since. News stay news.
+            ControllerMessage::Question(question, _, reply)
+                if reply.is_closed() && !matches!(question, ControlQuestion::Liveness(_)) => {}
             ControllerMessage::Question(question, requester, reply) => {
                 // Whoever asked may have gone.
                 let _ = reply.send(self.answer(question, &requester));
@@ -338,6 +347,7 @@ impl Controller {
             self.read();
         }
         self.find_silent();
+        self.find_oldest_read();
         self.advance_rollout();
         self.publish_forgotten();
         self.heal();

@@ -27,6 +27,9 @@ use crate::turn::{TURN_WAIT, TURN_WAIT_SPREAD, TurnReport};
 const QUEUE_MAX: usize = 65_536;
 /// Time for the thread's answer: it waits for its register, which has a time limit of its own.
 const ANSWER_WITHIN: Duration = Duration::from_secs(12);
+/// What is said then. What waits for the thread is dropped; what it has begun may still reach the register.
+const LATE: &str = "the controller waits for its register, or has too much to do: a change may have been made or not, which \
+                    `control status` says later";
 /// When to ask again if a controller has too much to do.
 const RETRY_AFTER_S: u32 = 2;
 /// Questions whose answer takes a look at 100,000 keys, some 0.3 s each: while the thread that decides does that, it does nothing
@@ -141,7 +144,7 @@ impl ControlService {
         }
         match timeout(ANSWER_WITHIN, answer).await {
             Ok(Ok(reply)) => reply,
-            _ => busy(),
+            _ => refused_for_now(LATE),
         }
     }
 }
@@ -163,7 +166,11 @@ fn forbidden(error: &str) -> ApiReply {
 }
 
 fn busy() -> ApiReply {
-    let error = json!({"error": "the controller has too much to do, or waits for its register"}).to_string();
+    refused_for_now("the controller has too much to do")
+}
+
+fn refused_for_now(why: &str) -> ApiReply {
+    let error = json!({"error": why}).to_string();
     ApiReply { status: 503, json: error, retry_after_s: Some(RETRY_AFTER_S) }
 }
 

@@ -54,6 +54,9 @@ pub struct MemberReport {
     /// Orders to empty it that were carried out, since the host was set up.
     #[serde(default)]
     pub flushes: u64,
+    /// Its last order was to [keep it empty](MemberOrder::keep_empty): routers may have written to it since.
+    #[serde(default)]
+    pub is_kept_empty: bool,
     /// Gets that found their item, since the process was started.
     #[serde(default)]
     pub hits: u64,
@@ -185,6 +188,10 @@ pub struct MemberOrder {
     /// Empty it until [`MemberReport::flushes`] is at least this.
     #[serde(default)]
     pub flushes: u64,
+    /// Empty it with each of these orders, and once more when they say so no longer: a router that has an old text may write
+    /// to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_empty: bool,
     /// The text of its cluster's file; without, the file stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_file: Option<TextDigest>,

@@ -4,7 +4,7 @@ mod asking;
 mod etcd;
 
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,8 @@ use control::authority::{Authority, keep_certificate};
 use tls::CertificateKey;
 
 use crate::clock;
-use crate::server::{Server, reserve_port};
+use crate::network::{self, Network, Place};
+use crate::server::{Server, reserve_port_on};
 use crate::subject::{self, ServerUnderTest, SocketDriver, target_directory};
 
 /// Where the fleet keeps its decisions.
@@ -46,8 +47,8 @@ impl Drop for FleetProcess {
 #[derive(Debug)]
 struct Port(#[expect(dead_code, reason = "keeps the port")] OwnedFd, SocketAddr);
 
-fn port() -> Port {
-    let (kept, address) = reserve_port().expect("a port");
+fn port(ip: Ipv4Addr) -> Port {
+    let (kept, address) = reserve_port_on(ip).expect("a port");
     Port(kept, address)
 }
 
@@ -97,30 +98,46 @@ pub struct Fleet {
     pub hosts: Vec<Host>,
     /// Controllers have had their certificates for so many days.
     pub controller_days: Option<u64>,
+    /// Where its processes run.
+    pub network: Network,
 }
 
 impl Fleet {
     /// An authority, and nothing else yet.
     pub fn new(place: DecisionStore) -> Fleet {
+        Fleet::on(Network::loopback(), place)
+    }
+
+    /// The same on another network.
+    pub fn on(network: Network, place: DecisionStore) -> Fleet {
         static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let folder = target_directory().join("tmp").join(format!("fleet-{}-{number}", std::process::id()));
+        let folder =
+            target_directory().join("tmp").join(format!("fleet-{}-{number}", network::process_name()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder");
         let folder = folder.canonicalize().expect("a folder");
-        let ports = (0..3).map(|_| port()).collect();
+        let ports = |at: usize| {
+            let place = Place::Controller(at + 1);
+            network.within(place, || [port(network.ip(place)), port(network.ip(place))])
+        };
+        let controller_port = |at: usize| {
+            let place = Place::Controller(at + 1);
+            network.within(place, || port(network.ip(place)))
+        };
         let members = if let DecisionStore::Etcd(count) = place { count } else { 0 };
         let mut fleet = Fleet {
             folder,
             place,
             servers: ServerUnderTest::memcached().expect("a memcached"),
             etcd: (0..members).map(|_| None).collect(),
-            etcd_ports: (0..members).map(|_| [port(), port()]).collect(),
-            ports,
+            etcd_ports: (0..members).map(ports).collect(),
+            ports: (0..3).map(controller_port).collect(),
             controllers: (0..3).map(|_| None).collect(),
             controller_flags: Vec::new(),
             hosts: Vec::new(),
             controller_days: None,
+            network,
         };
         fleet.run(fleet.verb("control").args(["init", "ca", "--fleet", "prod", "--operator", "ann"]));
         fleet.run(fleet.verb("control").args(["init", "another", "--fleet", "prod", "--operator", "ann"]));
@@ -148,28 +165,34 @@ impl Fleet {
         self.try_run(command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
     }
 
-    fn start(&self, command: &mut Command, log: &str) -> FleetProcess {
+    fn start(&self, place: Place, command: &mut Command, log: &str) -> FleetProcess {
         let log = File::options().create(true).append(true).open(self.folder.join(log)).expect("a log");
-        FleetProcess(command.stdout(Stdio::null()).stderr(log).spawn().expect("a process"))
+        command.stdout(Stdio::null()).stderr(log);
+        FleetProcess(self.network.within(place, || command.spawn()).expect("a process"))
     }
 
     /// Makes a certificate, in the file that has the name of its owner.
     pub fn certificate(&self, role: &str, id: &str) {
+        self.certificate_for(role, id, Ipv4Addr::LOCALHOST);
+    }
+
+    fn certificate_for(&self, role: &str, id: &str, ip: Ipv4Addr) {
         let out = format!("{id}.pem");
         let mut command = self.verb("control");
         command.args(["certificate", "--authority", "ca", "--role", role, "--id", id, "--out", &out]);
         if ["controller", "router", "server"].contains(&role) {
-            command.args(["--host", "127.0.0.1"]);
+            command.args(["--host", &ip.to_string()]);
         }
         self.run(&mut command);
     }
 
     /// Starts a controller, one of so many.
     pub fn controller(&mut self, number: usize, count: usize) {
-        let name = format!("c{number}");
+        let (name, place) = (format!("c{number}"), Place::Controller(number));
+        let ip = self.network.ip(place);
         match self.controller_days {
-            Some(days) => self.old_certificate("controller", &name, &["127.0.0.1".to_owned()], days),
-            None => self.certificate("controller", &name),
+            Some(days) => self.old_certificate("controller", &name, &[ip.to_string()], days),
+            None => self.certificate_for("controller", &name, ip),
         }
         let register = match self.place {
             DecisionStore::Directory => "directory:register".to_owned(),
@@ -182,7 +205,7 @@ impl Fleet {
         command.args(["--register", &register, "--controllers", &all.join(",")]);
         command.args(["--audit", &format!("audit{number}.log"), "--tls-ca", "ca/authority.pem"]);
         command.args(["--tls-cert", &format!("{name}.pem")]).args(&self.controller_flags);
-        self.controllers[number - 1] = Some(self.start(&mut command, &format!("{name}.log")));
+        self.controllers[number - 1] = Some(self.start(place, &mut command, &format!("{name}.log")));
         let address = self.ports[number - 1].1;
         clock::wait_for(|| TcpStream::connect(address).ok()).unwrap_or_else(|| {
             panic!("controller {number} does not begin: {}", self.read(&format!("{name}.log")));
@@ -222,7 +245,8 @@ impl Fleet {
     pub fn restart_agent(&mut self, at: usize) {
         let number = self.hosts[at].number;
         let mut command = self.agent(number, &[]);
-        self.hosts[at].agent = Some(self.start(&mut command, &format!("agent{number}.log")));
+        self.hosts[at].agent =
+            Some(self.start(Place::Host(number), &mut command, &format!("agent{number}.log")));
     }
 
     /// The process of a controller.
@@ -247,12 +271,11 @@ impl Fleet {
         let (server, entry) = match kind.tells_clients {
             true => {
                 let subject = ServerUnderTest::evenkeel(SocketDriver::Epoll);
-                let server = Server::start(&subject, &["--cluster-file", &list]);
+                let server = self.server(number, &subject, &["--cluster-file", &list]);
                 (server, format!("cluster_file = \"{list}\"\n"))
             }
-            false => (Server::start::<&str>(&self.servers, &[]), String::new()),
+            false => (self.server(number, &self.servers, &[]), String::new()),
         };
-        let server = server.expect("a server");
         fs::write(file("m"), format!("{}\n", server.pid())).expect("a file");
         fs::write(file("route"), "{\"route\": \"ErrorRoute\"}").expect("a file");
         let routers = self.folder.join(format!("routers{number}")).display().to_string();
@@ -287,7 +310,7 @@ impl Fleet {
                 self.agent(number, &["--join", token.trim()])
             }
         };
-        let agent = self.start(&mut command, &format!("agent{number}.log"));
+        let agent = self.start(Place::Host(number), &mut command, &format!("agent{number}.log"));
         let member = format!(
             "[[member]]\nid = \"m{number}\"\nhost = \"h{number}\"\nzone = \"{zone}\"\naddress = \"{}\"\n",
             server.address()
@@ -297,6 +320,12 @@ impl Fleet {
         self.hosts.push(Host { number, server, router, agent: Some(agent) });
     }
 
+    fn server(&self, number: usize, subject: &ServerUnderTest, flags: &[&str]) -> Server {
+        let place = Place::Host(number);
+        let start = || Server::start_on(self.network.ip(place), subject, flags);
+        self.network.within(place, start).expect("a server")
+    }
+
     fn router(&self, number: usize) -> Server {
         self.router_with(number, &[])
     }
@@ -304,7 +333,9 @@ impl Fleet {
     fn router_with(&self, number: usize, more: &[&str]) -> Server {
         let configuration = format!("file:{}", self.folder.join(format!("route{number}")).display());
         let flags = [&["--config", &*configuration, "--reconfiguration-delay-ms", "0"], more].concat();
-        let router = Server::start_router(&flags).expect("a router");
+        let place = Place::Host(number);
+        let start = || Server::start_router_on(self.network.ip(place), "-p", &flags);
+        let router = self.network.within(place, start).expect("a router");
         fs::write(self.folder.join(format!("r{number}")), format!("{}\n", router.pid())).expect("a file");
         router
     }
@@ -342,7 +373,8 @@ impl Fleet {
         fs::write(self.folder.join(format!("agent.toml{number}")), text).expect("a file");
         let log = format!("join{number}.log");
         let _ = fs::remove_file(self.folder.join(&log));
-        let mut process = self.start(&mut self.agent(number, &["--join", token.trim()]), &log);
+        let mut process =
+            self.start(Place::Host(number), &mut self.agent(number, &["--join", token.trim()]), &log);
         let said = clock::wait_for(|| {
             let has_ended = process.0.try_wait().expect("a child").is_some();
             let said = self.read(&log);

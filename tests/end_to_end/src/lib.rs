@@ -12,6 +12,8 @@ pub mod fleet;
 pub mod honest;
 pub mod hostile;
 pub mod judge;
+pub mod network;
+pub mod numbered;
 pub mod open_loop;
 pub mod process;
 pub mod server;

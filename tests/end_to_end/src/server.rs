@@ -29,7 +29,15 @@ impl Server {
     /// # Errors
     /// If it does not start.
     pub fn start<S: AsRef<str>>(subject: &ServerUnderTest, flags: &[S]) -> Result<Server> {
-        let port = reserve_port().context("reserve a port")?;
+        Server::start_on(Ipv4Addr::LOCALHOST, subject, flags)
+    }
+
+    /// The same on another address of this host.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_on<S: AsRef<str>>(ip: Ipv4Addr, subject: &ServerUnderTest, flags: &[S]) -> Result<Server> {
+        let port = reserve_port_on(ip).context("reserve a port")?;
         Server::start_at(port, subject, flags).with_context(|| format!("start {}", subject.name))
     }
 
@@ -51,8 +59,8 @@ impl Server {
         let mut command = Command::new(&subject.program);
         // Where another listener is the one with TLS, this one is plain.
         let is_plain = flags.iter().any(|flag| flag.as_ref().starts_with("btls:"));
-        let host = if is_plain { "notls:127.0.0.1" } else { "127.0.0.1" };
-        command.args(&subject.arguments).args(["-l", host, "-p", &address.port().to_string()]);
+        let host = if is_plain { format!("notls:{}", address.ip()) } else { address.ip().to_string() };
+        command.args(&subject.arguments).args(["-l", &host, "-p", &address.port().to_string()]);
         if rustix::process::getuid().is_root() {
             command.args(["-u", "root"]); // memcached refuses to run as root without it
         }
@@ -73,9 +81,17 @@ impl Server {
     /// # Errors
     /// If it does not start.
     pub fn start_router_at<S: AsRef<str>>(port: &str, flags: &[S]) -> Result<Server> {
-        let (reserved, address) = reserve_port().context("reserve a port")?;
+        Server::start_router_on(Ipv4Addr::LOCALHOST, port, flags)
+    }
+
+    /// The same on another address of this host.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_router_on<S: AsRef<str>>(ip: Ipv4Addr, port: &str, flags: &[S]) -> Result<Server> {
+        let (reserved, address) = reserve_port_on(ip).context("reserve a port")?;
         let mut command = subject::router();
-        command.args([port, &address.port().to_string(), "--listen-addresses", "127.0.0.1"]);
+        command.args([port, &address.port().to_string(), "--listen-addresses", &ip.to_string()]);
         command.args(flags.iter().map(AsRef::as_ref));
         Server::launch(command, address, reserved).context("start a router")
     }
@@ -215,9 +231,17 @@ impl Drop for Server {
 /// # Errors
 /// If the kernel has none.
 pub fn reserve_port() -> Result<(OwnedFd, SocketAddr)> {
+    reserve_port_on(Ipv4Addr::LOCALHOST)
+}
+
+/// The same of another address of this host.
+///
+/// # Errors
+/// If the kernel has none.
+pub fn reserve_port_on(ip: Ipv4Addr) -> Result<(OwnedFd, SocketAddr)> {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    bind(&socket, &SocketAddr::from((ip, 0)))?;
     let address = SocketAddr::try_from(getsockname(&socket)?)?;
     Ok((socket, address))
 }

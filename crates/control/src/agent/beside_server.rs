@@ -28,9 +28,11 @@ pub(super) struct BesideServer {
 }
 
 /// What is not forgotten.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
     flushes: u64,
+    #[serde(default)]
+    is_kept_empty: bool,
 }
 
 impl BesideServer {
@@ -65,9 +67,10 @@ impl BesideServer {
             };
             (self.hits, self.misses) = (count("get_hits").unwrap_or(0), count("get_misses").unwrap_or(0));
         }
-        let (member, flushes) = (self.server.member.clone(), self.kept.flushes);
+        let member = self.server.member.clone();
+        let Kept { flushes, is_kept_empty } = self.kept;
         let (hits, misses, has_cluster_file) = (self.hits, self.misses, self.file.is_some());
-        MemberReport { member, process, flushes, hits, misses, has_cluster_file }
+        MemberReport { member, process, flushes, is_kept_empty, hits, misses, has_cluster_file }
     }
 
     /// Carries out an order, with the text of the cluster's file if there is one.
@@ -78,16 +81,21 @@ impl BesideServer {
         self.empty(order, say);
     }
 
-    /// Empties the server, if that was not done yet. It is done when the server says so and the disk has it.
+    /// Empties the server, if that was not done yet or routers may have written to it since. It is done when the server says so
+    /// and the disk has it.
     fn empty(&mut self, order: &MemberOrder, say: &dyn Fn(&str)) {
-        if self.kept.flushes >= order.flushes {
+        let before = self.kept;
+        if before.flushes >= order.flushes && !order.keep_empty && !before.is_kept_empty {
             return;
         }
         let emptied = self.ask(b"flush_all\r\n", |answer| answer.ends_with(b"\r\n"));
         if !emptied.is_ok_and(|answer| answer == b"OK\r\n") {
             return;
         }
-        let kept = Kept { flushes: order.flushes };
+        let kept = Kept { flushes: order.flushes.max(before.flushes), is_kept_empty: order.keep_empty };
+        if kept == before {
+            return;
+        }
         match self.store.keep(&name(&self.server.member), &kept) {
             Ok(()) => {
                 self.kept = kept;

@@ -77,6 +77,7 @@ impl Controller {
     fn forget_host(&mut self, host: &HostId) {
         let Some(record) = self.agents.remove(host) else { return };
         self.seats.remove(host);
+        self.has_new_readers = true;
         for report in record.report.routers {
             self.tell(RolloutEvent::Left { router: report.router });
         }

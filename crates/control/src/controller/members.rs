@@ -41,9 +41,32 @@ impl Controller {
             return MemberState::InSlot { cluster: cluster.name.to_string(), slot: slot.id.to_string() };
         }
         match self.report_of(member) {
+            // It is emptied once more when the last router has left it, which may be so since the last look.
+            Some(report)
+                if report.is_kept_empty && (self.has_new_readers || !self.may_be_written_to(member)) =>
+            {
+                MemberState::Stale
+            }
             Some(report) if report.flushes >= self.flushes_wanted(member) => MemberState::Spare,
             _ => MemberState::Stale,
         }
+    }
+
+    /// A router has a text with a member that has no slot any more: it may store something there which it, or others, replace
+    /// or delete elsewhere. Silent routers count, too: nothing but their agent is known to be away.
+    fn may_be_written_to(&self, member: &MemberId) -> bool {
+        self.oldest_read.is_some_and(|oldest| oldest.0 < self.flushes_wanted(member))
+    }
+
+    /// Finds the oldest generation that a router reads, if routers have others than at the last look.
+    pub(super) fn find_oldest_read(&mut self) {
+        if !std::mem::take(&mut self.has_new_readers) {
+            return;
+        }
+        let routers = self.agents.values().flat_map(|record| &record.report.routers);
+        let oldest = routers.filter_map(|router| router.generation).min();
+        self.has_new_orders |= self.oldest_read != oldest;
+        self.oldest_read = oldest;
     }
 
     /// What the agent beside a member says of it. What the agent of another host says of it does not count.
@@ -71,14 +94,16 @@ impl Controller {
                 || self.view.last_slot(&one.member).is_none_or(|last| self.settled() > Some(last));
             let is_stale = self.member_state(&one.member) == MemberState::Stale;
             let is_emptied = is_stale && is_unused;
+            let keep_empty =
+                self.view.slot_of(&one.member).is_none() && is_unused && self.may_be_written_to(&one.member);
             let flushes = match self.emptying.get(&one.member) {
                 Some(order) => *order,
-                None if is_emptied => self.flushes_wanted(&one.member),
+                None if is_emptied || keep_empty => self.flushes_wanted(&one.member),
                 None => 0,
             };
             let cluster_file = self.cluster_file_of(one);
             let has_order = is_known && (flushes > 0 || cluster_file.is_some());
-            has_order.then(|| MemberOrder { member: one.member.clone(), flushes, cluster_file })
+            has_order.then(|| MemberOrder { member: one.member.clone(), flushes, keep_empty, cluster_file })
         });
         orders.collect()
     }

@@ -92,6 +92,10 @@ impl Controller {
                 |router: &&RouterReport| !report.routers.iter().any(|new| new.router == router.router);
             before.report.routers.iter().filter(is_left).map(|router| router.router.clone()).collect()
         });
+        let readers = |report: &TurnReport| -> Vec<Option<GenerationNumber>> {
+            report.routers.iter().map(|router| router.generation).collect()
+        };
+        self.has_new_readers |= before.is_none_or(|before| readers(&before.report) != readers(&report));
         if is_direct {
             self.outboxes.iter().for_each(|outbox| outbox.put_turn(&report));
         } else if before.is_some_and(|before| before.is_direct) {

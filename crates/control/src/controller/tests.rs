@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use fleet::{RouterId, TextDigest};
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 
 use super::*;
 use crate::questions::{ChangeQuestion, ChangeRequest, FreezeScope};
@@ -45,6 +46,8 @@ struct FakeAgent {
     /// Its router fails with every text that has this in it.
     fails_with: Option<&'static str>,
     texts: BTreeMap<TextDigest, String>,
+    /// How often its server was emptied.
+    emptied: usize,
     /// What its server tells clients with auto-discovery.
     file: Option<String>,
     /// What its router tells them.
@@ -201,6 +204,7 @@ impl FakeAgent {
             member: format!("m{number}").parse().expect("a name"),
             process: ProcessReport::Running { pid: 1 },
             flushes: 0,
+            is_kept_empty: false,
             hits: 0,
             misses: 0,
             has_cluster_file: true,
@@ -209,7 +213,8 @@ impl FakeAgent {
         let mut report: TurnReport = serde_json::from_value(json).expect("a report");
         (report.routers, report.members) = (vec![router], vec![member]);
         let (fails_with, texts, file) = (None, BTreeMap::new(), None);
-        FakeAgent { report, fails_with, texts, file, list: None, is_hung: false, is_gone: false }
+        let emptied = 0;
+        FakeAgent { report, fails_with, texts, emptied, file, list: None, is_hung: false, is_gone: false }
     }
 
     fn obey(&mut self, orders: TurnOrders) {
@@ -217,7 +222,11 @@ impl FakeAgent {
         self.texts.extend(orders.texts);
         self.report.texts = self.texts.keys().cloned().collect();
         for order in orders.members {
-            self.report.members[0].flushes = self.report.members[0].flushes.max(order.flushes);
+            let member = &mut self.report.members[0];
+            let is_due = order.flushes > member.flushes || order.keep_empty || member.is_kept_empty;
+            self.emptied += usize::from(is_due);
+            member.flushes = member.flushes.max(order.flushes);
+            member.is_kept_empty = order.keep_empty;
             if let Some(digest) = order.cluster_file {
                 self.file = Some(self.texts.get(&digest).expect("the text comes with the order").clone());
             }
@@ -427,6 +436,21 @@ fn what_is_frozen_does_not_change_until_it_is_thawed() {
 }
 
 #[test]
+fn what_nobody_waits_for_any_more_is_not_done() {
+    let mut stage = Stage::running(4);
+    let ask = |stage: &mut Stage, is_waited_for: bool| {
+        let (reply, answer) = oneshot::channel();
+        let question =
+            ControlQuestion::Freeze { scope: "fleet".parse().expect("a scope"), why: "now".to_owned() };
+        let _answer = is_waited_for.then_some(answer);
+        stage.message(ControllerMessage::Question(question, owner(), reply));
+        stage.controller.view.frozen.len()
+    };
+    assert_eq!(ask(&mut stage, false), 0);
+    assert_eq!(ask(&mut stage, true), 1);
+}
+
+#[test]
 fn a_member_that_leaves_a_slot_is_emptied_before_it_takes_another_one() {
     let mut stage = Stage::running(4);
     stage.apply(&replace("m1"));
@@ -438,6 +462,34 @@ fn a_member_that_leaves_a_slot_is_emptied_before_it_takes_another_one() {
     assert_eq!(stage.controller.member_state(&m1), MemberState::Spare);
     assert_eq!(stage.apply(&replace("m3")).status, 200);
     assert_eq!(stage.slots(), "m1 m2");
+}
+
+#[test]
+fn a_member_is_kept_empty_while_a_router_that_is_away_may_write_to_it() {
+    let mut stage = Stage::running(4);
+    let m1: MemberId = "m1".parse().expect("a name");
+    // A spare is on the host of the router that goes away with its agent.
+    let away = (0..4).find(|at| !stage.slots().contains(&format!("m{}", at + 1))).expect("a spare");
+    stage.agents[away].is_gone = true;
+    assert_eq!(stage.apply(&replace("m1")).status, 200);
+    stage.rounds(40);
+    assert_eq!(stage.loaded().iter().filter(|loaded| **loaded == 1).count(), 1, "it does not hold up others");
+    let before = stage.agents[0].emptied;
+    stage.rounds(3);
+    assert_eq!(stage.agents[0].emptied, before + 3, "with each turn");
+    assert_eq!(stage.controller.member_state(&m1), MemberState::Spare, "it is as good as empty");
+
+    // It comes back with what it had; when it has loaded the present text, the member is emptied for the last time.
+    stage.agents[away].is_gone = false;
+    stage.turn(away);
+    stage.turn_of_report(away);
+    stage.controller.tick(Now::at_ms(stage.now_ms));
+    assert_eq!(stage.loaded(), vec![2; 4]);
+    assert_eq!(stage.controller.member_state(&m1), MemberState::Stale);
+    let before = stage.agents[0].emptied;
+    stage.rounds(5);
+    assert_eq!(stage.agents[0].emptied, before + 1, "once");
+    assert_eq!(stage.controller.member_state(&m1), MemberState::Spare);
 }
 
 #[test]

@@ -225,6 +225,7 @@ pub(super) fn server_report(server: &mut SmallServer, number: usize) -> TurnRepo
         member: server.id.clone(),
         process,
         flushes: server.flushes,
+        is_kept_empty: false,
         hits: 0,
         misses: 0,
         has_cluster_file: false,

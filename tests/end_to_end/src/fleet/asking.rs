@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{Fleet, Host};
 use crate::clock;
+use crate::network::Place;
 
 impl Fleet {
     /// Puts a policy in force when the members are fit, and waits until all routers have it.
@@ -69,6 +70,11 @@ impl Fleet {
         self.host_of(number).server.address()
     }
 
+    /// Where the router of a host listens.
+    pub fn router_address(&self, number: usize) -> SocketAddr {
+        self.host_of(number).router.as_ref().expect("a router").address()
+    }
+
     fn host_of(&self, number: usize) -> &Host {
         self.hosts.iter().find(|host| host.number == number).expect("a host")
     }
@@ -90,6 +96,18 @@ impl Fleet {
     /// What `control status` says.
     pub fn status(&self) -> String {
         self.try_control(&["status"]).unwrap_or_else(|error| error)
+    }
+
+    /// Asks one controller alone, from its own host.
+    ///
+    /// # Errors
+    /// What was said on standard error.
+    pub fn control_at(&self, controller: usize, words: &[&str]) -> Result<String, String> {
+        let mut command = self.verb("control");
+        let address = self.controller_address(controller).to_string();
+        command.args(words).args(["--at", &address, "--tls-ca", "ca/authority.pem"]);
+        command.args(["--tls-cert", "ca/operator.pem"]);
+        self.network.within(Place::Controller(controller), || self.try_run(&mut command))
     }
 
     /// As the operator of an authority, who trusts the fleet's.
