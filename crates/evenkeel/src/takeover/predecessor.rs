@@ -48,7 +48,7 @@ pub(crate) enum TakeoverOutcome {
     /// The successor serves.
     Taken,
     /// It does not.
-    GoOn(Stopped),
+    GoOn(Box<Stopped>),
 }
 
 /// For the main thread: a successor that is ready, when the network has stopped for it.
@@ -153,13 +153,13 @@ fn offer(mut wire: Wire, offered_server: &OfferedServer) -> Result<Wire, String>
 impl Successors {
     /// Gives a server that has stopped for its successor to that one.
     pub(crate) fn hand_over(&self, mut stopped: Stopped) -> TakeoverOutcome {
-        let Ok(mut wire) = self.ready.recv() else { return TakeoverOutcome::GoOn(stopped) };
+        let Ok(mut wire) = self.ready.recv() else { return TakeoverOutcome::GoOn(Box::new(stopped)) };
         let given = give(&mut wire, &mut stopped);
         let outcome = match given {
             Ok(()) => TakeoverOutcome::Taken,
             Err(why) => {
                 say(&format!("{why}: this server goes on"));
-                TakeoverOutcome::GoOn(stopped)
+                TakeoverOutcome::GoOn(Box::new(stopped))
             }
         };
         // The thread may wait for others now; it is gone only with the process.
