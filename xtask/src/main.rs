@@ -57,7 +57,7 @@ enum Bench {
     Hostile(bench::hostile::Arguments),
     /// A cluster: the time from its start to its first answer
     Up(bench::up::Arguments),
-    /// Restarts with all items, and the price of a memory file
+    /// Restarts with all items, take-overs under load, and the price of a memory file
     Deploy(bench::deploy::Arguments),
     /// The control plane: failover, publication, replacement, rest, a large fleet
     Control(bench::control::Arguments),

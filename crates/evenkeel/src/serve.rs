@@ -153,6 +153,8 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     let mut running = prepared.start_with(connections).map_err(Failure::other).map_err(hint_at_limits)?;
     let took_over = predecessor.is_some();
     if let (Some(predecessor), Some(path)) = (predecessor, &options.takeover) {
+        // Before the process ends that the supervisor watches.
+        supervisor.ready_in(rustix::process::getpid());
         predecessor.taken();
         takeover_socket = TakeoverSocket::listen(path)
             .map_err(|failure| notice(format!("nobody can take over from this server: {failure}")))
@@ -196,7 +198,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
             LINES.finish(LAST_LINES);
             background.detach(&options)?;
         }
-        None if took_over => supervisor.ready_in(rustix::process::getpid()),
+        None if took_over => {}
         None => supervisor.ready(),
     }
     let stopped = loop {

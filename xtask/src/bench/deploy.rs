@@ -2,6 +2,8 @@
 //!
 //! * `restart`: a server with `-e` is filled and ended; the next one starts. Timed are the end, and the start until the first reply; all
 //!   items have to be there.
+//! * `takeover`: a server is taken over by the next one in the middle of an open loop of 20,000 requests a second; the same without is the
+//!   comparison. Nothing may be lost, missed or refused.
 //! * `memory`: the same server with a memory file and without, side by side as in `bench serve`.
 
 use std::path::PathBuf;
@@ -13,18 +15,22 @@ use super::Turns;
 mod memory;
 mod restart;
 mod served;
+mod takeover;
 
-/// Restarts with all items, and the price of a memory file
+/// Restarts with all items, take-overs under load, and the price of a memory file
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     turns: Turns,
-    /// Only these: restart, memory
+    /// Only these: restart, takeover, memory
     #[arg(long, value_name = "TEXT,TEXT", value_delimiter = ',')]
     only: Vec<String>,
     /// Megabytes of items, for the row restart
     #[arg(long, default_value_t = 1024, value_name = "MB")]
     megabytes: u64,
+    /// Items, for the row takeover
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000_000, 10_000_000], value_name = "N,N")]
+    items: Vec<u64>,
     /// Keys, for the row memory
     #[arg(long, default_value_t = 4_000_000, value_name = "N")]
     keys: u64,
@@ -42,6 +48,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("evenkeel: {}", super::process::build()?.display());
     if super::is_wanted("restart", &arguments.only) {
         restart::run(arguments).context("restart")?;
+    }
+    if super::is_wanted("takeover", &arguments.only) {
+        takeover::run(arguments).context("takeover")?;
     }
     if super::is_wanted("memory", &arguments.only) {
         memory::run(arguments).context("memory")?;

@@ -21,7 +21,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let names = ["get", "set of present keys", "set while memory grows"];
     let mut servers = Vec::new();
     for (place, file) in [None, Some(file.as_path())].into_iter().enumerate() {
-        let mut server = Served::start(PORT + place as u16, arguments.turns.server_cpu, MEGABYTES, file)?;
+        let mut server = Served::start(
+            PORT + place as u16,
+            arguments.turns.server_cpu,
+            MEGABYTES,
+            file.map(|file| ("-e", file)),
+        )?;
         server.first_reply()?;
         servers.push(server);
     }
@@ -67,7 +72,8 @@ fn growing(arguments: &Arguments, place: usize, folder: &MemoryFolder) -> Result
     let file = folder.0.join("growing");
     let file = (place == 1).then_some(file.as_path());
     let port = PORT + 2 + place as u16;
-    let mut server = Served::start(port, arguments.turns.server_cpu, MEGABYTES, file)?;
+    let mut server =
+        Served::start(port, arguments.turns.server_cpu, MEGABYTES, file.map(|file| ("-e", file)))?;
     server.first_reply()?;
     let count = (arguments.keys / 2).to_string();
     // Of so many keys that nearly each is new.

@@ -17,7 +17,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let file = folder.0.join("items");
     let cpu = arguments.turns.server_cpu;
     let limit = arguments.megabytes + arguments.megabytes / 8 + 64;
-    let start = || Served::start(PORT, cpu, limit, Some(&file));
+    let start = || Served::start(PORT, cpu, limit, Some(("-e", &file)));
     let mut server = start()?;
     server.first_reply()?;
     let keys = arguments.megabytes * 1024;

@@ -40,13 +40,19 @@ pub(super) struct Served {
 }
 
 impl Served {
-    pub(super) fn start(port: u16, cpu: usize, megabytes: u64, file: Option<&Path>) -> Result<Served> {
+    /// With a memory file (`-e`), a place for a successor (`--takeover`), or nothing.
+    pub(super) fn start(
+        port: u16,
+        cpu: usize,
+        megabytes: u64,
+        more: Option<(&str, &Path)>,
+    ) -> Result<Served> {
         let mut command = Command::new("taskset");
         command.args(["-c", &cpu.to_string()]).arg(built("evenkeel"));
         command.args(["serve", "-u", "root", "-t", "1", "-l", "127.0.0.1", "-p", &port.to_string()]);
         command.args(["-m", &megabytes.to_string()]);
-        if let Some(file) = file {
-            command.arg("-e").arg(file);
+        if let Some((flag, path)) = more {
+            command.arg(flag).arg(path);
         }
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().context("start taskset")?;
         Ok(Served { child, port })
@@ -73,6 +79,13 @@ impl Served {
         BufReader::new(stream).read_line(&mut line)?;
         ensure!(!line.is_empty(), "no reply");
         Ok(line)
+    }
+
+    /// Waits until it has ended by itself.
+    pub(super) fn ended(mut self) -> Result<()> {
+        let status = self.child.wait()?;
+        ensure!(status.success(), "it ended with {status}");
+        Ok(())
     }
 
     /// Items that are there.
