@@ -37,16 +37,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         let before = server.items()?;
         for round in 1..=arguments.turns.rounds {
             without.push(longest(&server, arguments, &keys)?);
-            let longest = std::thread::scope(|scope| -> Result<f64> {
+            let (longest, next) = std::thread::scope(|scope| {
                 let loaded = scope.spawn(|| longest(&server, arguments, &keys));
                 clock::pass(BEFORE);
                 let next = start();
-                let longest = loaded.join().expect("no panic")?;
-                let last = std::mem::replace(&mut server, next?);
-                last.ended()?;
-                Ok(longest)
+                (loaded.join().expect("no panic"), next)
             });
             with.push(longest.with_context(|| format!("round {round}"))?);
+            std::mem::replace(&mut server, next?).ended()?;
             let found = server.items()?;
             ensure!(found == before, "round {round}: {found} of {before} items");
             let [last, other] = [&with, &without].map(|all| all.last().copied().unwrap_or_default());
