@@ -13,7 +13,7 @@ use control::authority::{Authority, keep_certificate};
 use tls::CertificateKey;
 
 use crate::clock;
-use crate::network::{self, Network, Place};
+use crate::network::{self, FleetHost, FleetNetwork};
 use crate::server::{Server, reserve_port_on};
 use crate::subject::{self, ServerUnderTest, SocketDriver, target_directory};
 
@@ -99,30 +99,30 @@ pub struct Fleet {
     /// Controllers have had their certificates for so many days.
     pub controller_days: Option<u64>,
     /// Where its processes run.
-    pub network: Network,
+    pub network: FleetNetwork,
 }
 
 impl Fleet {
     /// An authority, and nothing else yet.
     pub fn new(place: DecisionStore) -> Fleet {
-        Fleet::on(Network::loopback(), place)
+        Fleet::on(FleetNetwork::loopback(), place)
     }
 
     /// The same on another network.
-    pub fn on(network: Network, place: DecisionStore) -> Fleet {
+    pub fn on(network: FleetNetwork, place: DecisionStore) -> Fleet {
         static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder =
-            target_directory().join("tmp").join(format!("fleet-{}-{number}", network::process_name()));
+            target_directory().join("tmp").join(format!("fleet-{}-{number}", network::unique_name()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder");
         let folder = folder.canonicalize().expect("a folder");
         let ports = |at: usize| {
-            let place = Place::Controller(at + 1);
+            let place = FleetHost::Controller(at + 1);
             network.within(place, || [port(network.ip(place)), port(network.ip(place))])
         };
         let controller_port = |at: usize| {
-            let place = Place::Controller(at + 1);
+            let place = FleetHost::Controller(at + 1);
             network.within(place, || port(network.ip(place)))
         };
         let members = if let DecisionStore::Etcd(count) = place { count } else { 0 };
@@ -165,7 +165,7 @@ impl Fleet {
         self.try_run(command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
     }
 
-    fn start(&self, place: Place, command: &mut Command, log: &str) -> FleetProcess {
+    fn start(&self, place: FleetHost, command: &mut Command, log: &str) -> FleetProcess {
         let log = File::options().create(true).append(true).open(self.folder.join(log)).expect("a log");
         command.stdout(Stdio::null()).stderr(log);
         FleetProcess(self.network.within(place, || command.spawn()).expect("a process"))
@@ -188,7 +188,7 @@ impl Fleet {
 
     /// Starts a controller, one of so many.
     pub fn controller(&mut self, number: usize, count: usize) {
-        let (name, place) = (format!("c{number}"), Place::Controller(number));
+        let (name, place) = (format!("c{number}"), FleetHost::Controller(number));
         let ip = self.network.ip(place);
         match self.controller_days {
             Some(days) => self.old_certificate("controller", &name, &[ip.to_string()], days),
@@ -246,7 +246,7 @@ impl Fleet {
         let number = self.hosts[at].number;
         let mut command = self.agent(number, &[]);
         self.hosts[at].agent =
-            Some(self.start(Place::Host(number), &mut command, &format!("agent{number}.log")));
+            Some(self.start(FleetHost::Host(number), &mut command, &format!("agent{number}.log")));
     }
 
     /// The process of a controller.
@@ -310,7 +310,7 @@ impl Fleet {
                 self.agent(number, &["--join", token.trim()])
             }
         };
-        let agent = self.start(Place::Host(number), &mut command, &format!("agent{number}.log"));
+        let agent = self.start(FleetHost::Host(number), &mut command, &format!("agent{number}.log"));
         let member = format!(
             "[[member]]\nid = \"m{number}\"\nhost = \"h{number}\"\nzone = \"{zone}\"\naddress = \"{}\"\n",
             server.address()
@@ -321,7 +321,7 @@ impl Fleet {
     }
 
     fn server(&self, number: usize, subject: &ServerUnderTest, flags: &[&str]) -> Server {
-        let place = Place::Host(number);
+        let place = FleetHost::Host(number);
         let start = || Server::start_on(self.network.ip(place), subject, flags);
         self.network.within(place, start).expect("a server")
     }
@@ -333,7 +333,7 @@ impl Fleet {
     fn router_with(&self, number: usize, more: &[&str]) -> Server {
         let configuration = format!("file:{}", self.folder.join(format!("route{number}")).display());
         let flags = [&["--config", &*configuration, "--reconfiguration-delay-ms", "0"], more].concat();
-        let place = Place::Host(number);
+        let place = FleetHost::Host(number);
         let start = || Server::start_router_on(self.network.ip(place), "-p", &flags);
         let router = self.network.within(place, start).expect("a router");
         fs::write(self.folder.join(format!("r{number}")), format!("{}\n", router.pid())).expect("a file");
@@ -374,7 +374,7 @@ impl Fleet {
         let log = format!("join{number}.log");
         let _ = fs::remove_file(self.folder.join(&log));
         let mut process =
-            self.start(Place::Host(number), &mut self.agent(number, &["--join", token.trim()]), &log);
+            self.start(FleetHost::Host(number), &mut self.agent(number, &["--join", token.trim()]), &log);
         let said = clock::wait_for(|| {
             let has_ended = process.0.try_wait().expect("a child").is_some();
             let said = self.read(&log);

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use end_to_end::clock;
 use end_to_end::fleet::{DecisionStore, Fleet, HostKind};
-use end_to_end::network::{Network, Place, in_namespaces};
+use end_to_end::network::{FleetHost, FleetNetwork, in_namespaces};
 use end_to_end::numbered::{Acknowledged, KEYS, NumberedClient, name};
 
 /// Three servers have slots; three routers, each beside a server without one.
 const HOSTS: usize = 6;
 const ROUTERS: [usize; 3] = [4, 5, 6];
-const CONTROLLERS: [Place; 3] = [Place::Controller(1), Place::Controller(2), Place::Controller(3)];
+const CONTROLLERS: [FleetHost; 3] =
+    [FleetHost::Controller(1), FleetHost::Controller(2), FleetHost::Controller(3)];
 
 /// The shortest observation that is accepted, because tests wait for its end. The guard is for larger fleets: here it must
 /// not be what prevents a replacement.
@@ -46,7 +47,7 @@ struct Stage {
 impl Stage {
     /// `None` where there is no etcd.
     fn begin(policy: &str) -> Option<Stage> {
-        let mut fleet = Fleet::on(Network::of_hosts(CONTROLLERS.len(), HOSTS), DecisionStore::Etcd(3));
+        let mut fleet = Fleet::on(FleetNetwork::of_hosts(CONTROLLERS.len(), HOSTS), DecisionStore::Etcd(3));
         if fleet.etcd.is_empty() {
             eprintln!("left out: there is no etcd (Debian: etcd-server)");
             return None;
@@ -189,7 +190,7 @@ fn a_host_is_replaced_without_one_controller(stage: &Stage) -> (usize, bool) {
     let lost = stage.host_of(2, "web/s1");
     clock::pass(Duration::from_secs(4));
     stage.check_no_errors("while one controller is away");
-    network.unplug(Place::Host(lost));
+    network.unplug(FleetHost::Host(lost));
     let began = clock::now();
     stage.until(|stage| stage.generation(3) == Some(2) && stage.has_loaded(3, &ROUTERS, 2));
     eprintln!("replaced and loaded after {:?}", began.elapsed());
@@ -211,7 +212,7 @@ fn a_host_is_replaced_without_one_controller(stage: &Stage) -> (usize, bool) {
 /// They come back together, each with what it had.
 fn both_come_back(stage: &Stage, lost: usize) {
     let network = stage.fleet.network;
-    network.plug(Place::Host(lost));
+    network.plug(FleetHost::Host(lost));
     network.join(&CONTROLLERS[..1]);
     let kept = stage.keys_in(lost);
     // Its agent may have been faster than this question.
@@ -231,7 +232,7 @@ fn a_router_keeps_to_the_old_server(stage: &mut Stage) {
     let far = ROUTERS.into_iter().find(|host| stage.is_spare(2, *host)).expect("a spare beside a router");
     let near: Vec<usize> = ROUTERS.into_iter().filter(|host| *host != far).collect();
     let old = stage.host_of(2, "web/s0");
-    network.part(&[Place::Host(far), Place::Host(old)]);
+    network.part(&[FleetHost::Host(far), FleetHost::Host(old)]);
     stage.until(|stage| stage.generation(2) == Some(3) && stage.has_loaded(2, &near, 3));
     assert_ne!(stage.host_of(2, "web/s0"), old);
     let is_done = |stage: &Stage| stage.status(2).contains("all routers have it");
@@ -243,8 +244,8 @@ fn a_router_keeps_to_the_old_server(stage: &mut Stage) {
     near.iter().for_each(|router| assert_eq!(stage.client(*router).take_old(), Vec::<String>::new()));
 
     // The server is back, and the router is still away from controllers: it writes to the server meanwhile.
-    CONTROLLERS.iter().for_each(|controller| network.lose(*controller, Place::Host(far)));
-    network.join(&[Place::Host(far), Place::Host(old)]);
+    CONTROLLERS.iter().for_each(|controller| network.lose(*controller, FleetHost::Host(far)));
+    network.join(&[FleetHost::Host(far), FleetHost::Host(old)]);
     stage.until(|stage| !stage.row(2, &format!("m{old}")).contains("silent"));
     let emptied = format!("m{old} is empty");
     let log = format!("agent{old}.log");
@@ -253,7 +254,7 @@ fn a_router_keeps_to_the_old_server(stage: &mut Stage) {
     near.iter().for_each(|router| assert_eq!(stage.client(*router).take_old(), Vec::<String>::new()));
 
     // It is back as well, and loads what is in force within the longest pause of its agent.
-    CONTROLLERS.iter().for_each(|controller| network.lose_no_more(*controller, Place::Host(far)));
+    CONTROLLERS.iter().for_each(|controller| network.lose_no_more(*controller, FleetHost::Host(far)));
     let began = clock::now();
     stage.until(|stage| stage.has_loaded(2, &ROUTERS, 3));
     let took = since(began);
@@ -320,7 +321,7 @@ fn no_controller_reaches_anybody(stage: &Stage) {
 fn one_router_does_not_reach_a_server(stage: &mut Stage) {
     let (network, before) = (stage.fleet.network, routes(stage));
     let server = stage.host_of(2, "web/s0");
-    network.lose(Place::Host(server), Place::Host(ROUTERS[0]));
+    network.lose(FleetHost::Host(server), FleetHost::Host(ROUTERS[0]));
     // Longer than the time after which a lost one is replaced. The gutter answers for it.
     stage.is_split = true;
     stage.check_answers(Duration::from_secs(18), "while one router does not reach a server");
@@ -330,7 +331,7 @@ fn one_router_does_not_reach_a_server(stage: &mut Stage) {
         "{status}"
     );
     assert_eq!((stage.generation(2), routes(stage)), (Some(1), before));
-    network.lose_no_more(Place::Host(server), Place::Host(ROUTERS[0]));
+    network.lose_no_more(FleetHost::Host(server), FleetHost::Host(ROUTERS[0]));
     // The router asks a server that did not answer after up to some seconds, and writes each of its keys again.
     let suspects = |stage: &Stage| stage.status(2).contains("Reached from some zones only");
     stage.until(|stage| !suspects(stage));
@@ -344,12 +345,12 @@ fn one_router_does_not_reach_a_server(stage: &mut Stage) {
 fn answers_do_not_reach_an_agent(stage: &Stage) {
     let network = stage.fleet.network;
     let server = stage.host_of(2, "web/s1");
-    CONTROLLERS.iter().for_each(|controller| network.lose(*controller, Place::Host(server)));
+    CONTROLLERS.iter().for_each(|controller| network.lose(*controller, FleetHost::Host(server)));
     stage.check_answers(Duration::from_secs(22), "while an agent gets no answers");
     let status = stage.status(2);
     assert!(status.contains("Observers contradict each other"), "{status}");
     assert_eq!(stage.generation(2), Some(1));
-    CONTROLLERS.iter().for_each(|controller| network.lose_no_more(*controller, Place::Host(server)));
+    CONTROLLERS.iter().for_each(|controller| network.lose_no_more(*controller, FleetHost::Host(server)));
     stage.until(|stage| {
         let row = stage.row(2, &format!("m{server}"));
         row.contains("answers within") && !row.contains("silent")

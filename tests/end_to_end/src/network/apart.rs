@@ -10,7 +10,7 @@ use std::process::Command;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::{Place, ip};
+use super::{FleetHost, ip};
 use crate::subject;
 
 /// Names the inner run, and tells it that it is the inner one.
@@ -70,7 +70,7 @@ pub fn in_namespaces(test: &str) -> bool {
 }
 
 /// A name of this process that no other one has: process ids of inner runs are the same in every run.
-pub fn process_name() -> String {
+pub fn unique_name() -> String {
     std::env::var(INNER).unwrap_or_else(|_| std::process::id().to_string())
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Hosts(());
 
 impl Hosts {
     /// Makes them, in a run that [`in_namespaces`] has begun.
-    pub(super) fn new(places: impl IntoIterator<Item = Place>) -> Hosts {
+    pub(super) fn new(places: impl IntoIterator<Item = FleetHost>) -> Hosts {
         assert!(std::env::var_os(INNER).is_some(), "the network of this machine stays as it is");
         let main = Bridge::Main.name();
         for bridge in [main, Bridge::Apart.name()] {
@@ -111,16 +111,16 @@ impl Hosts {
         Hosts(())
     }
 
-    pub(super) fn ip(place: Place) -> Ipv4Addr {
+    pub(super) fn ip(place: FleetHost) -> Ipv4Addr {
         let [a, b, c] = NETWORK;
         let host = match place {
-            Place::Controller(number) => 10 + number,
-            Place::Host(number) => 20 + number,
+            FleetHost::Controller(number) => 10 + number,
+            FleetHost::Host(number) => 20 + number,
         };
         Ipv4Addr::new(a, b, c, u8::try_from(host).expect("a small network"))
     }
 
-    pub(super) fn within<T: Send>(place: Place, work: impl FnOnce() -> T + Send) -> T {
+    pub(super) fn within<T: Send>(place: FleetHost, work: impl FnOnce() -> T + Send) -> T {
         let file = File::open(format!("/run/netns/{}", place.name())).expect("a namespace");
         // A thread of its own enters it, and ends there.
         let enter = move || {
@@ -131,7 +131,7 @@ impl Hosts {
         inside.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    pub(super) fn attach(place: Place, bridge: Bridge) {
+    pub(super) fn attach(place: FleetHost, bridge: Bridge) {
         ip(&["link", "set", &place.name(), "master", bridge.name()]);
     }
 }

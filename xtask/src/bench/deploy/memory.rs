@@ -5,7 +5,7 @@ use stdx::prng::Prng;
 use stdx::statistics::{median, median_interval};
 
 use super::super::shuffled;
-use super::Arguments;
+use super::arguments::Arguments;
 use super::served::{MemoryFolder, Served};
 
 const PORT: u16 = 21_310;

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use end_to_end::clock;
 use stdx::statistics::median;
 
-use super::Arguments;
+use super::arguments::Arguments;
 use super::served::{MemoryFolder, Served};
 
 const PORT: u16 = 21_300;

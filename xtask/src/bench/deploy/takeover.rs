@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use end_to_end::clock;
 use stdx::statistics::median;
 
-use super::Arguments;
+use super::arguments::Arguments;
 use super::served::{MemoryFolder, Served};
 
 const PORT: u16 = 21_320;
