@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::fleet::Fleet;
-use crate::network::{Network, Place};
+use crate::network::{FleetHost, FleetNetwork};
 
 /// Keys: each has one client that writes it.
 pub const KEYS: usize = 60;
@@ -68,7 +68,7 @@ impl NumberedClient {
     ) -> NumberedClient {
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
         let (stopped, noted, all) = (Arc::clone(&stop), Arc::clone(&seen), Arc::clone(all));
-        let (network, place) = (fleet.network, Place::Host(router));
+        let (network, place) = (fleet.network, FleetHost::Host(router));
         let connection = Connection { network, place, router: fleet.router_address(router), stream: None };
         let work = move || ask_on(connection, turn, &all, &stopped, &noted);
         NumberedClient { stop, thread: Some(std::thread::spawn(work)), seen }
@@ -160,8 +160,8 @@ fn get(connection: &mut Connection, key: usize, all: &Acknowledged, seen: &Seen)
 
 /// A connection to a router, made when it is needed.
 struct Connection {
-    network: Network,
-    place: Place,
+    network: FleetNetwork,
+    place: FleetHost,
     router: SocketAddr,
     stream: Option<TcpStream>,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Fleet, Host};
 use crate::clock;
-use crate::network::Place;
+use crate::network::FleetHost;
 
 impl Fleet {
     /// Puts a policy in force when the members are fit, and waits until all routers have it.
@@ -107,7 +107,7 @@ impl Fleet {
         let address = self.controller_address(controller).to_string();
         command.args(words).args(["--at", &address, "--tls-ca", "ca/authority.pem"]);
         command.args(["--tls-cert", "ca/operator.pem"]);
-        self.network.within(Place::Controller(controller), || self.try_run(&mut command))
+        self.network.within(FleetHost::Controller(controller), || self.try_run(&mut command))
     }
 
     /// As the operator of an authority, who trusts the fleet's.

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::Fleet;
 use crate::clock;
-use crate::network::Place;
+use crate::network::FleetHost;
 use crate::subject::target_directory;
 
 impl Fleet {
@@ -28,7 +28,7 @@ impl Fleet {
             command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
             command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
             command.args(["--initial-cluster", &peers.join(",")]).stdin(Stdio::null());
-            self.etcd[at] = Some(self.start(Place::Controller(at + 1), &mut command, "etcd.log"));
+            self.etcd[at] = Some(self.start(FleetHost::Controller(at + 1), &mut command, "etcd.log"));
         }
         for ports in &self.etcd_ports {
             clock::wait_for(|| TcpStream::connect(ports[0].1).ok()).expect("etcd");
