@@ -6,6 +6,7 @@
 mod commit;
 mod failover;
 mod figure;
+mod leader;
 mod loss;
 mod members;
 mod misses;
@@ -28,7 +29,7 @@ use figure::{ControlFigure, HEALTH, ROUTERS, SERVERS, SLOTS};
 /// Measure the control plane with real processes
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Only rows whose name contains one of these: failover, rest, commit, swaps, outage, loss, misses, members
+    /// Only rows whose name contains one of these: failover, rest, commit, swaps, outage, leader, loss, misses, members
     #[arg(long, value_name = "TEXT,TEXT", value_delimiter = ',')]
     only: Vec<String>,
     /// Servers that are killed, and servers that are stopped, for the row failover
@@ -55,6 +56,9 @@ pub(crate) struct Arguments {
     /// Length of the row rest
     #[arg(long, default_value_t = 60, value_name = "S")]
     rest_s: u64,
+    /// Leaders of etcd that are killed, for the row leader
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    leaders: usize,
     /// Members of the row members: each has an agent, and every fifth a server
     #[arg(long, default_value_t = 25_000, value_name = "N")]
     members: usize,
@@ -74,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let wants =
         |row: &str| arguments.only.is_empty() || arguments.only.iter().any(|text| row.contains(&**text));
     let mut figures = Vec::new();
-    if ["failover", "rest", "commit", "swaps", "outage", "loss"].into_iter().any(wants) {
+    if ["failover", "rest", "commit", "swaps", "outage", "leader", "loss"].into_iter().any(wants) {
         let mut fleet = fleet()?;
         if wants("failover") {
             figures.extend(failover::measure(&mut fleet, arguments.failures)?);
@@ -91,6 +95,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         if wants("outage") {
             figures.extend(outage::measure(&mut fleet, arguments.outage_s)?);
         }
+        if wants("leader") {
+            figures.extend(leader::measure(&mut fleet, arguments.leaders)?);
+        }
         if wants("loss") {
             figures.extend(loss::measure(&mut fleet, arguments.losses, arguments.processes)?);
         }
@@ -103,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     ensure!(
         !figures.is_empty(),
-        "expected a row out of failover, rest, commit, swaps, outage, loss, misses and members in --only"
+        "expected a row out of failover, rest, commit, swaps, outage, leader, loss, misses and members in --only"
     );
     show(&figures);
     if let Some(path) = &arguments.json {
