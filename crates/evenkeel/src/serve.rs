@@ -146,16 +146,18 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         start("admin", move || endpoint.serve(monitor, host, move || clock.now())).map_err(hint_at_limits)?;
     }
     let stop = prepared.stop();
-    if let (Some(predecessor), Some(path)) = (&mut predecessor, &options.takeover) {
-        predecessor.succeed(path)?;
-    }
     let (connections, dropped) = taken.map_or((Vec::new(), 0), |taken| (taken.connections, taken.dropped));
-    let mut running = prepared.start_with(connections).map_err(Failure::other).map_err(hint_at_limits)?;
+    let held = prepared.start_held(connections).map_err(Failure::other).map_err(hint_at_limits)?;
     let took_over = predecessor.is_some();
-    if let (Some(predecessor), Some(path)) = (predecessor, &options.takeover) {
+    if let (Some(mut predecessor), Some(path)) = (predecessor, &options.takeover) {
+        predecessor.succeed(path)?;
         // Before the process ends that the supervisor watches.
         supervisor.ready_in(rustix::process::getpid());
+        // Before the first request: the predecessor, whose view of the memory would then be wrong, must not go on.
         predecessor.taken();
+    }
+    let mut running = held.go();
+    if let (true, Some(path)) = (took_over, &options.takeover) {
         takeover_socket = TakeoverSocket::listen(path)
             .map_err(|failure| notice(format!("nobody can take over from this server: {failure}")))
             .ok();

@@ -4,9 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -228,6 +228,15 @@ impl Network {
         handlers: Vec<H>,
         connections: Vec<HandedConnection>,
     ) -> Result<Running<H>, Error> {
+        self.start_held(handlers, connections).map(HeldNetwork::go)
+    }
+
+    /// The same, but nothing is accepted or served before [`HeldNetwork::go`]. From then on nothing is missing that the system could refuse.
+    pub fn start_held<H: Handler + Send + 'static>(
+        self,
+        handlers: Vec<H>,
+        connections: Vec<HandedConnection>,
+    ) -> Result<HeldNetwork<H>, Error> {
         assert_eq!(handlers.len(), self.options.workers, "one handler for each worker");
         self.deal(connections);
         let mut running = Running {
@@ -241,6 +250,7 @@ impl Network {
         let Options { driver, dialled_max, reads_max, idle_timeout_s, clock, at_limit, notice, .. } =
             self.options;
         let (preparing, all_prepared) = channel::<()>();
+        let gate = Gate::default();
         let (mut listeners, mut datagram_sockets) = (Vec::new(), Vec::new());
         datagram_sockets.resize_with(self.options.workers, Vec::new);
         for (bound, number) in self.listeners.into_iter().zip(0_u16..) {
@@ -271,13 +281,17 @@ impl Network {
             let ends_all = EndsAll(self.stop.clone());
             let preparing = preparing.clone();
             let cpu = placement.cpus.get(number).copied();
+            let begin = gate.passage();
             let work = move || {
                 let _ends_all = ends_all;
                 // Before it allocates: its memory then is its CPU's.
                 let pinned = cpu.map_or(Ok(()), placement::pin);
                 setup.table.counters().pin_refused.set(code(pinned.err()));
                 let worker = EventLoop::on_system(handler, IoDriver::choose(driver), setup, clock)?;
+                // Its receiver counts.
+                let _counted = preparing.send(());
                 drop(preparing);
+                begin.wait();
                 worker.run()
             };
             running.workers.push(spawn(format!("worker-{number}"), work)?);
@@ -286,8 +300,10 @@ impl Network {
         let stopping = Arc::clone(&self.stop.stopping);
         let ends_all = EndsAll(self.stop.clone());
         let departure = Arc::clone(&self.stop.departure);
+        let begin = gate.passage();
         let accept = move || {
             let _ends_all = ends_all;
+            begin.wait();
             let limit = self.view.limit;
             let accepting =
                 AcceptLoop::new(listeners, dealer, handshakes, limit, at_limit, notice, stopping)?;
@@ -299,11 +315,15 @@ impl Network {
             Ok(())
         };
         running.others.push(spawn("acceptor".to_owned(), accept)?);
-        // Returns when the last worker has dropped its sender: from now on the view knows the drivers.
+        // Ends when the last worker has dropped its sender: from now on the view knows the drivers.
         drop(preparing);
-        let _ = all_prepared.recv();
+        if all_prepared.iter().count() < running.workers.len() {
+            running.stop.stop();
+            drop(gate);
+            return Err(running.join().err().unwrap_or(Error::Waiting(io::ErrorKind::Other.into())));
+        }
         view.refusal_lines().iter().for_each(|line| notice(line));
-        Ok(running)
+        Ok(HeldNetwork { running, gate })
     }
 
     /// Gives connections of another network to the workers.
@@ -484,6 +504,37 @@ impl<H: Handler + Send + 'static> LeftNetwork<H> {
     /// Goes on as before, with the same connections.
     pub fn go_on(self) -> Result<Running<H>, Error> {
         self.network.start_with(self.handlers, self.connections)
+    }
+}
+
+/// Holds threads until it is dropped.
+#[derive(Default)]
+struct Gate(Arc<OnceLock<()>>);
+
+impl Gate {
+    fn passage(&self) -> Arc<OnceLock<()>> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        // Nobody else opens it.
+        let _opened = self.0.set(());
+    }
+}
+
+/// A network whose threads wait for the word.
+pub struct HeldNetwork<H> {
+    running: Running<H>,
+    gate: Gate,
+}
+
+impl<H> HeldNetwork<H> {
+    /// Serves from now on.
+    pub fn go(self) -> Running<H> {
+        drop(self.gate);
+        self.running
     }
 }
 

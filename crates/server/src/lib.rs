@@ -69,7 +69,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use net::clock::Clock;
-use net::{Address, AtLimit, DriverChoice, LeftNetwork, Network};
+use net::{Address, AtLimit, DriverChoice, HeldNetwork, LeftNetwork, Network};
 use stdx::clock::Now;
 use tls::{Acceptor, TlsServerError};
 
@@ -180,6 +180,12 @@ pub struct Provisioned {
 /// A server whose workers run.
 pub struct Running {
     running: net::Running<Worker>,
+    shared: Arc<Shared>,
+}
+
+/// A server whose workers wait for the word.
+pub struct Held {
+    held: HeldNetwork<Worker>,
     shared: Arc<Shared>,
 }
 
@@ -403,20 +409,27 @@ impl Provisioned {
 
     /// Starts the workers.
     pub fn start(self) -> Result<Running, Error> {
-        self.start_with(Vec::new())
+        self.start_held(Vec::new()).map(Held::go)
     }
 
-    /// Starts the workers, with connections of an earlier server.
-    pub fn start_with(self, connections: Vec<HandedConnection>) -> Result<Running, Error> {
+    /// Starts the workers, with connections of an earlier server. They wait for [`Held::go`]; nothing else is missing.
+    pub fn start_held(self, connections: Vec<HandedConnection>) -> Result<Held, Error> {
         let Provisioned { network, shared } = self;
         let worker = |number| Worker::new(Arc::clone(&shared), number);
         let workers = (0..shared.options.threads).map(worker).collect();
-        let running = Running { running: network.start_with(workers, connections)?, shared };
-        let demanded = running.shared.options.driver == Driver::Uring;
-        if demanded && running.shared.network.driver(0) != DriverChoice::Uring {
-            return Err(Error::NoUring(running.uring_refused()));
+        let held = Held { held: network.start_held(workers, connections)?, shared };
+        let demanded = held.shared.options.driver == Driver::Uring;
+        if demanded && held.shared.network.driver(0) != DriverChoice::Uring {
+            return Err(Error::NoUring(held.shared.network.uring_refused(0)));
         }
-        Ok(running)
+        Ok(held)
+    }
+}
+
+impl Held {
+    /// Serves from now on.
+    pub fn go(self) -> Running {
+        Running { running: self.held.go(), shared: self.shared }
     }
 }
 

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
 /// The descriptors that the kernel passes in one message (SCM_MAX_FD).
@@ -100,6 +100,9 @@ impl Wire {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC;
         let received = recvmsg(&self.0, &mut [IoSliceMut::new(&mut head)], &mut ancillary, flags)?;
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(io::Error::other("descriptors are lost: this process may have no more (ulimit -n)"));
+        }
         if received.bytes == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
