@@ -19,7 +19,7 @@ use server::{HandedConnection, Stopped};
 
 use super::state::{FORMAT, ServerOffer, SuccessorHello, write_connection, write_manifest};
 use super::wire::{DESCRIPTORS_MAX, TakeoverStep, Wire};
-use super::{ANSWER, is_alive, parse, other_process};
+use super::{ANSWER, is_alive, other_process, parse};
 use crate::failure::Failure;
 use crate::line_queue::LINES;
 

@@ -13,7 +13,7 @@ use server::{HandedConnection, Manifest};
 
 use super::state::{FORMAT, ServerOffer, SuccessorHello, read_connections, read_manifest};
 use super::wire::{TakeoverStep, Wire};
-use super::{ANSWER, is_alive, parse, other_process};
+use super::{ANSWER, is_alive, other_process, parse};
 use crate::failure::Failure;
 
 /// Time for the requests of the predecessor that have begun, and for its manifest.
