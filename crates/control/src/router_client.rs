@@ -7,13 +7,21 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use fleet::TextDigest;
-use fleet::probation::RouterCounts;
+use fleet::probation::{LostServer, RouterCounts};
 use router::md5_hex;
 
 use crate::wire::{PeerPlace, converse};
 
 /// Bytes of one answer: `stats count` of a router has some 10 KB.
 const ANSWER_LEN_MAX: usize = 256 * 1024;
+/// Bytes of the answer about all servers: some 250 for each, so 16,000 servers.
+const SERVERS_LEN_MAX: usize = 4 * 1024 * 1024;
+
+/// Outcomes of a request that a server has answered, by mcrouter's names.
+const ANSWERED: [&str; 8] =
+    ["deleted", "touched", "found", "notfound", "notstored", "ok", "stored", "exists"];
+/// Failures that do not come from a server that is not reached, or does not answer.
+const NOT_OF_SERVERS: [&str; 4] = ["busy", "client_error", "local_error", "deadline_exceeded_error"];
 
 /// Why a router gave no answer that can be used.
 #[derive(Debug, thiserror::Error)]
@@ -71,8 +79,18 @@ impl RouterClient {
         suspects_in(&answer).ok_or_else(|| self.nonsense(&answer, "lines of servers with their status"))
     }
 
+    /// The same servers by the names of its connections, and whether they have ever answered.
+    pub fn lost(&self) -> Result<Vec<LostServer>, RouterClientError> {
+        let answer = self.ask_at_length(b"stats servers\r\n", SERVERS_LEN_MAX)?;
+        lost_in(&answer).ok_or_else(|| self.nonsense(&answer, "lines of servers with their figures"))
+    }
+
     fn ask(&self, question: &[u8]) -> Result<Vec<u8>, RouterClientError> {
-        converse(&self.place, question, self.limit, ANSWER_LEN_MAX, is_whole)
+        self.ask_at_length(question, ANSWER_LEN_MAX)
+    }
+
+    fn ask_at_length(&self, question: &[u8], len_max: usize) -> Result<Vec<u8>, RouterClientError> {
+        converse(&self.place, question, self.limit, len_max, is_whole)
             .map_err(|source| RouterClientError::Io { address: self.place.address.clone(), source })
     }
 
@@ -116,7 +134,11 @@ fn counts_in(answer: &[u8]) -> Option<RouterCounts> {
             _ => None,
         })
     };
-    Some(RouterCounts { requests: count("request_replied_count")?, errors: count("request_error_count")? })
+    let (requests, errors) = (count("request_replied_count")?, count("request_error_count")?);
+    // Not every version of mcrouter has all of them.
+    let some = |name: &str| count(&format!("result_{name}_count")).unwrap_or(0);
+    let others: u64 = NOT_OF_SERVERS.into_iter().map(some).sum();
+    Some(RouterCounts { requests, errors, of_servers: some("error").saturating_sub(others) })
 }
 
 fn suspects_in(answer: &[u8]) -> Option<Vec<String>> {
@@ -127,6 +149,21 @@ fn suspects_in(answer: &[u8]) -> Option<Vec<String>> {
     let all: Option<Vec<(String, bool)>> = whole_lines(answer)?.into_iter().map(suspect).collect();
     // One that has failed and is asked again is none.
     Some(all?.into_iter().filter(|(_, is_tko)| *is_tko).map(|(name, _)| name).collect())
+}
+
+fn lost_in(answer: &[u8]) -> Option<Vec<LostServer>> {
+    let server = |line: &str| {
+        let (name, figures) = line.strip_prefix("STAT ")?.split_once(' ')?;
+        let is_lost = figures.contains(" hard_tko; ") || figures.contains(" soft_tko; ");
+        let outcome = |figure: &str| {
+            let name = figure.split_once(':').map_or("", |(name, _)| name);
+            ANSWERED.contains(&name.strip_prefix("mc_res_").unwrap_or(name))
+        };
+        let has_answered = figures.split(' ').any(outcome);
+        Some((is_lost, LostServer { name: name.to_owned(), has_answered }))
+    };
+    let all: Option<Vec<(bool, LostServer)>> = whole_lines(answer)?.into_iter().map(server).collect();
+    Some(all?.into_iter().filter(|(is_lost, _)| *is_lost).map(|(_, server)| server).collect())
 }
 
 #[cfg(test)]
@@ -161,7 +198,30 @@ mod tests {
     fn a_router_says_its_counts() {
         let answer = b"STAT request_error_count 7\r\nSTAT request_replied_count 900\r\nEND\r\n";
         let counts = router(answer, 1).counts().expect("counts");
-        assert_eq!(counts, RouterCounts { requests: 900, errors: 7 });
+        assert_eq!(counts, RouterCounts { requests: 900, errors: 7, of_servers: 0 });
+        let answer = b"STAT request_error_count 90\r\nSTAT request_replied_count 900\r\n\
+            STAT result_error_count 90\r\nSTAT result_error_all_count 180\r\nSTAT result_busy_count 1\r\n\
+            STAT result_tko_count 60\r\nSTAT result_local_error_count 20\r\nEND\r\n";
+        let counts = router(answer, 1).counts().expect("counts");
+        assert_eq!(counts, RouterCounts { requests: 900, errors: 90, of_servers: 69 });
+    }
+
+    #[test]
+    fn a_router_says_which_servers_it_has_lost_and_whether_they_ever_answered() {
+        let answer =
+            b"STAT a:1:ascii:plain:notcompressed-1000 avg_latency_us:9.1 pending_reqs:0 inflight_reqs:0 \
+            hard_tko;  down:1; found:3 connect_error:1 tko:1\r\n\
+            STAT b:1:ascii:ssl:notcompressed-1000 avg_latency_us:0.000 pending_reqs:0 inflight_reqs:0 \
+            soft_tko;  up:1; timeout:3\r\n\
+            STAT c:1:ascii:plain:notcompressed-1000 avg_latency_us:9.1 pending_reqs:0 inflight_reqs:0 up:1; \
+            stored:3 timeout:1\r\nEND\r\n";
+        let lost = router(answer, 1).lost().expect("a list");
+        let found: Vec<(&str, bool)> =
+            lost.iter().map(|server| (&*server.name, server.has_answered)).collect();
+        let names = ["a:1:ascii:plain:notcompressed-1000", "b:1:ascii:ssl:notcompressed-1000"];
+        assert_eq!(found, [(names[0], true), (names[1], false)]);
+        assert_eq!(router(b"END\r\n", 1).lost().expect("a list"), []);
+        assert!(router(b"STAT x\r\nEND\r\n", 1).lost().is_err());
     }
 
     #[test]

@@ -3,6 +3,9 @@
 //! The agent writes the text, waits until the router has loaded it, and watches for 30 s. If the router ends twice, does not
 //! answer or doubles its errors, the agent puts the old text back, reports the crash and never takes that text again.
 //!
+//! Errors are no evidence against a text as long as servers explain them that have answered this router before ([`losses`]):
+//! a server that dies soon after a text was loaded is lost with any text, and has to be replaced by the next one.
+//!
 //! A router that ends once may have been restarted by hand, or killed for want of memory: the text is not to blame if the
 //! next process loads it. Going back costs more than a second look: the router would use members again that have left their
 //! slots, and what it has stored and deleted meanwhile is in others.
@@ -16,11 +19,13 @@ use stdx::clock::Now;
 
 use crate::{GenerationNumber, TextDigest};
 
+mod losses;
 mod observation;
 #[cfg(test)]
 mod tests;
 
-pub use observation::{RouterCounts, RouterObservation};
+use losses::Losses;
+pub use observation::{LostServer, RouterCounts, RouterObservation};
 
 /// The texts refused for good that an agent remembers. A fleet that publishes 64 different fatal texts has other
 /// problems; the register remembers them, too.
@@ -113,6 +118,8 @@ struct TextTrial {
     #[serde(skip)]
     counts: Option<RouterCounts>,
     #[serde(skip)]
+    losses: Losses,
+    #[serde(skip)]
     unanswered: u32,
     /// When it has ended, until it answers again.
     #[serde(skip)]
@@ -153,7 +160,7 @@ impl Probation {
             _ => RouterCounts::default(),
         };
         let digest = target.digest.clone();
-        let process = latest.and_then(|latest| latest.process);
+        let (process, losses) = (latest.and_then(|latest| latest.process), Losses::begin(latest));
         let stood =
             self.trial.take().and_then(|trial| if trial.is_loaded { Some(trial.text) } else { trial.stood });
         self.trial = Some(TextTrial {
@@ -167,6 +174,7 @@ impl Probation {
             is_written: false,
             since: Some(now),
             counts: None,
+            losses,
             unanswered: 0,
             ended: None,
         });
@@ -219,7 +227,7 @@ impl Probation {
         let since = *trial.since.get_or_insert(now);
         let passed = now.ms().saturating_sub(since.ms());
         let had_ended = trial.has_ended;
-        if let Some(reason) = trial.fault(seen) {
+        if let Some(reason) = trial.fault(seen, now) {
             return self.put_back(reason, true);
         }
         if trial.has_ended && !had_ended {
@@ -274,7 +282,7 @@ impl Probation {
         // The generation stays behind: the router goes forward to a new one only.
         let stood = trial.stood.filter(|stood| !self.refused.contains(&stood.digest));
         let old = stood.as_ref().or(self.good.as_ref()).map(|old| AgentAction::Write(old.digest.clone()));
-        self.trial = stood.map(|stood| TextTrial::put_back(stood, trial.before));
+        self.trial = stood.map(|stood| TextTrial::put_back(stood, trial.before, trial.losses));
         let report = match is_crash {
             true => AgentReport::Crashed(trial.text, reason),
             false => AgentReport::Refused(trial.text, reason),
@@ -294,7 +302,8 @@ impl Probation {
 
 impl TextTrial {
     /// A text that is put back, and is watched as before.
-    fn put_back(text: GivenText, before: RouterCounts) -> TextTrial {
+    fn put_back(text: GivenText, before: RouterCounts, mut losses: Losses) -> TextTrial {
+        losses.begin_again();
         TextTrial {
             text,
             process: None,
@@ -306,17 +315,19 @@ impl TextTrial {
             is_written: false,
             since: None,
             counts: None,
+            losses,
             unanswered: 0,
             ended: None,
         }
     }
 
-    fn fault(&mut self, seen: &RouterObservation) -> Option<&'static str> {
+    fn fault(&mut self, seen: &RouterObservation, now: Now) -> Option<&'static str> {
         if self.process.is_some() && seen.process != self.process {
             if std::mem::replace(&mut self.has_ended, true) {
                 return Some("the router ended twice");
             }
             (self.process, self.counts, self.unanswered) = (None, None, 0);
+            self.losses.begin_again();
         }
         if self.has_ended {
             self.process = self.process.or(seen.process);
@@ -331,8 +342,8 @@ impl TextTrial {
             // The new process counts from nothing.
             self.counts = self.counts.or(seen.counts);
         }
-        let now = self.counts.and_then(|start| seen.counts?.since(start))?;
-        now.is_twice_as_bad(self.before).then_some("its errors doubled")
+        let counts = self.counts.and_then(|start| seen.counts?.since(start))?;
+        self.losses.blame(seen, counts, self.before, now).then_some("its errors doubled")
     }
 }
 

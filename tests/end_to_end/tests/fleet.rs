@@ -39,6 +39,37 @@ fn a_fleet_of_memcached_begins_and_a_host_is_replaced() {
 }
 
 #[test]
+fn a_server_that_ends_right_after_a_text_was_loaded_condemns_no_text() {
+    let mut fleet = Fleet::new(DecisionStore::Directory);
+    fleet.controller(1, 1);
+    (1..=3).for_each(|host| fleet.host(host));
+    fleet.begin(POLICY);
+    assert_eq!(failed_sets(&fleet), 0);
+    let lost = fleet.member_of("web/s0");
+    let host: usize = lost[1..].parse().expect("a number");
+    fleet.hosts[host - 1].server.kill().expect("it ran");
+    // More than enough of them to condemn a text.
+    let failed = failed_sets(&fleet);
+    assert!(failed >= 50, "{failed} of {SETS} sets failed");
+    // Some looks of the agent beside the router.
+    clock::pass(Duration::from_secs(3));
+    let log = fleet.read("agent1.log");
+    assert!(log.contains("r1 has loaded generation 1") && !log.contains("r1 is back from"), "{log}");
+
+    fleet.control(&["replace", &lost, "--apply", "--why", "its server has ended"]);
+    fleet.until(|fleet| fleet.has_loaded(2));
+    assert_eq!(failed_sets(&fleet), 0);
+}
+
+const SETS: usize = 200;
+
+/// How many of some sets of different keys through the first router have failed.
+fn failed_sets(fleet: &Fleet) -> usize {
+    let set = |key: usize| fleet.ask_router(1, &format!("set k{key} 0 0 1\r\nx\r\n"), "STORED");
+    (0..SETS).filter(|key| set(*key).contains("ERROR")).count()
+}
+
+#[test]
 fn a_drained_server_loses_no_key_and_brings_back_no_deleted_one() {
     let mut fleet = Fleet::new(DecisionStore::Directory);
     fleet.controller(1, 1);

@@ -19,8 +19,8 @@ const CONTROLLERS: [FleetHost; 3] =
 /// not be what prevents a replacement.
 const HEALTH: &str =
     "observation_window_ms = 30000\n[guard]\ncluster_floor = 8\nzone_floor = 8\nfleet_floor = 8\n";
-/// Its end, and that of the 30 s in which a router's errors speak against the text that it has just loaded.
-const OBSERVATION: Duration = Duration::from_secs(33);
+/// Its end, since the servers with slots are known.
+const OBSERVATION: Duration = Duration::from_secs(31);
 
 const WEB: &str = "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = 3\n\
                    [[view]]\nname = \"main\"\nroutes = '{\"route\": \"PoolRoute|web\"}'\n";
@@ -57,12 +57,13 @@ impl Stage {
         (1..=3).for_each(|number| fleet.controller(number, 3));
         let has_no_router = HostKind { has_no_router: true, ..HostKind::default() };
         (1..=3).for_each(|host| fleet.host_with(host, has_no_router));
+        let known = clock::now();
         fleet.begin(policy);
         ROUTERS.into_iter().for_each(|host| fleet.host(host));
         fleet.until(|fleet| fleet.has_loaded(1));
         let mut stage = Stage { fleet, all: Acknowledged::new(), clients: Vec::new(), is_split: false };
         stage.clients = stage.new_clients();
-        clock::pass(OBSERVATION);
+        clock::pass_until(known + OBSERVATION);
         stage.until(|stage| stage.status(2).lines().filter(|line| line.contains(" spare ")).count() == 3);
         stage.check_no_errors("before anything is cut off");
         Some(stage)

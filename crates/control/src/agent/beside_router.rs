@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet::probation::{AgentAction, AgentReport, GivenText, Probation, RouterCounts, RouterObservation};
+use fleet::probation::{
+    AgentAction, AgentReport, GivenText, LostServer, Probation, RouterCounts, RouterObservation,
+};
 use fleet::{GenerationNumber, RouterId, TextDigest};
 use stdx::clock::Now;
 
@@ -161,7 +163,8 @@ impl BesideRouter {
             // Nothing was ever there.
             return;
         }
-        let seen = RouterObservation { process, loaded: self.loaded.clone(), file, counts };
+        let (loaded, lost) = (self.loaded.clone(), self.lost());
+        let seen = RouterObservation { process, loaded, file, counts, lost };
         let actions = self.probation.on_observation(seen, now);
         self.carry_out(actions, say);
     }
@@ -175,6 +178,14 @@ impl BesideRouter {
             Some(_) => self.client.suspects().unwrap_or_default(),
             None => Vec::new(),
         };
+    }
+
+    /// Servers that it has lost, by its own names. The question is asked only when there are some: its answer has all servers.
+    fn lost(&self) -> Vec<LostServer> {
+        match self.suspects.is_empty() {
+            true => Vec::new(),
+            false => self.client.lost().unwrap_or_default(),
+        }
     }
 
     fn carry_out(&mut self, actions: Vec<AgentAction>, say: &dyn Fn(&str)) {

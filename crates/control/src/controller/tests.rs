@@ -8,6 +8,7 @@ mod forgotten;
 mod gone;
 mod joining;
 mod learnt;
+mod lost_on_probation;
 mod others;
 mod replaced;
 mod router_lists;

@@ -24,6 +24,17 @@ pub struct RouterObservation {
     pub file: Option<TextDigest>,
     /// Its counts, if it answers.
     pub counts: Option<RouterCounts>,
+    /// Servers that it marks as unavailable.
+    pub lost: Vec<LostServer>,
+}
+
+/// A server that a router marks as unavailable (TKO).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostServer {
+    /// The router's name of it: it differs if the same server is asked in another way (protocol, TLS).
+    pub name: String,
+    /// It has answered a request since the router knows it by this name.
+    pub has_answered: bool,
 }
 
 /// Requests that a router has answered, or the difference of two such counts.
@@ -33,13 +44,26 @@ pub struct RouterCounts {
     pub requests: u64,
     /// Those that failed.
     pub errors: u64,
+    /// Requests to servers that failed because the server was not reached or did not answer. A client may have been answered
+    /// all the same (failover), so there may be more than `errors`.
+    #[serde(default)]
+    pub of_servers: u64,
 }
 
 impl RouterCounts {
     /// What was counted since `start`; `None` if the counts were reset.
     pub(super) fn since(self, start: RouterCounts) -> Option<RouterCounts> {
         let requests = self.requests.checked_sub(start.requests)?;
-        Some(RouterCounts { requests, errors: self.errors.checked_sub(start.errors)? })
+        let errors = self.errors.checked_sub(start.errors)?;
+        let of_servers = self.of_servers.saturating_sub(start.of_servers);
+        Some(RouterCounts { requests, errors, of_servers })
+    }
+
+    /// The rest without so many errors, or without all of them.
+    pub(super) fn without(self, errors: u64) -> RouterCounts {
+        let errors = errors.min(self.errors);
+        let requests = self.requests.saturating_sub(errors);
+        RouterCounts { requests, errors: self.errors - errors, ..self }
     }
 
     /// Whether the share of errors is more than twice that of `before`, or of a normal share if too little is known.

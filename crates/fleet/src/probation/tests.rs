@@ -1,9 +1,12 @@
 //! Probations as conversations: lines of what an agent sees, with what it does after `→`.
 //!
 //! `t=SECONDS` sets the time; `target gN` is a generation with text N; `sees file=N loaded=N pid=N requests=N errors=N`
-//! changes what is seen and is an observation; `restart` keeps nothing but the JSON. Texts are numbers.
+//! changes what is seen and is an observation; `restart` keeps nothing but the JSON. Texts are numbers. `unreached=N` of the errors are of
+//! servers; `lost=a,b` are servers that the router marks as unavailable, with a `?` if they never answered.
 
 use super::*;
+
+mod lost_servers;
 
 fn digest(number: &str) -> TextDigest {
     format!("{number:0>32}").parse().expect("a digest")
@@ -25,10 +28,20 @@ fn told(action: &AgentAction) -> Option<String> {
     })
 }
 
+fn lost(names: &str) -> Vec<LostServer> {
+    let names = names.split(',').filter(|name| *name != "none");
+    let server = |name: &str| LostServer {
+        name: name.trim_end_matches('?').to_owned(),
+        has_answered: !name.ends_with('?'),
+    };
+    names.map(server).collect()
+}
+
 #[track_caller]
 fn check(conversation: &str) {
     let (mut probation, mut now) = (Probation::default(), Now::default());
-    let mut seen = RouterObservation { process: None, loaded: None, file: None, counts: None };
+    let mut seen =
+        RouterObservation { process: None, loaded: None, file: None, counts: None, lost: Vec::new() };
     for line in conversation.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (events, expected) = line.split_once('→').unwrap_or((line, ""));
         let mut actions = Vec::new();
@@ -51,6 +64,10 @@ fn check(conversation: &str) {
                 ("errors", count) => {
                     seen.counts.get_or_insert_default().errors = count.parse().expect("a count")
                 }
+                ("unreached", count) => {
+                    seen.counts.get_or_insert_default().of_servers = count.parse().expect("a count");
+                }
+                ("lost", names) => seen.lost = lost(names),
                 // g9: a generation with a text of the same number; g9=7: with the text 7.
                 (target, text) if target.starts_with('g') => {
                     let text = if text.is_empty() { &target[1..] } else { text };

@@ -79,7 +79,8 @@ impl RouterAgent {
         };
         self.loaded = loaded.map(given);
         let file = Some(given(&self.disk.file));
-        let seen = RouterObservation { process, loaded: self.loaded.clone(), file, counts: None };
+        let (loaded, lost) = (self.loaded.clone(), Vec::new());
+        let seen = RouterObservation { process, loaded, file, counts: None, lost };
         let actions = self.probation.on_observation(seen, now);
         self.carry_out(actions, now)
     }
