@@ -318,7 +318,7 @@ fn take_over(
     manifest: &Manifest,
     notice: Notice,
 ) -> Result<Arc<Store>, Error> {
-    match Store::thaw(config.clone(), file, manifest) {
+    match Store::thaw_frozen(config.clone(), file, manifest) {
         Ok(store) => Ok(store),
         // This server is impossible, and another one may still have the items.
         Err(ThawError::Store(why)) => Err(why.into()),
@@ -353,7 +353,7 @@ impl Bound {
             Memory::Anonymous => Store::new(config)?,
             Memory::File(file) => Store::in_file(config, &file)?,
             Memory::Left(file, manifest) => take_over(config, &file, &manifest, self.network.notice())?,
-            Memory::Handed(file, manifest) => Store::thaw(config, &file, &manifest)?,
+            Memory::Handed(file, manifest) => Store::thaw_frozen(config, &file, &manifest)?,
         };
         let mut shared =
             Shared::new(self.options, store, &self.network, self.tls, self.started_unix_ms, self.began);
@@ -403,20 +403,30 @@ impl Provisioned {
 
     /// Starts the workers.
     pub fn start(self) -> Result<Running, Error> {
-        self.start_with(Vec::new())
+        self.start_with(Vec::new(), || Ok(()))
     }
 
-    /// Starts the workers, with connections of an earlier server.
-    pub fn start_with(self, connections: Vec<HandedConnection>) -> Result<Running, Error> {
+    /// Starts the workers, with connections of an earlier server. `begin` is called when nothing else can fail, and before anybody is
+    /// served: until it has succeeded, the items in a file are as that server has left them.
+    pub fn start_with<E: From<Error> + From<net::Error>>(
+        self,
+        connections: Vec<HandedConnection>,
+        begin: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Running, E> {
         let Provisioned { network, shared } = self;
         let worker = |number| Worker::new(Arc::clone(&shared), number);
         let workers = (0..shared.options.threads).map(worker).collect();
-        let running = Running { running: network.start_with(workers, connections)?, shared };
-        let demanded = running.shared.options.driver == Driver::Uring;
-        if demanded && running.shared.network.driver(0) != DriverChoice::Uring {
-            return Err(Error::NoUring(running.uring_refused()));
-        }
-        Ok(running)
+        let options = &shared.options;
+        let running = network.start_with(workers, connections, |view| -> Result<(), E> {
+            if options.driver == Driver::Uring && view.driver(0) != DriverChoice::Uring {
+                return Err(Error::NoUring(view.uring_refused(0)).into());
+            }
+            begin()?;
+            // Whether the limit is possible has been found out already; without it the server has its predecessor's.
+            let _ = shared.store.begin(options.memory_limit_bytes);
+            Ok(())
+        })?;
+        Ok(Running { running, shared })
     }
 }
 

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
 /// The descriptors that the kernel passes in one message (SCM_MAX_FD).
@@ -102,6 +102,10 @@ impl Wire {
         let received = recvmsg(&self.0, &mut [IoSliceMut::new(&mut head)], &mut ancillary, flags)?;
         if received.bytes == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            // Those that were left out are closed already, and nobody knows how many there were.
+            return Err(io::Error::other("there is no room for its descriptors: raise `ulimit -n` or -c"));
         }
         let mut descriptors = Vec::new();
         for message in ancillary.drain() {
