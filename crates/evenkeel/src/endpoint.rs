@@ -1,7 +1,7 @@
 //! The HTTP endpoint of a server (`--metrics-listen`): its address, and where its pages come from.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -29,9 +29,24 @@ impl Endpoint {
         Ok(Endpoint { listener: AdminListener::bind(host, port)? })
     }
 
-    /// Sockets of the server that this one takes over.
-    pub(crate) fn of(sockets: Vec<OwnedFd>) -> Endpoint {
-        Endpoint { listener: AdminListener::of(sockets.into_iter().map(TcpListener::from).collect()) }
+    /// Takes the sockets of the server that this one takes over if they are at this address, and otherwise binds it.
+    pub(crate) fn take_or_bind(address: &MetricsAddress, passed: Vec<OwnedFd>) -> Result<Endpoint, Failure> {
+        let host = address.host.as_deref();
+        let hosts = host.map_or_else(|| vec!["::", "0.0.0.0"], |host| vec![host]);
+        let resolve = |host| (host, address.port).to_socket_addrs().into_iter().flatten();
+        let wanted: Vec<SocketAddr> = hosts.into_iter().flat_map(resolve).collect();
+        let is_wanted = |socket: &TcpListener| {
+            let found = socket.local_addr();
+            let is_at = |at: SocketAddr, wanted: &SocketAddr| {
+                at.ip() == wanted.ip() && (wanted.port() == 0 || at.port() == wanted.port())
+            };
+            found.is_ok_and(|at| wanted.iter().any(|wanted| is_at(at, wanted)))
+        };
+        let sockets: Vec<TcpListener> = passed.into_iter().map(TcpListener::from).collect();
+        match !sockets.is_empty() && sockets.iter().all(is_wanted) {
+            true => Ok(Endpoint { listener: AdminListener::of(sockets) }),
+            false => Endpoint::bind(address),
+        }
     }
 
     /// Its sockets, for a server that takes over.

@@ -25,6 +25,18 @@ pub(crate) struct Failure {
     hint: Option<String>,
 }
 
+impl From<server::Error> for Failure {
+    fn from(error: server::Error) -> Self {
+        Self::other(error)
+    }
+}
+
+impl From<net::Error> for Failure {
+    fn from(error: net::Error) -> Self {
+        Self::other(error)
+    }
+}
+
 impl Failure {
     /// The command line is wrong: `what`, and perhaps how to correct it.
     pub(crate) fn usage(what: impl Display, hint: Option<String>) -> Self {

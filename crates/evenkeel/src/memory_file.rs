@@ -124,6 +124,11 @@ impl MemoryFile {
         found: FoundItems,
         say: impl FnOnce(String),
     ) -> Result<(Memory, bool), Failure> {
+        // It was read before the lock was held, and meanwhile a server may have ended, or begun and ended.
+        if read_left(&self.path).ok().as_ref() != found.as_ref().ok() {
+            let what = "another server has just used it: start this one again";
+            return Err(Failure::other(anyhow::anyhow!("-e {}: {what}", self.path.display())));
+        }
         match found.and_then(|left| left.map(|left| self.verify(left)).transpose()) {
             Ok(Some(manifest)) => return Ok((Memory::Left(Arc::clone(&self.file), manifest), true)),
             Ok(None) if self.file.metadata().is_ok_and(|found| found.len() == 0) => {}
@@ -281,6 +286,20 @@ mod tests {
         assert!(failure.to_string().contains("another process uses it"), "{failure}");
         drop(first);
         MemoryFile::open(&path).expect("it is free");
+    }
+
+    /// What was read before the lock was held may describe the items of the server before the last one, or nothing.
+    #[test]
+    fn what_another_server_leaves_in_the_meantime_is_not_lost() {
+        let folder = Folder::new("meantime");
+        let memory = MemoryFile::open(&folder.0.join("items")).expect("a new file");
+        let found = read_left(&memory.path);
+        memory.file.set_len(1 << 30).expect("a sparse file");
+        memory.leave(Manifest(vec![7]), 0).expect("room");
+        let failure = memory.take(found, |_| ()).err().expect("it is refused");
+        assert!(failure.to_string().ends_with("start this one again"), "{failure}");
+        let (_, is_left) = memory.take(read_left(&memory.path), |_| ()).expect("it is still there");
+        assert!(is_left);
     }
 
     #[test]

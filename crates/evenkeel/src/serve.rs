@@ -65,10 +65,8 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     let mut predecessor = options.takeover.as_deref().map(Predecessor::ask).transpose()?.flatten();
     let bound = bind(&options, inherited, beginning(predecessor.as_ref(), &found))?;
     let passed = predecessor.as_mut().map(|other| std::mem::take(&mut other.metrics)).unwrap_or_default();
-    let endpoint = match &options.metrics {
-        Some(_) if !passed.is_empty() => Some(Endpoint::of(passed)),
-        address => address.as_ref().map(Endpoint::bind).transpose()?,
-    };
+    let endpoint =
+        options.metrics.as_ref().map(|address| Endpoint::take_or_bind(address, passed)).transpose()?;
     if let Some(identity) = &identity {
         identity.own_sockets(&options.listeners)?;
         identity.assume()?;
@@ -80,18 +78,18 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     if options.process.lock_memory {
         resources::lock_memory();
     }
-    let pidfile = options.process.pidfile.as_deref().map(PidFile::write).transpose();
-    let pidfile = pidfile.map_err(|failure| match &identity {
+    let explain = |failure| match &identity {
         Some(identity) => identity.explain(failure),
         None => failure,
-    })?;
+    };
+    let write_pidfile =
+        || options.process.pidfile.as_deref().map(PidFile::write).transpose().map_err(explain);
+    // It names the other server until that one is taken over.
+    let mut pidfile = if predecessor.is_none() { write_pidfile()? } else { None };
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
     LINES.start().map_err(|error| Failure::system("start thread lines", error)).map_err(hint_at_limits)?;
     let (clock, zero_unix_ms) = (bound.clock(), bound.zero_unix_ms());
-    let memory_file = open_memory_file(&options).map_err(|failure| match &identity {
-        Some(identity) => identity.explain(failure),
-        None => failure,
-    })?;
+    let memory_file = open_memory_file(&options).map_err(explain)?;
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
     let sockets = bound.sockets().map_err(Failure::other)?;
     let mut taken = match (&mut predecessor, &options.takeover) {
@@ -114,14 +112,8 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         (None, None) => (None, Memory::Anonymous, false),
     };
     let prepared = bound.prepare(random()?, memory).map_err(Failure::other);
-    if let Some(file) = &memory_file {
-        match &prepared {
-            Ok(_) => file.claim()?,
-            Err(_) if !is_left => file.give_up(),
-            Err(_) => {}
-        }
-    }
-    let prepared = prepared?;
+    let give_up = || memory_file.iter().filter(|_| !is_left).for_each(MemoryFile::give_up);
+    let prepared = prepared.inspect_err(|_| give_up())?;
     let left = match (is_left, &taken) {
         (true, Some(Inheritance { connections, .. })) => {
             let (items, connections) = (prepared.items(), connections.len());
@@ -147,17 +139,28 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     }
     let stop = prepared.stop();
     let (connections, dropped) = taken.map_or((Vec::new(), 0), |taken| (taken.connections, taken.dropped));
-    let held = prepared.start_held(connections).map_err(Failure::other).map_err(hint_at_limits)?;
+    // Nothing can fail any more but this: what another server has left stays as it is until then.
+    let begin = || match (&memory_file, &mut predecessor, &options.takeover) {
+        (Some(file), _, _) => file.claim(),
+        (None, Some(_), Some(path)) if stop.is_stopped() => Err(takeover::told_to_end(path)),
+        (None, Some(predecessor), Some(path)) => {
+            predecessor.succeed(path)?;
+            // Before the process ends that the supervisor watches.
+            supervisor.ready_in(rustix::process::getpid());
+            // Before the first request: the predecessor, whose view of the memory would then be wrong, must not go on.
+            predecessor.taken();
+            Ok(())
+        }
+        _ => Ok(()),
+    };
+    let running = prepared.start_with(connections, begin).inspect_err(|_| give_up());
+    let mut running = running.map_err(hint_at_limits)?;
     let took_over = predecessor.is_some();
-    if let (Some(mut predecessor), Some(path)) = (predecessor, &options.takeover) {
-        predecessor.succeed(path)?;
-        // Before the process ends that the supervisor watches.
-        supervisor.ready_in(rustix::process::getpid());
-        // Before the first request: the predecessor, whose view of the memory would then be wrong, must not go on.
-        predecessor.taken();
-    }
-    let mut running = held.go();
     if let (true, Some(path)) = (took_over, &options.takeover) {
+        pidfile = write_pidfile().unwrap_or_else(|failure| {
+            notice(failure.to_string());
+            None
+        });
         takeover_socket = TakeoverSocket::listen(path)
             .map_err(|failure| notice(format!("nobody can take over from this server: {failure}")))
             .ok();

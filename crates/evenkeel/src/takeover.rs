@@ -38,7 +38,7 @@ mod successor;
 mod wire;
 
 pub(crate) use predecessor::{OfferedServer, TakeoverOutcome, TakeoverSocket};
-pub(crate) use successor::{Inheritance, Predecessor};
+pub(crate) use successor::{Inheritance, Predecessor, told_to_end};
 
 /// Time for an answer that takes no work.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ pub(crate) fn new_memory() -> Result<Arc<File>, Failure> {
     Ok(Arc::new(file.into()))
 }
 
-/// The process at the other end; `None` if it is gone already.
+/// The process at the other end; `None` if it is gone already, or cannot be watched.
 fn other_process(stream: impl AsFd) -> Option<OwnedFd> {
     let peer = socket_peercred(stream).ok()?;
     pidfd_open(peer.pid, PidfdFlags::empty()).ok()

@@ -93,7 +93,7 @@ pub use handed::HandedConnection;
 pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress, Security};
 pub use handshakes::{HandshakeCounts, HandshakeFault, PerVersion};
 pub use listener::Listen;
-pub use network::{Error, HeldNetwork, LeftNetwork, Network, Nudge, Running, Stop};
+pub use network::{Error, LeftNetwork, Network, Nudge, Running, Stop};
 pub use options::{AtLimit, DriverChoice, Notice, Options};
 pub use placement::{Deal, WorkerPlacement};
 pub use rustix::io::Errno;

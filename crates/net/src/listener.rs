@@ -90,20 +90,29 @@ impl Listener {
         }
     }
 
-    /// The socket of another network, whose file is ours from now on.
+    /// The socket of another network, whose file is ours when this one has served.
     pub(crate) fn of_predecessor(fd: Arc<OwnedFd>, address: Address) -> io::Result<Listener> {
         let file = match &address {
             Address::Unix(Some(path)) if path.is_absolute() || path.exists() => {
-                Some(SocketFile { path: path.to_path_buf(), inode: inode(path)?, stays: false })
+                Some(SocketFile { path: path.to_path_buf(), inode: inode(path)?, stays: true })
             }
             _ => None,
         };
         Ok(Listener { fd, address, file })
     }
 
-    /// The same socket once more, without its file.
+    /// The same socket once more. Its file stays until [`Listener::remove_file`].
     pub(crate) fn again(&self) -> Listener {
-        Listener { fd: Arc::clone(&self.fd), address: self.address.clone(), file: None }
+        let file = self.file.as_ref();
+        let file = file.map(|file| SocketFile { path: file.path.clone(), inode: file.inode, stays: true });
+        Listener { fd: Arc::clone(&self.fd), address: self.address.clone(), file }
+    }
+
+    /// Closes it, and removes its file.
+    pub(crate) fn remove_file(mut self) {
+        if let Some(file) = &mut self.file {
+            file.stays = false;
+        }
     }
 
     /// Closes it, and leaves its file to a successor.
@@ -204,7 +213,7 @@ fn remove_stale(path: &Path, name: &SocketAddrUnix) -> Result<(), Errno> {
 struct SocketFile {
     path: PathBuf,
     inode: (u64, u64),
-    /// A successor uses it.
+    /// Another process uses it, or may use it.
     stays: bool,
 }
 

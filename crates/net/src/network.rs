@@ -4,9 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -129,6 +129,7 @@ impl Network {
         let candidates = handshakes::queues(if is_secure { options.handshake_threads.max(1) } else { 0 })?;
         let stop = Stop {
             stopping: Arc::default(),
+            ended: Arc::default(),
             message_queues: message_queues.into(),
             candidates: candidates.into(),
             limit: Arc::clone(&limit),
@@ -219,38 +220,62 @@ impl Network {
 
     /// Starts to serve: one worker for each of `handlers`, of which there must be [`Options::workers`].
     pub fn start<H: Handler + Send + 'static>(self, handlers: Vec<H>) -> Result<Running<H>, Error> {
-        self.start_with(handlers, Vec::new())
+        self.start_with(handlers, Vec::new(), |_| Ok(()))
     }
 
     /// The same, with connections of another network. The listener of each is a place of this one.
-    pub fn start_with<H: Handler + Send + 'static>(
+    ///
+    /// `begin` is called when all threads are there, and nothing else can fail: they serve from its success on. If anything fails,
+    /// nobody has been served.
+    pub fn start_with<H: Handler + Send + 'static, E: From<Error>>(
         self,
         handlers: Vec<H>,
         connections: Vec<HandedConnection>,
-    ) -> Result<Running<H>, Error> {
-        self.start_held(handlers, connections).map(HeldNetwork::go)
-    }
-
-    /// The same, but nothing is accepted or served before [`HeldNetwork::go`]. From then on nothing is missing that the system could refuse.
-    pub fn start_held<H: Handler + Send + 'static>(
-        self,
-        handlers: Vec<H>,
-        connections: Vec<HandedConnection>,
-    ) -> Result<HeldNetwork<H>, Error> {
+        begin: impl FnOnce(&View) -> Result<(), E>,
+    ) -> Result<Running<H>, E> {
         assert_eq!(handlers.len(), self.options.workers, "one handler for each worker");
-        self.deal(connections);
         let mut running = Running {
             workers: Vec::new(),
             others: Vec::new(),
             stop: self.stop.clone(),
             network: Some(self.again()?),
         };
-        let handshakes = self.start_handshakes(&mut running)?;
-        let (view, placement) = (self.view(), self.options.placement.clone());
+        let (view, notice) = (self.view(), self.options.notice);
+        let mut starts = Vec::new();
+        let prepared = self.prepare(&mut running, &mut starts, handlers, connections).map_err(E::from);
+        if let Err(why) = prepared.and_then(|()| begin(&view)) {
+            drop(starts);
+            running.give_up();
+            return Err(why);
+        }
+        // Each thread waits for it.
+        for start in starts {
+            // One that has panicked does not need it.
+            let _ = start.send(());
+        }
+        view.refusal_lines().iter().for_each(|line| notice(line));
+        Ok(running)
+    }
+
+    /// Makes all threads, which wait for `starts`.
+    fn prepare<H: Handler + Send + 'static>(
+        self,
+        running: &mut Running<H>,
+        starts: &mut Vec<SyncSender<()>>,
+        handlers: Vec<H>,
+        connections: Vec<HandedConnection>,
+    ) -> Result<(), Error> {
+        let mut gate = || {
+            let (start, started) = sync_channel(1);
+            starts.push(start);
+            move || started.recv().map_err(|_| Errno::CANCELED)
+        };
+        self.deal(connections);
+        let handshakes = self.start_handshakes(running)?;
+        let placement = self.options.placement.clone();
         let Options { driver, dialled_max, reads_max, idle_timeout_s, clock, at_limit, notice, .. } =
             self.options;
-        let (preparing, all_prepared) = channel::<()>();
-        let gate = Gate::default();
+        let (preparing, all_prepared) = channel::<Errno>();
         let (mut listeners, mut datagram_sockets) = (Vec::new(), Vec::new());
         datagram_sockets.resize_with(self.options.workers, Vec::new);
         for (bound, number) in self.listeners.into_iter().zip(0_u16..) {
@@ -281,17 +306,16 @@ impl Network {
             let ends_all = EndsAll(self.stop.clone());
             let preparing = preparing.clone();
             let cpu = placement.cpus.get(number).copied();
-            let begin = gate.passage();
+            let gate = gate();
             let work = move || {
                 let _ends_all = ends_all;
                 // Before it allocates: its memory then is its CPU's.
                 let pinned = cpu.map_or(Ok(()), placement::pin);
                 setup.table.counters().pin_refused.set(code(pinned.err()));
-                let worker = EventLoop::on_system(handler, IoDriver::choose(driver), setup, clock)?;
-                // Its receiver counts.
-                let _counted = preparing.send(());
+                let worker = EventLoop::on_system(handler, IoDriver::choose(driver), setup, clock);
+                let worker = worker.inspect_err(|why| tell(&preparing, *why))?;
                 drop(preparing);
-                begin.wait();
+                gate()?;
                 worker.run()
             };
             running.workers.push(spawn(format!("worker-{number}"), work)?);
@@ -300,30 +324,27 @@ impl Network {
         let stopping = Arc::clone(&self.stop.stopping);
         let ends_all = EndsAll(self.stop.clone());
         let departure = Arc::clone(&self.stop.departure);
-        let begin = gate.passage();
+        let (limit, gate, accepting) = (self.view.limit, gate(), preparing.clone());
         let accept = move || {
             let _ends_all = ends_all;
-            begin.wait();
-            let limit = self.view.limit;
-            let accepting =
-                AcceptLoop::new(listeners, dealer, handshakes, limit, at_limit, notice, stopping)?;
-            let listeners = accepting.run()?;
+            let accept_loop =
+                AcceptLoop::new(listeners, dealer, handshakes, limit, at_limit, notice, stopping);
+            let accept_loop = accept_loop.inspect_err(|why| tell(&accepting, *why))?;
+            drop(accepting);
+            gate()?;
+            let listeners = accept_loop.run()?;
             if departure.is_leaving() {
                 listeners.into_iter().for_each(Listener::leave_file);
                 departure.note_end_of_acceptor();
+            } else {
+                listeners.into_iter().for_each(Listener::remove_file);
             }
             Ok(())
         };
         running.others.push(spawn("acceptor".to_owned(), accept)?);
-        // Ends when the last worker has dropped its sender: from now on the view knows the drivers.
+        // Returns when the last thread has dropped its sender: from now on the view knows the drivers.
         drop(preparing);
-        if all_prepared.iter().count() < running.workers.len() {
-            running.stop.stop();
-            drop(gate);
-            return Err(running.join().err().unwrap_or(Error::Waiting(io::ErrorKind::Other.into())));
-        }
-        view.refusal_lines().iter().for_each(|line| notice(line));
-        Ok(HeldNetwork { running, gate })
+        all_prepared.recv().map_or(Ok(()), |why| Err(why.into()))
     }
 
     /// Gives connections of another network to the workers.
@@ -395,6 +416,12 @@ fn open_fast(listeners: &[Bound], length: QueueLength) -> Option<Result<(), Errn
     tcp.map(|fd| set_fast_open(fd, length.for_kernel())).reduce(Result::and)
 }
 
+/// Tells whoever waits for all threads why one of them cannot begin.
+fn tell(preparing: &Sender<Errno>, why: Errno) {
+    // After the first one, nobody waits any more.
+    let _ = preparing.send(why);
+}
+
 fn spawn<T: Send + 'static>(
     name: String,
     work: impl FnOnce() -> T + Send + 'static,
@@ -405,7 +432,10 @@ fn spawn<T: Send + 'static>(
 /// Ends a network. Cheap to clone; can be used from any thread, any number of times.
 #[derive(Clone)]
 pub struct Stop {
+    /// The threads end.
     stopping: Arc<AtomicBool>,
+    /// The network ends for good: it does not go on if nobody takes what it hands over.
+    ended: Arc<AtomicBool>,
     message_queues: Arc<[Arc<MessageQueue>]>,
     candidates: Arc<[Arc<MessageQueue<Candidate>>]>,
     limit: Arc<ConnectionLimit>,
@@ -417,8 +447,12 @@ const ACCEPTOR_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Stop {
     /// Ends the network so that [`Running::leave`] has its connections for another one. Listeners stay open. Waits until all
-    /// connections are at rest, at most `patience`; those that are not are closed then. Until then all are served.
+    /// connections are at rest, at most `patience`; those that are not are closed then. Until then all are served. A network that has
+    /// been stopped is not handed over.
     pub fn hand_over(&self, patience: Duration) {
+        if self.is_stopped() {
+            return;
+        }
         self.departure.begin();
         self.stop_accepting();
         self.departure.wait_for_acceptor(ACCEPTOR_PATIENCE);
@@ -445,8 +479,21 @@ impl Stop {
         }
     }
 
-    /// Makes the acceptor close its listeners, and every worker finish its round and close its connections.
+    /// Makes the acceptor close its listeners, and every worker finish its round and close its connections. While the network is handed
+    /// over, this waits until that has succeeded, and there is nothing left to stop, or until the network goes on.
     pub fn stop(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        if !self.is_handing_over() {
+            self.end_threads();
+        }
+    }
+
+    /// Whether [`Stop::stop`] has been called.
+    pub fn is_stopped(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    fn end_threads(&self) {
         self.stop_accepting();
         self.post(|| WorkerMessage::Stop);
     }
@@ -472,7 +519,7 @@ struct EndsAll(Stop);
 impl Drop for EndsAll {
     fn drop(&mut self) {
         if !self.0.is_handing_over() || std::thread::panicking() {
-            self.0.stop();
+            self.0.end_threads();
         }
     }
 }
@@ -503,38 +550,12 @@ impl<H: Handler + Send + 'static> LeftNetwork<H> {
 
     /// Goes on as before, with the same connections.
     pub fn go_on(self) -> Result<Running<H>, Error> {
-        self.network.start_with(self.handlers, self.connections)
-    }
-}
-
-/// Holds threads until it is dropped.
-#[derive(Default)]
-struct Gate(Arc<OnceLock<()>>);
-
-impl Gate {
-    fn passage(&self) -> Arc<OnceLock<()>> {
-        Arc::clone(&self.0)
-    }
-}
-
-impl Drop for Gate {
-    fn drop(&mut self) {
-        // Nobody else opens it.
-        let _opened = self.0.set(());
-    }
-}
-
-/// A network whose threads wait for the word.
-pub struct HeldNetwork<H> {
-    running: Running<H>,
-    gate: Gate,
-}
-
-impl<H> HeldNetwork<H> {
-    /// Serves from now on.
-    pub fn go(self) -> Running<H> {
-        drop(self.gate);
-        self.running
+        let running = self.network.start_with(self.handlers, self.connections, |_| Ok::<_, Error>(()))?;
+        // It may have been stopped while it was handed over.
+        if running.stop.is_stopped() {
+            running.stop.end_threads();
+        }
+        Ok(running)
     }
 }
 
@@ -577,11 +598,22 @@ impl<H> Running<H> {
     }
 }
 
+impl<H> Running<H> {
+    /// Ends threads that have not begun.
+    fn give_up(mut self) {
+        self.stop.end_threads();
+        let workers = std::mem::take(&mut self.workers).into_iter().map(|worker| worker.join().is_ok());
+        let others = std::mem::take(&mut self.others).into_iter().map(|other| other.join().is_ok());
+        // Whatever they say: the failure is known.
+        workers.chain(others).for_each(drop);
+    }
+}
+
 impl<H> Drop for Running<H> {
     /// Nothing else could end a network that was never joined.
     fn drop(&mut self) {
         if self.network.is_some() {
-            self.stop.stop();
+            self.stop.end_threads();
         }
     }
 }

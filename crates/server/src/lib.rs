@@ -69,7 +69,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use net::clock::Clock;
-use net::{Address, AtLimit, DriverChoice, HeldNetwork, LeftNetwork, Network};
+use net::{Address, AtLimit, DriverChoice, LeftNetwork, Network};
 use stdx::clock::Now;
 use tls::{Acceptor, TlsServerError};
 
@@ -180,12 +180,6 @@ pub struct Provisioned {
 /// A server whose workers run.
 pub struct Running {
     running: net::Running<Worker>,
-    shared: Arc<Shared>,
-}
-
-/// A server whose workers wait for the word.
-pub struct Held {
-    held: HeldNetwork<Worker>,
     shared: Arc<Shared>,
 }
 
@@ -324,7 +318,7 @@ fn take_over(
     manifest: &Manifest,
     notice: Notice,
 ) -> Result<Arc<Store>, Error> {
-    match Store::thaw(config.clone(), file, manifest) {
+    match Store::thaw_frozen(config.clone(), file, manifest) {
         Ok(store) => Ok(store),
         // This server is impossible, and another one may still have the items.
         Err(ThawError::Store(why)) => Err(why.into()),
@@ -359,7 +353,7 @@ impl Bound {
             Memory::Anonymous => Store::new(config)?,
             Memory::File(file) => Store::in_file(config, &file)?,
             Memory::Left(file, manifest) => take_over(config, &file, &manifest, self.network.notice())?,
-            Memory::Handed(file, manifest) => Store::thaw(config, &file, &manifest)?,
+            Memory::Handed(file, manifest) => Store::thaw_frozen(config, &file, &manifest)?,
         };
         let mut shared =
             Shared::new(self.options, store, &self.network, self.tls, self.started_unix_ms, self.began);
@@ -409,27 +403,30 @@ impl Provisioned {
 
     /// Starts the workers.
     pub fn start(self) -> Result<Running, Error> {
-        self.start_held(Vec::new()).map(Held::go)
+        self.start_with(Vec::new(), || Ok(()))
     }
 
-    /// Starts the workers, with connections of an earlier server. They wait for [`Held::go`]; nothing else is missing.
-    pub fn start_held(self, connections: Vec<HandedConnection>) -> Result<Held, Error> {
+    /// Starts the workers, with connections of an earlier server. `begin` is called when nothing else can fail, and before anybody is
+    /// served: until it has succeeded, the items in a file are as that server has left them.
+    pub fn start_with<E: From<Error> + From<net::Error>>(
+        self,
+        connections: Vec<HandedConnection>,
+        begin: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Running, E> {
         let Provisioned { network, shared } = self;
         let worker = |number| Worker::new(Arc::clone(&shared), number);
         let workers = (0..shared.options.threads).map(worker).collect();
-        let held = Held { held: network.start_held(workers, connections)?, shared };
-        let demanded = held.shared.options.driver == Driver::Uring;
-        if demanded && held.shared.network.driver(0) != DriverChoice::Uring {
-            return Err(Error::NoUring(held.shared.network.uring_refused(0)));
-        }
-        Ok(held)
-    }
-}
-
-impl Held {
-    /// Serves from now on.
-    pub fn go(self) -> Running {
-        Running { running: self.held.go(), shared: self.shared }
+        let options = &shared.options;
+        let running = network.start_with(workers, connections, |view| -> Result<(), E> {
+            if options.driver == Driver::Uring && view.driver(0) != DriverChoice::Uring {
+                return Err(Error::NoUring(view.uring_refused(0)).into());
+            }
+            begin()?;
+            // Whether the limit is possible has been found out already; without it the server has its predecessor's.
+            let _ = shared.store.begin(options.memory_limit_bytes);
+            Ok(())
+        })?;
+        Ok(Running { running, shared })
     }
 }
 

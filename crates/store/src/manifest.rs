@@ -93,6 +93,12 @@ impl Store {
         self.backing.set_frozen(false);
     }
 
+    /// Begins after [`Store::thaw_frozen`]: from now on the file is this store's, with the limit of its configuration.
+    pub fn begin(&self, limit_bytes: u64) -> Result<(), Error> {
+        self.go_on();
+        self.set_memory_limit(limit_bytes)
+    }
+
     fn seal_everything(&self) {
         let mut reclaim = lock(&self.reclaim);
         reclaim.put_back(&self.segments);
@@ -102,6 +108,19 @@ impl Store {
     /// The store whose manifest this is, in the same file. Its sizes are those of its creation; a memory limit that is now different
     /// comes into force as by [`Store::set_memory_limit`].
     pub fn thaw(config: Config, file: &Arc<File>, manifest: &Manifest) -> Result<Arc<Store>, ThawError> {
+        let limit_bytes = config.memory_limit_bytes;
+        let store = Store::thaw_frozen(config, file, manifest)?;
+        store.begin(limit_bytes)?;
+        Ok(store)
+    }
+
+    /// The same, but the file stays as it is until [`Store::begin`]: another store may still go on with it. Until then, no item may be
+    /// stored or removed.
+    pub fn thaw_frozen(
+        config: Config,
+        file: &Arc<File>,
+        manifest: &Manifest,
+    ) -> Result<Arc<Store>, ThawError> {
         config.check()?;
         let mut numbers = ManifestReader(&manifest.0);
         let found = numbers.take()?;
@@ -128,8 +147,6 @@ impl Store {
         store.first_cas = first_cas;
         store.fill(&mut numbers)?;
         store.check_limit(limit)?;
-        store.backing.set_frozen(false);
-        store.set_memory_limit(limit)?;
         Ok(Arc::new(store))
     }
 

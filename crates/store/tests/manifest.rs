@@ -208,6 +208,17 @@ fn an_attempt_that_fails_changes_nothing() {
 }
 
 #[test]
+fn a_store_that_has_not_begun_changes_nothing() {
+    let (file, manifest) = frozen(5_000);
+    let smaller = Config { memory_limit_bytes: 16 * MIB, ..config() };
+    let store = Store::thaw_frozen(smaller, &file, &manifest).expect("the same memory");
+    // Large values give their pages back otherwise.
+    drop(store);
+    let store = thaw(config(), &file, &manifest).expect("the same memory");
+    assert_eq!(found(&mut store.handle(), 0..5_000), 5_000);
+}
+
+#[test]
 fn a_manifest_that_was_cut_is_refused() {
     let (file, manifest) = frozen(2_000);
     for len in (0..manifest.0.len()).step_by(7) {

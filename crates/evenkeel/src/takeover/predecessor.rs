@@ -28,6 +28,9 @@ const READY: Duration = Duration::from_secs(60);
 /// Time for the requests that have begun: an upload that takes longer is lost with its connection.
 const REST: Duration = Duration::from_secs(1);
 
+/// Time between two attempts to accept a successor when the system refuses it.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// What a server has for its successor.
 pub(crate) struct OfferedServer {
     pub(crate) zero_unix_ms: u64,
@@ -90,7 +93,11 @@ impl TakeoverSocket {
         let work = move || {
             for stream in self.listener.incoming() {
                 let offered = stream
-                    .map_err(|error| error.to_string())
+                    .map_err(|error| {
+                        // Without free descriptors, each attempt fails at once.
+                        std::thread::park_timeout(RETRY);
+                        error.to_string()
+                    })
                     .and_then(|stream| Wire::new(stream).map_err(|error| error.to_string()))
                     .and_then(|wire| offer(wire, &offered_server));
                 match offered {
@@ -169,7 +176,8 @@ impl Successors {
 }
 
 fn give(wire: &mut Wire, stopped: &mut Stopped) -> Result<(), String> {
-    let successor = other_process(wire.stream());
+    // In another PID namespace, or where pidfd_open is forbidden, it could not be told who serves if one of both ends now.
+    let successor = other_process(wire.stream()).ok_or("its process cannot be watched")?;
     let manifest = stopped.leave().ok_or("its items are not in a file")?;
     let connections = stopped.connections();
     let mut send = |kind, bytes: &[u8], descriptors: &[BorrowedFd<'_>]| {
@@ -189,7 +197,7 @@ fn give(wire: &mut Wire, stopped: &mut Stopped) -> Result<(), String> {
     match wire.expect(TakeoverStep::Taken, ANSWER) {
         Ok(_) => Ok(()),
         // It serves, however slowly it says so: two servers must not use the same memory.
-        Err(_) if successor.as_ref().is_some_and(is_alive) => Ok(()),
+        Err(_) if is_alive(&successor) => Ok(()),
         Err(why) => Err(why),
     }
 }

@@ -22,7 +22,7 @@ const STATE: Duration = Duration::from_secs(30);
 /// A server that offers itself. It still serves.
 pub(crate) struct Predecessor {
     wire: Wire,
-    process: Option<OwnedFd>,
+    process: OwnedFd,
     offer: ServerOffer,
     pub(crate) listeners: Vec<Arc<OwnedFd>>,
     pub(crate) metrics: Vec<OwnedFd>,
@@ -43,6 +43,11 @@ fn failed(path: &Path, why: impl std::fmt::Display) -> Failure {
         .hint(hint)
 }
 
+/// This server is to end before it has begun.
+pub(crate) fn told_to_end(path: &Path) -> Failure {
+    failed(path, "a signal has told this one to end")
+}
+
 impl Predecessor {
     /// Asks the server at the path; `None` if there is none.
     pub(crate) fn ask(path: &Path) -> Result<Option<Predecessor>, Failure> {
@@ -59,7 +64,7 @@ impl Predecessor {
     }
 
     fn answer(stream: UnixStream) -> Result<Predecessor, String> {
-        let process = other_process(&stream);
+        let process = other_process(&stream).ok_or("its process cannot be watched")?;
         let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
         let hello = SuccessorHello { format: FORMAT, version: env!("CARGO_PKG_VERSION").to_owned() };
         let bytes = serde_json::to_vec(&hello).map_err(|error| error.to_string())?;
@@ -93,7 +98,7 @@ impl Predecessor {
         let (mut connections, mut dropped) = (Vec::new(), 0);
         loop {
             let message = self.wire.expect(TakeoverStep::Connections, ANSWER)?;
-            if message.descriptors.is_empty() {
+            if message.descriptors.is_empty() && message.bytes.is_empty() {
                 return Ok(Inheritance { manifest, connections, dropped });
             }
             for connection in read_connections(&message.bytes, message.descriptors)? {
@@ -116,13 +121,13 @@ impl Predecessor {
         match told {
             Ok(_) => Ok(()),
             // Whoever has ended cannot go on.
-            Err(_) if self.process.as_ref().is_some_and(|process| !is_alive(process)) => Ok(()),
+            Err(_) if !is_alive(&self.process) => Ok(()),
             Err(why) => Err(failed(path, why)),
         }
     }
 
     /// Says that this server serves.
-    pub(crate) fn taken(mut self) {
+    pub(crate) fn taken(&mut self) {
         // If it is gone, nobody has to know.
         let _ = self.wire.send(TakeoverStep::Taken, b"", &[]);
     }

@@ -106,6 +106,10 @@ impl Wire {
         if received.bytes == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            // Those that were left out are closed already, and nobody knows how many there were.
+            return Err(io::Error::other("there is no room for its descriptors: raise `ulimit -n` or -c"));
+        }
         let mut descriptors = Vec::new();
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(passed) = message {

@@ -92,7 +92,7 @@ fn connections_go_to_the_next_network_and_their_peers_notice_nothing() {
         let (view, stop) = (next.view(), next.stop());
         let LeftNetwork { connections, network, .. } = left;
         drop(network);
-        let running = next.start_with(handlers(), connections).expect("a start");
+        let running = next.start_with(handlers(), connections, |_| Ok::<_, Error>(())).expect("a start");
         for (number, client) in clients.iter_mut().enumerate() {
             let expected = if number % 2 == 0 { "begun meanwhile\n" } else { "meanwhile\n" };
             assert_eq!(client.line(), expected, "{number}");
@@ -164,11 +164,15 @@ fn a_unix_socket_keeps_its_file() {
     let (sockets, stop) = (network.sockets().expect("descriptors"), network.stop());
     let running = network.start(handlers()).expect("a start");
     let mut client = BufReader::new(UnixStream::connect(&path).expect("a connection"));
+    let again = || Network::bind(&[place()], options(DriverChoice::Auto, sockets.clone())).expect("the same");
+    drop(again());
+    assert!(path.exists(), "it is the other network's as long as this one has not begun");
+    let running = hand_over(running, &stop, PATIENCE).go_on().expect("a start");
     let LeftNetwork { connections, network, .. } = hand_over(running, &stop, PATIENCE);
     drop(network);
-    let next = Network::bind(&[place()], options(DriverChoice::Auto, sockets)).expect("the same listener");
+    let next = again();
     let stop = next.stop();
-    let running = next.start_with(handlers(), connections).expect("a start");
+    let running = next.start_with(handlers(), connections, |_| Ok::<_, Error>(())).expect("a start");
     client.get_mut().write_all(b"x\n").expect("it takes them");
     let mut line = String::new();
     client.read_line(&mut line).expect("a line");
@@ -177,4 +181,69 @@ fn a_unix_socket_keeps_its_file() {
     stop.stop();
     running.join().expect("no worker fails");
     assert!(!path.exists(), "the last one removes it");
+}
+
+#[test]
+fn a_network_that_goes_on_removes_its_unix_socket_at_the_end() {
+    let path = std::env::temp_dir().join(format!("net-going-on-{}", std::process::id()));
+    let place = Listen::Unix { path: path.clone(), mode: 0o600 };
+    let network = Network::bind(&[place], options(DriverChoice::Auto, Vec::new())).expect("a network");
+    let stop = network.stop();
+    let running = network.start(handlers()).expect("a start");
+    let running = hand_over(running, &stop, PATIENCE).go_on().expect("a start");
+    drop(UnixStream::connect(&path).expect("a connection"));
+    stop.stop();
+    running.join().expect("no worker fails");
+    assert!(!path.exists());
+}
+
+#[test]
+fn nobody_is_served_by_a_network_that_could_not_begin() {
+    let network = Network::bind(&[LOOPBACK], options(DriverChoice::Auto, Vec::new())).expect("a network");
+    let (address, sockets, stop) =
+        (tcp_address(&network), network.sockets().expect("descriptors"), network.stop());
+    let running = network.start(handlers()).expect("a start");
+    let mut client = Client::new(address);
+    client.echoes("before\n");
+    let left = hand_over(running, &stop, PATIENCE);
+    client.send(b"meanwhile\n");
+    let copies = left.connections().iter().map(|handed| HandedConnection {
+        socket: handed.socket.try_clone().expect("a descriptor"),
+        listener: handed.listener,
+        state: handed.state.clone(),
+        rest: handed.rest.clone(),
+    });
+    let mut late = Client::new(address);
+    late.send(b"late\n");
+    let next = Network::bind(&[Listen::Tcp(address)], options(DriverChoice::Auto, sockets));
+    let refused = next.expect("the same listener").start_with(handlers(), copies.collect(), |_| {
+        std::thread::park_timeout(Duration::from_millis(100));
+        Err(Error::Waiting(ErrorKind::Other.into()))
+    });
+    assert!(refused.is_err());
+    let running = left.go_on().expect("a start");
+    assert_eq!(client.line(), "meanwhile\n");
+    assert_eq!(late.line(), "late\n");
+    stop.stop();
+    running.join().expect("no worker fails");
+}
+
+#[test]
+fn a_stop_during_a_hand_over_comes_when_nobody_has_taken_over() {
+    let network = Network::bind(&[LOOPBACK], options(DriverChoice::Auto, Vec::new())).expect("a network");
+    let (address, stop) = (tcp_address(&network), network.stop());
+    let running = network.start(handlers()).expect("a start");
+    let [mut resting, mut slow] = [(); 2].map(|()| Client::new(address));
+    resting.echoes("before\n");
+    slow.send(b"body 4\n12");
+    let handing = stop.clone();
+    let ending = std::thread::spawn(move || handing.hand_over(Duration::from_millis(400)));
+    std::thread::park_timeout(Duration::from_millis(100));
+    stop.stop();
+    ending.join().expect("no panic");
+    let left = running.leave().expect("no worker fails");
+    assert!(left.is_handed_over());
+    assert_eq!(left.connections().len(), 1, "a successor would have it");
+    left.go_on().expect("a start").join().expect("it ends by itself");
+    assert_eq!(resting.line(), "");
 }

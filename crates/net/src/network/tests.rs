@@ -319,7 +319,7 @@ fn a_socket_file_has_its_mode_and_replaces_only_one_without_listener() {
 /// Reports the value that it finds in each turn.
 struct Turns {
     left: Arc<std::sync::atomic::AtomicU64>,
-    tell: std::sync::mpsc::Sender<u64>,
+    tell: Sender<u64>,
 }
 
 impl Handler for Turns {
