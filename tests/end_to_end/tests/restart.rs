@@ -120,7 +120,7 @@ fn after_an_orderly_end_everything_is_there() {
         assert!(gone.is_some(), "it expires when it would have expired");
         assert_eq!(after.statistic("curr_items").expect("statistics"), 3_002);
         assert!(after.statistic("uptime").expect("statistics") < 100);
-        assert!(server.said().contains("items of the last server"), "{}", server.said());
+        said_with(&server, "items of the last server");
     }
 }
 
@@ -167,6 +167,13 @@ fn while_items_are_evicted_what_is_left_is_right() {
     }
 }
 
+/// The server's output, once it has these words: a thread of its own writes it.
+#[track_caller]
+fn said_with(server: &Server, words: &str) -> String {
+    let said = clock::wait_for(|| Some(server.said()).filter(|said| said.contains(words)));
+    said.unwrap_or_else(|| panic!("expected {words}, found {}", server.said()))
+}
+
 /// After `harm`, the server starts empty and says `expected`.
 #[track_caller]
 fn check_lost(harm: impl FnOnce(&mut Server, &Shelf), expected: &str) {
@@ -177,7 +184,7 @@ fn check_lost(harm: impl FnOnce(&mut Server, &Shelf), expected: &str) {
     server.start_again().expect("it starts in any case");
     let mut client = client(&server);
     assert_eq!(found(&mut client, 0..500), 0);
-    let said = server.said();
+    let said = said_with(&server, expected);
     assert_eq!(said.matches("the items of the last server are lost: ").count(), 1, "{said}");
     assert!(said.contains(expected), "{said}");
     // From here on it is a server like any other.
@@ -264,7 +271,7 @@ fn a_server_without_cas_does_not_take_items_with_it() {
     server.start_again_with(&["-C"]).expect("it starts");
     assert_eq!(found(&mut client(&server), 0..10), 0);
     let expected = "it was written with CAS uniques, and this server runs without CAS uniques (-C)";
-    assert!(server.said().contains(expected), "{}", server.said());
+    said_with(&server, expected);
 }
 
 #[test]
@@ -276,7 +283,7 @@ fn over_tls_a_server_leaves_its_items_as_well() {
     let _resting: Vec<_> = (0..5).map(|_| server.connect().expect("a connection")).collect();
     server.stop().expect("an orderly end");
     server.start_again().expect("it starts");
-    assert!(server.said().contains("with 0 items of the last server"), "{}", server.said());
+    said_with(&server, "with 0 items of the last server");
 }
 
 #[track_caller]

@@ -61,7 +61,8 @@ impl Dynasty {
         let mut next = self.start(flags);
         let ended = clock::wait_for(|| next.try_wait().expect("a child"));
         assert!(ended.is_some_and(|status| !status.success()), "{ended:?} {}", self.said());
-        assert!(self.said().contains(expected), "{}", self.said());
+        let is_said = clock::wait_for(|| self.said().contains(expected).then_some(()));
+        assert!(is_said.is_some(), "expected {expected}, found {}", self.said());
         assert!(self.server.as_mut().expect("a server").try_wait().expect("a child").is_none());
     }
 
@@ -227,7 +228,8 @@ fn other_limits_threads_and_places_are_possible() {
     servers.follow(&[]);
     assert_eq!(unix.read(&mut stored).expect("an end"), 0);
     asks(&mut servers.client(), "mg a v\r\n", "VA 1");
-    assert!(servers.said().contains("1 connections were closed"), "{}", servers.said());
+    let is_said = clock::wait_for(|| servers.said().contains("1 connections were closed").then_some(()));
+    assert!(is_said.is_some(), "{}", servers.said());
 }
 
 #[test]

@@ -100,9 +100,6 @@ impl Wire {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC;
         let received = recvmsg(&self.0, &mut [IoSliceMut::new(&mut head)], &mut ancillary, flags)?;
-        if received.flags.contains(ReturnFlags::CTRUNC) {
-            return Err(io::Error::other("descriptors are lost: this process may have no more (ulimit -n)"));
-        }
         if received.bytes == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
