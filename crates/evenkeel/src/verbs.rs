@@ -299,7 +299,7 @@ mod tests {
         check("evenkeel", "64 expected a command, found nothing");
         check("evenkeel server", "64 unrecognized subcommand 'server'");
         check("evenkeel serve --memroy 1", "64 unknown flag `--memroy`");
-        check("evenkeel serve -e x", "64 -e: not supported yet");
+        check("evenkeel serve -o ext_path=x", "64 -o ext_path: not supported yet");
         check("evenkeel serve -o x", "64 -o x: unknown option");
         check("evenkeel load --depht 1", "64 unexpected argument '--depht' found");
         check(
