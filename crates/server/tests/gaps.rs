@@ -26,10 +26,9 @@ fn with_reasons() -> String {
 fn names_alone() -> String {
     let names: Vec<String> = refused().into_iter().flat_map(|(_, names)| names).collect();
     let (options, flags): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.starts_with("`-o "));
-    let (options, flags) = (options.join(", ").replace("`-o ", "`"), flags.join(", "));
-    format!(
-        "The server refuses ([why](docs/serve/compatibility.md#refused-flags)) {flags}; of `-o` {options}.\n"
-    )
+    let options = format!("of `-o` {}", options.join(", ").replace("`-o ", "`"));
+    let all = flags.into_iter().map(|flag| format!("{flag}; ")).chain([options]).collect::<String>();
+    format!("The server refuses ([why](docs/serve/compatibility.md#refused-flags)) {all}.\n")
 }
 
 /// Names as on the command line, sub-options after the flags.

@@ -103,7 +103,7 @@ pub(super) const FLAGS: &[Flag] = &[
         value: "socket",
         kind: Kind::Text,
         default: None,
-        doc: "Take over from the server at this socket, and wait there for the next",
+        doc: "Take over the server at this socket, and wait for the next",
         details: "A unix socket's path. If a server listens there, this one gets its listeners, its connections and its items, and \
             serves in its place; clients notice a pause of some milliseconds. Otherwise it starts empty. In both cases it \
             then listens there itself. Connections with TLS are closed between two requests.",
