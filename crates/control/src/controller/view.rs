@@ -51,9 +51,8 @@ struct NewsOfView {
 }
 
 impl FleetView {
-    /// Reads it all. What this program does not understand is an error: a part of it is never taken for the whole.
-    pub(super) fn read(decisions: &FleetDecisions) -> Result<FleetView, RegisterError> {
-        let mut view = FleetView {
+    fn empty() -> FleetView {
+        FleetView {
             policy: None,
             policy_revision: Revision::ABSENT,
             inventory: Inventory::default(),
@@ -67,7 +66,12 @@ impl FleetView {
             router_lists: BTreeMap::new(),
             gone: Vec::new(),
             replaced: BTreeMap::new(),
-        };
+        }
+    }
+
+    /// Reads it all. What this program does not understand is an error: a part of it is never taken for the whole.
+    pub(super) fn read(decisions: &FleetDecisions) -> Result<FleetView, RegisterError> {
+        let mut view = FleetView::empty();
         view.read_news(decisions)?;
         Ok(view)
     }
@@ -274,21 +278,7 @@ mod tests {
     }
 
     fn view(prng: &mut Prng) -> FleetView {
-        let mut view = FleetView {
-            policy: None,
-            policy_revision: Revision::ABSENT,
-            inventory: Inventory::new(Vec::new()).expect("nobody"),
-            target: None,
-            generations: BTreeMap::new(),
-            slots: LastSlots::default(),
-            settled: None,
-            frozen: Vec::new(),
-            condemned: Vec::new(),
-            quarantine: Vec::new(),
-            router_lists: BTreeMap::new(),
-            gone: Vec::new(),
-            replaced: BTreeMap::new(),
-        };
+        let mut view = FleetView::empty();
         // In any order, as others publish them.
         let mut numbers: Vec<u64> = (1..=5).collect();
         while !numbers.is_empty() {
