@@ -16,7 +16,7 @@ use crate::subject;
 /// Names the inner run, and tells it that it is the inner one.
 const INNER: &str = "EVENKEEL_TEST_IN_NAMESPACES";
 /// Longest time of a run: one that hangs must fail.
-const SECONDS_MAX: &str = "300";
+const SECONDS_MAX: &str = "480";
 /// What the inner run begins with. Names of namespaces are files in /run/netns, so that is its own, too.
 const BEGIN: &str = "mount -t tmpfs tmpfs /run && mkdir /run/netns /run/tmp && ip link set lo up";
 /// What must succeed, or nothing of all this can be made here.
