@@ -1,0 +1,204 @@
+//! Devices of a flash tier: a file or block device that is opened, checked and ours alone.
+//!
+//! A file is created with mode 0600 if there is none, and gets its blocks at once. It is never cut, and no hole is made in it.
+//! A block device is left as it is. What either holds is not looked at.
+
+use crate::alignment::make_direct;
+use crate::allocation::allocate;
+use crate::disk::PAGE_BYTES;
+use crate::error::OpenError;
+use crate::identity::Identity;
+use crate::specification::{Bucket, PathSpecification};
+use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, fcntl_lock, open, seek};
+use rustix::io::{Errno, retry_on_intr};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An opened file or block device. No other can be opened on the same one, by this process or another, until this and all
+/// clones of its descriptor are closed.
+#[derive(Debug)]
+pub struct Device {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+    bucket: Bucket,
+    is_direct: bool,
+    identity: Identity,
+}
+
+/// A device, and what its user should be told.
+#[derive(Debug)]
+pub struct OpenedDevice {
+    /// The device.
+    pub device: Device,
+    /// Sentences for people. The device works all the same.
+    pub warnings: Vec<String>,
+}
+
+impl Device {
+    /// Opens a file or a block device. Of its size, whole pages of `page_bytes` are used, and two are the least: one that is
+    /// written, and one that is read.
+    ///
+    /// # Panics
+    /// If `page_bytes` is not a multiple of 4096, or 0.
+    pub fn open(specification: &PathSpecification, page_bytes: u64) -> Result<OpenedDevice, OpenError> {
+        assert!(
+            page_bytes > 0 && page_bytes.is_multiple_of(PAGE_BYTES as u64),
+            "pages of {page_bytes} bytes"
+        );
+        let PathSpecification { path, bytes, bucket } = specification;
+        let whole_pages = bytes / page_bytes;
+        if whole_pages < 2 {
+            return Err(OpenError::TooSmall { path: path.clone(), bytes: *bytes, page_bytes });
+        }
+        let bytes = whole_pages * page_bytes;
+        let (file, is_new) = open_or_create(path)?;
+        let identity = Identity::of(&file.metadata().map_err(examine(path))?, path)?;
+        let mut warnings = Vec::new();
+        // Before anything of a file is changed: it may be in use.
+        warnings.extend(lock(&file, path, identity)?);
+        let prepared = prepare(&file, path, identity, bytes, &mut warnings);
+        if prepared.is_err() && is_new {
+            // Ours alone, as it is locked. If that fails, too, the error is the first.
+            let _ = fs::remove_file(path);
+        }
+        let device =
+            Device { is_direct: prepared?, file, path: path.clone(), bytes, bucket: *bucket, identity };
+        Ok(OpenedDevice { device, warnings })
+    }
+
+    /// Another descriptor of it, for those who read and write in their own way: positions, lengths and memory are multiples of
+    /// 4096. It keeps the device from being opened again as long as it lives.
+    pub fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// How many bytes of it are used: whole pages of the tier.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What is written to it first.
+    pub fn bucket(&self) -> Bucket {
+        self.bucket
+    }
+
+    /// Its name on the command line.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is read and written without the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
+    pub(crate) fn descriptor(&self) -> &File {
+        &self.file
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity
+    }
+}
+
+fn examine(path: &Path) -> impl Fn(io::Error) -> OpenError {
+    move |source| OpenError::Examine { path: path.to_owned(), source }
+}
+
+/// Opens what is there or creates a file, and says whether it did. Its kind is looked at first: opening a FIFO or a tape has
+/// effects of its own.
+fn open_or_create(path: &Path) -> Result<(File, bool), OpenError> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok((open_existing(path, Identity::of(&metadata, path)?)?, false)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path),
+        Err(source) => Err(OpenError::Open { path: path.to_owned(), source }),
+    }
+}
+
+fn open_existing(path: &Path, found: Identity) -> Result<File, OpenError> {
+    // For a block device, without O_CREAT: nothing else has claimed it, be it a file system, a RAID or another server, and
+    // nothing can until it is closed (open(2)).
+    let alone = if found.is_block_device() { OFlags::EXCL } else { OFlags::empty() };
+    let file = match retry_on_intr(|| open(path, OFlags::RDWR | OFlags::CLOEXEC | alone, Mode::empty())) {
+        Ok(file) => File::from(file),
+        Err(Errno::BUSY) if found.is_block_device() => {
+            return Err(OpenError::DeviceInUse { path: path.to_owned() });
+        }
+        Err(errno) => return Err(OpenError::Open { path: path.to_owned(), source: errno.into() }),
+    };
+    // What was opened may have taken the place of what was looked at, and a device would not be ours alone then.
+    let opened = Identity::of(&file.metadata().map_err(examine(path))?, path)?;
+    if opened != found {
+        let source = io::Error::other("it was replaced meanwhile");
+        return Err(OpenError::Open { path: path.to_owned(), source });
+    }
+    Ok(file)
+}
+
+/// Creates a file. If another process was faster, its file is opened, which it will have locked.
+fn create(path: &Path) -> Result<(File, bool), OpenError> {
+    // A mistyped name of a device would become a file in memory.
+    if path.starts_with("/dev") && !path.starts_with("/dev/shm") {
+        return Err(OpenError::NoSuchDevice { path: path.to_owned() });
+    }
+    if path.is_symlink() {
+        return Err(OpenError::Kind { path: path.to_owned(), found: "a symbolic link that leads nowhere" });
+    }
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
+    match retry_on_intr(|| open(path, flags, Mode::RUSR | Mode::WUSR)) {
+        Ok(file) => Ok((File::from(file), true)),
+        Err(Errno::EXIST) => {
+            let metadata = fs::metadata(path).map_err(examine(path))?;
+            Ok((open_existing(path, Identity::of(&metadata, path)?)?, false))
+        }
+        Err(errno) => Err(OpenError::Open { path: path.to_owned(), source: errno.into() }),
+    }
+}
+
+/// Takes a file for us alone. Returns a warning where the file system has no locks.
+fn lock(file: &File, path: &Path, identity: Identity) -> Result<Option<String>, OpenError> {
+    let in_use = || OpenError::InUse { path: path.to_owned() };
+    // The lock of memcached. It is only looked for: this kind of lock is lost as soon as the process closes any descriptor of
+    // the file, and over NFS it would be in the way of the next one.
+    match fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::AGAIN | Errno::ACCESS) => return Err(in_use()),
+        _ => _ = fcntl_lock(file, FlockOperation::NonBlockingUnlock),
+    }
+    // A block device is ours already, by O_EXCL, and udev locks devices for moments (systemd, "Locking Block Device Access").
+    if identity.is_block_device() {
+        return Ok(None);
+    }
+    // It belongs to the open file, not to the process: so it is in the way of this process, too, and outlives a fork.
+    match file.try_lock() {
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => Err(in_use()),
+        Err(TryLockError::Error(error)) => Ok(Some(format!(
+            "{} cannot be locked ({error}): take care that no other process uses it",
+            path.display()
+        ))),
+    }
+}
+
+/// Makes sure of the size, and that it can be read and written. Returns whether that is direct.
+fn prepare(
+    file: &File,
+    path: &Path,
+    identity: Identity,
+    bytes: u64,
+    warnings: &mut Vec<String>,
+) -> Result<bool, OpenError> {
+    match identity {
+        Identity::File { .. } => warnings.extend(allocate(file, path, bytes)?),
+        Identity::Block { .. } => {
+            let device_bytes = seek(file, SeekFrom::End(0)).map_err(|errno| examine(path)(errno.into()))?;
+            if device_bytes < bytes {
+                return Err(OpenError::DeviceTooSmall { path: path.to_owned(), bytes, device_bytes });
+            }
+        }
+    }
+    let (is_direct, warning) = make_direct(file, path)?;
+    warnings.extend(warning);
+    Ok(is_direct)
+}
