@@ -9,7 +9,7 @@ use crate::disk::PAGE_BYTES;
 use crate::error::OpenError;
 use crate::identity::Identity;
 use crate::specification::{Bucket, PathSpecification};
-use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, fcntl_lock, open, seek};
+use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, fcntl_lock, major, minor, open, seek};
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -191,7 +191,10 @@ fn prepare(
 ) -> Result<bool, OpenError> {
     match identity {
         Identity::File { .. } => warnings.extend(allocate(file, path, bytes)?),
-        Identity::Block { .. } => {
+        Identity::Block { number } => {
+            if is_read_only(number) {
+                return Err(OpenError::ReadOnly { path: path.to_owned() });
+            }
             let device_bytes = seek(file, SeekFrom::End(0)).map_err(|errno| examine(path)(errno.into()))?;
             if device_bytes < bytes {
                 return Err(OpenError::DeviceTooSmall { path: path.to_owned(), bytes, device_bytes });
@@ -201,4 +204,10 @@ fn prepare(
     let (is_direct, warning) = make_direct(file, path)?;
     warnings.extend(warning);
     Ok(is_direct)
+}
+
+/// Whether a block device takes no writes: the kernel opens some of those to write, and refuses each write then.
+fn is_read_only(number: u64) -> bool {
+    let said = format!("/sys/dev/block/{}:{}/ro", major(number), minor(number));
+    fs::read_to_string(said).is_ok_and(|text| text.trim_end() == "1")
 }

@@ -85,6 +85,15 @@ pub enum OpenError {
         /// How much it has.
         device_bytes: u64,
     },
+    /// A block device that takes no writes.
+    #[error(
+        "write to {}: the device is read-only\n  hint: `blockdev --setrw {}`, if it is not meant to be", path.display(),
+        path.display()
+    )]
+    ReadOnly {
+        /// The block device.
+        path: PathBuf,
+    },
     /// The file's blocks do not fit its file system.
     #[error(
         "reserve {bytes} bytes for {}: {missing_bytes} are missing, and its file system has {free_bytes} free\n  hint: \

@@ -1,6 +1,6 @@
 //! Block devices, which are loop devices here. Where there are none, the tests are left out, which is said.
 
-use crate::{Folder, MIB, check_refused, check_use, open, run, specification, with_own_mounts};
+use crate::{Folder, MIB, check_refused, check_use, close, open, run, specification, with_own_mounts};
 use flash::Devices;
 use std::fs::File;
 use std::os::unix::fs::symlink;
@@ -53,6 +53,7 @@ fn a_block_device_is_used_directly() {
             assert!(devices[0].is_direct() && warnings.is_empty(), "{warnings:?}");
             assert_eq!((devices[0].bytes(), devices[0].path()), (3 * MIB, &**path));
             check_use(&devices, 0);
+            close(devices);
         }
     }
 }
@@ -78,12 +79,13 @@ fn a_device_is_not_opened_twice_under_any_name() {
     for name in &names {
         check_refused(name, 2 * MIB, IN_USE, None);
     }
-    drop(first);
+    close(first);
     for name in &names {
         let error = Devices::open(&[&device.path, *name].map(|path| specification(path, 2 * MIB)), MIB);
         let error = error.expect_err("twice").to_string();
+        close(());
         assert!(error.contains("they are the same file or device"), "{error}");
-        open(name, 2 * MIB).expect("nobody has it");
+        close(open(name, 2 * MIB).expect("nobody has it"));
     }
 }
 
@@ -115,5 +117,5 @@ fn a_mounted_device_is_refused() {
 #[test]
 fn a_device_that_cannot_be_written_is_refused() {
     let Some(device) = Loop::new(2 * MIB, &["--read-only"]) else { return };
-    check_refused(&device.path, 2 * MIB, "open PATH to read and write", None);
+    check_refused(&device.path, 2 * MIB, "write to PATH: the device is read-only", None);
 }

@@ -1,6 +1,6 @@
 //! File systems that are full, or that cannot do what is asked of them. Each is mounted where nobody else sees it.
 
-use crate::{Folder, MIB, check_use, open, run, specification, with_own_mounts};
+use crate::{Folder, MIB, check_use, close, open, run, specification, with_own_mounts};
 use flash::Devices;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,8 @@ fn with_file_system(arguments: &'static [&'static str], test: impl FnOnce(&Path)
             return eprintln!("left out: no such file system can be mounted here: {why}");
         }
         test(&root);
-        run("umount", &[root_name]).expect("it is mounted");
+        // Lazily: a process that is being started may have its files open for a moment.
+        run("umount", &["--lazy", root_name]).expect("it is mounted");
     });
 }
 
@@ -40,13 +41,15 @@ fn with_ext4(
             return eprintln!("left out: no such file system can be mounted here: {why}");
         }
         test(&root);
-        run("umount", &[root_name]).expect("it is mounted");
+        // Lazily: a process that is being started may have its files open for a moment.
+        run("umount", &["--lazy", root_name]).expect("it is mounted");
     });
 }
 
 #[track_caller]
 fn check_no_room(path: &Path, bytes: u64, begin: &str) {
     let error = open(path, bytes).expect_err("no room").to_string();
+    close(());
     let error = error.replace(path.to_str().expect("text"), "PATH");
     assert!(error.starts_with(begin) && error.contains("\n  hint: name a smaller size"), "{error}");
 }
@@ -60,8 +63,8 @@ fn a_file_that_does_not_fit_is_refused_before_the_disk_is_full() {
             "reserve 7340032 bytes for PATH: 7340032 are missing, and its file system has 6291456 free";
         check_no_room(&path, 7 * MIB, message);
         assert!(!path.exists(), "what was created is removed");
-        drop(open(&path, 6 * MIB).expect("it fits exactly"));
-        open(&path, 6 * MIB).expect("a file that has its blocks needs no room");
+        close(open(&path, 6 * MIB).expect("it fits exactly"));
+        close(open(&path, 6 * MIB).expect("a file that has its blocks needs no room"));
         check_no_room(
             &path,
             7 * MIB,

@@ -11,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const MIB: u64 = 1 << 20;
 /// Of the tier.
@@ -55,6 +56,8 @@ fn open(path: &Path, bytes: u64) -> Result<OpenedDevice, OpenError> {
 #[track_caller]
 fn check_refused(path: &Path, bytes: u64, message: &str, cause: Option<&str>) {
     let error = open(path, bytes).expect_err("refused");
+    // It was open for a moment.
+    close(());
     let said = error.to_string().replace(path.to_str().expect("text"), "PATH");
     assert_eq!(said.split("\n  hint: ").next(), Some(message));
     let said = error.source().map(ToString::to_string);
@@ -86,8 +89,23 @@ fn check_use(devices: &Devices, number: usize) {
     devices.read(number + 1, 0, &mut bytes).expect_err("no such device");
 }
 
+/// Held until a process that was started has closed our descriptors, of which it has copies for a moment: until it has ended
+/// or printed something.
+static STARTING: Mutex<()> = Mutex::new(());
+
+fn starting() -> MutexGuard<'static, ()> {
+    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Closes a device, and waits until it can be opened again: until no process that was started before has it.
+fn close<T>(opened: T) {
+    drop(opened);
+    drop(starting());
+}
+
 /// What a program prints, without the end of the line, or what it says when it fails.
 fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let _starting = starting();
     let output = Command::new(program).args(arguments).output();
     let output = output.map_err(|error| format!("{program}: {error}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();

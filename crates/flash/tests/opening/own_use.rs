@@ -1,6 +1,6 @@
 //! Files that are opened twice: by one process, by two, under several names, and beside a memcached.
 
-use crate::{Folder, MIB, check_refused, open, specification};
+use crate::{Folder, MIB, check_refused, close, open, specification, starting};
 use flash::Devices;
 use rustix::fs::{FlockOperation, fcntl_lock};
 use std::fs::{self, File};
@@ -44,14 +44,15 @@ struct Other {
 impl Other {
     /// Starts another process, and returns what it prints.
     fn start(work: &str, path: &Path) -> (Other, String) {
-        let mut process = Command::new(std::env::current_exe().expect("this test"))
+        let mut command = Command::new(std::env::current_exe().expect("this test"));
+        command
             .args(["--exact", "own_use::another_process", "--nocapture"])
             .env(PATH_VARIABLE, path)
             .env(WORK_VARIABLE, work)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("another process");
+            .stdout(Stdio::piped());
+        let _starting = starting();
+        let mut process = command.spawn().expect("another process");
         let output = BufReader::new(process.stdout.take().expect("its output"));
         let mut other = Other { process, output };
         let result = other.result();
@@ -82,9 +83,9 @@ fn one_process_does_not_open_a_file_twice_under_any_name() {
     for name in ["a", "hard", "soft"] {
         check_refused(&folder.path(name), 2 * MIB, IN_USE, None);
     }
-    drop(first);
+    close(first);
     for name in ["a", "hard", "soft"] {
-        open(&folder.path(name), 2 * MIB).expect("nobody has it");
+        close(open(&folder.path(name), 2 * MIB).expect("nobody has it"));
     }
 }
 
@@ -99,13 +100,15 @@ fn devices_of_one_tier_are_different_files() {
         let (first, other, path) = (folder.path("a"), folder.path("b"), folder.path(&name));
         let specifications = [&first, &other, &path].map(|path| specification(path, 2 * MIB));
         let error = Devices::open(&specifications, MIB).expect_err("twice").to_string();
+        close(());
         let expected = format!(
             "use {} and {} for the flash tier: they are the same file or device\n  hint: name each of them once",
             first.display(),
             path.display()
         );
         assert_eq!(error, expected);
-        Devices::open(&specifications[..2], MIB).expect("all were closed again");
+        let again = Devices::open(&specifications[..2], MIB);
+        close(again.expect("all were closed again"));
     }
 }
 
@@ -117,7 +120,7 @@ fn two_processes_do_not_open_one_file() {
     let (other, result) = Other::start("open", &path);
     assert_eq!(result, IN_USE.replace("PATH", path.to_str().expect("text")));
     other.end();
-    drop(ours);
+    close(ours);
     let (other, result) = Other::start("open", &path);
     assert_eq!(result, "done");
     check_refused(&path, 2 * MIB, IN_USE, None);
@@ -156,8 +159,8 @@ fn a_clone_of_the_descriptor_keeps_the_file() {
     let path = folder.path("a");
     let opened = open(&path, 2 * MIB).expect("a file");
     let clone = opened.device.file().expect("a descriptor");
-    drop(opened);
+    close(opened);
     check_refused(&path, 2 * MIB, IN_USE, None);
-    drop(clone);
+    close(clone);
     open(&path, 2 * MIB).expect("nobody has it");
 }
