@@ -3,7 +3,7 @@
 use crate::aligned_bytes::AlignedBytes;
 use crate::disk::PAGE_BYTES;
 use crate::error::OpenError;
-use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_setfl, fstatfs, statx};
+use rustix::fs::{AtFlags, FsWord, OFlags, StatxFlags, fcntl_setfl, fstatfs, statx};
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// File systems that lie in memory (linux/magic.h): tmpfs, ramfs.
-const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+const IN_MEMORY: [FsWord; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Makes the reads and writes of `file` direct. Where that is refused they stay buffered. Returns whether they are direct,
 /// and a warning if the file takes memory.
@@ -81,7 +81,7 @@ fn errno_of(error: &io::Error) -> Errno {
 fn is_in_memory(file: &File) -> bool {
     // A block device is a file of devtmpfs, which is a tmpfs.
     let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
-    is_file && fstatfs(file).is_ok_and(|system| IN_MEMORY.contains(&(system.f_type as i64)))
+    is_file && fstatfs(file).is_ok_and(|system| IN_MEMORY.contains(&system.f_type))
 }
 
 #[cfg(test)]
