@@ -1,9 +1,10 @@
 //! Configuration of a store.
 
 use crate::error::Error;
-use crate::index::LOCATIONS_END;
+use crate::index::{Index, LOCATIONS_END};
 use crate::memory::Huge;
 use crate::numbers::Damaged;
+use crate::tier::{FlashConfig, Tier};
 
 /// The smallest memory limit: it leaves room for all open segments of one worker.
 pub const MEMORY_LIMIT_MIN: u64 = 4 * 1024 * 1024;
@@ -31,6 +32,8 @@ pub struct Config {
     /// The time of day, in milliseconds since 1970. CAS uniques start from it, so that uniques of an earlier
     /// process, which clients may still have, are not issued again.
     pub started_unix_ms: u64,
+    /// A tier of flash for items that memory has no room for; `None`: they are gone.
+    pub flash: Option<FlashConfig>,
 }
 
 impl Default for Config {
@@ -44,6 +47,7 @@ impl Default for Config {
             workers: 4,
             hash_secret: 0,
             started_unix_ms: 0,
+            flash: None,
         }
     }
 }
@@ -55,6 +59,17 @@ impl Config {
         }
         if self.memory_limit_bytes > MEMORY_LIMIT_MAX {
             return Err(Error::LimitTooLarge { bytes: self.memory_limit_bytes, most: MEMORY_LIMIT_MAX });
+        }
+        self.flash.as_ref().map_or(Ok(()), |flash| self.check_flash(flash))
+    }
+
+    /// A tier's fixed parts leave half of the memory to items and their index.
+    fn check_flash(&self, flash: &FlashConfig) -> Result<(), Error> {
+        flash.check()?;
+        let (bytes, flash_bytes) = (self.memory_limit_bytes, flash.bytes());
+        let least = 2 * (Index::fixed_bytes(self.shards()) + Tier::fixed_bytes(flash, bytes));
+        if bytes < least {
+            return Err(Error::LimitTooSmallForFlash { bytes, least, flash: flash_bytes });
         }
         Ok(())
     }
@@ -76,6 +91,9 @@ impl Config {
     /// every shard has at least one index page.
     fn shards(&self) -> usize {
         let wanted = (16 * self.workers.max(1)).next_power_of_two().clamp(256, 1 << 16);
+        if let Some(flash) = &self.flash {
+            return wanted.max(flash.shards());
+        }
         let worthwhile = usize::try_from(self.memory_limit_bytes >> 16).unwrap_or(usize::MAX);
         wanted.min(1 << worthwhile.max(1).ilog2())
     }

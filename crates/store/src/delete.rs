@@ -32,7 +32,10 @@ impl Handle {
             Ok(slot) => slot,
             Err(miss) => {
                 self.miss = miss;
-                return Ok(Deleted::NotFound);
+                let is_plain = !request.mark_stale && !request.drop_value && request.compare_cas.is_none();
+                // Without a look at the key: see the decision about deletes of items on flash.
+                let was_on_flash = is_plain && store.drop_from_flash(&mut lock, key.hash);
+                return Ok(if was_on_flash { Deleted::Deleted { len: 0 } } else { Deleted::NotFound });
             }
         };
         let record = store.segments.record(slot.at());

@@ -49,11 +49,11 @@ impl Handle {
             &lock,
             cursor.page,
             |at| store.hash_at(at),
-            |at| {
-                if store.why_dead(at, now).is_some() {
+            |slot| {
+                if slot.is_on_flash() || store.why_dead(slot.at(), now).is_some() {
                     return;
                 }
-                let record = store.segments.record(at);
+                let record = store.segments.record(slot.at());
                 each(&Dumped {
                     key: record.key(),
                     key_is_binary: record.bits() & BINARY_KEY != 0,
@@ -86,10 +86,10 @@ impl Handle {
             &lock,
             cursor.page,
             |at| store.hash_at(at),
-            |at| {
+            |slot| {
                 checked += 1;
-                if store.why_dead(at, now).is_some() {
-                    dead.push(at);
+                if !slot.is_on_flash() && store.why_dead(slot.at(), now).is_some() {
+                    dead.push(slot.at());
                 }
             },
         );

@@ -15,6 +15,8 @@ use crate::sync::{Mutex, lock};
 pub enum Event<'e> {
     /// A live item was evicted.
     Evicted(Evicted<'e>),
+    /// A live item was moved to flash.
+    Demoted(Evicted<'e>),
     /// Reclamation finished with a segment.
     Segment {
         /// Whether it is free now; otherwise there was no room for its items that were to be kept.
@@ -22,7 +24,7 @@ pub enum Event<'e> {
     },
 }
 
-/// An item as it was when it was evicted.
+/// An item as it was when it was evicted, or moved to flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evicted<'e> {
     /// The key.
@@ -40,7 +42,7 @@ pub struct Evicted<'e> {
 /// A value for each kind of event: whether it is wanted, or how many events were dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerKind<T> {
-    /// [`Event::Evicted`]
+    /// [`Event::Evicted`] and [`Event::Demoted`]
     pub evictions: T,
     /// [`Event::Segment`]
     pub segments: T,
@@ -91,6 +93,7 @@ impl Events {
             keys = rest;
             each(match event {
                 Event::Evicted(evicted) => Event::Evicted(Evicted { key, ..evicted }),
+                Event::Demoted(demoted) => Event::Demoted(Evicted { key, ..demoted }),
                 segment @ Event::Segment { .. } => segment,
             });
         }
@@ -101,13 +104,13 @@ impl Events {
     #[inline]
     pub(crate) fn note_eviction(&self, record: Record<'_>, locked: &Locked<'_>) {
         if self.evictions_wanted.load(Relaxed) {
-            self.keep_eviction(record, locked);
+            self.keep(Event::Evicted, record, locked);
         }
     }
 
     #[cold]
-    fn keep_eviction(&self, record: Record<'_>, locked: &Locked<'_>) {
-        let event = Event::Evicted(Evicted {
+    fn keep(&self, kind: fn(Evicted<'static>) -> Event<'static>, record: Record<'_>, locked: &Locked<'_>) {
+        let event = kind(Evicted {
             key: &[],
             fetched: record.bits() & FETCHED != 0,
             expiry: record.expiry(),
@@ -116,6 +119,14 @@ impl Events {
         });
         let mut waiting = lock(&self.waiting);
         waiting.dropped.evictions += u64::from(!waiting.push(event, record.key()));
+    }
+
+    /// Notes that this live item is about to be moved to flash.
+    #[inline]
+    pub(crate) fn note_flash_write(&self, record: Record<'_>, locked: &Locked<'_>) {
+        if self.evictions_wanted.load(Relaxed) {
+            self.keep(Event::Demoted, record, locked);
+        }
     }
 
     /// Notes that reclamation finished with a segment.
@@ -187,6 +198,7 @@ mod tests {
                     names.push(name);
                 }
                 Event::Segment { freed: done } => freed += u64::from(done),
+                Event::Demoted(_) => unreachable!("there is no flash"),
             });
             assert_eq!(dropped, PerKind::default());
             let statistics = store.statistics();
@@ -211,6 +223,7 @@ mod tests {
         let dropped = store.take_events(|event| match event {
             Event::Evicted(_) => evicted += 1,
             Event::Segment { .. } => segments += 1,
+            Event::Demoted(_) => unreachable!("there is no flash"),
         });
         let counts = store.statistics().counts;
         assert!((1..50).contains(&evicted), "{evicted}");

@@ -15,6 +15,7 @@ use crate::segment::Taker;
 use crate::statistics::Counters;
 use crate::store::Store;
 use crate::sync::lock;
+use crate::tier::{Recaches, Staged};
 use crate::unused::STEP_MAX;
 
 /// A worker's access to the store. Every method is one atomic operation.
@@ -25,6 +26,11 @@ pub struct Handle {
     pub(crate) store: Arc<Store>,
     pub(crate) counters: Arc<Counters>,
     set: usize,
+    /// Among all handles.
+    pub(crate) number: usize,
+    /// An item on flash that the next operation may use.
+    pub(crate) staged: Option<Staged>,
+    pub(crate) recaches: Recaches,
     pub(crate) miss: Miss,
     /// The last second seen.
     second: u32,
@@ -84,8 +90,8 @@ impl Store {
     pub fn handle(self: &Arc<Store>) -> Handle {
         let counters = Arc::new(Counters::default());
         lock(&self.counters).push(Arc::clone(&counters));
-        let set = self.next_handle.fetch_add(1, Relaxed) % self.open_sets.len();
-        Handle::new(Arc::clone(self), counters, set)
+        let number = self.next_handle.fetch_add(1, Relaxed);
+        Handle::new(Arc::clone(self), counters, number)
     }
 }
 
@@ -106,11 +112,15 @@ impl Drop for Handle {
 }
 
 impl Handle {
-    fn new(store: Arc<Store>, counters: Arc<Counters>, set: usize) -> Handle {
+    fn new(store: Arc<Store>, counters: Arc<Counters>, number: usize) -> Handle {
+        let set = number % store.open_sets.len();
         Handle {
             store,
             counters,
             set,
+            number,
+            staged: None,
+            recaches: Recaches::default(),
             miss: Miss::Absent,
             second: 0,
             spare_page: None,
@@ -210,6 +220,9 @@ impl Handle {
             self.second = now;
             self.store.flush_if_due(now);
             self.store.housekeeping.store(true, Relaxed);
+            if let Some(tier) = &self.store.tier {
+                tier.note_second(now);
+            }
         }
     }
 

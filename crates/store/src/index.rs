@@ -7,12 +7,13 @@
 //! other page is given back. Pages and directories are charged to the memory limit.
 //!
 //! ```text
-//! slot   tag 20 | frequency 2 | spare 1 | overflow 1 | location 40 (in units of 4 bytes; 0: empty)
+//! slot   tag 20 | frequency 2 | flash 1 | overflow 1 | location 40 (in units of 4 bytes; 0: empty)
 //! hash   0..20 directory | 20..36 home | 36..50 the rest of the tag | from the top: shard
 //! ```
 //!
 //! The upper 6 bits of the tag are the number of the home, so that the home of a stash entry is known. The
 //! overflow bit of the i-th slot of a home (empty or not) says that stash bucket i has entries of this home.
+//! The flash bit says that the item lies on flash, and the location where: see `index/on_flash.rs`.
 //!
 //! All writes happen under the shard's lock, and so do all reads except prefetch hints. Slots are atomics so
 //! that a hint may read them at any time.
@@ -23,6 +24,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed},
 };
 
+pub(crate) use self::directory::DEPTH_MAX;
 use self::directory::{Directory, Entry, PAGE_BITS};
 use crate::backing::Backing;
 use crate::budget::Budget;
@@ -35,9 +37,11 @@ use crate::sync::{Mutex, lock};
 
 mod directory;
 mod manifest;
+mod on_flash;
 mod page;
 mod resize;
 
+pub(crate) use on_flash::{FLASH_DEPTH_MAX, FlashPlace, PAGES_PER_RECORD_MAX};
 pub(crate) use resize::Refused;
 
 #[derive(Debug)]
@@ -55,6 +59,8 @@ pub(crate) struct Index {
     returned_count: AtomicU32,
     returned: Mutex<Vec<u32>>,
     pages_max: u32,
+    /// The most levels of a directory: fewer if there are entries of items on flash.
+    depth_max: u32,
     budget: Arc<Budget>,
     /// How far the slots are pre-faulted.
     frontier: Frontier,
@@ -84,6 +90,7 @@ const PAGE_SLOTS: usize = (HOMES + STASH) * SLOTS;
 
 const LOCATION: u64 = (1 << 40) - 1;
 const OVERFLOW: u64 = 1 << 40;
+const FLASH: u64 = 1 << 41;
 const FREQUENCY_SHIFT: u32 = 42;
 const FREQUENCY: u64 = 3 << FREQUENCY_SHIFT;
 const TAG_SHIFT: u32 = 44;
@@ -94,9 +101,10 @@ pub(crate) const FREQUENCY_MAX: u64 = 3;
 const PAGES_PER_WAKE: u32 = (HUGE_PAGE / PAGE / 4) as u32;
 
 impl Slot {
-    /// The item's location, as an offset in bytes.
+    /// The item's location in memory, as an offset in bytes.
     #[inline]
     pub(crate) fn at(self) -> usize {
+        debug_assert!(!self.is_on_flash(), "it has a place on flash");
         (self.value & LOCATION) as usize * ALIGN
     }
 
@@ -122,11 +130,12 @@ fn home_of_slot(value: u64) -> usize {
 
 /// Construction, shards and pages.
 impl Index {
-    /// An index of at most `pages_max` pages. The first page of every shard is in use from [`Index::begin`] on; the
+    /// An index of at most `pages_max` pages, and directories of at most `depth_max` levels. The first page of every shard is in use from [`Index::begin`] on; the
     /// caller charges [`Index::fixed_bytes`].
     pub(crate) fn new(
         shards: usize,
         pages_max: usize,
+        depth_max: u32,
         huge: Huge,
         backing: &Backing,
         prefault_thread: Arc<PrefaultThread>,
@@ -144,6 +153,7 @@ impl Index {
             returned_count: AtomicU32::new(0),
             returned: Mutex::default(),
             pages_max: pages_max as u32,
+            depth_max,
             budget,
             frontier: Frontier::default(),
             prefault_thread,
@@ -267,20 +277,32 @@ impl Index {
         let home = self.page(self.shard_of(hash), hash) + home_of(hash) * SLOTS;
         let tag = tag_of(hash);
         let values = self.slots[home..home + SLOTS].iter().map(|slot| slot.load(Relaxed));
-        let mut matching = values.filter(|value| value >> TAG_SHIFT == tag && value & LOCATION != 0);
+        let is_in_memory = |value: &u64| value & LOCATION != 0 && value & FLASH == 0;
+        let mut matching = values.filter(|value| value >> TAG_SHIFT == tag && is_in_memory(value));
         matching.next().map(|value| (value & LOCATION) as usize * ALIGN)
     }
 }
 
 /// Lookup and changes of entries, under the lock.
 impl Index {
-    /// The slot of this hash whose location satisfies `is_right`.
+    /// The slot of this hash whose location in memory satisfies `is_right`.
     #[inline]
     pub(crate) fn find(
         &self,
         lock: &Locked<'_>,
         hash: u64,
         mut is_right: impl FnMut(usize) -> bool,
+    ) -> Option<Slot> {
+        self.find_slot(lock, hash, |slot| !slot.is_on_flash() && is_right(slot.at()))
+    }
+
+    /// The slot with the tag of this hash that is wanted.
+    #[inline]
+    fn find_slot(
+        &self,
+        lock: &Locked<'_>,
+        hash: u64,
+        mut is_wanted: impl FnMut(Slot) -> bool,
     ) -> Option<Slot> {
         let page = self.page(lock.number, hash);
         let tag = tag_of(hash);
@@ -298,7 +320,7 @@ impl Index {
             let i = matching.trailing_zeros() as usize;
             matching &= matching - 1;
             let found = Slot { number: home + i, value: values[i & (SLOTS - 1)] };
-            if found.value & LOCATION != 0 && is_right(found.at()) {
+            if found.value & LOCATION != 0 && is_wanted(found) {
                 return Some(found);
             }
         }
@@ -307,7 +329,7 @@ impl Index {
             overflow &= overflow - 1;
             for (i, slot) in self.slots[bucket..bucket + SLOTS].iter().enumerate() {
                 let found = Slot { number: bucket + i, value: slot.load(Relaxed) };
-                if found.value >> TAG_SHIFT == tag && found.value & LOCATION != 0 && is_right(found.at()) {
+                if found.value >> TAG_SHIFT == tag && found.value & LOCATION != 0 && is_wanted(found) {
                     return Some(found);
                 }
             }
@@ -326,10 +348,10 @@ impl Index {
         self.put(page, tag_of(hash) << TAG_SHIFT | frequency << FREQUENCY_SHIFT | location(at));
     }
 
-    /// Changes the location of an entry.
+    /// Changes the location of an entry, whose item is in memory afterwards.
     pub(crate) fn relocate(&self, _lock: &mut Locked<'_>, slot: Slot, at: usize, frequency: u64) {
         let cell = &self.slots[slot.number];
-        let kept = cell.load(Relaxed) & !(LOCATION | FREQUENCY);
+        let kept = cell.load(Relaxed) & !(LOCATION | FREQUENCY | FLASH);
         cell.store(kept | frequency << FREQUENCY_SHIFT | location(at), Relaxed);
     }
 
@@ -354,7 +376,7 @@ impl Index {
             self.remove_from_stash(first, home, slot.number);
         }
         self.set_count(page, self.count(page) - 1);
-        self.note_removal(lock, page, || hash_at(slot.at()));
+        self.note_removal(lock, page, || low_bits(slot.value, hash_at));
     }
 
     /// Any entry of the home bucket of this hash, to be evicted where the index cannot grow.
@@ -363,7 +385,7 @@ impl Index {
         Slot { number, value: self.slots[number].load(Relaxed) }
     }
 
-    /// Calls `each` with the location of every entry in the page of `cursor`. Returns the next cursor; 0
+    /// Calls `each` with every slot that has an entry in the page of `cursor`. Returns the next cursor; 0
     /// after the last page. `hash_at` as in [`Index::split`].
     ///
     /// The cursor counts with its bits reversed, so that no entry is missed when pages split meanwhile. In
@@ -373,20 +395,33 @@ impl Index {
         lock: &Locked<'_>,
         cursor: u64,
         hash_at: impl Fn(usize) -> u64,
-        mut each: impl FnMut(usize),
+        mut each: impl FnMut(Slot),
     ) -> u64 {
         let Entry { page, depth } = self.entry(lock.number, cursor);
         let above = u64::MAX << depth;
-        let is_passed = |at| cursor & above != 0 && hash_at(at).reverse_bits() < cursor.reverse_bits();
+        let is_passed =
+            |value| cursor & above != 0 && low_bits(value, &hash_at).reverse_bits() < cursor.reverse_bits();
         let first = page as usize * PAGE_SLOTS;
-        for slot in &self.slots[first..first + PAGE_SLOTS] {
-            let at = (slot.load(Relaxed) & LOCATION) as usize * ALIGN;
-            if at != 0 && !is_passed(at) {
-                each(at);
+        for (place, slot) in self.slots[first..first + PAGE_SLOTS].iter().enumerate() {
+            let value = slot.load(Relaxed);
+            if value & LOCATION != 0 && !is_passed(value) {
+                each(Slot { number: first + place, value });
             }
         }
         (cursor | above).reverse_bits().wrapping_add(1).reverse_bits()
     }
+}
+
+/// Whether the entry of one hash could be taken for that of the other one, by what a slot says of an item on flash.
+pub(crate) fn share_slot(one: u64, other: u64) -> bool {
+    tag_of(one) == tag_of(other) && on_flash::share_low_bits(one, other)
+}
+
+/// The bits of its hash that a directory uses: for an entry in memory the whole hash, by its location.
+#[inline]
+fn low_bits(value: u64, hash_at: impl FnOnce(usize) -> u64) -> u64 {
+    let slot = Slot { number: 0, value };
+    if slot.is_on_flash() { slot.place().low_bits() } else { hash_at(slot.at()) }
 }
 
 fn location(at: usize) -> u64 {

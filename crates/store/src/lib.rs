@@ -73,6 +73,7 @@ mod shard;
 mod statistics;
 mod store;
 mod sync;
+mod tier;
 mod unused;
 mod write;
 
@@ -97,3 +98,7 @@ pub use request::{
 pub use segment::{Queue, SegmentStatistics};
 pub use statistics::{Counts, EvictedIdle, Statistics};
 pub use store::Store;
+pub use tier::{
+    FlashConfig, FlashCounts, FlashDevice, FlashRead, FlashReads, FlashSegmentRow, FlashSettings,
+    FlashStatistics, FlashUse, Located, ReadState,
+};

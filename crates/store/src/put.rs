@@ -43,6 +43,8 @@ pub(crate) fn put(
         }
     }
     if old.is_none() {
+        // Whatever is on flash of this key is out of date now.
+        store.drop_from_flash(lock, key.hash);
         make_index_room(store, counters, spare_page, lock, key)?;
     }
     let queue = queue_for(store, counters, key, old);
@@ -80,7 +82,7 @@ fn queue_for(store: &Store, counters: &Counters, key: &Key<'_>, old: Option<Slot
 }
 
 #[expect(clippy::too_many_arguments, reason = "as its caller")]
-fn append(
+pub(crate) fn append(
     store: &Store,
     set: &OpenSet,
     class: Class,
@@ -130,6 +132,10 @@ fn make_index_room(
                 // Some 70 keys or more of nearly the same hash: never by chance, so the page stays bounded at
                 // their cost.
                 let slot = store.index.any_of_home(lock, key.hash);
+                if slot.is_on_flash() {
+                    store.unlink_flash(lock, slot);
+                    continue;
+                }
                 counters.evictions.add(1);
                 store.events.note_eviction(store.segments.record(slot.at()), lock);
                 store.unlink(lock, slot, counters);

@@ -139,7 +139,8 @@ impl Handle {
             }
             Err(miss) => {
                 self.miss = miss;
-                None
+                let (slot, at) = store.staged_slot(&lock, self.staged.take(), key.hash)?;
+                Some(store.staged_item(lock, slot, at, look))
             }
         }
     }
@@ -182,7 +183,10 @@ impl Handle {
             Ok(slot) => Some(store.meta_found(lock, slot, request, created, now)),
             Err(miss) => {
                 self.miss = miss;
-                None
+                let (slot, at) = store.staged_slot(&lock, self.staged.take(), key.hash)?;
+                let item = store.staged_item(lock, slot, at, request.look);
+                let (token_sent, expiry_before) = (item.token_sent(), item.expiry());
+                Some(MetaFound { item, won: false, token_sent, created, expiry_before })
             }
         }
     }
@@ -237,6 +241,16 @@ impl Store {
             }
         }
         Item { lock, record, first_cas: self.first_cas, last_access, hit_before }
+    }
+
+    /// Marks a use of an item on flash, of whose record a copy lies at `at`.
+    fn staged_item<'s>(&'s self, mut lock: Locked<'s>, slot: Slot, at: usize, look: Look) -> Item<'s> {
+        if look == Look::Use {
+            self.index.count_use(&mut lock, slot);
+        }
+        let record = self.segments.record(at);
+        let hit_before = record.bits() & FETCHED != 0 || slot.frequency() > 0;
+        Item { lock, record, first_cas: self.first_cas, last_access: record.last_access(), hit_before }
     }
 
     pub(crate) fn set_expiry(&self, lock: &mut Locked<'_>, slot: Slot, expiry: u32) {

@@ -37,6 +37,8 @@ pub(crate) struct Segments {
     arena: Arena,
     size: usize,
     count: u32,
+    /// Places behind all segments, for copies of records that lie elsewhere.
+    staging: usize,
     budget: Arc<Budget>,
     /// How far the mapping is pre-faulted.
     frontier: Frontier,
@@ -129,6 +131,7 @@ impl Segments {
     pub(crate) fn new(
         size: usize,
         reserve: u64,
+        staging: usize,
         huge: Huge,
         backing: &Backing,
         budget: Arc<Budget>,
@@ -137,9 +140,10 @@ impl Segments {
         let count = u32::try_from(reserve / size as u64).unwrap_or(u32::MAX).max(1);
         let rows = count as usize;
         Ok(Segments {
-            arena: Arena::new(rows * size, huge, backing)?,
+            arena: Arena::new(rows * size + staging * STAGING, huge, backing)?,
             size,
             count,
+            staging,
             budget,
             frontier: Frontier::default(),
             prefault_thread,
@@ -165,7 +169,14 @@ impl Segments {
 
     /// The most memory that segments can ever take.
     pub(crate) fn reserved(&self) -> u64 {
-        self.arena.len() as u64
+        u64::from(self.count) * self.size as u64
+    }
+
+    /// Where a copy of a record can lie that belongs to no segment, of handle `number` only. `None`: that handle has no such
+    /// place, or it is too small.
+    pub(crate) fn staging(&self, number: usize, size: usize) -> Option<usize> {
+        (number < self.staging && size <= STAGING)
+            .then_some(self.count as usize * self.size + number * STAGING)
     }
 
     #[inline]
@@ -210,6 +221,9 @@ impl Segments {
         lock(&self.pool)
     }
 }
+
+/// Room for the longest record without a large value.
+const STAGING: usize = 40 << 10;
 
 /// Space before the first record of a segment.
 const FIRST: usize = crate::record::ALIGN;
@@ -262,6 +276,17 @@ impl Segments {
     pub(crate) fn is_flushed(&self, id: SegmentId) -> bool {
         let mark = self.flush_mark();
         mark != 0 && self.sequence[id as usize].load(Acquire) <= mark
+    }
+
+    /// Whether a flush covers an item that lay in a segment with this sequence number.
+    pub(crate) fn is_flushed_through(&self, sequence: u64) -> bool {
+        let mark = self.flush_mark();
+        mark != 0 && sequence <= mark
+    }
+
+    /// The sequence number of the segment of a record.
+    pub(crate) fn sequence(&self, at: usize) -> u64 {
+        self.sequence[self.of(at) as usize].load(Acquire)
     }
 
     /// Makes all items in the present segments dead. Writers must open new segments.

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::events::{Event, Events, PerKind};
 use crate::ghost::Ghosts;
 use crate::hash::KeyHash;
-use crate::index::{Index, LOCATIONS_END, PAGE_CHARGE};
+use crate::index::{DEPTH_MAX, FLASH_DEPTH_MAX, Index, LOCATIONS_END, PAGE_CHARGE};
 use crate::join::claim::Joins;
 use crate::large::LargeSpace;
 use crate::memory::{Huge, check_available, unpromised};
@@ -25,6 +25,7 @@ use crate::reclaim::state::Reclaim;
 use crate::segment::Segments;
 use crate::statistics::{Counters, EvictedIdle, Statistics, sums};
 use crate::sync::{Mutex, lock};
+use crate::tier::Tier;
 use crate::unused::STEP_MAX;
 
 /// A cache. Use it through its [handles](Store::handle).
@@ -66,6 +67,8 @@ pub struct Store {
     flushing: Mutex<()>,
     pub(crate) layout: Layout,
     pub(crate) backing: Backing,
+    /// Flash below memory.
+    pub(crate) tier: Option<Tier>,
 }
 
 impl Store {
@@ -116,10 +119,12 @@ impl Store {
         let (segment_size, huge) = (layout.segment_size(), layout.huge());
         let prefault_thread = Arc::<PrefaultThread>::default();
         let pages = (reserve / 2 / PAGE_CHARGE) as usize;
-        let index =
-            Index::new(shards, pages, huge, &backing, Arc::clone(&prefault_thread), Arc::clone(&budget))?;
+        let depth_max = if config.flash.is_some() { FLASH_DEPTH_MAX } else { DEPTH_MAX };
+        let woken = Arc::clone(&prefault_thread);
+        let index = Index::new(shards, pages, depth_max, huge, &backing, woken, Arc::clone(&budget))?;
         let ghosts = Ghosts::new(limit, &backing)?;
-        let fixed = Index::fixed_bytes(shards) + ghosts.bytes();
+        let of_tier = config.flash.as_ref().map_or(0, |flash| Tier::fixed_bytes(flash, limit));
+        let fixed = Index::fixed_bytes(shards) + ghosts.bytes() + of_tier;
         assert!(budget.charge(fixed), "the least memory limit leaves room for the fixed parts");
         let segments_in_limit = (limit / segment_size as u64) as usize;
         let sets = config.workers.clamp(1, (segments_in_limit / 16).max(1));
@@ -135,6 +140,7 @@ impl Store {
             segments: Segments::new(
                 segment_size,
                 reserve,
+                if config.flash.is_some() { config.workers } else { 0 },
                 huge,
                 &backing,
                 Arc::clone(&budget),
@@ -159,6 +165,7 @@ impl Store {
             flushing: Mutex::default(),
             layout,
             backing,
+            tier: config.flash.as_ref().map(|flash| Tier::new(flash, limit, config.hash_secret)),
         })
     }
 
@@ -197,8 +204,13 @@ impl Store {
     /// The minimum for this store: its fixed parts, the reserve, and two sets of open segments.
     fn memory_limit_min(&self) -> u64 {
         let open = 2 * (CLASSES * self.segments.size()) as u64;
-        let fixed = self.ghosts.bytes() + Index::fixed_bytes(self.index.shards());
+        let fixed = self.ghosts.bytes() + Index::fixed_bytes(self.index.shards()) + self.tier_bytes();
         (fixed + self.segments.reserve_bytes() + open).max(MEMORY_LIMIT_MIN)
+    }
+
+    /// Bytes that a flash tier always has in memory.
+    fn tier_bytes(&self) -> u64 {
+        self.tier.as_ref().map_or(0, Tier::memory)
     }
 
     /// Bytes to be evicted for a limit that has been lowered.
@@ -322,6 +334,11 @@ impl Store {
 
     /// Statistics of all handles and of the memory.
     pub fn statistics(&self) -> Statistics {
+        let mut counts = sums(&lock(&self.counters));
+        if let Some(flash) = self.flash_statistics() {
+            counts.curr_items += flash.objects;
+            counts.bytes += flash.bytes_used;
+        }
         Statistics {
             limit_bytes: self.budget.limit(),
             charged_bytes: self.budget.charged(),
@@ -330,7 +347,7 @@ impl Store {
             ghost_bytes: self.ghosts.bytes(),
             evicted_idle_s: self.evicted_idle_s.load(Relaxed),
             segments: self.segments.statistics(),
-            counts: sums(&lock(&self.counters)),
+            counts,
         }
     }
 }
@@ -338,6 +355,9 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         self.prefault_thread.wake();
+        if let Some(tier) = &self.tier {
+            tier.wake();
+        }
     }
 }
 

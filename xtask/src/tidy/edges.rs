@@ -15,7 +15,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 23] = [
     ("flash", &[], &[]),
     ("flags", &["stdx"], &[]),
     ("protocol", &[], &["stdx"]),
-    ("store", &["stdx"], &[]),
+    ("store", &["flash", "stdx"], &[]),
     ("hot_keys", &["stdx"], &[]),
     ("net", &["os", "stdx", "tls"], &[]),
     ("admin", &[], &["os", "tls"]),

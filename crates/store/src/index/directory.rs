@@ -51,7 +51,7 @@ pub(super) struct Entry {
 
 pub(super) const PAGE_BITS: u32 = 27;
 /// The bits of the hash that only the directory uses.
-const DEPTH_MAX: u32 = 20;
+pub(crate) const DEPTH_MAX: u32 = 20;
 /// A row has 2^6 entries per shard. The first one is always charged.
 const ROW_BITS: u32 = 6;
 const ENTRY_LEN: u64 = size_of::<AtomicU32>() as u64;

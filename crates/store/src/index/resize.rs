@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::directory::Entry;
-use super::{Index, LOCATION, NewPage, OVERFLOW, PAGE_SLOTS};
+use super::{FLASH, Index, LOCATION, NewPage, OVERFLOW, PAGE_SLOTS, low_bits};
 use crate::memory::PAGE;
 use crate::record::ALIGN;
 use crate::shard::Locked;
@@ -31,8 +31,8 @@ const LOOK_EVERY: usize = 16;
 const MERGED_MAX: usize = 224;
 
 impl Index {
-    /// Splits the page of this hash in two. `hash_at` returns the hash of the entry at a location; `prefetch`
-    /// is called for each location before. If the page is not split, `new` stays as it is.
+    /// Splits the page of this hash in two. `hash_at` returns the hash of the entry at a location in
+    /// memory; `prefetch` is called for each such location before. If the page is not split, `new` stays as it is.
     pub(crate) fn split(
         &self,
         lock: &mut Locked<'_>,
@@ -46,11 +46,13 @@ impl Index {
         let mut entries = [0; PAGE_SLOTS];
         for (entry, slot) in entries.iter_mut().zip(&self.slots[first..first + PAGE_SLOTS]) {
             *entry = slot.load(Relaxed) & !OVERFLOW;
-            prefetch((*entry & LOCATION) as usize * ALIGN);
+            if *entry & FLASH == 0 {
+                prefetch((*entry & LOCATION) as usize * ALIGN);
+            }
         }
         let mut goes = [false; PAGE_SLOTS];
         for (goes, entry) in goes.iter_mut().zip(&entries).filter(|(_, entry)| **entry & LOCATION != 0) {
-            *goes = hash_at((entry & LOCATION) as usize * ALIGN) >> old.depth & 1 == 1;
+            *goes = low_bits(*entry, &hash_at) >> old.depth & 1 == 1;
         }
         let (count, moved) = (self.count(old.page), goes.iter().filter(|goes| **goes).count());
         if moved.min(count - moved) * SMALLER_HALF_MIN < count {
@@ -91,7 +93,9 @@ impl Index {
     }
 
     fn depth_within_limit(&self) -> u32 {
-        self.directory.depth_within(self.budget.limit() / PAGE as u64 / self.shards.len() as u64)
+        let within =
+            self.directory.depth_within(self.budget.limit() / PAGE as u64 / self.shards.len() as u64);
+        within.min(self.depth_max)
     }
 
     fn depth(&self, lock: &Locked<'_>) -> u32 {

@@ -13,16 +13,23 @@ struct Sample {
     /// The hash of the entry at each location; 0 is no location.
     hashes: Vec<u64>,
     there: BTreeSet<usize>,
+    /// Those that lie on flash: entry `i` in page `i`.
+    on_flash: BTreeSet<usize>,
 }
 
 impl Sample {
     fn new(shards: usize, pages: usize) -> Sample {
+        Sample::of_depth(shards, pages, DEPTH_MAX)
+    }
+
+    fn of_depth(shards: usize, pages: usize, depth_max: u32) -> Sample {
         let budget = Arc::new(Budget::new((pages * PAGE) as u64));
         let backing = Backing::Anonymous;
         let index =
-            Index::new(shards, pages, Huge::No, &backing, Arc::default(), Arc::clone(&budget)).unwrap();
+            Index::new(shards, pages, depth_max, Huge::No, &backing, Arc::default(), Arc::clone(&budget));
+        let index = index.unwrap();
         index.begin();
-        Sample { index, budget, hashes: vec![0], there: BTreeSet::new() }
+        Sample { index, budget, hashes: vec![0], there: BTreeSet::new(), on_flash: BTreeSet::new() }
     }
 
     /// A page, charged as [`crate::Handle`] does.
@@ -44,18 +51,43 @@ impl Sample {
         self.there.insert(i);
     }
 
+    fn find(&self, lock: &Locked<'_>, i: usize) -> Option<Slot> {
+        let hash = self.hashes[i];
+        if self.on_flash.contains(&i) {
+            return self.index.find_on_flash(lock, hash, |place| place.page() == i as u64);
+        }
+        self.index.find(lock, hash, |at| at == i * ALIGN)
+    }
+
     fn remove(&mut self, i: usize) {
         let mut lock = self.index.lock(self.hashes[i]);
-        let slot = self.index.find(&lock, self.hashes[i], |at| at == i * ALIGN).unwrap();
+        let slot = self.find(&lock, i).unwrap();
         self.index.remove(&mut lock, slot, |at| self.hashes[at / ALIGN]);
         self.there.remove(&i);
+        self.on_flash.remove(&i);
+    }
+
+    /// Moves an entry to flash, or back to memory.
+    fn relocate(&mut self, i: usize) {
+        let mut lock = self.index.lock(self.hashes[i]);
+        let slot = self.find(&lock, i).unwrap();
+        if self.on_flash.remove(&i) {
+            self.index.relocate(&mut lock, slot, i * ALIGN, 1);
+        } else {
+            let place = FlashPlace::new(i as u64, 1 + i % PAGES_PER_RECORD_MAX, self.hashes[i]);
+            self.index.move_to_flash(&mut lock, slot, place, 1);
+            self.on_flash.insert(i);
+        }
     }
 
     /// Scans one page; an entry that is shown twice is a failure.
     #[track_caller]
     fn scan(&self, lock: &Locked<'_>, cursor: u64, scanned: &mut BTreeSet<usize>) -> u64 {
         let hash_at = |at: usize| self.hashes[at / ALIGN];
-        self.index.scan(lock, cursor, hash_at, |at| assert!(scanned.insert(at / ALIGN), "{at} again"))
+        self.index.scan(lock, cursor, hash_at, |slot| {
+            let i = if slot.is_on_flash() { slot.place().page() as usize } else { slot.at() / ALIGN };
+            assert!(scanned.insert(i), "{i} again");
+        })
     }
 
     /// Everything that is charged is in use.
@@ -70,8 +102,13 @@ impl Sample {
         self.check_charges();
         for i in 1..self.hashes.len() {
             let lock = self.index.lock(self.hashes[i]);
-            let found = self.index.find(&lock, self.hashes[i], |at| at == i * ALIGN);
+            let found = self.find(&lock, i);
             assert_eq!(found.is_some(), self.there.contains(&i), "{i}");
+            if let Some(slot) = found.filter(|slot| slot.is_on_flash()) {
+                assert!(
+                    (i % PAGES_PER_RECORD_MAX + 1..=PAGES_PER_RECORD_MAX).contains(&slot.place().pages())
+                );
+            }
         }
         let mut scanned = BTreeSet::new();
         for shard in 0..self.index.shards() {
@@ -86,6 +123,74 @@ impl Sample {
         }
         assert_eq!(scanned, self.there);
     }
+}
+
+/// Entries on flash split and merge with those in memory, although nobody asks what their keys are.
+#[test]
+fn entries_move_to_flash_and_back_through_splits_and_mergers() {
+    let count = if cfg!(miri) { 600 } else { 60_000 };
+    let mut sample = Sample::of_depth(4, 1024, FLASH_DEPTH_MAX);
+    let mut prng = Prng::new(7);
+    for i in 1..=count {
+        sample.insert(prng.next_u64());
+        if prng.below(3) > 0 {
+            sample.relocate(i);
+        }
+        let other = 1 + prng.below(i as u64) as usize;
+        sample.relocate(other);
+    }
+    sample.check();
+    for i in 1..=count {
+        match prng.below(8) {
+            0 => {}
+            1 => sample.relocate(i),
+            _ => sample.remove(i),
+        }
+    }
+    sample.check();
+    (1..=count)
+        .filter(|i| sample.there.contains(i))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .for_each(|i| sample.remove(i));
+    sample.check();
+    assert_eq!(sample.index.pages(), 4, "all other pages are given back");
+}
+
+#[test]
+fn directories_have_as_many_levels_as_slots_have_low_bits() {
+    let mut sample = Sample::of_depth(1, 4096, FLASH_DEPTH_MAX);
+    let mut prng = Prng::new(9);
+    let refused = loop {
+        let hash = prng.next_u64();
+        let mut lock = sample.index.lock(hash);
+        if sample.index.has_room(&lock, hash) {
+            drop(lock);
+            sample.insert(hash);
+            let last = sample.hashes.len() - 1;
+            sample.relocate(last);
+            continue;
+        }
+        let mut page = sample.page();
+        let split =
+            sample.index.split(&mut lock, hash, &mut page, |_| (), |_| unreachable!("all are on flash"));
+        match split {
+            Err(Refused::Level(depth)) => {
+                let bytes = sample.index.missing_bytes(depth);
+                assert!(sample.budget.charge(bytes));
+                sample.index.add_levels(depth, bytes);
+            }
+            Err(Refused::Full) => break page,
+            Ok(()) => {}
+        }
+        if let Some(page) = page {
+            sample.index.give_back(page);
+        }
+    };
+    sample.index.give_back(refused.unwrap());
+    assert!(sample.index.pages() <= 1 << FLASH_DEPTH_MAX);
+    assert!(sample.there.len() > 25_000, "{}", sample.there.len());
+    sample.check();
 }
 
 #[test]

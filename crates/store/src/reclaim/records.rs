@@ -101,8 +101,11 @@ impl Store {
         }
     }
 
-    /// Evicts a live item.
+    /// Moves a live item to flash, or evicts it.
     fn evict(&self, lock: &mut Locked<'_>, slot: Slot, hash: u64, counters: &Counters, now: u32) {
+        if self.demote(lock, slot, hash, counters, now) {
+            return;
+        }
         let record = self.segments.record(slot.at());
         counters.evictions.add(1);
         self.events.note_eviction(record, lock);

@@ -14,6 +14,10 @@ use store::{
     Look, MetaGet, NewValue, Store, Stored, Vivify,
 };
 
+use crate::flash_tier::FlashTier;
+
+mod flash_tier;
+
 #[derive(Clone, Debug, PartialEq)]
 struct Kept {
     value: Vec<u8>,
@@ -38,6 +42,10 @@ struct Pair {
     /// A store in a file moves now and then, as to another process.
     file: Option<Arc<File>>,
     config: Config,
+    /// What lies below memory.
+    tier: Option<FlashTier>,
+    /// Operations that wait for reads of flash, while another one is checked.
+    waiting: usize,
 }
 
 const ITEM_SIZE_MAX: u64 = 300_000;
@@ -62,7 +70,9 @@ impl Pair {
         };
         let handles = (0..3).map(|_| store.handle()).collect();
         let (map, prng) = (BTreeMap::new(), Prng::new(seed));
-        Pair { handles, map, prng, now: 2, flush_at: 0, exact, context: format!("seed {seed}"), file, config }
+        let tier = config.flash.as_ref().map(|flash| FlashTier::new(flash, seed));
+        let context = format!("seed {seed}");
+        Pair { handles, map, prng, now: 2, flush_at: 0, exact, context, file, config, tier, waiting: 0 }
     }
 
     /// Another store takes the memory over.
@@ -98,7 +108,10 @@ impl Pair {
     }
 
     fn some_key(&mut self) -> Vec<u8> {
-        let number = self.below(400);
+        let number = match (self.tier.is_some(), self.below(2)) {
+            (true, 0) => self.below(2000),
+            _ => self.below(400),
+        };
         let len = 1 + (number * 7 % 60) as usize;
         format!("{number:0len$}").into_bytes()
     }
@@ -106,6 +119,7 @@ impl Pair {
     fn some_value(&mut self) -> Vec<u8> {
         let len = match self.below(40) {
             0..10 => self.below(8),
+            10..36 if self.tier.is_some() => self.below(30_000),
             10..30 => self.below(200),
             30..38 => self.below(5_000),
             38 => self.below(60_000),
@@ -150,6 +164,7 @@ impl Pair {
 
     /// The map's item of this key; with eviction, only if the store still has it.
     fn kept(&mut self, key: &[u8]) -> Option<Kept> {
+        self.bring_into_memory(key);
         let now = self.now;
         if self.map.get(key).is_some_and(|kept| kept.expiry != 0 && kept.expiry <= now) {
             self.map.remove(key);
@@ -177,7 +192,7 @@ impl Pair {
         let kept = self.kept(&key);
         let look = if self.one_in(3) { Look::Peek } else { Look::Use };
         let touch = self.maybe(5, Pair::some_expiry);
-        let (now, context) = (self.now, self.context.clone());
+        let (now, context, has_tier) = (self.now, self.context.clone(), self.tier.is_some());
         let handle = self.handle();
         let hashed = handle.key(&key);
         let item = match touch {
@@ -198,6 +213,10 @@ impl Pair {
             token_sent: item.token_sent(),
             binary: item.key_is_binary(),
         };
+        if has_tier {
+            // Marks of uses stay in memory.
+            (kept.fetched, kept.last_access) = (found.fetched, found.last_access);
+        }
         assert_eq!(found, kept, "{context}");
         assert_eq!((item.len(), item.key()), (kept.value.len(), &key[..]));
         drop(item);
@@ -222,7 +241,7 @@ impl Pair {
             key_is_binary: self.one_in(5),
         };
         let context = format!("{} {request:?}", self.context);
-        let exact = self.exact;
+        let (exact, has_tier) = (self.exact, self.tier.is_some());
         let handle = self.handle();
         let Some(found) = handle.meta_get(&handle.key(&key), &request, now) else {
             assert!(kept.is_none() && (request.vivify.is_none() || !exact), "{context}");
@@ -255,7 +274,7 @@ impl Pair {
         assert_eq!(found.won, won, "{context}");
         kept.token_sent |= won;
         assert_eq!(found.item.value().as_bytes(), kept.value, "{context}");
-        assert_eq!(found.item.hit_before(), kept.fetched, "{context}");
+        assert!(has_tier || found.item.hit_before() == kept.fetched, "{context}");
         assert_eq!(found.item.expiry(), kept.expiry, "{context}");
         assert_eq!(found.item.cas(), kept.cas, "{context}");
         drop(found);
@@ -302,6 +321,14 @@ impl Pair {
             Ok(stored) => stored,
             Err(error) => return self.forget_if_evicting(&key, &error),
         };
+        let is_missed = matches!(stored, Stored::NotStored | Stored::NotFound) && kept.is_some();
+        if is_missed && self.tier.is_some() && value.len() >= 32 << 10 {
+            // Room for the large value may take the old one out of memory first.
+            self.map.remove(&key);
+            let handle = self.handle();
+            handle.delete(&handle.key(&key), &Delete::default(), now).unwrap();
+            return;
+        }
         let expected = expected_store(kept, &change, &value, now, key.len());
         match (expected, stored) {
             (Ok(mut new), Stored::Stored { cas, len, expiry }) => {
@@ -483,6 +510,9 @@ impl Pair {
         let mut seen = Vec::new();
         let mut cursor = DumpCursor::default();
         let now = self.now;
+        if self.tier.is_some() {
+            return;
+        }
         while self.handles[0]
             .dump(&mut cursor, now, |item| seen.push((item.key.to_vec(), item.cas, item.value_len)))
         {}
@@ -498,26 +528,33 @@ impl Pair {
         let statistics = self.handles[0].shared().statistics();
         assert!(statistics.charged_bytes <= statistics.limit_bytes, "{}: {statistics:?}", self.context);
         let counts = statistics.counts;
-        assert_eq!(counts.curr_items, counts.small_items + counts.main_items, "{}", self.context);
+        let on_flash = self.handles[0].shared().flash_statistics().map_or(0, |flash| flash.objects);
+        assert_eq!(counts.curr_items, counts.small_items + counts.main_items + on_flash, "{}", self.context);
         let lives = |kept: &&Kept| kept.expiry == 0 || kept.expiry > self.now;
         let living = self.map.values().filter(lives).count() as u64;
         assert!(counts.curr_items >= living || !self.exact, "{}", self.context);
     }
 
+    fn check_operation(&mut self, operation: usize) {
+        match self.below(100) {
+            0..30 if self.tier.is_some() => self.check_get_from_flash(),
+            0..35 => self.check_get(),
+            35..45 => self.check_meta_get(),
+            45..80 => self.check_store(),
+            80..86 => self.check_delete(),
+            86..95 => self.check_arithmetic(),
+            95..98 => self.pass_time(),
+            98 if operation.is_multiple_of(7) => self.move_store(),
+            98 => self.check_statistics(),
+            _ if operation.is_multiple_of(11) => self.flush(),
+            _ => self.check_dump(),
+        }
+    }
+
     fn run(&mut self, operations: usize) {
         for operation in 0..operations {
-            match self.below(100) {
-                0..35 => self.check_get(),
-                35..45 => self.check_meta_get(),
-                45..80 => self.check_store(),
-                80..86 => self.check_delete(),
-                86..95 => self.check_arithmetic(),
-                95..98 => self.pass_time(),
-                98 if operation % 7 == 0 => self.move_store(),
-                98 => self.check_statistics(),
-                _ if operation % 11 == 0 => self.flush(),
-                _ => self.check_dump(),
-            }
+            self.check_operation(operation);
+            self.run_tier();
         }
         self.check_dump();
         self.check_statistics();

@@ -1,0 +1,107 @@
+//! From memory to flash, and off it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::Tier;
+use super::pieces::Stream;
+use super::record::FlashRecord;
+use crate::index::{FlashPlace, Slot};
+use crate::record::{LARGE, Record};
+use crate::shard::Locked;
+use crate::statistics::Counters;
+use crate::store::Store;
+
+/// When the index has this part of the memory limit, nothing more goes to flash: the rest is for items in memory.
+const INDEX_PERCENT_MAX: u64 = 90;
+
+impl Store {
+    /// Moves an item that would be evicted to flash. False: it has to be dropped.
+    pub(crate) fn demote(
+        &self,
+        lock: &mut Locked<'_>,
+        slot: Slot,
+        hash: u64,
+        counters: &Counters,
+        now: u32,
+    ) -> bool {
+        let Some(tier) = &self.tier else { return false };
+        let record = self.segments.record(slot.at());
+        let Some(stream) = self.stream_for(tier, record, lock, now) else {
+            tier.counters.not_admitted.fetch_add(1, Relaxed);
+            return false;
+        };
+        let moved = FlashRecord {
+            hash,
+            sequence: self.segments.sequence(slot.at()),
+            header: record.header(lock),
+            key: record.key(),
+            value: record.value(lock),
+        };
+        let Some(place) = tier.append(stream, &moved) else {
+            tier.counters.refused.fetch_add(1, Relaxed);
+            return false;
+        };
+        tier.counters.written(moved.len());
+        self.events.note_flash_write(record, lock);
+        let at = slot.at();
+        self.remove_twin(lock, hash, place);
+        let slot =
+            self.index.find(lock, hash, |location| location == at).expect("only another one was removed");
+        self.release_record(lock, at, counters);
+        self.index.move_to_flash(lock, slot, place, 0);
+        true
+    }
+
+    /// Removes slots with this tag that refer to the same page. With two of them nobody could say which one is whose, and the
+    /// second one would lead to this key's record when the first one has been removed. By chance, one record in 10^9 has one.
+    pub(super) fn remove_twin(&self, lock: &mut Locked<'_>, hash: u64, place: FlashPlace) {
+        while let Some(twin) = self.index.find_on_flash(lock, hash, |other| other.page() == place.page()) {
+            self.unlink_flash(lock, twin);
+        }
+    }
+
+    /// With which items it goes to flash; `None`: not at all.
+    fn stream_for(&self, tier: &Tier, record: Record<'_>, lock: &Locked<'_>, now: u32) -> Option<Stream> {
+        let settings = tier.settings.get();
+        let is_large = record.bits() & LARGE != 0;
+        let len = record.value_len();
+        let size = self.item_size(record.key_len(), record.flags(lock), len);
+        let is_young = now.saturating_sub(record.last_access()) < settings.item_age_min_s;
+        if is_large || size < u64::from(settings.item_size_min) || is_young || self.is_index_full() {
+            return None;
+        }
+        let left = record.expiry().wrapping_sub(now);
+        let is_low = record.expiry() != 0 && left < settings.low_ttl_s;
+        Some(if is_low { Stream::LowTtl } else { Stream::New })
+    }
+
+    fn is_index_full(&self) -> bool {
+        self.index_percent() >= INDEX_PERCENT_MAX
+    }
+
+    /// The index's share of the memory limit.
+    pub(super) fn index_percent(&self) -> u64 {
+        self.index.bytes() * 100 / self.budget.limit()
+    }
+
+    /// Removes an item that is on flash.
+    pub(crate) fn unlink_flash(&self, lock: &mut Locked<'_>, slot: Slot) {
+        let Some(tier) = &self.tier else { return };
+        self.index.remove(lock, slot, |at| self.hash_at(at));
+        tier.note_gone(slot.place());
+    }
+
+    /// Removes whatever on flash could be the item of this hash, without a look at its key. Returns whether there was
+    /// something.
+    pub(crate) fn drop_from_flash(&self, lock: &mut Locked<'_>, hash: u64) -> bool {
+        if self.tier.is_none() {
+            return false;
+        }
+        let mut was_there = false;
+        while let Some(slot) = self.index.find_on_flash(lock, hash, |_| true) {
+            self.unlink_flash(lock, slot);
+            was_there = true;
+        }
+        was_there
+    }
+}

@@ -1,0 +1,63 @@
+//! From flash back to memory.
+
+use super::locate::Taken;
+use super::record::FlashRecord;
+use crate::handle::{Handle, Need};
+use crate::hash::Key;
+use crate::index::FlashPlace;
+use crate::new_item::Body;
+use crate::open::Class;
+use crate::put::append;
+use crate::segment::Queue;
+
+impl Handle {
+    /// Moves an item to memory, if its slot is still the same. Without memory for it the command misses it.
+    pub(super) fn promote(
+        &mut self,
+        key: &Key<'_>,
+        place: FlashPlace,
+        record: &FlashRecord<'_>,
+        now: u32,
+    ) -> Taken {
+        loop {
+            match self.try_promote(key, place, record, now) {
+                Ok(taken) => return taken,
+                Err(need) => {
+                    if self.provide(need, now).is_err() {
+                        return Taken::Used;
+                    }
+                }
+            }
+        }
+    }
+
+    fn try_promote(
+        &mut self,
+        key: &Key<'_>,
+        place: FlashPlace,
+        record: &FlashRecord<'_>,
+        now: u32,
+    ) -> Result<Taken, Need> {
+        let store = &*self.store;
+        let set = &store.open_sets[self.set_number()];
+        // Before the check for a flush: see `OpenSet::append`.
+        let mark = store.segments.flush_mark();
+        let mut lock = store.index.lock(key.hash);
+        let found = store.index.find_on_flash(&lock, key.hash, |other| other == place);
+        let (Some(slot), Some(tier)) = (found, &store.tier) else { return Ok(Taken::Gone) };
+        if let Some(miss) = store.why_dead_on_flash(record, now) {
+            self.miss = miss;
+            store.unlink_flash(&mut lock, slot);
+            return Ok(Taken::Gone);
+        }
+        let expiry = record.header.expiry;
+        let class = Class::new(Queue::Small, false, expiry, now, store.lifetimes);
+        let body = Body::Bytes(record.value);
+        let at = append(store, set, class, &mut lock, key, &record.header, &body, mark)?;
+        store.segments.note_expiry(store.segments.of(at), expiry);
+        store.index.relocate(&mut lock, slot, at, slot.frequency().max(1));
+        tier.note_gone(place);
+        store.account_record(at, None, &self.counters);
+        Ok(Taken::Used)
+    }
+}

@@ -1,0 +1,287 @@
+//! A tier over a disk in memory: what goes there, what stays, and what comes back.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use flash::faulty::{Fault, FaultRule, MemoryDisk};
+use flash::{AlignedBytes, Bucket, Disk};
+
+use super::*;
+use crate::{Change, Config, Delete, Deleted, Handle, Look, NewValue, Store};
+
+/// A store with a tier, its disk, and reads that end at once.
+struct Stage {
+    store: Arc<Store>,
+    handle: Handle,
+    disk: MemoryDisk,
+    room: Option<AlignedBytes>,
+    now: u32,
+}
+
+/// The reads of one operation; each ends when it is asked for the second time.
+struct Reads<'d> {
+    disk: &'d MemoryDisk,
+    done: HashMap<u64, (FlashRead, Option<AlignedBytes>)>,
+}
+
+impl FlashReads for Reads<'_> {
+    fn state(&mut self, _hash: u64, read: FlashRead) -> ReadState<'_> {
+        let place = read.position << 8 | read.device as u64;
+        if !self.done.contains_key(&place) {
+            let mut bytes = AlignedBytes::zeroed(read.len);
+            let is_read = self.disk.read(read.device, read.position, &mut bytes).is_ok();
+            self.done.insert(place, (read, is_read.then_some(bytes)));
+            return ReadState::Pending;
+        }
+        match &self.done[&place].1 {
+            Some(bytes) => ReadState::Done(bytes),
+            None => ReadState::Failed,
+        }
+    }
+}
+
+const SEGMENT: u64 = 512 << 10;
+
+impl Stage {
+    fn new(segments: u64, settings: FlashSettings) -> Stage {
+        let device = FlashDevice { bytes: segments * SEGMENT, bucket: Bucket::Default };
+        let flash =
+            FlashConfig { devices: vec![device], segment_bytes: SEGMENT, piece_bytes: SEGMENT / 2, settings };
+        let config =
+            Config { memory_limit_bytes: 8 << 20, workers: 1, flash: Some(flash), ..Config::default() };
+        let store = Store::new(config).unwrap();
+        let handle = store.handle();
+        Stage { store, handle, disk: MemoryDisk::new(1, segments * SEGMENT, 1), room: None, now: 1 }
+    }
+
+    fn set(&mut self, name: &str, value: &[u8]) {
+        self.set_until(name, value, 0);
+    }
+
+    fn set_until(&mut self, name: &str, value: &[u8], expiry: u32) {
+        let key = self.handle.key(name.as_bytes());
+        let change = Change { expiry, ..Change::default() };
+        self.handle.store(&key, &change, NewValue::Bytes(value), self.now).unwrap();
+        while self.store.flash_step(&self.disk, &mut self.room) {}
+    }
+
+    /// Stores items that nobody asks for.
+    fn flood(&mut self, prefix: &str, mib: usize) {
+        (0..mib << 8).for_each(|number| self.set(&format!("{prefix} {number}"), &[b'f'; 4000]));
+    }
+
+    fn locate(&mut self, name: &str, usage: FlashUse) {
+        let mut reads = Reads { disk: &self.disk, done: HashMap::new() };
+        let key = self.handle.key(name.as_bytes());
+        while self.handle.locate(&key, usage, &mut reads, self.now) == Located::Waits {}
+    }
+
+    fn get(&mut self, name: &str) -> Option<Vec<u8>> {
+        self.locate(name, FlashUse::Value);
+        let key = self.handle.key(name.as_bytes());
+        self.handle.get(&key, Look::Use, self.now).map(|item| item.value().as_bytes().to_vec())
+    }
+
+    fn is_on_flash(&mut self, name: &str) -> bool {
+        let key = self.handle.key(name.as_bytes());
+        let lock = self.store.index.lock(key.hash);
+        let is_key = |at: usize| self.store.segments.record(at).key() == key.bytes;
+        self.store.index.find(&lock, key.hash, is_key).is_none()
+            && self.store.index.find_on_flash(&lock, key.hash, |_| true).is_some()
+    }
+
+    fn statistics(&self) -> FlashStatistics {
+        self.store.flash_statistics().expect("there is flash")
+    }
+}
+
+#[test]
+fn an_item_that_memory_has_no_room_for_is_read_from_flash() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    let value: Vec<u8> = (0..30_000).map(|i| i as u8).collect();
+    stage.set("mine", &value);
+    stage.flood("other", 10);
+    assert!(stage.is_on_flash("mine"));
+    assert_eq!(stage.get("mine"), Some(value));
+    assert!(stage.is_on_flash("mine"), "a read leaves it there");
+    assert_eq!(stage.store.statistics().counts.curr_items, 2561, "nothing was lost");
+    assert_eq!(stage.store.statistics().counts.evictions, 0);
+}
+
+#[test]
+fn what_changes_an_item_moves_it_to_memory_first() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    stage.set("mine", &[b'1'; 600]);
+    stage.flood("other", 10);
+    let objects = stage.statistics().objects;
+    stage.locate("mine", FlashUse::Item);
+    assert!(!stage.is_on_flash("mine"));
+    assert_eq!(stage.statistics().objects, objects - 1);
+    assert_eq!(stage.get("mine"), Some(vec![b'1'; 600]));
+}
+
+#[test]
+fn a_set_or_a_delete_needs_no_read_and_leaves_nothing_old() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    ["set", "deleted"].iter().for_each(|name| stage.set(name, &[b'1'; 600]));
+    stage.flood("other", 10);
+    stage.set("set", b"new");
+    assert_eq!(stage.get("set"), Some(b"new".to_vec()));
+    let key = stage.handle.key(b"deleted");
+    let deleted = stage.handle.delete(&key, &Delete::default(), 1).unwrap();
+    assert_eq!(deleted, Deleted::Deleted { len: 0 }, "its length is not known");
+    assert_eq!(stage.get("deleted"), None);
+    let key = stage.handle.key(b"set");
+    stage.handle.delete(&key, &Delete::default(), 1).unwrap();
+    assert_eq!(stage.get("set"), None, "the old one does not come back");
+}
+
+#[test]
+fn dead_items_are_not_found_on_flash() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    stage.set_until("expired", &[b'1'; 600], 100);
+    stage.set("flushed", &[b'1'; 600]);
+    stage.flood("other", 10);
+    assert!(stage.get("expired").is_some() && stage.get("flushed").is_some());
+    stage.now = 100;
+    assert_eq!(stage.get("expired"), None);
+    stage.store.flush(0);
+    assert_eq!(stage.get("flushed"), None);
+    assert!(!stage.is_on_flash("expired") && !stage.is_on_flash("flushed"));
+    stage.set("later", &[b'2'; 600]);
+    stage.flood("another", 10);
+    assert_eq!(stage.get("later"), Some(vec![b'2'; 600]), "a flush is over when it is over");
+}
+
+#[test]
+fn small_and_young_items_are_not_written() {
+    let settings = FlashSettings { item_size_min: 1000, item_age_min_s: 50, ..FlashSettings::default() };
+    let mut stage = Stage::new(64, settings);
+    stage.flood("young", 10);
+    assert_eq!(stage.statistics().objects, 0);
+    stage.store.set_flash(|settings| settings.item_age_min_s = 0);
+    stage.set("small", &[b's'; 900]);
+    stage.flood("large", 10);
+    assert!(stage.statistics().objects > 1000);
+    assert_eq!(stage.get("small"), None);
+}
+
+#[test]
+fn items_that_are_used_on_flash_stay_when_their_segment_is_reused() {
+    let mut stage = Stage::new(8, FlashSettings::default());
+    ["used", "unused"].iter().for_each(|name| stage.set(name, &[b'1'; 600]));
+    stage.flood("first", 6);
+    for round in 0..20 {
+        stage.get("used");
+        stage.flood(&format!("round {round}"), 1);
+    }
+    assert_eq!((stage.get("used").is_some(), stage.get("unused").is_some()), (true, false));
+    let counts = stage.statistics().counts;
+    assert!(counts.objects_rescued > 0 && counts.segments_reused > 20, "{counts:?}");
+}
+
+#[test]
+fn one_in_so_many_repeated_uses_brings_an_item_back_to_memory() {
+    for (rate, uses) in [(1, 2), (5, 6), (0, 100)] {
+        let mut stage = Stage::new(64, FlashSettings { recache_rate: rate, ..FlashSettings::default() });
+        stage.set("mine", &[b'1'; 600]);
+        stage.flood("other", 10);
+        let needed = (1..=100).find(|_| stage.get("mine").is_some() && !stage.is_on_flash("mine"));
+        assert_eq!(needed.unwrap_or(100), uses, "rate {rate}");
+    }
+}
+
+#[test]
+fn keys_with_the_tag_of_an_item_on_flash_do_not_get_it() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    stage.set("mine", &[b'1'; 600]);
+    // By chance, one in 2^35 has its tag.
+    let mine = stage.handle.key(b"mine").hash;
+    stage.flood("other", 10);
+    let twin = crate::hash::Key { bytes: b"twin", hash: mine };
+    let mut reads = Reads { disk: &stage.disk, done: HashMap::new() };
+    while stage.handle.locate(&twin, FlashUse::Value, &mut reads, 1) == Located::Waits {}
+    assert!(stage.handle.get(&twin, Look::Use, 1).is_none());
+    assert_eq!(stage.get("mine"), Some(vec![b'1'; 600]), "and it is still there");
+}
+
+#[test]
+fn without_a_thread_items_are_dropped_and_no_operation_waits() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    for number in 0..8000 {
+        let name = format!("key {number}");
+        let key = stage.handle.key(name.as_bytes());
+        stage.handle.store(&key, &Change::default(), NewValue::Bytes(&[b'v'; 4000]), 1).unwrap();
+    }
+    let statistics = stage.statistics();
+    assert!(statistics.counts.refused > 1000, "{statistics:?}");
+    let counts = stage.store.statistics().counts;
+    assert_eq!(counts.curr_items + counts.evictions, 8000);
+    assert!(stage.store.statistics().charged_bytes <= 8 << 20);
+}
+
+#[test]
+fn pieces_that_cannot_be_written_lose_their_items_and_no_others() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    let rule = stage.disk.fail(FaultRule::new(Fault::WriteError));
+    stage.flood("lost", 20);
+    stage.disk.end(rule);
+    let statistics = stage.statistics();
+    assert!(statistics.counts.lost > 1000 && statistics.counts.write_errors > 10, "{statistics:?}");
+    assert!(statistics.objects < 200, "those of pieces that are not full yet: {statistics:?}");
+    stage.flood("kept", 10);
+    assert!(stage.get("kept 0").is_some());
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_is_reused_without_its_items() {
+    let mut stage = Stage::new(8, FlashSettings::default());
+    stage.disk.fail(FaultRule::new(Fault::ReadError));
+    stage.flood("other", 30);
+    let statistics = stage.statistics();
+    assert!(statistics.counts.segments_reused > 20, "{statistics:?}");
+    assert!(statistics.counts.lost > 2000 && statistics.counts.read_errors > 20, "{statistics:?}");
+    assert_eq!(stage.get("other 100"), None);
+    assert!(stage.get("other 7600").is_some());
+}
+
+#[test]
+fn a_segment_is_not_filled_again_while_it_is_read() {
+    let mut stage = Stage::new(8, FlashSettings::default());
+    stage.set("mine", &[b'1'; 600]);
+    stage.flood("other", 7);
+    let key = stage.handle.key(b"mine");
+    let read = stage.handle.read_ahead(&key).expect("it is on flash");
+    stage.flood("another", 30);
+    assert_eq!(stage.get("mine"), None, "its segment was to be reused");
+    let mut bytes = AlignedBytes::zeroed(read.len);
+    stage.disk.read(read.device, read.position, &mut bytes).unwrap();
+    assert!(bytes.windows(4).any(|window| window == b"mine"), "but what is read is still there");
+    let free_or_used =
+        |stage: &Stage| stage.store.flash_segments().iter().filter(|row| row.version <= 1).count();
+    assert!(free_or_used(&stage) >= 1);
+    drop(read);
+    stage.flood("third", 10);
+    let mut bytes = AlignedBytes::zeroed(4096);
+    stage.disk.read(0, 0, &mut bytes).unwrap();
+    assert!(!bytes.windows(4).any(|window| window == b"mine"), "now it is gone");
+}
+
+#[test]
+fn sizes_that_a_tier_cannot_have_are_refused_with_what_is_accepted() {
+    let check = |devices: &[u64], segment_bytes: u64, piece_bytes: u64, limit: u64, expected: &str| {
+        let device = |bytes: &u64| FlashDevice { bytes: *bytes, bucket: Bucket::Default };
+        let devices = devices.iter().map(device).collect();
+        let flash = FlashConfig { devices, segment_bytes, piece_bytes, settings: FlashSettings::default() };
+        let config = Config { memory_limit_bytes: limit, flash: Some(flash), ..Config::default() };
+        let error = Store::new(config).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    let mib = 1 << 20;
+    check(&[100 * mib], mib, 100_000, 64 * mib, "pieces are powers of two from 262144");
+    check(&[100 * mib], 3 * mib, 2 * mib, 64 * mib, "a segment is a whole number of them");
+    check(&[4 * mib], mib, mib, 64 * mib, "at least 5242880 are needed");
+    check(&[], mib, mib, 64 * mib, "at least");
+    check(&[5 << 40], 64 * mib, 4 * mib, 64 * mib, "can be used");
+    check(&[1 << 40], 64 * mib, 4 * mib, 64 * mib, "with 1099511627776 bytes of flash: at least");
+}

@@ -1,0 +1,95 @@
+//! The thread that writes to devices and makes room on them.
+
+use std::sync::Weak;
+use std::sync::atomic::Ordering::Relaxed;
+
+use flash::{AlignedBytes, Disk};
+
+use super::Tier;
+use super::pieces::FullPiece;
+use super::record::records;
+use crate::store::Store;
+use crate::sync::lock;
+
+/// Bytes of one write: reads of a device that is written to wait for no longer than for this.
+const WRITE_BYTES: usize = 1 << 20;
+/// Free segments, at least: writes of new items leave one for those that are written again.
+const FREE_MIN: usize = 2;
+/// Or one segment in so many.
+const FREE_SHARE: usize = 100;
+
+impl Store {
+    /// Writes to the devices of the tier and makes room on them, until the store is dropped. To be run by a thread of its own;
+    /// returns at once where there is no tier.
+    pub fn keep_flash(store: &Weak<Store>, disk: &dyn Disk) {
+        let mut room = None;
+        while let Some(store) = store.upgrade() {
+            let Some(tier) = &store.tier else { return };
+            tier.thread.get_or_init(std::thread::current);
+            if !store.flash_step(disk, &mut room) {
+                // If the last owner is gone by now, this drops the store.
+                drop(store);
+                std::thread::park();
+            }
+        }
+    }
+
+    /// Does what is to be done next: writes one piece, or empties one segment. False: nothing. `room` is memory for reading,
+    /// which it keeps between two calls.
+    pub fn flash_step(&self, disk: &dyn Disk, room: &mut Option<AlignedBytes>) -> bool {
+        let Some(tier) = &self.tier else { return false };
+        if self.write_piece(tier, disk) {
+            return true;
+        }
+        let Some(victim) = tier.take_victim() else { return false };
+        let room = room.get_or_insert_with(|| AlignedBytes::zeroed(tier.geometry.piece_bytes()));
+        self.reuse(tier, disk, victim, room);
+        true
+    }
+
+    /// Writes the piece that waits for longest. False: none does.
+    pub(super) fn write_piece(&self, tier: &Tier, disk: &dyn Disk) -> bool {
+        let Some(piece) = lock(&tier.state).pieces.next() else { return false };
+        let range = tier.geometry.range(piece.id, 0..piece.bytes.len());
+        let chunks = piece.bytes.chunks(WRITE_BYTES).zip((range.position..).step_by(WRITE_BYTES));
+        let result = chunks.map(|(chunk, position)| disk.write(range.device, position, chunk));
+        if result.into_iter().collect::<Result<(), _>>().is_err() {
+            tier.counters.write_errors.fetch_add(1, Relaxed);
+            self.drop_piece(tier, &piece);
+        } else {
+            tier.counters.device_bytes_written.fetch_add(range.len as u64, Relaxed);
+        }
+        lock(&tier.state).pieces.written(piece);
+        true
+    }
+
+    /// Removes the items of a piece that could not be written, while they are still read from memory.
+    fn drop_piece(&self, tier: &Tier, piece: &FullPiece) {
+        for (at, record) in records(&piece.bytes, tier.seed(piece.id.segment)) {
+            let place = tier.geometry.place(piece.id, at, record.len(), record.hash);
+            let mut locked = self.index.lock(record.hash);
+            if let Some(slot) = self.index.find_on_flash(&locked, record.hash, |other| other == place) {
+                self.unlink_flash(&mut locked, slot);
+                tier.counters.lost.fetch_add(1, Relaxed);
+            }
+        }
+    }
+}
+
+impl Tier {
+    /// The segment to be emptied next, if there are too few free ones.
+    fn take_victim(&self) -> Option<u32> {
+        let mut state = lock(&self.state);
+        let super::TierState { pieces, queues } = &mut *state;
+        queues.free_unread(&self.rows, &self.geometry);
+        let share = (self.geometry.segments() as usize / FREE_SHARE).max(FREE_MIN);
+        let least = match self.settings.get().free_min {
+            0 => share,
+            // All of them would be emptied over and over.
+            least => (least as usize).clamp(FREE_MIN, (self.geometry.segments() as usize / 2).max(FREE_MIN)),
+        };
+        let is_short = queues.free_or_emptied() < least;
+        let victim = is_short.then(|| queues.take_victim(&self.rows, |segment| !pieces.waits_for(segment)));
+        victim.flatten()
+    }
+}
