@@ -100,7 +100,7 @@ pub enum OpenError {
     /// The file's blocks do not fit its file system.
     #[error(
         "reserve {bytes} bytes for {}: {missing_bytes} are missing, and its file system has {free_bytes} free\n  hint: \
-         name a smaller size, or make room", path.display()
+         name a smaller size, as the file system needs some room for itself, or make room", path.display()
     )]
     NoRoom {
         /// The file.
@@ -174,7 +174,7 @@ mod tests {
         check(
             OpenError::NoRoom { path: path(), bytes: 9, missing_bytes: 5, free_bytes: 3 },
             "reserve 9 bytes for /dev/nvme0n1: 5 are missing, and its file system has 3 free\n  hint: name a smaller size, \
-             or make room",
+             as the file system needs some room for itself, or make room",
         );
         check(
             OpenError::Kind { path: path(), found: "a directory" },
