@@ -7,7 +7,7 @@ use crate::alignment::make_direct;
 use crate::allocation::allocate;
 use crate::disk::PAGE_BYTES;
 use crate::error::OpenError;
-use crate::identity::Identity;
+use crate::identity::FileIdentity;
 use crate::specification::{Bucket, PathSpecification};
 use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, fcntl_lock, major, minor, open, seek};
 use rustix::io::{Errno, retry_on_intr};
@@ -24,7 +24,7 @@ pub struct Device {
     bytes: u64,
     bucket: Bucket,
     is_direct: bool,
-    identity: Identity,
+    identity: FileIdentity,
 }
 
 /// A device, and what its user should be told.
@@ -54,7 +54,7 @@ impl Device {
         }
         let bytes = whole_pages * page_bytes;
         let (file, is_new) = open_or_create(path)?;
-        let identity = Identity::of(&file.metadata().map_err(examine(path))?, path)?;
+        let identity = FileIdentity::of(&file.metadata().map_err(examine(path))?, path)?;
         let mut warnings = Vec::new();
         // Before anything of a file is changed: it may be in use.
         warnings.extend(lock(&file, path, identity)?);
@@ -98,7 +98,7 @@ impl Device {
         &self.file
     }
 
-    pub(crate) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> FileIdentity {
         self.identity
     }
 }
@@ -111,13 +111,13 @@ fn examine(path: &Path) -> impl Fn(io::Error) -> OpenError {
 /// effects of its own.
 fn open_or_create(path: &Path) -> Result<(File, bool), OpenError> {
     match fs::metadata(path) {
-        Ok(metadata) => Ok((open_existing(path, Identity::of(&metadata, path)?)?, false)),
+        Ok(metadata) => Ok((open_existing(path, FileIdentity::of(&metadata, path)?)?, false)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => create(path),
         Err(source) => Err(OpenError::Open { path: path.to_owned(), source }),
     }
 }
 
-fn open_existing(path: &Path, found: Identity) -> Result<File, OpenError> {
+fn open_existing(path: &Path, found: FileIdentity) -> Result<File, OpenError> {
     // For a block device, without O_CREAT: nothing else has claimed it, be it a file system, a RAID or another server, and
     // nothing can until it is closed (open(2)).
     let alone = if found.is_block_device() { OFlags::EXCL } else { OFlags::empty() };
@@ -129,7 +129,7 @@ fn open_existing(path: &Path, found: Identity) -> Result<File, OpenError> {
         Err(errno) => return Err(OpenError::Open { path: path.to_owned(), source: errno.into() }),
     };
     // What was opened may have taken the place of what was looked at, and a device would not be ours alone then.
-    let opened = Identity::of(&file.metadata().map_err(examine(path))?, path)?;
+    let opened = FileIdentity::of(&file.metadata().map_err(examine(path))?, path)?;
     if opened != found {
         let source = io::Error::other("it was replaced meanwhile");
         return Err(OpenError::Open { path: path.to_owned(), source });
@@ -151,14 +151,14 @@ fn create(path: &Path) -> Result<(File, bool), OpenError> {
         Ok(file) => Ok((File::from(file), true)),
         Err(Errno::EXIST) => {
             let metadata = fs::metadata(path).map_err(examine(path))?;
-            Ok((open_existing(path, Identity::of(&metadata, path)?)?, false))
+            Ok((open_existing(path, FileIdentity::of(&metadata, path)?)?, false))
         }
         Err(errno) => Err(OpenError::Open { path: path.to_owned(), source: errno.into() }),
     }
 }
 
 /// Takes a file for us alone. Returns a warning where the file system has no locks.
-fn lock(file: &File, path: &Path, identity: Identity) -> Result<Option<String>, OpenError> {
+fn lock(file: &File, path: &Path, identity: FileIdentity) -> Result<Option<String>, OpenError> {
     let in_use = || OpenError::InUse { path: path.to_owned() };
     // The lock of memcached. It is only looked for: this kind of lock is lost as soon as the process closes any descriptor of
     // the file, and over NFS it would be in the way of the next one.
@@ -185,13 +185,13 @@ fn lock(file: &File, path: &Path, identity: Identity) -> Result<Option<String>, 
 fn prepare(
     file: &File,
     path: &Path,
-    identity: Identity,
+    identity: FileIdentity,
     bytes: u64,
     warnings: &mut Vec<String>,
 ) -> Result<bool, OpenError> {
     match identity {
-        Identity::File { .. } => warnings.extend(allocate(file, path, bytes)?),
-        Identity::Block { number } => {
+        FileIdentity::File { .. } => warnings.extend(allocate(file, path, bytes)?),
+        FileIdentity::Block { number } => {
             if is_read_only(number) {
                 return Err(OpenError::ReadOnly { path: path.to_owned() });
             }

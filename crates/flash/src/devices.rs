@@ -3,7 +3,7 @@
 use crate::device::{Device, OpenedDevice};
 use crate::disk::{Disk, assert_aligned, beyond_the_end, is_within, no_space_beyond_the_end, no_such_device};
 use crate::error::OpenError;
-use crate::identity::Identity;
+use crate::identity::FileIdentity;
 use crate::specification::PathSpecification;
 use crate::transfer::{read_all, write_all};
 use std::fs;
@@ -46,7 +46,7 @@ impl Devices {
 /// The device that the path of another one leads to as well.
 fn same_as<'d>(devices: &'d [Device], specification: &PathSpecification) -> Option<&'d Device> {
     let metadata = fs::metadata(&specification.path).ok()?;
-    let identity = Identity::of(&metadata, &specification.path).ok()?;
+    let identity = FileIdentity::of(&metadata, &specification.path).ok()?;
     devices.iter().find(|device| device.identity() == identity)
 }
 

@@ -76,7 +76,10 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// A block device that is smaller than its share.
-    #[error("use {bytes} bytes of {}: the device has {device_bytes}\n  hint: name a size up to that", path.display())]
+    #[error(
+        "use {bytes} bytes of {}: the device has {device_bytes}\n  hint: `{}m` is the most", path.display(),
+        device_bytes >> 20
+    )]
     DeviceTooSmall {
         /// The block device.
         path: PathBuf,
@@ -97,7 +100,7 @@ pub enum OpenError {
     /// The file's blocks do not fit its file system.
     #[error(
         "reserve {bytes} bytes for {}: {missing_bytes} are missing, and its file system has {free_bytes} free\n  hint: \
-         name a smaller size, or make room", path.display()
+         name a smaller size, as the file system needs some room for itself, or make room", path.display()
     )]
     NoRoom {
         /// The file.
@@ -165,13 +168,13 @@ mod tests {
              give it more, or make the pages smaller",
         );
         check(
-            OpenError::DeviceTooSmall { path: path(), bytes: 8192, device_bytes: 4096 },
-            "use 8192 bytes of /dev/nvme0n1: the device has 4096\n  hint: name a size up to that",
+            OpenError::DeviceTooSmall { path: path(), bytes: 8 << 20, device_bytes: (7 << 20) + 512 },
+            "use 8388608 bytes of /dev/nvme0n1: the device has 7340544\n  hint: `7m` is the most",
         );
         check(
             OpenError::NoRoom { path: path(), bytes: 9, missing_bytes: 5, free_bytes: 3 },
             "reserve 9 bytes for /dev/nvme0n1: 5 are missing, and its file system has 3 free\n  hint: name a smaller size, \
-             or make room",
+             as the file system needs some room for itself, or make room",
         );
         check(
             OpenError::Kind { path: path(), found: "a directory" },

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// A file, by its file system and inode, or a block device, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Identity {
+pub(crate) enum FileIdentity {
     /// A regular file.
     File {
         /// The file system's device.
@@ -22,21 +22,21 @@ pub(crate) enum Identity {
     },
 }
 
-impl Identity {
+impl FileIdentity {
     /// Of what `path` leads to. Anything else than a file or a block device is refused.
-    pub(crate) fn of(metadata: &Metadata, path: &Path) -> Result<Identity, OpenError> {
+    pub(crate) fn of(metadata: &Metadata, path: &Path) -> Result<FileIdentity, OpenError> {
         let kind = metadata.file_type();
         if kind.is_file() {
-            return Ok(Identity::File { device: metadata.dev(), inode: metadata.ino() });
+            return Ok(FileIdentity::File { device: metadata.dev(), inode: metadata.ino() });
         }
         if kind.is_block_device() {
-            return Ok(Identity::Block { number: metadata.rdev() });
+            return Ok(FileIdentity::Block { number: metadata.rdev() });
         }
         Err(OpenError::Kind { path: path.to_owned(), found: name(kind) })
     }
 
     pub(crate) fn is_block_device(self) -> bool {
-        matches!(self, Identity::Block { .. })
+        matches!(self, FileIdentity::Block { .. })
     }
 }
 

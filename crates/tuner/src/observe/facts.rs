@@ -35,7 +35,7 @@ pub struct Facts {
     /// Settings under /proc/sys that matter here: `net.core.somaxconn` and its value.
     pub sysctls: BTreeMap<String, String>,
     /// Disks and RAID arrays.
-    pub disks: Vec<Disk>,
+    pub disks: Vec<BlockDevice>,
     /// Mounted file systems that lie on disks.
     pub mounts: Vec<Mount>,
     /// Directories of settings that cannot be written, as in most containers: `/sys`, `/proc/sys`.
@@ -249,7 +249,7 @@ pub struct Interrupt {
 /// A disk or an array of disks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Disk {
+pub struct BlockDevice {
     /// `nvme0n1`, `md0`
     pub name: String,
     /// A file in its directory under /sys whose text stays the same over a restart, and that text: `wwid` and

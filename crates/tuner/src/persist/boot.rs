@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::file::PersistentFile;
-use super::intent::{Device, Intent, IntentPart};
+use super::intent::{Intent, IntentPart, NicIdentity};
 use super::means::is_plain;
 use super::surroundings::HostMeans;
 use super::texts::MODE;
@@ -45,7 +45,7 @@ pub(super) fn files(
     }
     let mut files = units(parts, here);
     let placed = parts.iter().filter(|part| part.stages.contains(&Stage::Affinity));
-    let nics: Vec<&Device> = placed.filter_map(|part| part.nic.as_ref()).collect();
+    let nics: Vec<&NicIdentity> = placed.filter_map(|part| part.nic.as_ref()).collect();
     let start = here.irqbalance.as_deref().filter(|_| !nics.is_empty());
     let told = start.map(|start| irqbalance(start, here.policy.as_deref(), &nics));
     files.push(intent(matches!(told, Some(Ok(_)))));
@@ -118,14 +118,15 @@ fn unit(here: &HostMeans, units: &BTreeSet<&str>) -> String {
 /// The script and the drop-in. The script identifies devices, never numbers of interrupts: those may belong to other
 /// devices after the next boot. `ExecStart=` is given anew with one more option, so the environment file's options
 /// stay in force, whatever its variable is called.
-fn irqbalance(start: &str, policy: Option<&str>, nics: &[&Device]) -> Result<(String, String), String> {
+fn irqbalance(start: &str, policy: Option<&str>, nics: &[&NicIdentity]) -> Result<(String, String), String> {
     if let Some(place) = policy.or(start.contains("policyscript").then_some("its unit")) {
         return Err(format!(
             "it has a policy script already ({place}): let that one print `ban=true` for the interface"
         ));
     }
     // It looks for interrupts in /sys/bus/pci/devices alone, and calls the script with such paths.
-    let known = |device: &&&Device| device.bus.as_ref().is_some_and(|bus| is_plain(bus) && bus.contains(':'));
+    let known =
+        |device: &&&NicIdentity| device.bus.as_ref().is_some_and(|bus| is_plain(bus) && bus.contains(':'));
     let buses: Vec<&str> = nics.iter().filter(known).filter_map(|nic| nic.bus.as_deref()).collect();
     if buses.is_empty() {
         return Err("irqbalance supports devices on a PCI bus only, and the interface is on none: ban its interrupts by other means".to_owned());

@@ -41,7 +41,7 @@ pub struct IntentPart {
     pub profile: Option<Profile>,
     /// The interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nic: Option<Device>,
+    pub nic: Option<NicIdentity>,
     /// The service, by the name of its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
@@ -58,7 +58,7 @@ pub struct IntentPart {
 /// An interface, identified over restarts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Device {
+pub struct NicIdentity {
     /// Its name, which counts if it has no bus address.
     pub name: String,
     /// Its driver; another driver at the same address means another device.
@@ -80,9 +80,9 @@ pub enum Error {
     Version(u32),
 }
 
-impl Device {
-    pub(super) fn of(nic: &Nic) -> Device {
-        Device { name: nic.name.clone(), driver: nic.driver.clone(), bus: nic.bus.clone() }
+impl NicIdentity {
+    pub(super) fn of(nic: &Nic) -> NicIdentity {
+        NicIdentity { name: nic.name.clone(), driver: nic.driver.clone(), bus: nic.bus.clone() }
     }
 
     /// The interface with this identity. A bus address may have several: then the name decides.

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::file::Keep;
-use super::intent::{Device, IntentPart};
+use super::intent::{IntentPart, NicIdentity};
 use super::surroundings::HostMeans;
 use crate::observe::cpu_model::Choice;
 use crate::observe::ethtool::Knob;
-use crate::observe::facts::{Disk, Facts, Nic, Service};
+use crate::observe::facts::{BlockDevice, Facts, Nic, Service};
 use crate::observe::listening::QueueLimit;
 use crate::observe::scheduling;
 use crate::plan;
@@ -37,7 +37,7 @@ pub(super) enum Means<'f> {
     /// A udev rule, which acts when the disk appears or changes.
     Disk {
         /// The disk.
-        disk: &'f Disk,
+        disk: &'f BlockDevice,
         /// Relative to its directory: `queue/scheduler`.
         file: &'f str,
     },
@@ -218,7 +218,7 @@ fn boot<'f>(keep: &Keep, nic: Option<&Nic>, service: Option<&Service>) -> Result
         strategy,
         choice,
         profile: if strategy.is_some() { None } else { profile },
-        nic: nic.map(Device::of),
+        nic: nic.map(NicIdentity::of),
         service: service.map(|service| service.name.clone()),
         unit: service.and_then(|service| service.unit.clone()).filter(|unit| is_unit(unit)),
         stages: stages(&keep.setting),

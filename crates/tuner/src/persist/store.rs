@@ -13,7 +13,7 @@ use std::io;
 use super::boot::DIRECTORY;
 use super::{HeldSetting, Persistence, PersistentFile};
 use crate::observe::root::Root;
-pub use disk::{Disk, Found, RootDisk};
+pub use disk::{Found, PersistentDisk, RootDisk};
 use manifest::{Manifest, State};
 
 /// The suffix of an edited file when ours replaces it or is removed: programs do not read such names.
@@ -159,7 +159,7 @@ pub fn remove(root: &Root) -> Result<Done, Error> {
 }
 
 fn write_to(
-    disk: &mut dyn Disk,
+    disk: &mut dyn PersistentDisk,
     persistence: &Persistence,
     boot_id: &str,
     force: bool,
@@ -220,7 +220,7 @@ fn write_to(
 }
 
 fn carry_out(
-    disk: &mut dyn Disk,
+    disk: &mut dyn PersistentDisk,
     manifest: Manifest,
     known: &[PersistentFile],
     gone: &[PersistentFile],
@@ -241,7 +241,7 @@ fn carry_out(
     manifest::write(disk, &whole)
 }
 
-pub(crate) fn remove_from(disk: &mut dyn Disk) -> Result<Done, Error> {
+pub(crate) fn remove_from(disk: &mut dyn PersistentDisk) -> Result<Done, Error> {
     let recovered = recover(disk)?;
     let manifest = manifest::read(disk)?;
     if manifest.files.is_empty() {
@@ -266,7 +266,7 @@ pub(crate) fn remove_from(disk: &mut dyn Disk) -> Result<Done, Error> {
 }
 
 /// Undoes an interrupted write: the earlier content is restored. Returns whether there was one.
-fn recover(disk: &mut dyn Disk) -> Result<bool, Error> {
+fn recover(disk: &mut dyn PersistentDisk) -> Result<bool, Error> {
     let manifest = manifest::read(disk)?;
     if manifest.state == State::Whole {
         return Ok(false);
@@ -310,7 +310,7 @@ fn recover(disk: &mut dyn Disk) -> Result<bool, Error> {
 }
 
 /// Removes those of our directories that are empty, the innermost first, and returns those that are left.
-fn remove_directories(disk: &mut dyn Disk, manifest: &Manifest) -> BTreeSet<String> {
+fn remove_directories(disk: &mut dyn PersistentDisk, manifest: &Manifest) -> BTreeSet<String> {
     let mut left = manifest.directories.clone();
     for directory in manifest.directories.iter().rev() {
         // Not empty, or not there: both is fine.
@@ -322,7 +322,7 @@ fn remove_directories(disk: &mut dyn Disk, manifest: &Manifest) -> BTreeSet<Stri
 }
 
 /// Directories that have to be made for a file, the outermost first.
-fn missing_directories(disk: &dyn Disk, path: &str) -> Vec<String> {
+fn missing_directories(disk: &dyn PersistentDisk, path: &str) -> Vec<String> {
     let ancestors = std::path::Path::new(path).ancestors().skip(1);
     let missing = ancestors.filter_map(|path| path.to_str()).take_while(|path| !disk.is_directory(path));
     let mut missing: Vec<String> = missing.map(str::to_owned).collect();
@@ -330,7 +330,7 @@ fn missing_directories(disk: &dyn Disk, path: &str) -> Vec<String> {
     missing
 }
 
-fn condition(disk: &dyn Disk, file: &PersistentFile) -> Result<FileState, Error> {
+fn condition(disk: &dyn PersistentDisk, file: &PersistentFile) -> Result<FileState, Error> {
     Ok(match find(disk, &file.path)? {
         Found::Nothing => FileState::Missing,
         Found::File { text, mode } if text == file.text && mode == file.mode => FileState::AsWritten,
@@ -338,7 +338,7 @@ fn condition(disk: &dyn Disk, file: &PersistentFile) -> Result<FileState, Error>
     })
 }
 
-fn copy_aside(disk: &mut dyn Disk, path: &str) -> Result<String, Error> {
+fn copy_aside(disk: &mut dyn PersistentDisk, path: &str) -> Result<String, Error> {
     let mut aside = format!("{path}{EDITED}");
     // An earlier copy is a user's work, too.
     for number in 2.. {
@@ -351,7 +351,7 @@ fn copy_aside(disk: &mut dyn Disk, path: &str) -> Result<String, Error> {
     Ok(aside)
 }
 
-fn find(disk: &dyn Disk, path: &str) -> Result<Found, Error> {
+fn find(disk: &dyn PersistentDisk, path: &str) -> Result<Found, Error> {
     disk.find(path).map_err(failed("read", path))
 }
 

@@ -1,7 +1,7 @@
 use super::parse::sysctls;
 use super::*;
 use crate::observe::cpu_model::Choice;
-use crate::observe::facts::{Agent, Disk, Service, Thread};
+use crate::observe::facts::{Agent, BlockDevice, Service, Thread};
 use crate::observe::shapes::{ENA, Shape};
 use crate::plan::change::{Holds, Stage};
 use crate::plan::profile::Profile;
@@ -22,12 +22,12 @@ fn host() -> Facts {
         [("net.core.somaxconn", "128"), ("net.core.rps_sock_flow_entries", "0"), ("vm.swappiness", "60")];
     facts.sysctls = sysctls.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     facts.huge_pages.enabled = Some("always".into());
-    facts.disks = vec![Disk {
+    facts.disks = vec![BlockDevice {
         name: "nvme0n1".into(),
         identity: Some(("wwid".into(), "eui.0025388b71b2f1c3".into())),
         scheduler: Some("mq-deadline".into()),
         schedulers: vec!["none".into(), "mq-deadline".into()],
-        ..Disk::default()
+        ..BlockDevice::default()
     }];
     let thread = Thread { tid: 812, affinity: (2..8).collect(), ..Thread::default() };
     facts.services = vec![Service {

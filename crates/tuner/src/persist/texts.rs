@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::file::{Keep, PersistentFile};
 use super::means::{Means, is_plain};
-use crate::observe::facts::{Disk, Facts, Nic, Service};
+use crate::observe::facts::{BlockDevice, Facts, Nic, Service};
 use crate::text::HEADER;
 use os::CpuSet;
 
@@ -122,7 +122,7 @@ fn identity(nic: &Nic, facts: &Facts) -> (String, String) {
     }
 }
 
-fn disk(disk: &Disk, file: &str, wanted: &str) -> String {
+fn disk(disk: &BlockDevice, file: &str, wanted: &str) -> String {
     let by = match disk.identity.as_ref().filter(|(_, text)| is_plain(text)) {
         Some((file, text)) => format!("ATTR{{{file}}}==\"{text}\""),
         None => format!("KERNEL==\"{}\"", disk.name),

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use crate::observe::facts::{Disk, Facts, Service, ServiceKind};
+use crate::observe::facts::{BlockDevice, Facts, Service, ServiceKind};
 
 /// The first line, which identifies a file as ours.
 pub const HEAD: &str = "# Made by `evenkeel tune plan --profile mysql --my-cnf`";
@@ -178,12 +178,12 @@ fn disk(facts: &Facts) -> String {
 
 /// Whether it rotates, as far as known: virtio's and Xen's disks report that they do unless they are configured
 /// otherwise.
-fn turns(disk: &Disk) -> bool {
+fn turns(disk: &BlockDevice) -> bool {
     disk.rotational && !["vd", "xvd"].iter().any(|prefix| disk.name.starts_with(prefix))
 }
 
 /// The disk with the file system that holds the data.
-fn data_disk(facts: &Facts) -> Option<&Disk> {
+fn data_disk(facts: &Facts) -> Option<&BlockDevice> {
     let holds = |path: &str| path == "/" || path == DATA || DATA.starts_with(&format!("{path}/"));
     let mount =
         facts.mounts.iter().filter(|mount| holds(&mount.path)).max_by_key(|mount| mount.path.len())?;
@@ -253,7 +253,7 @@ mod tests {
     fn host(cpus: u32, nodes: u32, memory_gib: u64, disk: &str, rotational: bool) -> Facts {
         let mut facts = Shape { cpus, threads: 1, nodes, queues: 1, irqs: ENA }.facts();
         facts.memory_bytes = memory_gib * GIB;
-        facts.disks = vec![Disk { name: disk.into(), rotational, ..Disk::default() }];
+        facts.disks = vec![BlockDevice { name: disk.into(), rotational, ..BlockDevice::default() }];
         facts.mounts = vec![Mount { device: format!("/dev/{disk}"), path: "/".into(), ..Mount::default() }];
         facts
     }
@@ -318,7 +318,7 @@ mod tests {
         check(&host(2, 1, 8, "nvme0n1", false), &["innodb_flush_neighbors = 0", "innodb_io_capacity = 2000"]);
         check(&host(2, 1, 8, "vda", true), &["innodb_flush_neighbors = 0"]);
         let mut facts = host(2, 1, 8, "sda", true);
-        facts.disks.push(Disk { name: "nvme0n1".into(), ..Disk::default() });
+        facts.disks.push(BlockDevice { name: "nvme0n1".into(), ..BlockDevice::default() });
         facts.mounts.push(Mount { device: "/dev/nvme0n1p1".into(), path: DATA.into(), ..Mount::default() });
         check(&facts, &["innodb_flush_neighbors = 0"]);
         check(

@@ -1,6 +1,6 @@
 //! Disk settings: I/O scheduler, merging of requests, reading ahead.
 
-use crate::observe::facts::Disk;
+use crate::observe::facts::BlockDevice;
 use crate::settings::change::{Risk, Setting, Stage};
 use crate::settings::proposal::{ProposedChanges, Reason};
 use crate::settings::scope::Scope;
@@ -59,7 +59,7 @@ fn number(
     proposed: &mut ProposedChanges,
     scope: &Scope,
     name: &str,
-    now: fn(&Disk) -> Option<u32>,
+    now: fn(&BlockDevice) -> Option<u32>,
     wanted: u32,
     reason: Reason,
 ) {

@@ -92,7 +92,7 @@ impl Profile {
 mod tests {
     use super::*;
     use crate::observe::cpu_model::CpuModel;
-    use crate::observe::facts::{Disk, Facts, ListeningSocket, Service};
+    use crate::observe::facts::{BlockDevice, Facts, ListeningSocket, Service};
     use crate::settings::change::{Change, Stage};
     use crate::settings::proposal::ProposedChanges;
     use crate::settings::scope::Scope;
@@ -116,11 +116,11 @@ mod tests {
         let sysctls = sysctls.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let mut facts = Facts { sysctls, ..Facts::default() };
         facts.huge_pages.enabled = Some("always".into());
-        facts.disks = vec![Disk {
+        facts.disks = vec![BlockDevice {
             name: "sda".into(),
             scheduler: Some("mq-deadline".into()),
             schedulers: vec!["none".into(), "mq-deadline".into()],
-            ..Disk::default()
+            ..BlockDevice::default()
         }];
         facts
     }

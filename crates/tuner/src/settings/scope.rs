@@ -4,7 +4,7 @@
 //! finding's subject. Which parts a subject means is decided here, for all settings alike.
 
 use crate::observe::cpu_model::CpuModel;
-use crate::observe::facts::{Disk, Facts, ListeningSocket, Nic, Service, ServiceKind};
+use crate::observe::facts::{BlockDevice, Facts, ListeningSocket, Nic, Service, ServiceKind};
 
 /// The parts of a host, and the permissions of the request.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The disks without those that a finding does not name.
-    pub(crate) fn disks(&self) -> impl Iterator<Item = &'a Disk> {
+    pub(crate) fn disks(&self) -> impl Iterator<Item = &'a BlockDevice> {
         self.facts().disks.iter().filter(|disk| self.is_meant(&disk.name))
     }
 

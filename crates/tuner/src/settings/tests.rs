@@ -5,7 +5,7 @@ use super::proposal::{Propose, ProposedChanges};
 use super::scope::{FindingSubject, Scope};
 use super::{clock, disks, memory, sysctls};
 use crate::observe::cpu_model::CpuModel;
-use crate::observe::facts::{Disk, Facts};
+use crate::observe::facts::{BlockDevice, Facts};
 use crate::observe::shapes::{ENA, Shape};
 
 fn host() -> Facts {
@@ -15,11 +15,11 @@ fn host() -> Facts {
     facts.huge_pages.defrag = Some("always".into());
     facts.clock_source.current = Some("xen".into());
     facts.clock_source.available = vec!["xen".into(), "tsc".into(), "hpet".into()];
-    let disk = |name: &str| Disk {
+    let disk = |name: &str| BlockDevice {
         name: name.into(),
         nomerges: Some(0),
         read_ahead_kb: Some(4096),
-        ..Disk::default()
+        ..BlockDevice::default()
     };
     facts.disks = vec![disk("sda"), disk("nvme0n1")];
     facts

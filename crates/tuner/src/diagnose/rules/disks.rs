@@ -3,7 +3,7 @@
 use super::figures::{bytes, count, per_second, percent};
 use super::host::RuleInput;
 use super::rule::{Explanation, Remedy, Rule};
-use crate::observe::facts::{Disk, Mount, Service, ServiceKind};
+use crate::observe::facts::{BlockDevice, Mount, Service, ServiceKind};
 use crate::settings::disks;
 use crate::{Evidence, Finding, Severity};
 
@@ -103,7 +103,7 @@ const SATURATED_PERCENT: f64 = 90.0;
 const SLOW_MS: f64 = 10.0;
 
 /// A disk's work: busy in percent, requests per second, milliseconds per request.
-fn work(host: &RuleInput, disk: &Disk) -> Option<(f64, f64, f64)> {
+fn work(host: &RuleInput, disk: &BlockDevice) -> Option<(f64, f64, f64)> {
     let rate = |part: fn(&crate::observe::reading::DiskTimes) -> u64| {
         host.series.rate(|reading| reading.disks.get(&disk.name).map(part))
     };
@@ -111,7 +111,7 @@ fn work(host: &RuleInput, disk: &Disk) -> Option<(f64, f64, f64)> {
     Some((busy.per_s() / 10.0, requests.per_s(), waited.count as f64 / requests.count.max(1) as f64))
 }
 
-fn fast<'a>(host: &RuleInput<'a>) -> impl Iterator<Item = &'a Disk> {
+fn fast<'a>(host: &RuleInput<'a>) -> impl Iterator<Item = &'a BlockDevice> {
     host.facts.disks.iter().filter(|disk| !disk.rotational)
 }
 
@@ -120,7 +120,7 @@ fn has_database(host: &RuleInput) -> bool {
 }
 
 fn scheduler(host: &RuleInput) -> Vec<Finding> {
-    let finding = |disk: &Disk| {
+    let finding = |disk: &BlockDevice| {
         let scheduler = disk.scheduler.as_deref().filter(|scheduler| *scheduler != "none")?;
         let (busy, ..) = work(host, disk).unwrap_or_default();
         let severity = if busy >= BUSY_PERCENT { Severity::Warning } else { Severity::Note };
@@ -136,7 +136,7 @@ fn scheduler(host: &RuleInput) -> Vec<Finding> {
 }
 
 fn merges(host: &RuleInput) -> Vec<Finding> {
-    let finding = |disk: &Disk| {
+    let finding = |disk: &BlockDevice| {
         let nomerges = disk.nomerges.filter(|nomerges| *nomerges != 2)?;
         let (_, requests, _) = work(host, disk)?;
         (requests >= MERGES_REQUESTS_PER_S).then(|| {
@@ -154,7 +154,7 @@ fn merges(host: &RuleInput) -> Vec<Finding> {
 }
 
 fn read_ahead(host: &RuleInput) -> Vec<Finding> {
-    let finding = |disk: &Disk| {
+    let finding = |disk: &BlockDevice| {
         let ahead = disk.read_ahead_kb.filter(|ahead| *ahead > READ_AHEAD_MAX_KB && has_database(host))?;
         Some(
             Finding::about(Severity::Note, &disk.name)
@@ -213,7 +213,7 @@ fn mount_of<'a>(host: &RuleInput<'a>, path: &str) -> Option<&'a String> {
 }
 
 fn degraded(host: &RuleInput) -> Vec<Finding> {
-    let finding = |disk: &Disk| {
+    let finding = |disk: &BlockDevice| {
         let raid = disk.raid.as_ref().filter(|raid| raid.degraded > 0)?;
         Some(
             Finding::about(Severity::Critical, &disk.name)
@@ -230,7 +230,7 @@ fn degraded(host: &RuleInput) -> Vec<Finding> {
 }
 
 fn chunk(host: &RuleInput) -> Vec<Finding> {
-    let finding = |disk: &Disk| {
+    let finding = |disk: &BlockDevice| {
         let raid = disk.raid.as_ref()?;
         let small = raid.level == "raid0" && (1..CHUNK_MIN_BYTES).contains(&raid.chunk_bytes);
         small.then(|| {
@@ -245,7 +245,7 @@ fn chunk(host: &RuleInput) -> Vec<Finding> {
 }
 
 fn saturated(host: &RuleInput) -> Vec<Finding> {
-    let finding = |disk: &Disk| {
+    let finding = |disk: &BlockDevice| {
         let (busy, requests, wait_ms) = work(host, disk)?;
         let is_full = |part: &RuleInput| work(part, disk).is_some_and(|(busy, ..)| busy >= SATURATED_PERCENT);
         (busy >= SATURATED_PERCENT && wait_ms >= SLOW_MS && host.mostly(is_full)).then(|| {

@@ -578,7 +578,7 @@ fn service(line: &Line) -> Service {
     }
 }
 
-fn disk(line: &Line) -> Disk {
+fn disk(line: &Line) -> BlockDevice {
     let (value, number) = (|name: &str| line.value(name), |name: &str| line.number(name));
     let raid = |level: &str| Raid {
         level: level.to_owned(),
@@ -586,7 +586,7 @@ fn disk(line: &Line) -> Disk {
         chunk_bytes: number("chunk").unwrap_or(0),
         degraded: number("degraded").unwrap_or(0) as u32,
     };
-    Disk {
+    BlockDevice {
         name: line.words[1].to_owned(),
         identity: None,
         rotational: number("rotational") == Some(1),

@@ -1,12 +1,12 @@
 //! Disks, arrays of disks, and the file systems on them.
 
 use super::view::{ProbeView, choices, chosen};
-use crate::observe::facts::{Disk, Mount, Raid};
+use crate::observe::facts::{BlockDevice, Mount, Raid};
 
 /// Block devices that are no disks.
 const NO_DISKS: [&str; 6] = ["loop", "ram", "zram", "sr", "fd", "nbd"];
 
-pub(super) fn disks(view: &ProbeView) -> Vec<Disk> {
+pub(super) fn disks(view: &ProbeView) -> Vec<BlockDevice> {
     names(view).iter().map(|name| disk(view, name)).collect()
 }
 
@@ -21,10 +21,10 @@ fn is_disk(name: &str) -> bool {
     !NO_DISKS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit()))
 }
 
-fn disk(view: &ProbeView, name: &str) -> Disk {
+fn disk(view: &ProbeView, name: &str) -> BlockDevice {
     let here = format!("/sys/block/{name}");
     let scheduler = view.text(&format!("{here}/queue/scheduler")).unwrap_or_default();
-    Disk {
+    BlockDevice {
         name: name.to_owned(),
         identity: identity(view, &here),
         rotational: view.flag(&format!("{here}/queue/rotational")).unwrap_or(false),

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
 use super::view::ProbeView;
-use crate::observe::facts::{Disk, Interrupt, Nic};
+use crate::observe::facts::{BlockDevice, Interrupt, Nic};
 
 /// Handlers by interrupt, for those that have one.
 type Handlers = BTreeMap<u32, String>;
 
-pub(super) fn interrupts(view: &ProbeView, nics: &[Nic], disks: &[Disk]) -> Vec<Interrupt> {
+pub(super) fn interrupts(view: &ProbeView, nics: &[Nic], disks: &[BlockDevice]) -> Vec<Interrupt> {
     let handlers = handlers(view);
     let mut owners: BTreeMap<u32, String> = BTreeMap::new();
     for nic in nics.iter().filter(|nic| nic.physical) {

@@ -28,7 +28,7 @@ pub enum Found {
 }
 
 /// A file system; paths are absolute, as the host sees them.
-pub trait Disk {
+pub trait PersistentDisk {
     /// The present content. Links are not followed.
     fn find(&self, path: &str) -> io::Result<Found>;
     /// Whether there is a directory, also behind a link.
@@ -88,7 +88,7 @@ impl RootDisk {
     }
 }
 
-impl Disk for RootDisk {
+impl PersistentDisk for RootDisk {
     fn find(&self, path: &str) -> io::Result<Found> {
         let here = self.path(path)?;
         let metadata = match fs::symlink_metadata(&here) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::disk::{Disk, Found};
+use super::disk::{Found, PersistentDisk};
 use super::{Error, failed, find};
 use crate::persist::{HeldSetting, PersistentFile};
 
@@ -46,7 +46,7 @@ pub(super) enum State {
 }
 
 /// The manifest; an empty one if there is none.
-pub(super) fn read(disk: &dyn Disk) -> Result<Manifest, Error> {
+pub(super) fn read(disk: &dyn PersistentDisk) -> Result<Manifest, Error> {
     let text = match find(disk, PATH)? {
         Found::Nothing => {
             return Ok(Manifest {
@@ -71,12 +71,12 @@ pub(super) fn read(disk: &dyn Disk) -> Result<Manifest, Error> {
 }
 
 /// Writes it to the disk.
-pub(super) fn write(disk: &mut dyn Disk, manifest: &Manifest) -> Result<(), Error> {
+pub(super) fn write(disk: &mut dyn PersistentDisk, manifest: &Manifest) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(manifest).expect("a manifest is plain data") + "\n";
     disk.replace(PATH, &text, 0o644, false).map_err(failed("write", PATH))
 }
 
 /// Removes it.
-pub(super) fn remove(disk: &mut dyn Disk) -> Result<(), Error> {
+pub(super) fn remove(disk: &mut dyn PersistentDisk) -> Result<(), Error> {
     disk.remove(PATH).map_err(failed("remove", PATH))
 }

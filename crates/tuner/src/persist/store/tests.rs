@@ -25,7 +25,7 @@ impl Failing {
     }
 }
 
-impl Disk for Failing {
+impl PersistentDisk for Failing {
     fn find(&self, path: &str) -> io::Result<Found> {
         self.disk.find(path)
     }
@@ -69,7 +69,7 @@ fn write(root: &Root, files: &[PersistentFile], force: bool) -> Result<Done, Err
     super::write(root, &of(files), force)
 }
 
-fn write_to(disk: &mut dyn Disk, files: &[PersistentFile], force: bool) -> Result<Done, Error> {
+fn write_to(disk: &mut dyn PersistentDisk, files: &[PersistentFile], force: bool) -> Result<Done, Error> {
     super::write_to(disk, &of(files), "first", force)
 }
 
