@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 
+use flash::Devices;
 use net::clock::Clock;
 use rustix::process::{Resource, getrlimit};
 use server::options::Options;
@@ -89,6 +90,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
     LINES.start().map_err(|error| Failure::system("start thread lines", error)).map_err(hint_at_limits)?;
     let (clock, zero_unix_ms) = (bound.clock(), bound.zero_unix_ms());
+    let devices = open_devices(&options).map_err(explain)?;
     let memory_file = open_memory_file(&options).map_err(explain)?;
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
     let sockets = bound.sockets().map_err(Failure::other)?;
@@ -111,9 +113,9 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         }
         (None, None) => (None, Memory::Anonymous, false),
     };
-    let prepared = bound.prepare(random()?, memory).map_err(Failure::other);
+    let prepared = bound.prepare(random()?, memory, devices).map_err(Failure::other);
     let give_up = || memory_file.iter().filter(|_| !is_left).for_each(MemoryFile::give_up);
-    let prepared = prepared.inspect_err(|_| give_up())?;
+    let mut prepared = prepared.inspect_err(|_| give_up())?;
     let left = match (is_left, &taken) {
         (true, Some(Inheritance { connections, .. })) => {
             let (items, connections) = (prepared.items(), connections.len());
@@ -126,7 +128,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         (Some(path), None) => Some(TakeoverSocket::listen(path)?),
         _ => None,
     };
-    start_companions(&prepared, signals, &options, &supervisor).map_err(hint_at_limits)?;
+    start_companions(&mut prepared, signals, &options, &supervisor).map_err(hint_at_limits)?;
     let scraped = endpoint.as_ref().map(Endpoint::shown).unwrap_or_default();
     let metrics = endpoint.as_ref().map_or(Ok(Vec::new()), Endpoint::sockets);
     let metrics = metrics.map_err(|error| Failure::system("duplicate the sockets of metrics", error))?;
@@ -317,7 +319,7 @@ fn start_line(
 /// Starts the threads beside the workers before any client is answered: if the system refuses one, the server has not
 /// begun. Neither is joined: they run until the process ends.
 fn start_companions(
-    prepared: &Provisioned,
+    prepared: &mut Provisioned,
     signals: Signals,
     options: &Options,
     supervisor: &Supervisor,
@@ -334,11 +336,25 @@ fn start_companions(
         let file = ClusterFile::start(path, "serve", move |state| board.replace(state));
         start("cluster-file", move || file.run())?;
     }
+    if let Some(keep) = prepared.flash_thread() {
+        start("flash", keep)?;
+    }
     start("ahead", || {
         // Without permission it competes with the workers, which still wait less than for the faults themselves.
         let _ = sys::become_idle();
         prefault();
     })
+}
+
+/// Opens the devices of the flash tier, if there is one.
+fn open_devices(options: &Options) -> Result<Option<Devices>, Failure> {
+    if !options.flash.is_on() {
+        return Ok(None);
+    }
+    let opened = Devices::open(&options.flash.paths, options.flash.segment_bytes);
+    let (devices, warnings) = opened.map_err(Failure::other)?;
+    warnings.into_iter().for_each(notice);
+    Ok(Some(devices))
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {

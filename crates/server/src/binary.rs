@@ -6,6 +6,6 @@ mod sasl;
 mod stats;
 mod storage;
 
-pub(crate) use plan::{BinaryTail, plan};
+pub(crate) use plan::{BinaryTail, PlannedPacket, plan};
 pub(crate) use sasl::Sasl;
 pub(crate) use storage::joins;

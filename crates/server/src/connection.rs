@@ -23,6 +23,7 @@ use crate::rights::{Rights, is_silent, needed};
 use crate::upload::Upload;
 use crate::worker::{BATCH, Worker};
 
+mod flash_waits;
 mod packed;
 mod packets;
 
@@ -157,6 +158,7 @@ impl Connection {
 
     /// Serves requests until the input is used up, or the connection's turn is over.
     pub(crate) fn serve(&mut self, worker: &mut Worker, input: &[u8], output: &mut Output) -> Progress {
+        worker.serving = self.link;
         let mut at = 0;
         let mut turns_left = worker.shared.options.requests_per_turn as usize;
         loop {
@@ -211,6 +213,7 @@ impl Connection {
                 self.then_commands(step)
             }
             State::Body(upload) => match worker.receive(upload, rest, self.fd, output) {
+                (taken, Flow::Go) if self.body_waits(worker) => (taken, Flow::Sleep),
                 (taken, Flow::Go) => {
                     let remaining = self.finish(worker, output);
                     (taken, remaining.map_or(Flow::Go, |remaining| self.settle(remaining)))
@@ -328,8 +331,11 @@ impl Connection {
         if let Parsed::Head { request, consumed } = first
             && consumed + body_len(&request) == input.len()
         {
-            *turns_left -= 1;
             let key = text_key(&request).map(|key| worker.store.key(key));
+            if worker.has_flash() && self.waits(worker, &request, key) {
+                return (0, Flow::Sleep);
+            }
+            *turns_left -= 1;
             return match self.execute(worker, &request, key, input, consumed, output) {
                 None => (input.len(), Flow::Wait),
                 Some(remaining) => (rest_at(&remaining, input, input.len()), self.settle(remaining)),
@@ -339,7 +345,13 @@ impl Connection {
         let room = BATCH.min(*turns_left);
         let (planned, tail) = plan(worker, input, first, &mut batch[..room]);
         let mut at = 0;
+        if worker.has_flash() {
+            self.read_ahead(worker, &batch[..planned]);
+        }
         for request in batch[..planned].iter().flatten() {
+            if worker.has_flash() && self.waits(worker, &request.request, request.key) {
+                return (at, Flow::Sleep);
+            }
             *turns_left -= 1;
             let whole = &input[at..request.end];
             at = request.end;
@@ -402,8 +414,10 @@ impl Connection {
         let State::Body(upload) = &mut self.state else {
             unreachable!("only a connection with a body gets one")
         };
+        worker.serving = self.link;
         upload.filled(received);
         match worker.receive(upload, &[], self.fd, output).1 {
+            Flow::Go if self.body_waits(worker) => Next::Wait,
             Flow::Go => match self.finish(worker, output) {
                 None => Next::Read,
                 Some(remaining) => match self.settle(remaining) {

@@ -2,13 +2,16 @@
 
 use std::fmt;
 
-use net::{Activity, Address, CloseReason, Datagram, Handler, Next, Opened, Origin, Progress, Turn};
+use net::{
+    Activity, Address, Block, CloseReason, Datagram, Errno, Handler, Next, Opened, Origin, Progress, Turn,
+};
 use stdx::clock::Now;
-use store::Event;
+use store::{Event, Evicted};
 
 use crate::connection::Connection;
 use crate::output::{Held, Output};
 use crate::service_times::ClassCounts;
+use crate::stage::Stage;
 use crate::watch::{KeyName, Streams};
 use crate::worker::Worker;
 use ::hot_keys::{HotKeys, WINDOW_US};
@@ -29,6 +32,9 @@ impl Handler for Worker {
         self.watched = self.shared.log.wanted();
         self.detail = self.shared.prefixes.enabled();
         self.store.begin_turn(self.second);
+        if let Some(stage) = &mut self.stage {
+            stage.begin_turn(now);
+        }
         self.log_store();
     }
 
@@ -42,7 +48,8 @@ impl Handler for Worker {
         let tidying = self.store.needs_turn().then(|| Now { us: self.now.us + TIDYING_US });
         let looking = (!self.sleepers.is_empty()).then_some(self.look_at);
         let reporting = self.steps.are_wanted().then_some(self.now);
-        tidying.into_iter().chain(looking).chain(reporting).min()
+        let reading = self.stage.as_ref().and_then(Stage::deadline);
+        tidying.into_iter().chain(looking).chain(reporting).chain(reading).min()
     }
 
     fn end_turn(&mut self, turn: &mut Turn<Held>) {
@@ -51,6 +58,15 @@ impl Handler for Worker {
             self.look_at = Now { us: self.now.us + SLEEP_US };
         }
         self.steps.end_turn(turn);
+        if let Some(stage) = &mut self.stage {
+            stage.end_turn(turn);
+        }
+    }
+
+    fn on_read(&mut self, tag: u64, result: Result<Block, Errno>, turn: &mut Turn<Held>) {
+        if let Some(stage) = &mut self.stage {
+            stage.on_read(tag as usize, result, turn);
+        }
     }
 
     fn on_sent(&mut self, clock: impl FnOnce() -> Now) {
@@ -141,6 +157,7 @@ impl Handler for Worker {
 
     fn on_close(&mut self, connection: Connection, reason: CloseReason, _turn: &mut Turn<Held>) {
         self.steps.closed(connection.link());
+        self.forget_reads(connection.link());
         if connection.watches() {
             self.shared.unwatch(connection.id());
         }
@@ -200,15 +217,12 @@ impl Worker {
     fn log_store_events(&self) {
         let dropped = self.shared.store.take_events(|event| match event {
             Event::Evicted(item) => {
-                let (name, fetch) = (KeyName(item.key), if item.fetched { "yes" } else { "no" });
-                let ttl = if item.expiry == 0 { -1 } else { i64::from(item.expiry) - i64::from(self.second) };
-                let (la, size) = (self.second.saturating_sub(item.last_access), item.value_len);
-                self.log(
-                    Streams::EVICTIONS,
-                    format_args!(
-                        "type=eviction key={name} fetch={fetch} ttl={ttl} la={la} clsid=1 size={size}"
-                    ),
-                );
+                let (size, item) = (item.value_len, EvictedItem(item, self.second));
+                self.log(Streams::EVICTIONS, format_args!("type=eviction {item} clsid=1 size={size}"));
+            }
+            Event::Demoted(item) => {
+                let item = EvictedItem(item, self.second);
+                self.log(Streams::EVICTIONS, format_args!("type=extstore_write {item} clsid=1 bucket=0"));
             }
             // The closest memcached event: a page of the class moves to the pool of free pages. `slabs_moved`
             // counts the same.
@@ -219,6 +233,19 @@ impl Worker {
         });
         self.shared.log.drop_lines(Streams::EVICTIONS, dropped.evictions);
         self.shared.log.drop_lines(Streams::SYSTEM_EVENTS, dropped.segments);
+    }
+}
+
+/// What the log says of an item that leaves memory at this second.
+struct EvictedItem<'a>(Evicted<'a>, u32);
+
+impl fmt::Display for EvictedItem<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &EvictedItem(item, second) = self;
+        let (name, fetch) = (KeyName(item.key), if item.fetched { "yes" } else { "no" });
+        let ttl = if item.expiry == 0 { -1 } else { i64::from(item.expiry) - i64::from(second) };
+        let la = second.saturating_sub(item.last_access);
+        write!(f, "key={name} fetch={fetch} ttl={ttl} la={la}")
     }
 }
 

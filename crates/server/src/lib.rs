@@ -38,6 +38,7 @@ mod dialect;
 mod discovery;
 mod dump;
 mod execute;
+mod flash_use;
 mod flow;
 mod handler;
 mod histogram;
@@ -56,6 +57,7 @@ mod retrieve;
 mod rights;
 mod service_times;
 mod shared;
+mod stage;
 mod stats;
 mod tls_files;
 mod tune;
@@ -68,8 +70,9 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use flash::Devices;
 use net::clock::Clock;
-use net::{Address, AtLimit, DriverChoice, LeftNetwork, Network};
+use net::{Address, AtLimit, DiskFile, DriverChoice, LeftNetwork, Network};
 use stdx::clock::Now;
 use tls::{Acceptor, TlsServerError};
 
@@ -132,6 +135,9 @@ pub enum Error {
     /// The items of another process cannot be used.
     #[error("use the other server's items")]
     Items(#[from] ThawError),
+    /// The system has no descriptor for reading a device.
+    #[error("duplicate the descriptor of a device")]
+    Duplicate(#[source] std::io::Error),
     /// The store could not be set up.
     #[error("set up the store")]
     Store(#[from] store::Error),
@@ -175,6 +181,7 @@ pub struct Beginning {
 pub struct Provisioned {
     network: Network,
     shared: Arc<Shared>,
+    devices: Option<Devices>,
 }
 
 /// A server whose workers run.
@@ -231,9 +238,9 @@ impl Server {
                     Driver::Uring => DriverChoice::Uring,
                 },
                 connections_max: options.connection_limit as usize,
-                // A server makes no outgoing connections, and reads no files.
+                // A server makes no outgoing connections.
                 dialled_max: 0,
-                reads_max: 0,
+                reads_max: if options.flash.is_on() { stage::READS_MAX } else { 0 },
                 at_limit: match options.maxconns_fast {
                     true => AtLimit::Refuse(TOO_MANY_CONNECTIONS),
                     false => AtLimit::Wait,
@@ -308,6 +315,7 @@ fn store_config(options: &Options, hash_secret: u128, started_unix_ms: u64) -> s
         workers: options.threads,
         hash_secret,
         started_unix_ms,
+        flash: None,
     }
 }
 
@@ -347,8 +355,20 @@ impl Bound {
     }
 
     /// Sets up the store. `hash_secret` should be random, so that clients cannot choose colliding keys.
-    pub fn prepare(self, hash_secret: u128, memory: Memory) -> Result<Provisioned, Error> {
-        let config = store_config(&self.options, hash_secret, self.started_unix_ms);
+    /// `devices` are those of the options' flash tier, opened.
+    pub fn prepare(
+        self,
+        hash_secret: u128,
+        memory: Memory,
+        devices: Option<Devices>,
+    ) -> Result<Provisioned, Error> {
+        let mut config = store_config(&self.options, hash_secret, self.started_unix_ms);
+        let flash = &self.options.flash;
+        config.flash =
+            devices.as_ref().map(|devices| flash.config(devices.iter().map(|device| device.bytes())));
+        let files = devices.iter().flat_map(|devices| devices.iter());
+        let files = files.map(|device| device.file().map(DiskFile::from));
+        let files: Vec<DiskFile> = files.collect::<Result<_, _>>().map_err(Error::Duplicate)?;
         let store = match memory {
             Memory::Anonymous => Store::new(config)?,
             Memory::File(file) => Store::in_file(config, &file)?,
@@ -358,7 +378,8 @@ impl Bound {
         let mut shared =
             Shared::new(self.options, store, &self.network, self.tls, self.started_unix_ms, self.began);
         shared.protocols = self.protocols;
-        Ok(Provisioned { network: self.network, shared: Arc::new(shared) })
+        shared.flash_files = files;
+        Ok(Provisioned { network: self.network, shared: Arc::new(shared), devices })
     }
 
     /// The clock of the workers.
@@ -379,6 +400,13 @@ impl Provisioned {
     pub fn prefault(&self) -> impl FnOnce() + Send + 'static {
         let store = Arc::downgrade(&self.shared.store);
         move || Store::prefault(&store)
+    }
+
+    /// The body of the thread that writes to the devices of the flash tier and makes room on them. Returns when the server ends;
+    /// `None` without a tier, or when it was given before.
+    pub fn flash_thread(&mut self) -> Option<impl FnOnce() + Send + 'static> {
+        let store = Arc::downgrade(&self.shared.store);
+        self.devices.take().map(|devices| move || Store::keep_flash(&store, &devices))
     }
 
     /// Access to the users that may log in, for any thread.
@@ -413,7 +441,7 @@ impl Provisioned {
         connections: Vec<HandedConnection>,
         begin: impl FnOnce() -> Result<(), E>,
     ) -> Result<Running, E> {
-        let Provisioned { network, shared } = self;
+        let Provisioned { network, shared, .. } = self;
         let worker = |number| Worker::new(Arc::clone(&shared), number);
         let workers = (0..shared.options.threads).map(worker).collect();
         let options = &shared.options;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 pub mod auth;
 mod echo;
+mod flash;
 mod listen;
 mod meaning;
 mod protocol;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use auth::{Auth, ReadFile};
 pub use echo::Echo;
+pub use flash::FlashOptions;
 pub use listen::{FIRST_INHERITED, Listen, MetricsAddress};
 pub use protocol::Protocol;
 pub use tls::{TlsGiven, TlsOptions};
@@ -104,6 +106,8 @@ pub struct Options {
     pub cluster_file: Option<PathBuf>,
     /// `-e`: the file that holds items, over a restart.
     pub memory_file: Option<PathBuf>,
+    /// `-o ext_path` and others: the flash tier.
+    pub flash: FlashOptions,
     /// `--takeover`: where a server waits for its successor, and that one finds it.
     pub takeover: Option<PathBuf>,
     /// `-v`, counted.
@@ -188,6 +192,7 @@ impl Default for Options {
             metrics: None,
             cluster_file: None,
             memory_file: None,
+            flash: FlashOptions::default(),
             takeover: None,
             verbosity: 0,
             notes: Vec::new(),

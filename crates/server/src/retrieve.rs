@@ -3,7 +3,7 @@
 use protocol::key::{KeyError, KeyRun, Step};
 use protocol::reply::{line, value_head};
 use protocol::request::Get;
-use store::{Key, Look};
+use store::{FlashUse, Key, Look};
 
 use crate::flow::Flow;
 use crate::output::{OUTPUT_MAX, Output, put};
@@ -31,9 +31,17 @@ impl RestOfKeys {
     ) -> (usize, Flow) {
         let mut at = 0;
         while output.len() < OUTPUT_MAX {
+            let before = worker.has_flash().then(|| self.run.clone());
             match self.run.step(&input[at..]) {
                 Step::Key { key, consumed } => {
                     let key = worker.store.key(key.as_bytes());
+                    if let Some(before) = before
+                        && worker.must_wait(worker.serving, &key, usage(self.touch))
+                    {
+                        worker.read_keys_ahead(self.run.clone(), &input[at + consumed..]);
+                        self.run = before;
+                        return (at, Flow::Sleep);
+                    }
                     worker.value(&key, self.run.with_cas(), self.touch, fd, output);
                     at += consumed;
                 }
@@ -48,6 +56,11 @@ impl RestOfKeys {
     }
 }
 
+/// What a line does with its items: a touch changes them.
+fn usage(touch: Option<u32>) -> FlashUse {
+    if touch.is_some() { FlashUse::Item } else { FlashUse::Value }
+}
+
 impl Worker {
     /// Serves a complete line. `key` is its key, if there is exactly one. Returns the unserved keys, if the
     /// output is full: the last bytes before the line end, and how many these are.
@@ -59,6 +72,7 @@ impl Worker {
         output: &mut Output,
     ) -> Option<(Box<RestOfKeys>, usize)> {
         let touch = get.exptime.map(|exptime| self.expiry(exptime));
+        // Of a single key, the connection has already waited for the item.
         if let Some(key) = key {
             self.value(&key, get.with_cas, touch, fd, output);
             output.copy(line::END);
@@ -80,8 +94,12 @@ impl Worker {
             }
             self.fetching.extend(batch.iter().flatten().map(|key| self.store.prefetch(key)));
             self.fetch_items();
+            if self.has_flash() {
+                batch.iter().flatten().for_each(|key| self.read_ahead(self.serving, key));
+            }
             for key in batch.iter().flatten() {
-                if output.len() >= OUTPUT_MAX {
+                let waits = self.has_flash() && self.must_wait(self.serving, key, usage(touch));
+                if waits || output.len() >= OUTPUT_MAX {
                     let rest = RestOfKeys { run: KeyRun::resume(get.with_cas), touch };
                     // Computed here, once in many keys, instead of counted with every key.
                     let mut unserved = get.keys;
@@ -95,6 +113,17 @@ impl Worker {
                 output.copy(line::END);
                 return None;
             }
+        }
+    }
+
+    /// Begins the reads of the next keys of a line.
+    fn read_keys_ahead(&mut self, mut run: KeyRun, input: &[u8]) {
+        let mut at = 0;
+        for _ in 0..BATCH {
+            let Step::Key { key, consumed } = run.step(&input[at..]) else { return };
+            let key = self.store.key(key.as_bytes());
+            self.read_ahead(self.serving, &key);
+            at += consumed;
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use net::{Address, Notice, Stop, View};
+use net::{Address, DiskFile, Notice, Stop, View};
 use protocol::discovery::{DiscoveryList, DiscoveryState};
 use stdx::clock::{FIRST_SECOND, Now};
 use store::{PerKind, Store};
@@ -29,6 +29,8 @@ pub(crate) const VERSION: &str = concat!("1.6.45-evenkeel-", env!("CARGO_PKG_VER
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) store: Arc<Store>,
+    /// The devices of the flash tier, if there is one.
+    pub(crate) flash_files: Vec<DiskFile>,
     pub(crate) network: View,
     /// Descriptor and address of each listener.
     pub(crate) listeners: Vec<(i32, Address)>,
@@ -108,6 +110,7 @@ impl Shared {
     ) -> Shared {
         Shared {
             store,
+            flash_files: Vec::new(),
             network: network.view(),
             listeners: network.descriptors().into_iter().zip(network.addresses()).collect(),
             protocols: Vec::new(),

@@ -131,6 +131,11 @@ impl Upload {
         len - self.filled
     }
 
+    /// The head.
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
     /// The head, and the body.
     pub(crate) fn into_parts(self) -> (Box<[u8]>, Received) {
         (self.head, self.received)
@@ -194,7 +199,7 @@ impl Worker {
 
     /// The buffer for the next bytes of `upload`, if there is memory for it at once.
     pub(crate) fn room_for<'u>(&mut self, upload: &'u mut Upload) -> Option<&'u mut [u8]> {
-        if upload.starved {
+        if upload.starved || upload.is_full() {
             return None;
         }
         if upload.free().is_empty() && !matches!(self.find_room(upload), Ok(Room::Found)) {

@@ -14,6 +14,7 @@ use crate::output::Output;
 use crate::reports::steps::Steps;
 use crate::service_times::{ClassCounts, ServiceTimes};
 use crate::shared::Shared;
+use crate::stage::Stage;
 use crate::watch::Streams;
 use ::hot_keys::KeySampler;
 
@@ -54,6 +55,10 @@ pub struct Worker {
     pub(crate) detail: bool,
     /// With `--cluster-file`.
     pub(crate) discovers: bool,
+    /// Reads of the flash tier, if there is one.
+    pub(crate) stage: Option<Stage>,
+    /// The connection that is served.
+    pub(crate) serving: Link,
 }
 
 impl Worker {
@@ -89,6 +94,8 @@ impl Worker {
             steps: Steps::default(),
             detail: false,
             discovers: shared.discovery.is_some(),
+            stage: (!shared.flash_files.is_empty()).then(|| Stage::new(shared.flash_files.clone())),
+            serving: Link::default(),
             shared,
         }
     }

@@ -98,6 +98,7 @@ pub use request::{
 pub use segment::{Queue, SegmentStatistics};
 pub use statistics::{Counts, EvictedIdle, Statistics};
 pub use store::Store;
+pub use tier::FLASH_PAGE as FLASH_PAGE_BYTES;
 pub use tier::{
     FlashConfig, FlashCounts, FlashDevice, FlashRead, FlashReads, FlashSegmentRow, FlashSettings,
     FlashStatistics, FlashUse, Located, ReadState,

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::thread::Thread;
 
 pub use self::config::{FlashConfig, FlashDevice, FlashSettings};
-pub(crate) use self::geometry::FLASH_PAGE;
+pub use self::geometry::FLASH_PAGE;
 pub use self::locate::{FlashRead, FlashReads, FlashUse, Located, ReadState};
 pub(crate) use self::locate::{Recaches, Staged};
 pub use self::statistics::{FlashCounts, FlashSegmentRow, FlashStatistics};

@@ -19,7 +19,11 @@ const ALLOWED: [(&str, &[&str], &[&str]); 23] = [
     ("hot_keys", &["stdx"], &[]),
     ("net", &["os", "stdx", "tls"], &[]),
     ("admin", &[], &["os", "tls"]),
-    ("server", &["flags", "hot_keys", "protocol", "store", "net", "os", "stdx", "tls"], &["transcript"]),
+    (
+        "server",
+        &["flags", "flash", "hot_keys", "protocol", "store", "net", "os", "stdx", "tls"],
+        &["transcript"],
+    ),
     ("router", &["flags", "hot_keys", "net", "protocol", "stdx"], &[]),
     ("load", &["net", "protocol", "os", "stdx", "tls"], &[]),
     ("tuner", &["os", "stdx"], &[]),
@@ -31,7 +35,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 23] = [
         "evenkeel",
         &[
             "admin", "net", "protocol", "router", "server", "load", "tuner", "tuning", "lab", "control",
-            "fleet", "os", "stdx", "tls",
+            "fleet", "flash", "os", "stdx", "tls",
         ],
         &["transcript"],
     ),

@@ -27,6 +27,9 @@ impl Connection {
             && consumed + request.value_len() == input.len()
             && self.sasl == Sasl::Open
         {
+            if worker.has_flash() && self.packet_waits(worker, &request) {
+                return (0, Flow::Sleep);
+            }
             *turns_left -= 1;
             let key = request.key().map(|key| worker.store.key(key));
             let (head, value) = input.split_at(consumed);
@@ -41,7 +44,13 @@ impl Connection {
         let room = if sasl == Sasl::Open { BATCH.min(*turns_left) } else { 1 };
         let (planned, tail) = plan(worker, sasl, input, &mut batch[..room]);
         let mut at = 0;
+        if worker.has_flash() && sasl == Sasl::Open {
+            self.read_packets_ahead(worker, &batch[..planned]);
+        }
         for planned in batch[..planned].iter().flatten() {
+            if worker.has_flash() && self.sasl == Sasl::Open && self.packet_waits(worker, &planned.request) {
+                return (at, Flow::Sleep);
+            }
             *turns_left -= 1;
             let (head, value) = input[at..planned.end].split_at(planned.head_len);
             at = planned.end;
@@ -122,7 +131,7 @@ impl Connection {
 }
 
 /// The request of a head that was kept.
-fn kept(head: &[u8]) -> BinaryRequest<'_> {
+pub(super) fn kept(head: &[u8]) -> BinaryRequest<'_> {
     match parse(head) {
         BinaryParsed::Head { request, .. } => request,
         _ => unreachable!("the head was parsed before"),

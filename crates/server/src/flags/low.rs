@@ -34,6 +34,8 @@ pub struct LowArgs {
     pub metrics_listen: Option<String>,
     /// `-Z`, `-o ssl_…` and `--tls-…`
     pub tls: TlsGiven,
+    /// `-o ext_path`, once per occurrence.
+    pub ext_paths: Vec<String>,
     /// `-i`: print the license and end.
     pub license: bool,
     /// Flags whose meaning does not depend on others, already in their final form.

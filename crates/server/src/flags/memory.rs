@@ -297,7 +297,17 @@ pub(super) const OPTIONS: &[Flag] = &[
             low.options.maxconns_fast = false;
         },
     ),
-    flash("ext_path", "File for items on flash: path:size"),
+    Flag {
+        short: None,
+        name: "ext_path",
+        value: "file:size",
+        kind: Kind::List,
+        default: None,
+        doc: "File or device for items on flash, and its size",
+        details: "",
+        effect: Effect::Works,
+        set: |low, given| low.ext_paths.push(given.text().into()),
+    },
     flash("ext_page_size", "Size of the pages of a file on flash"),
     flash("ext_wbuf_size", "Size of write buffers for flash"),
     flash("ext_threads", "Threads that read from flash"),

@@ -45,6 +45,9 @@ impl Options {
         if let Some(address) = &low.metrics_listen {
             options.metrics = Some(super::listen::parse_metrics(address).map_err(Error::Together)?);
         }
+        let path =
+            |path: &String| path.parse().map_err(|error| Error::Together(format!("-o ext_path: {error}")));
+        options.flash.paths = low.ext_paths.iter().map(path).collect::<Result<_, _>>()?;
         check_fast_open(options.fast_open, &listeners)?;
         if options.memory_file.is_some() && options.takeover.is_some() {
             return Err(Error::Together("-e: expected either it or --takeover, found both".to_owned()));

@@ -124,7 +124,7 @@ fn a_server_whose_workers_do_not_run_can_be_read_and_is_not_ready() {
     let beginning =
         server::Beginning { clock: net::clock::Clock::start(), zero_unix_ms: 0, adopted: Vec::new() };
     let bound = server::Server::bind(&options, Vec::new(), beginning, |_| {}).expect("no address to bind");
-    let provisioned = bound.prepare(1, server::Memory::Anonymous).expect("memory");
+    let provisioned = bound.prepare(1, server::Memory::Anonymous, None).expect("memory");
     let monitor = provisioned.monitor();
     assert_eq!(value(&families(&monitor), "memcached_up", ""), 1.0);
     assert_eq!(monitor.readiness(), Err("0 of 3 workers have started".into()));

@@ -4,7 +4,7 @@ use super::config::FlashConfig;
 use crate::index::FlashPlace;
 
 /// Bytes of a page: records are read in whole pages.
-pub(crate) const FLASH_PAGE: usize = 4096;
+pub const FLASH_PAGE: usize = flash::PAGE_BYTES;
 
 /// A part of a segment that is written at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,75 @@
+//! Requests whose items are on flash: whether they wait, and reads begun ahead of their turn.
+
+use protocol::binary::BinaryRequest;
+use protocol::{Parsed, Request, parse};
+use store::Key;
+
+use super::packets::kept;
+use super::{Connection, State};
+use crate::binary::PlannedPacket;
+use crate::dialect::Dialect;
+use crate::flash_use;
+use crate::plan::Planned;
+use crate::request::KEY_BUFFER;
+use crate::rights::{needed, needed_for_packet};
+use crate::worker::Worker;
+
+impl Connection {
+    /// Whether a request waits for its item. `key` is its key, if it was hashed before.
+    pub(super) fn waits(&self, worker: &mut Worker, request: &Request<'_>, key: Option<Key<'_>>) -> bool {
+        let Some(usage) = flash_use::of_text(request).filter(|_| needed(request) <= self.role) else {
+            return false;
+        };
+        let mut buffer = KEY_BUFFER;
+        let key = match key {
+            Some(key) => key,
+            None => match flash_use::key_of(request, &mut buffer) {
+                Some(key) => worker.store.key(key),
+                None => return false,
+            },
+        };
+        worker.must_wait(self.link, &key, usage)
+    }
+
+    /// The same for a packet.
+    pub(super) fn packet_waits(&self, worker: &mut Worker, request: &BinaryRequest<'_>) -> bool {
+        let is_permitted = needed_for_packet(request) <= self.role;
+        let usage = flash_use::of_packet(request).filter(|_| is_permitted);
+        let Some((usage, key)) = usage.zip(request.key()) else { return false };
+        let key = worker.store.key(key);
+        worker.must_wait(self.link, &key, usage)
+    }
+
+    /// Whether the request whose body has arrived waits for its item.
+    pub(super) fn body_waits(&self, worker: &mut Worker) -> bool {
+        let State::Body(upload) = &self.state else { return false };
+        if !worker.has_flash() {
+            return false;
+        }
+        match (self.dialect, parse(upload.head())) {
+            (Dialect::Binary, _) => self.packet_waits(worker, &kept(upload.head())),
+            (Dialect::Text, Parsed::Head { request, .. }) => self.waits(worker, &request, None),
+            (Dialect::Text, Parsed::Incomplete) => unreachable!("the head was parsed before"),
+        }
+    }
+
+    /// Begins the reads of planned requests.
+    pub(super) fn read_ahead(&self, worker: &mut Worker, planned: &[Option<Planned<'_>>]) {
+        for Planned { request, key, .. } in planned.iter().flatten() {
+            let reads = flash_use::of_text(request).is_some() && needed(request) <= self.role;
+            if let Some(key) = key.filter(|_| reads) {
+                worker.read_ahead(self.link, &key);
+            }
+        }
+    }
+
+    /// The same for packets.
+    pub(super) fn read_packets_ahead(&self, worker: &mut Worker, planned: &[Option<PlannedPacket<'_>>]) {
+        for PlannedPacket { request, key, .. } in planned.iter().flatten() {
+            let reads = flash_use::of_packet(request).is_some() && needed_for_packet(request) <= self.role;
+            if let Some(key) = key.filter(|_| reads) {
+                worker.read_ahead(self.link, &key);
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Reads of the flash tier: what requests of this worker wait for.
+//!
+//! A request whose item is on flash leaves its input where it is, and its connection waits. When the read has ended the
+//! connection is woken, the request is parsed once more, and [`store::Handle::locate`] finds the item in the bytes. Each read
+//! belongs to a connection and the hash of a key. A read that nobody waits for any more is kept until the system is done with
+//! its memory.
+
+use std::collections::VecDeque;
+
+use net::{Block, DiskFile, Errno, Link, Turn};
+use stdx::clock::Now;
+use store::{FlashRead, FlashReads, FlashUse, Key, Located, ReadState};
+
+use crate::output::Held;
+use crate::worker::Worker;
+
+/// Reads in flight of one worker.
+pub(crate) const READS_MAX: usize = 256;
+/// Of these, those begun ahead of their requests' turn leave as many to other connections.
+const AHEAD_MAX: usize = READS_MAX / 2;
+/// Reads begun ahead of the turn of one connection's requests.
+const AHEAD_PER_CONNECTION: usize = 32;
+/// A request waits so long for a place among the reads: then it is a miss.
+const PLACE_US: u64 = 10_000;
+/// And so long for its read.
+const READ_US: u64 = 100_000;
+/// Blocks that are kept for the next reads.
+const BLOCKS_KEPT: usize = 64;
+
+/// The reads of one worker.
+#[derive(Default)]
+pub(crate) struct Stage {
+    /// The devices, by number.
+    files: Vec<DiskFile>,
+    /// By tag.
+    reads: Vec<Option<Waited>>,
+    unused: Vec<usize>,
+    /// To be ordered at the end of the turn.
+    orders: Vec<usize>,
+    /// Connections that wait for a place.
+    waiting: VecDeque<(Link, Now)>,
+    /// Connections to be woken: there are places, or a read takes too long.
+    woken: Vec<Link>,
+    /// Places that became free in this turn.
+    freed: usize,
+    blocks: Vec<Block>,
+    now: Now,
+    /// Reads in flight are looked at again then.
+    look_at: Option<Now>,
+}
+
+/// A read.
+struct Waited {
+    /// `None`: nobody waits for it any more.
+    link: Option<Link>,
+    hash: u64,
+    read: FlashRead,
+    since: Now,
+    bytes: BlockState,
+}
+
+enum BlockState {
+    InFlight,
+    Done(Block),
+    Failed,
+    /// It was never done, because the network stops.
+    Canceled,
+}
+
+/// The reads of one connection.
+struct Of<'s> {
+    stage: &'s mut Stage,
+    link: Link,
+}
+
+impl FlashReads for Of<'_> {
+    fn state(&mut self, hash: u64, read: FlashRead) -> ReadState<'_> {
+        let Of { stage, link } = self;
+        let Some(tag) = stage.find(*link, hash, &read) else { return stage.begin(*link, hash, read) };
+        let waited = stage.reads[tag].as_ref().expect("just found");
+        let is_late = stage.now.us.saturating_sub(waited.since.us) >= READ_US;
+        match waited.bytes {
+            BlockState::InFlight if is_late => {
+                stage.abandon(tag);
+                ReadState::Refused
+            }
+            BlockState::InFlight => ReadState::Pending,
+            BlockState::Failed => ReadState::Failed,
+            BlockState::Canceled => ReadState::Refused,
+            BlockState::Done(_) => stage.bytes(tag),
+        }
+    }
+}
+
+impl Stage {
+    pub(crate) fn new(files: Vec<DiskFile>) -> Stage {
+        Stage { files, ..Stage::default() }
+    }
+
+    fn in_use(&self) -> usize {
+        self.reads.len() - self.unused.len()
+    }
+
+    fn bytes(&self, tag: usize) -> ReadState<'_> {
+        match &self.reads[tag].as_ref().expect("a read").bytes {
+            BlockState::Done(block) => ReadState::Done(block.bytes()),
+            _ => ReadState::Failed,
+        }
+    }
+
+    fn find(&self, link: Link, hash: u64, read: &FlashRead) -> Option<usize> {
+        let is_it =
+            |waited: &Waited| waited.link == Some(link) && waited.hash == hash && waited.read.is_same(read);
+        self.reads.iter().position(|waited| waited.as_ref().is_some_and(is_it))
+    }
+
+    /// Begins a read for a request whose turn it is, or lets it wait for a place.
+    fn begin(&mut self, link: Link, hash: u64, read: FlashRead) -> ReadState<'static> {
+        let place = self.waiting.iter().position(|(waiting, _)| *waiting == link);
+        if self.in_use() < READS_MAX {
+            if let Some(place) = place {
+                self.waiting.remove(place);
+            }
+            self.order(link, hash, read);
+            return ReadState::Pending;
+        }
+        match place {
+            Some(place) if self.now.us.saturating_sub(self.waiting[place].1.us) >= PLACE_US => {
+                self.waiting.remove(place);
+                ReadState::Refused
+            }
+            Some(_) => ReadState::Pending,
+            None => {
+                self.waiting.push_back((link, self.now));
+                self.look_again(PLACE_US);
+                ReadState::Pending
+            }
+        }
+    }
+
+    /// Begins a read ahead of its request's turn, if there are places enough.
+    fn begin_ahead(&mut self, link: Link, hash: u64, read: FlashRead) {
+        let own = self.reads.iter().flatten().filter(|waited| waited.link == Some(link)).count();
+        let is_new = self.find(link, hash, &read).is_none();
+        if is_new && self.in_use() < AHEAD_MAX && own < AHEAD_PER_CONNECTION {
+            self.order(link, hash, read);
+        }
+    }
+
+    fn order(&mut self, link: Link, hash: u64, read: FlashRead) {
+        let waited = Waited { link: Some(link), hash, read, since: self.now, bytes: BlockState::InFlight };
+        let tag = match self.unused.pop() {
+            Some(tag) => tag,
+            None => {
+                self.reads.push(None);
+                self.reads.len() - 1
+            }
+        };
+        self.reads[tag] = Some(waited);
+        self.orders.push(tag);
+        self.look_again(READ_US);
+    }
+
+    fn look_again(&mut self, in_us: u64) {
+        let then = Now { us: self.now.us + in_us };
+        self.look_at = Some(self.look_at.map_or(then, |at| at.min(then)));
+    }
+
+    /// Nobody waits for this read any more.
+    fn abandon(&mut self, tag: usize) {
+        let Some(waited) = &mut self.reads[tag] else { return };
+        waited.link = None;
+        // One that has not been ordered yet is taken back when the turn ends.
+        if !matches!(waited.bytes, BlockState::InFlight) {
+            self.free(tag);
+        }
+    }
+
+    fn free(&mut self, tag: usize) {
+        if let Some(Waited { bytes: BlockState::Done(block), .. }) = self.reads[tag].take()
+            && self.blocks.len() < BLOCKS_KEPT
+        {
+            self.blocks.push(block);
+        }
+        self.unused.push(tag);
+        // It asks again. Until then another one may have taken the place, so it stays where it waits.
+        if let Some((link, _)) = self.waiting.get(self.freed) {
+            self.woken.push(*link);
+        }
+        self.freed += 1;
+    }
+
+    /// Forgets the reads of a connection for a key, or all of them.
+    fn forget(&mut self, link: Link, hash: Option<u64>) {
+        for tag in 0..self.reads.len() {
+            let is_its =
+                |waited: &Waited| waited.link == Some(link) && hash.is_none_or(|hash| waited.hash == hash);
+            if self.reads[tag].as_ref().is_some_and(is_its) {
+                self.abandon(tag);
+            }
+        }
+        if hash.is_none() {
+            self.waiting.retain(|(waiting, _)| *waiting != link);
+        }
+    }
+
+    /// When a request may have waited for too long.
+    pub(crate) fn deadline(&self) -> Option<Now> {
+        if self.woken.is_empty() { self.look_at } else { Some(self.now) }
+    }
+
+    pub(crate) fn begin_turn(&mut self, now: Now) {
+        self.now = now;
+    }
+
+    /// Gives the orders of this turn, and wakes whoever need not wait any longer.
+    pub(crate) fn end_turn(&mut self, turn: &mut Turn<Held>) {
+        for tag in std::mem::take(&mut self.orders) {
+            let Some(waited) = &self.reads[tag] else { continue };
+            if waited.link.is_none() {
+                self.free(tag);
+                continue;
+            }
+            let (file, len, position) =
+                (&self.files[waited.read.device], waited.read.len, waited.read.position);
+            let fits = |block: &Block| block.capacity() == len;
+            let kept = self.blocks.iter().position(fits).map(|at| self.blocks.swap_remove(at));
+            let block = kept.unwrap_or_else(|| Block::aligned(len, store::FLASH_PAGE_BYTES));
+            if turn.read(file, position, block, tag as u64).is_err() {
+                // The network is stopping.
+                self.on_read(tag, Err(Errno::CANCELED), turn);
+            }
+        }
+        if self.look_at.is_some_and(|at| at <= self.now) {
+            self.wake_late(turn);
+        }
+        self.woken.drain(..).for_each(|link| turn.wake(link));
+        self.freed = 0;
+    }
+
+    fn wake_late(&mut self, turn: &mut Turn<Held>) {
+        self.look_at = None;
+        let mut next = None;
+        let in_flight = self.reads.iter().flatten();
+        let in_flight = in_flight.filter(|waited| matches!(waited.bytes, BlockState::InFlight));
+        let reads = in_flight.filter_map(|waited| Some((waited.link?, waited.since.us + READ_US)));
+        let places = self.waiting.iter().map(|(link, since)| (*link, since.us + PLACE_US));
+        for (link, late_us) in reads.chain(places) {
+            if late_us <= self.now.us {
+                turn.wake(link);
+            } else {
+                next = Some(next.map_or(late_us, |us: u64| us.min(late_us)));
+            }
+        }
+        self.look_at = next.map(|us| Now { us });
+    }
+
+    /// A read has ended.
+    pub(crate) fn on_read(&mut self, tag: usize, result: Result<Block, Errno>, turn: &mut Turn<Held>) {
+        let Some(waited) = &mut self.reads[tag] else { return };
+        let is_whole = |block: &Block| block.bytes().len() == waited.read.len;
+        waited.bytes = match result {
+            Ok(block) if is_whole(&block) => BlockState::Done(block),
+            Err(Errno::CANCELED) => BlockState::Canceled,
+            _ => BlockState::Failed,
+        };
+        match waited.link {
+            Some(link) => turn.wake(link),
+            None => self.free(tag),
+        }
+    }
+}
+
+impl Worker {
+    /// Whether the request of this connection whose turn it is has to wait for its item.
+    pub(crate) fn must_wait(&mut self, link: Link, key: &Key<'_>, usage: FlashUse) -> bool {
+        let Some(stage) = &mut self.stage else { return false };
+        let mut reads = Of { stage, link };
+        if self.store.locate(key, usage, &mut reads, self.second) == Located::Waits {
+            return true;
+        }
+        stage.forget(link, Some(key.hash()));
+        false
+    }
+
+    /// Begins the read that a later request of a connection will wait for.
+    pub(crate) fn read_ahead(&mut self, link: Link, key: &Key<'_>) {
+        if let Some(stage) = &mut self.stage
+            && let Some(read) = self.store.read_ahead(key)
+        {
+            stage.begin_ahead(link, key.hash(), read);
+        }
+    }
+
+    /// Whether items may be on flash.
+    #[inline]
+    pub(crate) fn has_flash(&self) -> bool {
+        self.stage.is_some()
+    }
+
+    /// Forgets the reads of a connection that is gone.
+    pub(crate) fn forget_reads(&mut self, link: Link) {
+        if let Some(stage) = &mut self.stage {
+            stage.forget(link, None);
+        }
+    }
+}
