@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use net::sim::{Heard, Pace, SimHost};
-use net::{Network, Notice};
+use net::{DiskFile, Network, Notice};
 use protocol::discovery::DiscoveryState;
 use protocol::limits::LINE_LEN_MAX;
 use stdx::clock::Now;
+use store::Store;
 
 use crate::options::Options;
 use crate::shared::Shared;
@@ -30,6 +31,23 @@ fn worker_with(options: &Options, started_unix_ms: u64, hash_secret: u128, notic
         Arc::new(Shared::new(options.clone(), store, &network, None, started_unix_ms, Now::default())),
         0,
     )
+}
+
+/// [`worker`] with a store that exists already, and the devices of its flash tier.
+///
+/// # Panics
+/// As [`worker`].
+pub fn worker_over(
+    options: &Options,
+    started_unix_ms: u64,
+    store: Arc<Store>,
+    devices: Vec<DiskFile>,
+) -> Worker {
+    let network = Network::bind(&[], net::Options { workers: 1, ..net::Options::default() });
+    let network = network.map_err(Error::from).expect("set up a network");
+    let mut shared = Shared::new(options.clone(), store, &network, None, started_unix_ms, Now::default());
+    shared.flash_files = devices;
+    Worker::new(Arc::new(shared), 0)
 }
 
 /// [`worker`] on a host, at time 0.

@@ -234,8 +234,8 @@ fn a_router_keeps_to_the_old_server(stage: &mut Stage) {
     let network = stage.fleet.network;
     // What was lost before must not count together with what is lost now.
     stage.until(|stage| {
-        let status = stage.status(2);
-        !status.contains("guard: ") && !status.contains("silent") && !status.contains("does not answer")
+        let answers = |host: usize| stage.row(2, &format!("m{host}")).contains("answers within");
+        !stage.status(2).contains("guard: ") && (1..=HOSTS).all(answers)
     });
     clock::pass(GUARD_WINDOW);
     // One whose server has no slot, so that a single one is lost.

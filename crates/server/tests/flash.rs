@@ -1,0 +1,298 @@
+//! Requests that wait for items on flash, in a simulated network: their replies are those of a server that has all items in
+//! memory, whatever the disk does a miss at worst, and nobody else waits.
+
+use std::sync::Arc;
+
+use flash::Bucket;
+use flash::faulty::MemoryDisk;
+use net::sim::{DiskConditions, HostId, PathConditions, World};
+use net::{Dial, DiskFile, Handler, Next, Opened, Options, Place, Progress, Turn};
+use stdx::gather::Gather;
+use stdx::prng::Prng;
+use store::{Change, Config, FlashConfig, FlashDevice, FlashSettings, NewValue, Store};
+
+const PORT: u16 = 11211;
+const STARTED_UNIX_MS: u64 = 1_800_000_000_000;
+/// Items of a stage. The first ones are on flash, the last ones in memory.
+const ITEMS: usize = 1500;
+const ON_FLASH: usize = 400;
+const DEVICE_BYTES: u64 = 16 << 20;
+
+fn options() -> Options {
+    Options { workers: 1, reads_max: 256, connections_max: 1024, ..Options::default() }
+}
+
+fn server_options() -> server::options::Options {
+    server::options::Options { threads: 1, ..server::options::Options::default() }
+}
+
+/// A client that sends its script at once.
+struct Client {
+    place: Option<Place>,
+    script: Vec<u8>,
+    heard: Vec<u8>,
+    link: Option<net::Link>,
+    /// It resets its connection at this time.
+    leaves_at_us: u64,
+    /// When the last bytes have come.
+    heard_at_us: u64,
+}
+
+impl Handler for Client {
+    type Connection = ();
+    type Held = Vec<u8>;
+
+    fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Vec<u8>>) {
+        self.link = Some(opened.link);
+        turn.output(opened.link).expect("it is open").copy(&self.script);
+    }
+
+    fn on_bytes(
+        &mut self,
+        _: &mut (),
+        input: &[u8],
+        _output: &mut Gather<Vec<u8>>,
+        turn: &mut Turn<Vec<u8>>,
+    ) -> Progress {
+        self.heard.extend_from_slice(input);
+        self.heard_at_us = turn.now().us;
+        Progress { consumed: input.len(), next: Next::Read }
+    }
+
+    fn deadline(&self) -> Option<stdx::clock::Now> {
+        self.link.map(|_| stdx::clock::Now { us: self.leaves_at_us })
+    }
+
+    fn end_turn(&mut self, turn: &mut Turn<Vec<u8>>) {
+        if let Some(place) = self.place.take() {
+            turn.dial(Dial { place, timeout_ms: 1000, tls: None }, 0).expect("the first one");
+        }
+        if turn.now().us >= self.leaves_at_us
+            && let Some(link) = self.link.take()
+        {
+            turn.abort(link);
+        }
+    }
+}
+
+/// A value of item `number`, which has its number in it.
+fn value_of(number: usize) -> Vec<u8> {
+    format!("{number}.").repeat(4000).into_bytes()[..3000 + number % 2000].to_vec()
+}
+
+fn with_flash(is_on: bool) -> Config {
+    let device = FlashDevice { bytes: DEVICE_BYTES, bucket: Bucket::Default };
+    let settings = FlashSettings { recache_rate: 0, ..FlashSettings::default() };
+    let flash =
+        FlashConfig { devices: vec![device], segment_bytes: 1 << 20, piece_bytes: 256 << 10, settings };
+    Config {
+        memory_limit_bytes: if is_on { 8 << 20 } else { 64 << 20 },
+        workers: 2,
+        flash: is_on.then_some(flash),
+        ..Config::default()
+    }
+}
+
+/// A store with all items, and what its device has.
+fn filled(is_on_flash: bool) -> (Arc<Store>, Vec<u8>) {
+    let store = Store::new(with_flash(is_on_flash)).expect("a store");
+    let disk = MemoryDisk::new(1, DEVICE_BYTES, 1);
+    let (mut handle, mut room) = (store.handle(), None);
+    for number in 0..ITEMS {
+        let name = format!("item{number}");
+        let value = if number % 10 == 7 { number.to_string().into_bytes() } else { value_of(number) };
+        let change = Change { flags: number as u32, ..Change::default() };
+        // A number alone would be too small for flash.
+        let value = if number % 10 == 7 { [value, vec![b' '; 600]].concat() } else { value };
+        handle.store(&handle.key(name.as_bytes()), &change, NewValue::Bytes(&value), 1).expect("room");
+        while store.flash_step(&disk, &mut room) {}
+    }
+    (store, disk.contents(0, 0..DEVICE_BYTES))
+}
+
+struct Stage {
+    world: World,
+    server: HostId,
+    device: Option<DiskFile>,
+    store: Arc<Store>,
+}
+
+impl Stage {
+    fn new(seed: u64, has_flash: bool) -> Stage {
+        let mut world = World::new(seed);
+        let (store, contents) = filled(has_flash);
+        let device = has_flash.then(|| world.add_file(contents));
+        let files = device.iter().cloned().collect();
+        let worker = server::sim::worker_over(&server_options(), STARTED_UNIX_MS, Arc::clone(&store), files);
+        let server = world.add(worker, &[PORT], &options());
+        Stage { world, server, device, store }
+    }
+
+    fn set_disk(&mut self, conditions: DiskConditions) {
+        self.world.set_disk(self.device.as_ref().expect("there is flash"), conditions);
+    }
+
+    fn client(&mut self, script: &[u8], leaves_at_us: u64) -> HostId {
+        let place = Some(self.world.place(self.server, PORT));
+        let client = Client {
+            place,
+            script: script.to_vec(),
+            heard: Vec::new(),
+            link: None,
+            leaves_at_us,
+            heard_at_us: 0,
+        };
+        self.world.add(client, &[], &options())
+    }
+
+    /// What a client hears until its last request, a `mn`, is answered.
+    #[track_caller]
+    fn hear(&mut self, client: HostId) -> Vec<u8> {
+        let is_done = |world: &mut World| world.handler::<Client>(client).heard.ends_with(b"MN\r\n");
+        assert!(self.world.run_until(60_000_000, is_done), "the last request is not answered");
+        std::mem::take(&mut self.world.handler::<Client>(client).heard)
+    }
+
+    fn converse(&mut self, script: &[u8]) -> Vec<u8> {
+        let client = self.client(script, u64::MAX);
+        self.hear(client)
+    }
+
+    fn flash_hits(&self) -> u64 {
+        self.store.flash_statistics().expect("there is flash").counts.objects_read
+    }
+}
+
+/// Requests of all kinds for random items, whose replies do not depend on where an item lies.
+fn script(prng: &mut Prng, count: usize) -> Vec<u8> {
+    let mut script = Vec::new();
+    for _ in 0..count {
+        let item = prng.below(ITEMS as u64 + 20) as usize;
+        let number = prng.below(ITEMS as u64 / 10) as usize * 10 + 7;
+        let request = match prng.below(20) {
+            0..4 => format!("get item{item}\r\n"),
+            4 => {
+                let name = |_| format!(" item{}", prng.below(ITEMS as u64 + 20));
+                format!("get{}\r\n", (0..40).map(name).collect::<String>())
+            }
+            5 => format!("mg item{item} s v f k Oabc\r\n"),
+            6 => format!("mg item{item} s\r\n"),
+            7 => format!("mg item{item} T300 v t\r\n"),
+            8 => format!("touch item{item} 500\r\n"),
+            9 => format!("gat 600 item{item} item{number}\r\n"),
+            10 => format!("incr item{number} 5\r\n"),
+            11 => format!("ma item{number} N0 J3 v\r\n"),
+            12 => format!("append item{item} 0 0 3\r\nabc\r\n"),
+            13 => format!("ms item{item} 2 MP F0\r\nxy\r\n"),
+            14 => format!("add item{item} 0 0 700\r\n{}\r\n", "a".repeat(700)),
+            15 => format!("replace item{item} 1 0 5\r\nsmall\r\n"),
+            16 => format!("set item{item} 2 0 800\r\n{}\r\n", "s".repeat(800)),
+            17 => format!("cas item{item} 0 0 2 1\r\nno\r\n"),
+            18 => format!("md item{item} I q\r\n"),
+            _ => format!("delete item{item}\r\n"),
+        };
+        script.extend_from_slice(request.as_bytes());
+    }
+    script.extend_from_slice(b"mn\r\n");
+    script
+}
+
+/// Replies to `cas` and `md I` depend on uniques, but not on which: nothing else does.
+#[test]
+fn replies_are_those_of_a_server_with_all_items_in_memory() {
+    for seed in 0..12 {
+        let script = script(&mut Prng::new(seed), 300);
+        let expected = Stage::new(seed, false).converse(&script);
+        let mut stage = Stage::new(seed, true);
+        // In pieces of any size, and with reads that are continued.
+        let piece_max = if seed % 3 == 0 { 7 } else { 1400 };
+        let path = PathConditions { delay_us: 50, jitter_us: 200, loss_ppm: 0, piece_max };
+        stage.world.set_default_path(path);
+        stage.set_disk(DiskConditions { jitter_us: 2000, short_ppm: 200_000, ..DiskConditions::default() });
+        let heard = stage.converse(&script);
+        let same = heard.iter().zip(&expected).take_while(|(heard, reply)| heard == reply).count();
+        let show =
+            |all: &[u8]| all[same.saturating_sub(60)..(same + 60).min(all.len())].escape_ascii().to_string();
+        assert!(
+            heard == expected,
+            "seed {seed}, byte {same}: {} instead of {}",
+            show(&heard),
+            show(&expected)
+        );
+        assert!(stage.flash_hits() > 50, "{}", stage.flash_hits());
+    }
+}
+
+fn gets(range: std::ops::Range<usize>) -> Vec<u8> {
+    let mut script: Vec<u8> = range.flat_map(|number| format!("get item{number}\r\n").into_bytes()).collect();
+    script.extend_from_slice(b"mn\r\n");
+    script
+}
+
+fn count(heard: &[u8], what: &[u8]) -> usize {
+    heard.windows(what.len()).filter(|window| *window == what).count()
+}
+
+#[test]
+fn a_read_that_fails_is_a_miss_and_the_item_is_gone() {
+    let mut stage = Stage::new(1, true);
+    stage.set_disk(DiskConditions { error_ppm: 1_000_000, ..DiskConditions::default() });
+    let heard = stage.converse(&gets(0..50));
+    assert_eq!((count(&heard, b"VALUE"), count(&heard, b"END\r\n")), (0, 50));
+    stage.set_disk(DiskConditions::default());
+    let heard = stage.converse(&gets(0..50));
+    assert_eq!(count(&heard, b"VALUE"), 0);
+    let heard = stage.converse(&gets(50..100));
+    assert_eq!(count(&heard, b"VALUE"), 50, "others are there");
+    assert_eq!(stage.store.flash_statistics().expect("flash").counts.lost, 50);
+}
+
+#[test]
+fn a_disk_that_hangs_costs_a_tenth_of_a_second_and_delays_nobody_else() {
+    let mut stage = Stage::new(2, true);
+    stage.set_disk(DiskConditions { delay_us: 20_000_000, ..DiskConditions::default() });
+    let began = stage.world.now().us;
+    let waiting = stage.client(&gets(0..1), u64::MAX);
+    let other = stage.client(&gets(ITEMS - 100..ITEMS), u64::MAX);
+    let heard = stage.hear(other);
+    assert_eq!(count(&heard, b"VALUE"), 100);
+    let took = stage.world.handler::<Client>(other).heard_at_us - began;
+    assert!(took < 50_000, "items in memory: {took} us");
+    let heard = stage.hear(waiting);
+    assert_eq!(count(&heard, b"VALUE"), 0, "a miss");
+    let took = stage.world.handler::<Client>(waiting).heard_at_us - began;
+    assert!((100_000..160_000).contains(&took), "{took} us");
+    // Nothing was lost: the disk is well again.
+    stage.set_disk(DiskConditions::default());
+    stage.world.run_until(25_000_000, |_| false);
+    assert_eq!(count(&stage.converse(&gets(0..1)), b"VALUE"), 1);
+}
+
+#[test]
+fn more_requests_than_reads_wait_for_their_places_and_then_miss() {
+    for (delay_us, all_hit) in [(100, true), (50_000, false)] {
+        let mut stage = Stage::new(3, true);
+        stage.set_disk(DiskConditions { delay_us, jitter_us: 0, ..DiskConditions::default() });
+        let clients: Vec<HostId> =
+            (0..ON_FLASH).map(|number| stage.client(&gets(number..number + 1), u64::MAX)).collect();
+        let hits: usize = clients.iter().map(|client| count(&stage.hear(*client), b"VALUE")).sum();
+        let aborted = stage.store.flash_statistics().expect("flash").counts.aborted;
+        assert_eq!(hits + aborted as usize, ON_FLASH, "with {delay_us} us");
+        assert_eq!(hits == ON_FLASH, all_hit, "{hits} hits with {delay_us} us");
+    }
+}
+
+#[test]
+fn clients_that_leave_while_they_wait_leave_nothing_behind() {
+    let mut stage = Stage::new(4, true);
+    stage.set_disk(DiskConditions { delay_us: 30_000, ..DiskConditions::default() });
+    let began = stage.world.now().us;
+    (0..ON_FLASH).for_each(|number| {
+        stage.client(&gets(number..number + 1), began + 5_000 + number as u64 * 50);
+    });
+    stage.world.run_until(1_000_000, |_| false);
+    stage.set_disk(DiskConditions::default());
+    let heard = stage.converse(&gets(0..200));
+    assert_eq!(count(&heard, b"VALUE"), 200);
+    assert_eq!(stage.store.flash_statistics().expect("flash").counts.lost, 0);
+}
