@@ -8,6 +8,7 @@
 
 pub(crate) mod control;
 pub(crate) mod deploy;
+pub(crate) mod flash;
 pub(crate) mod hostile;
 pub(crate) mod load;
 pub(crate) mod network;

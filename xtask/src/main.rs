@@ -59,6 +59,7 @@ enum Bench {
     Up(bench::up::Arguments),
     /// Restarts with all items, take-overs under load, and the price of a memory file
     Deploy(bench::deploy::Arguments),
+    Flash(bench::flash::Arguments),
     /// The control plane: failover, publication, replacement, rest, a large fleet
     Control(bench::control::Arguments),
 }
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         Verb::Bench(Bench::Hostile(arguments)) => bench::hostile::run(&arguments),
         Verb::Bench(Bench::Up(arguments)) => bench::up::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Deploy(arguments)) => bench::deploy::run(&arguments).map(|()| true),
+        Verb::Bench(Bench::Flash(arguments)) => bench::flash::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Control(arguments)) => bench::control::run(&arguments).map(|()| true),
     };
     match outcome {
