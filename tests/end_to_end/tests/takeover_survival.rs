@@ -221,3 +221,33 @@ fn a_server_that_is_told_to_end_while_it_is_taken_over_ends_if_nobody_takes_over
     drop(successor);
     assert_eq!(subject.server.wait().expect("it ends"), 0);
 }
+
+/// With a time limit on its socket, the system interrupts what a process waits for when it goes on (signal(7)).
+#[test]
+fn a_server_that_is_stopped_and_goes_on_is_still_taken_over() {
+    let mut subject = Subject::start(&[]);
+    fill(&mut subject.client());
+    let pid = rustix::process::Pid::from_raw(subject.server.pid().cast_signed()).expect("a process");
+    let pause = || {
+        for signal in [rustix::process::Signal::STOP, rustix::process::Signal::CONT] {
+            // It has to wait for the next message by now.
+            clock::pass(Duration::from_millis(100));
+            rustix::process::kill_process(pid, signal).expect("it lives");
+        }
+        clock::pass(Duration::from_millis(100));
+    };
+    let mut successor = FakeSuccessor::new(&subject);
+    successor.go_to(0);
+    pause();
+    successor.send(HELLO, br#"{"format":1,"version":"?"}"#);
+    successor.wait_for(OFFER);
+    pause();
+    successor.send(READY, b"");
+    successor.wait_for(STATE);
+    while !successor.wait_for(CONNECTIONS).is_empty() {}
+    pause();
+    successor.send(HAVE, b"");
+    successor.wait_for(YOURS);
+    drop(successor);
+    assert_eq!(subject.server.wait().expect("it ends"), 0);
+}

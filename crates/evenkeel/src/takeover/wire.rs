@@ -6,6 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -87,7 +88,8 @@ impl Wire {
         if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let sent = sendmsg(&self.0, &[IoSlice::new(&head)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        let part = [IoSlice::new(&head)];
+        let sent = retry_on_intr(|| sendmsg(&self.0, &part, &mut ancillary, SendFlags::NOSIGNAL))?;
         self.0.write_all(&head[sent..])?;
         self.0.write_all(bytes)
     }
@@ -99,7 +101,9 @@ impl Wire {
         let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC;
-        let received = recvmsg(&self.0, &mut [IoSliceMut::new(&mut head)], &mut ancillary, flags)?;
+        // With a timeout, a process that was stopped and goes on is interrupted (signal(7)).
+        let mut part = [IoSliceMut::new(&mut head)];
+        let received = retry_on_intr(|| recvmsg(&self.0, &mut part, &mut ancillary, flags))?;
         if received.bytes == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
