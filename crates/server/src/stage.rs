@@ -82,7 +82,7 @@ impl FlashReads for Of<'_> {
         match waited.bytes {
             BlockState::InFlight if is_late => {
                 stage.abandon(tag);
-                ReadState::Refused
+                ReadState::Late
             }
             BlockState::InFlight => ReadState::Pending,
             BlockState::Failed => ReadState::Failed,

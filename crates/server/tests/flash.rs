@@ -237,14 +237,33 @@ fn count(heard: &[u8], what: &[u8]) -> usize {
 fn a_read_that_fails_is_a_miss_and_the_item_is_gone() {
     let mut stage = Stage::new(1, true);
     stage.set_disk(DiskConditions { error_ppm: 1_000_000, ..DiskConditions::default() });
-    let heard = stage.converse(&gets(0..50));
-    assert_eq!((count(&heard, b"VALUE"), count(&heard, b"END\r\n")), (0, 50));
+    let heard = stage.converse(&gets(0..10));
+    assert_eq!((count(&heard, b"VALUE"), count(&heard, b"END\r\n")), (0, 10));
     stage.set_disk(DiskConditions::default());
-    let heard = stage.converse(&gets(0..50));
+    let heard = stage.converse(&gets(0..10));
     assert_eq!(count(&heard, b"VALUE"), 0);
-    let heard = stage.converse(&gets(50..100));
+    let heard = stage.converse(&gets(10..60));
     assert_eq!(count(&heard, b"VALUE"), 50, "others are there");
-    assert_eq!(stage.store.flash_statistics().expect("flash").counts.lost, 50);
+    assert_eq!(stage.store.flash_statistics().expect("flash").counts.lost, 10);
+}
+
+/// Sixteen requests wait in vain, and then nobody does for ten seconds.
+#[test]
+fn a_disk_that_hangs_is_left_alone() {
+    let mut stage = Stage::new(5, true);
+    stage.set_disk(DiskConditions { delay_us: 3_000_000, ..DiskConditions::default() });
+    let first: Vec<HostId> =
+        (0..16).map(|number| stage.client(&gets(number..number + 1), u64::MAX)).collect();
+    first.iter().for_each(|client| assert_eq!(count(&stage.hear(*client), b"VALUE"), 0));
+    let began = stage.world.now().us;
+    let later = stage.client(&gets(16..100), u64::MAX);
+    assert_eq!(count(&stage.hear(later), b"VALUE"), 0);
+    let took = stage.world.handler::<Client>(later).heard_at_us - began;
+    assert!(took < 50_000, "{took} us for 84 requests");
+    stage.set_disk(DiskConditions::default());
+    stage.world.run_until(11_000_000, |_| false);
+    let heard = stage.converse(&gets(0..100));
+    assert_eq!(count(&heard, b"VALUE"), 100, "nothing was lost");
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub use self::statistics::{FlashCounts, FlashSegmentRow, FlashStatistics};
 
 use self::config::SharedSettings;
 use self::geometry::Geometry;
+use self::health::DeviceHealth;
 use self::pieces::{PIECES_MAX, Pieces, Stream};
 use self::record::FlashRecord;
 use self::segments::{FlashQueues, FlashSegment, FlashSegments};
@@ -40,6 +41,7 @@ use crate::sync::{Mutex, lock};
 mod config;
 mod demote;
 mod geometry;
+mod health;
 mod locate;
 mod pieces;
 mod promote;
@@ -54,6 +56,8 @@ pub(crate) struct Tier {
     geometry: Geometry,
     rows: Box<[FlashSegment]>,
     state: Mutex<TierState>,
+    /// By device.
+    health: Box<[DeviceHealth]>,
     settings: SharedSettings,
     pub(crate) counters: FlashCounters,
     /// Begins the CRCs of records.
@@ -79,6 +83,7 @@ impl Tier {
         Tier {
             rows: (0..geometry.segments()).map(|_| FlashSegment::default()).collect(),
             state: Mutex::new(TierState { pieces: Pieces::default(), queues }),
+            health: config.devices.iter().map(|_| DeviceHealth::default()).collect(),
             settings: SharedSettings::new(config.settings),
             counters: FlashCounters::default(),
             seed: (secret >> 64) as u32 ^ secret as u32,
@@ -104,8 +109,14 @@ impl Tier {
         let mut state = lock(&self.state);
         let TierState { pieces, queues } = &mut *state;
         let before = pieces.waiting();
-        let mut segments =
-            FlashSegments { queues, rows: &self.rows, geometry: &self.geometry, seed: self.seed };
+        let mut segments = FlashSegments {
+            queues,
+            rows: &self.rows,
+            geometry: &self.geometry,
+            health: &self.health,
+            second: self.second.load(Relaxed),
+            seed: self.seed,
+        };
         let place = pieces.append(stream, record, &mut segments);
         let wakes = pieces.waiting() != before || place.is_none();
         drop(state);
@@ -128,6 +139,18 @@ impl Tier {
         let segment = self.geometry.segment_at(place);
         self.rows[segment as usize].objects.fetch_sub(1, Relaxed);
         self.objects.fetch_sub(1, Relaxed);
+    }
+
+    /// Takes note that a device has failed, or has taken too long.
+    fn note_failure(&self, device: usize) {
+        if self.health[device].note_failure(self.second.load(Relaxed)) {
+            self.counters.turned_off.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Whether a device is left alone at present.
+    fn is_off(&self, device: usize) -> bool {
+        self.health[device].is_off(self.second.load(Relaxed))
     }
 
     /// Items on flash.

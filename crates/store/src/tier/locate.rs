@@ -51,8 +51,10 @@ pub enum ReadState<'b> {
     Done(&'b [u8]),
     /// It has failed: the item is lost.
     Failed,
-    /// There are too many, or it takes too long: a miss, although the item is there.
+    /// There are too many: a miss, although the item is there.
     Refused,
+    /// It takes too long: a miss, too.
+    Late,
 }
 
 /// A read to be done. As long as it lives, the segment that it reads stays as it is.
@@ -105,6 +107,8 @@ enum Candidate {
     /// In a piece in memory: its bytes are in the handle's buffer.
     Copied(FlashPlace),
     Read(FlashRead),
+    /// On a device that is left alone: a miss.
+    DeviceOff,
 }
 
 /// Result of a look at the bytes of a place.
@@ -135,6 +139,10 @@ impl Handle {
         for round in 0..ROUNDS_MAX {
             let (place, taken) = match self.candidate(key, &passed[..round]) {
                 Candidate::NotOnFlash => return Located::Ready,
+                Candidate::DeviceOff => {
+                    self.count(|counters| &counters.aborted);
+                    return Located::Ready;
+                }
                 Candidate::Copied(place) => {
                     let bytes = std::mem::take(&mut self.scratch);
                     let taken = self.take(key, place, &bytes, usage, now);
@@ -149,7 +157,15 @@ impl Handle {
                             self.count(|counters| &counters.aborted);
                             return Located::Ready;
                         }
-                        ReadState::Failed => (place, self.give_up(key, place)),
+                        ReadState::Late => {
+                            self.note_failure(place);
+                            self.count(|counters| &counters.aborted);
+                            return Located::Ready;
+                        }
+                        ReadState::Failed => {
+                            self.note_failure(place);
+                            (place, self.give_up(key, place))
+                        }
                         ReadState::Done(bytes) => (place, self.take(key, place, bytes, usage, now)),
                     }
                 }
@@ -193,6 +209,9 @@ impl Handle {
             return Candidate::Copied(place);
         }
         drop(state);
+        if tier.is_off(tier.geometry.device_of(piece.segment)) {
+            return Candidate::DeviceOff;
+        }
         // Under the shard's lock: the slot is still there, so its segment is not emptied yet.
         tier.rows[piece.segment as usize].begin_read();
         let range = tier.geometry.range(piece, bytes);
@@ -261,6 +280,13 @@ impl Handle {
             self.count(|counters| &counters.lost);
         }
         Taken::Gone
+    }
+
+    /// Takes note that the device of a place has failed.
+    fn note_failure(&self, place: FlashPlace) {
+        if let Some(tier) = &self.store.tier {
+            tier.note_failure(tier.geometry.device_of(tier.geometry.segment_at(place)));
+        }
     }
 
     fn count(&self, counter: impl Fn(&super::FlashCounters) -> &std::sync::atomic::AtomicU64) {

@@ -92,7 +92,9 @@ impl Pieces {
         };
         let before = self.open[stream as usize].as_ref().map(|open| open.id);
         let next = before.map(|id| PieceId { number: id.number + 1, ..id });
-        let id = match next.filter(|next| next.number < geometry.pieces_per_segment()) {
+        let is_off = |id: &PieceId| segments.health[geometry.device_of(id.segment)].is_off(segments.second);
+        let next = next.filter(|next| next.number < geometry.pieces_per_segment() && !is_off(next));
+        let id = match next {
             Some(next) => next,
             None => match segments.take(stream) {
                 Some(segment) => PieceId { segment, number: 0 },

@@ -37,6 +37,7 @@ impl Store {
             let range = tier.geometry.range(piece, 0..tier.geometry.piece_bytes());
             if disk.read(range.device, range.position, room).is_err() {
                 tier.counters.read_errors.fetch_add(1, Relaxed);
+                tier.note_failure(range.device);
                 continue;
             }
             for (at, record) in records(room, tier.seed(segment)) {

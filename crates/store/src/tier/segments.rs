@@ -10,6 +10,7 @@ use flash::Bucket;
 
 use super::config::FlashDevice;
 use super::geometry::Geometry;
+use super::health::DeviceHealth;
 use super::pieces::Stream;
 
 /// What all threads see of a segment.
@@ -44,6 +45,8 @@ pub(super) struct FlashSegments<'t> {
     pub(super) queues: &'t mut FlashQueues,
     pub(super) rows: &'t [FlashSegment],
     pub(super) geometry: &'t Geometry,
+    pub(super) health: &'t [DeviceHealth],
+    pub(super) second: u32,
     pub(super) seed: u32,
 }
 
@@ -149,11 +152,12 @@ impl FlashSegments<'_> {
         if free.iter().map(VecDeque::len).sum::<usize>() <= keep {
             return None;
         }
+        let is_off = |device: usize| self.health[device].is_off(self.second);
         let share =
             |device: usize| free[device].len() as f64 / self.geometry.segments_of(device).len() as f64;
         let best = |suits: &dyn Fn(Bucket) -> bool| {
-            let suitable =
-                (0..devices.len()).filter(|device| suits(devices[*device].bucket) && share(*device) > 0.0);
+            let suitable = (0..devices.len())
+                .filter(|device| suits(devices[*device].bucket) && share(*device) > 0.0 && !is_off(*device));
             suitable.max_by(|a, b| share(*a).total_cmp(&share(*b)))
         };
         let device = best(&|bucket| is_for(bucket, stream));

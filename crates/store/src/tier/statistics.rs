@@ -67,6 +67,8 @@ flash_counters! {
     device_bytes_written,
     /// Pieces that could not be written.
     write_errors,
+    /// How often a device was turned off for seconds, after many failures.
+    turned_off,
     /// Pieces that could not be read when their segment was reused.
     read_errors,
 }

@@ -226,9 +226,10 @@ fn pieces_that_cannot_be_written_lose_their_items_and_no_others() {
     let rule = stage.disk.fail(FaultRule::new(Fault::WriteError));
     stage.flood("lost", 20);
     stage.disk.end(rule);
-    let statistics = stage.statistics();
-    assert!(statistics.counts.lost > 1000 && statistics.counts.write_errors > 10, "{statistics:?}");
-    assert!(statistics.objects < 200, "those of pieces that are not full yet: {statistics:?}");
+    let FlashStatistics { counts, objects, .. } = stage.statistics();
+    assert!(counts.lost >= 1000 && counts.write_errors == 16 && counts.turned_off == 1, "{counts:?}");
+    assert!(objects < 200, "those of pieces that are not full yet: {objects}");
+    stage.now += 10;
     stage.flood("kept", 10);
     assert!(stage.get("kept 0").is_some());
 }
@@ -236,13 +237,35 @@ fn pieces_that_cannot_be_written_lose_their_items_and_no_others() {
 #[test]
 fn a_segment_that_cannot_be_read_is_reused_without_its_items() {
     let mut stage = Stage::new(8, FlashSettings::default());
-    stage.disk.fail(FaultRule::new(Fault::ReadError));
-    stage.flood("other", 30);
-    let statistics = stage.statistics();
-    assert!(statistics.counts.segments_reused > 20, "{statistics:?}");
-    assert!(statistics.counts.lost > 2000 && statistics.counts.read_errors > 20, "{statistics:?}");
-    assert_eq!(stage.get("other 100"), None);
-    assert!(stage.get("other 7600").is_some());
+    let rule = stage.disk.fail(FaultRule::new(Fault::ReadError));
+    stage.flood("other", 12);
+    stage.disk.end(rule);
+    let counts = stage.statistics().counts;
+    assert!(counts.segments_reused >= 8 && counts.lost > 1000, "{counts:?}");
+    assert_eq!((counts.read_errors, counts.turned_off), (16, 1), "{counts:?}");
+    stage.now += 10;
+    assert_eq!(stage.get("other 10"), None);
+    stage.flood("later", 6);
+    assert!(stage.get("later 100").is_some());
+}
+
+#[test]
+fn a_device_that_fails_is_left_alone_for_seconds_and_its_items_stay() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    stage.set("mine", &[b'1'; 600]);
+    stage.flood("other", 10);
+    let rule = stage.disk.fail(FaultRule::new(Fault::ReadError));
+    (0..16).for_each(|number| assert_eq!(stage.get(&format!("other {number}")), None));
+    stage.disk.end(rule);
+    let reads = stage.disk.counts(0).reads;
+    assert_eq!(stage.get("mine"), None, "the device is off");
+    assert_eq!(stage.disk.counts(0).reads, reads, "nobody asks it");
+    stage.flood("dropped", 10);
+    assert!(stage.statistics().counts.refused > 0, "nothing goes to it but what a segment was open for");
+    stage.now += 10;
+    assert_eq!(stage.get("mine"), Some(vec![b'1'; 600]));
+    let counts = stage.statistics().counts;
+    assert_eq!((counts.turned_off, counts.lost, counts.aborted), (1, 16, 1), "{counts:?}");
 }
 
 #[test]

@@ -55,6 +55,7 @@ impl Store {
         let result = chunks.map(|(chunk, position)| disk.write(range.device, position, chunk));
         if result.into_iter().collect::<Result<(), _>>().is_err() {
             tier.counters.write_errors.fetch_add(1, Relaxed);
+            tier.note_failure(range.device);
             self.drop_piece(tier, &piece);
         } else {
             tier.counters.device_bytes_written.fetch_add(range.len as u64, Relaxed);
