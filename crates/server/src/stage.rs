@@ -16,6 +16,8 @@ use crate::worker::Worker;
 
 /// Reads in flight of one worker.
 pub(crate) const READS_MAX: usize = 256;
+/// Bytes that they read together, beyond which one waits for the end of the others.
+const BYTES_MAX: usize = 16 << 20;
 /// Of these, those begun ahead of their requests' turn leave as many to other connections.
 const AHEAD_MAX: usize = READS_MAX / 2;
 /// Reads begun ahead of the turn of one connection's requests.
@@ -35,6 +37,7 @@ pub(crate) struct Stage {
     /// By tag.
     reads: Vec<Option<Waited>>,
     unused: Vec<usize>,
+    bytes_in_use: usize,
     /// To be ordered at the end of the turn.
     orders: Vec<usize>,
     /// Connections that wait for a place.
@@ -101,6 +104,11 @@ impl Stage {
         self.reads.len() - self.unused.len()
     }
 
+    /// Whether there is a place among `most` reads for one of this length.
+    fn has_place(&self, most: usize, len: usize) -> bool {
+        self.in_use() == 0 || self.in_use() < most && self.bytes_in_use + len <= BYTES_MAX
+    }
+
     fn bytes(&self, tag: usize) -> ReadState<'_> {
         match &self.reads[tag].as_ref().expect("a read").bytes {
             BlockState::Done(block) => ReadState::Done(block.bytes()),
@@ -117,7 +125,7 @@ impl Stage {
     /// Begins a read for a request whose turn it is, or lets it wait for a place.
     fn begin(&mut self, link: Link, hash: u64, read: FlashRead) -> ReadState<'static> {
         let place = self.waiting.iter().position(|(waiting, _)| *waiting == link);
-        if self.in_use() < READS_MAX {
+        if self.has_place(READS_MAX, read.len) {
             if let Some(place) = place {
                 self.waiting.remove(place);
             }
@@ -142,7 +150,7 @@ impl Stage {
     fn begin_ahead(&mut self, link: Link, hash: u64, read: FlashRead) {
         let own = self.reads.iter().flatten().filter(|waited| waited.link == Some(link)).count();
         let is_new = self.find(link, hash, &read).is_none();
-        if is_new && self.in_use() < AHEAD_MAX && own < AHEAD_PER_CONNECTION {
+        if is_new && self.has_place(AHEAD_MAX, read.len) && own < AHEAD_PER_CONNECTION {
             self.order(link, hash, read);
         }
     }
@@ -156,6 +164,7 @@ impl Stage {
                 self.reads.len() - 1
             }
         };
+        self.bytes_in_use += waited.read.len;
         self.reads[tag] = Some(waited);
         self.orders.push(tag);
         self.look_again(READ_US);
@@ -177,8 +186,11 @@ impl Stage {
     }
 
     fn free(&mut self, tag: usize) {
-        if let Some(Waited { bytes: BlockState::Done(block), .. }) = self.reads[tag].take()
+        let Some(Waited { read, bytes, .. }) = self.reads[tag].take() else { return };
+        self.bytes_in_use -= read.len;
+        if let BlockState::Done(block) = bytes
             && self.blocks.len() < BLOCKS_KEPT
+            && block.capacity() <= FlashRead::SHORT_LEN_MAX
         {
             self.blocks.push(block);
         }

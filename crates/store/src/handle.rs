@@ -98,6 +98,7 @@ impl Store {
 impl Handle {
     /// Gives back what it has taken in advance: before [`Store::freeze`].
     pub fn rest(&mut self) {
+        self.unstage();
         self.join.spare = None;
         if let Some(page) = self.spare_page.take() {
             self.store.index.give_back(page);
@@ -166,6 +167,7 @@ impl Handle {
     /// housekeeping.
     pub fn begin_turn(&mut self, now: u32) {
         self.enter(now);
+        self.unstage();
         (self.records_left, self.copied_left) = (RECORDS_PER_TURN, COPIED_PER_TURN);
         let store = &*self.store;
         store.large.release_some(STEP_MAX);

@@ -8,7 +8,7 @@ use crate::index::{NewPage, Refused, Slot};
 use crate::new_item::{Body, NewItem};
 use crate::open::{Class, OpenSet};
 use crate::record::{CasOffset, Header, LARGE, Place};
-use crate::segment::Queue;
+use crate::segment::{Queue, SegmentId};
 use crate::shard::Locked;
 use crate::statistics::Counters;
 use crate::store::Store;
@@ -61,12 +61,19 @@ pub(crate) fn put(
         None => store.index.insert(lock, key.hash, at, 0),
     }
     store.account_record(at, charge, counters);
-    if let Some(charge) = charge
-        && store.segments.add_large(segment, charge) >= store.large_enough()
-    {
-        set.seal(&store.segments, class);
-    }
+    store.add_large(set, class, segment, charge);
     Ok(())
+}
+
+impl Store {
+    /// Accounts for the large value of a record, if it has one: a segment with enough of them is sealed.
+    pub(crate) fn add_large(&self, set: &OpenSet, class: Class, segment: SegmentId, charge: Option<u64>) {
+        if let Some(charge) = charge
+            && self.segments.add_large(segment, charge) >= self.large_enough()
+        {
+            set.seal(&self.segments, class);
+        }
+    }
 }
 
 /// The queue of an item: a replaced item stays in its queue; a recently evicted one goes to the main queue.

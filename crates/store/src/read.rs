@@ -139,7 +139,7 @@ impl Handle {
             }
             Err(miss) => {
                 self.miss = miss;
-                let (slot, at) = store.staged_slot(&lock, self.staged.take(), key.hash)?;
+                let (slot, at) = store.staged_slot(&lock, self.staged, key.hash)?;
                 Some(store.staged_item(lock, slot, at, look))
             }
         }
@@ -183,7 +183,7 @@ impl Handle {
             Ok(slot) => Some(store.meta_found(lock, slot, request, created, now)),
             Err(miss) => {
                 self.miss = miss;
-                let (slot, at) = store.staged_slot(&lock, self.staged.take(), key.hash)?;
+                let (slot, at) = store.staged_slot(&lock, self.staged, key.hash)?;
                 let item = store.staged_item(lock, slot, at, request.look);
                 let (token_sent, expiry_before) = (item.token_sent(), item.expiry());
                 Some(MetaFound { item, won: false, token_sent, created, expiry_before })

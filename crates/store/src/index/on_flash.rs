@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! location   span 3 | low bits of the hash 7 | page 30 (0: no place)
-//! span       pages of the record: 1, 2, 3, 4, 5, 7 or 9
+//! span       pages of the record: 1, 2, 3, 4, 5, 7 or 9; or more, and its first page says how many
 //! ```
 //!
 //! An index page is split by the low bits of the hashes of its entries. For an item in memory they come from its key; a
@@ -21,14 +21,14 @@ pub(crate) struct FlashPlace(u64);
 
 /// Levels of a directory with entries of items on flash.
 pub(crate) const FLASH_DEPTH_MAX: u32 = 7;
-/// Pages of the longest record.
+/// Pages of the longest record whose length a slot says.
 pub(crate) const PAGES_PER_RECORD_MAX: usize = 9;
 
 const PAGE_BITS: u32 = 30;
 const LOW_SHIFT: u32 = PAGE_BITS;
 const SPAN_SHIFT: u32 = LOW_SHIFT + FLASH_DEPTH_MAX;
 const LOW: u64 = (1 << FLASH_DEPTH_MAX) - 1;
-/// Pages to be read, by the number in the slot.
+/// Pages to be read, by the number in the slot. The next number is for longer records.
 const SPANS: [usize; 7] = [1, 2, 3, 4, 5, 7, PAGES_PER_RECORD_MAX];
 
 impl FlashPlace {
@@ -40,7 +40,7 @@ impl FlashPlace {
     /// Panics if a slot cannot name it.
     pub(crate) fn new(page: u64, pages: usize, hash: u64) -> FlashPlace {
         assert!((1..=FlashPlace::PAGES_MAX).contains(&page), "a slot can name the page");
-        let span = SPANS.iter().position(|span| *span >= pages).expect("a record has at most nine pages");
+        let span = SPANS.iter().position(|span| *span >= pages).unwrap_or(SPANS.len());
         FlashPlace((span as u64) << SPAN_SHIFT | (hash & LOW) << LOW_SHIFT | page)
     }
 
@@ -49,9 +49,14 @@ impl FlashPlace {
         self.0 & FlashPlace::PAGES_MAX
     }
 
-    /// Pages to be read, at least those that the record has.
+    /// Pages to be read: at least those that the record has, or the first one of a longer record.
     pub(crate) fn pages(self) -> usize {
-        SPANS[(self.0 >> SPAN_SHIFT) as usize]
+        SPANS.get((self.0 >> SPAN_SHIFT) as usize).copied().unwrap_or(1)
+    }
+
+    /// Whether the first page says how long the record is.
+    pub(crate) fn is_long(self) -> bool {
+        (self.0 >> SPAN_SHIFT) as usize == SPANS.len()
     }
 
     pub(super) fn low_bits(self) -> u64 {

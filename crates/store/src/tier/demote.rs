@@ -6,7 +6,7 @@ use super::Tier;
 use super::pieces::Stream;
 use super::record::FlashRecord;
 use crate::index::{FlashPlace, Slot};
-use crate::record::{LARGE, Record};
+use crate::record::Record;
 use crate::shard::Locked;
 use crate::statistics::Counters;
 use crate::store::Store;
@@ -30,18 +30,22 @@ impl Store {
             tier.counters.not_admitted.fetch_add(1, Relaxed);
             return false;
         };
-        let moved = FlashRecord {
-            hash,
-            sequence: self.segments.sequence(slot.at()),
-            header: record.header(lock),
-            key: record.key(),
-            value: record.value(lock),
+        let value = match record.large(lock) {
+            Some(large) => large.as_ref().as_ref(),
+            None => record.value(lock),
         };
+        let (sequence, header) = (self.segments.sequence(slot.at()), record.header(lock));
+        let moved = FlashRecord { hash, sequence, header, key: record.key(), value };
+        if moved.len() > tier.geometry.piece_bytes() {
+            tier.counters.not_admitted.fetch_add(1, Relaxed);
+            return false;
+        }
+        let len = moved.len();
         let Some(place) = tier.append(stream, &moved) else {
             tier.counters.refused.fetch_add(1, Relaxed);
             return false;
         };
-        tier.counters.written(moved.len());
+        tier.counters.written(len);
         self.events.note_flash_write(record, lock);
         let at = slot.at();
         self.remove_twin(lock, hash, place);
@@ -63,11 +67,10 @@ impl Store {
     /// With which items it goes to flash; `None`: not at all.
     fn stream_for(&self, tier: &Tier, record: Record<'_>, lock: &Locked<'_>, now: u32) -> Option<Stream> {
         let settings = tier.settings.get();
-        let is_large = record.bits() & LARGE != 0;
-        let len = record.value_len();
+        let len = record.len(lock);
         let size = self.item_size(record.key_len(), record.flags(lock), len);
         let is_young = now.saturating_sub(record.last_access()) < settings.item_age_min_s;
-        if is_large || size < u64::from(settings.item_size_min) || is_young || self.is_index_full() {
+        if size < u64::from(settings.item_size_min) || is_young || self.is_index_full() {
             return None;
         }
         let left = record.expiry().wrapping_sub(now);

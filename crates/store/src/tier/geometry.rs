@@ -96,6 +96,13 @@ impl Geometry {
         (PieceId { segment, number }, at..end)
     }
 
+    /// The same for a record that is known to have `len` bytes.
+    pub(super) fn all_in_piece(&self, place: FlashPlace, len: usize) -> (PieceId, std::ops::Range<usize>) {
+        let (piece, first) = self.in_piece(place);
+        let end = (first.start + len).next_multiple_of(FLASH_PAGE).min(self.piece_bytes);
+        (piece, first.start..end)
+    }
+
     pub(super) fn range(&self, piece: PieceId, bytes: std::ops::Range<usize>) -> FlashRange {
         let device = self.device_of(piece.segment);
         let first = PieceId { segment: self.firsts[device], number: 0 };
@@ -150,5 +157,16 @@ mod tests {
         assert_eq!(place.pages(), 7, "no slot says six");
         assert_eq!(geometry.in_piece(place), (piece, at..1 << 20));
         assert_eq!(geometry.place(piece, 0, 1, 0).page(), 1, "page 0 is no place");
+    }
+
+    #[test]
+    fn a_long_record_is_read_by_its_first_page_and_then_whole() {
+        let geometry = geometry();
+        let piece = PieceId { segment: 1, number: 2 };
+        let len = 100_000;
+        let place = geometry.place(piece, FLASH_PAGE, len, 5);
+        assert!(place.is_long());
+        assert_eq!(geometry.in_piece(place), (piece, FLASH_PAGE..2 * FLASH_PAGE));
+        assert_eq!(geometry.all_in_piece(place, len), (piece, FLASH_PAGE..26 * FLASH_PAGE));
     }
 }

@@ -12,7 +12,7 @@ use super::record::{FlashRecord, PageContent};
 use crate::handle::Handle;
 use crate::hash::Key;
 use crate::index::{FlashPlace, PAGES_PER_RECORD_MAX, share_slot};
-use crate::record::{Place, STALE};
+use crate::record::{LARGE, Place, STALE};
 use crate::request::Miss;
 use crate::shard::Locked;
 use crate::store::Store;
@@ -71,12 +71,12 @@ pub struct FlashRead {
 }
 
 impl FlashRead {
-    /// The longest read, in bytes.
-    pub const LEN_MAX: usize = PAGES_PER_RECORD_MAX * FLASH_PAGE;
+    /// The longest read of an item without a large value, in bytes.
+    pub const SHORT_LEN_MAX: usize = PAGES_PER_RECORD_MAX * FLASH_PAGE;
 
     /// Whether this is a read of the same place, for the same key.
     pub fn is_same(&self, other: &FlashRead) -> bool {
-        self.place == other.place
+        self.place == other.place && self.len == other.len
     }
 }
 
@@ -93,8 +93,10 @@ impl Drop for FlashRead {
 pub(crate) struct Staged {
     pub(crate) hash: u64,
     pub(crate) place: FlashPlace,
-    /// Where a copy of its record lies.
-    pub(crate) at: usize,
+    /// Where a copy of its record lies; `None`: the handle has no place for one.
+    at: Option<usize>,
+    /// The number of its large value among those of the shard, which belongs to nobody else.
+    large: Option<u32>,
 }
 
 /// Reads for one command: others may change the item again and again, and strangers may share its tag.
@@ -116,6 +118,8 @@ pub(super) enum Taken {
     Used,
     /// Another key has the same tag.
     Another,
+    /// It has so many bytes, which are to be read first.
+    Longer(usize),
     /// The item has been moved or removed, or it was dead, or damaged.
     Gone,
 }
@@ -134,10 +138,10 @@ impl Handle {
             return Located::Ready;
         }
         self.enter(now);
-        self.staged = None;
-        let mut passed = [None; ROUNDS_MAX];
+        self.unstage();
+        let (mut passed, mut whole) = ([None; ROUNDS_MAX], None);
         for round in 0..ROUNDS_MAX {
-            let (place, taken) = match self.candidate(key, &passed[..round]) {
+            let (place, taken) = match self.candidate(key, &passed[..round], whole) {
                 Candidate::NotOnFlash => return Located::Ready,
                 Candidate::DeviceOff => {
                     self.count(|counters| &counters.aborted);
@@ -173,6 +177,7 @@ impl Handle {
             match taken {
                 Taken::Used => return Located::Ready,
                 Taken::Another => passed[round] = Some(place),
+                Taken::Longer(len) => whole = Some((place, len)),
                 Taken::Gone => {}
             }
         }
@@ -182,13 +187,19 @@ impl Handle {
     /// The read that a command for this key would wait for, if any: to be begun ahead of its turn.
     pub fn read_ahead(&mut self, key: &Key<'_>) -> Option<FlashRead> {
         self.store.tier.as_ref()?;
-        match self.candidate(key, &[]) {
+        match self.candidate(key, &[], None) {
             Candidate::Read(read) => Some(read),
             _ => None,
         }
     }
 
-    fn candidate(&mut self, key: &Key<'_>, passed: &[Option<FlashPlace>]) -> Candidate {
+    /// `whole` is the place of a long record, and its length.
+    fn candidate(
+        &mut self,
+        key: &Key<'_>,
+        passed: &[Option<FlashPlace>],
+        whole: Option<(FlashPlace, usize)>,
+    ) -> Candidate {
         let store = &*self.store;
         let Some(tier) = &store.tier else { return Candidate::NotOnFlash };
         let locked = store.index.lock(key.hash);
@@ -201,7 +212,10 @@ impl Handle {
             return Candidate::NotOnFlash;
         };
         let place = slot.place();
-        let (piece, bytes) = tier.geometry.in_piece(place);
+        let (piece, bytes) = match whole.filter(|(whole, _)| *whole == place) {
+            Some((_, len)) => tier.geometry.all_in_piece(place, len),
+            None => tier.geometry.in_piece(place),
+        };
         let state = lock(&tier.state);
         if let Some(in_memory) = state.pieces.find(piece) {
             self.scratch.clear();
@@ -230,10 +244,12 @@ impl Handle {
         let store = &*self.store;
         let Some(tier) = &store.tier else { return Taken::Gone };
         let seed = tier.seed(tier.geometry.segment_at(place));
-        let content = FlashRecord::find(bytes, key.bytes, key.hash, seed, |hash| share_slot(hash, key.hash));
+        let has_tag = |hash| share_slot(hash, key.hash);
+        let content = FlashRecord::find(bytes, key.bytes, key.hash, seed, place.is_long(), has_tag);
         let record = match content {
             PageContent::Record(record) => record,
             PageContent::Another => return Taken::Another,
+            PageContent::Beginning(len) => return Taken::Longer(len),
             PageContent::Damaged => {
                 self.count(|counters| &counters.damaged);
                 return self.give_up(key, place);
@@ -252,8 +268,8 @@ impl Handle {
         let moves = usage == FlashUse::Item || record.header.bits & STALE != 0 || is_hot;
         drop(locked);
         tier.counters.read(record.len());
-        if !moves && self.stage(key, place, &record) {
-            return Taken::Used;
+        if !moves {
+            return self.stage(key, place, &record, now);
         }
         if is_hot {
             self.count(|counters| &counters.recached);
@@ -261,14 +277,36 @@ impl Handle {
         self.promote(key, place, &record, now)
     }
 
-    /// Copies a record to where only this handle's next operation finds it. False if there is no room for that.
-    fn stage(&mut self, key: &Key<'_>, place: FlashPlace, record: &FlashRecord<'_>) -> bool {
-        let size = record.header.record_size(record.key.len(), record.value.len());
-        let Some(at) = self.store.segments.staging(self.number, size) else { return false };
-        // Nobody has an item of this handle: it would borrow the handle.
-        Place::write(self.store.segments.place(at, size), &record.header, record.key, record.value);
-        self.staged = Some(Staged { hash: key.hash, place, at });
-        true
+    /// Copies a record to where only this handle's next operation finds it. Without memory for that, the operation misses it.
+    fn stage(&mut self, key: &Key<'_>, place: FlashPlace, record: &FlashRecord<'_>, now: u32) -> Taken {
+        let number;
+        let mut value = record.value;
+        let mut large = None;
+        if record.header.bits & LARGE != 0 {
+            let Ok(mut memory) = self.large_value(value.len(), now) else {
+                self.count(|counters| &counters.no_memory);
+                return Taken::Used;
+            };
+            memory.as_mut().copy_from_slice(value);
+            let kept = self.store.index.lock(key.hash).keep_large(Arc::new(memory));
+            number = kept.to_le_bytes();
+            (value, large) = (&number, Some(kept));
+        }
+        let size = record.header.record_size(record.key.len(), value.len());
+        let at = self.store.segments.staging(self.number, size);
+        if let Some(at) = at {
+            // Nobody has an item of this handle: it would borrow the handle.
+            Place::write(self.store.segments.place(at, size), &record.header, record.key, value);
+        }
+        self.staged = Some(Staged { hash: key.hash, place, at, large });
+        Taken::Used
+    }
+
+    /// Gives back what [`Handle::locate`] has staged.
+    pub(crate) fn unstage(&mut self) {
+        if let Some(Staged { hash, large: Some(number), .. }) = self.staged.take() {
+            self.store.index.lock(hash).drop_large(number);
+        }
     }
 
     /// Removes an item that cannot be read.
@@ -315,7 +353,7 @@ impl Store {
     ) -> Option<(crate::index::Slot, usize)> {
         let staged = staged.filter(|staged| staged.hash == hash)?;
         let slot = self.index.find_on_flash(lock, hash, |place| place == staged.place)?;
-        Some((slot, staged.at))
+        Some((slot, staged.at?))
     }
 }
 

@@ -8,7 +8,7 @@ use flash::AlignedBytes;
 use super::geometry::{FLASH_PAGE, PieceId, pages};
 use super::record::FlashRecord;
 use super::segments::FlashSegments;
-use crate::index::FlashPlace;
+use crate::index::{FlashPlace, PAGES_PER_RECORD_MAX};
 
 /// Items that lie together, because they will go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +152,10 @@ impl Pieces {
 /// Where a record of `len` bytes begins behind `filled` bytes: with a new page if that saves reading one, for little room.
 fn start(filled: usize, len: usize) -> usize {
     let next = filled.next_multiple_of(FLASH_PAGE);
+    if pages(filled, len) > PAGES_PER_RECORD_MAX {
+        // It is read by its first page.
+        return next;
+    }
     let saves = pages(filled, len) > pages(next, len);
     if saves && (next - filled) * ROOM_PER_SAVED_PAGE <= len { next } else { filled }
 }
@@ -171,5 +175,7 @@ mod tests {
         assert_eq!(start(3776, 4096), 3776, "320 bytes are too many");
         assert_eq!(start(4032, 4160), 4032, "it has two pages anyway");
         assert_eq!(start(4096, 4096), 4096);
+        assert_eq!(start(64, 9 * 4096), 4096, "ten pages would be long");
+        assert_eq!(start(64, 100_000), 4096);
     }
 }

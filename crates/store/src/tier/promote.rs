@@ -1,5 +1,7 @@
 //! From flash back to memory.
 
+use std::sync::Arc;
+
 use super::locate::Taken;
 use super::record::FlashRecord;
 use crate::handle::{Handle, Need};
@@ -8,6 +10,7 @@ use crate::index::FlashPlace;
 use crate::new_item::Body;
 use crate::open::Class;
 use crate::put::append;
+use crate::record::LARGE;
 use crate::segment::Queue;
 
 impl Handle {
@@ -19,8 +22,15 @@ impl Handle {
         record: &FlashRecord<'_>,
         now: u32,
     ) -> Taken {
+        let body = if record.header.bits & LARGE == 0 {
+            Body::Bytes(record.value)
+        } else {
+            let Ok(mut large) = self.large_value(record.value.len(), now) else { return Taken::Used };
+            large.as_mut().copy_from_slice(record.value);
+            Body::Large(Arc::new(large))
+        };
         loop {
-            match self.try_promote(key, place, record, now) {
+            match self.try_promote(key, place, record, &body, now) {
                 Ok(taken) => return taken,
                 Err(need) => {
                     if self.provide(need, now).is_err() {
@@ -36,6 +46,7 @@ impl Handle {
         key: &Key<'_>,
         place: FlashPlace,
         record: &FlashRecord<'_>,
+        body: &Body<'_>,
         now: u32,
     ) -> Result<Taken, Need> {
         let store = &*self.store;
@@ -50,14 +61,15 @@ impl Handle {
             store.unlink_flash(&mut lock, slot);
             return Ok(Taken::Gone);
         }
-        let expiry = record.header.expiry;
-        let class = Class::new(Queue::Small, false, expiry, now, store.lifetimes);
-        let body = Body::Bytes(record.value);
-        let at = append(store, set, class, &mut lock, key, &record.header, &body, mark)?;
-        store.segments.note_expiry(store.segments.of(at), expiry);
+        let (expiry, charge) = (record.header.expiry, body.charge());
+        let class = Class::new(Queue::Small, charge.is_some(), expiry, now, store.lifetimes);
+        let at = append(store, set, class, &mut lock, key, &record.header, body, mark)?;
+        let segment = store.segments.of(at);
+        store.segments.note_expiry(segment, expiry);
         store.index.relocate(&mut lock, slot, at, slot.frequency().max(1));
         tier.note_gone(place);
-        store.account_record(at, None, &self.counters);
+        store.account_record(at, charge, &self.counters);
+        store.add_large(set, class, segment, charge);
         Ok(Taken::Used)
     }
 }

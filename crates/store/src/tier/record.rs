@@ -33,6 +33,8 @@ pub(super) struct FlashRecord<'r> {
 pub(super) enum PageContent<'r> {
     /// The item.
     Record(FlashRecord<'r>),
+    /// Its beginning: it has so many bytes.
+    Beginning(usize),
     /// An item with the same tag in its slot.
     Another,
     /// Nothing that the slot could mean, or something with an error.
@@ -89,12 +91,13 @@ impl<'r> FlashRecord<'r> {
     }
 
     /// Looks in what a slot refers to, from its first page on, for the record of a key. `has_tag` says whether that slot could
-    /// be one for a hash.
+    /// be one for a hash, and `is_long` that it is one of a long record.
     pub(super) fn find(
         bytes: &'r [u8],
         key: &[u8],
         hash: u64,
         seed: u32,
+        is_long: bool,
         has_tag: impl Fn(u64) -> bool,
     ) -> PageContent<'r> {
         let mut content = PageContent::Damaged;
@@ -102,16 +105,35 @@ impl<'r> FlashRecord<'r> {
         for rest in starts.map(|start| &bytes[start..]) {
             let found = u64::from_le_bytes(rest[..8].try_into().expect("eight bytes"));
             if found != hash && !has_tag(found) {
+                if is_long {
+                    break;
+                }
                 continue;
             }
-            match FlashRecord::read(rest, seed) {
-                Some(record) if record.key == key => return PageContent::Record(record),
-                Some(_) => content = PageContent::Another,
-                None => {}
+            match (FlashRecord::read(rest, seed), is_long.then(|| claimed_len(rest)).flatten()) {
+                (Some(record), _) if record.key == key => return PageContent::Record(record),
+                (Some(_), _) => content = PageContent::Another,
+                // Not checked before it is whole: what is wrong here is found then.
+                (None, Some(len)) if len > bytes.len() && found == hash => {
+                    return PageContent::Beginning(len);
+                }
+                (None, Some(len)) if len > bytes.len() => content = PageContent::Another,
+                (None, _) => {}
+            }
+            if is_long {
+                // A long record begins its page.
+                break;
             }
         }
         content
     }
+}
+
+/// How long the record is that begins here, if there is one.
+fn claimed_len(bytes: &[u8]) -> Option<usize> {
+    let header = bytes.get(..HEADER_LEN)?;
+    let value_len = u32::from_le_bytes(header[36..40].try_into().expect("four bytes"));
+    Some((HEADER_LEN + usize::from(header[45]) + value_len as usize).next_multiple_of(RECORD_ALIGN))
 }
 
 /// The records in a piece, with their positions in it. What is not a record is passed over.
@@ -193,13 +215,29 @@ mod tests {
         page.extend(bytes(&record(3, b"three", &[b'x'; 500])));
         page.extend(bytes(&record(2, b"two", b"2")));
         page.resize(crate::tier::FLASH_PAGE, 0);
-        let find = |key: &[u8], hash| FlashRecord::find(&page, key, hash, SEED, |found| found == hash);
+        let find = |key: &[u8], hash| FlashRecord::find(&page, key, hash, SEED, false, |found| found == hash);
         assert!(matches!(find(b"two", 2), PageContent::Record(found) if found.value == b"2"));
         assert!(matches!(find(b"three", 3), PageContent::Record(_)));
         assert!(matches!(find(b"other", 2), PageContent::Another));
         assert!(matches!(find(b"four", 4), PageContent::Damaged));
         let keys: Vec<&[u8]> = records(&page, SEED).map(|(_, record)| record.key).collect();
         assert_eq!(keys, [b"one".as_slice(), b"three", b"two"]);
+    }
+
+    #[test]
+    fn the_first_page_of_a_long_record_says_how_long_it_is() {
+        let value = vec![b'x'; 100_000];
+        let whole = bytes(&record(3, b"a key", &value));
+        let page = &whole[..crate::tier::FLASH_PAGE];
+        let find = |bytes, key, hash| FlashRecord::find(bytes, key, hash, SEED, true, |found| found == 3);
+        assert!(matches!(find(page, b"a key", 3), PageContent::Beginning(len) if len == whole.len()));
+        assert!(matches!(find(page, b"b key", 4), PageContent::Another), "it has the tag");
+        assert!(matches!(find(&whole, b"a key", 3), PageContent::Record(found) if found.value == value));
+        let mut bad = whole.clone();
+        bad[50_000] ^= 1;
+        assert!(matches!(find(&bad, b"a key", 3), PageContent::Damaged));
+        let empty = FlashRecord::find(&[0; 4096], b"a key", 3, SEED, true, |_| false);
+        assert!(matches!(empty, PageContent::Damaged));
     }
 
     #[test]
@@ -212,7 +250,7 @@ mod tests {
         let outer = record(4, b"other", &value);
         outer.write(&mut page[..outer.len()], SEED + 1);
         assert_eq!(page[RECORD_ALIGN..][..8], 3u64.to_le_bytes(), "where a record may begin");
-        let found = FlashRecord::find(&page, b"key", 3, SEED + 1, |_| false);
+        let found = FlashRecord::find(&page, b"key", 3, SEED + 1, false, |_| false);
         assert!(matches!(found, PageContent::Damaged), "{found:?}");
         assert_eq!(records(&page, SEED + 1).count(), 1);
     }

@@ -51,7 +51,7 @@ flash_counters! {
     reclaimed,
     /// Items brought back to memory, because they were used often.
     recached,
-    /// Items that were not written: too small, too young, large, or the index had too much of the memory.
+    /// Items that were not written: too small, too young, too large, or the index had too much of the memory.
     not_admitted,
     /// Items that were to be written, but there was no piece or no segment.
     refused,
@@ -61,6 +61,8 @@ flash_counters! {
     lost,
     /// Reads that were not done, because there were too many or it took too long.
     aborted,
+    /// Reads of large values for which there was no memory.
+    no_memory,
     /// Segments emptied to be reused.
     segments_reused,
     /// Bytes written to devices.

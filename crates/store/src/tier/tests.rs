@@ -21,12 +21,12 @@ struct Stage {
 /// The reads of one operation; each ends when it is asked for the second time.
 struct Reads<'d> {
     disk: &'d MemoryDisk,
-    done: HashMap<u64, (FlashRead, Option<AlignedBytes>)>,
+    done: HashMap<(u64, usize), (FlashRead, Option<AlignedBytes>)>,
 }
 
 impl FlashReads for Reads<'_> {
     fn state(&mut self, _hash: u64, read: FlashRead) -> ReadState<'_> {
-        let place = read.position << 8 | read.device as u64;
+        let place = (read.position, read.len);
         if !self.done.contains_key(&place) {
             let mut bytes = AlignedBytes::zeroed(read.len);
             let is_read = self.disk.read(read.device, read.position, &mut bytes).is_ok();
@@ -106,6 +106,28 @@ fn an_item_that_memory_has_no_room_for_is_read_from_flash() {
     assert!(stage.is_on_flash("mine"), "a read leaves it there");
     assert_eq!(stage.store.statistics().counts.curr_items, 2561, "nothing was lost");
     assert_eq!(stage.store.statistics().counts.evictions, 0);
+}
+
+#[test]
+fn large_values_are_read_whole_and_leave_no_memory_behind() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    let value = |number: usize| (0..40_000 + number * 9000).map(|i| (i + number) as u8).collect::<Vec<u8>>();
+    (0..20).for_each(|number| stage.set(&format!("large {number}"), &value(number)));
+    stage.set("too large", &[b'x'; 300_000]);
+    stage.flood("other", 10);
+    assert!((0..20).all(|number| stage.is_on_flash(&format!("large {number}"))));
+    assert_eq!(stage.get("too large"), None, "it has no room in a piece");
+    for number in 0..20 {
+        let is_right = stage.get(&format!("large {number}")) == Some(value(number));
+        assert!(is_right, "{number}: {:?}", stage.statistics());
+        assert!(stage.is_on_flash(&format!("large {number}")), "a read leaves it there");
+    }
+    stage.handle.begin_turn(1);
+    assert_eq!(stage.store.statistics().large_bytes, 0);
+    stage.locate("large 3", FlashUse::Item);
+    assert!(!stage.is_on_flash("large 3"));
+    assert!(stage.get("large 3") == Some(value(3)));
+    assert_eq!(stage.store.statistics().counts.large_items, 1);
 }
 
 #[test]
