@@ -115,7 +115,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     };
     let prepared = bound.prepare(random()?, memory, devices).map_err(Failure::other);
     let give_up = || memory_file.iter().filter(|_| !is_left).for_each(MemoryFile::give_up);
-    let mut prepared = prepared.inspect_err(|_| give_up())?;
+    let prepared = prepared.inspect_err(|_| give_up())?;
     let left = match (is_left, &taken) {
         (true, Some(Inheritance { connections, .. })) => {
             let (items, connections) = (prepared.items(), connections.len());
@@ -128,7 +128,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         (Some(path), None) => Some(TakeoverSocket::listen(path)?),
         _ => None,
     };
-    start_companions(&mut prepared, signals, &options, &supervisor).map_err(hint_at_limits)?;
+    start_companions(&prepared, signals, &options, &supervisor).map_err(hint_at_limits)?;
     let scraped = endpoint.as_ref().map(Endpoint::shown).unwrap_or_default();
     let metrics = endpoint.as_ref().map_or(Ok(Vec::new()), Endpoint::sockets);
     let metrics = metrics.map_err(|error| Failure::system("duplicate the sockets of metrics", error))?;
@@ -319,7 +319,7 @@ fn start_line(
 /// Starts the threads beside the workers before any client is answered: if the system refuses one, the server has not
 /// begun. Neither is joined: they run until the process ends.
 fn start_companions(
-    prepared: &mut Provisioned,
+    prepared: &Provisioned,
     signals: Signals,
     options: &Options,
     supervisor: &Supervisor,

@@ -181,19 +181,21 @@ pub struct Beginning {
 pub struct Provisioned {
     network: Network,
     shared: Arc<Shared>,
-    devices: Option<Devices>,
+    devices: Option<Arc<Devices>>,
 }
 
 /// A server whose workers run.
 pub struct Running {
     running: net::Running<Worker>,
     shared: Arc<Shared>,
+    devices: Option<Arc<Devices>>,
 }
 
 /// A server that has ended, with its items.
 pub struct Stopped {
     left: LeftNetwork<Worker>,
     shared: Arc<Shared>,
+    devices: Option<Arc<Devices>>,
 }
 
 /// The users that may log in (`-Y`).
@@ -379,7 +381,7 @@ impl Bound {
             Shared::new(self.options, store, &self.network, self.tls, self.started_unix_ms, self.began);
         shared.protocols = self.protocols;
         shared.flash_files = files;
-        Ok(Provisioned { network: self.network, shared: Arc::new(shared), devices })
+        Ok(Provisioned { network: self.network, shared: Arc::new(shared), devices: devices.map(Arc::new) })
     }
 
     /// The clock of the workers.
@@ -403,10 +405,10 @@ impl Provisioned {
     }
 
     /// The body of the thread that writes to the devices of the flash tier and makes room on them. Returns when the server ends;
-    /// `None` without a tier, or when it was given before.
-    pub fn flash_thread(&mut self) -> Option<impl FnOnce() + Send + 'static> {
+    /// `None` without a tier.
+    pub fn flash_thread(&self) -> Option<impl FnOnce() + Send + 'static> {
         let store = Arc::downgrade(&self.shared.store);
-        self.devices.take().map(|devices| move || Store::keep_flash(&store, &devices))
+        self.devices.clone().map(|devices| move || Store::keep_flash(&store, &*devices))
     }
 
     /// Access to the users that may log in, for any thread.
@@ -441,7 +443,7 @@ impl Provisioned {
         connections: Vec<HandedConnection>,
         begin: impl FnOnce() -> Result<(), E>,
     ) -> Result<Running, E> {
-        let Provisioned { network, shared, .. } = self;
+        let Provisioned { network, shared, devices } = self;
         let worker = |number| Worker::new(Arc::clone(&shared), number);
         let workers = (0..shared.options.threads).map(worker).collect();
         let options = &shared.options;
@@ -454,7 +456,7 @@ impl Provisioned {
             let _ = shared.store.begin(options.memory_limit_bytes);
             Ok(())
         })?;
-        Ok(Running { running, shared })
+        Ok(Running { running, shared, devices })
     }
 }
 
@@ -479,7 +481,7 @@ impl Running {
 
     /// Waits until the server has ended.
     pub fn wait(self) -> Result<Stopped, Error> {
-        Ok(Stopped { left: self.running.leave()?, shared: self.shared })
+        Ok(Stopped { left: self.running.leave()?, shared: self.shared, devices: self.devices })
     }
 }
 
@@ -502,13 +504,16 @@ impl Stopped {
     /// What the next server needs beside the file; `None` if items were not in one. The file stays as it is from now on.
     pub fn leave(&mut self) -> Option<Manifest> {
         self.left.handlers().iter_mut().for_each(Worker::rest);
+        if let Some(devices) = &self.devices {
+            self.shared.store.finish_flash(&**devices);
+        }
         self.shared.store.freeze()
     }
 
     /// Goes on as before, with the same connections: nobody has taken over.
     pub fn go_on(self) -> Result<Running, Error> {
         self.shared.store.go_on();
-        Ok(Running { running: self.left.go_on()?, shared: self.shared })
+        Ok(Running { running: self.left.go_on()?, shared: self.shared, devices: self.devices })
     }
 }
 

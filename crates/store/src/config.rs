@@ -110,11 +110,12 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// Whether a store can have this layout, for one that another process has written.
-    pub(crate) fn check(&self) -> Result<(), Damaged> {
+    pub(crate) fn check(&self, has_flash: bool) -> Result<(), Damaged> {
+        let shards_max = if has_flash { 1 << 16 } else { (self.limit_bytes >> 16).max(1) };
         let is_right = (MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX).contains(&self.limit_bytes)
             && (self.limit_bytes..=MEMORY_LIMIT_MAX).contains(&self.reserve_bytes)
             && self.shards.is_power_of_two()
-            && self.shards as u64 <= (self.limit_bytes >> 16).max(1);
+            && self.shards as u64 <= shards_max;
         if is_right { Ok(()) } else { Err(Damaged) }
     }
 

@@ -12,9 +12,10 @@ use crate::config::{Config, Layout};
 use crate::error::Error;
 use crate::hash::KeyHash;
 use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
-use crate::statistics::Counters;
+use crate::statistics::{Counters, sums};
 use crate::store::Store;
 use crate::sync::lock;
+use crate::tier::FlashLayout;
 use crate::unused::STEP_MAX;
 
 /// What a store has outside of its mappings, as numbers.
@@ -36,6 +37,14 @@ pub enum ThawError {
     /// CAS uniques are on in one of both and off in the other.
     #[error("it was written {}, and this server runs {}", with_cas(*.0), with_cas(!*.0))]
     Cas(bool),
+    /// Items would be looked for in the wrong places of the flash.
+    #[error("it was written by a server {found}, and this one runs {expected}")]
+    Flash {
+        /// The tier of the other one.
+        found: String,
+        /// The tier of this one.
+        expected: String,
+    },
     /// Numbers that contradict each other.
     #[error("its numbers contradict each other")]
     Damaged,
@@ -55,7 +64,7 @@ impl From<Damaged> for ThawError {
 }
 
 /// To be raised by every change of what lies where: records, slots, tables, their order in a file, and manifests.
-const LAYOUT_VERSION: u64 = 1;
+const LAYOUT_VERSION: u64 = 2;
 
 /// A key whose hash shows that the hash function is the same.
 const SAMPLE_KEY: &[u8] = b"the same hash";
@@ -73,6 +82,7 @@ impl Store {
         manifest.put(LAYOUT_VERSION);
         let Layout { limit_bytes, reserve_bytes, shards } = self.layout;
         [limit_bytes, reserve_bytes, shards as u64].into_iter().for_each(|number| manifest.put(number));
+        self.flash_layout.freeze(&mut manifest);
         manifest.put(self.cas);
         manifest.put(self.first_cas);
         manifest.put(self.hash_secret as u64);
@@ -83,7 +93,10 @@ impl Store {
         self.ghosts.freeze(&mut manifest);
         self.segments.freeze(&mut manifest);
         self.index.freeze(&mut manifest);
-        let counts = self.statistics().counts;
+        if let Some(tier) = &self.tier {
+            tier.freeze(&mut manifest);
+        }
+        let counts = sums(&lock(&self.counters));
         counts.present().into_iter().for_each(|number| manifest.put(number));
         Some(Manifest(manifest.0))
     }
@@ -129,7 +142,12 @@ impl Store {
         }
         let (limit_bytes, reserve_bytes) = (numbers.take()?, numbers.take()?);
         let layout = Layout { limit_bytes, reserve_bytes, shards: numbers.below(1 << 17)? as usize };
-        layout.check()?;
+        let flash = FlashLayout::thaw(&mut numbers)?;
+        layout.check(flash.is_there())?;
+        let expected = FlashLayout::of(config.flash.as_ref(), limit_bytes);
+        if flash != expected {
+            return Err(ThawError::Flash { found: flash.to_string(), expected: expected.to_string() });
+        }
         if numbers.below(2)? != u64::from(config.cas) {
             return Err(ThawError::Cas(!config.cas));
         }
@@ -157,7 +175,12 @@ impl Store {
         self.ghosts.thaw(numbers)?;
         let segments = self.segments.thaw(numbers)?;
         self.index.thaw(numbers, &self.large)?;
-        self.budget.adopt(self.ghosts.bytes() + self.index.bytes() + segments + self.large.bytes());
+        if let Some(tier) = &self.tier {
+            tier.thaw(numbers)?;
+        }
+        self.budget.adopt(
+            self.tier_bytes() + self.ghosts.bytes() + self.index.bytes() + segments + self.large.bytes(),
+        );
         let counters = Counters::default();
         for counter in counters.present() {
             counter.add(numbers.take()?);

@@ -25,7 +25,7 @@ use crate::reclaim::state::Reclaim;
 use crate::segment::Segments;
 use crate::statistics::{Counters, EvictedIdle, Statistics, sums};
 use crate::sync::{Mutex, lock};
-use crate::tier::Tier;
+use crate::tier::{FlashLayout, Tier};
 use crate::unused::STEP_MAX;
 
 /// A cache. Use it through its [handles](Store::handle).
@@ -69,6 +69,7 @@ pub struct Store {
     pub(crate) backing: Backing,
     /// Flash below memory.
     pub(crate) tier: Option<Tier>,
+    pub(crate) flash_layout: FlashLayout,
 }
 
 impl Store {
@@ -140,7 +141,7 @@ impl Store {
             segments: Segments::new(
                 segment_size,
                 reserve,
-                if config.flash.is_some() { config.workers } else { 0 },
+                if config.flash.is_some() { STAGING_PLACES } else { 0 },
                 huge,
                 &backing,
                 Arc::clone(&budget),
@@ -165,6 +166,7 @@ impl Store {
             flushing: Mutex::default(),
             layout,
             backing,
+            flash_layout: FlashLayout::of(config.flash.as_ref(), limit),
             tier: config.flash.as_ref().map(|flash| Tier::new(flash, limit, config.hash_secret)),
         })
     }
@@ -209,7 +211,7 @@ impl Store {
     }
 
     /// Bytes that a flash tier always has in memory.
-    fn tier_bytes(&self) -> u64 {
+    pub(crate) fn tier_bytes(&self) -> u64 {
         self.tier.as_ref().map_or(0, Tier::memory)
     }
 
@@ -360,6 +362,10 @@ impl Drop for Store {
         }
     }
 }
+
+/// Handles that can use items as they lie on flash; others move them to memory. The places are address space until they are used, and
+/// their number is part of the layout of a file.
+const STAGING_PLACES: usize = 256;
 
 /// memcached's overhead for an item: 48 bytes of header, one after the key, two of line end.
 const ITEM_OVERHEAD: u64 = 51;

@@ -16,7 +16,7 @@
 //! the item; a read counts only if the slot is the same afterwards; and a segment is filled again only when no read of it is
 //! in flight. Any doubt is a miss.
 //!
-//! Locks: a shard's, then that of the tier, which is an innermost one.
+//! Locks: that of whoever writes to devices, a shard's, then that of the tier, which is an innermost one.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -26,6 +26,7 @@ pub use self::config::{FlashConfig, FlashDevice, FlashSettings};
 pub use self::geometry::FLASH_PAGE;
 pub use self::locate::{FlashRead, FlashReads, FlashUse, Located, ReadState};
 pub(crate) use self::locate::{Recaches, Staged};
+pub(crate) use self::manifest::FlashLayout;
 pub use self::statistics::{FlashCounts, FlashSegmentRow, FlashStatistics};
 
 use self::config::SharedSettings;
@@ -43,6 +44,7 @@ mod demote;
 mod geometry;
 mod health;
 mod locate;
+mod manifest;
 mod pieces;
 mod promote;
 mod record;
@@ -67,6 +69,8 @@ pub(crate) struct Tier {
     /// Items on flash.
     objects: AtomicU64,
     thread: OnceLock<Thread>,
+    /// Held by whoever writes to devices or empties segments; true: nobody does so any more.
+    is_finished: Mutex<bool>,
 }
 
 #[derive(Debug)]
@@ -90,6 +94,7 @@ impl Tier {
             second: AtomicU32::new(0),
             objects: AtomicU64::new(0),
             thread: OnceLock::new(),
+            is_finished: Mutex::new(false),
             geometry,
         }
     }

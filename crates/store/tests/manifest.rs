@@ -4,9 +4,13 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use flash::Bucket;
 use rustix::fs::{MemfdFlags, memfd_create};
 use stdx::prng::Prng;
-use store::{Change, Config, Delete, Handle, Look, Manifest, NewValue, Store, ThawError};
+use store::{
+    Change, Config, Delete, FlashConfig, FlashDevice, FlashSettings, Handle, Look, Manifest, NewValue, Store,
+    ThawError,
+};
 
 const MIB: u64 = 1 << 20;
 const NOW: u32 = 10;
@@ -182,13 +186,23 @@ fn check_refused(change: impl FnOnce(&mut Config, &mut Manifest), expected: &str
 fn what_differs_is_said() {
     check_refused(
         |_, manifest| manifest.0[0] = 7,
-        "it was written by another version: its layout is 7, and 1 is expected",
+        "it was written by another version: its layout is 7, and 2 is expected",
     );
     check_refused(
         |config, _| config.cas = false,
         "it was written with CAS uniques, and this server runs without CAS uniques (-C)",
     );
-    check_refused(|_, manifest| manifest.0[8] ^= 1, "it was written by a version with another hash of keys");
+    check_refused(|_, manifest| manifest.0[11] ^= 1, "it was written by a version with another hash of keys");
+    check_refused(
+        |config, _| {
+            let device = FlashDevice { bytes: 640 << 20, bucket: Bucket::Default };
+            let (segment_bytes, piece_bytes) = (64 << 20, 4 << 20);
+            let settings = FlashSettings::default();
+            config.flash = Some(FlashConfig { devices: vec![device], segment_bytes, piece_bytes, settings });
+        },
+        "it was written by a server without flash, and this one runs with 10 pages of 67108864 bytes on 1 device, \
+         written 1048576 bytes at a time",
+    );
     check_refused(|_, manifest| manifest.0.push(0), "its numbers contradict each other");
     check_refused(
         |config, _| config.memory_limit_bytes = 1 << 40,

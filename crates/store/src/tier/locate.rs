@@ -265,7 +265,8 @@ impl Handle {
             return Taken::Gone;
         }
         let is_hot = slot.frequency() > 0 && self.recaches.is_due(tier.settings.get().recache_rate);
-        let moves = usage == FlashUse::Item || record.header.bits & STALE != 0 || is_hot;
+        let has_place = store.segments.staging(self.number, 0).is_some();
+        let moves = usage == FlashUse::Item || record.header.bits & STALE != 0 || is_hot || !has_place;
         drop(locked);
         tier.counters.read(record.len());
         if !moves {

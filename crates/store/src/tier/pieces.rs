@@ -115,6 +115,17 @@ impl Pieces {
         Some(())
     }
 
+    /// Lets all open pieces wait to be written, and seals their segments.
+    pub(super) fn close_all(&mut self, segments: &mut FlashSegments<'_>) {
+        for open in &mut self.open {
+            if let Some(OpenPiece { id, mut bytes, filled }) = open.take() {
+                bytes[filled..].fill(0);
+                self.waiting.push_back(Arc::new(FullPiece { id, bytes }));
+                segments.seal(id.segment);
+            }
+        }
+    }
+
     /// The bytes of a piece that is not on its device yet.
     pub(super) fn find(&self, id: PieceId) -> Option<&[u8]> {
         let open = self.open.iter().flatten().find(|open| open.id == id).map(|open| &*open.bytes);

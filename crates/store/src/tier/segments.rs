@@ -125,6 +125,18 @@ impl FlashQueues {
         self.sealed.remove(place)
     }
 
+    /// The last version, and the segments that are in use when none is open.
+    pub(super) fn sealed(&self) -> (u64, &VecDeque<u32>) {
+        (self.versions, &self.sealed)
+    }
+
+    /// Puts segments into use that were all free, oldest first.
+    pub(super) fn thaw(&mut self, versions: u64, sealed: Vec<u32>) {
+        self.versions = versions;
+        self.free.iter_mut().for_each(|free| free.retain(|segment| !sealed.contains(segment)));
+        self.sealed = sealed.into();
+    }
+
     pub(super) fn put_emptied(&mut self, segment: u32) {
         self.emptied.push(segment);
     }

@@ -38,6 +38,10 @@ impl Store {
     /// which it keeps between two calls.
     pub fn flash_step(&self, disk: &dyn Disk, room: &mut Option<AlignedBytes>) -> bool {
         let Some(tier) = &self.tier else { return false };
+        let is_finished = lock(&tier.is_finished);
+        if *is_finished {
+            return false;
+        }
         if self.write_piece(tier, disk) {
             return true;
         }

@@ -1,7 +1,11 @@
 //! A tier of flash below the modelled store: reads that end at any time, in any way, while other operations run.
 
+use std::fs::File;
+use std::sync::Arc;
+
 use flash::faulty::{Fault, FaultRule, MemoryDisk};
 use flash::{AlignedBytes, Bucket, Disk};
+use rustix::fs::{MemfdFlags, memfd_create};
 use stdx::prng::Prng;
 use store::{
     Change, Config, Delete, FlashConfig, FlashCounts, FlashDevice, FlashRead, FlashReads, FlashSettings,
@@ -12,7 +16,7 @@ use crate::{Kept, Pair};
 
 /// The devices of a store, its thread, and the reads of one operation.
 pub(crate) struct FlashTier {
-    disk: MemoryDisk,
+    pub(crate) disk: MemoryDisk,
     /// The thread's memory.
     room: Option<AlignedBytes>,
     reads: Vec<ModelRead>,
@@ -164,7 +168,12 @@ fn with_flash(limit_mib: u64, devices: &[u64]) -> Config {
 
 /// Runs a model over two devices, and returns what has happened on flash.
 fn run(seed: u64, devices: &[u64], fault: Option<FaultRule>) -> FlashCounts {
-    let mut pair = Pair::new(seed, with_flash(8, devices), None);
+    run_in(seed, devices, fault, None)
+}
+
+/// The same with a store in a file, which moves.
+fn run_in(seed: u64, devices: &[u64], fault: Option<FaultRule>, file: Option<Arc<File>>) -> FlashCounts {
+    let mut pair = Pair::new(seed, with_flash(8, devices), file);
     if let (Some(tier), Some(fault)) = (&pair.tier, fault) {
         tier.disk.fail(fault);
     }
@@ -186,6 +195,19 @@ fn what_is_found_on_flash_is_what_was_stored_last() {
     }
     assert!(sums[0] > 10_000 && sums[1] > 1000, "{sums:?}");
     assert!(sums.iter().all(|sum| *sum > 0), "{sums:?}");
+}
+
+#[test]
+fn a_store_that_moves_to_another_process_finds_its_items_on_flash() {
+    let mut read = 0;
+    for seed in 720..726 {
+        let file = memfd_create("model", MemfdFlags::CLOEXEC).expect("a file in memory");
+        let counts = run_in(seed, &[3, 8], None, Some(Arc::new(file.into())));
+        assert_eq!((counts.damaged, counts.lost), (0, 0), "{seed}: {counts:?}");
+        // Since the last move.
+        read += counts.objects_read;
+    }
+    assert!(read > 100, "{read}");
 }
 
 /// Runs a model over devices that do this from time to time, until some items were lost by it.

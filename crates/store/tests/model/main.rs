@@ -77,9 +77,12 @@ impl Pair {
 
     /// Another store takes the memory over.
     fn move_store(&mut self) {
-        let Some(file) = &self.file else { return };
+        let Some(file) = self.file.as_ref().filter(|_| self.waiting == 0) else { return };
         let old = self.handles[0].shared().clone();
         self.handles.clear();
+        if let Some(tier) = &self.tier {
+            old.finish_flash(&tier.disk);
+        }
         let before = old.statistics();
         let manifest = old.freeze().expect("a store in a file");
         drop(old);
@@ -322,8 +325,8 @@ impl Pair {
             Err(error) => return self.forget_if_evicting(&key, &error),
         };
         let is_missed = matches!(stored, Stored::NotStored | Stored::NotFound) && kept.is_some();
-        if is_missed && self.tier.is_some() && value.len() >= 32 << 10 {
-            // Room for the large value may take the old one out of memory first.
+        if is_missed && self.tier.is_some() {
+            // Room for the new value may have taken the old one out of memory first.
             self.map.remove(&key);
             let handle = self.handle();
             handle.delete(&handle.key(&key), &Delete::default(), now).unwrap();
