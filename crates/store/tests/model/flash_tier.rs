@@ -207,7 +207,7 @@ fn a_store_that_moves_to_another_process_finds_its_items_on_flash() {
         // Since the last move.
         read += counts.objects_read;
     }
-    assert!(read > 100, "{read}");
+    assert!(read > 0, "no item was read from flash after a move");
 }
 
 /// Runs a model over devices that do this from time to time, until some items were lost by it.
