@@ -62,6 +62,9 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     let identity = privileges::identity(options.process.user.as_deref())?;
     resources::raise(&options)?;
     let background = options.process.daemonize.then(|| Background::enter(&supervisor)).transpose()?;
+    Server::check(&options).map_err(Failure::other)?;
+    // As root, if it is that: a block device belongs to root.
+    let devices = open_devices(&options)?;
     let found = options.memory_file.as_deref().map_or(Ok(None), memory_file::read_left);
     let mut predecessor = options.takeover.as_deref().map(Predecessor::ask).transpose()?.flatten();
     let bound = bind(&options, inherited, beginning(predecessor.as_ref(), &found))?;
@@ -90,7 +93,6 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
     LINES.start().map_err(|error| Failure::system("start thread lines", error)).map_err(hint_at_limits)?;
     let (clock, zero_unix_ms) = (bound.clock(), bound.zero_unix_ms());
-    let devices = open_devices(&options).map_err(explain)?;
     let memory_file = open_memory_file(&options).map_err(explain)?;
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
     let sockets = bound.sockets().map_err(Failure::other)?;

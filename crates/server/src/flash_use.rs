@@ -1,4 +1,4 @@
-//! What requests do with items that may be on flash.
+//! Uses that requests make of items that may be on flash.
 
 use protocol::Request;
 use protocol::base64::KeyBuffer;

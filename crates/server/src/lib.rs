@@ -205,6 +205,14 @@ pub struct UserRegistry(Arc<Shared>);
 pub struct Server;
 
 impl Server {
+    /// Refuses sizes of memory and flash that do not go together, before anything is opened.
+    pub fn check(options: &Options) -> Result<(), Error> {
+        let mut config = store_config(options, 0, 0);
+        let bytes = options.flash.paths.iter().map(|path| path.bytes);
+        config.flash = options.flash.is_on().then(|| options.flash.config(bytes));
+        Ok(config.check()?)
+    }
+
     /// Binds all sockets. Clients can connect from now on and wait until [`Provisioned::start`].
     ///
     /// `inherited` are the sockets of [`Listen::Inherited`], in their order. `notice` receives lines for the operator

@@ -26,12 +26,14 @@ const AHEAD_PER_CONNECTION: usize = 32;
 const PLACE_US: u64 = 10_000;
 /// And so long for its read.
 const READ_US: u64 = 100_000;
+/// Bytes that nobody has come for are kept for so long.
+const UNUSED_US: u64 = 200_000;
 /// Blocks that are kept for the next reads.
 const BLOCKS_KEPT: usize = 64;
 
 /// The reads of one worker.
 #[derive(Default)]
-pub(crate) struct Stage {
+pub(crate) struct FlashStage {
     /// The devices, by number.
     files: Vec<DiskFile>,
     /// By tag.
@@ -58,6 +60,7 @@ struct Waited {
     link: Option<Link>,
     hash: u64,
     read: FlashRead,
+    /// When it was begun, or when it has ended.
     since: Now,
     bytes: BlockState,
 }
@@ -72,7 +75,7 @@ enum BlockState {
 
 /// The reads of one connection.
 struct Of<'s> {
-    stage: &'s mut Stage,
+    stage: &'s mut FlashStage,
     link: Link,
 }
 
@@ -95,9 +98,9 @@ impl FlashReads for Of<'_> {
     }
 }
 
-impl Stage {
-    pub(crate) fn new(files: Vec<DiskFile>) -> Stage {
-        Stage { files, ..Stage::default() }
+impl FlashStage {
+    pub(crate) fn new(files: Vec<DiskFile>) -> FlashStage {
+        FlashStage { files, ..FlashStage::default() }
     }
 
     fn in_use(&self) -> usize {
@@ -118,7 +121,7 @@ impl Stage {
 
     fn find(&self, link: Link, hash: u64, read: &FlashRead) -> Option<usize> {
         let is_it =
-            |waited: &Waited| waited.link == Some(link) && waited.hash == hash && waited.read.is_same(read);
+            |waited: &Waited| waited.link == Some(link) && waited.hash == hash && waited.read == *read;
         self.reads.iter().position(|waited| waited.as_ref().is_some_and(is_it))
     }
 
@@ -211,9 +214,7 @@ impl Stage {
                 self.abandon(tag);
             }
         }
-        if hash.is_none() {
-            self.waiting.retain(|(waiting, _)| *waiting != link);
-        }
+        self.waiting.retain(|(waiting, _)| *waiting != link);
     }
 
     /// When a request may have waited for too long.
@@ -252,10 +253,14 @@ impl Stage {
 
     fn wake_late(&mut self, turn: &mut Turn<Held>) {
         self.look_at = None;
+        self.drop_unused();
         let mut next = None;
-        let in_flight = self.reads.iter().flatten();
-        let in_flight = in_flight.filter(|waited| matches!(waited.bytes, BlockState::InFlight));
-        let reads = in_flight.filter_map(|waited| Some((waited.link?, waited.since.us + READ_US)));
+        let reads = self.reads.iter().flatten();
+        let limit_us = |waited: &Waited| match waited.bytes {
+            BlockState::InFlight => READ_US,
+            _ => UNUSED_US,
+        };
+        let reads = reads.filter_map(|waited| Some((waited.link?, waited.since.us + limit_us(waited))));
         let places = self.waiting.iter().map(|(link, since)| (*link, since.us + PLACE_US));
         for (link, late_us) in reads.chain(places) {
             if late_us <= self.now.us {
@@ -267,9 +272,22 @@ impl Stage {
         self.look_at = next.map(|us| Now { us });
     }
 
+    /// Drops what nobody has come for: the client of a blocked connection that does not read must not keep the places of others.
+    fn drop_unused(&mut self) {
+        for tag in 0..self.reads.len() {
+            let is_unused = |waited: &Waited| {
+                !matches!(waited.bytes, BlockState::InFlight) && waited.since.us + UNUSED_US <= self.now.us
+            };
+            if self.reads[tag].as_ref().is_some_and(is_unused) {
+                self.abandon(tag);
+            }
+        }
+    }
+
     /// A read has ended.
     pub(crate) fn on_read(&mut self, tag: usize, result: Result<Block, Errno>, turn: &mut Turn<Held>) {
         let Some(waited) = &mut self.reads[tag] else { return };
+        waited.since = self.now;
         let is_whole = |block: &Block| block.bytes().len() == waited.read.len;
         waited.bytes = match result {
             Ok(block) if is_whole(&block) => BlockState::Done(block),
@@ -277,7 +295,10 @@ impl Stage {
             _ => BlockState::Failed,
         };
         match waited.link {
-            Some(link) => turn.wake(link),
+            Some(link) => {
+                turn.wake(link);
+                self.look_again(UNUSED_US);
+            }
             None => self.free(tag),
         }
     }

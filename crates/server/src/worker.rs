@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::reports::steps::Steps;
 use crate::service_times::{ClassCounts, ServiceTimes};
 use crate::shared::Shared;
-use crate::stage::Stage;
+use crate::stage::FlashStage;
 use crate::watch::Streams;
 use ::hot_keys::KeySampler;
 
@@ -56,7 +56,7 @@ pub struct Worker {
     /// With `--cluster-file`.
     pub(crate) discovers: bool,
     /// Reads of the flash tier, if there is one.
-    pub(crate) stage: Option<Stage>,
+    pub(crate) stage: Option<FlashStage>,
     /// The connection that is served.
     pub(crate) serving: Link,
 }
@@ -94,7 +94,7 @@ impl Worker {
             steps: Steps::default(),
             detail: false,
             discovers: shared.discovery.is_some(),
-            stage: (!shared.flash_files.is_empty()).then(|| Stage::new(shared.flash_files.clone())),
+            stage: (!shared.flash_files.is_empty()).then(|| FlashStage::new(shared.flash_files.clone())),
             serving: Link::default(),
             shared,
         }

@@ -40,7 +40,10 @@ impl Handle {
             Ok(slot) => slot,
             Err(miss) => {
                 self.miss = miss;
-                let Some(vivify) = request.vivify else { return Ok(Counted::NotFound) };
+                let Some(vivify) = request.vivify else {
+                    store.drop_from_flash(&mut lock, key.hash);
+                    return Ok(Counted::NotFound);
+                };
                 let bits = if request.key_is_binary { BINARY_KEY } else { 0 };
                 let cas = store.cas(&mut lock, request.new_cas);
                 let item = NewItem { flags: 0, expiry: vivify.expiry, bits, cas };

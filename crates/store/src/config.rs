@@ -4,7 +4,8 @@ use crate::error::Error;
 use crate::index::{Index, LOCATIONS_END};
 use crate::memory::Huge;
 use crate::numbers::Damaged;
-use crate::tier::{FlashConfig, Tier};
+use crate::tier::config::FlashConfig;
+use crate::tier::state::Tier;
 
 /// The smallest memory limit: it leaves room for all open segments of one worker.
 pub const MEMORY_LIMIT_MIN: u64 = 4 * 1024 * 1024;
@@ -53,7 +54,8 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Refuses sizes that a store cannot have.
+    pub fn check(&self) -> Result<(), Error> {
         if self.memory_limit_bytes < MEMORY_LIMIT_MIN {
             return Err(Error::LimitTooSmall { bytes: self.memory_limit_bytes, least: MEMORY_LIMIT_MIN });
         }

@@ -33,9 +33,10 @@ impl Handle {
             Err(miss) => {
                 self.miss = miss;
                 let is_plain = !request.mark_stale && !request.drop_value && request.compare_cas.is_none();
-                // Without a look at the key: see the decision about deletes of items on flash.
-                let was_on_flash = is_plain && store.drop_from_flash(&mut lock, key.hash);
-                return Ok(if was_on_flash { Deleted::Deleted { len: 0 } } else { Deleted::NotFound });
+                // Without a look at the key: see the decision about items on flash.
+                let was_on_flash = store.drop_from_flash(&mut lock, key.hash);
+                let is_deleted = is_plain && was_on_flash;
+                return Ok(if is_deleted { Deleted::Deleted { len: 0 } } else { Deleted::NotFound });
             }
         };
         let record = store.segments.record(slot.at());

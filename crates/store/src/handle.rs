@@ -15,7 +15,7 @@ use crate::segment::Taker;
 use crate::statistics::Counters;
 use crate::store::Store;
 use crate::sync::lock;
-use crate::tier::{Recaches, Staged};
+use crate::tier::staged::{Recaches, Staged};
 use crate::unused::STEP_MAX;
 
 /// A worker's access to the store. Every method is one atomic operation.

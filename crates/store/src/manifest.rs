@@ -15,7 +15,7 @@ use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
 use crate::statistics::{Counters, sums};
 use crate::store::Store;
 use crate::sync::lock;
-use crate::tier::FlashLayout;
+use crate::tier::layout::FlashLayout;
 use crate::unused::STEP_MAX;
 
 /// What a store has outside of its mappings, as numbers.

@@ -157,6 +157,7 @@ impl Handle {
             }
             Err(miss) => {
                 self.miss = miss;
+                store.drop_from_flash(&mut lock, key.hash);
                 None
             }
         }
@@ -183,6 +184,10 @@ impl Handle {
             Ok(slot) => Some(store.meta_found(lock, slot, request, created, now)),
             Err(miss) => {
                 self.miss = miss;
+                if request.touch.is_some() {
+                    store.drop_from_flash(&mut lock, key.hash);
+                    return None;
+                }
                 let (slot, at) = store.staged_slot(&lock, self.staged, key.hash)?;
                 let item = store.staged_item(lock, slot, at, request.look);
                 let (token_sent, expiry_before) = (item.token_sent(), item.expiry());

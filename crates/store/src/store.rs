@@ -25,7 +25,8 @@ use crate::reclaim::state::Reclaim;
 use crate::segment::Segments;
 use crate::statistics::{Counters, EvictedIdle, Statistics, sums};
 use crate::sync::{Mutex, lock};
-use crate::tier::{FlashLayout, Tier};
+use crate::tier::layout::FlashLayout;
+use crate::tier::state::Tier;
 use crate::unused::STEP_MAX;
 
 /// A cache. Use it through its [handles](Store::handle).

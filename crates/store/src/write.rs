@@ -87,6 +87,11 @@ impl Handle {
                     store.index.count_use(&mut lock, slot);
                     store.segments.record(slot.at()).set_last_access(&mut lock, now);
                 }
+                if old.is_none() {
+                    // Who is told that there is nothing must not find it afterwards: another thread may have moved it to flash since it was
+                    // looked for there.
+                    store.drop_from_flash(&mut lock, key.hash);
+                }
                 return Ok(stored);
             }
             Decision::Write(item) => item,

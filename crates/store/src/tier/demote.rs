@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Tier;
 use super::pieces::Stream;
 use super::record::FlashRecord;
+use super::state::Tier;
 use crate::index::{FlashPlace, Slot};
 use crate::record::Record;
 use crate::shard::Locked;
@@ -35,7 +35,7 @@ impl Store {
             None => record.value(lock),
         };
         let (sequence, header) = (self.segments.sequence(slot.at()), record.header(lock));
-        let moved = FlashRecord { hash, sequence, header, key: record.key(), value };
+        let moved = FlashRecord { at: 0, hash, sequence, header, key: record.key(), value };
         if moved.len() > tier.geometry.piece_bytes() {
             tier.counters.not_admitted.fetch_add(1, Relaxed);
             return false;

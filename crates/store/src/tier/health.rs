@@ -1,4 +1,4 @@
-//! Whether a device can be used: one that fails or hangs is left alone for some seconds.
+//! Health of devices: one that fails or hangs is left alone for some seconds.
 //!
 //! Without that, each request for an item on a device that hangs would wait for as long as a read may take. Its items stay: what
 //! is read of them later still has to pass its checks.

@@ -7,11 +7,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::FLASH_PAGE;
+use super::counters::FlashCounters;
+use super::geometry::FLASH_PAGE;
 use super::record::{FlashRecord, PageContent};
+use super::staged::Staged;
 use crate::handle::Handle;
 use crate::hash::Key;
-use crate::index::{FlashPlace, PAGES_PER_RECORD_MAX, share_slot};
+use crate::index::{FlashPlace, PAGES_PER_RECORD_MAX, Slot, share_slot};
 use crate::record::{LARGE, Place, STALE};
 use crate::request::Miss;
 use crate::shard::Locked;
@@ -57,11 +59,12 @@ pub enum ReadState<'b> {
     Late,
 }
 
-/// A read to be done. As long as it lives, the segment that it reads stays as it is.
-#[derive(Debug)]
+/// A read to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashRead {
-    store: Arc<Store>,
     place: FlashPlace,
+    /// Of the segment: if it is another one afterwards, the segment has been filled again meanwhile.
+    version: u64,
     /// The number of the device.
     pub device: usize,
     /// Where to read, in bytes from the beginning of the device: a multiple of 4096.
@@ -74,29 +77,10 @@ impl FlashRead {
     /// The longest read of an item without a large value, in bytes.
     pub const SHORT_LEN_MAX: usize = PAGES_PER_RECORD_MAX * FLASH_PAGE;
 
-    /// Whether this is a read of the same place, for the same key.
-    pub fn is_same(&self, other: &FlashRead) -> bool {
-        self.place == other.place && self.len == other.len
+    /// Whether this read brings what the other one would, and perhaps more.
+    pub fn covers(&self, other: &FlashRead) -> bool {
+        self.place == other.place && self.version == other.version && self.len >= other.len
     }
-}
-
-impl Drop for FlashRead {
-    fn drop(&mut self) {
-        if let Some(tier) = &self.store.tier {
-            tier.rows[tier.geometry.segment_at(self.place) as usize].end_read();
-        }
-    }
-}
-
-/// An item on flash that the next operation of a handle may use.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Staged {
-    pub(crate) hash: u64,
-    pub(crate) place: FlashPlace,
-    /// Where a copy of its record lies; `None`: the handle has no place for one.
-    at: Option<usize>,
-    /// The number of its large value among those of the shard, which belongs to nobody else.
-    large: Option<u32>,
 }
 
 /// Reads for one command: others may change the item again and again, and strangers may share its tag.
@@ -107,7 +91,7 @@ enum Candidate {
     /// In memory, or nowhere.
     NotOnFlash,
     /// In a piece in memory: its bytes are in the handle's buffer.
-    Copied(FlashPlace),
+    Copied(FlashRead),
     Read(FlashRead),
     /// On a device that is left alone: a miss.
     DeviceOff,
@@ -143,36 +127,26 @@ impl Handle {
         for round in 0..ROUNDS_MAX {
             let (place, taken) = match self.candidate(key, &passed[..round], whole) {
                 Candidate::NotOnFlash => return Located::Ready,
-                Candidate::DeviceOff => {
-                    self.count(|counters| &counters.aborted);
-                    return Located::Ready;
-                }
-                Candidate::Copied(place) => {
+                Candidate::DeviceOff => return self.miss_on_flash(key, usage),
+                Candidate::Copied(read) => {
                     let bytes = std::mem::take(&mut self.scratch);
-                    let taken = self.take(key, place, &bytes, usage, now);
+                    let taken = self.take(key, &read, &bytes, usage, now);
                     self.scratch = bytes;
-                    (place, taken)
+                    (read.place, taken)
                 }
-                Candidate::Read(read) => {
-                    let place = read.place;
-                    match reads.state(key.hash, read) {
-                        ReadState::Pending => return Located::Waits,
-                        ReadState::Refused => {
-                            self.count(|counters| &counters.aborted);
-                            return Located::Ready;
-                        }
-                        ReadState::Late => {
-                            self.note_failure(place);
-                            self.count(|counters| &counters.aborted);
-                            return Located::Ready;
-                        }
-                        ReadState::Failed => {
-                            self.note_failure(place);
-                            (place, self.give_up(key, place))
-                        }
-                        ReadState::Done(bytes) => (place, self.take(key, place, bytes, usage, now)),
+                Candidate::Read(read) => match reads.state(key.hash, read) {
+                    ReadState::Pending => return Located::Waits,
+                    ReadState::Refused => return self.miss_on_flash(key, usage),
+                    ReadState::Late => {
+                        self.note_failure(read.place);
+                        return self.miss_on_flash(key, usage);
                     }
-                }
+                    ReadState::Failed => {
+                        self.note_failure(read.place);
+                        (read.place, self.give_up(key, &read))
+                    }
+                    ReadState::Done(bytes) => (read.place, self.take(key, &read, bytes, usage, now)),
+                },
             };
             match taken {
                 Taken::Used => return Located::Ready,
@@ -180,6 +154,17 @@ impl Handle {
                 Taken::Longer(len) => whole = Some((place, len)),
                 Taken::Gone => {}
             }
+        }
+        Located::Ready
+    }
+
+    /// The command misses the item, although it is there. One that would change or invalidate it takes it away: whoever is told that there
+    /// is nothing to be invalidated must not find it afterwards.
+    fn miss_on_flash(&mut self, key: &Key<'_>, usage: FlashUse) -> Located {
+        self.count(|counters| &counters.aborted);
+        if usage == FlashUse::Item {
+            let store = &*self.store;
+            store.drop_from_flash(&mut store.index.lock(key.hash), key.hash);
         }
         Located::Ready
     }
@@ -216,34 +201,27 @@ impl Handle {
             Some((_, len)) => tier.geometry.all_in_piece(place, len),
             None => tier.geometry.in_piece(place),
         };
+        // Under the shard's lock: the slot is still there, so its segment is not emptied yet.
+        let version = tier.rows[piece.segment as usize].version.load(Relaxed);
+        let range = tier.geometry.range(piece, bytes.clone());
+        let read =
+            FlashRead { place, version, device: range.device, position: range.position, len: range.len };
         let state = lock(&tier.state);
         if let Some(in_memory) = state.pieces.find(piece) {
             self.scratch.clear();
             self.scratch.extend_from_slice(&in_memory[bytes]);
-            return Candidate::Copied(place);
+            return Candidate::Copied(read);
         }
         drop(state);
-        if tier.is_off(tier.geometry.device_of(piece.segment)) {
-            return Candidate::DeviceOff;
-        }
-        // Under the shard's lock: the slot is still there, so its segment is not emptied yet.
-        tier.rows[piece.segment as usize].begin_read();
-        let range = tier.geometry.range(piece, bytes);
-        let store = Arc::clone(&self.store);
-        Candidate::Read(FlashRead {
-            store,
-            place,
-            device: range.device,
-            position: range.position,
-            len: range.len,
-        })
+        if tier.is_off(range.device) { Candidate::DeviceOff } else { Candidate::Read(read) }
     }
 
     /// Uses the record of a key in these bytes.
-    fn take(&mut self, key: &Key<'_>, place: FlashPlace, bytes: &[u8], usage: FlashUse, now: u32) -> Taken {
+    fn take(&mut self, key: &Key<'_>, read: &FlashRead, bytes: &[u8], usage: FlashUse, now: u32) -> Taken {
         let store = &*self.store;
         let Some(tier) = &store.tier else { return Taken::Gone };
-        let seed = tier.seed(tier.geometry.segment_at(place));
+        let place = read.place;
+        let seed = tier.seed_of(read.version);
         let has_tag = |hash| share_slot(hash, key.hash);
         let content = FlashRecord::find(bytes, key.bytes, key.hash, seed, place.is_long(), has_tag);
         let record = match content {
@@ -252,13 +230,11 @@ impl Handle {
             PageContent::Beginning(len) => return Taken::Longer(len),
             PageContent::Damaged => {
                 self.count(|counters| &counters.damaged);
-                return self.give_up(key, place);
+                return self.give_up(key, read);
             }
         };
         let mut locked = store.index.lock(key.hash);
-        let Some(slot) = store.index.find_on_flash(&locked, key.hash, |other| other == place) else {
-            return Taken::Gone;
-        };
+        let Some(slot) = store.unchanged(&locked, key.hash, read, &record) else { return Taken::Gone };
         if let Some(miss) = store.why_dead_on_flash(&record, now) {
             self.miss = miss;
             store.unlink_flash(&mut locked, slot);
@@ -275,7 +251,7 @@ impl Handle {
         if is_hot {
             self.count(|counters| &counters.recached);
         }
-        self.promote(key, place, &record, now)
+        self.promote(key, read, &record, now)
     }
 
     /// Copies a record to where only this handle's next operation finds it. Without memory for that, the operation misses it.
@@ -311,10 +287,10 @@ impl Handle {
     }
 
     /// Removes an item that cannot be read.
-    fn give_up(&mut self, key: &Key<'_>, place: FlashPlace) -> Taken {
+    fn give_up(&mut self, key: &Key<'_>, read: &FlashRead) -> Taken {
         let store = &*self.store;
         let mut locked = store.index.lock(key.hash);
-        if let Some(slot) = store.index.find_on_flash(&locked, key.hash, |other| other == place) {
+        if let Some(slot) = store.slot_of(&locked, key.hash, read) {
             store.unlink_flash(&mut locked, slot);
             self.count(|counters| &counters.lost);
         }
@@ -328,7 +304,7 @@ impl Handle {
         }
     }
 
-    fn count(&self, counter: impl Fn(&super::FlashCounters) -> &std::sync::atomic::AtomicU64) {
+    fn count(&self, counter: impl Fn(&FlashCounters) -> &std::sync::atomic::AtomicU64) {
         if let Some(tier) = &self.store.tier {
             counter(&tier.counters).fetch_add(1, Relaxed);
         }
@@ -336,6 +312,30 @@ impl Handle {
 }
 
 impl Store {
+    /// The slot for which a read was begun, if it is still the same and its segment was not filled again meanwhile.
+    fn slot_of(&self, lock: &Locked<'_>, hash: u64, read: &FlashRead) -> Option<Slot> {
+        let tier = self.tier.as_ref()?;
+        let slot = self.index.find_on_flash(lock, hash, |place| place == read.place)?;
+        let segment = tier.geometry.segment_at(read.place) as usize;
+        (tier.rows[segment].version.load(Relaxed) == read.version).then_some(slot)
+    }
+
+    /// The same, and that slot means this very record. In a piece that is still filled, the item may have been moved away and come back
+    /// to the same page.
+    pub(super) fn unchanged(
+        &self,
+        lock: &Locked<'_>,
+        hash: u64,
+        read: &FlashRead,
+        record: &FlashRecord<'_>,
+    ) -> Option<Slot> {
+        let (slot, tier) = (self.slot_of(lock, hash, read)?, self.tier.as_ref()?);
+        let (piece, bytes) = tier.geometry.in_piece(read.place);
+        let state = crate::sync::lock(&tier.state);
+        let is_there = |piece: &[u8]| record.is_at(&piece[bytes.start + record.at..]);
+        state.pieces.find(piece).is_none_or(is_there).then_some(slot)
+    }
+
     /// Why an item on flash is dead; `None` for a live one.
     pub(super) fn why_dead_on_flash(&self, record: &FlashRecord<'_>, now: u32) -> Option<Miss> {
         let expiry = record.header.expiry;
@@ -351,23 +351,9 @@ impl Store {
         lock: &Locked<'_>,
         staged: Option<Staged>,
         hash: u64,
-    ) -> Option<(crate::index::Slot, usize)> {
+    ) -> Option<(Slot, usize)> {
         let staged = staged.filter(|staged| staged.hash == hash)?;
         let slot = self.index.find_on_flash(lock, hash, |place| place == staged.place)?;
         Some((slot, staged.at?))
-    }
-}
-
-/// Which uses of items on flash bring the item back to memory.
-#[derive(Debug, Default)]
-pub(crate) struct Recaches {
-    uses: u32,
-}
-
-impl Recaches {
-    /// Counts a use; one in `rate` is due.
-    fn is_due(&mut self, rate: u32) -> bool {
-        self.uses = self.uses.wrapping_add(1);
-        rate != 0 && self.uses.is_multiple_of(rate)
     }
 }

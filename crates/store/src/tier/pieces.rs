@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use flash::AlignedBytes;
 
 use super::geometry::{FLASH_PAGE, PieceId, pages};
-use super::record::FlashRecord;
-use super::segments::FlashSegments;
+use super::record::{FlashRecord, RECORD_ALIGN};
+use super::segments::{FlashSegments, seed_of};
 use crate::index::{FlashPlace, PAGES_PER_RECORD_MAX};
 
 /// Items that lie together, because they will go together.
@@ -72,7 +73,8 @@ impl Pieces {
         };
         let open = self.open[stream as usize].as_mut().expect("there is one now");
         open.bytes[open.filled..at].fill(0);
-        let seed = segments.rows[open.id.segment as usize].seed(segments.seed);
+        wipe_older(&mut open.bytes[at - at % FLASH_PAGE..at], record.hash);
+        let seed = seed_of(segments.seed, segments.rows[open.id.segment as usize].version.load(Relaxed));
         record.write(&mut open.bytes[at..at + len], seed);
         open.filled = at + len;
         Some(segments.geometry.place(open.id, at, len, record.hash))
@@ -157,6 +159,14 @@ impl Pieces {
     /// Pieces that wait to be written.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+}
+
+/// Removes what an earlier item of the same key has left in the page where a record is to begin: who reads the page must not find
+/// it. No other value holds these eight bytes, because nobody knows the hash.
+fn wipe_older(page: &mut [u8], hash: u64) {
+    for start in page.chunks_exact_mut(RECORD_ALIGN).filter(|start| start[..8] == hash.to_le_bytes()) {
+        start.fill(0);
     }
 }
 

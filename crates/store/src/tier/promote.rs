@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use super::locate::Taken;
+use super::locate::{FlashRead, Taken};
 use super::record::FlashRecord;
 use crate::handle::{Handle, Need};
 use crate::hash::Key;
-use crate::index::FlashPlace;
 use crate::new_item::Body;
 use crate::open::Class;
 use crate::put::append;
@@ -18,7 +17,7 @@ impl Handle {
     pub(super) fn promote(
         &mut self,
         key: &Key<'_>,
-        place: FlashPlace,
+        read: &FlashRead,
         record: &FlashRecord<'_>,
         now: u32,
     ) -> Taken {
@@ -30,7 +29,7 @@ impl Handle {
             Body::Large(Arc::new(large))
         };
         loop {
-            match self.try_promote(key, place, record, &body, now) {
+            match self.try_promote(key, read, record, &body, now) {
                 Ok(taken) => return taken,
                 Err(need) => {
                     if self.provide(need, now).is_err() {
@@ -44,7 +43,7 @@ impl Handle {
     fn try_promote(
         &mut self,
         key: &Key<'_>,
-        place: FlashPlace,
+        read: &FlashRead,
         record: &FlashRecord<'_>,
         body: &Body<'_>,
         now: u32,
@@ -54,7 +53,7 @@ impl Handle {
         // Before the check for a flush: see `OpenSet::append`.
         let mark = store.segments.flush_mark();
         let mut lock = store.index.lock(key.hash);
-        let found = store.index.find_on_flash(&lock, key.hash, |other| other == place);
+        let found = store.unchanged(&lock, key.hash, read, record);
         let (Some(slot), Some(tier)) = (found, &store.tier) else { return Ok(Taken::Gone) };
         if let Some(miss) = store.why_dead_on_flash(record, now) {
             self.miss = miss;
@@ -67,7 +66,7 @@ impl Handle {
         let segment = store.segments.of(at);
         store.segments.note_expiry(segment, expiry);
         store.index.relocate(&mut lock, slot, at, slot.frequency().max(1));
-        tier.note_gone(place);
+        tier.note_gone(slot.place());
         store.account_record(at, charge, &self.counters);
         store.add_large(set, class, segment, charge);
         Ok(Taken::Used)

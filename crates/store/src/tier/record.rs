@@ -21,6 +21,8 @@ const CRC: std::ops::Range<usize> = 40..44;
 /// An item as it is on flash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlashRecord<'r> {
+    /// Where it begins in the bytes in which it was found.
+    pub(super) at: usize,
     pub(super) hash: u64,
     pub(super) sequence: u64,
     pub(super) header: Header,
@@ -45,6 +47,11 @@ impl FlashRecord<'_> {
     /// Its length on flash.
     pub(super) fn len(&self) -> usize {
         (HEADER_LEN + self.key.len() + self.value.len()).next_multiple_of(RECORD_ALIGN)
+    }
+
+    /// Whether it begins these bytes, too: an older one of the same key is wiped when a newer one comes to its page.
+    pub(super) fn is_at(&self, bytes: &[u8]) -> bool {
+        bytes.get(..8) == Some(&self.hash.to_le_bytes())
     }
 
     /// Writes it to `room`, which has its length.
@@ -87,7 +94,7 @@ impl<'r> FlashRecord<'r> {
         let cas = CasOffset::new(u64_at(16), 0);
         let (expiry, last_access) = (u32_at(24), u32_at(28));
         let header = Header { expiry, last_access, cas, flags: u32_at(32), bits: header[44] };
-        Some(FlashRecord { hash: u64_at(0), sequence: u64_at(8), header, key, value })
+        Some(FlashRecord { at: 0, hash: u64_at(0), sequence: u64_at(8), header, key, value })
     }
 
     /// Looks in what a slot refers to, from its first page on, for the record of a key. `has_tag` says whether that slot could
@@ -101,8 +108,8 @@ impl<'r> FlashRecord<'r> {
         has_tag: impl Fn(u64) -> bool,
     ) -> PageContent<'r> {
         let mut content = PageContent::Damaged;
-        let starts = (0..bytes.len().min(super::FLASH_PAGE)).step_by(RECORD_ALIGN);
-        for rest in starts.map(|start| &bytes[start..]) {
+        let starts = (0..bytes.len().min(super::geometry::FLASH_PAGE)).step_by(RECORD_ALIGN);
+        for (at, rest) in starts.map(|start| (start, &bytes[start..])) {
             let found = u64::from_le_bytes(rest[..8].try_into().expect("eight bytes"));
             if found != hash && !has_tag(found) {
                 if is_long {
@@ -111,7 +118,9 @@ impl<'r> FlashRecord<'r> {
                 continue;
             }
             match (FlashRecord::read(rest, seed), is_long.then(|| claimed_len(rest)).flatten()) {
-                (Some(record), _) if record.key == key => return PageContent::Record(record),
+                (Some(record), _) if record.key == key => {
+                    return PageContent::Record(FlashRecord { at, ..record });
+                }
                 (Some(_), _) => content = PageContent::Another,
                 // Not checked before it is whole: what is wrong here is found then.
                 (None, Some(len)) if len > bytes.len() && found == hash => {
@@ -171,7 +180,7 @@ mod tests {
     fn record<'r>(hash: u64, key: &'r [u8], value: &'r [u8]) -> FlashRecord<'r> {
         let header =
             Header { expiry: 9, last_access: 8, cas: CasOffset::new(1 << 60, 0), flags: 6, bits: 16 };
-        FlashRecord { hash, sequence: 5, header, key, value }
+        FlashRecord { at: 0, hash, sequence: 5, header, key, value }
     }
 
     fn bytes(record: &FlashRecord<'_>) -> Vec<u8> {
@@ -214,7 +223,7 @@ mod tests {
         page.extend([0; RECORD_ALIGN]);
         page.extend(bytes(&record(3, b"three", &[b'x'; 500])));
         page.extend(bytes(&record(2, b"two", b"2")));
-        page.resize(crate::tier::FLASH_PAGE, 0);
+        page.resize(crate::tier::geometry::FLASH_PAGE, 0);
         let find = |key: &[u8], hash| FlashRecord::find(&page, key, hash, SEED, false, |found| found == hash);
         assert!(matches!(find(b"two", 2), PageContent::Record(found) if found.value == b"2"));
         assert!(matches!(find(b"three", 3), PageContent::Record(_)));
@@ -228,7 +237,7 @@ mod tests {
     fn the_first_page_of_a_long_record_says_how_long_it_is() {
         let value = vec![b'x'; 100_000];
         let whole = bytes(&record(3, b"a key", &value));
-        let page = &whole[..crate::tier::FLASH_PAGE];
+        let page = &whole[..crate::tier::geometry::FLASH_PAGE];
         let find = |bytes, key, hash| FlashRecord::find(bytes, key, hash, SEED, true, |found| found == 3);
         assert!(matches!(find(page, b"a key", 3), PageContent::Beginning(len) if len == whole.len()));
         assert!(matches!(find(page, b"b key", 4), PageContent::Another), "it has the tag");
@@ -246,7 +255,7 @@ mod tests {
         let mut value = vec![b'x'; RECORD_ALIGN - HEADER_LEN % RECORD_ALIGN - b"other".len()];
         value.extend(&forged);
         // Even with the right hash: another server's secret began the CRC.
-        let mut page = vec![0; crate::tier::FLASH_PAGE];
+        let mut page = vec![0; crate::tier::geometry::FLASH_PAGE];
         let outer = record(4, b"other", &value);
         outer.write(&mut page[..outer.len()], SEED + 1);
         assert_eq!(page[RECORD_ALIGN..][..8], 3u64.to_le_bytes(), "where a record may begin");

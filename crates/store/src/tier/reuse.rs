@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use flash::{AlignedBytes, Disk};
 
-use super::Tier;
 use super::geometry::PieceId;
 use super::pieces::Stream;
 use super::record::{FlashRecord, records};
+use super::state::Tier;
 use crate::index::FlashPlace;
 use crate::store::Store;
 use crate::sync::lock;
@@ -49,9 +49,7 @@ impl Store {
             self.sweep(tier, segment);
         }
         tier.counters.segments_reused.fetch_add(1, Relaxed);
-        let mut state = lock(&tier.state);
-        state.queues.put_emptied(segment);
-        state.queues.free_unread(&tier.rows, &tier.geometry);
+        lock(&tier.state).queues.put_free(segment, &tier.rows, &tier.geometry);
     }
 
     /// Makes sure that no slot refers to this record.

@@ -1,10 +1,7 @@
 //! Segments of flash: free, being filled, or sealed, oldest first.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{
-    AtomicU32, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed},
-};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use flash::Bucket;
 
@@ -22,8 +19,6 @@ pub(super) struct FlashSegment {
     pub(super) records: AtomicU32,
     /// Bytes of those.
     pub(super) bytes: AtomicU64,
-    /// Reads in flight: it is not filled again before they have ended.
-    readers: AtomicU32,
     /// Rises each time that it is opened; 0: it is free.
     pub(super) version: AtomicU64,
 }
@@ -34,8 +29,6 @@ pub(super) struct FlashQueues {
     /// By device, the one to be taken next first.
     free: Vec<VecDeque<u32>>,
     sealed: VecDeque<u32>,
-    /// Nothing refers to them, but reads may be in flight.
-    emptied: Vec<u32>,
     devices: Vec<FlashDevice>,
     versions: u64,
 }
@@ -57,20 +50,6 @@ impl FlashSegment {
         self.bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Begins the CRCs of its records, from the secret of the tier: another one each time that it is filled, so that a record from
-    /// before is none, should a device have lost a write.
-    pub(super) fn seed(&self, secret: u32) -> u32 {
-        secret.wrapping_add((self.version.load(Relaxed) as u32).wrapping_mul(ODD))
-    }
-
-    pub(super) fn begin_read(&self) {
-        self.readers.fetch_add(1, AcqRel);
-    }
-
-    pub(super) fn end_read(&self) {
-        self.readers.fetch_sub(1, AcqRel);
-    }
-
     /// Bytes of the items that slots refer to: as long on average as all that were written.
     pub(super) fn used_bytes(&self) -> u64 {
         let records = u64::from(self.records.load(Relaxed)).max(1);
@@ -83,6 +62,12 @@ impl FlashSegment {
     }
 }
 
+/// Begins the CRCs of the records of a segment, from the secret of the tier: another one each time that the segment is filled, so that a
+/// record from before is none, should a device have lost a write.
+pub(super) fn seed_of(secret: u32, version: u64) -> u32 {
+    secret.wrapping_add((version as u32).wrapping_mul(ODD))
+}
+
 /// Spreads the numbers of versions: the golden ratio, as Fibonacci hashing does.
 const ODD: u32 = 0x9e37_79b9;
 /// With so much garbage a segment is reused before older ones.
@@ -93,22 +78,11 @@ const RESERVE: usize = 1;
 impl FlashQueues {
     pub(super) fn new(geometry: &Geometry, devices: &[FlashDevice]) -> FlashQueues {
         let free = (0..geometry.devices()).map(|device| geometry.segments_of(device).collect());
-        FlashQueues {
-            free: free.collect(),
-            sealed: VecDeque::new(),
-            emptied: Vec::new(),
-            devices: devices.to_vec(),
-            versions: 0,
-        }
+        FlashQueues { free: free.collect(), sealed: VecDeque::new(), devices: devices.to_vec(), versions: 0 }
     }
 
     pub(super) fn free(&self) -> usize {
         self.free.iter().map(VecDeque::len).sum()
-    }
-
-    /// Free segments, and those that will be when they are not read any more.
-    pub(super) fn free_or_emptied(&self) -> usize {
-        self.free() + self.emptied.len()
     }
 
     /// Takes the segment that is to be emptied next out of its queue, of those that are on their devices.
@@ -137,22 +111,10 @@ impl FlashQueues {
         self.sealed = sealed.into();
     }
 
-    pub(super) fn put_emptied(&mut self, segment: u32) {
-        self.emptied.push(segment);
-    }
-
-    /// Frees emptied segments that nobody reads any more.
-    pub(super) fn free_unread(&mut self, rows: &[FlashSegment], geometry: &Geometry) {
-        let FlashQueues { emptied, free, .. } = self;
-        emptied.retain(|segment| {
-            let row = &rows[*segment as usize];
-            let is_read = row.readers.load(Acquire) > 0;
-            if !is_read {
-                row.version.store(0, Relaxed);
-                free[geometry.device_of(*segment)].push_back(*segment);
-            }
-            is_read
-        });
+    /// Frees a segment to which nothing refers any more. Reads of it may be in flight: what they bring has another version then.
+    pub(super) fn put_free(&mut self, segment: u32, rows: &[FlashSegment], geometry: &Geometry) {
+        rows[segment as usize].version.store(0, Relaxed);
+        self.free[geometry.device_of(segment)].push_back(segment);
     }
 }
 

@@ -1,103 +1,13 @@
-//! Counts of a flash tier.
+//! Statistics of a flash tier.
 
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{Acquire, Relaxed},
-};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::Tier;
 use super::config::FlashSettings;
+use super::counters::FlashCounts;
+use super::segments::FlashSegment;
+use super::state::Tier;
 use crate::store::Store;
 use crate::sync::lock;
-
-macro_rules! flash_counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counts of all threads: each event takes longer than the counting.
-        #[derive(Debug, Default)]
-        pub(crate) struct FlashCounters { $(pub(crate) $name: AtomicU64,)* }
-
-        /// Counts of events since the start.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct FlashCounts { $($(#[$doc])* pub $name: u64,)* }
-
-        impl FlashCounters {
-            fn counts(&self) -> FlashCounts {
-                FlashCounts { $($name: self.$name.load(Relaxed),)* }
-            }
-        }
-    };
-}
-
-flash_counters! {
-    /// Items written, those that were written again included.
-    objects_written,
-    /// Bytes of their records.
-    bytes_written,
-    /// Items read for a client.
-    objects_read,
-    /// Bytes of their records.
-    bytes_read,
-    /// Items dropped that were alive, because their segment was reused.
-    objects_evicted,
-    /// Bytes of their records.
-    bytes_evicted,
-    /// Of the dropped items, those that had been used on flash.
-    evicted_used,
-    /// Items that were written again, because they had been used.
-    objects_rescued,
-    /// Bytes of their records.
-    bytes_rescued,
-    /// Dead items removed when their segment was reused.
-    reclaimed,
-    /// Items brought back to memory, because they were used often.
-    recached,
-    /// Items that were not written: too small, too young, too large, or the index had too much of the memory.
-    not_admitted,
-    /// Items that were to be written, but there was no piece or no segment.
-    refused,
-    /// Records with an error, or none where one had to be.
-    damaged,
-    /// Items that could not be read or written.
-    lost,
-    /// Reads that were not done, because there were too many or it took too long.
-    aborted,
-    /// Reads of large values for which there was no memory.
-    no_memory,
-    /// Segments emptied to be reused.
-    segments_reused,
-    /// Bytes written to devices.
-    device_bytes_written,
-    /// Pieces that could not be written.
-    write_errors,
-    /// How often a device was turned off for seconds, after many failures.
-    turned_off,
-    /// Pieces that could not be read when their segment was reused.
-    read_errors,
-}
-
-impl FlashCounters {
-    pub(super) fn written(&self, bytes: usize) {
-        self.objects_written.fetch_add(1, Relaxed);
-        self.bytes_written.fetch_add(bytes as u64, Relaxed);
-    }
-
-    pub(super) fn rescued(&self, bytes: usize) {
-        self.written(bytes);
-        self.objects_rescued.fetch_add(1, Relaxed);
-        self.bytes_rescued.fetch_add(bytes as u64, Relaxed);
-    }
-
-    pub(super) fn evicted(&self, bytes: usize, was_used: bool) {
-        self.objects_evicted.fetch_add(1, Relaxed);
-        self.bytes_evicted.fetch_add(bytes as u64, Relaxed);
-        self.evicted_used.fetch_add(u64::from(was_used), Relaxed);
-    }
-
-    pub(super) fn read(&self, bytes: usize) {
-        self.objects_read.fetch_add(1, Relaxed);
-        self.bytes_read.fetch_add(bytes as u64, Relaxed);
-    }
-}
 
 /// Statistics of a flash tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,7 +70,7 @@ impl Store {
     /// Each segment of the flash tier.
     pub fn flash_segments(&self) -> Vec<FlashSegmentRow> {
         let rows = |tier: &Tier| {
-            let row = |(number, row): (usize, &super::FlashSegment)| FlashSegmentRow {
+            let row = |(number, row): (usize, &FlashSegment)| FlashSegmentRow {
                 version: row.version.load(Relaxed),
                 bytes_used: row.used_bytes(),
                 device: tier.geometry.device_of(number as u32),

@@ -18,10 +18,13 @@ struct Stage {
     now: u32,
 }
 
+/// A read, and what the disk has said.
+type Answered = (FlashRead, Option<AlignedBytes>);
+
 /// The reads of one operation; each ends when it is asked for the second time.
 struct Reads<'d> {
     disk: &'d MemoryDisk,
-    done: HashMap<(u64, usize), (FlashRead, Option<AlignedBytes>)>,
+    done: HashMap<(u64, usize), Answered>,
 }
 
 impl FlashReads for Reads<'_> {
@@ -291,25 +294,91 @@ fn a_device_that_fails_is_left_alone_for_seconds_and_its_items_stay() {
 }
 
 #[test]
-fn a_segment_is_not_filled_again_while_it_is_read() {
+fn what_was_read_before_a_segment_was_filled_again_is_not_used() {
     let mut stage = Stage::new(8, FlashSettings::default());
     stage.set("mine", &[b'1'; 600]);
     stage.flood("other", 7);
+    let mut reads = Reads { disk: &stage.disk, done: HashMap::new() };
     let key = stage.handle.key(b"mine");
-    let read = stage.handle.read_ahead(&key).expect("it is on flash");
-    stage.flood("another", 30);
-    assert_eq!(stage.get("mine"), None, "its segment was to be reused");
-    let mut bytes = AlignedBytes::zeroed(read.len);
-    stage.disk.read(read.device, read.position, &mut bytes).unwrap();
-    assert!(bytes.windows(4).any(|window| window == b"mine"), "but what is read is still there");
-    let free_or_used =
-        |stage: &Stage| stage.store.flash_segments().iter().filter(|row| row.version <= 1).count();
-    assert!(free_or_used(&stage) >= 1);
-    drop(read);
-    stage.flood("third", 10);
-    let mut bytes = AlignedBytes::zeroed(4096);
-    stage.disk.read(0, 0, &mut bytes).unwrap();
-    assert!(!bytes.windows(4).any(|window| window == b"mine"), "now it is gone");
+    assert_eq!(stage.handle.locate(&key, FlashUse::Value, &mut reads, 1), Located::Waits);
+    let done = std::mem::take(&mut reads.done);
+    // Again and again the same key comes to the same pages.
+    for round in 0..40 {
+        stage.set("mine", &[b'2'; 600]);
+        stage.flood(&format!("round {round}"), 1);
+        let mut reads = Reads { disk: &stage.disk, done: done.clone() };
+        let key = stage.handle.key(b"mine");
+        while stage.handle.locate(&key, FlashUse::Value, &mut reads, 1) == Located::Waits {}
+        let found = stage.handle.get(&key, Look::Use, 1).map(|item| item.value().as_bytes()[0]);
+        assert_ne!(found, Some(b'1'), "round {round}");
+    }
+}
+
+/// Small items push others out of memory without going to flash themselves.
+fn push_out(stage: &mut Stage) {
+    for number in 0..30_000 {
+        let name = format!("small {number}");
+        let key = stage.handle.key(name.as_bytes());
+        let value = NewValue::Bytes(&[b's'; 300]);
+        stage.handle.store(&key, &Change::default(), value, stage.now).unwrap();
+    }
+}
+
+#[test]
+fn older_records_of_a_key_in_the_same_page_are_not_found() {
+    for has_disk in [false, true] {
+        let mut stage = Stage::new(64, FlashSettings::default());
+        for version in [b'1', b'2', b'3'] {
+            let key = stage.handle.key(b"mine");
+            stage.handle.store(&key, &Change::default(), NewValue::Bytes(&[version; 700]), 1).unwrap();
+            push_out(&mut stage);
+        }
+        assert!(stage.is_on_flash("mine"));
+        if has_disk {
+            stage.store.finish_flash(&stage.disk);
+        }
+        assert_eq!(stage.get("mine"), Some(vec![b'3'; 700]), "on the disk: {has_disk}");
+    }
+}
+
+#[test]
+fn a_command_that_changes_an_item_takes_it_away_if_it_cannot_be_read() {
+    struct Refusal;
+    impl FlashReads for Refusal {
+        fn state(&mut self, _: u64, _: FlashRead) -> ReadState<'_> {
+            ReadState::Refused
+        }
+    }
+    let mut stage = Stage::new(64, FlashSettings::default());
+    ["read", "changed"].iter().for_each(|name| stage.set(name, &[b'1'; 600]));
+    stage.flood("other", 10);
+    for (name, usage) in [("read", FlashUse::Value), ("changed", FlashUse::Item)] {
+        let key = stage.handle.key(name.as_bytes());
+        assert_eq!(stage.handle.locate(&key, usage, &mut Refusal, 1), Located::Ready);
+        assert!(stage.handle.get(&key, Look::Use, 1).is_none());
+    }
+    assert_eq!((stage.get("read").is_some(), stage.get("changed").is_some()), (true, false));
+}
+
+#[test]
+fn a_command_that_misses_an_item_which_was_just_moved_to_flash_takes_it_away() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    let names: Vec<String> = (0..5).map(|number| format!("mine {number}")).collect();
+    names.iter().for_each(|name| stage.set(name, &[b'1'; 600]));
+    stage.flood("other", 10);
+    let key = |number: usize| stage.handle.key(names[number].as_bytes());
+    let keys = [0, 1, 2, 3, 4].map(key);
+    let stale = Delete { mark_stale: true, ..Delete::default() };
+    assert_eq!(stage.handle.delete(&keys[0], &stale, 1).unwrap(), Deleted::NotFound);
+    assert!(!stage.handle.touch(&keys[1], 5, 1));
+    let counted = stage.handle.arithmetic(&keys[2], &crate::Arithmetic::default(), 1).unwrap();
+    assert_eq!(counted, crate::Counted::NotFound);
+    let replace = Change { condition: crate::Condition::Replace, ..Change::default() };
+    let stored = stage.handle.store(&keys[3], &replace, NewValue::Bytes(b"new"), 1).unwrap();
+    assert_eq!(stored, crate::Stored::NotStored);
+    let touching = crate::MetaGet { touch: Some(5), ..crate::MetaGet::default() };
+    assert!(stage.handle.meta_get(&keys[4], &touching, 1).is_none());
+    assert!(names.iter().all(|name| !stage.is_on_flash(name)));
 }
 
 #[test]

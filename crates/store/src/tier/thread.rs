@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use flash::{AlignedBytes, Disk};
 
-use super::Tier;
 use super::pieces::FullPiece;
 use super::record::records;
+use super::state::{Tier, TierState};
 use crate::store::Store;
 use crate::sync::lock;
 
@@ -51,6 +51,16 @@ impl Store {
         true
     }
 
+    /// Writes all that is in memory of the flash tier, before [`Store::freeze`]: nothing goes there afterwards, and its thread has nothing
+    /// more to do.
+    pub fn finish_flash(&self, disk: &dyn Disk) {
+        let Some(tier) = &self.tier else { return };
+        let mut is_finished = lock(&tier.is_finished);
+        tier.close_pieces();
+        while self.write_piece(tier, disk) {}
+        *is_finished = true;
+    }
+
     /// Writes the piece that waits for longest. False: none does.
     pub(super) fn write_piece(&self, tier: &Tier, disk: &dyn Disk) -> bool {
         let Some(piece) = lock(&tier.state).pieces.next() else { return false };
@@ -82,18 +92,24 @@ impl Store {
 }
 
 impl Tier {
+    /// Lets all open pieces wait to be written, and seals their segments.
+    fn close_pieces(&self) {
+        let mut state = lock(&self.state);
+        let TierState { pieces, queues } = &mut *state;
+        pieces.close_all(&mut self.segments(queues));
+    }
+
     /// The segment to be emptied next, if there are too few free ones.
     fn take_victim(&self) -> Option<u32> {
         let mut state = lock(&self.state);
-        let super::TierState { pieces, queues } = &mut *state;
-        queues.free_unread(&self.rows, &self.geometry);
+        let TierState { pieces, queues } = &mut *state;
         let share = (self.geometry.segments() as usize / FREE_SHARE).max(FREE_MIN);
         let least = match self.settings.get().free_min {
             0 => share,
             // All of them would be emptied over and over.
             least => (least as usize).clamp(FREE_MIN, (self.geometry.segments() as usize / 2).max(FREE_MIN)),
         };
-        let is_short = queues.free_or_emptied() < least;
+        let is_short = queues.free() < least;
         let victim = is_short.then(|| queues.take_victim(&self.rows, |segment| !pieces.waits_for(segment)));
         victim.flatten()
     }

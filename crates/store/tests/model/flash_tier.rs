@@ -50,7 +50,7 @@ impl FlashTier {
 
 impl FlashReads for FlashTier {
     fn state(&mut self, _hash: u64, read: FlashRead) -> ReadState<'_> {
-        let Some(at) = self.reads.iter().position(|known| known.read.is_same(&read)) else {
+        let Some(at) = self.reads.iter().position(|known| known.read == read) else {
             if self.prng.below(20) == 0 {
                 self.refused = true;
                 return ReadState::Refused;
