@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
 const DRIVERS: [&str; 2] = ["uring", "epoll"];
 
 /// How often what is compared has its turn, in which order, and where it runs.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 struct Turns {
     /// Rounds; the verdict is the median over them
     #[arg(long, default_value_t = 5, value_name = "N")]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::super::Turns;
 
 /// Items on flash: CPU, memory, losses and writes, beside memcached's extstore
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) turns: Turns,
