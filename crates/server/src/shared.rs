@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use net::{Address, DiskFile, Notice, Stop, View};
 use protocol::discovery::{DiscoveryList, DiscoveryState};
 use stdx::clock::{FIRST_SECOND, Now};
-use store::{PerKind, Store};
+use store::{FlashCounts, FlashStatistics, PerKind, Store};
 
 use crate::counters::{Counters, Totals};
 use crate::datagram::reply_limit::ReplyLimit;
@@ -79,6 +79,10 @@ pub(crate) struct Figures {
     pub(crate) totals: Totals,
     pub(crate) network: net::Counts,
     pub(crate) store: store::Statistics,
+    /// Of the flash tier, if there is one: since the start.
+    pub(crate) flash: Option<FlashStatistics>,
+    /// Its counts at the reset.
+    pub(crate) flash_reset: FlashCounts,
     pub(crate) log: LogCounts,
 }
 
@@ -88,6 +92,8 @@ impl Figures {
             totals: self.totals.since(&earlier.totals),
             network: self.network.since(&earlier.network),
             store: store::Statistics { counts: self.store.counts.since(&earlier.store.counts), ..self.store },
+            flash: self.flash,
+            flash_reset: earlier.flash.map(|flash| flash.counts).unwrap_or_default(),
             log: self.log.since(&earlier.log),
         }
     }
@@ -201,7 +207,8 @@ impl Shared {
     pub(crate) fn since_start(&self) -> Figures {
         let totals = Totals::of(&self.counters);
         let (network, store, log) = (self.network.counts(), self.store.statistics(), self.log.counts());
-        Figures { totals, network, store, log }
+        let (flash, flash_reset) = (self.store.flash_statistics(), FlashCounts::default());
+        Figures { totals, network, store, flash, flash_reset, log }
     }
 
     /// How long input waited for a worker, over all workers.

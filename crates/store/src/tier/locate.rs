@@ -259,6 +259,7 @@ impl Handle {
         if let Some(slot) = store.index.find_on_flash(&locked, key.hash, |other| other == place) {
             store.unlink_flash(&mut locked, slot);
             self.count(|counters| &counters.lost);
+            self.count(|counters| &counters.missed);
         }
         Taken::Gone
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU8, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
@@ -25,6 +25,8 @@ pub(super) struct FlashSegment {
     readers: AtomicU32,
     /// Rises each time that it is opened; 0: it is free.
     pub(super) version: AtomicU64,
+    /// The stream that it was opened for last, as a number.
+    stream: AtomicU8,
 }
 
 /// Which segments are what.
@@ -68,6 +70,19 @@ impl FlashSegment {
         self.readers.fetch_sub(1, AcqRel);
     }
 
+    pub(super) fn readers(&self) -> u32 {
+        self.readers.load(Relaxed)
+    }
+
+    /// The items that it was opened for, by extstore's names.
+    pub(super) fn bucket(&self) -> Bucket {
+        match self.stream.load(Relaxed) {
+            stream if stream == Stream::LowTtl as u8 => Bucket::LowTtl,
+            stream if stream == Stream::Again as u8 => Bucket::Compact,
+            _ => Bucket::Default,
+        }
+    }
+
     /// Bytes of the items that slots refer to: as long on average as all that were written.
     pub(super) fn used_bytes(&self) -> u64 {
         let records = u64::from(self.records.load(Relaxed)).max(1);
@@ -101,6 +116,15 @@ impl FlashQueues {
 
     pub(super) fn free(&self) -> usize {
         self.free.iter().map(VecDeque::len).sum()
+    }
+
+    /// Times that a segment was opened.
+    pub(super) fn versions(&self) -> u64 {
+        self.versions
+    }
+
+    pub(super) fn devices(&self) -> &[FlashDevice] {
+        &self.devices
     }
 
     /// Free segments, and those that will be when they are not read any more.
@@ -166,6 +190,7 @@ impl FlashSegments<'_> {
         row.records.store(0, Relaxed);
         row.bytes.store(0, Relaxed);
         row.version.store(*versions, Relaxed);
+        row.stream.store(stream as u8, Relaxed);
         Some(segment)
     }
 
