@@ -216,9 +216,13 @@ fn items_that_go_to_flash_are_logged_as_memcached_logs_them() {
         }
     }
     let first = log.lines().find(|line| line.contains("type=extwrite")).expect("some went to flash");
-    let (key, rest) = fields(first).split_once(" fetch=").map(|(key, rest)| (key.to_owned(), rest.to_owned())).expect("fields");
+    let (key, rest) = fields(first)
+        .split_once(" fetch=")
+        .map(|(key, rest)| (key.to_owned(), rest.to_owned()))
+        .expect("fields");
     assert!(key.starts_with("type=extwrite key=key"), "{key}");
     assert_eq!(field(first, "bucket"), Some("0"));
-    let names: Vec<_> = rest.split(' ').filter_map(|word| word.split_once('=')).map(|(name, _)| name).collect();
+    let names: Vec<_> =
+        rest.split(' ').filter_map(|word| word.split_once('=')).map(|(name, _)| name).collect();
     assert_eq!(names, ["ttl", "la", "clsid", "bucket"], "{rest}");
 }

@@ -80,7 +80,8 @@ fn fill(client: &mut Client, numbers: std::ops::Range<u64>, round: u64) {
         let mut requests = String::new();
         (first..numbers.end.min(first + BATCH)).for_each(|number| set(number, round, &mut requests));
         asks(client, &(requests + "mn"), "MN");
-        let waits = |client: &mut Client| client.statistic("extstore_io_queue").is_ok_and(|waiting| waiting > 2);
+        let waits =
+            |client: &mut Client| client.statistic("extstore_io_queue").is_ok_and(|waiting| waiting > 2);
         let is_written = clock::wait_for(|| (!waits(client)).then_some(()));
         assert!(is_written.is_some(), "the server writes");
     }
@@ -91,7 +92,8 @@ fn fill(client: &mut Client, numbers: std::ops::Range<u64>, round: u64) {
 fn found(client: &mut Client, numbers: std::ops::Range<u64>, expected: impl Fn(u64) -> Option<u64>) -> u64 {
     let mut found = 0;
     for first in numbers.clone().step_by(50) {
-        let keys: String = (first..numbers.end.min(first + 50)).map(|number| format!(" key{number}")).collect();
+        let keys: String =
+            (first..numbers.end.min(first + 50)).map(|number| format!(" key{number}")).collect();
         let mut line = client.ask(format!("get{keys}\r\n").as_bytes()).expect("an answer");
         while line != "END" {
             let number = line["VALUE key".len()..].split(' ').next().expect("a key");
@@ -124,7 +126,9 @@ fn four_times_the_memory_comes_back() {
         assert_eq!(statistic(&mut client, "extstore_objects_read"), read);
         assert!(written >= statistic(&mut client, "extstore_objects_used"));
         assert!((ITEMS / 2..=ITEMS).contains(&written), "{written}");
-        for none in ["get_aborted_extstore", "miss_from_extstore", "badcrc_from_extstore", "extstore_compact_lost"] {
+        for none in
+            ["get_aborted_extstore", "miss_from_extstore", "badcrc_from_extstore", "extstore_compact_lost"]
+        {
             assert_eq!(statistic(&mut client, none), 0, "{none}");
         }
     }
@@ -244,10 +248,13 @@ fn after_a_kill_amid_writes_nothing_old_is_served() {
         }
     });
     let written = |client: &mut Client| client.statistic("extstore_objects_written").expect("statistics");
-    let (first, amid) = (written(&mut before), clock::wait_for(|| {
-        let now = written(&mut before);
-        (now > ITEMS / 2).then_some(now)
-    }));
+    let (first, amid) = (
+        written(&mut before),
+        clock::wait_for(|| {
+            let now = written(&mut before);
+            (now > ITEMS / 2).then_some(now)
+        }),
+    );
     assert!(amid.is_some_and(|amid| amid > first), "it writes");
     server.kill().expect("it runs");
     writing.join().expect("it ends with the connection");

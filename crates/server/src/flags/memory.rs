@@ -130,12 +130,7 @@ const fn without(name: &'static str, doc: &'static str, why: &'static str, set: 
 }
 
 /// A sub-option of extstore that works.
-const fn flash(
-    name: &'static str,
-    doc: &'static str,
-    details: &'static str,
-    set: Set<LowArgs>,
-) -> Flag {
+const fn flash(name: &'static str, doc: &'static str, details: &'static str, set: Set<LowArgs>) -> Flag {
     let effect = Effect::Works;
     Flag { short: None, name, value: "", kind: Kind::Switch, default: None, doc, details, effect, set }
 }
@@ -383,11 +378,11 @@ pub(super) const OPTIONS: &[Flag] = &[
     flash(
         "ext_max_frag",
         "Share of a page on flash that may be written again",
-        "At most so much of a page that is emptied is kept: items that were used there. memcached's default is 0.8. More means \
-            more bytes written to the device for each one stored: 1.33 with 0.25, 5 with 0.8.",
+        "At most so much of a page that is emptied is kept: items that were used there. 0.25 by default; memcached's is 0.8. More \
+            means more bytes written to the device for each one stored: 1.33 with 0.25, 5 with 0.8.",
         |low, given| low.options.echo.extstore.max_frag = Some(given.real()),
     )
-    .takes("share", Kind::Real { above: 0.0, max: 1.0 }, "0.25"),
+    .takes("share", Kind::Real { above: 0.0, max: 1.0 }, ""),
     without(
         "ext_drop_unread",
         "Drop items that were not read when flash is compacted",

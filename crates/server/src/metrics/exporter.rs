@@ -376,7 +376,12 @@ const EXTSTORE: &[Row] = &[
         &[(NONE, "extstore_bytes_evicted")],
     ),
     ("extstore_bytes_written_total", Counter, "Bytes of items written.", &[(NONE, "extstore_bytes_written")]),
-    ("extstore_bytes_read_total", Counter, "Bytes of items read for clients.", &[(NONE, "extstore_bytes_read")]),
+    (
+        "extstore_bytes_read_total",
+        Counter,
+        "Bytes of items read for clients.",
+        &[(NONE, "extstore_bytes_read")],
+    ),
     ("extstore_bytes_used", Counter, "Bytes of items on flash.", &[(NONE, "extstore_bytes_used")]),
     (
         "extstore_bytes_fragmented",

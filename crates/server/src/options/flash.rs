@@ -1,8 +1,8 @@
 //! Options of a flash tier (memcached's extstore).
 
+use ::flags::show_size;
 use ::flash::PathSpecification;
 use stdx::units::MIB;
-use ::flags::show_size;
 use store::{FlashConfig, FlashDevice, FlashSettings};
 
 use super::{ExtstoreSettings, Options};

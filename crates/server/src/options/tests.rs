@@ -656,15 +656,15 @@ fn flash_that_cannot_work_is_refused() {
     check("-o ext_path=/x:320m", |options| {
         options.flash.paths = vec!["/x:320m".parse().expect("a path")];
     });
-    check_error(
-        "-o ext_path=/x:1g,ext_wbuf_size=3",
-        "-o ext_wbuf_size=3: expected 1, 2, 4, 8, 16, 32 or 64",
-    );
+    check_error("-o ext_path=/x:1g,ext_wbuf_size=3", "-o ext_wbuf_size=3: expected 1, 2, 4, 8, 16, 32 or 64");
     check_error(
         "-o ext_path=/x:1g,ext_page_size=6",
         "-o ext_page_size=6,ext_wbuf_size=4: expected pages of a whole number of write buffers",
     );
     check_error("-o ext_page_size=0", "-o ext_page_size: expected a number from 1 to 4096, found `0`");
     let error = read("-o ext_path=/x").expect_err("no size").to_string();
-    assert!(error.starts_with("-o ext_path: use `/x` as a path of the flash tier: it has no size"), "{error}");
+    assert!(
+        error.starts_with("-o ext_path: use `/x` as a path of the flash tier: it has no size"),
+        "{error}"
+    );
 }

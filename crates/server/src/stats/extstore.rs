@@ -97,7 +97,14 @@ impl FlashPages {
 /// About 20 KB of output.
 const PAGES_PER_TURN: usize = 200;
 
-/// memcached's number of a bucket.
-fn bucket_number(bucket: Bucket) -> usize {
-    Bucket::ALL.iter().position(|other| *other == bucket).unwrap_or(0)
+/// memcached's number of a bucket (storage.c).
+fn bucket_number(bucket: Bucket) -> u8 {
+    match bucket {
+        Bucket::Default => 0,
+        Bucket::Compact => 1,
+        Bucket::Chunked => 2,
+        Bucket::LowTtl => 3,
+        Bucket::ColdCompact => 4,
+        Bucket::Old => 5,
+    }
 }
