@@ -94,21 +94,15 @@ pub(crate) fn all_settings(shared: &Shared) -> Vec<u8> {
 }
 
 fn settings(shared: &Shared, out: &mut StatList<'_>) {
-    let flash = shared.store.flash_statistics();
+    let flash_free_min = shared.store.flash_statistics().map_or(0, |flash| flash.segments_free_min);
     for (name, value) in shared.options.settings(&shared.echo()) {
-        match (name, &flash) {
-            // What is in force where nothing is given.
-            ("ext_compact_under" | "ext_drop_under", Some(flash)) if value == "0" => {
-                stat(out, name, flash.segments_free_min);
-                continue;
-            }
-            _ => {}
-        }
         match name {
             // These can change while the server runs.
             "maxbytes" => stat(out, name, shared.store.statistics().limit_bytes),
             "verbosity" => stat(out, name, shared.verbosity()),
             "oldest" => stat(out, name, shared.oldest()),
+            // What is in force where nothing is given.
+            "ext_compact_under" | "ext_drop_under" if value == "0" => stat(out, name, flash_free_min),
             "detail_enabled" => stat(out, name, if shared.prefixes.enabled() { "yes" } else { "no" }),
             _ => stat(out, name, value),
         }
