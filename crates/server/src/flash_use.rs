@@ -1,4 +1,4 @@
-//! What requests do with items that may be on flash.
+//! Uses of items that may be on flash, by the kind of request.
 
 use protocol::Request;
 use protocol::base64::KeyBuffer;

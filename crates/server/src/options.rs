@@ -9,6 +9,7 @@ pub mod auth;
 mod echo;
 mod extstore;
 mod flash;
+mod flash_check;
 mod listen;
 mod meaning;
 mod protocol;

@@ -3,9 +3,6 @@
 use protocol::request::ExtstoreKnob;
 use store::FlashSettings;
 
-use super::settings::yes;
-use super::{Echo, Options};
-
 /// What `extstore` may change. `stats settings` returns all of it as given; not all has an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExtstoreSettings {
@@ -28,9 +25,6 @@ pub struct ExtstoreSettings {
     /// `drop_unread`: without effect
     pub drop_unread: bool,
 }
-
-/// What memcached shows where nothing is given.
-const MAX_FRAG_DEFAULT: f64 = 0.8;
 
 impl Default for ExtstoreSettings {
     fn default() -> ExtstoreSettings {
@@ -66,6 +60,12 @@ impl ExtstoreSettings {
         }
     }
 
+    /// `max_frag`: as given, or what holds without: here if there is a tier, and else in memcached.
+    pub(super) fn max_frag(&self, has_tier: bool) -> f64 {
+        let own = f64::from(FlashSettings::default().kept_max_percent) / 100.0;
+        self.max_frag.unwrap_or(if has_tier { own } else { MAX_FRAG_DEFAULT })
+    }
+
     /// What they mean for the tier. Items are written when memory is needed, whatever their age, and items that were not used
     /// are dropped in any case: nothing follows from `item_age` and `drop_unread`.
     pub fn flash(&self) -> FlashSettings {
@@ -82,27 +82,8 @@ impl ExtstoreSettings {
     }
 }
 
-impl Options {
-    /// Extstore's lines of `stats settings`.
-    pub(super) fn extstore(&self, echo: &Echo) -> Vec<(&'static str, String)> {
-        let given = &echo.extstore;
-        let own = f64::from(FlashSettings::default().kept_max_percent) / 100.0;
-        let max_frag = given.max_frag.unwrap_or(if self.flash.is_on() { own } else { MAX_FRAG_DEFAULT });
-        vec![
-            ("ext_item_size", given.item_size.to_string()),
-            ("ext_item_age", given.item_age_s.to_string()),
-            ("ext_low_ttl", given.low_ttl_s.to_string()),
-            ("ext_recache_rate", given.recache_rate.to_string()),
-            ("ext_wbuf_size", self.flash.piece_bytes.to_string()),
-            ("ext_compact_under", given.compact_under.to_string()),
-            ("ext_drop_under", given.drop_under.to_string()),
-            ("ext_max_sleep", given.max_sleep_us.to_string()),
-            ("ext_max_frag", format!("{max_frag:.2}")),
-            ("slab_automove_freeratio", format!("{:.3}", echo.slab_automove_freeratio)),
-            ("ext_drop_unread", yes(given.drop_unread)),
-        ]
-    }
-}
+/// memcached's.
+const MAX_FRAG_DEFAULT: f64 = 0.8;
 
 /// A share, in percent. Clients may send any number.
 fn percent(share: f64) -> u32 {

@@ -24,6 +24,23 @@ impl Options {
         lines
     }
 
+    fn extstore(&self, echo: &Echo) -> Vec<(&'static str, String)> {
+        let given = &echo.extstore;
+        vec![
+            ("ext_item_size", given.item_size.to_string()),
+            ("ext_item_age", given.item_age_s.to_string()),
+            ("ext_low_ttl", given.low_ttl_s.to_string()),
+            ("ext_recache_rate", given.recache_rate.to_string()),
+            ("ext_wbuf_size", self.flash.piece_bytes.to_string()),
+            ("ext_compact_under", given.compact_under.to_string()),
+            ("ext_drop_under", given.drop_under.to_string()),
+            ("ext_max_sleep", given.max_sleep_us.to_string()),
+            ("ext_max_frag", format!("{:.2}", given.max_frag(self.flash.is_on()))),
+            ("slab_automove_freeratio", format!("{:.3}", echo.slab_automove_freeratio)),
+            ("ext_drop_unread", yes(given.drop_unread)),
+        ]
+    }
+
     fn general(&self) -> Vec<(&'static str, String)> {
         let echo = &self.echo;
         let protocol = match self.protocol {
