@@ -299,7 +299,7 @@ mod tests {
         check("evenkeel", "64 expected a command, found nothing");
         check("evenkeel server", "64 unrecognized subcommand 'server'");
         check("evenkeel serve --memroy 1", "64 unknown flag `--memroy`");
-        check("evenkeel serve -o ext_path=x", "64 -o ext_path: not supported yet");
+        check("evenkeel serve -o proxy_config=x", "64 -o proxy_config: not supported yet");
         check("evenkeel serve -o x", "64 -o x: unknown option");
         check("evenkeel load --depht 1", "64 unexpected argument '--depht' found");
         check(
@@ -377,7 +377,7 @@ mod tests {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let script = String::from_utf8(completions(shell)).expect("scripts are text");
             assert!(script.contains("idle_timeout=") && script.contains("no_maxconns_fast"), "{shell}");
-            assert!(!script.contains("ext_path"), "{shell}: it would be refused");
+            assert!(!script.contains("proxy_config"), "{shell}: it would be refused");
             let meaning = "Close a connection that was silent for so long";
             assert_eq!(script.contains(meaning), shell != Shell::Bash, "{shell}");
         }

@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::remaining::Remaining;
 use crate::reports::Report;
 use crate::shared::VERSION;
-use crate::stats::{Connections, PrefixDump, Sizes, StatForm, is_about_tls};
+use crate::stats::{Connections, FlashPages, PrefixDump, Sizes, StatForm, is_about_tls};
 use crate::tune;
 use crate::worker::Worker;
 
@@ -76,8 +76,9 @@ impl Worker {
             },
             Request::Slabs { command, noreply } => (tune::slabs(&mut shared.echo(), command), noreply),
             Request::Lru { command, noreply } => (tune::lru(&mut shared.echo(), command), noreply),
-            // As memcached without extstore: there is nothing to change.
-            Request::Extstore { noreply, .. } => (line::OK, noreply),
+            Request::Extstore { knob, noreply } => {
+                (tune::extstore(&mut shared.echo(), &shared.store, knob), noreply)
+            }
             Request::RefreshCerts { noreply } => match shared.tls.as_ref().map(|files| files.reload()) {
                 None => (line::TLS_NOT_ENABLED, noreply),
                 Some(Ok(())) => (line::OK, noreply),
@@ -130,6 +131,9 @@ impl Worker {
                 Report::Connections(Connections::begin(&self.shared, self.now, output))
             }
             StatsTopic::Sizes if options.track_sizes => Report::Sizes(Sizes::new(form)),
+            StatsTopic::Extstore if options.flash.is_on() => {
+                Report::FlashPages(FlashPages::new(self.shared.store.flash_segments()))
+            }
             StatsTopic::Cachedump(Ok(Cachedump { class: ITEM_CLASS, limit })) if options.dumping => {
                 Report::Dump(Dump::cachedump(limit))
             }

@@ -222,7 +222,7 @@ impl Worker {
             }
             Event::Demoted(item) => {
                 let item = EvictedItem(item, self.second);
-                self.log(Streams::EVICTIONS, format_args!("type=extstore_write {item} clsid=1 bucket=0"));
+                self.log(Streams::EVICTIONS, format_args!("type=extwrite {item} clsid=1 bucket=0"));
             }
             // The closest memcached event: a page of the class moves to the pool of free pages. `slabs_moved`
             // counts the same.

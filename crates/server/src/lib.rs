@@ -312,8 +312,11 @@ fn resolve(host: Option<&str>, port: u16) -> Result<Vec<SocketAddr>, Error> {
         .map_err(|source| Error::Resolve { host: host.unwrap_or("*").to_owned(), source })
 }
 
+/// A store without devices: of a tier, no item can be read back.
 fn open_store(options: &Options, hash_secret: u128, started_unix_ms: u64) -> Result<Arc<Store>, Error> {
-    Ok(Store::new(store_config(options, hash_secret, started_unix_ms))?)
+    let flash = &options.flash;
+    let flash = flash.is_on().then(|| flash.config(flash.paths.iter().map(|path| path.bytes)));
+    Ok(Store::new(store::Config { flash, ..store_config(options, hash_secret, started_unix_ms) })?)
 }
 
 fn store_config(options: &Options, hash_secret: u128, started_unix_ms: u64) -> store::Config {

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 pub mod auth;
 mod echo;
+mod extstore;
 mod flash;
+mod flash_check;
 mod listen;
 mod meaning;
 mod protocol;
@@ -20,6 +22,7 @@ mod tests;
 
 pub use auth::{Auth, ReadFile};
 pub use echo::Echo;
+pub use extstore::ExtstoreSettings;
 pub use flash::FlashOptions;
 pub use listen::{FIRST_INHERITED, Listen, MetricsAddress};
 pub use protocol::Protocol;

@@ -12,7 +12,7 @@ use store::DumpCursor;
 use crate::dump::{self, Dump};
 use crate::flow::Flow;
 use crate::output::Output;
-use crate::stats::{Connections, PrefixDump, Sizes, StatForm};
+use crate::stats::{Connections, FlashPages, PrefixDump, Sizes, StatForm};
 use crate::worker::Worker;
 
 pub(crate) mod steps;
@@ -25,6 +25,8 @@ pub(crate) enum Report {
     Connections(Connections),
     /// Items counted by size.
     Sizes(Sizes),
+    /// Pages of the flash tier.
+    FlashPages(FlashPages),
     /// Items, one by one.
     Dump(Dump),
     /// Counts by prefix.
@@ -43,6 +45,7 @@ impl Report {
             }
             Report::Connections(list) => list.serve(worker, asking, output),
             Report::Sizes(sizes) => sizes.serve(worker, output),
+            Report::FlashPages(pages) => pages.serve(output),
             Report::Dump(dump) => dump.serve(worker, output),
             Report::Prefixes(dump) => dump.serve(worker, output),
             Report::Crawl(cursor) => dump::crawl(cursor, worker),

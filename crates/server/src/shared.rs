@@ -1,12 +1,12 @@
 //! State shared by all workers of a server.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use net::{Address, DiskFile, Notice, Stop, View};
 use protocol::discovery::{DiscoveryList, DiscoveryState};
 use stdx::clock::{FIRST_SECOND, Now};
-use store::{PerKind, Store};
+use store::{FlashCounts, FlashStatistics, PerKind, Store};
 
 use crate::counters::{Counters, Totals};
 use crate::datagram::reply_limit::ReplyLimit;
@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<Store>,
     /// The devices of the flash tier, if there is one.
     pub(crate) flash_files: Vec<DiskFile>,
+    /// Reads of these that have not ended, or whose bytes are still needed.
+    pub(crate) flash_reads: Arc<AtomicU64>,
     pub(crate) network: View,
     /// Descriptor and address of each listener.
     pub(crate) listeners: Vec<(i32, Address)>,
@@ -79,6 +81,12 @@ pub(crate) struct Figures {
     pub(crate) totals: Totals,
     pub(crate) network: net::Counts,
     pub(crate) store: store::Statistics,
+    /// Of the flash tier, if there is one: since the start.
+    pub(crate) flash: Option<FlashStatistics>,
+    /// Reads of it under way.
+    pub(crate) flash_reads: u64,
+    /// Its counts at the reset.
+    pub(crate) flash_reset: FlashCounts,
     pub(crate) log: LogCounts,
 }
 
@@ -88,6 +96,9 @@ impl Figures {
             totals: self.totals.since(&earlier.totals),
             network: self.network.since(&earlier.network),
             store: store::Statistics { counts: self.store.counts.since(&earlier.store.counts), ..self.store },
+            flash: self.flash,
+            flash_reads: self.flash_reads,
+            flash_reset: earlier.flash.map(|flash| flash.counts).unwrap_or_default(),
             log: self.log.since(&earlier.log),
         }
     }
@@ -111,6 +122,7 @@ impl Shared {
         Shared {
             store,
             flash_files: Vec::new(),
+            flash_reads: Arc::default(),
             network: network.view(),
             listeners: network.descriptors().into_iter().zip(network.addresses()).collect(),
             protocols: Vec::new(),
@@ -201,7 +213,9 @@ impl Shared {
     pub(crate) fn since_start(&self) -> Figures {
         let totals = Totals::of(&self.counters);
         let (network, store, log) = (self.network.counts(), self.store.statistics(), self.log.counts());
-        Figures { totals, network, store, log }
+        let (flash, flash_reset) = (self.store.flash_statistics(), FlashCounts::default());
+        let flash_reads = self.flash_reads.load(Relaxed);
+        Figures { totals, network, store, flash, flash_reads, flash_reset, log }
     }
 
     /// How long input waited for a worker, over all workers.

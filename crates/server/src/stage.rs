@@ -6,6 +6,8 @@
 //! its memory.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use net::{Block, DiskFile, Errno, Link, Turn};
 use stdx::clock::Now;
@@ -39,6 +41,8 @@ pub(crate) struct FlashStage {
     /// By tag.
     reads: Vec<Option<Waited>>,
     unused: Vec<usize>,
+    /// Reads of all workers.
+    in_use_by_all: Arc<AtomicU64>,
     bytes_in_use: usize,
     /// To be ordered at the end of the turn.
     orders: Vec<usize>,
@@ -99,8 +103,9 @@ impl FlashReads for Of<'_> {
 }
 
 impl FlashStage {
-    pub(crate) fn new(files: Vec<DiskFile>) -> FlashStage {
-        FlashStage { files, ..FlashStage::default() }
+    /// `in_use_by_all` counts the reads of all workers.
+    pub(crate) fn new(files: Vec<DiskFile>, in_use_by_all: Arc<AtomicU64>) -> FlashStage {
+        FlashStage { files, in_use_by_all, ..FlashStage::default() }
     }
 
     fn in_use(&self) -> usize {
@@ -168,6 +173,7 @@ impl FlashStage {
             }
         };
         self.bytes_in_use += waited.read.len;
+        self.in_use_by_all.fetch_add(1, Relaxed);
         self.reads[tag] = Some(waited);
         self.orders.push(tag);
         self.look_again(READ_US);
@@ -191,6 +197,7 @@ impl FlashStage {
     fn free(&mut self, tag: usize) {
         let Some(Waited { read, bytes, .. }) = self.reads[tag].take() else { return };
         self.bytes_in_use -= read.len;
+        self.in_use_by_all.fetch_sub(1, Relaxed);
         if let BlockState::Done(block) = bytes
             && self.blocks.len() < BLOCKS_KEPT
             && block.capacity() <= FlashRead::SHORT_LEN_MAX

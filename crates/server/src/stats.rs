@@ -8,15 +8,14 @@ use protocol::discovery::DiscoveryState;
 use protocol::reply::line;
 use protocol::request::{DetailCommand, StatsTopic};
 use stdx::clock::Now;
-use store::Counts;
 
-use crate::counters::Totals;
 use crate::output::Output;
 use crate::shared::{Figures, Shared, VERSION};
 use crate::worker::Worker;
 use ::hot_keys::HotKeys;
 
 mod connections;
+mod extstore;
 mod hot_keys;
 mod items;
 mod list;
@@ -26,6 +25,7 @@ mod times;
 mod tls;
 
 pub(crate) use connections::Connections;
+pub(crate) use extstore::FlashPages;
 pub(crate) use list::StatForm;
 pub(crate) use prefixes::PrefixDump;
 pub(crate) use sizes::Sizes;
@@ -53,7 +53,7 @@ fn reply(shared: &Shared, topic: StatsTopic, now: Now, mut list: StatList<'_>) {
         StatsTopic::Items => items::items(&shared.figures(), now, out),
         StatsTopic::Slabs => items::slabs(&shared.figures(), out),
         StatsTopic::Sizes => stat(out, "sizes_status", "disabled"),
-        // As memcached without extstore: nothing.
+        // Without a tier there are no pages.
         StatsTopic::Extstore => {}
         StatsTopic::Reset => {
             shared.reset();
@@ -94,12 +94,15 @@ pub(crate) fn all_settings(shared: &Shared) -> Vec<u8> {
 }
 
 fn settings(shared: &Shared, out: &mut StatList<'_>) {
+    let flash_free_min = shared.store.flash_statistics().map_or(0, |flash| flash.segments_free_min);
     for (name, value) in shared.options.settings(&shared.echo()) {
         match name {
             // These can change while the server runs.
             "maxbytes" => stat(out, name, shared.store.statistics().limit_bytes),
             "verbosity" => stat(out, name, shared.verbosity()),
             "oldest" => stat(out, name, shared.oldest()),
+            // What is in force where nothing is given.
+            "ext_compact_under" | "ext_drop_under" if value == "0" => stat(out, name, flash_free_min),
             "detail_enabled" => stat(out, name, if shared.prefixes.enabled() { "yes" } else { "no" }),
             _ => stat(out, name, value),
         }
@@ -107,7 +110,7 @@ fn settings(shared: &Shared, out: &mut StatList<'_>) {
 }
 
 fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>) {
-    let Figures { totals, network, store, log } = *figures;
+    let Figures { totals, network, store, log, .. } = *figures;
     process(shared, now, out);
     stat(out, "max_connections", shared.options.connection_limit);
     stat(out, "curr_connections", network.connections);
@@ -121,7 +124,7 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>)
         stat(out, name, 0);
     }
     stat(out, "reserved_fds", RESERVED_FDS);
-    commands(&totals, &store.counts, out);
+    commands(figures, out);
     if shared.options.idle_timeout_s.is_some() {
         stat(out, "idle_kicks", network.idle_kicks);
     }
@@ -139,6 +142,7 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>)
     stat(out, "log_watcher_skipped", log.watcher_skipped);
     stat(out, "log_watcher_sent", log.watcher_sent);
     stat(out, "log_watchers", shared.log.watchers());
+    extstore::general(figures, out);
     tls::general(shared, network.sessions_failed, now, out);
     stat(out, "unexpected_napi_ids", network.unexpected_napi_ids);
     stat(out, "round_robin_fallback", network.round_robin_fallback);
@@ -173,7 +177,8 @@ fn process(shared: &Shared, now: Now, out: &mut StatList<'_>) {
     stat(out, "rusage_system", format_args!("{:.6}", usage.system.as_secs_f64()));
 }
 
-fn commands(totals: &Totals, counts: &Counts, out: &mut StatList<'_>) {
+fn commands(figures: &Figures, out: &mut StatList<'_>) {
+    let Figures { totals, store, .. } = figures;
     for (name, value) in [
         ("cmd_get", totals.cmd_get),
         ("cmd_set", totals.cmd_set),
@@ -182,8 +187,13 @@ fn commands(totals: &Totals, counts: &Counts, out: &mut StatList<'_>) {
         ("cmd_meta", totals.cmd_meta),
         ("get_hits", totals.get_hits),
         ("get_misses", totals.get_misses),
-        ("get_expired", counts.found_expired),
-        ("get_flushed", counts.found_flushed),
+        ("get_expired", store.counts.found_expired),
+        ("get_flushed", store.counts.found_flushed),
+    ] {
+        stat(out, name, value);
+    }
+    extstore::commands(figures, out);
+    for (name, value) in [
         ("delete_misses", totals.delete_misses),
         ("delete_hits", totals.delete_hits),
         ("incr_misses", totals.incr_misses),

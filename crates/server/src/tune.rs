@@ -1,9 +1,9 @@
-//! Commands for memcached subsystems that do not exist here: `slabs`, `lru`, and most of `lru_crawler`.
-//!
-//! They affect only `stats settings` and the replies of these commands.
+//! Commands that change settings: `extstore`; and those for memcached subsystems that do not exist here: `slabs`, `lru`, and
+//! most of `lru_crawler`, which affect only `stats settings` and the replies of these commands.
 
 use protocol::reply::line;
-use protocol::request::{Automove, LruCommand, LruMode, SlabsCommand};
+use protocol::request::{Automove, ExtstoreKnob, LruCommand, LruMode, SlabsCommand};
+use store::Store;
 
 use crate::options::Echo;
 
@@ -31,6 +31,13 @@ pub(crate) fn slabs(echo: &mut Echo, command: SlabsCommand) -> &'static [u8] {
         // There are no slab classes to move pages between.
         SlabsCommand::Reassign(Ok(_)) => line::REASSIGN_NO_SPARE,
     }
+}
+
+/// Stores a setting of an `extstore` command, puts it into force if there is a flash tier, and returns the reply.
+pub(crate) fn extstore(echo: &mut Echo, store: &Store, knob: ExtstoreKnob) -> &'static [u8] {
+    echo.extstore.set(knob);
+    store.set_flash(|settings| *settings = echo.extstore.flash());
+    line::OK
 }
 
 /// Stores the settings of an `lru` command, and returns the reply.

@@ -94,7 +94,8 @@ impl Worker {
             steps: Steps::default(),
             detail: false,
             discovers: shared.discovery.is_some(),
-            stage: (!shared.flash_files.is_empty()).then(|| FlashStage::new(shared.flash_files.clone())),
+            stage: (!shared.flash_files.is_empty())
+                .then(|| FlashStage::new(shared.flash_files.clone(), Arc::clone(&shared.flash_reads))),
             serving: Link::default(),
             shared,
         }

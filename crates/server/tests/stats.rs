@@ -33,8 +33,11 @@ use simulated::Server;
 
 /// The names in the reply to `request`, up to `END`.
 fn names(request: &str) -> String {
-    let options = Options { idle_timeout_s: Some(9), ..Options::default() };
-    let mut host = Server::new(&options).host;
+    names_of(&Options { idle_timeout_s: Some(9), ..Options::default() }, request)
+}
+
+fn names_of(options: &Options, request: &str) -> String {
+    let mut host = Server::new(options).host;
     let peer = host.connect();
     host.send(peer, format!("set a 0 0 5\r\nhello\r\n{request}\r\n").as_bytes());
     let output = String::from_utf8(host.take_output(peer)).expect("text");
@@ -179,4 +182,93 @@ fn a_crawl_removes_expired_items_only() {
     assert_eq!(statistic("stats\r\n", "crawler_items_checked"), 3000);
     assert_eq!(statistic("stats\r\n", "lru_crawler_starts"), 1);
     assert_eq!(statistic("lru_crawler crawl 1,2 noreply\r\nstats\r\n", "crawler_reclaimed"), 2000);
+}
+
+/// A server with a flash tier, of which nothing can be read back here.
+fn with_flash() -> Options {
+    let mut options = Options { memory_limit_bytes: 16 << 20, idle_timeout_s: Some(9), ..Options::default() };
+    options.flash.paths = vec!["/x:64m".parse().expect("a path"), "/y:24m:lowttl".parse().expect("a path")];
+    (options.flash.segment_bytes, options.flash.piece_bytes) = (8 << 20, 1 << 20);
+    options
+}
+
+/// Behind `get_flushed` and `log_watchers`.
+const EXTSTORE_COMMANDS: &str = "get_extstore get_aborted_extstore get_oom_extstore recache_from_extstore \
+    miss_from_extstore badcrc_from_extstore";
+const EXTSTORE: &str = "memory_pressure compact_lost compact_rescues compact_resc_cold compact_resc_old \
+    compact_skipped page_allocs page_evictions page_reclaims pages_free pages_used objects_evicted objects_read \
+    objects_written objects_used bytes_evicted bytes_written bytes_read bytes_used bytes_fragmented limit_maxbytes io_queue";
+
+#[test]
+fn with_flash_the_names_of_extstore_are_where_memcached_has_them() {
+    let commands = format!("get_flushed {EXTSTORE_COMMANDS} delete_misses");
+    let tier = format!("log_watchers {} unexpected_napi_ids", prefixed("extstore_", EXTSTORE));
+    let expected = GENERAL.replace("get_flushed delete_misses", &commands);
+    let expected = expected.replace("log_watchers unexpected_napi_ids", &tier);
+    let all = names_of(&with_flash(), "stats");
+    assert_eq!(all.split_once(" evenkeel_").expect("some of our own").0, expected);
+    assert!(!names("stats").contains("extstore"), "without it there are none");
+}
+
+/// Stores more than fits into memory.
+fn fill(server: &mut Server) -> net::sim::PeerId {
+    let client = server.host.connect();
+    let value = "v".repeat(4000);
+    for number in 0..6000 {
+        server.ask(client, &format!("set key{number} 0 0 4000 noreply\r\n{value}\r\n"));
+    }
+    client
+}
+
+#[test]
+fn pages_of_flash_are_listed_with_their_buckets() {
+    let mut server = Server::new(&with_flash());
+    let client = fill(&mut server);
+    let pages = server.ask(client, "stats extstore\r\n");
+    let first: Vec<&str> = pages.lines().take(4).collect();
+    assert!(
+        matches!(first[..], ["STAT 0:version 1", bytes, "STAT 0:bucket 0", "STAT 0:free_bucket 0"]
+            if bytes.starts_with("STAT 0:bytes ") && !bytes.ends_with(" 0")),
+        "{first:?}"
+    );
+    // Eleven pages; those of the second path are free, and for what expires soon.
+    let last = "STAT 10:version 0\r\nSTAT 10:bytes 0\r\nSTAT 10:bucket 0\r\nSTAT 10:free_bucket 3\r\nEND\r\n";
+    assert!(pages.ends_with(last), "{pages}");
+    assert_eq!(pages.lines().count(), 4 * 11 + 1);
+}
+
+#[test]
+fn a_reset_sets_what_memcached_sets_of_flash() {
+    let mut server = Server::new(&with_flash());
+    let client = fill(&mut server);
+    let written = value(&server.ask(client, "stats\r\n"), "extstore_objects_written");
+    assert!(written > 100, "{written}");
+    server.ask(client, "stats reset\r\n");
+    let after = server.ask(client, "stats\r\n");
+    assert_eq!(value(&after, "extstore_objects_written"), written);
+    assert_eq!(value(&after, "get_extstore"), 0);
+    assert_eq!(value(&after, "extstore_limit_maxbytes"), 88 << 20);
+    assert_eq!(value(&after, "extstore_pages_free") + value(&after, "extstore_pages_used"), 11);
+    assert_eq!(value(&server.ask(client, "stats settings\r\n"), "ext_compact_under"), 2);
+}
+
+#[test]
+fn commands_of_extstore_decide_what_goes_to_flash() {
+    let mut server = Server::new(&with_flash());
+    let client = server.host.connect();
+    assert_eq!(server.ask(client, "extstore item_size 5000\r\n"), "OK\r\n");
+    assert_eq!(server.ask(client, "extstore compact_under 4\r\n"), "OK\r\n");
+    let settings = server.ask(client, "stats settings\r\n");
+    assert_eq!((value(&settings, "ext_item_size"), value(&settings, "ext_compact_under")), (5000, 4));
+    fill(&mut server);
+    let stats = server.ask(client, "stats\r\n");
+    assert_eq!(value(&stats, "extstore_objects_written"), 0);
+    assert!(value(&stats, "evictions") > 100);
+}
+
+/// A number in a reply.
+#[track_caller]
+fn value(reply: &str, name: &str) -> u64 {
+    let line = |line: &str| line.strip_prefix("STAT ")?.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+    reply.lines().find_map(line).unwrap_or_else(|| panic!("{name} is missing"))
 }

@@ -198,3 +198,31 @@ fn with_x_there_are_no_hot_keys_to_watch() {
     server.host.advance(10_000);
     assert_eq!(lines_of(&mut server, watcher), "");
 }
+
+#[test]
+fn items_that_go_to_flash_are_logged_as_memcached_logs_them() {
+    let mut options = Options { memory_limit_bytes: 16 << 20, ..Options::default() };
+    options.flash.paths = vec!["/x:64m".parse().expect("a path")];
+    (options.flash.segment_bytes, options.flash.piece_bytes) = (8 << 20, 1 << 20);
+    let mut server = Server::new(&options);
+    let watcher = watch(&mut server, "evictions");
+    let client = server.host.connect();
+    let value = "v".repeat(4000);
+    let mut log = String::new();
+    for number in 0..6000 {
+        server.ask(client, &format!("set key{number} 0 1000 4000 noreply\r\n{value}\r\n"));
+        if number % 100 == 0 {
+            log += &lines_of(&mut server, watcher);
+        }
+    }
+    let first = log.lines().find(|line| line.contains("type=extwrite")).expect("some went to flash");
+    let (key, rest) = fields(first)
+        .split_once(" fetch=")
+        .map(|(key, rest)| (key.to_owned(), rest.to_owned()))
+        .expect("fields");
+    assert!(key.starts_with("type=extwrite key=key"), "{key}");
+    assert_eq!(field(first, "bucket"), Some("0"));
+    let names: Vec<_> =
+        rest.split(' ').filter_map(|word| word.split_once('=')).map(|(name, _)| name).collect();
+    assert_eq!(names, ["ttl", "la", "clsid", "bucket"], "{rest}");
+}

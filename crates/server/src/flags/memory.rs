@@ -13,7 +13,7 @@ const ITEM_SIZE_MIN: u64 = KIB;
 const NO_SLABS: &str = "memory has no slab classes; items of all sizes share it";
 const NO_CRAWLER: &str = "expired items are reclaimed without a crawler thread";
 const NO_MAINTAINER: &str = "eviction queues are kept up by the workers themselves";
-const FLASH: &str = "items on flash (extstore) are not built";
+const READERS: &str = "workers read from flash themselves, by io_uring";
 const INDEX: &str = "the index sizes itself to the items";
 
 pub(super) const FLAGS: &[Flag] = &[
@@ -129,13 +129,16 @@ const fn without(name: &'static str, doc: &'static str, why: &'static str, set: 
     Flag { short: None, name, value: "", kind: Kind::Switch, default: None, doc, details: "", effect, set }
 }
 
-/// A sub-option of extstore.
-const fn flash(name: &'static str, doc: &'static str) -> Flag {
-    let (value, kind, effect) = ("value", Kind::Text, Effect::NotYet(FLASH));
-    Flag { short: None, name, value, kind, default: None, doc, details: "", effect, set: |_, _| {} }
+/// A sub-option of extstore that works.
+const fn flash(name: &'static str, doc: &'static str, details: &'static str, set: Set<LowArgs>) -> Flag {
+    let effect = Effect::Works;
+    Flag { short: None, name, value: "", kind: Kind::Switch, default: None, doc, details, effect, set }
 }
 
 const PERCENT: Kind = Kind::Number { min: 1, max: 79 };
+/// memcached takes any number of 32 bits.
+const ANY: Kind = Kind::Number { min: 0, max: u32::MAX as i64 };
+const COUNT: Kind = Kind::Number { min: 1, max: u32::MAX as i64 };
 const FACTOR: Kind = Kind::Real { above: 0.0, max: f64::MAX };
 
 pub(super) const OPTIONS: &[Flag] = &[
@@ -297,33 +300,100 @@ pub(super) const OPTIONS: &[Flag] = &[
             low.options.maxconns_fast = false;
         },
     ),
-    Flag {
-        short: None,
-        name: "ext_path",
-        value: "file:size",
-        kind: Kind::List,
-        default: None,
-        doc: "File or device for items on flash, and its size",
-        details: "",
-        effect: Effect::Works,
-        set: |low, given| low.ext_paths.push(given.text().into()),
-    },
-    flash("ext_page_size", "Size of the pages of a file on flash"),
-    flash("ext_wbuf_size", "Size of write buffers for flash"),
-    flash("ext_threads", "Threads that read from flash"),
-    flash("ext_io_depth", "Requests to flash under way per thread"),
-    flash("ext_item_size", "Least size of an item that goes to flash"),
-    flash("ext_item_age", "Least idle time that sends an item to flash"),
-    flash("ext_low_ttl", "Seconds to live that count as short on flash"),
-    flash("ext_recache_rate", "Accesses that bring an item back from flash"),
-    flash("ext_compact_under", "Free pages on flash below which it is compacted"),
-    flash("ext_drop_under", "Free pages on flash below which items are dropped"),
-    flash("ext_max_sleep", "Longest pause of the threads for flash"),
-    flash("ext_max_frag", "Fill below which a page on flash is compacted"),
-    flash("ext_drop_unread", "Drop items that were not read when flash is compacted").takes(
-        "",
-        Kind::Switch,
-        "",
+    flash(
+        "ext_path",
+        "File or device for items on flash, and its size",
+        "FILE:SIZE, with m, g, t or p; :BUCKET may follow (default, compact, lowttl, chunked, coldcompact, old). May be given \
+            several times. Items that memory has no room for are written there, and read when they are asked for. What was \
+            there before the start is not used. Not with -e, -M, -U or --takeover.",
+        |low, given| low.ext_paths.push(given.text().into()),
+    )
+    .takes("file:size", Kind::List, ""),
+    flash(
+        "ext_page_size",
+        "Size of the pages of flash that are reused as a whole",
+        "In megabytes, from 1 to 4096; a whole number of write buffers. There must be room for at least five pages.",
+        |low, given| low.options.flash.segment_bytes = given.number::<u64>() * MIB,
+    )
+    .takes("megabytes", Kind::Number { min: 1, max: 4096 }, "64"),
+    flash(
+        "ext_wbuf_size",
+        "Size of write buffers for flash",
+        "In megabytes: 1, 2, 4, 8, 16, 32 or 64. There are nine of them, within -m; where they would have more than a seventh of \
+            it, smaller ones are used.",
+        |low, given| low.options.flash.piece_bytes = given.number::<u64>() * MIB,
+    )
+    .takes("megabytes", Kind::Number { min: 1, max: 64 }, "4"),
+    without("ext_threads", "Threads that read from flash", READERS, |_, _| {}).takes("num", COUNT, "1"),
+    without("ext_io_depth", "Requests to flash under way per thread", READERS, |_, _| {}).takes("num", COUNT, "1"),
+    flash(
+        "ext_item_size",
+        "Least size of an item that goes to flash",
+        "In bytes, as -I counts them. Smaller items are dropped when there is no memory for them.",
+        |low, given| low.options.echo.extstore.item_size = given.number(),
+    )
+    .takes("bytes", ANY, "512"),
+    without(
+        "ext_item_age",
+        "Idle time that sends an item to flash before memory is short",
+        "items go to flash when memory is short, whatever their age",
+        |low, given| low.options.echo.extstore.item_age_s = given.number(),
+    )
+    .takes("seconds", ANY, ""),
+    flash(
+        "ext_low_ttl",
+        "Items with less time to live than this share pages on flash",
+        "In seconds; 0 is none. They go to the paths with the bucket lowttl, if there are any.",
+        |low, given| low.options.echo.extstore.low_ttl_s = given.number(),
+    )
+    .takes("seconds", ANY, "0"),
+    flash(
+        "ext_recache_rate",
+        "How many uses on flash bring one item back to memory",
+        "Counted are uses of items that were used on flash before; 0 is never.",
+        |low, given| low.options.echo.extstore.recache_rate = given.number(),
+    )
+    .takes("num", ANY, "2000"),
+    flash(
+        "ext_compact_under",
+        "Free pages of flash below which one is emptied",
+        "By default one in a hundred, at least two; at most half of them. The larger of this and ext_drop_under counts.",
+        |low, given| low.options.echo.extstore.compact_under = given.number(),
+    )
+    .takes("pages", ANY, ""),
+    flash(
+        "ext_drop_under",
+        "Free pages of flash below which items are dropped",
+        "A page that is emptied is freed of garbage and of unused items at once, so this is the same as ext_compact_under.",
+        |low, given| low.options.echo.extstore.drop_under = given.number(),
+    )
+    .takes("pages", ANY, ""),
+    without(
+        "ext_max_sleep",
+        "Longest pause of the threads for flash",
+        "the thread for flash sleeps until there is something to do",
+        |low, given| low.options.echo.extstore.max_sleep_us = given.number(),
+    )
+    .takes("µs", ANY, "1000000"),
+    flash(
+        "ext_max_frag",
+        "Share of a page on flash that may be written again",
+        "At most so much of a page that is emptied is kept: items that were used there. 0.25 by default; memcached's is 0.8. More \
+            means more bytes written to the device for each one stored: 1.33 with 0.25, 5 with 0.8.",
+        |low, given| low.options.echo.extstore.max_frag = Some(given.real()),
+    )
+    .takes("share", Kind::Real { above: 0.0, max: 1.0 }, ""),
+    without(
+        "ext_drop_unread",
+        "Drop items that were not read when flash is compacted",
+        "they are dropped in any case",
+        |low, _| low.options.echo.extstore.drop_unread = true,
     ),
-    flash("slab_automove_freeratio", "Share of memory kept free for what comes from flash"),
+    without(
+        "slab_automove_freeratio",
+        "Share of memory kept free for what comes from flash",
+        NO_SLABS,
+        |low, given| low.options.echo.slab_automove_freeratio = given.real(),
+    )
+    .takes("ratio", Kind::Real { above: 0.0, max: 1.0 }, "0.01"),
 ];

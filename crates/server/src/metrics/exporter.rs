@@ -1,8 +1,8 @@
 //! The families of prometheus/memcached_exporter, under its names, types and labels, so that dashboards and alerts for it
 //! work unchanged.
 //!
-//! They are a table over memcached's statistics, as they are in the exporter. Families of extstore and of the proxy are
-//! left out, as the exporter leaves them out for a memcached without these.
+//! They are a table over memcached's statistics, as they are in the exporter. Families of the proxy are left out, and those of
+//! extstore where there is no flash tier, as the exporter leaves them out for a memcached without these.
 
 use std::collections::HashMap;
 
@@ -325,6 +325,79 @@ const SLABS: &[Row] = &[
     ),
 ];
 
+/// As in the exporter, only where there is a flash tier. Its kinds, too, even of `bytes_used`.
+const EXTSTORE: &[Row] = &[
+    (
+        "extstore_compact_lost_total",
+        Counter,
+        "Items on flash lost because a device failed.",
+        &[(NONE, "extstore_compact_lost")],
+    ),
+    (
+        "extstore_compact_rescued_total",
+        Counter,
+        "Items that were kept when their page was emptied.",
+        &[(NONE, "extstore_compact_rescues")],
+    ),
+    (
+        "extstore_compact_skipped_total",
+        Counter,
+        "Items dropped when their page was emptied, because they had not been used.",
+        &[(NONE, "extstore_compact_skipped")],
+    ),
+    (
+        "extstore_pages_allocated_total",
+        Counter,
+        "Times that a page was begun.",
+        &[(NONE, "extstore_page_allocs")],
+    ),
+    ("extstore_pages_evicted_total", Counter, "Pages emptied.", &[(NONE, "extstore_page_evictions")]),
+    ("extstore_pages_reclaimed_total", Counter, "Pages emptied.", &[(NONE, "extstore_page_reclaims")]),
+    ("extstore_pages_free", Gauge, "Free pages.", &[(NONE, "extstore_pages_free")]),
+    ("extstore_pages_used", Gauge, "Pages that are not free.", &[(NONE, "extstore_pages_used")]),
+    (
+        "extstore_objects_evicted_total",
+        Counter,
+        "Live items dropped when their page was emptied.",
+        &[(NONE, "extstore_objects_evicted")],
+    ),
+    ("extstore_objects_read_total", Counter, "Items read for clients.", &[(NONE, "extstore_objects_read")]),
+    (
+        "extstore_objects_written_total",
+        Counter,
+        "Items written, those that were kept included.",
+        &[(NONE, "extstore_objects_written")],
+    ),
+    ("extstore_objects_used", Gauge, "Items on flash.", &[(NONE, "extstore_objects_used")]),
+    (
+        "extstore_bytes_evicted_total",
+        Counter,
+        "Bytes of live items that were dropped.",
+        &[(NONE, "extstore_bytes_evicted")],
+    ),
+    ("extstore_bytes_written_total", Counter, "Bytes of items written.", &[(NONE, "extstore_bytes_written")]),
+    (
+        "extstore_bytes_read_total",
+        Counter,
+        "Bytes of items read for clients.",
+        &[(NONE, "extstore_bytes_read")],
+    ),
+    ("extstore_bytes_used", Counter, "Bytes of items on flash.", &[(NONE, "extstore_bytes_used")]),
+    (
+        "extstore_bytes_fragmented",
+        Gauge,
+        "Bytes of pages in use without a live item.",
+        &[(NONE, "extstore_bytes_fragmented")],
+    ),
+    ("extstore_bytes_limit", Gauge, "Bytes of all pages.", &[(NONE, "extstore_limit_maxbytes")]),
+    (
+        "extstore_io_queue_depth",
+        Gauge,
+        "Reads under way, and write buffers that wait.",
+        &[(NONE, "extstore_io_queue")],
+    ),
+];
+
 /// Computed as the exporter does: memcached counts `cas` among the sets, too.
 const SETS: &str = "sets without cas";
 const SLAB_SETS: &str = "1:sets without cas";
@@ -346,6 +419,9 @@ pub(super) fn write(statistics: &Statistics, text: &mut Exposition) {
     }
     if values.contains_key("items:1:number") {
         write_rows(SLABS, &values, text);
+    }
+    if values.contains_key("extstore_limit_maxbytes") {
+        write_rows(EXTSTORE, &values, text);
     }
 }
 

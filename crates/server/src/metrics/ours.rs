@@ -6,6 +6,7 @@ use net::{Address, DriverChoice};
 use protocol::discovery::DiscoveryList;
 use stdx::clock::Now;
 use stdx::exposition::{Exposition, Family, FamilyKind};
+use store::FlashStatistics;
 
 use crate::histogram::TimeHistogram;
 use crate::service_times::{CommandClass, ServiceTimes};
@@ -20,6 +21,9 @@ pub(super) fn write(shared: &Shared, figures: &Figures, now: Now, text: &mut Exp
     memory(figures, text);
     requests(figures, text);
     evictions(shared, text);
+    if let Some(flash) = &figures.flash {
+        flash_tier(flash, figures.flash_reads, text);
+    }
     listeners(shared, text);
     prefixes(shared, text);
     if shared.tls.is_some() {
@@ -135,6 +139,40 @@ fn evictions(shared: &Shared, text: &mut Exposition) {
     let buckets: Vec<(f64, u64)> = buckets.collect();
     let mut family = text.family("evenkeel_evicted_idle_seconds", Histogram, help);
     family.histogram(&[], buckets, idle.sum_s as f64, idle.counts.iter().sum());
+}
+
+/// What memcached's extstore does not count.
+fn flash_tier(flash: &FlashStatistics, reads: u64, text: &mut Exposition) {
+    let counts = &flash.counts;
+    let help = "Items that were not written to flash: the settings exclude them, or no write buffer or page was free.";
+    let mut family = text.family("evenkeel_flash_not_written_total", Counter, help);
+    family.sample(&[("reason", "not_admitted")], counts.not_admitted);
+    family.sample(&[("reason", "no_room")], counts.refused);
+    let help = "Items on flash that became misses: damaged, not readable or not writable, or a read that took too long.";
+    let mut family = text.family("evenkeel_flash_lost_total", Counter, help);
+    family.sample(&[("reason", "damaged")], counts.damaged);
+    family.sample(&[("reason", "failed")], counts.lost.saturating_sub(counts.damaged));
+    family.sample(&[("reason", "aborted")], counts.aborted);
+    let help = "Reads and writes of write buffers and whole pages that the device refused.";
+    let mut family = text.family("evenkeel_flash_errors_total", Counter, help);
+    family.sample(&[("direction", "read")], counts.read_errors);
+    family.sample(&[("direction", "write")], counts.write_errors);
+    let help = "Bytes written to devices: of items, of items that are kept, and of the room between them.";
+    text.single("evenkeel_flash_device_written_bytes_total", Counter, help, counts.device_bytes_written);
+    let help = "Bytes of items that were written again because they had been used.";
+    text.single("evenkeel_flash_rescued_bytes_total", Counter, help, counts.bytes_rescued);
+    let help = "Items brought back to memory because they were used often.";
+    text.single("evenkeel_flash_recached_total", Counter, help, counts.recached);
+    let help = "Dropped items that had been used on flash: more flash would have kept them.";
+    text.single("evenkeel_flash_evicted_used_total", Counter, help, counts.evicted_used);
+    let help = "Write buffers that wait for their device.";
+    text.single("evenkeel_flash_buffers_waiting", Gauge, help, flash.pieces_waiting);
+    let help = "Reads under way.";
+    text.single("evenkeel_flash_reads", Gauge, help, reads);
+    let help = "Times that a device was left alone for seconds, after many failures.";
+    text.single("evenkeel_flash_turned_off_total", Counter, help, counts.turned_off);
+    let help = "The index's share of the memory limit, from 0 to 1: from 0.9 on nothing more is written.";
+    text.single("evenkeel_flash_index_share", Gauge, help, flash.index_percent as f64 / 100.0);
 }
 
 /// The number tells listeners without a name apart.

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::ExtstoreSettings;
+
 /// Values without effect here: `stats settings` returns them as given, because monitoring compares them with
 /// the configured values.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,8 +36,10 @@ pub struct Echo {
     pub slab_automove_ratio: f64,
     /// `-o slab_automove_window`
     pub slab_automove_window: u32,
-    /// `slabs automove freeratio`
+    /// `-o slab_automove_freeratio`
     pub slab_automove_freeratio: f64,
+    /// `-o ext_…` and `extstore`
+    pub extstore: ExtstoreSettings,
     /// `-o slab_chunk_max`, in bytes
     pub slab_chunk_max_bytes: u32,
     /// `-o lru_crawler`
@@ -84,6 +88,7 @@ impl Default for Echo {
             slab_automove_ratio: 0.8,
             slab_automove_window: 10,
             slab_automove_freeratio: 0.01,
+            extstore: ExtstoreSettings::default(),
             slab_chunk_max_bytes: 512 * 1024,
             lru_crawler: true,
             lru_crawler_sleep_us: 100,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::auth::{self, Auth, ReadFile};
 use super::listen::ListenDefaults;
-use super::{Listen, Options, Protocol, tls, udp};
+use super::{Listen, Options, Protocol, flash_check, tls, udp};
 use ::flags::show_size;
 
 use crate::flags::{Error, LowArgs};
@@ -48,6 +48,9 @@ impl Options {
         let path =
             |path: &String| path.parse().map_err(|error| Error::Together(format!("-o ext_path: {error}")));
         options.flash.paths = low.ext_paths.iter().map(path).collect::<Result<_, _>>()?;
+        options.flash.settings = options.echo.extstore.flash();
+        options.notes.extend(flash_check::note(&options));
+        flash_check::check(&options, has_udp).map_err(Error::Together)?;
         check_fast_open(options.fast_open, &listeners)?;
         if options.memory_file.is_some() && options.takeover.is_some() {
             return Err(Error::Together("-e: expected either it or --takeover, found both".to_owned()));

@@ -1,7 +1,7 @@
 //! The reply to `stats settings`: memcached's names, in memcached's order.
 //!
 //! The names are those of a memcached built with TLS, the proxy and extstore, because monitoring may look any
-//! of them up. Missing subsystems are answered as memcached does when they are off.
+//! of them up. What is missing or off is answered as by a memcached where it is off.
 
 use std::path::Path;
 
@@ -15,16 +15,30 @@ impl Options {
         let mut lines = self.general();
         lines.extend(self.memory(echo));
         lines.extend(self.log_and_buffers());
-        lines.extend(FLASH.iter().map(|&(name, value)| match name {
-            "slab_automove_freeratio" => (name, format!("{:.3}", echo.slab_automove_freeratio)),
-            _ => (name, value.to_owned()),
-        }));
+        lines.extend(self.extstore(echo));
         lines.extend(self.tls_given.settings());
         lines.extend(PROXY.iter().map(|&(name, value)| (name, value.to_owned())));
         lines.push(("num_napi_ids", self.echo.napi_ids.to_string()));
         lines.push(("memory_file", path_or(self.memory_file.as_deref(), "(null)")));
         lines.push(("client_flags_size", size_of::<u32>().to_string()));
         lines
+    }
+
+    fn extstore(&self, echo: &Echo) -> Vec<(&'static str, String)> {
+        let given = &echo.extstore;
+        vec![
+            ("ext_item_size", given.item_size.to_string()),
+            ("ext_item_age", given.item_age_s.to_string()),
+            ("ext_low_ttl", given.low_ttl_s.to_string()),
+            ("ext_recache_rate", given.recache_rate.to_string()),
+            ("ext_wbuf_size", self.flash.piece_bytes.to_string()),
+            ("ext_compact_under", given.compact_under.to_string()),
+            ("ext_drop_under", given.drop_under.to_string()),
+            ("ext_max_sleep", given.max_sleep_us.to_string()),
+            ("ext_max_frag", format!("{:.2}", given.max_frag(self.flash.is_on()))),
+            ("slab_automove_freeratio", format!("{:.3}", echo.slab_automove_freeratio)),
+            ("ext_drop_unread", yes(given.drop_unread)),
+        ]
     }
 
     fn general(&self) -> Vec<(&'static str, String)> {
@@ -107,21 +121,6 @@ impl Options {
 
 /// Where no number is given and none is known, as in memcached.
 const BACKLOG_DEFAULT: u32 = 1024;
-
-/// Extstore, off.
-const FLASH: &[(&str, &str)] = &[
-    ("ext_item_size", "512"),
-    ("ext_item_age", "4294967295"),
-    ("ext_low_ttl", "0"),
-    ("ext_recache_rate", "2000"),
-    ("ext_wbuf_size", "4194304"),
-    ("ext_compact_under", "0"),
-    ("ext_drop_under", "0"),
-    ("ext_max_sleep", "1000000"),
-    ("ext_max_frag", "0.80"),
-    ("slab_automove_freeratio", ""),
-    ("ext_drop_unread", "no"),
-];
 
 /// The proxy, off.
 const PROXY: &[(&str, &str)] = &[("proxy_enabled", "no"), ("proxy_uring_enabled", "no")];

@@ -576,3 +576,94 @@ fn metrics_are_served_at_an_address_with_or_without_a_port() {
         "--metrics-listen :1: expected a name, an address or *, found nothing",
     );
 }
+
+/// A tier of one file.
+fn tier(options: &mut Options) {
+    options.flash.paths = vec!["/x:1g".parse().expect("a path")];
+}
+
+#[test]
+fn options_of_flash_have_memcacheds_units() {
+    check("-o ext_path=/x:1g", tier);
+    check("-o ext_path=/x:1g,ext_page_size=8,ext_wbuf_size=2", |options| {
+        tier(options);
+        (options.flash.segment_bytes, options.flash.piece_bytes) = (8 << 20, 2 << 20);
+    });
+    let line = "-o ext_path=/x:1g,ext_item_size=100,ext_low_ttl=60,ext_recache_rate=7,ext_compact_under=3,ext_max_frag=0.5";
+    check(line, |options| {
+        tier(options);
+        let settings = &mut options.flash.settings;
+        (settings.item_size_min, settings.low_ttl_s, settings.recache_rate) = (100, 60, 7);
+        (settings.free_min, settings.kept_max_percent) = (3, 50);
+    });
+    check("-o ext_path=/x:1g -o ext_compact_under=3,ext_drop_under=9", |options| {
+        tier(options);
+        options.flash.settings.free_min = 9;
+    });
+    // Without effect, as what they name is done in any case, or does not exist here.
+    let line = "-o ext_path=/x:1g,ext_item_age=60,ext_drop_unread,ext_threads=4,ext_io_depth=8,ext_max_sleep=1,\
+        slab_automove_freeratio=0.5";
+    check(line, tier);
+    assert_eq!(read(line).expect("accepted").notes.len(), 6);
+    check("-o ext_path=/x:1g -o ext_path=/y:2t:lowttl", |options| {
+        tier(options);
+        options.flash.paths.push("/y:2t:lowttl".parse().expect("a path"));
+    });
+}
+
+#[test]
+fn settings_show_what_is_given_for_flash() {
+    check_settings(
+        "-o ext_item_size=100,ext_item_age=60,ext_low_ttl=5,ext_recache_rate=7,ext_wbuf_size=2,ext_compact_under=3",
+        "ext_item_size 100, ext_item_age 60, ext_low_ttl 5, ext_recache_rate 7, ext_wbuf_size 2097152, ext_compact_under 3",
+    );
+    check_settings(
+        "-o ext_drop_under=3,ext_max_sleep=5,ext_max_frag=0.5,slab_automove_freeratio=0.5,ext_drop_unread",
+        "ext_drop_under 3, ext_max_sleep 5, ext_max_frag 0.50, slab_automove_freeratio 0.500, ext_drop_unread yes",
+    );
+    check_settings("-o ext_path=/x:1g", "ext_max_frag 0.25");
+}
+
+#[test]
+fn options_of_flash_without_a_path_are_noted() {
+    let notes = |line: &str| read(line).expect(line).notes;
+    assert_eq!(notes("-o ext_item_size=100"), ["-o ext_…: nothing goes to flash without ext_path"]);
+    assert_eq!(notes("-o ext_page_size=8"), ["-o ext_…: nothing goes to flash without ext_path"]);
+    assert_eq!(notes("-o ext_item_size=512,ext_page_size=64"), [""; 0]);
+    assert_eq!(notes("-o ext_path=/x:1g,ext_item_size=100"), [""; 0]);
+}
+
+#[test]
+fn flash_that_cannot_work_is_refused() {
+    let with = |flag: &str, why: &str| {
+        check_error(
+            &format!("-o ext_path=/x:1g {flag}"),
+            &format!(
+                "-o ext_path and {}: expected one of them, because {why}",
+                flag.split(' ').next().expect("a flag")
+            ),
+        );
+    };
+    with("-U 11211", "a datagram does not wait for a read");
+    with("-M", "nothing goes to flash that is not evicted from memory");
+    with("--takeover /run/next", "items on flash cannot be handed over");
+    check("-o ext_path=/x:1g -U 0", tier);
+    check_error(
+        "-o ext_path=/x:319m",
+        "-o ext_path: expected room for at least 5 pages of 64m (ext_page_size), found 4",
+    );
+    check("-o ext_path=/x:320m", |options| {
+        options.flash.paths = vec!["/x:320m".parse().expect("a path")];
+    });
+    check_error("-o ext_path=/x:1g,ext_wbuf_size=3", "-o ext_wbuf_size=3: expected 1, 2, 4, 8, 16, 32 or 64");
+    check_error(
+        "-o ext_path=/x:1g,ext_page_size=6",
+        "-o ext_page_size=6,ext_wbuf_size=4: expected pages of a whole number of write buffers",
+    );
+    check_error("-o ext_page_size=0", "-o ext_page_size: expected a number from 1 to 4096, found `0`");
+    let error = read("-o ext_path=/x").expect_err("no size").to_string();
+    assert!(
+        error.starts_with("-o ext_path: use `/x` as a path of the flash tier: it has no size"),
+        "{error}"
+    );
+}

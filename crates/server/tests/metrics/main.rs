@@ -67,6 +67,29 @@ fn all_families_of_memcached_exporter_are_there_with_its_kinds_and_labels() {
     }
 }
 
+/// Names and kinds with extstore.
+const EXPORTER_EXTSTORE: &str = include_str!("memcached_exporter_extstore.txt");
+
+#[test]
+fn families_of_extstore_are_there_where_there_is_flash() {
+    let mut options = Options { memory_limit_bytes: 16 << 20, ..Options::default() };
+    options.flash.paths = vec!["/x:1g".parse().expect("a path")];
+    let (_host, monitor) = server(&options);
+    let families = families(&monitor);
+    let expected: Vec<&str> = EXPORTER_EXTSTORE.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(expected.len(), 19);
+    for line in expected {
+        let (name, kind) = line.split_once(' ').expect("two words");
+        let family =
+            families.iter().find(|family| family.name == name).unwrap_or_else(|| panic!("{name} is missing"));
+        assert_eq!(&*family.kind, kind, "{name}");
+        assert!(matches!(&family.samples[..], [one] if one.labels.is_empty()), "{name}");
+    }
+    assert_eq!(value(&families, "memcached_extstore_bytes_limit", ""), f64::from(1 << 30));
+    assert_eq!(value(&families, "memcached_extstore_pages_free", ""), 16.0);
+    assert_eq!(value(&families, "evenkeel_flash_not_written_total", "reason=no_room"), 0.0);
+}
+
 #[test]
 fn values_are_those_of_the_commands() {
     let (mut host, monitor) = server(&Options::default());

@@ -51,6 +51,8 @@ flash_counters! {
     damaged,
     /// Items that could not be read or written.
     lost,
+    /// Of these, items that a client asked for.
+    missed,
     /// Reads that were not done, because there were too many or it took too long.
     aborted,
     /// Reads of large values for which there was no memory.

@@ -293,6 +293,7 @@ impl Handle {
         if let Some(slot) = store.slot_of(&locked, key.hash, read) {
             store.unlink_flash(&mut locked, slot);
             self.count(|counters| &counters.lost);
+            self.count(|counters| &counters.missed);
         }
         Taken::Gone
     }

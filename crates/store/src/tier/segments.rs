@@ -1,7 +1,7 @@
 //! Segments of flash: free, being filled, or sealed, oldest first.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use flash::Bucket;
 
@@ -21,6 +21,8 @@ pub(super) struct FlashSegment {
     pub(super) bytes: AtomicU64,
     /// Rises each time that it is opened; 0: it is free.
     pub(super) version: AtomicU64,
+    /// The stream that it was opened for last, as a number.
+    stream: AtomicU8,
 }
 
 /// Which segments are what.
@@ -48,6 +50,15 @@ impl FlashSegment {
         self.objects.fetch_add(1, Relaxed);
         self.records.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// The items that it was opened for, by extstore's names.
+    pub(super) fn bucket(&self) -> Bucket {
+        match self.stream.load(Relaxed) {
+            stream if stream == Stream::LowTtl as u8 => Bucket::LowTtl,
+            stream if stream == Stream::Again as u8 => Bucket::Compact,
+            _ => Bucket::Default,
+        }
     }
 
     /// Bytes of the items that slots refer to: as long on average as all that were written.
@@ -83,6 +94,15 @@ impl FlashQueues {
 
     pub(super) fn free(&self) -> usize {
         self.free.iter().map(VecDeque::len).sum()
+    }
+
+    /// Times that a segment was opened.
+    pub(super) fn versions(&self) -> u64 {
+        self.versions
+    }
+
+    pub(super) fn devices(&self) -> &[FlashDevice] {
+        &self.devices
     }
 
     /// Takes the segment that is to be emptied next out of its queue, of those that are on their devices.
@@ -144,6 +164,7 @@ impl FlashSegments<'_> {
         row.records.store(0, Relaxed);
         row.bytes.store(0, Relaxed);
         row.version.store(*versions, Relaxed);
+        row.stream.store(stream as u8, Relaxed);
         Some(segment)
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use flash::Bucket;
+
 use super::config::FlashSettings;
 use super::counters::FlashCounts;
 use super::segments::FlashSegment;
@@ -26,6 +28,10 @@ pub struct FlashStatistics {
     pub segments: u64,
     /// Of these, free ones.
     pub segments_free: u64,
+    /// The least number of free ones that is aimed at.
+    pub segments_free_min: u64,
+    /// Times that a segment was begun.
+    pub segments_opened: u64,
     /// Pieces that wait to be written.
     pub pieces_waiting: u64,
     /// The index's share of the memory limit, in percent.
@@ -43,6 +49,10 @@ pub struct FlashSegmentRow {
     pub bytes_used: u64,
     /// The device.
     pub device: usize,
+    /// The items that its device is for.
+    pub free_bucket: Bucket,
+    /// The items that are there; of a free one, those that were there.
+    pub bucket: Bucket,
 }
 
 impl Store {
@@ -61,6 +71,8 @@ impl Store {
             bytes_max: u64::from(tier.geometry.segments()) * tier.geometry.segment_bytes(),
             segments: tier.geometry.segments().into(),
             segments_free: state.queues.free() as u64,
+            segments_free_min: tier.free_min() as u64,
+            segments_opened: state.queues.versions(),
             pieces_waiting: state.pieces.waiting() as u64,
             index_percent: self.index_percent(),
             settings: tier.settings.get(),
@@ -70,10 +82,16 @@ impl Store {
     /// Each segment of the flash tier.
     pub fn flash_segments(&self) -> Vec<FlashSegmentRow> {
         let rows = |tier: &Tier| {
-            let row = |(number, row): (usize, &FlashSegment)| FlashSegmentRow {
-                version: row.version.load(Relaxed),
-                bytes_used: row.used_bytes(),
-                device: tier.geometry.device_of(number as u32),
+            let devices = lock(&tier.state).queues.devices().to_vec();
+            let row = |(number, row): (usize, &FlashSegment)| {
+                let device = tier.geometry.device_of(number as u32);
+                FlashSegmentRow {
+                    version: row.version.load(Relaxed),
+                    bytes_used: row.used_bytes(),
+                    device,
+                    free_bucket: devices[device].bucket,
+                    bucket: row.bucket(),
+                }
             };
             tier.rows.iter().enumerate().map(row).collect()
         };

@@ -103,14 +103,18 @@ impl Tier {
     fn take_victim(&self) -> Option<u32> {
         let mut state = lock(&self.state);
         let TierState { pieces, queues } = &mut *state;
-        let share = (self.geometry.segments() as usize / FREE_SHARE).max(FREE_MIN);
-        let least = match self.settings.get().free_min {
-            0 => share,
-            // All of them would be emptied over and over.
-            least => (least as usize).clamp(FREE_MIN, (self.geometry.segments() as usize / 2).max(FREE_MIN)),
-        };
-        let is_short = queues.free() < least;
+        let is_short = queues.free() < self.free_min();
         let victim = is_short.then(|| queues.take_victim(&self.rows, |segment| !pieces.waits_for(segment)));
         victim.flatten()
+    }
+
+    /// Segments that are to be free, at least.
+    pub(super) fn free_min(&self) -> usize {
+        let segments = self.geometry.segments() as usize;
+        match self.settings.get().free_min {
+            0 => (segments / FREE_SHARE).max(FREE_MIN),
+            // With more than half of them, all would be emptied over and over.
+            least => (least as usize).clamp(FREE_MIN, (segments / 2).max(FREE_MIN)),
+        }
     }
 }

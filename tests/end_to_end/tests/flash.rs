@@ -1,0 +1,304 @@
+//! A server with a flash tier (`-o ext_path`): items that memory has no room for, statistics, settings, failures.
+
+use end_to_end::bystander::Client;
+use end_to_end::clock;
+use end_to_end::server::Server;
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use stdx::exposition::read;
+
+/// Megabytes for items in memory.
+const MEMORY: &str = "16";
+/// Items of four times the memory.
+const ITEMS: u64 = 48_000;
+/// Items that are stored before the server has written some of them: less than its write buffers hold.
+const BATCH: u64 = 200;
+
+/// The file of a test's flash, removed with this value.
+struct FlashFile(PathBuf);
+
+impl FlashFile {
+    fn new() -> FlashFile {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        FlashFile(std::env::temp_dir().join(format!("evenkeel-flash-{}-{number}", std::process::id())))
+    }
+
+    fn options(&self) -> String {
+        format!("ext_path={}:256m,ext_page_size=8,ext_wbuf_size=1,ext_item_size=100", self.0.display())
+    }
+
+    fn server(&self, driver: SocketDriver, flags: &[&str]) -> Server {
+        let (subject, options) = (ServerUnderTest::evenkeel(driver), self.options());
+        let own = ["-v", "-m", MEMORY, "-t", "2", "-o", &options];
+        Server::start(&subject, &[&own, flags].concat()).expect("a server")
+    }
+}
+
+impl Drop for FlashFile {
+    fn drop(&mut self) {
+        // If it fails, the file is in nobody's way.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn client(server: &Server) -> Client {
+    Client::new(server.connect().expect("a connection"))
+}
+
+#[track_caller]
+fn asks(client: &mut Client, request: &str, expected: &str) {
+    let request = format!("{request}\r\n");
+    assert_eq!(client.ask(request.as_bytes()).expect("an answer"), expected, "{request}");
+}
+
+#[track_caller]
+fn statistic(client: &mut Client, name: &str) -> u64 {
+    client.statistic(name).unwrap_or_else(|error| panic!("{error:#}"))
+}
+
+/// The value of an item in its `round`th version.
+fn value(number: u64, round: u64) -> String {
+    let len = 1000 + number % 700;
+    let mut value = format!("{number} {round} ").repeat(len as usize / 4);
+    value.truncate(len as usize);
+    value
+}
+
+fn set(number: u64, round: u64, requests: &mut String) {
+    let value = value(number, round);
+    write!(requests, "set key{number} {round} 0 {} noreply\r\n{value}\r\n", value.len()).expect("memory");
+}
+
+/// Stores items no faster than the server writes them: otherwise it may drop some.
+fn fill(client: &mut Client, numbers: std::ops::Range<u64>, round: u64) {
+    for first in numbers.clone().step_by(BATCH as usize) {
+        let mut requests = String::new();
+        (first..numbers.end.min(first + BATCH)).for_each(|number| set(number, round, &mut requests));
+        asks(client, &(requests + "mn"), "MN");
+        let waits =
+            |client: &mut Client| client.statistic("extstore_io_queue").is_ok_and(|waiting| waiting > 2);
+        let is_written = clock::wait_for(|| (!waits(client)).then_some(()));
+        assert!(is_written.is_some(), "the server writes");
+    }
+}
+
+/// How many of these items are there. Each has its value of the round that `expected` gives.
+#[track_caller]
+fn found(client: &mut Client, numbers: std::ops::Range<u64>, expected: impl Fn(u64) -> Option<u64>) -> u64 {
+    let mut found = 0;
+    for first in numbers.clone().step_by(50) {
+        let keys: String =
+            (first..numbers.end.min(first + 50)).map(|number| format!(" key{number}")).collect();
+        let mut line = client.ask(format!("get{keys}\r\n").as_bytes()).expect("an answer");
+        while line != "END" {
+            let number = line["VALUE key".len()..].split(' ').next().expect("a key");
+            let number: u64 = number.parse().expect("a number");
+            let round = expected(number).unwrap_or_else(|| panic!("key{number} was deleted"));
+            let value = value(number, round);
+            assert_eq!(line, format!("VALUE key{number} {round} {}", value.len()));
+            assert_eq!(client.line().expect("a value"), value);
+            found += 1;
+            line = client.line().expect("a line");
+        }
+    }
+    found
+}
+
+#[test]
+fn four_times_the_memory_comes_back() {
+    for driver in SocketDriver::ALL {
+        let file = FlashFile::new();
+        let server = file.server(driver, &[]);
+        let mut client = client(&server);
+        fill(&mut client, 0..ITEMS, 1);
+        assert_eq!(found(&mut client, 0..ITEMS, |_| Some(1)), ITEMS, "{driver:?}");
+        assert_eq!(statistic(&mut client, "curr_items"), ITEMS);
+        assert_eq!(statistic(&mut client, "get_hits"), ITEMS);
+        assert_eq!(statistic(&mut client, "evictions"), 0);
+        let (read, written) =
+            (statistic(&mut client, "get_extstore"), statistic(&mut client, "extstore_objects_written"));
+        assert!((ITEMS / 2..=ITEMS).contains(&read), "{read}");
+        assert_eq!(statistic(&mut client, "extstore_objects_read"), read);
+        assert!(written >= statistic(&mut client, "extstore_objects_used"));
+        assert!((ITEMS / 2..=ITEMS).contains(&written), "{written}");
+        for none in
+            ["get_aborted_extstore", "miss_from_extstore", "badcrc_from_extstore", "extstore_compact_lost"]
+        {
+            assert_eq!(statistic(&mut client, none), 0, "{none}");
+        }
+    }
+}
+
+#[test]
+fn what_was_replaced_or_deleted_does_not_come_back() {
+    let file = FlashFile::new();
+    let server = file.server(SocketDriver::Uring, &[]);
+    let mut client = client(&server);
+    fill(&mut client, 0..ITEMS, 1);
+    fill(&mut client, 0..ITEMS / 4, 2);
+    for number in ITEMS / 4..ITEMS / 4 + 1000 {
+        asks(&mut client, &format!("delete key{number}"), "DELETED");
+    }
+    let expected = |number| match number {
+        _ if number < ITEMS / 4 => Some(2),
+        _ if number < ITEMS / 4 + 1000 => None,
+        _ => Some(1),
+    };
+    let there = found(&mut client, 0..ITEMS, expected);
+    assert_eq!(there, ITEMS - 1000);
+    asks(&mut client, "flush_all", "OK");
+    assert_eq!(found(&mut client, 0..ITEMS, |_| None), 0);
+}
+
+#[test]
+fn commands_that_change_an_item_work_on_flash() {
+    let file = FlashFile::new();
+    let server = file.server(SocketDriver::Uring, &["-o", "ext_item_size=1"]);
+    let mut client = client(&server);
+    asks(&mut client, "set counter 0 0 2\r\n41", "STORED");
+    asks(&mut client, "set text 7 0 2\r\nab", "STORED");
+    fill(&mut client, 0..ITEMS / 2, 1);
+    let before = statistic(&mut client, "get_extstore");
+    asks(&mut client, "incr counter 1", "42");
+    asks(&mut client, "append text 0 0 2\r\ncd", "STORED");
+    asks(&mut client, "mg text f v", "VA 4 f7");
+    assert_eq!(client.line().expect("a value"), "abcd");
+    asks(&mut client, "touch key1 1000", "TOUCHED");
+    asks(&mut client, "mg key1 f s", &format!("HD f1 s{}", value(1, 1).len()));
+    asks(&mut client, "add key2 0 0 1\r\nx", "NOT_STORED");
+    assert!(statistic(&mut client, "get_extstore") >= before + 4, "they were on flash");
+}
+
+#[test]
+fn the_command_extstore_changes_what_is_written() {
+    let file = FlashFile::new();
+    let server = file.server(SocketDriver::Epoll, &[]);
+    let mut client = client(&server);
+    asks(&mut client, "extstore item_size 100000", "OK");
+    asks(&mut client, "extstore max_frag 0.5", "OK");
+    asks(&mut client, "extstore bogus 1", "ERROR");
+    assert_eq!(client.statistic_of("settings", "ext_item_size").expect("a setting"), 100_000);
+    fill(&mut client, 0..ITEMS / 2, 1);
+    assert_eq!(statistic(&mut client, "extstore_objects_written"), 0);
+    assert!(statistic(&mut client, "evictions") > 0);
+    asks(&mut client, "extstore item_size 100", "OK");
+    fill(&mut client, 0..ITEMS / 2, 2);
+    assert!(statistic(&mut client, "extstore_objects_written") > 0);
+    found(&mut client, 0..ITEMS / 2, |_| Some(2));
+    assert_eq!(client.statistic_of("extstore", "31:free_bucket").expect("a page"), 0);
+    assert!(client.statistic_of("extstore", "32:version").is_err(), "256 MB are 32 pages");
+}
+
+/// Pages are reused; what is still there is right.
+#[test]
+fn more_than_the_flash_holds_makes_room() {
+    let file = FlashFile::new();
+    let small = format!("ext_path={}:32m,ext_page_size=4,ext_wbuf_size=1", file.0.display());
+    let subject = ServerUnderTest::evenkeel(SocketDriver::Uring);
+    let server = Server::start(&subject, &["-m", MEMORY, "-o", &small]).expect("a server");
+    let mut client = client(&server);
+    fill(&mut client, 0..ITEMS, 1);
+    let there = found(&mut client, 0..ITEMS, |_| Some(1));
+    assert!((ITEMS / 4..ITEMS).contains(&there), "{there}");
+    assert_eq!(statistic(&mut client, "curr_items"), there);
+    assert!(statistic(&mut client, "extstore_page_reclaims") > 0);
+    assert!(statistic(&mut client, "extstore_objects_evicted") > 0);
+}
+
+#[track_caller]
+fn check_refused(flags: &[&str], expected: &str) {
+    let subject = ServerUnderTest::evenkeel(SocketDriver::Epoll);
+    let error = Server::start(&subject, flags).expect_err("it is refused");
+    let error = format!("{error:#}");
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_at_the_start() {
+    let file = FlashFile::new();
+    let _server = file.server(SocketDriver::Epoll, &[]);
+    let options = file.options();
+    let alone = format!("use {} alone: a process has it open already", file.0.display());
+    check_refused(&["-o", &options], &alone);
+    check_refused(&["-M", "-o", &options], "-o ext_path and -M: expected one of them");
+    check_refused(&["-o", "ext_path=/no such folder/x:1g"], "open /no such folder/x to read and write");
+    check_refused(&["-o", "ext_path=/dev/null:1g"], "a regular file or a block device is accepted");
+    check_refused(&["-o", "ext_path=/x:10m"], "expected room for at least 5 pages of 64m");
+}
+
+#[test]
+fn after_a_kill_amid_writes_nothing_old_is_served() {
+    let file = FlashFile::new();
+    let mut server = file.server(SocketDriver::Uring, &[]);
+    let mut before = client(&server);
+    fill(&mut before, 0..ITEMS / 2, 1);
+    let mut stream = server.connect().expect("a connection");
+    let writing = std::thread::spawn(move || {
+        for first in (ITEMS / 2..).step_by(BATCH as usize) {
+            let mut requests = String::new();
+            (first..first + BATCH).for_each(|number| set(number % ITEMS, 1, &mut requests));
+            if stream.write_all(requests.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let written = |client: &mut Client| client.statistic("extstore_objects_written").expect("statistics");
+    let (first, amid) = (
+        written(&mut before),
+        clock::wait_for(|| {
+            let now = written(&mut before);
+            (now > ITEMS / 2).then_some(now)
+        }),
+    );
+    assert!(amid.is_some_and(|amid| amid > first), "it writes");
+    server.kill().expect("it runs");
+    writing.join().expect("it ends with the connection");
+    server.start_again().expect("the lock has gone with the process");
+    let mut after = client(&server);
+    assert_eq!(found(&mut after, 0..ITEMS, |_| None), 0);
+    assert_eq!(statistic(&mut after, "curr_items"), 0);
+    fill(&mut after, 0..ITEMS, 2);
+    assert_eq!(found(&mut after, 0..ITEMS, |_| Some(2)), ITEMS);
+}
+
+/// What the endpoint of metrics has at `path`.
+fn fetch(server: &Server, path: &str) -> String {
+    let address = clock::wait_for(|| {
+        let said = server.said();
+        Some(said.split_once("metrics at http://")?.1.split_once("/metrics")?.0.to_owned())
+    });
+    let mut stream = TcpStream::connect(address.expect("an endpoint")).expect("connect");
+    stream.set_read_timeout(Some(clock::PATIENCE)).expect("a timeout");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("send");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("an answer in text");
+    reply.split_once("\r\n\r\n").expect("a head").1.to_owned()
+}
+
+#[test]
+fn metrics_have_the_families_of_extstore_and_ours() {
+    let file = FlashFile::new();
+    let server = file.server(SocketDriver::Epoll, &["--metrics-listen", "127.0.0.1:0"]);
+    let mut client = client(&server);
+    fill(&mut client, 0..ITEMS / 2, 1);
+    let there = found(&mut client, 0..ITEMS / 2, |_| Some(1));
+    let text = fetch(&server, "/metrics");
+    let families = read(&text).unwrap_or_else(|problem| panic!("{problem}\n{text}"));
+    let sum = |name: &str| -> f64 {
+        let samples = families.iter().flat_map(|family| &family.samples);
+        samples.filter(|sample| sample.name == name).map(|sample| sample.value).sum()
+    };
+    assert_eq!(there, ITEMS / 2);
+    assert_eq!(sum("memcached_extstore_bytes_limit"), f64::from(256 << 20));
+    assert!(sum("memcached_extstore_objects_written_total") > 0.0);
+    assert!(sum("memcached_extstore_objects_read_total") > 0.0);
+    assert!(sum("memcached_extstore_pages_used") > 0.0);
+    assert!(sum("evenkeel_flash_device_written_bytes_total") > 0.0);
+    assert_eq!(sum("evenkeel_flash_lost_total"), 0.0);
+    assert_eq!(sum("memcached_current_items"), there as f64);
+}
