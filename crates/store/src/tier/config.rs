@@ -1,6 +1,6 @@
 //! Configuration of a flash tier, and settings that change while it runs.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use flash::Bucket;
 
@@ -35,16 +35,11 @@ pub struct FlashDevice {
 pub struct FlashSettings {
     /// Smaller items are not written (`ext_item_size`): bytes as [`crate::Store::item_size`] counts them.
     pub item_size_min: u32,
-    /// Items that were used within this time are not written (`ext_item_age`), in seconds.
-    pub item_age_min_s: u32,
     /// Items that expire sooner than in this time are written apart (`ext_low_ttl`), in seconds; 0: none.
     pub low_ttl_s: u32,
     /// Of the uses of items on flash that were used there before, one in so many brings the item back into memory
     /// (`ext_recache_rate`); 0: none.
     pub recache_rate: u32,
-    /// Whether items that were used on flash are dropped, too, when their segment is reused (`ext_drop_unread`: there, of items
-    /// that were moved once only those that were read are kept).
-    pub drops_all: bool,
     /// Segments that are kept free, so that writes never wait for one (`ext_compact_under`); 0: one in a hundred.
     pub free_min: u32,
     /// The most of a segment's items that are kept when it is reused, in percent (memcached's `ext_max_frag` is a share, too).
@@ -56,10 +51,8 @@ impl Default for FlashSettings {
     fn default() -> FlashSettings {
         FlashSettings {
             item_size_min: 512,
-            item_age_min_s: 0,
             low_ttl_s: 0,
             recache_rate: 2000,
-            drops_all: false,
             free_min: 0,
             kept_max_percent: 25,
         }
@@ -120,10 +113,8 @@ const SHARDS_MAX: u64 = 1 << 16;
 #[derive(Debug)]
 pub(super) struct SharedSettings {
     item_size_min: AtomicU32,
-    item_age_min_s: AtomicU32,
     low_ttl_s: AtomicU32,
     recache_rate: AtomicU32,
-    drops_all: AtomicBool,
     free_min: AtomicU32,
     kept_max_percent: AtomicU32,
 }
@@ -132,10 +123,8 @@ impl SharedSettings {
     pub(super) fn new(settings: FlashSettings) -> SharedSettings {
         let new = SharedSettings {
             item_size_min: AtomicU32::new(0),
-            item_age_min_s: AtomicU32::new(0),
             low_ttl_s: AtomicU32::new(0),
             recache_rate: AtomicU32::new(0),
-            drops_all: AtomicBool::new(false),
             free_min: AtomicU32::new(0),
             kept_max_percent: AtomicU32::new(0),
         };
@@ -145,10 +134,8 @@ impl SharedSettings {
 
     pub(super) fn set(&self, to: FlashSettings) {
         self.item_size_min.store(to.item_size_min, Relaxed);
-        self.item_age_min_s.store(to.item_age_min_s, Relaxed);
         self.low_ttl_s.store(to.low_ttl_s, Relaxed);
         self.recache_rate.store(to.recache_rate, Relaxed);
-        self.drops_all.store(to.drops_all, Relaxed);
         self.free_min.store(to.free_min, Relaxed);
         self.kept_max_percent.store(to.kept_max_percent.min(100), Relaxed);
     }
@@ -156,10 +143,8 @@ impl SharedSettings {
     pub(super) fn get(&self) -> FlashSettings {
         FlashSettings {
             item_size_min: self.item_size_min.load(Relaxed),
-            item_age_min_s: self.item_age_min_s.load(Relaxed),
             low_ttl_s: self.low_ttl_s.load(Relaxed),
             recache_rate: self.recache_rate.load(Relaxed),
-            drops_all: self.drops_all.load(Relaxed),
             free_min: self.free_min.load(Relaxed),
             kept_max_percent: self.kept_max_percent.load(Relaxed),
         }

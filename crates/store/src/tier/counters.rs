@@ -43,7 +43,7 @@ flash_counters! {
     reclaimed,
     /// Items brought back to memory, because they were used often.
     recached,
-    /// Items that were not written: too small, too young, too large, or the index had too much of the memory.
+    /// Items that were not written: too small, too large, or the index had too much of the memory.
     not_admitted,
     /// Items that were to be written, but there was no piece or no segment.
     refused,

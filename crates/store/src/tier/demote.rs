@@ -69,8 +69,7 @@ impl Store {
         let settings = tier.settings.get();
         let len = record.len(lock);
         let size = self.item_size(record.key_len(), record.flags(lock), len);
-        let is_young = now.saturating_sub(record.last_access()) < settings.item_age_min_s;
-        if size < u64::from(settings.item_size_min) || is_young || self.is_index_full() {
+        if size < u64::from(settings.item_size_min) || self.is_index_full() {
             return None;
         }
         let left = record.expiry().wrapping_sub(now);

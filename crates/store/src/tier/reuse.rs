@@ -25,7 +25,7 @@ impl Store {
         let row = &tier.rows[segment as usize];
         let settings = tier.settings.get();
         let records_written = u64::from(row.records.load(Relaxed));
-        let most = if settings.drops_all { 0 } else { u64::from(settings.kept_max_percent) };
+        let most = u64::from(settings.kept_max_percent);
         let mut reuse = Reuse { keep_left: records_written * most / 100, now: tier.second.load(Relaxed) };
         for number in 0..tier.geometry.pieces_per_segment() {
             // Memory for what is written again, and what workers write meanwhile.
