@@ -43,7 +43,7 @@ pub(super) struct PlanArguments {
     /// busy-poll, irq-suspend, sched-slice or sched-fifo
     #[arg(long, value_name = "NAME", value_parser = strategy)]
     strategy: Option<Strategy>,
-    /// The needs of a kind of service: memcached (or evenkeel), mysql, redis or generic
+    /// The needs of a kind of service: memcached (or evenkeel), mysql, redis, generic, or flash (the disks of -o ext_path)
     #[arg(long, value_name = "NAME", value_parser = profile)]
     pub(super) profile: Option<Profile>,
     /// Only this network interface; of a bond or VLAN, the devices below [default: all that are up and have a device]
