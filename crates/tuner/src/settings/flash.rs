@@ -1,7 +1,7 @@
 //! Disks of a flash tier (`-o ext_path`): scheduler, merging, reading ahead, and advice on what no setting changes.
 //!
 //! A tier reads single pages at random, and writes pieces of a megabyte or more. Its disks are those that carry the
-//! files and devices of running servers; without such a server, those that do not turn. Of an array or a logical volume,
+//! files and devices of running servers, or those that were named; without such a server, those that do not turn. Of an array or a logical volume,
 //! requests are settled at the disks below, and reading ahead at the device that files lie on.
 
 use std::collections::BTreeSet;
@@ -74,11 +74,15 @@ pub(crate) fn merges(proposed: &mut ProposedChanges, scope: &Scope) {
 
 /// Little reading ahead, where memcached reads through the page cache.
 pub(crate) fn read_ahead(proposed: &mut ProposedChanges, scope: &Scope) {
+    let facts = scope.facts();
     let buffered = of_services(scope, |kind| kind == ServiceKind::Memcached);
-    let has_more = |disk: &&&BlockDevice| disk.read_ahead_kb.is_some_and(|now| now > READ_AHEAD_KB);
-    let is_turning = |disk: &BlockDevice| leaves(scope.facts(), disk).iter().any(|leaf| leaf.rotational);
-    for disk in buffered.iter().filter(has_more).filter(|disk| !is_turning(disk)) {
-        disks::read_ahead(proposed, disk, READ_AHEAD_KB, LITTLE_AHEAD);
+    let is_read_so = |disk: &BlockDevice| buffered.iter().any(|other| other.name == disk.name);
+    let has_more = |disk: &BlockDevice| disk.read_ahead_kb.is_some_and(|now| now > READ_AHEAD_KB);
+    let turns = |disk: &BlockDevice| leaves(facts, disk).iter().any(|leaf| leaf.rotational);
+    for disk in Tier::of(proposed, scope).top {
+        if is_read_so(disk) && has_more(disk) && !turns(disk) {
+            disks::read_ahead(proposed, disk, READ_AHEAD_KB, LITTLE_AHEAD);
+        }
     }
 }
 
@@ -155,9 +159,12 @@ impl<'a> Tier<'a> {
     /// The tier's devices; those that turn are refused.
     fn of(proposed: &mut ProposedChanges, scope: &Scope<'a>) -> Tier<'a> {
         let facts = scope.facts();
-        let served = of_services(scope, |_| true);
-        let is_known = !served.is_empty();
-        let top = if is_known { served } else { scope.disks().filter(|disk| !disk.rotational).collect() };
+        let known = match scope.named_disks {
+            [] => of_services(scope, |_| true),
+            names => named(proposed, facts, names),
+        };
+        let is_known = !known.is_empty() || !scope.named_disks.is_empty();
+        let top = if is_known { known } else { scope.disks().filter(|disk| !disk.rotational).collect() };
         let mut disks: Vec<&BlockDevice> = Vec::new();
         for disk in top.iter().flat_map(|disk| leaves(facts, disk)) {
             if !disks.iter().any(|other| other.name == disk.name) {
@@ -173,6 +180,19 @@ impl<'a> Tier<'a> {
         }
         Tier { top, disks, is_known }
     }
+}
+
+/// The devices of these names, which the user gave.
+fn named<'a>(proposed: &mut ProposedChanges, facts: &'a Facts, names: &[String]) -> Vec<&'a BlockDevice> {
+    let mut found = Vec::new();
+    for name in names {
+        let device = if name.starts_with("/dev/") { name.clone() } else { format!("/dev/{name}") };
+        match facts.disk_of(&device) {
+            Some(disk) => found.push(disk),
+            None => proposed.refuse(name, "there is no such disk"),
+        }
+    }
+    found
 }
 
 /// The devices that the files of these kinds of services lie on.

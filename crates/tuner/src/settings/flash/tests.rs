@@ -66,8 +66,12 @@ fn queues(mut facts: Facts, queues: u32) -> Facts {
 }
 
 fn proposed(facts: &Facts) -> ProposedChanges {
+    proposed_for(facts, &[])
+}
+
+fn proposed_for(facts: &Facts, named_disks: &[String]) -> ProposedChanges {
     let model = CpuModel::of(facts);
-    let scope = Scope { kinds: Profile::Flash.kinds(), ..Scope::all(&model, &[]) };
+    let scope = Scope { kinds: Profile::Flash.kinds(), named_disks, ..Scope::all(&model, &[]) };
     ProposedChanges::of(Profile::Flash.asked_by(), Profile::Flash.settings(), &scope)
 }
 
@@ -110,6 +114,25 @@ fn without_a_server_all_disks_that_do_not_turn_are_meant_and_named() {
     // A server of another kind, or one without a tier, has no say.
     let facts = serving(facts, ServiceKind::Mysql, "/dev/sda");
     check(&facts, &["nvme0n1 scheduler none", "nvme0n1 nomerges 2"]);
+}
+
+#[test]
+fn the_disks_that_are_named_are_meant_whatever_servers_use() {
+    let facts = host(vec![array(&["nvme0n1"]), disk("nvme0n1"), disk("nvme1n1"), disk("nvme2n1")]);
+    let facts = serving(facts, ServiceKind::Evenkeel, "/dev/nvme2n1");
+    let named = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let proposed = proposed_for(&facts, &names);
+        let merges = proposed.changes.iter().map(|change| change.setting.to_string());
+        let merges =
+            merges.filter_map(|path| Some(path.strip_suffix("/queue/nomerges")?.replace("/sys/block/", "")));
+        (
+            merges.collect::<Vec<_>>().join(" "),
+            proposed.refusals.first().map(|refusal| refusal.reason.clone()),
+        )
+    };
+    assert_eq!(named(&["md0", "/dev/nvme1n1p1"]), ("nvme0n1 nvme1n1".into(), None));
+    assert_eq!(named(&["sdz"]), (String::new(), Some("there is no such disk".into())));
 }
 
 #[test]
