@@ -32,6 +32,8 @@ pub struct PlanRequest<'a> {
     pub findings: &'a [Finding],
     /// The only interface of the plan; `None`: all physical ones that are up.
     pub nic: Option<&'a str>,
+    /// The only disks of the profile `flash`; none: those of servers.
+    pub disks: &'a [String],
     /// The only processes of the plan; none: all data servers.
     pub pids: &'a [u32],
     /// Whether to include settings that are in force already: they have to be kept over the next start, too.
@@ -82,6 +84,9 @@ pub struct Intent {
     pub pids: Vec<u32>,
     /// The interfaces of the plan. One whose queues are made anew may be down for a moment.
     pub nics: Vec<String>,
+    /// The only disks of the profile `flash`; none: those of servers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<String>,
     /// The chosen CPUs.
     #[serde(default, skip_serializing_if = "Choice::is_free")]
     pub choice: Choice,
@@ -126,6 +131,7 @@ pub fn plan(facts: &Facts, asked: &PlanRequest) -> Plan {
             live: asked.live,
             pids: asked.pids.to_vec(),
             nics: nics.iter().map(|nic| nic.name.clone()).collect(),
+            disks: asked.disks.to_vec(),
             choice: asked.choice.clone(),
         });
     }
@@ -146,6 +152,7 @@ pub fn rest(facts: &Facts, intent: &Intent) -> Plan {
         profile: intent.profile,
         findings: &findings,
         live: intent.live,
+        disks: &intent.disks,
         choice: intent.choice.clone(),
         ..PlanRequest::default()
     };

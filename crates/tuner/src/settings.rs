@@ -8,6 +8,7 @@
 pub mod change;
 pub(crate) mod clock;
 pub(crate) mod disks;
+pub(crate) mod flash;
 pub(crate) mod interrupts;
 pub(crate) mod listen_queue;
 pub(crate) mod masks;

@@ -27,6 +27,8 @@ pub struct PlanInput {
     pub profile: Option<Profile>,
     /// Only this network interface.
     pub nic: Option<String>,
+    /// Only these disks, where the profile is about disks.
+    pub disks: Vec<String>,
     /// CPUs that take the interrupts of network interfaces.
     pub irq_cpus: Option<CpuSet>,
     /// CPUs that interrupts, packets and services may use.
@@ -59,6 +61,7 @@ impl PlanInput {
             strategy: self.strategy,
             profile: self.profile,
             nic: self.nic.as_deref(),
+            disks: &self.disks,
             live: self.live,
             accept_risk: self.accept_risk,
             pids,

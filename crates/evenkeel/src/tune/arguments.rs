@@ -43,12 +43,16 @@ pub(super) struct PlanArguments {
     /// busy-poll, irq-suspend, sched-slice or sched-fifo
     #[arg(long, value_name = "NAME", value_parser = strategy)]
     strategy: Option<Strategy>,
-    /// The needs of a kind of service: memcached (or evenkeel), mysql, redis or generic
+    /// The needs of a kind of service: memcached (or evenkeel), mysql, redis, generic, or flash (the disks of -o ext_path)
     #[arg(long, value_name = "NAME", value_parser = profile)]
     pub(super) profile: Option<Profile>,
     /// Only this network interface; of a bond or VLAN, the devices below [default: all that are up and have a device]
     #[arg(long, value_name = "NAME")]
     nic: Option<String>,
+    /// With --profile flash: only this disk, array or volume, and what it is made of; may be repeated [default: those of
+    /// servers with ext_path, else all that do not turn]
+    #[arg(long = "disk", value_name = "NAME", requires = "profile")]
+    disks: Vec<String>,
     /// CPUs that take the interrupts of network interfaces, as a list such as 0-3,16 [default: one core for each queue]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     irq_cpus: Option<CpuSet>,
@@ -73,10 +77,24 @@ impl PlanArguments {
         if self.accept_risk && self.strategy != Some(Strategy::SchedFifo) {
             return Err(Failure::usage("--accept-risk takes --strategy sched-fifo", None));
         }
-        let PlanArguments { host, strategy, profile, nic, irq_cpus, cpus, accept_risk, live, seconds } =
+        if !self.disks.is_empty() && self.profile != Some(Profile::Flash) {
+            return Err(Failure::usage("--disk takes --profile flash", None));
+        }
+        let PlanArguments { host, strategy, profile, nic, disks, irq_cpus, cpus, accept_risk, live, seconds } =
             self.clone();
         let host = host.request();
-        Ok(plan::PlanInput { host, strategy, profile, nic, irq_cpus, cpus, accept_risk, live, seconds })
+        Ok(plan::PlanInput {
+            host,
+            strategy,
+            profile,
+            nic,
+            disks,
+            irq_cpus,
+            cpus,
+            accept_risk,
+            live,
+            seconds,
+        })
     }
 }
 

@@ -267,8 +267,20 @@ pub struct BlockDevice {
     pub read_ahead_kb: Option<u32>,
     /// Requests that may wait.
     pub requests: Option<u32>,
+    /// Where requests complete: 0 anywhere, 1 near the CPU that asked, 2 on it.
+    pub rq_affinity: Option<u32>,
+    /// Whether requests can be polled for.
+    pub io_poll: Option<bool>,
+    /// `write back`: a device with a cache that has to be flushed; `write through`.
+    pub write_cache: Option<String>,
     /// For an array.
     pub raid: Option<Raid>,
+    /// Its partitions: `nvme0n1p1`.
+    pub partitions: Vec<String>,
+    /// Disks and partitions that it is made of, for an array or a logical volume.
+    pub below: Vec<String>,
+    /// A logical volume's name below /dev/mapper.
+    pub mapped: Option<String>,
 }
 
 /// An array of disks.
@@ -565,6 +577,26 @@ impl Facts {
     /// The interface of this name.
     pub fn nic(&self, name: &str) -> Option<&Nic> {
         self.nics.iter().find(|nic| nic.name == name)
+    }
+
+    /// The disk, array or volume behind a device file: `/dev/nvme0n1p1`, `/dev/mapper/data`.
+    pub fn disk_of(&self, device: &str) -> Option<&BlockDevice> {
+        let name = device.strip_prefix("/dev/")?;
+        let is_it = |disk: &&BlockDevice| {
+            disk.name == name
+                || disk.partitions.iter().any(|partition| partition == name)
+                || name.strip_prefix("mapper/").is_some_and(|name| disk.mapped.as_deref() == Some(name))
+        };
+        self.disks.iter().find(is_it)
+    }
+
+    /// The mount that holds a path: of those above it, the one with the longest path.
+    pub fn mount_of(&self, path: &str) -> Option<&Mount> {
+        let is_above = |mount: &&Mount| {
+            let rest = path.strip_prefix(mount.path.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.mounts.iter().filter(is_above).max_by_key(|mount| mount.path.len())
     }
 
     /// Process ids of the services in a unit of systemd: `memcached.service`, or `memcached` for short.

@@ -213,6 +213,12 @@ fn boot<'f>(keep: &Keep, nic: Option<&Nic>, service: Option<&Service>) -> Result
                 .to_owned(),
         );
     }
+    // Its server, which shows the disks, starts later: all disks would be meant.
+    if profile == Some(Profile::Flash) && strategy.is_none() {
+        return Err(
+            "without udev, it would have to be asked for anew once the server of the tier runs".to_owned()
+        );
+    }
     let (_, choice) = Choice::split(&keep.asked_by);
     Ok(Means::Boot(IntentPart {
         strategy,

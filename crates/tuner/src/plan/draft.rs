@@ -114,8 +114,8 @@ impl<'a> Draft<'a> {
 
     /// The scope of the whole plan.
     fn scope<'s>(&'s self, then: &'s CpuModel<'s>) -> Scope<'s> {
-        let PlanRequest { live, accept_risk, whole, .. } = *self.asked;
-        Scope { then, live, accept_risk, whole, ..Scope::all(&self.model, self.nics) }
+        let PlanRequest { live, accept_risk, whole, disks, .. } = *self.asked;
+        Scope { then, live, accept_risk, whole, named_disks: disks, ..Scope::all(&self.model, self.nics) }
     }
 
     fn add_strategy(&mut self, strategy: Strategy) {

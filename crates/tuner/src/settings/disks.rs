@@ -36,34 +36,47 @@ const LESS_AHEAD: Reason = Reason {
 
 /// No I/O scheduler.
 pub(crate) fn no_scheduler(proposed: &mut ProposedChanges, scope: &Scope) {
-    for disk in scope.disks().filter(|disk| !disk.rotational) {
-        let has_none = disk.schedulers.iter().any(|choice| choice == "none");
-        if let Some(now) = disk.scheduler.as_ref().filter(|_| has_none) {
-            let setting = Setting::choice(format!("/sys/block/{}/queue/scheduler", disk.name));
-            proposed.propose(Stage::Disk, setting, now.clone(), "none".into(), SCHEDULER);
-        }
-    }
+    scope.disks().filter(|disk| !disk.rotational).for_each(|disk| take_scheduler(proposed, disk));
 }
 
 /// No search for neighbours of requests.
 pub(crate) fn no_merges(proposed: &mut ProposedChanges, scope: &Scope) {
-    number(proposed, scope, "nomerges", |disk| disk.nomerges, NEVER_MERGED, NO_MERGES);
+    scope.disks().for_each(|disk| merge_nothing(proposed, disk, NO_MERGES));
 }
 
 /// Less reading ahead.
 pub(crate) fn less_read_ahead(proposed: &mut ProposedChanges, scope: &Scope) {
-    number(proposed, scope, "read_ahead_kb", |disk| disk.read_ahead_kb, READ_AHEAD_KB, LESS_AHEAD);
+    scope.disks().for_each(|disk| read_ahead(proposed, disk, READ_AHEAD_KB, LESS_AHEAD));
+}
+
+/// No scheduler for this disk, where it can do without.
+pub(super) fn take_scheduler(proposed: &mut ProposedChanges, disk: &BlockDevice) {
+    let has_none = disk.schedulers.iter().any(|choice| choice == "none");
+    if let Some(now) = disk.scheduler.as_ref().filter(|_| has_none) {
+        let setting = Setting::choice(format!("/sys/block/{}/queue/scheduler", disk.name));
+        proposed.propose(Stage::Disk, setting, now.clone(), "none".into(), SCHEDULER);
+    }
+}
+
+/// No search for neighbours of this disk's requests.
+pub(super) fn merge_nothing(proposed: &mut ProposedChanges, disk: &BlockDevice, reason: Reason) {
+    number(proposed, disk, "nomerges", disk.nomerges, NEVER_MERGED, reason);
+}
+
+/// At most so much read ahead from this disk.
+pub(super) fn read_ahead(proposed: &mut ProposedChanges, disk: &BlockDevice, kilobytes: u32, reason: Reason) {
+    number(proposed, disk, "read_ahead_kb", disk.read_ahead_kb, kilobytes, reason);
 }
 
 fn number(
     proposed: &mut ProposedChanges,
-    scope: &Scope,
+    disk: &BlockDevice,
     name: &str,
-    now: fn(&BlockDevice) -> Option<u32>,
+    now: Option<u32>,
     wanted: u32,
     reason: Reason,
 ) {
-    for (disk, now) in scope.disks().filter_map(|disk| Some((disk, now(disk)?))) {
+    if let Some(now) = now {
         let setting = Setting::number(format!("/sys/block/{}/queue/{name}", disk.name));
         proposed.propose(Stage::Disk, setting, now.to_string(), wanted.to_string(), reason);
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observe::facts::ServiceKind;
 use crate::settings::proposal::Propose;
-use crate::settings::{disks, listen_queue, memory, sysctls};
+use crate::settings::{disks, flash, listen_queue, memory, sysctls};
 
 /// A kind of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,13 +18,16 @@ pub enum Profile {
     Mysql,
     /// Redis and Valkey.
     Redis,
+    /// The disks of a flash tier (`-o ext_path` of memcached and evenkeel).
+    Flash,
     /// Any server.
     Generic,
 }
 
 impl Profile {
     /// All.
-    pub const ALL: [Profile; 4] = [Profile::Memcached, Profile::Mysql, Profile::Redis, Profile::Generic];
+    pub const ALL: [Profile; 5] =
+        [Profile::Memcached, Profile::Mysql, Profile::Redis, Profile::Flash, Profile::Generic];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -32,6 +35,7 @@ impl Profile {
             Profile::Memcached => "memcached",
             Profile::Mysql => "mysql",
             Profile::Redis => "redis",
+            Profile::Flash => "flash",
             Profile::Generic => "generic",
         }
     }
@@ -73,6 +77,7 @@ impl Profile {
                 memory::no_huge_pages,
                 listen_queue::longer,
             ],
+            Profile::Flash => &[flash::scheduler, flash::merges, flash::read_ahead, flash::advice],
             Profile::Generic => &[sysctls::accept_queues, listen_queue::longer],
         }
     }
@@ -80,7 +85,7 @@ impl Profile {
     /// The kinds of services that it is for; `None`: all.
     pub(crate) fn kinds(self) -> Option<&'static [ServiceKind]> {
         match self {
-            Profile::Memcached => Some(&[ServiceKind::Memcached, ServiceKind::Evenkeel]),
+            Profile::Memcached | Profile::Flash => Some(&[ServiceKind::Memcached, ServiceKind::Evenkeel]),
             Profile::Mysql => Some(&[ServiceKind::Mysql]),
             Profile::Redis => Some(&[ServiceKind::Redis]),
             Profile::Generic => None,

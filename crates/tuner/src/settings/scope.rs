@@ -19,6 +19,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) finding: Option<FindingSubject<'a>>,
     /// The kinds of services; `None`: all.
     pub(crate) kinds: Option<&'static [ServiceKind]>,
+    /// The disks that were named for a flash tier; none: those of servers.
+    pub(crate) named_disks: &'a [String],
     /// Whether listeners of running programs may be changed.
     pub(crate) live: bool,
     /// Whether real-time threads may take every CPU, as long as there is a limit for threads that never wait.
@@ -45,6 +47,7 @@ impl<'a> Scope<'a> {
             nics: nics.to_vec(),
             finding: None,
             kinds: None,
+            named_disks: &[],
             live: false,
             accept_risk: false,
             whole: false,

@@ -86,8 +86,20 @@ fn a_large_instance_has_two_nodes_an_array_and_a_service_under_a_quota() {
     );
     assert_eq!(facts.disks[0].scheduler, None, "an array has no choice");
     assert_eq!(facts.disks[1].scheduler.as_deref(), Some("none"));
+    assert_eq!(
+        (facts.disks[0].below.len(), &facts.disks[1].partitions[..]),
+        (8, &["nvme1n1p1".to_owned()][..])
+    );
+    let nvme = &facts.disks[1];
+    assert_eq!(
+        (nvme.write_cache.as_deref(), nvme.rq_affinity, nvme.io_poll),
+        (Some("write through"), Some(1), Some(false))
+    );
+    assert_eq!(facts.disk_of("/dev/nvme1n1p1").map(|disk| disk.name.as_str()), Some("nvme1n1"));
     assert_eq!(facts.mounts.len(), 1);
     assert_eq!(facts.mounts[0].path, "/mnt/a b");
+    assert_eq!(facts.mount_of("/mnt/a b/tier").map(|mount| mount.device.as_str()), Some("/dev/md0"));
+    assert_eq!(facts.mount_of("/mnt/a bc"), None);
     let times = reading.disks["nvme1n1"];
     assert_eq!((times.requests, times.waited_ms, times.busy_ms), (30, 20, 12));
     assert_eq!(reading.disks.len(), 1, "a loop device is no disk");
@@ -195,6 +207,13 @@ fn a_service_is_known_by_the_file_that_it_runs_and_not_by_what_it_calls_itself()
         .process(7, "cache-frontend", "0::/", "0")
         .link("proc/7/exe", "/opt/memcached/bin/memcached-1.6.45 (deleted)")
         .file("proc/7/cmdline", "memcached\0-o\0slab_reassign,ext_path=/mnt/a/extstore:64G\0-m\x001024")
+        .process(6, "evenkeel", "0::/", "0")
+        .link("proc/6/exe", "/usr/bin/evenkeel")
+        .file(
+            "proc/6/cmdline",
+            "evenkeel\0serve\0-oext_path=/dev/disk/by-id/nvme-a:1t\0-o\0ext_path=/dev/sdb:9g",
+        )
+        .link("dev/disk/by-id/nvme-a", "../../nvme1n1")
         .process(8, "memcached", "0::/", "0")
         .link("proc/8/exe", "/usr/bin/python3.11")
         .process(9, "mysqld", "0::/", "0")
@@ -205,9 +224,9 @@ fn a_service_is_known_by_the_file_that_it_runs_and_not_by_what_it_calls_itself()
         .link("proc/11/exe", "/usr/bin/redis-check-rdb");
     let (facts, _) = look(&tree);
     let found: Vec<_> = facts.services.iter().map(|service| format!("{service}")).collect();
-    assert_eq!(found, ["memcached (PID 7)", "mysqld (PID 9)", "redis-server (PID 10)"]);
+    assert_eq!(found, ["evenkeel (PID 6)", "memcached (PID 7)", "mysqld (PID 9)", "redis-server (PID 10)"]);
     let data: Vec<_> = facts.services.iter().map(|service| service.data.join(" ")).collect();
-    assert_eq!(data, ["/mnt/a/extstore", "", "/var/lib/redis"]);
+    assert_eq!(data, ["/dev/nvme1n1 /dev/sdb", "/mnt/a/extstore", "", "/var/lib/redis"]);
     let by_name = facts.gaps.iter().filter(|gap| gap.contains("by its name alone"));
     assert_eq!(by_name.collect::<Vec<_>>().len(), 1, "{:?}", facts.gaps);
 }

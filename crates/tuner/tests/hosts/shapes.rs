@@ -220,7 +220,9 @@ pub(crate) fn i3en_24xlarge() -> Tree {
         .file("proc/net/ptype", "Type Device      Function\nALL  ens6     tpacket_rcv")
         .file("proc/net/ip_tables_names", "filter\nnat");
     for disk in 1..=8 {
-        tree = tree.nvme(disk, 100 * disk, 32);
+        let name = format!("nvme{disk}n1");
+        let member = format!("sys/block/md0/slaves/{name}");
+        tree = tree.nvme(disk, 100 * disk, 32).link(&member, &format!("../../{name}"));
     }
     for queue in 0..32 {
         // The cores of node 1, then their siblings.

@@ -168,7 +168,11 @@ impl Tree {
             .file(&format!("{block}/scheduler"), "[none] mq-deadline kyber")
             .file(&format!("{block}/nomerges"), "0")
             .file(&format!("{block}/read_ahead_kb"), "128")
-            .file(&format!("{block}/nr_requests"), "1023");
+            .file(&format!("{block}/nr_requests"), "1023")
+            .file(&format!("{block}/rq_affinity"), "1")
+            .file(&format!("{block}/io_poll"), "0")
+            .file(&format!("{block}/write_cache"), "write through")
+            .file(&format!("sys/block/nvme{number}n1/nvme{number}n1p1/partition"), "1");
         for queue in 0..=queues {
             let irq = first_irq + queue;
             let cpu = CpuSet::from_iter([queue.saturating_sub(1)]);

@@ -47,7 +47,7 @@ pub(super) const RULES: &[Rule] = &[
             rule: "mount-options",
             title: "a file system writes for every read, or discards while it works",
             evidence: "A mount that holds the data of a service (the working directory of MySQL and Redis, ext_path of \
-                       memcached), with strictatime, or with discard; and without noatime where it is a database's. \
+                       memcached and Evenkeel), with strictatime, or with discard; and without noatime where it is a database's. \
                        All mounts count where a database runs whose directory cannot be read.",
             meaning: "Access times turn reads into writes. Online discard makes deletions wait for the disk.",
             remedy: "noatime in /etc/fstab, and fstrim.timer in place of discard.",
@@ -200,16 +200,8 @@ fn holds_data(host: &RuleInput, mount: &Mount) -> bool {
     let services = &host.facts.services;
     let unknown = |service: &Service| service.kind == ServiceKind::Mysql && service.data.is_empty();
     let mut paths = services.iter().flat_map(|service| &service.data);
-    services.iter().any(unknown) || paths.any(|path| mount_of(host, path) == Some(&mount.path))
-}
-
-/// The mount point of a path's file system: the longest of those above it.
-fn mount_of<'a>(host: &RuleInput<'a>, path: &str) -> Option<&'a String> {
-    let is_above = |mount: &&String| {
-        let rest = path.strip_prefix(mount.trim_end_matches('/'));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    host.facts.mounts.iter().map(|mount| &mount.path).filter(is_above).max_by_key(|mount| mount.len())
+    services.iter().any(unknown)
+        || paths.any(|path| host.facts.mount_of(path).is_some_and(|above| above.path == mount.path))
 }
 
 fn degraded(host: &RuleInput) -> Vec<Finding> {

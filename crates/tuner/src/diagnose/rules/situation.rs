@@ -588,14 +588,13 @@ fn disk(line: &Line) -> BlockDevice {
     };
     BlockDevice {
         name: line.words[1].to_owned(),
-        identity: None,
         rotational: number("rotational") == Some(1),
         scheduler: value("scheduler").map(str::to_owned),
         schedulers: value("schedulers").unwrap_or_default().split(',').map(str::to_owned).collect(),
         nomerges: number("nomerges").map(|nomerges| nomerges as u32),
         read_ahead_kb: number("ahead").map(|ahead| ahead as u32),
-        requests: None,
         raid: value("raid").map(raid),
+        ..BlockDevice::default()
     }
 }
 

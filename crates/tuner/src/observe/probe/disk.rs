@@ -33,8 +33,21 @@ fn disk(view: &ProbeView, name: &str) -> BlockDevice {
         nomerges: view.number(&format!("{here}/queue/nomerges")),
         read_ahead_kb: view.number(&format!("{here}/queue/read_ahead_kb")),
         requests: view.number(&format!("{here}/queue/nr_requests")),
+        rq_affinity: view.number(&format!("{here}/queue/rq_affinity")),
+        io_poll: view.flag(&format!("{here}/queue/io_poll")),
+        write_cache: view.text(&format!("{here}/queue/write_cache")).filter(|text| !text.is_empty()),
         raid: raid(view, &format!("{here}/md")),
+        partitions: partitions(view, name),
+        below: view.names(&format!("{here}/slaves")),
+        mapped: view.text(&format!("{here}/dm/name")).filter(|name| !name.is_empty()),
     }
+}
+
+/// Their directories are in the disk's, with names that begin with its name.
+fn partitions(view: &ProbeView, disk: &str) -> Vec<String> {
+    let mut names = view.names(&format!("/sys/block/{disk}"));
+    names.retain(|name| name.starts_with(disk));
+    names
 }
 
 /// The disk's identifier: NVMe, SCSI, virtio, in the order of uniqueness.

@@ -135,23 +135,33 @@ fn service(view: &ProbeView, process: &Process) -> Option<Service> {
     })
 }
 
-/// MySQL, MariaDB and Redis work in the directory of their data; memcached has files only where a flag names them.
+/// MySQL, MariaDB and Redis work in the directory of their data; memcached and Evenkeel have a tier on flash only where
+/// a flag names its files or devices.
 fn data(view: &ProbeView, pid: u32, kind: ServiceKind) -> Vec<String> {
     match kind {
         ServiceKind::Mysql | ServiceKind::Redis => {
             view.root.link(&format!("/proc/{pid}/cwd")).into_iter().collect()
         }
-        ServiceKind::Memcached => {
-            let line = view.text(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let options = line.split(['\0', ',']);
-            let path = |option: &str| {
-                let (_, value) = option.split_once("ext_path=")?;
-                Some(value.split(':').next()?.to_owned())
-            };
-            options.filter_map(path).collect()
-        }
-        ServiceKind::Evenkeel | ServiceKind::Generic => Vec::new(),
+        ServiceKind::Memcached | ServiceKind::Evenkeel => ext_paths(view, pid),
+        ServiceKind::Generic => Vec::new(),
     }
+}
+
+/// The files and devices of `-o ext_path=FILE:SIZE`.
+fn ext_paths(view: &ProbeView, pid: u32) -> Vec<String> {
+    let line = view.text(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let path = |option: &str| {
+        let (_, value) = option.split_once("ext_path=")?;
+        let path = value.split(':').next()?;
+        Some(device_behind(view, path).unwrap_or_else(|| path.to_owned()))
+    };
+    line.split(['\0', ',']).filter_map(path).collect()
+}
+
+/// `/dev/nvme1n1` of `/dev/disk/by-id/…`, which udev links to it.
+fn device_behind(view: &ProbeView, path: &str) -> Option<String> {
+    let name = view.link_name(path).filter(|_| path.starts_with("/dev/"))?;
+    Some(format!("/dev/{name}"))
 }
 
 /// `Max open files            1024                 1048576              files`: 1024.
