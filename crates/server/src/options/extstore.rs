@@ -77,7 +77,6 @@ impl ExtstoreSettings {
             // Pages that are emptied are freed of garbage and of unused items at once.
             free_min: self.compact_under.max(self.drop_under),
             kept_max_percent: self.max_frag.map_or(default.kept_max_percent, percent),
-            ..default
         }
     }
 }
@@ -118,7 +117,6 @@ mod tests {
             recache_rate: 7,
             free_min: 4,
             kept_max_percent: 50,
-            ..FlashSettings::default()
         };
         assert_eq!(settings.flash(), expected);
     }
