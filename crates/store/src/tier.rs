@@ -13,8 +13,8 @@
 //! records as he likes, and hands the bytes to [`Handle::locate`](crate::Handle::locate).
 //!
 //! **Nothing old comes back.** A key has one slot at most. It is removed under its shard's lock by whatever replaces or deletes
-//! the item; a read counts only if the slot is the same afterwards; and a segment is filled again only when no read of it is
-//! in flight. Any doubt is a miss.
+//! the item; a read counts only if the slot and the version of its segment are the same afterwards; and a page never has two records
+//! of one key, because the older one is wiped while the page is still in memory. Any doubt is a miss.
 //!
 //! Locks: that of whoever writes to devices, a shard's, then that of the tier, which is an innermost one.
 
