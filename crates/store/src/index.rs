@@ -417,6 +417,12 @@ pub(crate) fn share_slot(one: u64, other: u64) -> bool {
     tag_of(one) == tag_of(other) && on_flash::share_low_bits(one, other)
 }
 
+/// The same, in one shard: one of its slots could be either's.
+pub(crate) fn share_entry(one: u64, other: u64, shard_bits: u32) -> bool {
+    let shard = |hash: u64| hash >> 1 >> (63 - shard_bits);
+    share_slot(one, other) && shard(one) == shard(other)
+}
+
 /// The bits of its hash that a directory uses: for an entry in memory the whole hash, by its location.
 #[inline]
 fn low_bits(value: u64, hash_at: impl FnOnce(usize) -> u64) -> u64 {

@@ -168,7 +168,7 @@ impl Store {
             layout,
             backing,
             flash_layout: FlashLayout::of(config.flash.as_ref(), limit),
-            tier: config.flash.as_ref().map(|flash| Tier::new(flash, limit, config.hash_secret)),
+            tier: config.flash.as_ref().map(|flash| Tier::new(flash, &layout, config.hash_secret)),
         })
     }
 

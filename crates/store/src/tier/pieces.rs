@@ -9,7 +9,7 @@ use flash::AlignedBytes;
 use super::geometry::{FLASH_PAGE, PieceId, pages};
 use super::record::{FlashRecord, RECORD_ALIGN};
 use super::segments::{FlashSegments, seed_of};
-use crate::index::{FlashPlace, PAGES_PER_RECORD_MAX};
+use crate::index::{FlashPlace, PAGES_PER_RECORD_MAX, share_entry};
 
 /// Items that lie together, because they will go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +73,9 @@ impl Pieces {
         };
         let open = self.open[stream as usize].as_mut().expect("there is one now");
         open.bytes[open.filled..at].fill(0);
-        wipe_older(&mut open.bytes[at - at % FLASH_PAGE..at], record.hash);
         let seed = seed_of(segments.seed, segments.rows[open.id.segment as usize].version.load(Relaxed));
+        let shares = |hash| share_entry(hash, record.hash, segments.shard_bits);
+        wipe_older(&mut open.bytes[at - at % FLASH_PAGE..at], seed, shares);
         record.write(&mut open.bytes[at..at + len], seed);
         open.filled = at + len;
         Some(segments.geometry.place(open.id, at, len, record.hash))
@@ -162,11 +163,15 @@ impl Pieces {
     }
 }
 
-/// Removes what an earlier item of the same key has left in the page where a record is to begin: who reads the page must not find
-/// it. No other value holds these eight bytes, because nobody knows the hash.
-fn wipe_older(page: &mut [u8], hash: u64) {
-    for start in page.chunks_exact_mut(RECORD_ALIGN).filter(|start| start[..8] == hash.to_le_bytes()) {
-        start.fill(0);
+/// Removes records from the page where another one is to begin whose slots could be taken for its own: above all what an earlier item of
+/// the same key has left. Who comes to this page by the slot of the new record must find no other one.
+fn wipe_older(page: &mut [u8], seed: u32, shares: impl Fn(u64) -> bool) {
+    for at in (0..page.len()).step_by(RECORD_ALIGN) {
+        let hash = u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
+        // A value that looks like one stays as it is.
+        if shares(hash) && FlashRecord::read(&page[at..], seed).is_some() {
+            page[at..at + RECORD_ALIGN].fill(0);
+        }
     }
 }
 
@@ -187,6 +192,34 @@ const ROOM_PER_SAVED_PAGE: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_with_the_slot_of_a_newer_one_are_wiped_from_its_page() {
+        let record = |hash: u64| FlashRecord {
+            at: 0,
+            hash,
+            sequence: 1,
+            header: crate::record::Header::default(),
+            key: b"key",
+            value: &[b'v'; 100],
+        };
+        // The same key, one that differs in bits that no slot has, one with another shard, one with another tag.
+        let newest = 0x1234_5678_9abc_def0;
+        let others = [newest, newest ^ 1 << 15, newest ^ 1 << 63, newest ^ 1 << 40];
+        let mut page = Vec::new();
+        for hash in others {
+            let mut room = vec![0; record(hash).len()];
+            record(hash).write(&mut room, 7);
+            page.extend(room);
+        }
+        // What only looks like one.
+        page.extend(newest.to_le_bytes());
+        page.resize(FLASH_PAGE, 1);
+        wipe_older(&mut page, 7, |hash| share_entry(hash, newest, 8));
+        let left: Vec<u64> = super::super::record::records(&page, 7).map(|(_, record)| record.hash).collect();
+        assert_eq!(left, others[2..]);
+        assert!(page.windows(8).any(|window| window == newest.to_le_bytes()));
+    }
 
     #[test]
     fn a_record_begins_a_page_if_that_saves_a_page_for_little_room() {

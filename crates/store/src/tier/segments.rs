@@ -43,6 +43,8 @@ pub(super) struct FlashSegments<'t> {
     pub(super) health: &'t [DeviceHealth],
     pub(super) second: u32,
     pub(super) seed: u32,
+    /// Of the index.
+    pub(super) shard_bits: u32,
 }
 
 impl FlashSegment {

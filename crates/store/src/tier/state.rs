@@ -11,6 +11,7 @@ use super::health::DeviceHealth;
 use super::pieces::{PIECES_MAX, Pieces, Stream};
 use super::record::FlashRecord;
 use super::segments::{FlashQueues, FlashSegment, FlashSegments, seed_of};
+use crate::config::Layout;
 use crate::index::FlashPlace;
 use crate::sync::{Mutex, lock};
 
@@ -25,6 +26,8 @@ pub(crate) struct Tier {
     pub(crate) counters: FlashCounters,
     /// Begins the CRCs of records.
     pub(super) seed: u32,
+    /// Of the index.
+    shard_bits: u32,
     /// The last second that a handle has seen: the thread has no clock.
     pub(super) second: AtomicU32,
     /// Items on flash.
@@ -42,8 +45,8 @@ pub(super) struct TierState {
 
 impl Tier {
     /// A tier with nothing on it, for a configuration that has been checked.
-    pub(crate) fn new(config: &FlashConfig, limit_bytes: u64, secret: u128) -> Tier {
-        let geometry = Geometry::new(config, config.piece_within(limit_bytes));
+    pub(crate) fn new(config: &FlashConfig, layout: &Layout, secret: u128) -> Tier {
+        let geometry = Geometry::new(config, config.piece_within(layout.limit_bytes));
         let queues = FlashQueues::new(&geometry, &config.devices);
         Tier {
             rows: (0..geometry.segments()).map(|_| FlashSegment::default()).collect(),
@@ -52,6 +55,7 @@ impl Tier {
             settings: SharedSettings::new(config.settings),
             counters: FlashCounters::default(),
             seed: (secret >> 64) as u32 ^ secret as u32,
+            shard_bits: layout.shards.ilog2(),
             second: AtomicU32::new(0),
             objects: AtomicU64::new(0),
             thread: OnceLock::new(),
@@ -96,6 +100,7 @@ impl Tier {
             health: &self.health,
             second: self.second.load(Relaxed),
             seed: self.seed,
+            shard_bits: self.shard_bits,
         }
     }
 
