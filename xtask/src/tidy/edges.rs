@@ -148,7 +148,7 @@ mod tests {
             {"name": "net", "kind": "dev", "path": "x"}, {"name": "transcript", "kind": "dev", "path": "x"}]}]}"#;
         let metadata: Metadata = serde_json::from_str(json).expect("metadata");
         let table = "as the table of xtask/src/tidy/edges.rs says";
-        let missing = ["flags", "hot_keys", "store", "net", "os", "tls"]
+        let missing = ["flags", "flash", "hot_keys", "store", "net", "os", "tls"]
             .map(|to| format!("server does not use {to}, {table}"));
         assert_eq!(check(&metadata), missing);
     }
