@@ -76,11 +76,6 @@ pub struct FlashRead {
 impl FlashRead {
     /// The longest read of an item without a large value, in bytes.
     pub const SHORT_LEN_MAX: usize = PAGES_PER_RECORD_MAX * FLASH_PAGE;
-
-    /// Whether this read brings what the other one would, and perhaps more.
-    pub fn covers(&self, other: &FlashRead) -> bool {
-        self.place == other.place && self.version == other.version && self.len >= other.len
-    }
 }
 
 /// Reads for one command: others may change the item again and again, and strangers may share its tag.

@@ -14,8 +14,8 @@ impl Tier {
     pub(crate) fn freeze(&self, manifest: &mut ManifestWriter) {
         let state = lock(&self.state);
         debug_assert_eq!(state.pieces.waiting(), 0, "all have been written");
-        let (versions, sealed) = state.queues.sealed();
-        manifest.put(versions);
+        let sealed = state.queues.sealed();
+        manifest.put(state.queues.versions());
         manifest.put(sealed.len() as u64);
         for segment in sealed {
             let row = &self.rows[*segment as usize];
@@ -49,7 +49,7 @@ impl Tier {
             self.objects.fetch_add(objects.into(), Relaxed);
             sealed.push(segment);
         }
-        lock(&self.state).queues.thaw(versions, sealed);
+        lock(&self.state).queues.thaw(versions, sealed, &self.rows);
         Ok(())
     }
 }

@@ -121,15 +121,16 @@ impl FlashQueues {
         self.sealed.remove(place)
     }
 
-    /// The last version, and the segments that are in use when none is open.
-    pub(super) fn sealed(&self) -> (u64, &VecDeque<u32>) {
-        (self.versions, &self.sealed)
+    /// The segments that are in use when none is open, oldest first.
+    pub(super) fn sealed(&self) -> &VecDeque<u32> {
+        &self.sealed
     }
 
-    /// Puts segments into use that were all free, oldest first.
-    pub(super) fn thaw(&mut self, versions: u64, sealed: Vec<u32>) {
+    /// Puts segments into use that were all free, oldest first. Their rows have their versions already.
+    pub(super) fn thaw(&mut self, versions: u64, sealed: Vec<u32>, rows: &[FlashSegment]) {
         self.versions = versions;
-        self.free.iter_mut().for_each(|free| free.retain(|segment| !sealed.contains(segment)));
+        let is_free = |segment: &u32| rows[*segment as usize].version.load(Relaxed) == 0;
+        self.free.iter_mut().for_each(|free| free.retain(is_free));
         self.sealed = sealed.into();
     }
 

@@ -43,6 +43,10 @@ pub(super) struct TierState {
     pub(super) queues: FlashQueues,
 }
 
+fn pieces_bytes(piece_bytes: u64) -> u64 {
+    (PIECES_MAX as u64 + 1) * piece_bytes
+}
+
 impl Tier {
     /// A tier with nothing on it, for a configuration that has been checked.
     pub(crate) fn new(config: &FlashConfig, layout: &Layout, secret: u128) -> Tier {
@@ -66,12 +70,12 @@ impl Tier {
 
     /// Memory that it takes: the pieces, and one that the thread reads into.
     pub(crate) fn fixed_bytes(config: &FlashConfig, limit_bytes: u64) -> u64 {
-        (PIECES_MAX as u64 + 1) * config.piece_within(limit_bytes)
+        pieces_bytes(config.piece_within(limit_bytes))
     }
 
     /// The same, of this tier.
     pub(crate) fn memory(&self) -> u64 {
-        (PIECES_MAX as u64 + 1) * self.geometry.piece_bytes() as u64
+        pieces_bytes(self.geometry.piece_bytes() as u64)
     }
 
     /// Takes a record in. `None`: there is no room for it now.
