@@ -207,10 +207,7 @@ pub struct Server;
 impl Server {
     /// Refuses sizes of memory and flash that do not go together, before anything is opened.
     pub fn check(options: &Options) -> Result<(), Error> {
-        let mut config = store_config(options, 0, 0);
-        let bytes = options.flash.paths.iter().map(|path| path.bytes);
-        config.flash = options.flash.is_on().then(|| options.flash.config(bytes));
-        Ok(config.check()?)
+        Ok(store_config(options, 0, 0).check()?)
     }
 
     /// Binds all sockets. Clients can connect from now on and wait until [`Provisioned::start`].
@@ -314,12 +311,12 @@ fn resolve(host: Option<&str>, port: u16) -> Result<Vec<SocketAddr>, Error> {
 
 /// A store without devices: of a tier, no item can be read back.
 fn open_store(options: &Options, hash_secret: u128, started_unix_ms: u64) -> Result<Arc<Store>, Error> {
-    let flash = &options.flash;
-    let flash = flash.is_on().then(|| flash.config(flash.paths.iter().map(|path| path.bytes)));
-    Ok(Store::new(store::Config { flash, ..store_config(options, hash_secret, started_unix_ms) })?)
+    Ok(Store::new(store_config(options, hash_secret, started_unix_ms))?)
 }
 
+/// With a flash tier as large as the options say; the devices have their own sizes.
 fn store_config(options: &Options, hash_secret: u128, started_unix_ms: u64) -> store::Config {
+    let flash = &options.flash;
     store::Config {
         memory_limit_bytes: options.memory_limit_bytes,
         item_size_max_bytes: options.item_size_max_bytes,
@@ -328,7 +325,7 @@ fn store_config(options: &Options, hash_secret: u128, started_unix_ms: u64) -> s
         workers: options.threads,
         hash_secret,
         started_unix_ms,
-        flash: None,
+        flash: flash.is_on().then(|| flash.config(flash.paths.iter().map(|path| path.bytes))),
     }
 }
 

@@ -32,11 +32,16 @@ impl Connection {
     }
 
     /// The same for a packet.
-    pub(super) fn packet_waits(&self, worker: &mut Worker, request: &BinaryRequest<'_>) -> bool {
+    pub(super) fn packet_waits(
+        &self,
+        worker: &mut Worker,
+        request: &BinaryRequest<'_>,
+        key: Option<Key<'_>>,
+    ) -> bool {
         let is_permitted = needed_for_packet(request) <= self.role;
         let usage = flash_use::of_packet(request).filter(|_| is_permitted);
-        let Some((usage, key)) = usage.zip(request.key()) else { return false };
-        let key = worker.store.key(key);
+        let Some(usage) = usage else { return false };
+        let Some(key) = key.or_else(|| request.key().map(|key| worker.store.key(key))) else { return false };
         worker.must_wait(self.link, &key, usage)
     }
 
@@ -47,7 +52,7 @@ impl Connection {
             return false;
         }
         match (self.dialect, parse(upload.head())) {
-            (Dialect::Binary, _) => self.packet_waits(worker, &kept(upload.head())),
+            (Dialect::Binary, _) => self.packet_waits(worker, &kept(upload.head()), None),
             (Dialect::Text, Parsed::Head { request, .. }) => self.waits(worker, &request, None),
             (Dialect::Text, Parsed::Incomplete) => unreachable!("the head was parsed before"),
         }

@@ -27,11 +27,11 @@ impl Connection {
             && consumed + request.value_len() == input.len()
             && self.sasl == Sasl::Open
         {
-            if worker.has_flash() && self.packet_waits(worker, &request) {
+            let key = request.key().map(|key| worker.store.key(key));
+            if worker.has_flash() && self.packet_waits(worker, &request, key) {
                 return (0, Flow::Sleep);
             }
             *turns_left -= 1;
-            let key = request.key().map(|key| worker.store.key(key));
             let (head, value) = input.split_at(consumed);
             return match self.execute_packet(worker, &request, key, head, NewValue::Bytes(value), output) {
                 None => (input.len(), Flow::Wait),
@@ -48,7 +48,10 @@ impl Connection {
             self.read_packets_ahead(worker, &batch[..planned]);
         }
         for planned in batch[..planned].iter().flatten() {
-            if worker.has_flash() && self.sasl == Sasl::Open && self.packet_waits(worker, &planned.request) {
+            if worker.has_flash()
+                && self.sasl == Sasl::Open
+                && self.packet_waits(worker, &planned.request, planned.key)
+            {
                 return (at, Flow::Sleep);
             }
             *turns_left -= 1;
