@@ -29,6 +29,7 @@ pub(crate) mod counters;
 mod demote;
 mod geometry;
 mod health;
+mod index_limit;
 pub(crate) mod layout;
 mod locate;
 mod manifest;
@@ -41,6 +42,7 @@ pub(crate) mod staged;
 pub(crate) mod state;
 mod statistics;
 mod thread;
+mod write_budget;
 
 #[cfg(test)]
 mod tests;

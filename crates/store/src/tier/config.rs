@@ -1,6 +1,6 @@
 //! Configuration of a flash tier, and settings that change while it runs.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use flash::Bucket;
 
@@ -44,6 +44,8 @@ pub struct FlashSettings {
     pub free_min: u32,
     /// The most of a segment's items that are kept when it is reused, in percent (memcached's `ext_max_frag` is a share, too).
     pub kept_max_percent: u32,
+    /// Bytes per second that may be written to all devices together, on average (`ext_write_rate`); 0: any number.
+    pub write_rate: u64,
 }
 
 impl Default for FlashSettings {
@@ -55,6 +57,7 @@ impl Default for FlashSettings {
             recache_rate: 2000,
             free_min: 0,
             kept_max_percent: 25,
+            write_rate: 0,
         }
     }
 }
@@ -117,6 +120,7 @@ pub(super) struct SharedSettings {
     recache_rate: AtomicU32,
     free_min: AtomicU32,
     kept_max_percent: AtomicU32,
+    write_rate: AtomicU64,
 }
 
 impl SharedSettings {
@@ -127,6 +131,7 @@ impl SharedSettings {
             recache_rate: AtomicU32::new(0),
             free_min: AtomicU32::new(0),
             kept_max_percent: AtomicU32::new(0),
+            write_rate: AtomicU64::new(0),
         };
         new.set(settings);
         new
@@ -138,6 +143,11 @@ impl SharedSettings {
         self.recache_rate.store(to.recache_rate, Relaxed);
         self.free_min.store(to.free_min, Relaxed);
         self.kept_max_percent.store(to.kept_max_percent.min(100), Relaxed);
+        self.write_rate.store(to.write_rate, Relaxed);
+    }
+
+    pub(super) fn write_rate(&self) -> u64 {
+        self.write_rate.load(Relaxed)
     }
 
     pub(super) fn get(&self) -> FlashSettings {
@@ -147,6 +157,7 @@ impl SharedSettings {
             recache_rate: self.recache_rate.load(Relaxed),
             free_min: self.free_min.load(Relaxed),
             kept_max_percent: self.kept_max_percent.load(Relaxed),
+            write_rate: self.write_rate(),
         }
     }
 }

@@ -45,6 +45,8 @@ flash_counters! {
     recached,
     /// Items that were not written: too small, too large, or the index had too much of the memory.
     not_admitted,
+    /// Items that were not written, because the budget for writes was spent.
+    over_budget,
     /// Items that were to be written, but there was no piece or no segment.
     refused,
     /// Records with an error, or none where one had to be.

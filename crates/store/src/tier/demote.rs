@@ -7,12 +7,10 @@ use super::record::FlashRecord;
 use super::state::Tier;
 use crate::index::{FlashPlace, Slot};
 use crate::record::Record;
+use crate::segment::Queue;
 use crate::shard::Locked;
 use crate::statistics::Counters;
 use crate::store::Store;
-
-/// When the index has this part of the memory limit, nothing more goes to flash: the rest is for items in memory.
-const INDEX_PERCENT_MAX: u64 = 90;
 
 impl Store {
     /// Moves an item that would be evicted to flash. False: it has to be dropped.
@@ -38,6 +36,11 @@ impl Store {
         let moved = FlashRecord { at: 0, hash, sequence, header, key: record.key(), value };
         if moved.len() > tier.geometry.piece_bytes() {
             tier.counters.not_admitted.fetch_add(1, Relaxed);
+            return false;
+        }
+        // What memory keeps in its main queue was used before it came there.
+        let was_used = self.segments.queue(self.segments.of(slot.at())) == Queue::Main;
+        if !tier.has_budget(was_used) {
             return false;
         }
         let len = moved.len();
@@ -69,7 +72,7 @@ impl Store {
         let settings = tier.settings.get();
         let len = record.len(lock);
         let size = self.item_size(record.key_len(), record.flags(lock), len);
-        if size < u64::from(settings.item_size_min) || self.is_index_full() {
+        if size < u64::from(settings.item_size_min) || !self.has_index_room(tier) {
             return None;
         }
         let left = record.expiry().wrapping_sub(now);
@@ -77,13 +80,19 @@ impl Store {
         Some(if is_low { Stream::LowTtl } else { Stream::New })
     }
 
-    fn is_index_full(&self) -> bool {
-        self.index_percent() >= INDEX_PERCENT_MAX
+    /// Whether the index has room for one more item on flash; otherwise the thread of the tier makes some.
+    fn has_index_room(&self, tier: &Tier) -> bool {
+        let objects = tier.objects();
+        tier.index_limit.note(self.index_percent(), objects);
+        if tier.wants_index_room() {
+            tier.wake();
+        }
+        tier.index_limit.admits(objects)
     }
 
-    /// The index's share of the memory limit.
+    /// The share of the memory limit that the index and the write buffers have.
     pub(super) fn index_percent(&self) -> u64 {
-        self.index.bytes() * 100 / self.budget.limit()
+        (self.index.bytes() + self.ghosts.bytes() + self.tier_bytes()) * 100 / self.budget.limit()
     }
 
     /// Removes an item that is on flash.

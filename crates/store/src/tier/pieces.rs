@@ -114,6 +114,7 @@ impl Pieces {
         if let Some(full) = before.filter(|before| before.segment != id.segment) {
             segments.seal(full.segment);
         }
+        segments.budget.spend(bytes.len(), segments.write_rate);
         self.open[stream as usize] = Some(OpenPiece { id, bytes, filled: 0 });
         Some(())
     }

@@ -68,7 +68,7 @@ impl Store {
             tier.counters.reclaimed.fetch_add(1, Relaxed);
             return self.unlink_flash(&mut locked, slot);
         }
-        if slot.frequency() > 0 && reuse.keep_left > 0 {
+        if slot.frequency() > 0 && reuse.keep_left > 0 && tier.has_budget(true) {
             if let Some(to) = tier.append(Stream::Again, record) {
                 self.remove_twin(&mut locked, record.hash, to);
                 let slot = self.index.find_on_flash(&locked, record.hash, |other| other == place);

@@ -9,6 +9,7 @@ use super::config::FlashDevice;
 use super::geometry::Geometry;
 use super::health::DeviceHealth;
 use super::pieces::Stream;
+use super::write_budget::WriteBudget;
 
 /// What all threads see of a segment.
 #[derive(Debug, Default)]
@@ -45,6 +46,9 @@ pub(super) struct FlashSegments<'t> {
     pub(super) seed: u32,
     /// Of the index.
     pub(super) shard_bits: u32,
+    pub(super) budget: &'t WriteBudget,
+    /// Bytes per second that it earns.
+    pub(super) write_rate: u64,
 }
 
 impl FlashSegment {

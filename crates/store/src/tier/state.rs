@@ -8,9 +8,11 @@ use super::config::{FlashConfig, SharedSettings};
 use super::counters::FlashCounters;
 use super::geometry::Geometry;
 use super::health::DeviceHealth;
+use super::index_limit::IndexLimit;
 use super::pieces::{PIECES_MAX, Pieces, Stream};
 use super::record::FlashRecord;
 use super::segments::{FlashQueues, FlashSegment, FlashSegments, seed_of};
+use super::write_budget::WriteBudget;
 use crate::config::Layout;
 use crate::index::FlashPlace;
 use crate::sync::{Mutex, lock};
@@ -23,6 +25,8 @@ pub(crate) struct Tier {
     /// By device.
     pub(super) health: Box<[DeviceHealth]>,
     pub(super) settings: SharedSettings,
+    pub(super) budget: WriteBudget,
+    pub(super) index_limit: IndexLimit,
     pub(crate) counters: FlashCounters,
     /// Begins the CRCs of records.
     pub(super) seed: u32,
@@ -57,6 +61,8 @@ impl Tier {
             state: Mutex::new(TierState { pieces: Pieces::default(), queues }),
             health: config.devices.iter().map(|_| DeviceHealth::default()).collect(),
             settings: SharedSettings::new(config.settings),
+            budget: WriteBudget::default(),
+            index_limit: IndexLimit::default(),
             counters: FlashCounters::default(),
             seed: (secret >> 64) as u32 ^ secret as u32,
             shard_bits: layout.shards.ilog2(),
@@ -105,6 +111,8 @@ impl Tier {
             second: self.second.load(Relaxed),
             seed: self.seed,
             shard_bits: self.shard_bits,
+            budget: &self.budget,
+            write_rate: self.settings.write_rate(),
         }
     }
 
@@ -144,7 +152,22 @@ impl Tier {
 
     /// Takes note of the time.
     pub(crate) fn note_second(&self, now: u32) {
-        self.second.store(now, Relaxed);
+        if self.second.load(Relaxed) == now {
+            return;
+        }
+        let before = self.second.swap(now, Relaxed);
+        // Of several threads that see the second, one earns it. The first second of all says nothing.
+        let passed = if before == 0 { 0 } else { now.saturating_sub(before) };
+        self.budget.earn(passed, self.settings.write_rate(), self.geometry.piece_bytes());
+    }
+
+    /// Whether the budget for writes has room for an item.
+    pub(super) fn has_budget(&self, was_used: bool) -> bool {
+        let has = self.budget.admits(was_used, self.settings.write_rate(), self.geometry.piece_bytes());
+        if !has {
+            self.counters.over_budget.fetch_add(1, Relaxed);
+        }
+        has
     }
 
     pub(crate) fn wake(&self) {

@@ -396,3 +396,47 @@ fn sizes_that_a_tier_cannot_have_are_refused_with_what_is_accepted() {
     check(&[5 << 40], 64 * mib, 4 * mib, 64 * mib, "can be used");
     check(&[1 << 40], 64 * mib, 4 * mib, 64 * mib, "with 1099511627776 bytes of flash: at least");
 }
+
+#[test]
+fn a_full_index_keeps_room_for_items_in_memory_and_new_items_replace_the_oldest_on_flash() {
+    let settings = FlashSettings { item_size_min: 64, ..FlashSettings::default() };
+    let mut stage = Stage::new(256, settings);
+    let name = |number: u32| format!("small {number}");
+    let (mut number, mut after_full) = (0, 0);
+    while after_full < 60_000 {
+        stage.set(&name(number), b"0123456789");
+        number += 1;
+        after_full += u32::from(!stage.store.tier.as_ref().unwrap().index_limit.admits(u64::MAX - 1));
+        assert!(number < 1_000_000, "it becomes full: {:?}", stage.statistics());
+    }
+    let full = stage.statistics();
+    assert!((85..96).contains(&full.index_percent), "{full:?}");
+    assert!(full.segments_free > 8, "it is not the flash that is full: {full:?}");
+    assert!(full.objects > u64::from(number) / 2, "{full:?}");
+    assert_eq!(stage.get(&name(number - 1)), Some(b"0123456789".to_vec()), "it is in memory");
+    let recent = number - 30_000;
+    assert!(stage.is_on_flash(&name(recent)), "{full:?}");
+    assert_eq!(stage.get(&name(recent)), Some(b"0123456789".to_vec()));
+    assert_eq!(stage.get(&name(0)), None, "the oldest is gone");
+}
+
+#[test]
+fn what_is_written_stays_within_the_budget() {
+    const RATE: u64 = 512 << 10;
+    let mut stage = Stage::new(64, FlashSettings { write_rate: RATE, ..FlashSettings::default() });
+    stage.flood("before", 10);
+    assert_eq!(stage.statistics().counts.device_bytes_written, 0, "nothing is earned yet");
+    assert!(stage.statistics().counts.over_budget > 256);
+    for second in 2..=61 {
+        stage.now = second;
+        stage.set("a second", b"");
+        stage.flood(&format!("in {second}"), 1);
+    }
+    let counts = stage.statistics().counts;
+    let written = counts.device_bytes_written;
+    assert!((20 * RATE..=60 * RATE).contains(&written), "{written} bytes in 60 s: {counts:?}");
+    // Without one all is written, and nothing is owed.
+    stage.store.set_flash(|settings| settings.write_rate = 0);
+    stage.flood("afterwards", 10);
+    assert!(stage.statistics().counts.device_bytes_written - written >= 9 << 20);
+}

@@ -45,6 +45,7 @@ impl Store {
         if self.write_piece(tier, disk) {
             return true;
         }
+        tier.index_limit.note(self.index_percent(), tier.objects());
         let Some(victim) = tier.take_victim() else { return false };
         let room = room.get_or_insert_with(|| AlignedBytes::zeroed(tier.geometry.piece_bytes()));
         self.reuse(tier, disk, victim, room);
@@ -103,9 +104,16 @@ impl Tier {
     fn take_victim(&self) -> Option<u32> {
         let mut state = lock(&self.state);
         let TierState { pieces, queues } = &mut *state;
-        let is_short = queues.free() < self.free_min();
+        let is_short = queues.free() < self.free_min() || self.wants_index_room();
         let victim = is_short.then(|| queues.take_victim(&self.rows, |segment| !pieces.waits_for(segment)));
         victim.flatten()
+    }
+
+    /// Whether a segment is to be emptied although there are free ones, because the index has too much of the memory.
+    pub(super) fn wants_index_room(&self) -> bool {
+        let objects = self.objects();
+        let in_use = u64::from(self.geometry.segments());
+        self.index_limit.wants_room(objects, objects / in_use)
     }
 
     /// Segments that are to be free, at least.
