@@ -140,6 +140,7 @@ mod tests {
         "lru tune 10 20 0.2 2.0",
         "lru temp_ttl 5",
         "extstore max_frag 0.8",
+        "extstore write_rate 11.6",
         "refresh_certs",
         "mn",
         "mg foo v f c k t s h l q u O123 T30 N10 R5 E7 C9",

@@ -221,6 +221,7 @@ fn extstore(sentence: &Sentence<'_>) -> Option<ExtstoreKnob> {
         3.. if is(b"max_sleep") => value().map(ExtstoreKnob::MaxSleep),
         3.. if is(b"max_frag") => f64_at(sentence, 2).map(ExtstoreKnob::MaxFragmentation),
         3.. if is(b"drop_unread") => value().map(|value| ExtstoreKnob::DropUnread(value != 0)),
+        3.. if is(b"write_rate") => f64_at(sentence, 2).map(ExtstoreKnob::WriteRate),
         _ => None,
     }
 }

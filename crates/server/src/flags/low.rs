@@ -36,6 +36,8 @@ pub struct LowArgs {
     pub tls: TlsGiven,
     /// `-o ext_path`, once per occurrence.
     pub ext_paths: Vec<String>,
+    /// `ext_dwpd`, drive writes per day
+    pub ext_dwpd: Option<f64>,
     /// `-i`: print the license and end.
     pub license: bool,
     /// Flags whose meaning does not depend on others, already in their final form.

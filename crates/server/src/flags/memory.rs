@@ -383,6 +383,21 @@ pub(super) const OPTIONS: &[Flag] = &[
         |low, given| low.options.echo.extstore.max_frag = Some(given.real()),
     )
     .takes("share", Kind::Real { above: 0.0, max: 1.0 }, ""),
+    flash(
+        "ext_write_rate",
+        "Megabytes per second written to flash, on average",
+        "All paths together, as many as the disk's endurance allows; a megabyte is 1,000,000 bytes. Where they do not suffice, items that \
+            were used since they were stored are written, and others are dropped. Without it everything is written. Not memcached's.",
+        |low, given| low.options.echo.extstore.write_rate_mb_s = given.real(),
+    )
+    .takes("MB/s", Kind::Real { above: 0.0, max: f64::MAX }, ""),
+    flash(
+        "ext_dwpd",
+        "The same as drive writes per day, of the size in ext_path",
+        "From the disk's data sheet: ext_dwpd=1 with 1 TB is ext_write_rate=11.6. Not with ext_write_rate. Not memcached's.",
+        |low, given| low.ext_dwpd = Some(given.real()),
+    )
+    .takes("number", Kind::Real { above: 0.0, max: f64::MAX }, ""),
     without(
         "ext_drop_unread",
         "Drop items that were not read when flash is compacted",

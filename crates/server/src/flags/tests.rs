@@ -24,7 +24,7 @@ const MEMCACHED_OPTIONS: &str = "maxconns_fast hashpower no_hashexpand slab_reas
     ssl_wbuf_size ssl_session_cache ssl_kernel_tls ssl_min_version proxy_config proxy_arg proxy_uring \
     proxy_memprofile relaxed_privileges sock_cookie_id ext_page_size ext_wbuf_size ext_threads ext_io_depth \
     ext_path ext_item_size ext_item_age ext_low_ttl ext_recache_rate ext_compact_under ext_drop_under \
-    ext_max_sleep ext_max_frag ext_drop_unread slab_automove_freeratio";
+    ext_max_sleep ext_max_frag ext_write_rate ext_dwpd ext_drop_unread slab_automove_freeratio";
 
 #[test]
 fn every_flag_of_memcached_is_in_the_table_and_ours_are_known() {

@@ -144,10 +144,11 @@ fn evictions(shared: &Shared, text: &mut Exposition) {
 /// What memcached's extstore does not count.
 fn flash_tier(flash: &FlashStatistics, reads: u64, text: &mut Exposition) {
     let counts = &flash.counts;
-    let help = "Items that were not written to flash: the settings exclude them, or no write buffer or page was free.";
+    let help = "Items that were not written to flash: the settings exclude them, no write buffer or page was free, or the budget was spent.";
     let mut family = text.family("evenkeel_flash_not_written_total", Counter, help);
     family.sample(&[("reason", "not_admitted")], counts.not_admitted);
     family.sample(&[("reason", "no_room")], counts.refused);
+    family.sample(&[("reason", "budget")], counts.over_budget);
     let help = "Items on flash that became misses: damaged, not readable or not writable, or a read that took too long.";
     let mut family = text.family("evenkeel_flash_lost_total", Counter, help);
     family.sample(&[("reason", "damaged")], counts.damaged);
@@ -171,7 +172,7 @@ fn flash_tier(flash: &FlashStatistics, reads: u64, text: &mut Exposition) {
     text.single("evenkeel_flash_reads", Gauge, help, reads);
     let help = "Times that a device was left alone for seconds, after many failures.";
     text.single("evenkeel_flash_turned_off_total", Counter, help, counts.turned_off);
-    let help = "The index's share of the memory limit, from 0 to 1: from 0.9 on nothing more is written.";
+    let help = "The share of the memory limit that the index and the write buffers have, from 0 to 1: from 0.9 on pages are emptied for it.";
     text.single("evenkeel_flash_index_share", Gauge, help, flash.index_percent as f64 / 100.0);
 }
 

@@ -24,6 +24,8 @@ pub struct ExtstoreSettings {
     pub max_frag: Option<f64>,
     /// `drop_unread`: without effect
     pub drop_unread: bool,
+    /// `write_rate`, in megabytes per second: not memcached's
+    pub write_rate_mb_s: f64,
 }
 
 impl Default for ExtstoreSettings {
@@ -39,6 +41,7 @@ impl Default for ExtstoreSettings {
             max_sleep_us: 1_000_000,
             max_frag: None,
             drop_unread: false,
+            write_rate_mb_s: 0.0,
         }
     }
 }
@@ -57,6 +60,7 @@ impl ExtstoreSettings {
             ExtstoreKnob::MaxSleep(us) => self.max_sleep_us = us,
             ExtstoreKnob::MaxFragmentation(share) => self.max_frag = Some(share),
             ExtstoreKnob::DropUnread(on) => self.drop_unread = on,
+            ExtstoreKnob::WriteRate(megabytes) => self.write_rate_mb_s = megabytes,
         }
     }
 
@@ -77,6 +81,7 @@ impl ExtstoreSettings {
             // Pages that are emptied are freed of garbage and of unused items at once.
             free_min: self.compact_under.max(self.drop_under),
             kept_max_percent: self.max_frag.map_or(default.kept_max_percent, percent),
+            write_rate: bytes_per_second(self.write_rate_mb_s),
         }
     }
 }
@@ -88,6 +93,18 @@ const MAX_FRAG_DEFAULT: f64 = 0.8;
 fn percent(share: f64) -> u32 {
     (share.clamp(0.0, 1.0) * 100.0).round() as u32
 }
+
+/// What a rate in megabytes per second is in bytes. Clients may send any number.
+fn bytes_per_second(megabytes: f64) -> u64 {
+    match (megabytes * MB) as u64 {
+        // Not none at all, which means any number.
+        0 if megabytes > 0.0 => 1,
+        bytes => bytes,
+    }
+}
+
+/// As data sheets of disks count.
+const MB: f64 = 1e6;
 
 #[cfg(test)]
 mod tests {
@@ -108,6 +125,7 @@ mod tests {
             ExtstoreKnob::CompactUnder(3),
             ExtstoreKnob::DropUnder(4),
             ExtstoreKnob::MaxFragmentation(0.5),
+            ExtstoreKnob::WriteRate(1.5),
         ] {
             settings.set(knob);
         }
@@ -117,6 +135,7 @@ mod tests {
             recache_rate: 7,
             free_min: 4,
             kept_max_percent: 50,
+            write_rate: 1_500_000,
         };
         assert_eq!(settings.flash(), expected);
     }
@@ -143,5 +162,11 @@ mod tests {
             ExtstoreSettings { max_frag, ..ExtstoreSettings::default() }.flash().kept_max_percent
         };
         assert_eq!([-1.0, 0.0, 0.333, 1.0, 80.0, f64::NAN].map(kept), [0, 0, 33, 100, 100, 0]);
+    }
+
+    #[test]
+    fn a_rate_is_none_or_at_least_one_byte() {
+        let rates = [-1.0, 0.0, 1e-9, 11.6, f64::MAX, f64::NAN];
+        assert_eq!(rates.map(bytes_per_second), [0, 0, 1, 11_600_000, u64::MAX, 0]);
     }
 }

@@ -42,6 +42,18 @@ pub(super) fn check(options: &Options, has_udp: bool) -> Result<(), String> {
     Ok(())
 }
 
+/// The rate, in megabytes per second, that a number of drive writes per day is.
+pub(super) fn write_rate_mb_s(dwpd: f64, options: &Options) -> Result<f64, String> {
+    if options.echo.extstore.write_rate_mb_s > 0.0 {
+        return Err("-o ext_dwpd and ext_write_rate: expected one of them".to_owned());
+    }
+    let bytes: u64 = options.flash.paths.iter().map(|path| path.bytes).sum();
+    Ok(dwpd * bytes as f64 / DAY_S / MB)
+}
+
+const DAY_S: f64 = 86_400.0;
+const MB: f64 = 1e6;
+
 /// A line for the operator: options of a tier that is not there.
 pub(super) fn note(options: &Options) -> Option<String> {
     let is_default = FlashOptions { settings: FlashSettings::default(), ..options.flash.clone() }

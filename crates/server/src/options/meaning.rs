@@ -48,6 +48,10 @@ impl Options {
         let path =
             |path: &String| path.parse().map_err(|error| Error::Together(format!("-o ext_path: {error}")));
         options.flash.paths = low.ext_paths.iter().map(path).collect::<Result<_, _>>()?;
+        if let Some(dwpd) = low.ext_dwpd {
+            options.echo.extstore.write_rate_mb_s =
+                flash_check::write_rate_mb_s(dwpd, &options).map_err(Error::Together)?;
+        }
         options.flash.settings = options.echo.extstore.flash();
         options.notes.extend(flash_check::note(&options));
         flash_check::check(&options, has_udp).map_err(Error::Together)?;

@@ -26,7 +26,8 @@ impl Options {
 
     fn extstore(&self, echo: &Echo) -> Vec<(&'static str, String)> {
         let given = &echo.extstore;
-        vec![
+        let own = self.flash.is_on().then(|| ("ext_write_rate", format!("{:.3}", given.write_rate_mb_s)));
+        let memcacheds = [
             ("ext_item_size", given.item_size.to_string()),
             ("ext_item_age", given.item_age_s.to_string()),
             ("ext_low_ttl", given.low_ttl_s.to_string()),
@@ -38,7 +39,8 @@ impl Options {
             ("ext_max_frag", format!("{:.2}", given.max_frag(self.flash.is_on()))),
             ("slab_automove_freeratio", format!("{:.3}", echo.slab_automove_freeratio)),
             ("ext_drop_unread", yes(given.drop_unread)),
-        ]
+        ];
+        memcacheds.into_iter().chain(own).collect()
     }
 
     fn general(&self) -> Vec<(&'static str, String)> {

@@ -596,6 +596,23 @@ fn options_of_flash_have_memcacheds_units() {
         (settings.item_size_min, settings.low_ttl_s, settings.recache_rate) = (100, 60, 7);
         (settings.free_min, settings.kept_max_percent) = (3, 50);
     });
+    check("-o ext_path=/x:1g,ext_write_rate=11.6", |options| {
+        tier(options);
+        options.flash.settings.write_rate = 11_600_000;
+    });
+    check("-o ext_path=/x:1g,ext_path=/y:3g -o ext_dwpd=0.5", |options| {
+        tier(options);
+        options.flash.paths.push("/y:3g".parse().expect("a path"));
+        options.flash.settings.write_rate = (4 << 30) / 2 / 86_400;
+    });
+    check_error(
+        "-o ext_path=/x:1g,ext_dwpd=1,ext_write_rate=5",
+        "-o ext_dwpd and ext_write_rate: expected one of them",
+    );
+    check_error(
+        "-o ext_path=/x:1g,ext_write_rate=0",
+        "-o ext_write_rate: expected a number above 0, found `0`",
+    );
     check("-o ext_path=/x:1g -o ext_compact_under=3,ext_drop_under=9", |options| {
         tier(options);
         options.flash.settings.free_min = 9;
@@ -621,7 +638,8 @@ fn settings_show_what_is_given_for_flash() {
         "-o ext_drop_under=3,ext_max_sleep=5,ext_max_frag=0.5,slab_automove_freeratio=0.5,ext_drop_unread",
         "ext_drop_under 3, ext_max_sleep 5, ext_max_frag 0.50, slab_automove_freeratio 0.500, ext_drop_unread yes",
     );
-    check_settings("-o ext_path=/x:1g", "ext_max_frag 0.25");
+    check_settings("-o ext_path=/x:1g", "ext_max_frag 0.25, ext_write_rate 0.000");
+    check_settings("-o ext_path=/x:1g,ext_dwpd=1", "ext_max_frag 0.25, ext_write_rate 0.012");
 }
 
 #[test]

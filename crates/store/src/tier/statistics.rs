@@ -34,7 +34,7 @@ pub struct FlashStatistics {
     pub segments_opened: u64,
     /// Pieces that wait to be written.
     pub pieces_waiting: u64,
-    /// The index's share of the memory limit, in percent.
+    /// The share of the memory limit that the index and the pieces have, in percent.
     pub index_percent: u64,
     /// Settings at present.
     pub settings: FlashSettings,

@@ -188,6 +188,8 @@ pub enum ExtstoreKnob {
     MaxFragmentation(f64),
     /// `drop_unread`
     DropUnread(bool),
+    /// `write_rate`, which memcached does not have: megabytes per second
+    WriteRate(f64),
 }
 
 /// The topic of `stats`.
