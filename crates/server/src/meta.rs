@@ -274,6 +274,7 @@ impl Worker {
             class: 1,
             size: self.shared.store.item_size(key.as_bytes().len(), item.flags(), item.len()),
             flags: item.flags(),
+            on_flash: None,
         };
         let name = ReplyKey { bytes: key.as_bytes(), binary: item.key_is_binary() };
         debug_line(output.copied(), name, &facts);

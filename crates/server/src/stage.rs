@@ -16,12 +16,17 @@ use store::{FlashRead, FlashReads, FlashUse, Key, Located, ReadState};
 use crate::output::Held;
 use crate::worker::Worker;
 
+mod dump_reads;
+use dump_reads::{DUMP_READS_MAX, DumpReads};
+
+/// Reads in flight of one worker for requests.
+const REQUEST_READS_MAX: usize = 256;
 /// Reads in flight of one worker.
-pub(crate) const READS_MAX: usize = 256;
+pub(crate) const READS_MAX: usize = REQUEST_READS_MAX + DUMP_READS_MAX;
 /// Bytes that they read together, beyond which one waits for the end of the others.
 const BYTES_MAX: usize = 16 << 20;
 /// Of these, those begun ahead of their requests' turn leave as many to other connections.
-const AHEAD_MAX: usize = READS_MAX / 2;
+const AHEAD_MAX: usize = REQUEST_READS_MAX / 2;
 /// Reads begun ahead of the turn of one connection's requests.
 const AHEAD_PER_CONNECTION: usize = 32;
 /// A request waits so long for a place among the reads: then it is a miss.
@@ -44,6 +49,7 @@ pub(crate) struct FlashStage {
     /// Reads of all workers.
     in_use_by_all: Arc<AtomicU64>,
     bytes_in_use: usize,
+    dumps: DumpReads,
     /// To be ordered at the end of the turn.
     orders: Vec<usize>,
     /// Connections that wait for a place.
@@ -64,6 +70,8 @@ struct Waited {
     link: Option<Link>,
     hash: u64,
     read: FlashRead,
+    /// It is a dump's.
+    is_dump: bool,
     /// When it was begun, or when it has ended.
     since: Now,
     bytes: BlockState,
@@ -108,8 +116,9 @@ impl FlashStage {
         FlashStage { files, in_use_by_all, ..FlashStage::default() }
     }
 
+    /// Reads for requests.
     fn in_use(&self) -> usize {
-        self.reads.len() - self.unused.len()
+        self.reads.len() - self.unused.len() - self.dumps.reads()
     }
 
     /// Whether there is a place among `most` reads for one of this length.
@@ -133,11 +142,11 @@ impl FlashStage {
     /// Begins a read for a request whose turn it is, or lets it wait for a place.
     fn begin(&mut self, link: Link, hash: u64, read: FlashRead) -> ReadState<'static> {
         let place = self.waiting.iter().position(|(waiting, _)| *waiting == link);
-        if self.has_place(READS_MAX, read.len) {
+        if self.has_place(REQUEST_READS_MAX, read.len) {
             if let Some(place) = place {
                 self.waiting.remove(place);
             }
-            self.order(link, hash, read);
+            self.order(link, hash, read, false);
             return ReadState::Pending;
         }
         match place {
@@ -159,12 +168,13 @@ impl FlashStage {
         let own = self.reads.iter().flatten().filter(|waited| waited.link == Some(link)).count();
         let is_new = self.find(link, hash, &read).is_none();
         if is_new && self.has_place(AHEAD_MAX, read.len) && own < AHEAD_PER_CONNECTION {
-            self.order(link, hash, read);
+            self.order(link, hash, read, false);
         }
     }
 
-    fn order(&mut self, link: Link, hash: u64, read: FlashRead) {
-        let waited = Waited { link: Some(link), hash, read, since: self.now, bytes: BlockState::InFlight };
+    fn order(&mut self, link: Link, hash: u64, read: FlashRead, is_dump: bool) {
+        let waited =
+            Waited { link: Some(link), hash, read, is_dump, since: self.now, bytes: BlockState::InFlight };
         let tag = match self.unused.pop() {
             Some(tag) => tag,
             None => {
@@ -172,7 +182,11 @@ impl FlashStage {
                 self.reads.len() - 1
             }
         };
-        self.bytes_in_use += waited.read.len;
+        if is_dump {
+            self.dumps.note_begun();
+        } else {
+            self.bytes_in_use += waited.read.len;
+        }
         self.in_use_by_all.fetch_add(1, Relaxed);
         self.reads[tag] = Some(waited);
         self.orders.push(tag);
@@ -195,9 +209,13 @@ impl FlashStage {
     }
 
     fn free(&mut self, tag: usize) {
-        let Some(Waited { read, bytes, .. }) = self.reads[tag].take() else { return };
-        self.bytes_in_use -= read.len;
+        let Some(Waited { read, bytes, is_dump, .. }) = self.reads[tag].take() else { return };
         self.in_use_by_all.fetch_sub(1, Relaxed);
+        if is_dump {
+            self.unused.push(tag);
+            return self.dumps.note_freed();
+        }
+        self.bytes_in_use -= read.len;
         if let BlockState::Done(block) = bytes
             && self.blocks.len() < BLOCKS_KEPT
             && block.capacity() <= FlashRead::SHORT_LEN_MAX
@@ -254,6 +272,7 @@ impl FlashStage {
         if self.look_at.is_some_and(|at| at <= self.now) {
             self.wake_late(turn);
         }
+        self.dumps.end_turn(turn);
         self.woken.drain(..).for_each(|link| turn.wake(link));
         self.freed = 0;
     }
@@ -262,7 +281,9 @@ impl FlashStage {
         self.look_at = None;
         self.drop_unused();
         let mut next = None;
-        let reads = self.reads.iter().flatten();
+        // A dump comes for its bytes: its client had read all before.
+        let is_looked_at = |waited: &&Waited| !waited.is_dump || matches!(waited.bytes, BlockState::InFlight);
+        let reads = self.reads.iter().flatten().filter(is_looked_at);
         let limit_us = |waited: &Waited| match waited.bytes {
             BlockState::InFlight => READ_US,
             _ => UNUSED_US,
@@ -283,7 +304,8 @@ impl FlashStage {
     fn drop_unused(&mut self) {
         for tag in 0..self.reads.len() {
             let is_unused = |waited: &Waited| {
-                !matches!(waited.bytes, BlockState::InFlight) && waited.since.us + UNUSED_US <= self.now.us
+                let has_ended = !matches!(waited.bytes, BlockState::InFlight);
+                has_ended && !waited.is_dump && waited.since.us + UNUSED_US <= self.now.us
             };
             if self.reads[tag].as_ref().is_some_and(is_unused) {
                 self.abandon(tag);
@@ -342,6 +364,7 @@ impl Worker {
     pub(crate) fn forget_reads(&mut self, link: Link) {
         if let Some(stage) = &mut self.stage {
             stage.forget(link, None);
+            stage.dumps.leave(link);
         }
     }
 }

@@ -317,3 +317,101 @@ fn clients_that_leave_while_they_wait_leave_nothing_behind() {
     assert_eq!(count(&heard, b"VALUE"), 200);
     assert_eq!(stage.store.flash_statistics().expect("flash").counts.lost, 0);
 }
+
+/// A dump, and its end after an `mn` where it has none of its own.
+fn dump(command: &str) -> Vec<u8> {
+    format!("{command} all\r\n").into_bytes()
+}
+
+impl Stage {
+    /// The keys of a `metadump`, and the lines that name a place on flash.
+    #[track_caller]
+    fn hear_dump(&mut self, client: HostId) -> (Vec<String>, usize) {
+        let is_done = |world: &mut World| world.handler::<Client>(client).heard.ends_with(b"END\r\n");
+        assert!(self.world.run_until(120_000_000, is_done), "the dump does not end");
+        let heard = std::mem::take(&mut self.world.handler::<Client>(client).heard);
+        let text = String::from_utf8(heard).expect("text");
+        let key = |line: &str| Some(line.strip_prefix("key=")?.split(' ').next()?.to_owned());
+        let keys = text.lines().filter_map(key).collect();
+        (
+            keys,
+            text.lines().filter(|line| line.contains(" ext_page=") && line.contains(" ext_offset=")).count(),
+        )
+    }
+
+    fn metadump(&mut self) -> (Vec<String>, usize) {
+        let client = self.client(&dump("lru_crawler metadump"), u64::MAX);
+        self.hear_dump(client)
+    }
+}
+
+fn distinct(keys: &[String]) -> usize {
+    keys.iter().collect::<std::collections::HashSet<_>>().len()
+}
+
+#[test]
+fn dumps_list_items_on_flash_and_in_memory_once() {
+    let mut stage = Stage::new(20, true);
+    stage.set_disk(DiskConditions { jitter_us: 2000, short_ppm: 200_000, ..DiskConditions::default() });
+    let on_flash = stage.store.flash_statistics().expect("flash").objects as usize;
+    let (keys, places) = stage.metadump();
+    assert_eq!((keys.len(), distinct(&keys), places), (ITEMS, ITEMS, on_flash));
+    let client = stage.client(&[dump("lru_crawler mgdump")].concat(), u64::MAX);
+    let is_done = |world: &mut World| world.handler::<Client>(client).heard.ends_with(b"EN\r\n");
+    assert!(stage.world.run_until(60_000_000, is_done));
+    let heard = std::mem::take(&mut stage.world.handler::<Client>(client).heard);
+    assert_eq!(count(&heard, b"mg item"), ITEMS);
+    assert_eq!(stage.flash_hits(), 0, "a dump is no use");
+}
+
+/// They take turns, and each has all.
+#[test]
+fn many_dumps_at_once_all_end_and_requests_do_not_miss() {
+    let mut stage = Stage::new(21, true);
+    stage.set_disk(DiskConditions { delay_us: 2000, jitter_us: 500, ..DiskConditions::default() });
+    let dumps: Vec<HostId> = (0..40).map(|_| stage.client(&dump("lru_crawler metadump"), u64::MAX)).collect();
+    let began = stage.world.now().us;
+    let reader = stage.client(&gets(0..200), u64::MAX);
+    assert_eq!(count(&stage.hear(reader), b"VALUE"), 200);
+    let took = stage.world.handler::<Client>(reader).heard_at_us - began;
+    assert!(took < 300_000, "{took} us");
+    for client in dumps {
+        assert_eq!(distinct(&stage.hear_dump(client).0), ITEMS);
+    }
+    assert_eq!(stage.store.flash_statistics().expect("flash").counts.dump_bytes_skipped, 0);
+}
+
+#[test]
+fn a_disk_that_hangs_or_fails_does_not_keep_a_dump_from_its_end() {
+    let hangs = DiskConditions { delay_us: 20_000_000, ..DiskConditions::default() };
+    let fails = DiskConditions { error_ppm: 1_000_000, ..DiskConditions::default() };
+    for (seed, conditions) in [(22, hangs), (23, fails)] {
+        let mut stage = Stage::new(seed, true);
+        stage.set_disk(conditions);
+        let began = stage.world.now().us;
+        let clients = [(); 12].map(|()| stage.client(&dump("lru_crawler metadump"), u64::MAX));
+        for client in clients {
+            let (keys, places) = stage.hear_dump(client);
+            assert!((500..ITEMS).contains(&keys.len()), "{} items, {places} on flash", keys.len());
+            let took = stage.world.handler::<Client>(client).heard_at_us - began;
+            assert!(took < 3_000_000, "{took} us");
+        }
+        let counts = stage.store.flash_statistics().expect("flash").counts;
+        assert!(counts.dump_bytes_skipped > 0 && counts.lost == 0, "{counts:?}");
+        stage.set_disk(DiskConditions::default());
+        stage.world.run_until(31_000_000, |_| false);
+        assert_eq!(stage.metadump().0.len(), ITEMS, "nothing was lost");
+    }
+}
+
+#[test]
+fn clients_that_leave_during_a_dump_leave_the_turn_to_others() {
+    let mut stage = Stage::new(24, true);
+    stage.set_disk(DiskConditions { delay_us: 5000, ..DiskConditions::default() });
+    let began = stage.world.now().us;
+    for number in 0..60 {
+        stage.client(&dump("lru_crawler metadump"), began + 3_000 + number * 700);
+    }
+    let (keys, _) = stage.metadump();
+    assert_eq!(distinct(&keys), ITEMS);
+}

@@ -1,4 +1,4 @@
-//! Iteration over all items, one index page at a time.
+//! Iteration over the items in memory, one index page at a time.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -6,8 +6,8 @@ use crate::handle::Handle;
 use crate::record::{BINARY_KEY, FETCHED};
 use crate::request::Miss;
 
-/// Position of a dump. An item that exists from beginning to end is shown exactly once, however the index
-/// grows meanwhile; an item that is added or removed meanwhile may be shown or not.
+/// Position of a dump. An item that is in memory from beginning to end is shown exactly once, however the index
+/// grows meanwhile; one that is added or removed meanwhile may be shown or not.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DumpCursor {
     shard: usize,
@@ -33,10 +33,21 @@ pub struct Dumped<'d> {
     pub value_len: usize,
     /// Client flags.
     pub flags: u32,
+    /// Where it lies, if it is on flash.
+    pub on_flash: Option<DumpedPlace>,
+}
+
+/// Where an item lies on flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DumpedPlace {
+    /// The page, as extstore calls it, counted over all devices.
+    pub page: u32,
+    /// Where in the page it begins, in bytes.
+    pub offset: u64,
 }
 
 impl Handle {
-    /// Calls `each` with the live items of one page, some 400, under a lock: it must be quick. Returns false
+    /// Calls `each` with the live items in memory of one page, some 400, under a lock: it must be quick. Returns false
     /// once there are no more pages.
     pub fn dump(&mut self, cursor: &mut DumpCursor, now: u32, mut each: impl FnMut(&Dumped<'_>)) -> bool {
         self.enter(now);
@@ -63,6 +74,7 @@ impl Handle {
                     fetched: record.bits() & FETCHED != 0,
                     value_len: record.len(&lock),
                     flags: record.flags(&lock),
+                    on_flash: None,
                 });
             },
         );

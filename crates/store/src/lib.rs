@@ -31,6 +31,7 @@
 //! handle.touch(&Key, expiry, now) -> bool
 //! handle.arithmetic(&Key, &Arithmetic, now) -> Result<Counted, Error>
 //! handle.dump(&mut DumpCursor, now, |&Dumped|) -> bool   false: no pages are left
+//! handle.dump_flash(&mut FlashDump, &mut FlashReads, now, |&Dumped|) -> FlashDumped
 //! handle.crawl(&mut DumpCursor, now) -> bool
 //! ```
 //!
@@ -81,7 +82,7 @@ mod write;
 mod interleaving;
 
 pub use config::{Config, MEMORY_LIMIT_MAX, MEMORY_LIMIT_MIN};
-pub use dump::{DumpCursor, Dumped};
+pub use dump::{DumpCursor, Dumped, DumpedPlace};
 pub use error::Error;
 pub use events::{Event, Evicted, PerKind};
 pub use handle::{Handle, Prefetched};
@@ -100,6 +101,6 @@ pub use statistics::{Counts, EvictedIdle, Statistics};
 pub use store::Store;
 pub use tier::FLASH_PAGE as FLASH_PAGE_BYTES;
 pub use tier::{
-    FlashConfig, FlashCounts, FlashDevice, FlashRead, FlashReads, FlashSegmentRow, FlashSettings,
-    FlashStatistics, FlashUse, Located, ReadState,
+    FlashConfig, FlashCounts, FlashDevice, FlashDump, FlashDumped, FlashRead, FlashReads, FlashSegmentRow,
+    FlashSettings, FlashStatistics, FlashUse, Located, ReadState,
 };

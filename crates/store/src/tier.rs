@@ -20,6 +20,7 @@
 
 pub use self::config::{FlashConfig, FlashDevice, FlashSettings};
 pub use self::counters::FlashCounts;
+pub use self::dump::{FlashDump, FlashDumped};
 pub use self::geometry::FLASH_PAGE;
 pub use self::locate::{FlashRead, FlashReads, FlashUse, Located, ReadState};
 pub use self::statistics::{FlashSegmentRow, FlashStatistics};
@@ -27,6 +28,7 @@ pub use self::statistics::{FlashSegmentRow, FlashStatistics};
 pub(crate) mod config;
 pub(crate) mod counters;
 mod demote;
+mod dump;
 mod geometry;
 mod health;
 mod index_limit;

@@ -4,11 +4,12 @@ use end_to_end::bystander::Client;
 use end_to_end::clock;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use stdx::exposition::read;
 
 /// Megabytes for items in memory.
@@ -245,6 +246,105 @@ fn the_command_extstore_changes_what_is_written() {
     found(&mut client, 0..ITEMS / 2, |_| Some(2));
     assert_eq!(client.statistic_of("extstore", "31:free_bucket").expect("a page"), 0);
     assert!(client.statistic_of("extstore", "32:version").is_err(), "256 MB are 32 pages");
+}
+
+/// The keys that a dump has, in its order. `prefix` begins its lines, and `end` is the last one.
+fn dumped(client: &mut Client, kind: &str, (prefix, end): (&str, &str)) -> Vec<String> {
+    let mut line = client.ask(format!("lru_crawler {kind} all\r\n").as_bytes()).expect("an answer");
+    let mut keys = Vec::new();
+    while line != end {
+        let rest = line.strip_prefix(prefix).unwrap_or_else(|| panic!("{line}"));
+        keys.push(rest.split(' ').next().expect("a key").to_owned());
+        line = client.line().expect("a line");
+    }
+    keys
+}
+
+const METADUMP: (&str, &str) = ("key=", "END");
+
+#[test]
+fn dumps_list_each_item_once_wherever_it_is() {
+    for driver in SocketDriver::ALL {
+        let file = FlashFile::new();
+        let server = file.server(driver, &[]);
+        let mut client = client(&server);
+        asks(&mut client, &format!("set large 0 0 300000\r\n{}", "l".repeat(300_000)), "STORED");
+        asks(&mut client, &format!("ms YmluAGtleQ== 600 b\r\n{}", "b".repeat(600)), "HD");
+        fill(&mut client, 0..ITEMS, 1);
+        let mut expected: Vec<String> = (0..ITEMS).map(|number| format!("key{number}")).collect();
+        expected.extend(["large".to_owned(), "bin%00key".to_owned()]);
+        expected.sort();
+        let mut keys = dumped(&mut client, "metadump", METADUMP);
+        keys.sort();
+        assert!(keys == expected, "{driver:?}: {} of {}", keys.len(), expected.len());
+        let mut keys = dumped(&mut client, "mgdump", ("mg ", "EN"));
+        keys.sort();
+        expected.retain(|key| key != "bin%00key");
+        expected.push("YmluAGtleQ==".to_owned());
+        expected.sort();
+        assert!(keys == expected, "{driver:?}: {} of {}", keys.len(), expected.len());
+        assert_eq!(statistic(&mut client, "get_extstore"), 0, "a dump is no use");
+    }
+}
+
+/// Of items that are there all the time, some move to flash, from there to memory, and back.
+#[test]
+fn a_dump_amid_sets_and_deletes_lists_all_that_is_there_all_the_time() {
+    let file = FlashFile::new();
+    let server = file.server(SocketDriver::Uring, &[]);
+    let mut reader = client(&server);
+    fill(&mut reader, 0..ITEMS, 1);
+    let is_over = AtomicBool::new(false);
+    let mut other = client(&server);
+    let (dumps, rounds) = std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            let mut rounds = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let first = ITEMS + rounds % 100 * BATCH;
+                fill(&mut other, first..first + BATCH, 1);
+                for number in first..first + BATCH / 2 {
+                    asks(&mut other, &format!("delete key{number}"), "DELETED");
+                    asks(&mut other, &format!("touch key{} 0", number * 37 % ITEMS), "TOUCHED");
+                }
+                rounds += 1;
+            }
+            rounds
+        });
+        let dumps: Vec<Vec<String>> = (0..5).map(|_| dumped(&mut reader, "metadump", METADUMP)).collect();
+        is_over.store(true, Ordering::Relaxed);
+        (dumps, writing.join().expect("it writes"))
+    });
+    assert!(rounds > 1, "something happened meanwhile");
+    for keys in dumps {
+        let keys: HashSet<String> = keys.into_iter().collect();
+        let missing: Vec<u64> = (0..ITEMS).filter(|number| !keys.contains(&format!("key{number}"))).collect();
+        assert!(missing.is_empty(), "{} after {rounds} rounds: {:?}", missing.len(), &missing[..9]);
+    }
+    assert_eq!(statistic(&mut reader, "evictions"), 0);
+}
+
+#[test]
+fn clients_that_leave_or_do_not_read_a_dump_keep_it_from_nobody() {
+    let file = FlashFile::new();
+    let server = file.server(SocketDriver::Uring, &[]);
+    let mut other = client(&server);
+    fill(&mut other, 0..ITEMS, 1);
+    let begun = |length: usize| {
+        let mut stream = server.connect().expect("a connection");
+        stream.write_all(b"lru_crawler metadump all\r\n").expect("it is taken");
+        stream.read_exact(&mut vec![0; length]).expect("it begins");
+        stream
+    };
+    let silent: Vec<TcpStream> = (0..20).map(|_| begun(1)).collect();
+    for number in 0..20 {
+        drop(begun(1 + number * 10_000));
+    }
+    assert_eq!(dumped(&mut other, "metadump", METADUMP).len() as u64, ITEMS);
+    assert_eq!(found(&mut other, 0..ITEMS, |_| Some(1)), ITEMS);
+    assert_eq!(statistic(&mut other, "get_aborted_extstore"), 0);
+    drop(silent);
+    let there = || (other.statistic("curr_connections").ok()? <= 3).then_some(());
+    assert!(clock::wait_for(there).is_some(), "their connections are closed");
 }
 
 /// Pages are reused; what is still there is right.

@@ -23,6 +23,8 @@ pub struct DumpFacts {
     pub size: u64,
     /// The client's flags (`metadump` only).
     pub flags: u32,
+    /// The page of an item on flash, and where in it the item begins (`metadump` only).
+    pub on_flash: Option<(u32, u64)>,
 }
 
 /// `ME <key> exp=… la=… cas=… fetch=… cls=… size=…`, with the key in base64 if it was received in base64, otherwise
@@ -38,13 +40,20 @@ pub fn debug_line(out: &mut Vec<u8>, key: ReplyKey<'_>, facts: &DumpFacts) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// `key=<percent-encoded> exp=… la=… cas=… fetch=… cls=… size=… flags=… `: ends with a space and a line feed.
+/// `key=<percent-encoded> exp=… la=… cas=… fetch=… cls=… size=… flags=… `, and for an item on flash `ext_page=… ext_offset=… `: ends with a space
+/// and a line feed.
 pub fn metadump_line(out: &mut Vec<u8>, key: &[u8], facts: &DumpFacts) {
     out.extend_from_slice(b"key=");
     uri::encode(out, key);
     write_facts(out, facts);
     out.extend_from_slice(b" flags=");
     write_u64(out, u64::from(facts.flags));
+    if let Some((page, offset)) = facts.on_flash {
+        out.extend_from_slice(b" ext_page=");
+        write_u64(out, u64::from(page));
+        out.extend_from_slice(b" ext_offset=");
+        write_u64(out, offset);
+    }
     out.extend_from_slice(b" \n");
 }
 
@@ -90,8 +99,16 @@ fn write_facts(out: &mut Vec<u8>, facts: &DumpFacts) {
 mod tests {
     use super::*;
 
-    const FACTS: DumpFacts =
-        DumpFacts { expiry: None, last_access: 9, cas: 4, fetched: true, class: 1, size: 65, flags: 3 };
+    const FACTS: DumpFacts = DumpFacts {
+        expiry: None,
+        last_access: 9,
+        cas: 4,
+        fetched: true,
+        class: 1,
+        size: 65,
+        flags: 3,
+        on_flash: None,
+    };
 
     #[track_caller]
     fn check(write: impl FnOnce(&mut Vec<u8>), expected: &str) {
@@ -110,6 +127,11 @@ mod tests {
         check(
             |out| metadump_line(out, b"a%b", &FACTS),
             "key=a%25b exp=-1 la=9 cas=4 fetch=yes cls=1 size=65 flags=3 \\n",
+        );
+        let on_flash = DumpFacts { on_flash: Some((3, 4096)), ..FACTS };
+        check(
+            |out| metadump_line(out, b"k", &on_flash),
+            "key=k exp=-1 la=9 cas=4 fetch=yes cls=1 size=65 flags=3 ext_page=3 ext_offset=4096 \\n",
         );
         check(|out| mgdump_line(out, text), "mg a%b\\r\\n");
         check(|out| mgdump_line(out, binary), "mg Zm9v b\\r\\n");

@@ -172,6 +172,8 @@ fn flash_tier(flash: &FlashStatistics, reads: u64, text: &mut Exposition) {
     text.single("evenkeel_flash_reads", Gauge, help, reads);
     let help = "Times that a device was left alone for seconds, after many failures.";
     text.single("evenkeel_flash_turned_off_total", Counter, help, counts.turned_off);
+    let help = "Bytes of flash that dumps left out because a read failed or took too long, or the device was left alone.";
+    text.single("evenkeel_flash_dump_skipped_bytes_total", Counter, help, counts.dump_bytes_skipped);
     let help = "The share of the memory limit that the index and the write buffers have, from 0 to 1: from 0.9 on pages are emptied for it.";
     text.single("evenkeel_flash_index_share", Gauge, help, flash.index_percent as f64 / 100.0);
 }

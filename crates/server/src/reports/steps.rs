@@ -34,9 +34,12 @@ impl Steps {
         is_free
     }
 
-    /// Queues `link`. It must have no pending output: a client that does not read would block the queue.
+    /// Queues `link`, once, whatever else has woken it. It must have no pending output: a client that does not read would
+    /// block the queue.
     pub(crate) fn wait(&mut self, link: Link) {
-        self.waiting.push_back(link);
+        if !self.waiting.contains(&link) {
+            self.waiting.push_back(link);
+        }
     }
 
     /// Wakes the next connection.

@@ -69,6 +69,8 @@ flash_counters! {
     turned_off,
     /// Pieces that could not be read when their segment was reused.
     read_errors,
+    /// Bytes of flash that dumps have left out, because they could not be read.
+    dump_bytes_skipped,
 }
 
 impl FlashCounters {

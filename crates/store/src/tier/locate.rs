@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::counters::FlashCounters;
-use super::geometry::FLASH_PAGE;
+use super::geometry::{FLASH_PAGE, FlashRange};
 use super::record::{FlashRecord, PageContent};
 use super::staged::Staged;
 use crate::handle::Handle;
@@ -62,9 +62,9 @@ pub enum ReadState<'b> {
 /// A read to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashRead {
-    place: FlashPlace,
+    pub(super) place: FlashPlace,
     /// Of the segment: if it is another one afterwards, the segment has been filled again meanwhile.
-    version: u64,
+    pub(super) version: u64,
     /// The number of the device.
     pub device: usize,
     /// Where to read, in bytes from the beginning of the device: a multiple of 4096.
@@ -76,6 +76,18 @@ pub struct FlashRead {
 impl FlashRead {
     /// The longest read of an item without a large value, in bytes.
     pub const SHORT_LEN_MAX: usize = PAGES_PER_RECORD_MAX * FLASH_PAGE;
+
+    /// A read of pages, whatever lies there.
+    pub(super) fn of_pages(range: FlashRange, version: u64) -> FlashRead {
+        let FlashRange { device, position, len } = range;
+        FlashRead {
+            place: FlashPlace::new(1 + position / FLASH_PAGE as u64, 1, 0),
+            version,
+            device,
+            position,
+            len,
+        }
+    }
 }
 
 /// Reads for one command: others may change the item again and again, and strangers may share its tag.
@@ -229,7 +241,9 @@ impl Handle {
             }
         };
         let mut locked = store.index.lock(key.hash);
-        let Some(slot) = store.unchanged(&locked, key.hash, read, &record) else { return Taken::Gone };
+        let Some(slot) = store.unchanged(&locked, key.hash, place, read.version, &record) else {
+            return Taken::Gone;
+        };
         if let Some(miss) = store.why_dead_on_flash(&record, now) {
             self.miss = miss;
             store.unlink_flash(&mut locked, slot);
@@ -285,7 +299,7 @@ impl Handle {
     fn give_up(&mut self, key: &Key<'_>, read: &FlashRead) -> Taken {
         let store = &*self.store;
         let mut locked = store.index.lock(key.hash);
-        if let Some(slot) = store.slot_of(&locked, key.hash, read) {
+        if let Some(slot) = store.slot_of(&locked, key.hash, read.place, read.version) {
             store.unlink_flash(&mut locked, slot);
             self.count(|counters| &counters.lost);
             self.count(|counters| &counters.missed);
@@ -308,12 +322,12 @@ impl Handle {
 }
 
 impl Store {
-    /// The slot for which a read was begun, if it is still the same and its segment was not filled again meanwhile.
-    fn slot_of(&self, lock: &Locked<'_>, hash: u64, read: &FlashRead) -> Option<Slot> {
+    /// The slot of a place that has been read, if it is still the same and its segment was not filled again meanwhile.
+    fn slot_of(&self, lock: &Locked<'_>, hash: u64, place: FlashPlace, version: u64) -> Option<Slot> {
         let tier = self.tier.as_ref()?;
-        let slot = self.index.find_on_flash(lock, hash, |place| place == read.place)?;
-        let segment = tier.geometry.segment_at(read.place) as usize;
-        (tier.rows[segment].version.load(Relaxed) == read.version).then_some(slot)
+        let slot = self.index.find_on_flash(lock, hash, |other| other == place)?;
+        let segment = tier.geometry.segment_at(place) as usize;
+        (tier.rows[segment].version.load(Relaxed) == version).then_some(slot)
     }
 
     /// The same, and that slot means this very record. In a piece that is still filled, the item may have been moved away and come back
@@ -322,11 +336,12 @@ impl Store {
         &self,
         lock: &Locked<'_>,
         hash: u64,
-        read: &FlashRead,
+        place: FlashPlace,
+        version: u64,
         record: &FlashRecord<'_>,
     ) -> Option<Slot> {
-        let (slot, tier) = (self.slot_of(lock, hash, read)?, self.tier.as_ref()?);
-        let (piece, bytes) = tier.geometry.in_piece(read.place);
+        let (slot, tier) = (self.slot_of(lock, hash, place, version)?, self.tier.as_ref()?);
+        let (piece, bytes) = tier.geometry.in_piece(place);
         let state = crate::sync::lock(&tier.state);
         let is_there = |piece: &[u8]| record.is_at(&piece[bytes.start + record.at..]);
         state.pieces.find(piece).is_none_or(is_there).then_some(slot)

@@ -136,6 +136,23 @@ impl Pieces {
         open.or_else(|| self.waiting.iter().find(|piece| piece.id == id).map(|piece| &*piece.bytes))
     }
 
+    /// The part of a piece with records, if the piece is not on its device yet.
+    pub(super) fn records_of(&self, id: PieceId) -> Option<&[u8]> {
+        let open = self.open.iter().flatten().find(|open| open.id == id);
+        open.map(|open| &open.bytes[..open.filled])
+            .or_else(|| self.waiting.iter().find(|piece| piece.id == id).map(|piece| &*piece.bytes))
+    }
+
+    /// The segments that are being filled.
+    pub(super) fn open_segments(&self) -> impl Iterator<Item = u32> {
+        self.open.iter().flatten().map(|open| open.id.segment)
+    }
+
+    /// Whether a piece of a segment that is being filled has not been begun.
+    pub(super) fn is_ahead(&self, id: PieceId) -> bool {
+        self.open.iter().flatten().any(|open| open.id.segment == id.segment && open.id.number < id.number)
+    }
+
     /// The piece to be written next.
     pub(super) fn next(&self) -> Option<Arc<FullPiece>> {
         self.waiting.front().cloned()

@@ -53,7 +53,7 @@ impl Handle {
         // Before the check for a flush: see `OpenSet::append`.
         let mark = store.segments.flush_mark();
         let mut lock = store.index.lock(key.hash);
-        let found = store.unchanged(&lock, key.hash, read, record);
+        let found = store.unchanged(&lock, key.hash, read.place, read.version, record);
         let (Some(slot), Some(tier)) = (found, &store.tier) else { return Ok(Taken::Gone) };
         if let Some(miss) = store.why_dead_on_flash(record, now) {
             self.miss = miss;

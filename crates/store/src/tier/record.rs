@@ -79,22 +79,40 @@ impl<'r> FlashRecord<'r> {
     /// The record at the start of `bytes`, if there is a whole one without an error.
     pub(super) fn read(bytes: &'r [u8], seed: u32) -> Option<FlashRecord<'r>> {
         let header = bytes.get(..HEADER_LEN)?;
-        let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
-        let u64_at = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
-        let (key_len, value_len) = (usize::from(header[45]), u32_at(36) as usize);
+        let (record, key_len, value_len) = FlashRecord::without_value(header);
         if key_len == 0 || value_len > bytes.len() {
             return None;
         }
         let end = HEADER_LEN + key_len + value_len;
         let whole = bytes.get(..end.next_multiple_of(RECORD_ALIGN))?;
-        if crc_of(whole, seed) != u32_at(CRC.start) {
+        let crc = u32::from_le_bytes(header[CRC].try_into().expect("four bytes"));
+        if crc_of(whole, seed) != crc {
             return None;
         }
         let (key, value) = whole[HEADER_LEN..end].split_at(key_len);
-        let cas = CasOffset::new(u64_at(16), 0);
-        let (expiry, last_access) = (u32_at(24), u32_at(28));
-        let header = Header { expiry, last_access, cas, flags: u32_at(32), bits: header[44] };
-        Some(FlashRecord { at: 0, hash: u64_at(0), sequence: u64_at(8), header, key, value })
+        Some(FlashRecord { key, value, ..record })
+    }
+
+    /// What begins these bytes if it is a record: it without its value, the length of that, and that of all of it. Nothing is checked. The key
+    /// is empty if it goes on behind the bytes.
+    pub(super) fn beginning(bytes: &'r [u8]) -> Option<(FlashRecord<'r>, usize, usize)> {
+        let header = bytes.get(..HEADER_LEN)?;
+        let (record, key_len, value_len) = FlashRecord::without_value(header);
+        let key = bytes.get(HEADER_LEN..HEADER_LEN + key_len).unwrap_or_default();
+        let len = (HEADER_LEN + key_len + value_len).next_multiple_of(RECORD_ALIGN);
+        (key_len > 0).then_some((FlashRecord { key, ..record }, value_len, len))
+    }
+
+    /// Reads a header: the record without key and value, and their lengths.
+    fn without_value(header: &[u8]) -> (FlashRecord<'static>, usize, usize) {
+        let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
+        let (expiry, last_access, flags) = (u32_at(24), u32_at(28), u32_at(32));
+        let fields =
+            Header { expiry, last_access, cas: CasOffset::new(u64_at(16), 0), flags, bits: header[44] };
+        let record =
+            FlashRecord { at: 0, hash: u64_at(0), sequence: u64_at(8), header: fields, key: &[], value: &[] };
+        (record, usize::from(header[45]), u32_at(36) as usize)
     }
 
     /// Looks in what a slot refers to, from its first page on, for the record of a key. `has_tag` says whether that slot could
@@ -117,7 +135,10 @@ impl<'r> FlashRecord<'r> {
                 }
                 continue;
             }
-            match (FlashRecord::read(rest, seed), is_long.then(|| claimed_len(rest)).flatten()) {
+            match (
+                FlashRecord::read(rest, seed),
+                is_long.then(|| FlashRecord::beginning(rest).map(|(_, _, len)| len)).flatten(),
+            ) {
                 (Some(record), _) if record.key == key => {
                     return PageContent::Record(FlashRecord { at, ..record });
                 }
@@ -136,13 +157,6 @@ impl<'r> FlashRecord<'r> {
         }
         content
     }
-}
-
-/// How long the record is that begins here, if there is one.
-fn claimed_len(bytes: &[u8]) -> Option<usize> {
-    let header = bytes.get(..HEADER_LEN)?;
-    let value_len = u32::from_le_bytes(header[36..40].try_into().expect("four bytes"));
-    Some((HEADER_LEN + usize::from(header[45]) + value_len as usize).next_multiple_of(RECORD_ALIGN))
 }
 
 /// The records in a piece, with their positions in it. What is not a record is passed over.

@@ -22,6 +22,8 @@ pub(super) struct FlashSegment {
     pub(super) bytes: AtomicU64,
     /// Rises each time that it is opened; 0: it is free.
     pub(super) version: AtomicU64,
+    /// Of a segment among the sealed ones: how many had been sealed by then. It changes while the tier's lock is held.
+    pub(super) sealed: AtomicU64,
     /// The stream that it was opened for last, as a number.
     stream: AtomicU8,
 }
@@ -34,6 +36,8 @@ pub(super) struct FlashQueues {
     sealed: VecDeque<u32>,
     devices: Vec<FlashDevice>,
     versions: u64,
+    /// Times that a segment was sealed.
+    seals: u64,
 }
 
 /// All that is to be known of segments while the tier's lock is held.
@@ -95,7 +99,13 @@ const RESERVE: usize = 1;
 impl FlashQueues {
     pub(super) fn new(geometry: &Geometry, devices: &[FlashDevice]) -> FlashQueues {
         let free = (0..geometry.devices()).map(|device| geometry.segments_of(device).collect());
-        FlashQueues { free: free.collect(), sealed: VecDeque::new(), devices: devices.to_vec(), versions: 0 }
+        FlashQueues {
+            free: free.collect(),
+            sealed: VecDeque::new(),
+            devices: devices.to_vec(),
+            versions: 0,
+            seals: 0,
+        }
     }
 
     pub(super) fn free(&self) -> usize {
@@ -135,7 +145,19 @@ impl FlashQueues {
         self.versions = versions;
         let is_free = |segment: &u32| rows[*segment as usize].version.load(Relaxed) == 0;
         self.free.iter_mut().for_each(|free| free.retain(is_free));
-        self.sealed = sealed.into();
+        sealed.into_iter().for_each(|segment| self.seal(segment, rows));
+    }
+
+    fn seal(&mut self, segment: u32, rows: &[FlashSegment]) {
+        self.seals += 1;
+        rows[segment as usize].sealed.store(self.seals, Relaxed);
+        self.sealed.push_back(segment);
+    }
+
+    /// The first of the sealed segments behind the one with this number.
+    pub(super) fn sealed_after(&self, number: u64, rows: &[FlashSegment]) -> Option<u32> {
+        let is_passed = |segment: &u32| rows[*segment as usize].sealed.load(Relaxed) <= number;
+        self.sealed.get(self.sealed.partition_point(is_passed)).copied()
     }
 
     /// Frees a segment to which nothing refers any more. Reads of it may be in flight: what they bring has another version then.
@@ -177,7 +199,7 @@ impl FlashSegments<'_> {
 
     /// No more records come to this segment.
     pub(super) fn seal(&mut self, segment: u32) {
-        self.queues.sealed.push_back(segment);
+        self.queues.seal(segment, self.rows);
     }
 }
 

@@ -9,6 +9,8 @@ use flash::{AlignedBytes, Bucket, Disk};
 use super::*;
 use crate::{Change, Config, Delete, Deleted, Handle, Look, NewValue, Store};
 
+mod dumps;
+
 /// A store with a tier, its disk, and reads that end at once.
 struct Stage {
     store: Arc<Store>,
