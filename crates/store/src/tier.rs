@@ -43,6 +43,7 @@ mod segments;
 pub(crate) mod staged;
 pub(crate) mod state;
 mod statistics;
+mod table;
 mod thread;
 mod write_budget;
 

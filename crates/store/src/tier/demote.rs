@@ -34,7 +34,7 @@ impl Store {
         };
         let (sequence, header) = (self.segments.sequence(slot.at()), record.header(lock));
         let moved = FlashRecord { at: 0, hash, sequence, header, key: record.key(), value };
-        if moved.len() > tier.geometry.piece_bytes() {
+        if moved.len() > tier.geometry.record_max() {
             tier.counters.not_admitted.fetch_add(1, Relaxed);
             return false;
         }

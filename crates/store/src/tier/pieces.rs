@@ -9,6 +9,7 @@ use flash::AlignedBytes;
 use super::geometry::{FLASH_PAGE, PieceId, pages};
 use super::record::{FlashRecord, RECORD_ALIGN};
 use super::segments::{FlashSegments, seed_of};
+use super::table::{finish, put_entry, table_start};
 use crate::index::{FlashPlace, PAGES_PER_RECORD_MAX, share_entry};
 
 /// Items that lie together, because they will go together.
@@ -38,6 +39,34 @@ struct OpenPiece {
     id: PieceId,
     bytes: AlignedBytes,
     filled: usize,
+    /// Records in it, and the highest of their sequences.
+    records: usize,
+    sequence_max: u64,
+    /// Begins the CRCs of all that is in it.
+    seed: u32,
+}
+
+impl OpenPiece {
+    /// Where a record of `len` bytes has room.
+    fn room(&self, len: usize) -> Option<usize> {
+        let at = start(self.filled, len);
+        (at + len <= table_start(self.bytes.len(), self.records + 1)).then_some(at)
+    }
+
+    fn write(&mut self, at: usize, record: &FlashRecord<'_>) {
+        let end = at + record.len();
+        self.bytes[self.filled..at].fill(0);
+        record.write(&mut self.bytes[at..end], self.seed);
+        put_entry(&mut self.bytes, self.records, at, record);
+        self.filled = end;
+        self.records += 1;
+        self.sequence_max = self.sequence_max.max(record.sequence);
+    }
+
+    fn finish(mut self) -> Arc<FullPiece> {
+        finish(&mut self.bytes, self.filled, self.records, self.sequence_max, self.seed);
+        Arc::new(FullPiece { id: self.id, bytes: self.bytes })
+    }
 }
 
 #[derive(Debug, Default)]
@@ -59,12 +88,7 @@ impl Pieces {
         record: &FlashRecord<'_>,
         segments: &mut FlashSegments<'_>,
     ) -> Option<FlashPlace> {
-        let len = record.len();
-        let at = match &self.open[stream as usize] {
-            Some(open) => Some(start(open.filled, len)).filter(|at| at + len <= open.bytes.len()),
-            None => None,
-        };
-        let at = match at {
+        let at = match self.open[stream as usize].as_ref().and_then(|open| open.room(record.len())) {
             Some(at) => at,
             None => {
                 self.open_piece(stream, segments)?;
@@ -72,13 +96,10 @@ impl Pieces {
             }
         };
         let open = self.open[stream as usize].as_mut().expect("there is one now");
-        open.bytes[open.filled..at].fill(0);
-        let seed = seed_of(segments.seed, segments.rows[open.id.segment as usize].version.load(Relaxed));
+        open.write(at, record);
         let shares = |hash| share_entry(hash, record.hash, segments.shard_bits);
-        wipe_older(&mut open.bytes[at - at % FLASH_PAGE..at], seed, shares);
-        record.write(&mut open.bytes[at..at + len], seed);
-        open.filled = at + len;
-        Some(segments.geometry.place(open.id, at, len, record.hash))
+        wipe_older(&mut open.bytes[at - at % FLASH_PAGE..at], open.seed, shares);
+        Some(segments.geometry.place(open.id, at, record.len(), record.hash))
     }
 
     /// Opens the next piece of a stream; the one before has to be written.
@@ -107,25 +128,23 @@ impl Pieces {
                 }
             },
         };
-        if let Some(OpenPiece { id, mut bytes, filled }) = self.open[stream as usize].take() {
-            bytes[filled..].fill(0);
-            self.waiting.push_back(Arc::new(FullPiece { id, bytes }));
-        }
+        self.waiting.extend(self.open[stream as usize].take().map(OpenPiece::finish));
         if let Some(full) = before.filter(|before| before.segment != id.segment) {
             segments.seal(full.segment);
         }
         segments.budget.spend(bytes.len(), segments.write_rate);
-        self.open[stream as usize] = Some(OpenPiece { id, bytes, filled: 0 });
+        let seed = seed_of(segments.seed, segments.rows[id.segment as usize].version.load(Relaxed));
+        self.open[stream as usize] =
+            Some(OpenPiece { id, bytes, filled: 0, records: 0, sequence_max: 0, seed });
         Some(())
     }
 
     /// Lets all open pieces wait to be written, and seals their segments.
     pub(super) fn close_all(&mut self, segments: &mut FlashSegments<'_>) {
         for open in &mut self.open {
-            if let Some(OpenPiece { id, mut bytes, filled }) = open.take() {
-                bytes[filled..].fill(0);
-                self.waiting.push_back(Arc::new(FullPiece { id, bytes }));
-                segments.seal(id.segment);
+            if let Some(open) = open.take() {
+                segments.seal(open.id.segment);
+                self.waiting.push_back(open.finish());
             }
         }
     }

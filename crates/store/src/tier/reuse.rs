@@ -1,48 +1,94 @@
 //! A segment is reused: what was used since it was written is written again, the rest is dropped.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use flash::{AlignedBytes, Disk};
 
-use super::geometry::PieceId;
+use super::geometry::{FLASH_PAGE, PieceId};
 use super::pieces::Stream;
 use super::record::{FlashRecord, records};
 use super::state::Tier;
+use super::table::{Table, TableEnd, TableEntry, read_table};
 use crate::index::FlashPlace;
 use crate::store::Store;
 use crate::sync::lock;
 
 /// How far a segment is.
-struct Reuse {
+struct Reuse<'r> {
+    tier: &'r Tier,
+    disk: &'r dyn Disk,
+    segment: u32,
     /// Items that may still be written again.
     keep_left: u64,
     now: u32,
+}
+
+/// What has become of reading a table.
+enum TableRead {
+    Table(Table),
+    /// It has an error: the records are there, maybe.
+    Damaged,
+    Failed,
+}
+
+/// Read at once of the end of a piece: the table of some 3000 records. Longer ones take a second read.
+const TABLE_READ_BYTES: usize = 64 << 10;
+/// Records of a piece that are read one by one. More of them, and all of the piece is read at once: a read that goes on
+/// takes less time than as many that begin.
+const SINGLE_READS_MAX: usize = 16;
+
+impl Reuse<'_> {
+    /// Reads a part of a piece into the same part of `room`. False: it cannot be read.
+    fn read(&self, number: u32, part: Range<usize>, room: &mut AlignedBytes) -> bool {
+        let piece = PieceId { segment: self.segment, number };
+        let range = self.tier.geometry.range(piece, part.clone());
+        let is_read = self.disk.read(range.device, range.position, &mut room[part]).is_ok();
+        if !is_read {
+            self.tier.counters.read_errors.fetch_add(1, Relaxed);
+            self.tier.note_failure(range.device);
+        }
+        is_read
+    }
+
+    /// The table of a piece.
+    fn table(&self, number: u32, room: &mut AlignedBytes) -> TableRead {
+        let (end, seed) = (room.len(), self.tier.seed(self.segment));
+        let mut start = end.saturating_sub(TABLE_READ_BYTES);
+        loop {
+            if !self.read(number, start..end, room) {
+                return TableRead::Failed;
+            }
+            match read_table(&room[start..], end, seed) {
+                TableEnd::Whole(table) => return TableRead::Table(table),
+                TableEnd::Longer(at) if at < start => start = at,
+                TableEnd::Longer(_) | TableEnd::Damaged => return TableRead::Damaged,
+            }
+        }
+    }
+
+    fn place(&self, number: u32, at: usize, len: usize, hash: u64) -> FlashPlace {
+        self.tier.geometry.place(PieceId { segment: self.segment, number }, at, len, hash)
+    }
 }
 
 impl Store {
     /// Empties a segment that is in no queue.
     pub(super) fn reuse(&self, tier: &Tier, disk: &dyn Disk, segment: u32, room: &mut AlignedBytes) {
         let row = &tier.rows[segment as usize];
-        let settings = tier.settings.get();
         let records_written = u64::from(row.records.load(Relaxed));
-        let most = u64::from(settings.kept_max_percent);
-        let mut reuse = Reuse { keep_left: records_written * most / 100, now: tier.second.load(Relaxed) };
+        let keep_left = records_written * u64::from(tier.settings.get().kept_max_percent) / 100;
+        let mut reuse = Reuse { tier, disk, segment, keep_left, now: tier.second.load(Relaxed) };
         for number in 0..tier.geometry.pieces_per_segment() {
             // Memory for what is written again, and what workers write meanwhile.
             while self.write_piece(tier, disk) {}
             if row.objects.load(Relaxed) == 0 {
                 break;
             }
-            let piece = PieceId { segment, number };
-            let range = tier.geometry.range(piece, 0..tier.geometry.piece_bytes());
-            if disk.read(range.device, range.position, room).is_err() {
-                tier.counters.read_errors.fetch_add(1, Relaxed);
-                tier.note_failure(range.device);
-                continue;
-            }
-            for (at, record) in records(room, tier.seed(segment)) {
-                let place = tier.geometry.place(piece, at, record.len(), record.hash);
-                self.keep_or_drop_on_flash(tier, &record, place, &mut reuse);
+            match reuse.table(number, room) {
+                TableRead::Table(table) => self.empty_piece(&mut reuse, number, &table, room),
+                TableRead::Damaged => self.empty_unlisted_piece(&mut reuse, number, room),
+                TableRead::Failed => {}
             }
         }
         if row.objects.load(Relaxed) > 0 {
@@ -52,14 +98,71 @@ impl Store {
         lock(&tier.state).queues.put_free(segment, &tier.rows, &tier.geometry);
     }
 
+    /// Makes sure that no slot refers to the records of a table. Those that may be kept are read.
+    fn empty_piece(&self, reuse: &mut Reuse<'_>, number: u32, table: &Table, room: &mut AlignedBytes) {
+        let is_flushed = self.segments.is_flushed_through(table.sequence_max);
+        let is_used = |entry: &&TableEntry| self.drop_unused(reuse, number, entry, is_flushed);
+        let used: Vec<&TableEntry> = table.entries.iter().filter(is_used).collect();
+        let is_read = used.len() > SINGLE_READS_MAX && reuse.read(number, 0..room.len(), room);
+        for entry in used {
+            let pages = entry.at - entry.at % FLASH_PAGE..(entry.at + entry.len).next_multiple_of(FLASH_PAGE);
+            let is_read = is_read || reuse.read(number, pages, room);
+            let record =
+                is_read.then(|| FlashRecord::read(&room[entry.at..], reuse.tier.seed(reuse.segment)));
+            let place = reuse.place(number, entry.at, entry.len, entry.hash);
+            match record.flatten().filter(|record| record.hash == entry.hash) {
+                Some(record) => self.keep_or_drop_on_flash(reuse, &record, place),
+                None => self.drop_lost(reuse.tier, entry.hash, place),
+            }
+        }
+    }
+
+    /// Removes the slot that refers to an entry, unless the item is to be kept. True: it is.
+    fn drop_unused(&self, reuse: &Reuse<'_>, number: u32, entry: &TableEntry, is_flushed: bool) -> bool {
+        let tier = reuse.tier;
+        // Nobody has written it, but its CRC is right: no place can be made of what is not in a piece.
+        if entry.len == 0 || entry.at + entry.len > tier.geometry.piece_bytes() {
+            return false;
+        }
+        let place = reuse.place(number, entry.at, entry.len, entry.hash);
+        let mut locked = self.index.lock(entry.hash);
+        let Some(slot) = self.index.find_on_flash(&locked, entry.hash, |other| other == place) else {
+            return false;
+        };
+        if is_flushed || entry.expiry != 0 && entry.expiry <= reuse.now {
+            tier.counters.reclaimed.fetch_add(1, Relaxed);
+        } else if slot.frequency() > 0 && reuse.keep_left > 0 {
+            return true;
+        } else {
+            tier.counters.evicted(entry.len, slot.frequency() > 0);
+        }
+        self.unlink_flash(&mut locked, slot);
+        false
+    }
+
+    /// Does the same by all the records of a piece, if its table has an error.
+    fn empty_unlisted_piece(&self, reuse: &mut Reuse<'_>, number: u32, room: &mut AlignedBytes) {
+        if !reuse.read(number, 0..room.len(), room) {
+            return;
+        }
+        for (at, record) in records(room, reuse.tier.seed(reuse.segment)) {
+            let place = reuse.place(number, at, record.len(), record.hash);
+            self.keep_or_drop_on_flash(reuse, &record, place);
+        }
+    }
+
+    /// Removes the slot that refers to a record that cannot be read.
+    fn drop_lost(&self, tier: &Tier, hash: u64, place: FlashPlace) {
+        let mut locked = self.index.lock(hash);
+        if let Some(slot) = self.index.find_on_flash(&locked, hash, |other| other == place) {
+            self.unlink_flash(&mut locked, slot);
+            tier.counters.lost.fetch_add(1, Relaxed);
+        }
+    }
+
     /// Makes sure that no slot refers to this record.
-    fn keep_or_drop_on_flash(
-        &self,
-        tier: &Tier,
-        record: &FlashRecord<'_>,
-        place: FlashPlace,
-        reuse: &mut Reuse,
-    ) {
+    fn keep_or_drop_on_flash(&self, reuse: &mut Reuse<'_>, record: &FlashRecord<'_>, place: FlashPlace) {
+        let tier = reuse.tier;
         let mut locked = self.index.lock(record.hash);
         let Some(slot) = self.index.find_on_flash(&locked, record.hash, |other| other == place) else {
             return;

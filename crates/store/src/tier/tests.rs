@@ -205,6 +205,47 @@ fn items_that_are_used_on_flash_stay_when_their_segment_is_reused() {
 }
 
 #[test]
+fn of_a_segment_that_nobody_used_only_the_tables_are_read() {
+    let mut stage = Stage::new(8, FlashSettings::default());
+    stage.flood("first", 20);
+    let (counts, read) = (stage.statistics().counts, stage.disk.counts(0).bytes_read);
+    assert!(counts.segments_reused > 10 && counts.objects_evicted > 1000, "{counts:?}");
+    assert!(read <= counts.segments_reused * 2 * (64 << 10), "{read} bytes, {counts:?}");
+}
+
+/// Stores items, uses some of them on flash, damages all tables or none, and pushes the items out.
+#[track_caller]
+fn check_kept(used: usize, are_tables_there: bool) {
+    let mut stage = Stage::new(16, FlashSettings::default());
+    let name = |number: usize| format!("mine {number}");
+    (0..100).for_each(|number| stage.set(&name(number), &[number as u8; 2000]));
+    stage.flood("first", 7);
+    (0..used).for_each(|number| assert_eq!(stage.get(&name(number)), Some(vec![number as u8; 2000])));
+    if !are_tables_there {
+        let ends = (1..=16 * 2).map(|piece| piece * (SEGMENT / 2));
+        ends.for_each(|end| stage.disk.set_contents(0, end - 4096, &[0; 4096]));
+    }
+    let before = stage.statistics().counts.segments_reused;
+    while stage.statistics().counts.segments_reused < before + 14 {
+        stage.flood(&format!("after {} pieces", stage.disk.counts(0).writes), 1);
+        (0..used).for_each(|number| drop(stage.get(&name(number))));
+    }
+    let kept = |number: &usize| stage.get(&name(*number)) == Some(vec![*number as u8; 2000]);
+    assert_eq!((0..100).filter(kept).count(), used, "tables: {are_tables_there}");
+    let counts = stage.statistics().counts;
+    assert_eq!((counts.lost, counts.damaged), (0, 0), "{counts:?}");
+    assert!(counts.objects_rescued >= used as u64, "{counts:?}");
+}
+
+#[test]
+fn used_items_are_kept_be_they_few_or_many_and_with_or_without_a_table() {
+    check_kept(5, true);
+    check_kept(40, true);
+    check_kept(5, false);
+    check_kept(40, false);
+}
+
+#[test]
 fn one_in_so_many_repeated_uses_brings_an_item_back_to_memory() {
     for (rate, uses) in [(1, 2), (5, 6), (0, 100)] {
         let mut stage = Stage::new(64, FlashSettings { recache_rate: rate, ..FlashSettings::default() });

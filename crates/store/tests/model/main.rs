@@ -332,6 +332,15 @@ impl Pair {
             handle.delete(&handle.key(&key), &Delete::default(), now).unwrap();
             return;
         }
+        // The same, and the value is stored as a new one.
+        let extends = matches!(change.condition, Condition::Append | Condition::Prepend);
+        let is_new = |kept: &Kept| match stored {
+            Stored::Stored { len, expiry, .. } => {
+                len == value.len() && (!kept.value.is_empty() || kept.expiry != expiry)
+            }
+            _ => false,
+        };
+        let kept = kept.filter(|kept| self.tier.is_none() || !extends || !is_new(kept));
         let expected = expected_store(kept, &change, &value, now, key.len());
         match (expected, stored) {
             (Ok(mut new), Stored::Stored { cas, len, expiry }) => {
