@@ -334,7 +334,7 @@ impl Look<'_> {
             key_is_binary: record.header.bits & BINARY_KEY != 0,
             expiry: record.header.expiry,
             last_access: record.header.last_access,
-            cas: record.header.cas.unique(0),
+            cas: record.header.cas.unique(self.handle.store.first_cas),
             fetched: record.header.bits & FETCHED != 0,
             value_len,
             flags: record.header.flags,

@@ -78,6 +78,35 @@ fn a_dump_lists_each_item_on_flash_and_in_memory_once() {
 }
 
 #[test]
+fn a_dump_says_of_an_item_on_flash_what_a_client_has_stored() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    for (name, len) in [("mine", 600), ("long", 200_000)] {
+        let key = stage.handle.key(name.as_bytes());
+        let change = Change { flags: 77, expiry: 5000, key_is_binary: true, ..Change::default() };
+        stage.handle.store(&key, &change, NewValue::Bytes(&vec![b'v'; len]), 1).unwrap();
+        let cas = stage.handle.get(&key, Look::Use, 1).map(|item| item.cas()).expect("an item");
+        stage.flood(name, 10);
+        assert!(stage.is_on_flash(name));
+        let (mut dump, mut found) = (FlashDump::default(), None);
+        let mut reads = Reads { disk: &stage.disk, done: HashMap::new() };
+        while stage.handle.dump_flash(&mut dump, &mut reads, 1, |item| {
+            if item.key == name.as_bytes() {
+                found = Some((
+                    item.cas,
+                    item.flags,
+                    item.expiry,
+                    item.key_is_binary,
+                    item.value_len,
+                    item.fetched,
+                ));
+            }
+        }) != FlashDumped::Ended
+        {}
+        assert_eq!(found, Some((cas, 77, 5000, true, len, true)), "{name}");
+    }
+}
+
+#[test]
 fn a_dump_does_not_list_dead_items_on_flash() {
     let mut stage = Stage::new(64, FlashSettings::default());
     stage.set_until("expired", &[b'1'; 600], 100);
