@@ -202,6 +202,34 @@ fn a_dump_passes_over_what_cannot_be_read() {
 }
 
 #[test]
+fn a_damaged_record_is_not_listed_and_others_are() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    // The key's length: a longer key than any, none, and another one.
+    let lens = [255, 0, 9];
+    for number in 0..lens.len() {
+        stage.set(&format!("long {number}"), &[b'l'; 150_000]);
+        stage.set(&format!("short {number}"), &[b's'; 2000]);
+    }
+    stage.flood("other", 16);
+    let all = Listed::of(&mut stage);
+    for (number, key_len) in lens.into_iter().enumerate() {
+        for name in [format!("long {number}"), format!("short {number}")] {
+            let place = all.items[&name][0].expect("it is on flash");
+            let position = u64::from(place.page) * SEGMENT + place.offset;
+            let mut page = AlignedBytes::zeroed(FLASH_PAGE);
+            let in_page = position as usize % FLASH_PAGE;
+            stage.disk.read(0, position - in_page as u64, &mut page).unwrap();
+            page[in_page + 45] = key_len;
+            stage.disk.write(0, position - in_page as u64, &page).unwrap();
+        }
+    }
+    let listed = Listed::of(&mut stage);
+    let missing: Vec<&String> = all.items.keys().filter(|key| listed.count(key) == 0).collect();
+    assert!(missing.iter().all(|key| key.starts_with("long") || key.starts_with("short")), "{missing:?}");
+    assert_eq!((missing.len(), listed.items.len()), (6, all.items.len() - 6));
+}
+
+#[test]
 fn a_dump_whose_reads_are_refused_or_late_ends() {
     struct Never(bool);
     impl FlashReads for Never {
