@@ -136,7 +136,7 @@ fn items_that_are_there_during_a_whole_dump_are_listed_whatever_happens_to_other
         let meanwhile = |stage: &mut Stage, number: &mut usize| {
             for _ in 0..3 {
                 stage.set(&format!("round {round} {number}"), &[b'n'; 4000]);
-                if *number % 3 == 0 {
+                if number.is_multiple_of(3) {
                     stage.locate(&names[*number * 7 % names.len()], FlashUse::Item);
                 }
                 let gone = stage.handle.key(format!("round {round} {}", *number / 2).as_bytes()).hash;
