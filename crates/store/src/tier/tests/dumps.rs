@@ -82,7 +82,7 @@ fn a_dump_says_of_an_item_on_flash_what_a_client_has_stored() {
     let mut stage = Stage::new(64, FlashSettings::default());
     for (name, len) in [("mine", 600), ("long", 200_000)] {
         let key = stage.handle.key(name.as_bytes());
-        let change = Change { flags: 77, expiry: 5000, key_is_binary: true, ..Change::default() };
+        let change = Change { flags: 77, key_is_binary: true, ..Change::default() };
         stage.handle.store(&key, &change, NewValue::Bytes(&vec![b'v'; len]), 1).unwrap();
         let cas = stage.handle.get(&key, Look::Peek, 1).map(|item| item.cas()).expect("an item");
         stage.flood(name, 10);
@@ -102,7 +102,7 @@ fn a_dump_says_of_an_item_on_flash_what_a_client_has_stored() {
             }
         }) != FlashDumped::Ended
         {}
-        assert_eq!(found, Some((cas, 77, 5000, true, len, false)), "{name}");
+        assert_eq!(found, Some((cas, 77, 0, true, len, false)), "{name}");
     }
 }
 
