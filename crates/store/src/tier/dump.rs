@@ -279,13 +279,13 @@ impl Look<'_> {
             } else if at >= FLASH_PAGE {
                 // The next bytes begin with its page.
                 return in_piece;
-            } else {
+            } else if self.handle.store.hash.of(record.key) == record.hash {
                 // Longer than what is read at once. Its value is passed over, and so its CRC is not checked. But the slot refers to it, and
                 // the hash of its key depends on a secret.
-                if self.handle.key(record.key).hash == record.hash {
-                    self.show(&record, value_len, len, in_piece, each);
-                }
+                self.show(&record, value_len, len, in_piece, each);
                 return in_piece + len;
+            } else {
+                at += RECORD_ALIGN;
             }
         }
         part.start + at
@@ -334,7 +334,7 @@ impl Look<'_> {
             key_is_binary: record.header.bits & BINARY_KEY != 0,
             expiry: record.header.expiry,
             last_access: record.header.last_access,
-            cas: record.header.cas.unique(0),
+            cas: record.header.cas.unique(self.handle.store.first_cas),
             fetched: record.header.bits & FETCHED != 0,
             value_len,
             flags: record.header.flags,

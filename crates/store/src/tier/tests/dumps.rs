@@ -78,6 +78,35 @@ fn a_dump_lists_each_item_on_flash_and_in_memory_once() {
 }
 
 #[test]
+fn a_dump_says_of_an_item_on_flash_what_a_client_has_stored() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    for (name, len) in [("mine", 600), ("long", 200_000)] {
+        let key = stage.handle.key(name.as_bytes());
+        let change = Change { flags: 77, key_is_binary: true, ..Change::default() };
+        stage.handle.store(&key, &change, NewValue::Bytes(&vec![b'v'; len]), 1).unwrap();
+        let cas = stage.handle.get(&key, Look::Peek, 1).map(|item| item.cas()).expect("an item");
+        stage.flood(name, 10);
+        assert!(stage.is_on_flash(name));
+        let (mut dump, mut found) = (FlashDump::default(), None);
+        let mut reads = Reads { disk: &stage.disk, done: HashMap::new() };
+        while stage.handle.dump_flash(&mut dump, &mut reads, 1, |item| {
+            if item.key == name.as_bytes() {
+                found = Some((
+                    item.cas,
+                    item.flags,
+                    item.expiry,
+                    item.key_is_binary,
+                    item.value_len,
+                    item.fetched,
+                ));
+            }
+        }) != FlashDumped::Ended
+        {}
+        assert_eq!(found, Some((cas, 77, 0, true, len, false)), "{name}");
+    }
+}
+
+#[test]
 fn a_dump_does_not_list_dead_items_on_flash() {
     let mut stage = Stage::new(64, FlashSettings::default());
     stage.set_until("expired", &[b'1'; 600], 100);
@@ -107,7 +136,7 @@ fn items_that_are_there_during_a_whole_dump_are_listed_whatever_happens_to_other
         let meanwhile = |stage: &mut Stage, number: &mut usize| {
             for _ in 0..3 {
                 stage.set(&format!("round {round} {number}"), &[b'n'; 4000]);
-                if *number % 3 == 0 {
+                if number.is_multiple_of(3) {
                     stage.locate(&names[*number * 7 % names.len()], FlashUse::Item);
                 }
                 let gone = stage.handle.key(format!("round {round} {}", *number / 2).as_bytes()).hash;
@@ -170,6 +199,34 @@ fn a_dump_passes_over_what_cannot_be_read() {
     assert!(listed.items.values().flatten().all(|place| place.is_none_or(|place| place.page > 0)));
     assert!(stage.disk.counts(0).reads - reads <= 17, "then the device is left alone");
     assert_eq!(stage.statistics().counts.turned_off, 1);
+}
+
+#[test]
+fn a_damaged_record_is_not_listed_and_others_are() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    // The key's length: a longer key than any, none, and another one.
+    let lens = [255, 0, 9];
+    for number in 0..lens.len() {
+        stage.set(&format!("long {number}"), &[b'l'; 150_000]);
+        stage.set(&format!("short {number}"), &[b's'; 2000]);
+    }
+    stage.flood("other", 16);
+    let all = Listed::of(&mut stage);
+    for (number, key_len) in lens.into_iter().enumerate() {
+        for name in [format!("long {number}"), format!("short {number}")] {
+            let place = all.items[&name][0].expect("it is on flash");
+            let position = u64::from(place.page) * SEGMENT + place.offset;
+            let mut page = AlignedBytes::zeroed(FLASH_PAGE);
+            let in_page = position as usize % FLASH_PAGE;
+            stage.disk.read(0, position - in_page as u64, &mut page).unwrap();
+            page[in_page + 45] = key_len;
+            stage.disk.write(0, position - in_page as u64, &page).unwrap();
+        }
+    }
+    let listed = Listed::of(&mut stage);
+    let missing: Vec<&String> = all.items.keys().filter(|key| listed.count(key) == 0).collect();
+    assert!(missing.iter().all(|key| key.starts_with("long") || key.starts_with("short")), "{missing:?}");
+    assert_eq!((missing.len(), listed.items.len()), (6, all.items.len() - 6));
 }
 
 #[test]
