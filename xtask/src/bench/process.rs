@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use end_to_end::clock;
 use end_to_end::subject::target_directory;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Between two looks at a server that gets ready.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -75,6 +76,15 @@ impl BenchProcess {
 
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Ends it in an orderly way, and returns when it has ended.
+    pub(super) fn end(&mut self) -> Result<()> {
+        let process = Pid::from_raw(self.child.id().cast_signed()).context("a process id")?;
+        kill_process(process, Signal::TERM)?;
+        let status = self.child.wait()?;
+        ensure!(status.success(), "a server ended with {status}: {}", self.line);
+        Ok(())
     }
 
     /// Returns once `listens`.

@@ -6,7 +6,9 @@ use stdx::statistics::{median, median_interval};
 
 use super::super::shuffled;
 use super::arguments::Arguments;
-use super::server::{FlashServer, Setup, figure, start_all};
+use super::generator::figure;
+use super::server::{FlashServer, Setup, start_all};
+use super::windows::{Verdicts, mark, reasons};
 
 /// The page cache that the peer may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,17 +33,14 @@ const FILLS_MAX: usize = 10;
 
 /// Prints the table.
 pub(super) fn run(arguments: &Arguments, cache: PeerCache) -> Result<()> {
-    let servers = start_all(arguments, |name| Setup {
-        megabytes: arguments.megabytes,
-        flash_megabytes: (arguments.items * 4096 * 3 / 2) >> 20,
-        page_megabytes: 16,
-        group_percent: (cache == PeerCache::Limited || name == "evenkeel").then_some(125),
+    let servers = start_all(arguments, |name| {
+        setup(arguments, (cache == PeerCache::Limited || name == "evenkeel").then_some(125))
     })?;
     let keys = arguments.items.to_string();
     for server in &servers {
         fill(server, &keys)?;
     }
-    let mut prng = Prng::new(arguments.turns.seed);
+    let (mut prng, mut verdicts) = (Prng::new(arguments.turns.seed), Verdicts::default());
     let mut figures = vec![vec![Vec::new(); servers.len()]; SHAPES.len()];
     for round in 1..=arguments.turns.rounds {
         for (row, (shape, words)) in SHAPES.iter().enumerate() {
@@ -53,11 +52,13 @@ pub(super) fn run(arguments: &Arguments, cache: PeerCache) -> Result<()> {
                 let from_flash =
                     after.get("get_extstore").unwrap_or(&0.0) - before.get("get_extstore").unwrap_or(&0.0);
                 let asked = figure(&summary, "/keys_asked")?;
+                let reasons = reasons(&summary);
+                verdicts.add(&reasons);
                 let figures_of = &mut figures[row][place];
                 figures_of.push(figure(&summary, "/server/keys_per_cpu_second")?);
                 eprintln!(
                     "round {round} {shape:<18} {:<10} {:>8.0} gets/CPU-s  {:>8.0} gets/s  hits {:.1} %  from flash {:.1} %  \
-                     p50 {:.0} µs  p99 {:.0} µs",
+                     p50 {:.0} µs  p99 {:.0} µs{}",
                     server.name,
                     figures_of.last().copied().unwrap_or_default(),
                     figure(&summary, "/keys_per_second")?,
@@ -66,6 +67,7 @@ pub(super) fn run(arguments: &Arguments, cache: PeerCache) -> Result<()> {
                     from_flash / asked * 100.0,
                     figure(&summary, "/latency/p50_us")?,
                     figure(&summary, "/latency/p99_us")?,
+                    mark(&reasons)
                 );
             }
         }
@@ -91,21 +93,30 @@ pub(super) fn run(arguments: &Arguments, cache: PeerCache) -> Result<()> {
         }
         println!();
     }
+    verdicts.remark().into_iter().for_each(|line| println!("{line} (figures per CPU-second mostly hold)"));
     Ok(())
 }
 
+/// A server of which nearly all items are on flash, with a limit on memory and page cache in percent of `-m`.
+pub(super) fn setup(arguments: &Arguments, group_percent: Option<u64>) -> Setup {
+    let flash_megabytes = (arguments.items * 4096 * 3 / 2) >> 20;
+    Setup { megabytes: arguments.megabytes, flash_megabytes, page_megabytes: 16, group_percent }
+}
+
 /// Stores all items, and again those that are not there.
-fn fill(server: &FlashServer, keys: &str) -> Result<()> {
+pub(super) fn fill(server: &FlashServer, keys: &str) -> Result<()> {
     server.load(&["--keys", keys, "--value-size", "4000", "--prefill", "--requests", "1000"])?;
+    let mut missing = 1.0;
     for _ in 0..FILLS_MAX {
         let words = ["--keys", keys, "--value-size", "4000", "--backfill", "--requests", keys];
         let summary = server.load(&words)?;
-        let missed = figure(&summary, "/misses")? / figure(&summary, "/keys_asked")?;
-        eprintln!("{}: {:.1} % missing", server.name, missed * 100.0);
-        if missed <= MISSES_MAX {
-            break;
+        missing = figure(&summary, "/misses")? / figure(&summary, "/keys_asked")?;
+        eprintln!("{}: {:.1} % missing", server.name, missing * 100.0);
+        if missing <= MISSES_MAX {
+            return Ok(());
         }
     }
+    println!("{}: {:.1} % of the items are missing after {FILLS_MAX} fills", server.name, missing * 100.0);
     Ok(())
 }
 

@@ -4,7 +4,8 @@ use anyhow::Result;
 use stdx::statistics::median;
 
 use super::arguments::Arguments;
-use super::server::{Setup, figure, start_all};
+use super::generator::figure;
+use super::server::{Setup, start_all};
 
 const ITEMS: &str = "400000";
 const SETUP: Setup = Setup { megabytes: 200, flash_megabytes: 3072, page_megabytes: 64, group_percent: None };

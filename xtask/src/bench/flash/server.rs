@@ -1,16 +1,16 @@
 //! A server with a flash tier: ours or memcached.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
 use super::super::process::{BenchProcess, built};
 use super::arguments::Arguments;
-use super::memory_group::MemoryGroup;
+use super::cleanup::ScratchFile;
+use super::control_group::ControlGroup;
 
 /// What a server is started with.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +27,17 @@ pub(super) struct Setup {
 /// A running server, and its file.
 pub(super) struct FlashServer {
     pub(super) name: &'static str,
+    // In this order: the process ends before its group and its file are removed.
     process: BenchProcess,
-    port: u16,
-    load_cpu: usize,
-    // In this order: the process ends before its group can be removed.
-    _group: Option<MemoryGroup>,
-    file: PathBuf,
+    program: PathBuf,
+    words: Vec<String>,
+    pub(super) port: u16,
+    server_cpu: usize,
+    pub(super) load_cpu: usize,
+    group: Option<ControlGroup>,
+    _file: ScratchFile,
+    /// Where the load generator writes its summary.
+    pub(super) summary: ScratchFile,
 }
 
 const PORT: u16 = 21_320;
@@ -45,52 +50,89 @@ pub(super) fn start_all(
     let mut programs = vec![("evenkeel", built("evenkeel"))];
     programs.extend(arguments.peer.clone().map(|path| ("memcached", path)));
     let start = |(place, (name, path)): (usize, (&'static str, PathBuf))| {
-        FlashServer::start(arguments, name, &path, PORT + place as u16, setup(name))
+        FlashServer::start(arguments, name, path, PORT + place as u16, setup(name), &[])
     };
     programs.into_iter().enumerate().map(start).collect()
+}
+
+/// Ours alone, with more words on its command line.
+pub(super) fn start_ours(arguments: &Arguments, setup: Setup, more: &[&str]) -> Result<FlashServer> {
+    FlashServer::start(arguments, "evenkeel", built("evenkeel"), PORT, setup, more)
 }
 
 impl FlashServer {
     fn start(
         arguments: &Arguments,
         name: &'static str,
-        program: &Path,
+        program: PathBuf,
         port: u16,
         setup: Setup,
+        more: &[&str],
     ) -> Result<FlashServer> {
-        let file = arguments.folder.join(format!("flash-bench-{}-{name}", std::process::id()));
-        let path = format!("ext_path={}:{}m", file.display(), setup.flash_megabytes);
+        let file = ScratchFile::new(&arguments.folder, name)?;
+        let summary = ScratchFile::new(&std::env::temp_dir(), &format!("{name}.json"))?;
+        let path = format!("ext_path={}:{}m", file.path().display(), setup.flash_megabytes);
         let options = format!("{path},ext_page_size={},ext_threads=4", setup.page_megabytes);
         let (port_word, megabytes) = (port.to_string(), setup.megabytes.to_string());
         let mut words = vec!["-u", "root", "-t", "1", "-l", "127.0.0.1", "-p", &port_word, "-m", &megabytes];
         words.extend(["-c", "4096", "-o", &options]);
+        words.extend(more);
         if name == "evenkeel" {
             words.insert(0, "serve");
         }
         let limit = setup.group_percent.map(|percent| (setup.megabytes * percent / 100) << 20);
-        let group = limit.map(|bytes| MemoryGroup::new(name, bytes)).transpose()?;
-        let process = BenchProcess::start(program, &words, Some(arguments.turns.server_cpu))?;
+        let group = limit.map(|bytes| ControlGroup::of_memory(name, bytes)).transpose()?;
+        let (server_cpu, load_cpu) = (arguments.turns.server_cpu, arguments.turns.load_cpu);
+        let process = BenchProcess::start(&program, &words, Some(server_cpu))?;
         if let Some(group) = &group {
             group.add(process.id())?;
         }
-        let load_cpu = arguments.turns.load_cpu;
-        let mut server = FlashServer { name, process, port, load_cpu, _group: group, file };
+        let words = words.into_iter().map(str::to_owned).collect();
+        let mut server = FlashServer {
+            name,
+            process,
+            program,
+            words,
+            port,
+            server_cpu,
+            load_cpu,
+            group,
+            _file: file,
+            summary,
+        };
         server.process.wait_until(|| TcpStream::connect(("127.0.0.1", port)).is_ok())?;
         Ok(server)
     }
 
-    /// Runs the load generator on it, and returns what it says.
-    pub(super) fn load(&self, words: &[&str]) -> Result<serde_json::Value> {
-        let json = std::env::temp_dir().join(format!("evenkeel-bench-{}.json", std::process::id()));
-        let mut command = Command::new(built("evenkeel"));
-        command.args(["load", "--cpu", &self.load_cpu.to_string(), "--port", &self.port.to_string()]);
-        command.args(["--server-pid", &self.process.id().to_string(), "--key-size", "20"]);
-        let output = command.args(words).arg("--json").arg(&json).stdin(Stdio::null()).output();
-        let output = output.context("start evenkeel load")?;
-        ensure!(output.status.success(), "load: {}", String::from_utf8_lossy(&output.stderr).trim());
-        let text = std::fs::read(&json).with_context(|| format!("read {}", json.display()))?;
-        std::fs::remove_file(&json)?;
-        serde_json::from_slice(&text).context("parse the summary")
+    /// Ends it in an orderly way.
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.process.end()
+    }
+
+    /// Starts it again with the same words, and does not wait until it listens.
+    pub(super) fn start_again(&mut self) -> Result<()> {
+        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        self.process = BenchProcess::start(&self.program, &words, Some(self.server_cpu))?;
+        self.group.as_ref().map_or(Ok(()), |group| group.add(self.process.id()))
+    }
+
+    pub(super) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Whether it has an item; an error if it does not answer.
+    pub(super) fn has(&self, key: &str) -> Result<bool> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.write_all(format!("get {key}\r\n").as_bytes())?;
+        let mut reply = BufReader::new(stream);
+        let mut line = String::new();
+        reply.read_line(&mut line)?;
+        ensure!(!line.is_empty(), "no reply");
+        let Some(sizes) = line.strip_prefix(&format!("VALUE {key} 0 ")) else { return Ok(false) };
+        // To the last byte: an answer is all of it.
+        let mut value = vec![0; sizes.trim_end().parse::<usize>()? + 2];
+        reply.read_exact(&mut value)?;
+        Ok(true)
     }
 
     /// All of `stats`, and 0 for what a server does not have.
@@ -118,19 +160,12 @@ impl FlashServer {
             line.and_then(|line| line.trim().strip_suffix(" kB")).context("RssAnon")?.parse()?;
         Ok(kilobytes << 10)
     }
-}
 
-impl Drop for FlashServer {
-    fn drop(&mut self) {
-        // The process still has it open; its blocks are free when that has ended.
-        let _ = std::fs::remove_file(&self.file);
+    /// Bytes that it has had written to disks, as the kernel counts them for the process.
+    pub(super) fn device_written_bytes(&self) -> Result<f64> {
+        let path = format!("/proc/{}/io", self.process.id());
+        let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+        Ok(line.context("write_bytes")?.parse()?)
     }
-}
-
-/// A figure of the load generator's summary.
-pub(super) fn figure(summary: &serde_json::Value, name: &str) -> Result<f64> {
-    summary
-        .pointer(name)
-        .and_then(serde_json::Value::as_f64)
-        .with_context(|| format!("no {name} in the summary"))
 }
