@@ -23,7 +23,8 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     fn packed(&self, index: u32) -> Option<Vec<u8>> {
         let connection = self.slab.at(index);
         let is_plain = !connection.dialled && !connection.is_encrypted();
-        let is_between = matches!(connection.dialogue.next, Next::Read | Next::Again);
+        // One that waits until it is woken has input to be looked at once more, unless its handler is in the middle of something.
+        let is_between = matches!(connection.dialogue.next, Next::Read | Next::Again | Next::Wait);
         let is_idle = connection.blocked.is_none() && !connection.ended;
         if is_plain && is_between && is_idle { self.handler.pack(&connection.dialogue.state) } else { None }
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use flash::{AlignedBytes, Disk};
 
+use super::activity::ThreadAtWork;
 use super::geometry::PieceId;
 use super::pieces::Stream;
 use super::record::{FlashRecord, records};
@@ -20,8 +21,15 @@ struct Reuse {
 }
 
 impl Store {
-    /// Empties a segment that is in no queue.
-    pub(super) fn reuse(&self, tier: &Tier, disk: &dyn Disk, segment: u32, room: &mut AlignedBytes) {
+    /// Empties a segment that was taken out of its queue; it comes back there if the tier is to end.
+    pub(super) fn reuse(
+        &self,
+        tier: &Tier,
+        disk: &dyn Disk,
+        segment: u32,
+        room: &mut AlignedBytes,
+        work: &mut ThreadAtWork<'_>,
+    ) {
         let row = &tier.rows[segment as usize];
         let settings = tier.settings.get();
         let records_written = u64::from(row.records.load(Relaxed));
@@ -29,13 +37,20 @@ impl Store {
         let mut reuse = Reuse { keep_left: records_written * most / 100, now: tier.second.load(Relaxed) };
         for number in 0..tier.geometry.pieces_per_segment() {
             // Memory for what is written again, and what workers write meanwhile.
-            while self.write_piece(tier, disk) {}
+            while self.write_piece(tier, disk, work) {}
+            if !tier.activity.is_running() {
+                return lock(&tier.state).queues.put_back(&tier.rows);
+            }
             if row.objects.load(Relaxed) == 0 {
                 break;
             }
             let piece = PieceId { segment, number };
             let range = tier.geometry.range(piece, 0..tier.geometry.piece_bytes());
-            if disk.read(range.device, range.position, room).is_err() {
+            let result = work.wait_for(|| disk.read(range.device, range.position, room));
+            if tier.activity.is_finished() {
+                return lock(&tier.state).queues.put_back(&tier.rows);
+            }
+            if result.is_err() {
                 tier.counters.read_errors.fetch_add(1, Relaxed);
                 tier.note_failure(range.device);
                 continue;
@@ -45,8 +60,8 @@ impl Store {
                 self.keep_or_drop_on_flash(tier, &record, place, &mut reuse);
             }
         }
-        if row.objects.load(Relaxed) > 0 {
-            self.sweep(tier, segment);
+        if row.objects.load(Relaxed) > 0 && !self.sweep(tier, segment) {
+            return lock(&tier.state).queues.put_back(&tier.rows);
         }
         tier.counters.segments_reused.fetch_add(1, Relaxed);
         lock(&tier.state).queues.put_free(segment, &tier.rows, &tier.geometry);
@@ -85,9 +100,13 @@ impl Store {
         self.unlink_flash(&mut locked, slot);
     }
 
-    /// Removes all slots that refer to a segment, whose records cannot be read: looks at the whole index.
-    fn sweep(&self, tier: &Tier, segment: u32) {
+    /// Removes all slots that refer to a segment, whose records cannot be read: looks at the whole index. False: the tier is to end
+    /// first.
+    fn sweep(&self, tier: &Tier, segment: u32) -> bool {
         for shard in 0..self.index.shards() {
+            if !tier.activity.is_running() {
+                return false;
+            }
             let mut cursor = 0;
             loop {
                 let mut locked = self.index.lock_shard(shard);
@@ -113,5 +132,6 @@ impl Store {
                 }
             }
         }
+        true
     }
 }
