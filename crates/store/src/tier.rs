@@ -52,4 +52,6 @@ mod thread;
 mod write_budget;
 
 #[cfg(test)]
+mod finish_tests;
+#[cfg(test)]
 mod tests;
