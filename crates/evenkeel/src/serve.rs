@@ -10,6 +10,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use flash::Devices;
 use net::clock::Clock;
@@ -37,6 +38,9 @@ use crate::takeover::{self, Inheritance, OfferedServer, Predecessor, TakeoverOut
 use crate::{resources, uring};
 use os::signals::{self, Signal, Signals};
 
+/// Time for the devices of flash to take what waits for them at the end of a server with a memory file: eight write buffers.
+const FLASH_REST: Duration = Duration::from_secs(10);
+
 const LICENSE: &str = "\
 evenkeel is free software under the Apache License, Version 2.0:
 https://www.apache.org/licenses/LICENSE-2.0
@@ -63,10 +67,13 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     resources::raise(&options)?;
     let background = options.process.daemonize.then(|| Background::enter(&supervisor)).transpose()?;
     Server::check(&options).map_err(Failure::other)?;
-    // As root, if it is that: a block device belongs to root.
-    let devices = open_devices(&options)?;
     let found = options.memory_file.as_deref().map_or(Ok(None), memory_file::read_left);
     let mut predecessor = options.takeover.as_deref().map(Predecessor::ask).transpose()?.flatten();
+    // As root, if it is that: a block device belongs to root.
+    let devices = match (&mut predecessor, &options.takeover) {
+        (Some(predecessor), Some(path)) => predecessor.devices(path, &options.flash)?,
+        _ => open_devices(&options)?,
+    };
     let bound = bind(&options, inherited, beginning(predecessor.as_ref(), &found))?;
     let passed = predecessor.as_mut().map(|other| std::mem::take(&mut other.metrics)).unwrap_or_default();
     let endpoint =
@@ -141,7 +148,11 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
             host.map_err(|error| Failure::system("start thread host", error)).map_err(hint_at_limits)?;
         start("admin", move || endpoint.serve(monitor, host, move || clock.now())).map_err(hint_at_limits)?;
     }
-    let stop = prepared.stop();
+    let (stop, hand_over) = (prepared.stop(), prepared.hand_over());
+    let flash = prepared.flash_sizes().map(|sizes| (sizes, options.flash.clone()));
+    let flash_files = prepared.flash_files();
+    let flash_files =
+        flash_files.map_err(|error| Failure::system("duplicate the descriptors of flash", error))?;
     let (connections, dropped) = taken.map_or((Vec::new(), 0), |taken| (taken.connections, taken.dropped));
     // Nothing can fail any more but this: what another server has left stays as it is until then.
     let begin = || match (&memory_file, &mut predecessor, &options.takeover) {
@@ -182,12 +193,13 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
             listeners: sockets,
             metrics,
             memory: OwnedFd::from(memory.try_clone()?),
+            flash,
+            flash_files,
         })
     };
     let successors = match (takeover_socket, &shared_memory) {
         (Some(socket), Some(memory)) => {
-            let begun = offered(memory)
-                .and_then(|offered| socket.start(offered, move |patience| stop.hand_over(patience)));
+            let begun = offered(memory).and_then(|offered| socket.start(offered, hand_over));
             Some(begun.map_err(|error| Failure::system("start thread takeover", error))?)
         }
         _ => None,
@@ -276,6 +288,12 @@ fn open_memory_file(options: &Options) -> Result<Option<MemoryFile>, Failure> {
 
 /// Leaves the items of a server that has ended to the next one.
 fn leave(file: &MemoryFile, mut stopped: Stopped, zero_unix_ms: u64) -> Result<(), Failure> {
+    if !stopped.finish_flash(FLASH_REST) {
+        let (seconds, lost) = (FLASH_REST.as_secs(), stopped.give_up_flash());
+        notice(format!(
+            "flash has taken no more within {seconds} s: {lost} items that waited to be written are lost"
+        ));
+    }
     let manifest = stopped.leave().expect("its items are in a file");
     file.leave(manifest, zero_unix_ms)?;
     notice(format!("{} items are left to the next server", stopped.items()));

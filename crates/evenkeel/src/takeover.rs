@@ -4,9 +4,11 @@
 //!  successor                                          predecessor
 //!  ──────────────────────────────────────────────────────────────────────────────────────
 //!  Hello            ───────────────────────────►      serves
-//!                   ◄───────────────────────────      Offer: listeners, metrics, memory, clock
+//!                   ◄───────────────────────────      Offer: listeners, metrics, memory, devices of flash, clock
 //!  reads its options, certificates, …
-//!  Ready            ───────────────────────────►      accepts no more; requests that have begun may end (1 s); stops
+//!  Ready            ───────────────────────────►      waits until its flash has taken what waits for it (10 s)
+//!                                                     accepts no more; requests that have begun may end (1 s); stops
+//!                                                     writes the rest to flash (5 s)
 //!                   ◄───────────────────────────      State: the manifest; Connections
 //!  maps the memory, fills in the manifest
 //!  Have             ───────────────────────────►
@@ -16,7 +18,7 @@
 //!
 //! Whoever is killed, and at whatever moment: one of both serves afterwards. Before `Yours` the predecessor goes on with its own
 //! connections. A successor that has said `Have` and gets no `Yours` looks whether the predecessor still lives (a pidfd), and serves
-//! if it does not. A predecessor that has said `Yours` and gets no `Taken` looks whether the successor lives, and goes on if it does not.
+//! if it does not; but not if it was refused: then the predecessor has gone on, and the memory is not as it was. A predecessor that has said `Yours` and gets no `Taken` looks whether the successor lives, and goes on if it does not.
 
 use std::fs::File;
 use std::io;
@@ -32,6 +34,7 @@ use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
 
+mod flash;
 mod predecessor;
 mod state;
 mod successor;

@@ -9,7 +9,7 @@ use crate::disk::PAGE_BYTES;
 use crate::error::OpenError;
 use crate::identity::FileIdentity;
 use crate::specification::{Bucket, PathSpecification};
-use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, fcntl_lock, major, minor, open, seek};
+use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, fcntl_getfl, fcntl_lock, major, minor, open, seek};
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -66,6 +66,33 @@ impl Device {
         let device =
             Device { is_direct: prepared?, file, path: path.clone(), bytes, bucket: *bucket, identity };
         Ok(OpenedDevice { device, warnings })
+    }
+
+    /// Takes a device over that another process has opened as this one: a descriptor which that process has passed. Nothing is changed,
+    /// and the lock stays: it belongs to what was opened.
+    ///
+    /// # Panics
+    /// If `page_bytes` is 0.
+    pub fn adopt(
+        specification: &PathSpecification,
+        page_bytes: u64,
+        file: File,
+    ) -> Result<Device, OpenError> {
+        let PathSpecification { path, bytes, bucket } = specification;
+        let identity = FileIdentity::of(&file.metadata().map_err(examine(path))?, path)?;
+        let found = fs::metadata(path).map_err(examine(path))?;
+        if FileIdentity::of(&found, path)? != identity {
+            return Err(OpenError::NotTheSame { path: path.clone() });
+        }
+        let flags = fcntl_getfl(&file).map_err(|errno| examine(path)(errno.into()))?;
+        Ok(Device {
+            is_direct: flags.contains(OFlags::DIRECT),
+            file,
+            path: path.clone(),
+            bytes: bytes / page_bytes * page_bytes,
+            bucket: *bucket,
+            identity,
+        })
     }
 
     /// Another descriptor of it, for those who read and write in their own way: positions, lengths and memory are multiples of

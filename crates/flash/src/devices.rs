@@ -6,7 +6,7 @@ use crate::error::OpenError;
 use crate::identity::FileIdentity;
 use crate::specification::PathSpecification;
 use crate::transfer::{read_all, write_all};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::ops::Deref;
 use std::os::unix::fs::FileExt;
@@ -36,6 +36,17 @@ impl Devices {
             warnings.extend(more);
         }
         Ok((Devices(devices), warnings))
+    }
+
+    /// Takes over what another process has opened as these, in this order ([`Device::adopt`]).
+    pub fn adopt(
+        specifications: &[PathSpecification],
+        page_bytes: u64,
+        files: impl IntoIterator<Item = File>,
+    ) -> Result<Devices, OpenError> {
+        let adopted = specifications.iter().zip(files);
+        let adopted = adopted.map(|(specification, file)| Device::adopt(specification, page_bytes, file));
+        adopted.collect::<Result<_, _>>().map(Devices)
     }
 
     fn device(&self, number: usize) -> io::Result<&Device> {

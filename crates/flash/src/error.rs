@@ -75,6 +75,12 @@ pub enum OpenError {
         /// The second name.
         path: PathBuf,
     },
+    /// The other process has opened another file, or this name has got another meaning since.
+    #[error("take {} over: the other process has another file or device open in this place", path.display())]
+    NotTheSame {
+        /// The name.
+        path: PathBuf,
+    },
     /// A block device that is smaller than its share.
     #[error(
         "use {bytes} bytes of {}: the device has {device_bytes}\n  hint: `{}m` is the most", path.display(),

@@ -12,6 +12,8 @@ pub(crate) struct Departure {
     acceptor_ended: AtomicBool,
     /// Workers that are told to stop hand over what is at rest.
     decided: AtomicBool,
+    /// All connections were at rest then: what has begun since ends soon.
+    was_at_rest: AtomicBool,
     /// By worker: all its connections were at rest after its last round.
     at_rest: Box<[AtomicBool]>,
 }
@@ -25,13 +27,14 @@ impl Departure {
             leaving: AtomicBool::new(false),
             acceptor_ended: AtomicBool::new(false),
             decided: AtomicBool::new(false),
+            was_at_rest: AtomicBool::new(false),
             at_rest: (0..workers).map(|_| AtomicBool::new(false)).collect(),
         }
     }
 
     /// Nobody leaves any more.
     pub(crate) fn reset(&self) {
-        let flags = [&self.leaving, &self.acceptor_ended, &self.decided];
+        let flags = [&self.leaving, &self.acceptor_ended, &self.decided, &self.was_at_rest];
         flags.into_iter().chain(&self.at_rest).for_each(|flag| flag.store(false, SeqCst));
     }
 
@@ -51,7 +54,8 @@ impl Departure {
         self.at_rest[worker].store(at_rest, SeqCst);
     }
 
-    pub(crate) fn decide(&self) {
+    pub(crate) fn decide(&self, was_at_rest: bool) {
+        self.was_at_rest.store(was_at_rest, SeqCst);
         self.decided.store(true, SeqCst);
     }
 
@@ -59,21 +63,30 @@ impl Departure {
         self.decided.load(SeqCst)
     }
 
+    /// Whether what has begun since it was decided may end: nothing else keeps the worker.
+    pub(crate) fn was_at_rest(&self) -> bool {
+        self.was_at_rest.load(SeqCst)
+    }
+
     /// Waits until nothing more is accepted, at most so long.
     pub(crate) fn wait_for_acceptor(&self, patience: Duration) {
         wait(patience, || self.acceptor_ended.load(SeqCst));
     }
 
-    /// Waits until all connections are at rest, at most so long.
-    pub(crate) fn wait_for_rest(&self, patience: Duration) {
-        wait(patience, || self.at_rest.iter().all(|flag| flag.load(SeqCst)));
+    /// Waits until all connections are at rest, at most so long. False: they are not.
+    pub(crate) fn wait_for_rest(&self, patience: Duration) -> bool {
+        wait(patience, || self.at_rest.iter().all(|flag| flag.load(SeqCst)))
     }
 }
 
-fn wait(patience: Duration, is_over: impl Fn() -> bool) {
+fn wait(patience: Duration, is_over: impl Fn() -> bool) -> bool {
     #[expect(clippy::disallowed_methods, reason = "a thread that waits for others")]
     let began = Instant::now();
-    while !is_over() && began.elapsed() < patience {
+    while !is_over() {
+        if began.elapsed() >= patience {
+            return false;
+        }
         std::thread::park_timeout(LOOK_EVERY);
     }
+    true
 }

@@ -37,6 +37,7 @@ use rustix::io::Errno;
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
+use self::handing::LAST_ROUNDS_US;
 use self::secure_dials::Securing;
 use self::stamps::StampedConnections;
 use crate::INPUT_MAX;
@@ -167,9 +168,14 @@ impl<H: Handler> EventLoop<H> {
     pub(crate) fn run(mut self) -> Result<(H, Vec<HandedConnection>), Errno> {
         let clock = self.kernel.clock;
         let mut now = clock.now();
-        while !self.stopping {
-            let events = self.kernel.poll.wait(self.wait_ms(now))?;
-            now = clock.now();
+        let mut left_us = LAST_ROUNDS_US;
+        while !self.stopping || self.goes_on_to_rest(left_us) {
+            let wait_ms = if self.stopping { self.wait_ms(now).min(1) } else { self.wait_ms(now) };
+            let events = self.kernel.poll.wait(wait_ms)?;
+            let before = std::mem::replace(&mut now, clock.now());
+            if self.stopping {
+                left_us = left_us.saturating_sub(now.us - before.us);
+            }
             self.round(events, now);
             self.handler.on_sent(|| clock.now());
             self.kernel.slice.end_if_over(events, now);

@@ -457,8 +457,8 @@ impl Stop {
         self.stop_accepting();
         self.departure.wait_for_acceptor(ACCEPTOR_PATIENCE);
         self.post(|| WorkerMessage::Drain);
-        self.departure.wait_for_rest(patience);
-        self.departure.decide();
+        let are_at_rest = self.departure.wait_for_rest(patience);
+        self.departure.decide(are_at_rest);
         self.post(|| WorkerMessage::Stop);
     }
 

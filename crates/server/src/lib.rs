@@ -38,6 +38,7 @@ mod dialect;
 mod discovery;
 mod dump;
 mod execute;
+mod flash_end;
 mod flash_use;
 mod flow;
 mod handler;
@@ -69,6 +70,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flash::Devices;
 use net::clock::Clock;
@@ -77,7 +79,7 @@ use stdx::clock::Now;
 use tls::{Acceptor, TlsServerError};
 
 pub use net::{HandedConnection, Notice};
-pub use store::Manifest;
+pub use store::{FlashSizes, Manifest};
 use store::{Store, ThawError};
 
 use metrics::Monitor;
@@ -86,6 +88,7 @@ use options::{Driver, Listen, Options, Protocol};
 use shared::Shared;
 
 pub use discovery::DiscoveryBoard;
+pub use flash_end::HandOver;
 pub use tls_files::TlsFiles;
 pub use worker::Worker;
 
@@ -188,14 +191,12 @@ pub struct Provisioned {
 pub struct Running {
     running: net::Running<Worker>,
     shared: Arc<Shared>,
-    devices: Option<Arc<Devices>>,
 }
 
 /// A server that has ended, with its items.
 pub struct Stopped {
     left: LeftNetwork<Worker>,
     shared: Arc<Shared>,
-    devices: Option<Arc<Devices>>,
 }
 
 /// The users that may log in (`-Y`).
@@ -419,6 +420,11 @@ impl Provisioned {
         self.devices.clone().map(|devices| move || Store::keep_flash(&store, &*devices))
     }
 
+    /// Descriptors of the devices of the flash tier, for a server that takes over. They keep the locks.
+    pub fn flash_files(&self) -> std::io::Result<Vec<File>> {
+        self.devices.iter().flat_map(|devices| devices.iter()).map(|device| device.file()).collect()
+    }
+
     /// Access to the users that may log in, for any thread.
     pub fn user_registry(&self) -> UserRegistry {
         UserRegistry(Arc::clone(&self.shared))
@@ -451,7 +457,7 @@ impl Provisioned {
         connections: Vec<HandedConnection>,
         begin: impl FnOnce() -> Result<(), E>,
     ) -> Result<Running, E> {
-        let Provisioned { network, shared, devices } = self;
+        let Provisioned { network, shared, .. } = self;
         let worker = |number| Worker::new(Arc::clone(&shared), number);
         let workers = (0..shared.options.threads).map(worker).collect();
         let options = &shared.options;
@@ -464,7 +470,7 @@ impl Provisioned {
             let _ = shared.store.begin(options.memory_limit_bytes);
             Ok(())
         })?;
-        Ok(Running { running, shared, devices })
+        Ok(Running { running, shared })
     }
 }
 
@@ -489,7 +495,7 @@ impl Running {
 
     /// Waits until the server has ended.
     pub fn wait(self) -> Result<Stopped, Error> {
-        Ok(Stopped { left: self.running.leave()?, shared: self.shared, devices: self.devices })
+        Ok(Stopped { left: self.running.leave()?, shared: self.shared })
     }
 }
 
@@ -509,19 +515,28 @@ impl Stopped {
         self.left.connections()
     }
 
-    /// What the next server needs beside the file; `None` if items were not in one. The file stays as it is from now on.
+    /// Waits until all items that are to go to flash are there. False: a device has not taken them within `patience`.
+    pub fn finish_flash(&mut self, patience: Duration) -> bool {
+        self.left.handlers().iter_mut().for_each(Worker::rest);
+        flash_end::finish(&self.shared.store, patience)
+    }
+
+    /// Gives up items that a device does not take. Returns how many there were.
+    pub fn give_up_flash(&mut self) -> u64 {
+        self.shared.store.give_up_flash()
+    }
+
+    /// What the next server needs beside the file; `None` if items were not in one. The file stays as it is from now on. What was to
+    /// go to flash is there, or was given up.
     pub fn leave(&mut self) -> Option<Manifest> {
         self.left.handlers().iter_mut().for_each(Worker::rest);
-        if let Some(devices) = &self.devices {
-            self.shared.store.finish_flash(&**devices);
-        }
         self.shared.store.freeze()
     }
 
     /// Goes on as before, with the same connections: nobody has taken over.
     pub fn go_on(self) -> Result<Running, Error> {
         self.shared.store.go_on();
-        Ok(Running { running: self.left.go_on()?, shared: self.shared, devices: self.devices })
+        Ok(Running { running: self.left.go_on()?, shared: self.shared })
     }
 }
 

@@ -242,6 +242,14 @@ impl FlashStage {
         self.waiting.retain(|(waiting, _)| *waiting != link);
     }
 
+    /// All connections and reads have ended, and others with the same links may come.
+    pub(crate) fn rest(&mut self) {
+        debug_assert_eq!(self.in_use(), 0, "whoever waited has gone");
+        self.woken.clear();
+        self.freed = 0;
+        self.look_at = None;
+    }
+
     /// When a request may have waited for too long.
     pub(crate) fn deadline(&self) -> Option<Now> {
         if self.woken.is_empty() { self.look_at } else { Some(self.now) }

@@ -104,6 +104,9 @@ impl Worker {
     /// Gives back what its handle has taken in advance.
     pub(crate) fn rest(&mut self) {
         self.store.rest();
+        if let Some(stage) = &mut self.stage {
+            stage.rest();
+        }
     }
 
     /// Prefetches the items whose index buckets have arrived.

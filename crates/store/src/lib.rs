@@ -101,6 +101,6 @@ pub use statistics::{Counts, EvictedIdle, Statistics};
 pub use store::Store;
 pub use tier::FLASH_PAGE as FLASH_PAGE_BYTES;
 pub use tier::{
-    FlashConfig, FlashCounts, FlashDevice, FlashDump, FlashDumped, FlashRead, FlashReads, FlashSegmentRow,
-    FlashSettings, FlashStatistics, FlashUse, Located, ReadState,
+    FlashBacklog, FlashConfig, FlashCounts, FlashDevice, FlashDump, FlashDumped, FlashRead, FlashReads,
+    FlashSegmentRow, FlashSettings, FlashSizes, FlashStatistics, FlashUse, Located, ReadState,
 };

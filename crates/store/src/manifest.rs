@@ -101,9 +101,12 @@ impl Store {
         Some(Manifest(manifest.0))
     }
 
-    /// Goes on after [`Store::freeze`], if nobody has taken the file.
+    /// Goes on after [`Store::freeze`], or [`Store::begin_finish_flash`], if nobody has taken the file.
     pub fn go_on(&self) {
         self.backing.set_frozen(false);
+        if let Some(tier) = &self.tier {
+            tier.resume();
+        }
     }
 
     /// Begins after [`Store::thaw_frozen`]: from now on the file is this store's, with the limit of its configuration.

@@ -3,7 +3,7 @@
 //! Until the successor is told that all is its own (`Yours`), this server can go on as if nothing had been, and does so if the successor
 //! refuses, ends or is silent. Afterwards it never serves again, unless the successor has ended before it served.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -15,8 +15,10 @@ use std::time::Duration;
 
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
-use server::{HandedConnection, Stopped};
+use server::options::FlashOptions;
+use server::{FlashSizes, HandOver, HandedConnection, Stopped};
 
+use super::flash::FlashOffer;
 use super::state::{FORMAT, ServerOffer, SuccessorHello, write_connection, write_manifest};
 use super::wire::{DESCRIPTORS_MAX, TakeoverStep, Wire};
 use super::{ANSWER, is_alive, other_process, parse};
@@ -27,6 +29,12 @@ use crate::line_queue::LINES;
 const READY: Duration = Duration::from_secs(60);
 /// Time for the requests that have begun: an upload that takes longer is lost with its connection.
 const REST: Duration = Duration::from_secs(1);
+
+/// Time for a device of flash to take what waits for it, while clients are served: one that takes longer hangs, or could not keep up for
+/// long before.
+const FLASH_READY: Duration = Duration::from_secs(10);
+/// Time for the rest, while nobody is served. It is at most eight write buffers, as many as the device has just taken.
+const FLASH_REST: Duration = Duration::from_secs(5);
 
 /// Time between two attempts to accept a successor when the system refuses it.
 const RETRY: Duration = Duration::from_secs(1);
@@ -39,6 +47,9 @@ pub(crate) struct OfferedServer {
     pub(crate) listeners: Vec<Arc<OwnedFd>>,
     pub(crate) metrics: Vec<OwnedFd>,
     pub(crate) memory: OwnedFd,
+    /// The sizes of its flash tier, the options with their names, and its devices.
+    pub(crate) flash: Option<(FlashSizes, FlashOptions)>,
+    pub(crate) flash_files: Vec<File>,
 }
 
 /// The socket for a successor.
@@ -82,12 +93,8 @@ impl TakeoverSocket {
             .map_err(|error| Failure::system(format!("listen at {} (--takeover)", path.display()), error))
     }
 
-    /// Offers everything to each process that comes, one after the other. `stop` stops the server for one that is ready.
-    pub(crate) fn start(
-        self,
-        offered_server: OfferedServer,
-        stop: impl Fn(Duration) + Send + 'static,
-    ) -> io::Result<Successors> {
+    /// Offers everything to each process that comes, one after the other, and stops the server for one that is ready.
+    pub(crate) fn start(self, offered_server: OfferedServer, server: HandOver) -> io::Result<Successors> {
         let (ready, taken) = sync_channel(0);
         let (over, ended) = sync_channel(1);
         let work = move || {
@@ -99,10 +106,11 @@ impl TakeoverSocket {
                         error.to_string()
                     })
                     .and_then(|stream| Wire::new(stream).map_err(|error| error.to_string()))
-                    .and_then(|wire| offer(wire, &offered_server));
+                    .and_then(|wire| offer(wire, &offered_server))
+                    .and_then(|wire| wait_for_flash(wire, &server));
                 match offered {
                     Ok(wire) => {
-                        stop(REST);
+                        server.begin(REST);
                         // Both fail only when the process ends.
                         if ready.send(wire).is_err() || ended.recv().is_err() {
                             return;
@@ -131,11 +139,11 @@ fn offer(mut wire: Wire, offered_server: &OfferedServer) -> Result<Wire, String>
     if hello.format != FORMAT {
         let why =
             format!("version {} takes over otherwise than {}", hello.version, env!("CARGO_PKG_VERSION"));
-        // It may be gone.
-        let _ = wire.send(TakeoverStep::Refused, why.as_bytes(), &[]);
+        refuse(&mut wire, &why);
         return Err(why);
     }
-    let OfferedServer { zero_unix_ms, clock_us, addresses, listeners, metrics, memory } = offered_server;
+    let OfferedServer { zero_unix_ms, clock_us, addresses, listeners, metrics, memory, flash, flash_files } =
+        offered_server;
     let offer = ServerOffer {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -144,17 +152,35 @@ fn offer(mut wire: Wire, offered_server: &OfferedServer) -> Result<Wire, String>
         addresses: addresses.clone(),
         listeners: listeners.len(),
         metrics: metrics.len(),
+        flash: flash.as_ref().map(|(sizes, options)| FlashOffer::of(sizes.clone(), options)),
     };
     let all: Vec<BorrowedFd<'_>> = listeners
         .iter()
         .map(|socket| socket.as_fd())
         .chain(metrics.iter().map(AsFd::as_fd))
         .chain([memory.as_fd()])
+        .chain(flash_files.iter().map(AsFd::as_fd))
         .collect();
     let bytes = serde_json::to_vec(&offer).map_err(|error| error.to_string())?;
     wire.send(TakeoverStep::Offer, &bytes, &all).map_err(|error| format!("offer everything: {error}"))?;
     wire.expect(TakeoverStep::Ready, READY)?;
     Ok(wire)
+}
+
+/// Tells a successor why it comes to nothing.
+fn refuse(wire: &mut Wire, why: &str) {
+    // It may be gone.
+    let _ = wire.send(TakeoverStep::Refused, why.as_bytes(), &[]);
+}
+
+/// Nothing has been stopped yet: a device that hangs costs no client anything.
+fn wait_for_flash(mut wire: Wire, server: &HandOver) -> Result<Wire, String> {
+    if server.wait_for_flash(FLASH_READY) {
+        return Ok(wire);
+    }
+    let why = format!("its flash has not taken within {} s what waits to be written", FLASH_READY.as_secs());
+    refuse(&mut wire, &why);
+    Err(why)
 }
 
 impl Successors {
@@ -165,6 +191,8 @@ impl Successors {
         let outcome = match given {
             Ok(()) => TakeoverOutcome::Taken,
             Err(why) => {
+                // Before anything changes: it must not take the memory for what it was, should this process end soon.
+                refuse(&mut wire, &why);
                 say(&format!("{why}: this server goes on"));
                 TakeoverOutcome::GoOn(Box::new(stopped))
             }
@@ -178,6 +206,9 @@ impl Successors {
 fn give(wire: &mut Wire, stopped: &mut Stopped) -> Result<(), String> {
     // In another PID namespace, or where pidfd_open is forbidden, it could not be told who serves if one of both ends now.
     let successor = other_process(wire.stream()).ok_or("its process cannot be watched")?;
+    if !stopped.finish_flash(FLASH_REST) {
+        return Err(format!("its flash has not taken the rest within {} s", FLASH_REST.as_secs()));
+    }
     let manifest = stopped.leave().ok_or("its items are not in a file")?;
     let connections = stopped.connections();
     let mut send = |kind, bytes: &[u8], descriptors: &[BorrowedFd<'_>]| {

@@ -5,8 +5,10 @@ use std::os::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
 use server::{HandedConnection, Manifest};
 
+use super::flash::FlashOffer;
+
 /// To be raised by every change of the messages. Memory and connections have versions of their own.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// The first message of the successor.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +17,7 @@ pub(super) struct SuccessorHello {
     pub(super) version: String,
 }
 
-/// What a server has. Its descriptors: listeners, then those of metrics, then the memory.
+/// What a server has. Its descriptors: listeners, then those of metrics, then the memory, then those of flash.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ServerOffer {
     pub(super) format: u32,
@@ -29,6 +31,8 @@ pub(super) struct ServerOffer {
     /// How many descriptors are those of listeners, and how many of metrics.
     pub(super) listeners: usize,
     pub(super) metrics: usize,
+    /// Its flash tier, if there is one.
+    pub(super) flash: Option<FlashOffer>,
 }
 
 /// A connection but for its socket: `listener u16 | length u32 | state | length u32 | rest`.

@@ -8,15 +8,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flash::Devices;
 use net::clock::Clock;
+use server::options::FlashOptions;
 use server::{HandedConnection, Manifest};
 
+use super::flash::adopt;
 use super::state::{FORMAT, ServerOffer, SuccessorHello, read_connections, read_manifest};
-use super::wire::{TakeoverStep, Wire};
+use super::wire::{TakeoverMessage, TakeoverStep, Wire};
 use super::{ANSWER, is_alive, other_process, parse};
 use crate::failure::Failure;
 
-/// Time for the requests of the predecessor that have begun, and for its manifest.
+/// Time for the flash of the predecessor, for its requests that have begun, and for its manifest.
 const STATE: Duration = Duration::from_secs(30);
 
 /// A server that offers itself. It still serves.
@@ -27,6 +30,8 @@ pub(crate) struct Predecessor {
     pub(crate) listeners: Vec<Arc<OwnedFd>>,
     pub(crate) metrics: Vec<OwnedFd>,
     pub(crate) memory: Arc<File>,
+    /// Its devices of flash, in order.
+    flash: Vec<File>,
 }
 
 /// What it had.
@@ -78,13 +83,23 @@ impl Predecessor {
         let mut take = |count: usize| -> Vec<OwnedFd> { descriptors.by_ref().take(count).collect() };
         let (listeners, metrics) = (take(offer.listeners), take(offer.metrics));
         let memory = Arc::new(File::from(take(1).pop().ok_or("it has passed too few descriptors")?));
+        let flash: Vec<File> = descriptors.map(File::from).collect();
+        if flash.len() != offer.flash.as_ref().map_or(0, |flash| flash.devices.len()) {
+            return Err("it has passed other descriptors than it says".to_owned());
+        }
         let listeners = listeners.into_iter().map(Arc::new).collect();
-        Ok(Predecessor { wire, process, offer, listeners, metrics, memory })
+        Ok(Predecessor { wire, process, offer, listeners, metrics, memory, flash })
     }
 
     /// Its clock, which goes on, and the time of day when that showed 0.
     pub(crate) fn clock(&self) -> (Clock, u64) {
         (Clock::of_origin(self.offer.clock_us), self.offer.zero_unix_ms)
+    }
+
+    /// Its devices of flash, if they are those of this server's options.
+    pub(crate) fn devices(&mut self, path: &Path, own: &FlashOptions) -> Result<Option<Devices>, Failure> {
+        let files = std::mem::take(&mut self.flash);
+        adopt(own, self.offer.flash.as_ref(), files).map_err(|why| failed(path, why))
     }
 
     /// Stops it and takes what it has. `addresses` are those of this server.
@@ -116,11 +131,13 @@ impl Predecessor {
 
     /// Says that this server could serve, and returns when it is to: then the other one never serves again.
     pub(crate) fn succeed(&mut self, path: &Path) -> Result<(), Failure> {
-        let asked = self.wire.send(TakeoverStep::Have, b"", &[]).map_err(|error| error.to_string());
-        let told = asked.and_then(|()| self.wire.expect(TakeoverStep::Yours, ANSWER));
-        match told {
-            Ok(_) => Ok(()),
-            // Whoever has ended cannot go on.
+        // If it has given up meanwhile, that can still be read.
+        let _ = self.wire.send(TakeoverStep::Have, b"", &[]);
+        match self.wire.receive_answer(ANSWER) {
+            Ok(TakeoverMessage { kind: TakeoverStep::Yours, .. }) => Ok(()),
+            // It has gone on, and its memory is not as it was, even if it has ended since.
+            Ok(message) => Err(failed(path, message.unexpected(TakeoverStep::Yours))),
+            // Whoever has ended without a word has not gone on.
             Err(_) if !is_alive(&self.process) => Ok(()),
             Err(why) => Err(failed(path, why)),
         }

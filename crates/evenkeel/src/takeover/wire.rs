@@ -134,13 +134,9 @@ impl Wire {
         Ok(TakeoverMessage { kind, bytes, descriptors })
     }
 
-    /// The next message, which has to be of this kind.
-    pub(super) fn expect(
-        &mut self,
-        kind: TakeoverStep,
-        silence: Duration,
-    ) -> Result<TakeoverMessage, String> {
-        let message = self.receive(silence).map_err(|error| match error.kind() {
+    /// The next message, whatever it is, or what became of the other end.
+    pub(super) fn receive_answer(&mut self, silence: Duration) -> Result<TakeoverMessage, String> {
+        self.receive(silence).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
                 "the other process is gone".to_owned()
             }
@@ -148,11 +144,26 @@ impl Wire {
                 format!("the other process says nothing for {} s", silence.as_secs())
             }
             _ => error.to_string(),
-        })?;
-        match message.kind {
-            found if found == kind => Ok(message),
-            TakeoverStep::Refused => Err(String::from_utf8_lossy(&message.bytes).into_owned()),
-            found => Err(format!("expected {kind:?}, found {found:?}")),
+        })
+    }
+
+    /// The next message, which has to be of this kind.
+    pub(super) fn expect(
+        &mut self,
+        kind: TakeoverStep,
+        silence: Duration,
+    ) -> Result<TakeoverMessage, String> {
+        let message = self.receive_answer(silence)?;
+        if message.kind == kind { Ok(message) } else { Err(message.unexpected(kind)) }
+    }
+}
+
+impl TakeoverMessage {
+    /// What is wrong with a message that came instead of another one.
+    pub(super) fn unexpected(&self, expected: TakeoverStep) -> String {
+        match self.kind {
+            TakeoverStep::Refused => String::from_utf8_lossy(&self.bytes).into_owned(),
+            found => format!("expected {expected:?}, found {found:?}"),
         }
     }
 }

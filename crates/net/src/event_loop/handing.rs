@@ -7,7 +7,16 @@ use crate::handed::HandedConnection;
 use crate::handler::{Activity, Arrival, CloseReason, Handler, Next};
 use crate::kernel::Kernel;
 
+/// What begins between a worker's last word that all is at rest and the decision may end: a request that waits for a read does so
+/// in 0.1 s, and most of them in less than a millisecond.
+pub(super) const LAST_ROUNDS_US: u64 = 150_000;
+
 impl<H: Handler, K: Kernel> EventLoop<H, K> {
+    /// Whether a worker that is told to stop serves for another round.
+    pub(super) fn goes_on_to_rest(&self, left_us: u64) -> bool {
+        self.departure.was_at_rest() && left_us > 0 && !self.is_at_rest()
+    }
+
     /// Whether nothing is worth waiting for before connections are handed over.
     pub(super) fn is_at_rest(&self) -> bool {
         let will_rest = |index: &u32| {
@@ -23,7 +32,8 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     fn packed(&self, index: u32) -> Option<Vec<u8>> {
         let connection = self.slab.at(index);
         let is_plain = !connection.dialled && !connection.is_encrypted();
-        let is_between = matches!(connection.dialogue.next, Next::Read | Next::Again);
+        // One that waits until it is woken has input to be looked at once more, unless its handler is in the middle of something.
+        let is_between = matches!(connection.dialogue.next, Next::Read | Next::Again | Next::Wait);
         let is_idle = connection.blocked.is_none() && !connection.ended;
         if is_plain && is_between && is_idle { self.handler.pack(&connection.dialogue.state) } else { None }
     }

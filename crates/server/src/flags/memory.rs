@@ -305,7 +305,7 @@ pub(super) const OPTIONS: &[Flag] = &[
         "File or device for items on flash, and its size",
         "FILE:SIZE, with m, g, t or p; :BUCKET may follow (default, compact, lowttl, chunked, coldcompact, old). May be given \
             several times. Items that memory has no room for are written there, and read when they are asked for. What was \
-            there before the start is not used. Not with -e, -M, -U or --takeover.",
+            there before the start is used only with -e and --takeover. Not with -M or -U.",
         |low, given| low.ext_paths.push(given.text().into()),
     )
     .takes("file:size", Kind::List, ""),

@@ -34,6 +34,11 @@ impl FlashOptions {
         !self.paths.is_empty()
     }
 
+    /// Bytes that a tier writes at once that was made with this memory limit.
+    pub fn piece_within(&self, limit_bytes: u64) -> u64 {
+        self.config(std::iter::empty()).piece_within(limit_bytes)
+    }
+
     /// The tier of a store, over devices of these sizes.
     pub(crate) fn config(&self, bytes: impl Iterator<Item = u64>) -> FlashConfig {
         let device = |(bytes, path): (u64, &PathSpecification)| FlashDevice { bytes, bucket: path.bucket };

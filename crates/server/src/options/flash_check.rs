@@ -18,7 +18,6 @@ pub(super) fn check(options: &Options, has_udp: bool) -> Result<(), String> {
     let other = [
         (has_udp, "-U", "a datagram does not wait for a read"),
         (!options.evictions, "-M", "nothing goes to flash that is not evicted from memory"),
-        (options.takeover.is_some(), "--takeover", "items on flash cannot be handed over"),
     ];
     if let Some((_, flag, why)) = other.into_iter().find(|(is_given, ..)| *is_given) {
         return Err(format!("-o ext_path and {flag}: expected one of them, because {why}"));

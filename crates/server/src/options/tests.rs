@@ -664,7 +664,6 @@ fn flash_that_cannot_work_is_refused() {
     };
     with("-U 11211", "a datagram does not wait for a read");
     with("-M", "nothing goes to flash that is not evicted from memory");
-    with("--takeover /run/next", "items on flash cannot be handed over");
     check("-o ext_path=/x:1g -U 0", tier);
     check_error(
         "-o ext_path=/x:319m",

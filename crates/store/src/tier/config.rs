@@ -87,7 +87,7 @@ impl FlashConfig {
     }
 
     /// Bytes that are written together: at most one part in 64 of the memory limit, because several pieces wait at a time.
-    pub(crate) fn piece_within(&self, limit_bytes: u64) -> u64 {
+    pub fn piece_within(&self, limit_bytes: u64) -> u64 {
         let share = (limit_bytes / PIECE_SHARE).max(1);
         (1 << share.ilog2()).clamp(PIECE_BYTES_MIN, self.piece_bytes.max(PIECE_BYTES_MIN))
     }

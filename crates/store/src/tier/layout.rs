@@ -2,6 +2,7 @@
 
 use super::config::FlashConfig;
 use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
+use crate::store::Store;
 
 /// The sizes that decide where everything lies on flash; all 0 without a tier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,6 +11,32 @@ pub(crate) struct FlashLayout {
     piece_bytes: u64,
     /// Segments of each device.
     devices: Vec<u64>,
+}
+
+/// Sizes of a store's tier that whoever goes on with it has to have, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlashSizes {
+    /// Bytes that are reused together.
+    pub segment_bytes: u64,
+    /// Bytes that are written together, which follow from a configuration and the next number ([`FlashConfig::piece_within`]).
+    pub piece_bytes: u64,
+    /// The memory limit with which the store was made.
+    pub limit_bytes: u64,
+    /// Segments of each device.
+    pub segments: Vec<u64>,
+}
+
+impl Store {
+    /// The sizes of the flash tier, if there is one.
+    pub fn flash_sizes(&self) -> Option<FlashSizes> {
+        let FlashLayout { segment_bytes, piece_bytes, devices } = &self.flash_layout;
+        self.flash_layout.is_there().then(|| FlashSizes {
+            segment_bytes: *segment_bytes,
+            piece_bytes: *piece_bytes,
+            limit_bytes: self.layout.limit_bytes,
+            segments: devices.clone(),
+        })
+    }
 }
 
 /// More devices than anybody has.

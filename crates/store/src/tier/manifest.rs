@@ -10,16 +10,17 @@ use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
 use crate::sync::lock;
 
 impl Tier {
-    /// All pieces are written, and nobody reads.
+    /// All pieces are written or given up, and nobody reads.
     pub(crate) fn freeze(&self, manifest: &mut ManifestWriter) {
         let state = lock(&self.state);
         debug_assert_eq!(state.pieces.waiting(), 0, "all have been written");
-        let sealed = state.queues.sealed();
+        // Whoever goes on with them begins with new ones.
+        let in_use: Vec<u32> = state.queues.sealed().chain(state.pieces.open_segments()).collect();
         manifest.put(state.queues.versions());
-        manifest.put(sealed.len() as u64);
-        for segment in sealed {
-            let row = &self.rows[*segment as usize];
-            manifest.put(*segment);
+        manifest.put(in_use.len() as u64);
+        for segment in in_use {
+            let row = &self.rows[segment as usize];
+            manifest.put(segment);
             manifest.put(row.objects.load(Relaxed));
             manifest.put(row.records.load(Relaxed));
             manifest.put(row.bytes.load(Relaxed));
@@ -27,8 +28,10 @@ impl Tier {
         }
     }
 
-    /// The tier is empty, and has the same layout.
+    /// The tier is empty, and has the same layout. Its thread does nothing until [`Tier::resume`].
     pub(crate) fn thaw(&self, manifest: &mut ManifestReader<'_>) -> Result<(), Damaged> {
+        // The items and the devices may still be those of the other one.
+        self.activity.stay();
         let number = u64::from(u32::MAX) + 1;
         let versions = manifest.take()?;
         let count = manifest.below(u64::from(self.geometry.segments()) + 1)?;

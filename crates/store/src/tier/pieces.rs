@@ -72,12 +72,16 @@ impl OpenPiece {
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     open: [Option<OpenPiece>; STREAMS],
+    /// The piece of each stream that was opened last: its segment goes on with the next one.
+    last: [Option<PieceId>; STREAMS],
     /// The oldest first, which is being written. They are read from here until they are on the device.
     waiting: VecDeque<Arc<FullPiece>>,
     /// Memory for more.
     spare: Vec<AlignedBytes>,
     /// Pieces that have memory.
     allocated: usize,
+    /// Pieces that are on their devices, or were given up.
+    ended: u64,
 }
 
 impl Pieces {
@@ -114,7 +118,7 @@ impl Pieces {
             }
             None => return None,
         };
-        let before = self.open[stream as usize].as_ref().map(|open| open.id);
+        let before = self.last[stream as usize];
         let next = before.map(|id| PieceId { number: id.number + 1, ..id });
         let is_off = |id: &PieceId| segments.health[geometry.device_of(id.segment)].is_off(segments.second);
         let next = next.filter(|next| next.number < geometry.pieces_per_segment() && !is_off(next));
@@ -134,18 +138,16 @@ impl Pieces {
         }
         segments.budget.spend(bytes.len(), segments.write_rate);
         let seed = seed_of(segments.seed, segments.rows[id.segment as usize].version.load(Relaxed));
+        self.last[stream as usize] = Some(id);
         self.open[stream as usize] =
             Some(OpenPiece { id, bytes, filled: 0, records: 0, sequence_max: 0, seed });
         Some(())
     }
 
-    /// Lets all open pieces wait to be written, and seals their segments.
-    pub(super) fn close_all(&mut self, segments: &mut FlashSegments<'_>) {
+    /// Lets all open pieces wait to be written. Their segments go on with their next pieces.
+    pub(super) fn close_all(&mut self) {
         for open in &mut self.open {
-            if let Some(open) = open.take() {
-                segments.seal(open.id.segment);
-                self.waiting.push_back(open.finish());
-            }
+            self.waiting.extend(open.take().map(OpenPiece::finish));
         }
     }
 
@@ -164,12 +166,12 @@ impl Pieces {
 
     /// The segments that are being filled.
     pub(super) fn open_segments(&self) -> impl Iterator<Item = u32> {
-        self.open.iter().flatten().map(|open| open.id.segment)
+        self.last.iter().flatten().map(|id| id.segment)
     }
 
     /// Whether a piece of a segment that is being filled has not been begun.
     pub(super) fn is_ahead(&self, id: PieceId) -> bool {
-        self.open.iter().flatten().any(|open| open.id.segment == id.segment && open.id.number < id.number)
+        self.last.iter().flatten().any(|last| last.segment == id.segment && last.number < id.number)
     }
 
     /// The piece to be written next.
@@ -177,10 +179,24 @@ impl Pieces {
         self.waiting.front().cloned()
     }
 
-    /// Takes note that the first piece is on its device, or given up.
+    /// Takes note that a piece is on its device, or given up.
     pub(super) fn written(&mut self, piece: Arc<FullPiece>) {
-        let first = self.waiting.pop_front();
-        debug_assert!(first.is_some_and(|first| Arc::ptr_eq(&first, &piece)));
+        // All may have been given up while it was written.
+        if self.waiting.front().is_some_and(|first| Arc::ptr_eq(first, &piece)) {
+            self.waiting.pop_front();
+            self.ended += 1;
+            self.put_back(piece);
+        }
+    }
+
+    /// Takes out all pieces that wait to be written.
+    pub(super) fn take_waiting(&mut self) -> Vec<Arc<FullPiece>> {
+        self.ended += self.waiting.len() as u64;
+        self.waiting.drain(..).collect()
+    }
+
+    /// Keeps the memory of a piece for others.
+    pub(super) fn put_back(&mut self, piece: Arc<FullPiece>) {
         match Arc::into_inner(piece) {
             Some(piece) => self.spare.push(piece.bytes),
             // Whoever else has it drops it.
@@ -197,6 +213,11 @@ impl Pieces {
     /// Pieces that wait to be written.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// Pieces that wait no more, since the start.
+    pub(super) fn ended(&self) -> u64 {
+        self.ended
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use flash::{AlignedBytes, Disk};
 
+use super::activity::ThreadAtWork;
 use super::geometry::{FLASH_PAGE, PieceId};
 use super::pieces::Stream;
 use super::record::{FlashRecord, records};
@@ -15,22 +16,18 @@ use crate::store::Store;
 use crate::sync::lock;
 
 /// How far a segment is.
-struct Reuse<'r> {
+struct Reuse<'r, 'w> {
     tier: &'r Tier,
     disk: &'r dyn Disk,
+    work: &'r mut ThreadAtWork<'w>,
     segment: u32,
     /// Items that may still be written again.
     keep_left: u64,
     now: u32,
 }
 
-/// What has become of reading a table.
-enum TableRead {
-    Table(Table),
-    /// It has an error: the records are there, maybe.
-    Damaged,
-    Failed,
-}
+/// A read has failed, or the tier has ended meanwhile: then nothing may be changed any more.
+struct Unread;
 
 /// Read at once of the end of a piece: the table of some 3000 records. Longer ones take a second read.
 const TABLE_READ_BYTES: usize = 64 << 10;
@@ -38,31 +35,29 @@ const TABLE_READ_BYTES: usize = 64 << 10;
 /// takes less time than as many that begin.
 const SINGLE_READS_MAX: usize = 16;
 
-impl Reuse<'_> {
-    /// Reads a part of a piece into the same part of `room`. False: it cannot be read.
-    fn read(&self, number: u32, part: Range<usize>, room: &mut AlignedBytes) -> bool {
-        let piece = PieceId { segment: self.segment, number };
-        let range = self.tier.geometry.range(piece, part.clone());
-        let is_read = self.disk.read(range.device, range.position, &mut room[part]).is_ok();
-        if !is_read {
-            self.tier.counters.read_errors.fetch_add(1, Relaxed);
-            self.tier.note_failure(range.device);
+impl Reuse<'_, '_> {
+    /// Reads a part of a piece into the same part of `room`.
+    fn read(&mut self, number: u32, part: Range<usize>, room: &mut AlignedBytes) -> Result<(), Unread> {
+        let (tier, disk) = (self.tier, self.disk);
+        let range = tier.geometry.range(PieceId { segment: self.segment, number }, part.clone());
+        let result = self.work.wait_for(|| disk.read(range.device, range.position, &mut room[part]));
+        if result.is_err() && !tier.activity.is_finished() {
+            tier.counters.read_errors.fetch_add(1, Relaxed);
+            tier.note_failure(range.device);
         }
-        is_read
+        if result.is_ok() && !tier.activity.is_finished() { Ok(()) } else { Err(Unread) }
     }
 
-    /// The table of a piece.
-    fn table(&self, number: u32, room: &mut AlignedBytes) -> TableRead {
+    /// The table of a piece. `None`: it has an error, and the records are there, maybe.
+    fn table(&mut self, number: u32, room: &mut AlignedBytes) -> Result<Option<Table>, Unread> {
         let (end, seed) = (room.len(), self.tier.seed(self.segment));
         let mut start = end.saturating_sub(TABLE_READ_BYTES);
         loop {
-            if !self.read(number, start..end, room) {
-                return TableRead::Failed;
-            }
+            self.read(number, start..end, room)?;
             match read_table(&room[start..], end, seed) {
-                TableEnd::Whole(table) => return TableRead::Table(table),
+                TableEnd::Whole(table) => return Ok(Some(table)),
                 TableEnd::Longer(at) if at < start => start = at,
-                TableEnd::Longer(_) | TableEnd::Damaged => return TableRead::Damaged,
+                TableEnd::Longer(_) | TableEnd::Damaged => return Ok(None),
             }
         }
     }
@@ -73,40 +68,56 @@ impl Reuse<'_> {
 }
 
 impl Store {
-    /// Empties a segment that is in no queue.
-    pub(super) fn reuse(&self, tier: &Tier, disk: &dyn Disk, segment: u32, room: &mut AlignedBytes) {
+    /// Empties a segment that was taken out of its queue; it comes back there if the tier is to end.
+    pub(super) fn reuse(
+        &self,
+        tier: &Tier,
+        disk: &dyn Disk,
+        segment: u32,
+        room: &mut AlignedBytes,
+        work: &mut ThreadAtWork<'_>,
+    ) {
         let row = &tier.rows[segment as usize];
         let records_written = u64::from(row.records.load(Relaxed));
         let keep_left = records_written * u64::from(tier.settings.get().kept_max_percent) / 100;
-        let mut reuse = Reuse { tier, disk, segment, keep_left, now: tier.second.load(Relaxed) };
+        let mut reuse = Reuse { tier, disk, work, segment, keep_left, now: tier.second.load(Relaxed) };
         for number in 0..tier.geometry.pieces_per_segment() {
             // Memory for what is written again, and what workers write meanwhile.
-            while self.write_piece(tier, disk) {}
+            while self.write_piece(tier, disk, reuse.work) {}
+            if !tier.activity.is_running() {
+                return lock(&tier.state).queues.put_back(&tier.rows);
+            }
             if row.objects.load(Relaxed) == 0 {
                 break;
             }
             match reuse.table(number, room) {
-                TableRead::Table(table) => self.empty_piece(&mut reuse, number, &table, room),
-                TableRead::Damaged => self.empty_unlisted_piece(&mut reuse, number, room),
-                TableRead::Failed => {}
+                Ok(Some(table)) => self.empty_piece(&mut reuse, number, &table, room),
+                Ok(None) => self.empty_unlisted_piece(&mut reuse, number, room),
+                Err(Unread) => {}
+            }
+            if tier.activity.is_finished() {
+                return lock(&tier.state).queues.put_back(&tier.rows);
             }
         }
-        if row.objects.load(Relaxed) > 0 {
-            self.sweep(tier, segment);
+        if row.objects.load(Relaxed) > 0 && !self.sweep(tier, segment) {
+            return lock(&tier.state).queues.put_back(&tier.rows);
         }
         tier.counters.segments_reused.fetch_add(1, Relaxed);
         lock(&tier.state).queues.put_free(segment, &tier.rows, &tier.geometry);
     }
 
     /// Makes sure that no slot refers to the records of a table. Those that may be kept are read.
-    fn empty_piece(&self, reuse: &mut Reuse<'_>, number: u32, table: &Table, room: &mut AlignedBytes) {
+    fn empty_piece(&self, reuse: &mut Reuse<'_, '_>, number: u32, table: &Table, room: &mut AlignedBytes) {
         let is_flushed = self.segments.is_flushed_through(table.sequence_max);
         let is_used = |entry: &&TableEntry| self.drop_unused(reuse, number, entry, is_flushed);
         let used: Vec<&TableEntry> = table.entries.iter().filter(is_used).collect();
-        let is_read = used.len() > SINGLE_READS_MAX && reuse.read(number, 0..room.len(), room);
+        let is_read = used.len() > SINGLE_READS_MAX && reuse.read(number, 0..room.len(), room).is_ok();
         for entry in used {
             let pages = entry.at - entry.at % FLASH_PAGE..(entry.at + entry.len).next_multiple_of(FLASH_PAGE);
-            let is_read = is_read || reuse.read(number, pages, room);
+            let is_read = is_read || reuse.read(number, pages, room).is_ok();
+            if reuse.tier.activity.is_finished() {
+                return;
+            }
             let record =
                 is_read.then(|| FlashRecord::read(&room[entry.at..], reuse.tier.seed(reuse.segment)));
             let place = reuse.place(number, entry.at, entry.len, entry.hash);
@@ -118,7 +129,7 @@ impl Store {
     }
 
     /// Removes the slot that refers to an entry, unless the item is to be kept. True: it is.
-    fn drop_unused(&self, reuse: &Reuse<'_>, number: u32, entry: &TableEntry, is_flushed: bool) -> bool {
+    fn drop_unused(&self, reuse: &Reuse<'_, '_>, number: u32, entry: &TableEntry, is_flushed: bool) -> bool {
         let tier = reuse.tier;
         // Nobody has written it, but its CRC is right: no place can be made of what is not in a piece.
         if entry.len == 0 || entry.at + entry.len > tier.geometry.piece_bytes() {
@@ -141,8 +152,8 @@ impl Store {
     }
 
     /// Does the same by all the records of a piece, if its table has an error.
-    fn empty_unlisted_piece(&self, reuse: &mut Reuse<'_>, number: u32, room: &mut AlignedBytes) {
-        if !reuse.read(number, 0..room.len(), room) {
+    fn empty_unlisted_piece(&self, reuse: &mut Reuse<'_, '_>, number: u32, room: &mut AlignedBytes) {
+        if reuse.read(number, 0..room.len(), room).is_err() {
             return;
         }
         for (at, record) in records(room, reuse.tier.seed(reuse.segment)) {
@@ -161,7 +172,7 @@ impl Store {
     }
 
     /// Makes sure that no slot refers to this record.
-    fn keep_or_drop_on_flash(&self, reuse: &mut Reuse<'_>, record: &FlashRecord<'_>, place: FlashPlace) {
+    fn keep_or_drop_on_flash(&self, reuse: &mut Reuse<'_, '_>, record: &FlashRecord<'_>, place: FlashPlace) {
         let tier = reuse.tier;
         let mut locked = self.index.lock(record.hash);
         let Some(slot) = self.index.find_on_flash(&locked, record.hash, |other| other == place) else {
@@ -188,9 +199,13 @@ impl Store {
         self.unlink_flash(&mut locked, slot);
     }
 
-    /// Removes all slots that refer to a segment, whose records cannot be read: looks at the whole index.
-    fn sweep(&self, tier: &Tier, segment: u32) {
+    /// Removes all slots that refer to a segment, whose records cannot be read: looks at the whole index. False: the tier is to end
+    /// first.
+    fn sweep(&self, tier: &Tier, segment: u32) -> bool {
         for shard in 0..self.index.shards() {
+            if !tier.activity.is_running() {
+                return false;
+            }
             let mut cursor = 0;
             loop {
                 let mut locked = self.index.lock_shard(shard);
@@ -216,5 +231,6 @@ impl Store {
                 }
             }
         }
+        true
     }
 }

@@ -34,10 +34,14 @@ pub(super) struct FlashQueues {
     /// By device, the one to be taken next first.
     free: Vec<VecDeque<u32>>,
     sealed: VecDeque<u32>,
+    /// The one that is being emptied.
+    emptied: Option<u32>,
     devices: Vec<FlashDevice>,
     versions: u64,
     /// Times that a segment was sealed.
     seals: u64,
+    /// Those of the tier that went on in this one.
+    first_version: u64,
 }
 
 /// All that is to be known of segments while the tier's lock is held.
@@ -102,9 +106,11 @@ impl FlashQueues {
         FlashQueues {
             free: free.collect(),
             sealed: VecDeque::new(),
+            emptied: None,
             devices: devices.to_vec(),
             versions: 0,
             seals: 0,
+            first_version: 0,
         }
     }
 
@@ -112,7 +118,7 @@ impl FlashQueues {
         self.free.iter().map(VecDeque::len).sum()
     }
 
-    /// Times that a segment was opened.
+    /// Times that a segment was opened, by all servers that have had this tier.
     pub(super) fn versions(&self) -> u64 {
         self.versions
     }
@@ -132,17 +138,31 @@ impl FlashQueues {
         let emptiest = candidates().max_by(|a, b| garbage(*a.1).total_cmp(&garbage(*b.1)));
         let emptiest = emptiest.filter(|(_, segment)| garbage(**segment) >= GARBAGE_MIN);
         let place = emptiest.or_else(|| candidates().next())?.0;
-        self.sealed.remove(place)
+        self.emptied = self.sealed.remove(place);
+        self.emptied
     }
 
-    /// The segments that are in use when none is open, oldest first.
-    pub(super) fn sealed(&self) -> &VecDeque<u32> {
-        &self.sealed
+    /// The segment that is being emptied stays for the time being: what slots refer to is still there.
+    pub(super) fn put_back(&mut self, rows: &[FlashSegment]) {
+        let Some(segment) = self.emptied.take() else { return };
+        let sealed = |segment: &u32| rows[*segment as usize].sealed.load(Relaxed);
+        let place = self.sealed.partition_point(|other| sealed(other) < sealed(&segment));
+        self.sealed.insert(place, segment);
+    }
+
+    /// The segments that are in use, oldest first, but for those that are being filled.
+    pub(super) fn sealed(&self) -> impl Iterator<Item = u32> {
+        self.emptied.into_iter().chain(self.sealed.iter().copied())
+    }
+
+    /// Times that a segment was opened since the start.
+    pub(super) fn opened(&self) -> u64 {
+        self.versions - self.first_version
     }
 
     /// Puts segments into use that were all free, oldest first. Their rows have their versions already.
     pub(super) fn thaw(&mut self, versions: u64, sealed: Vec<u32>, rows: &[FlashSegment]) {
-        self.versions = versions;
+        (self.versions, self.first_version) = (versions, versions);
         let is_free = |segment: &u32| rows[*segment as usize].version.load(Relaxed) == 0;
         self.free.iter_mut().for_each(|free| free.retain(is_free));
         sealed.into_iter().for_each(|segment| self.seal(segment, rows));
@@ -163,6 +183,7 @@ impl FlashQueues {
     /// Frees a segment to which nothing refers any more. Reads of it may be in flight: what they bring has another version then.
     pub(super) fn put_free(&mut self, segment: u32, rows: &[FlashSegment], geometry: &Geometry) {
         rows[segment as usize].version.store(0, Relaxed);
+        self.emptied = None;
         self.free[geometry.device_of(segment)].push_back(segment);
     }
 }

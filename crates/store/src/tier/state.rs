@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::thread::Thread;
 
+use super::activity::FlashActivity;
 use super::config::{FlashConfig, SharedSettings};
 use super::counters::FlashCounters;
 use super::geometry::Geometry;
@@ -37,8 +38,7 @@ pub(crate) struct Tier {
     /// Items on flash.
     pub(super) objects: AtomicU64,
     pub(super) thread: OnceLock<Thread>,
-    /// Held by whoever writes to devices or empties segments; true: nobody does so any more.
-    pub(super) is_finished: Mutex<bool>,
+    pub(super) activity: FlashActivity,
 }
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Tier {
             second: AtomicU32::new(0),
             objects: AtomicU64::new(0),
             thread: OnceLock::new(),
-            is_finished: Mutex::new(false),
+            activity: FlashActivity::default(),
             geometry,
         }
     }

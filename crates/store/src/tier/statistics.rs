@@ -30,7 +30,7 @@ pub struct FlashStatistics {
     pub segments_free: u64,
     /// The least number of free ones that is aimed at.
     pub segments_free_min: u64,
-    /// Times that a segment was begun.
+    /// Times that a segment was begun since the start.
     pub segments_opened: u64,
     /// Pieces that wait to be written.
     pub pieces_waiting: u64,
@@ -72,7 +72,7 @@ impl Store {
             segments: tier.geometry.segments().into(),
             segments_free: state.queues.free() as u64,
             segments_free_min: tier.free_min() as u64,
-            segments_opened: state.queues.versions(),
+            segments_opened: state.queues.opened(),
             pieces_waiting: state.pieces.waiting() as u64,
             index_percent: self.index_percent(),
             settings: tier.settings.get(),

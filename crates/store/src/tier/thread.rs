@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use flash::{AlignedBytes, Disk};
 
+use super::activity::ThreadAtWork;
 use super::pieces::FullPiece;
 use super::record::records;
 use super::state::{Tier, TierState};
@@ -35,40 +36,45 @@ impl Store {
     }
 
     /// Does what is to be done next: writes one piece, or empties one segment. False: nothing. `room` is memory for reading,
-    /// which it keeps between two calls.
+    /// which it keeps between two calls. One thread at a time calls this.
     pub fn flash_step(&self, disk: &dyn Disk, room: &mut Option<AlignedBytes>) -> bool {
         let Some(tier) = &self.tier else { return false };
-        let is_finished = lock(&tier.is_finished);
-        if *is_finished {
+        let mut work = tier.activity.begin_work();
+        if tier.activity.is_finished() {
             return false;
         }
-        if self.write_piece(tier, disk) {
+        if !tier.activity.is_running() {
+            lock(&tier.state).pieces.close_all();
+        }
+        if self.write_piece(tier, disk, &mut work) {
+            return true;
+        }
+        if !tier.activity.is_running() {
+            tier.activity.note_finished();
             return true;
         }
         tier.index_limit.note(self.index_percent(), tier.objects());
         let Some(victim) = tier.take_victim() else { return false };
         let room = room.get_or_insert_with(|| AlignedBytes::zeroed(tier.geometry.piece_bytes()));
-        self.reuse(tier, disk, victim, room);
+        self.reuse(tier, disk, victim, room, &mut work);
         true
     }
 
-    /// Writes all that is in memory of the flash tier, before [`Store::freeze`]: nothing goes there afterwards, and its thread has nothing
-    /// more to do.
-    pub fn finish_flash(&self, disk: &dyn Disk) {
-        let Some(tier) = &self.tier else { return };
-        let mut is_finished = lock(&tier.is_finished);
-        tier.close_pieces();
-        while self.write_piece(tier, disk) {}
-        *is_finished = true;
-    }
-
     /// Writes the piece that waits for longest. False: none does.
-    pub(super) fn write_piece(&self, tier: &Tier, disk: &dyn Disk) -> bool {
+    pub(super) fn write_piece(&self, tier: &Tier, disk: &dyn Disk, work: &mut ThreadAtWork<'_>) -> bool {
         let Some(piece) = lock(&tier.state).pieces.next() else { return false };
         let range = tier.geometry.range(piece.id, 0..piece.bytes.len());
-        let chunks = piece.bytes.chunks(WRITE_BYTES).zip((range.position..).step_by(WRITE_BYTES));
-        let result = chunks.map(|(chunk, position)| disk.write(range.device, position, chunk));
-        if result.into_iter().collect::<Result<(), _>>().is_err() {
+        let write = || {
+            let chunks = piece.bytes.chunks(WRITE_BYTES).zip((range.position..).step_by(WRITE_BYTES));
+            let mut results = chunks.map(|(chunk, position)| disk.write(range.device, position, chunk));
+            results.try_for_each(|result| result)
+        };
+        let result = work.wait_for(write);
+        // Its items were given up meanwhile, and what is in memory belongs to another process now.
+        if tier.activity.is_finished() {
+            return false;
+        }
+        if result.is_err() {
             tier.counters.write_errors.fetch_add(1, Relaxed);
             tier.note_failure(range.device);
             self.drop_piece(tier, &piece);
@@ -79,27 +85,23 @@ impl Store {
         true
     }
 
-    /// Removes the items of a piece that could not be written, while they are still read from memory.
-    fn drop_piece(&self, tier: &Tier, piece: &FullPiece) {
+    /// Removes the items of a piece that could not be written, while they are still read from memory. Returns how many there were.
+    pub(super) fn drop_piece(&self, tier: &Tier, piece: &FullPiece) -> u64 {
+        let mut dropped = 0;
         for (at, record) in records(&piece.bytes, tier.seed(piece.id.segment)) {
             let place = tier.geometry.place(piece.id, at, record.len(), record.hash);
             let mut locked = self.index.lock(record.hash);
             if let Some(slot) = self.index.find_on_flash(&locked, record.hash, |other| other == place) {
                 self.unlink_flash(&mut locked, slot);
-                tier.counters.lost.fetch_add(1, Relaxed);
+                dropped += 1;
             }
         }
+        tier.counters.lost.fetch_add(dropped, Relaxed);
+        dropped
     }
 }
 
 impl Tier {
-    /// Lets all open pieces wait to be written, and seals their segments.
-    fn close_pieces(&self) {
-        let mut state = lock(&self.state);
-        let TierState { pieces, queues } = &mut *state;
-        pieces.close_all(&mut self.segments(queues));
-    }
-
     /// The segment to be emptied next, if there are too few free ones.
     fn take_victim(&self) -> Option<u32> {
         let mut state = lock(&self.state);
