@@ -1,4 +1,4 @@
-//! `cargo xtask test --vm`: the tuner on a machine with more CPUs than the one at hand.
+//! `cargo xtask test --vm`: the tuner on a machine with more CPUs than the one at hand, and items on disks that fail.
 //!
 //! QEMU in software emulation boots Debian's cloud kernel with an initramfs of busybox and our binary. Every step of the
 //! conversations in `tests/vm` runs in there, in order and after one boot; their answers come back over a serial port
@@ -34,7 +34,7 @@ pub(crate) fn test() -> Result<bool> {
 /// The lane as one of several steps. Where the packages are not available it reports that and succeeds.
 pub(crate) fn step(steps: &mut TestSteps) {
     steps.step(
-        "Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; the lab with kernels and interrupts",
+        "Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; flash on disks that fail; the lab with kernels, disks and interrupts",
         |results| {
             let folder = target_directory().join("vm");
             match packages::obtain(&folder)? {
@@ -42,7 +42,7 @@ pub(crate) fn step(steps: &mut TestSteps) {
                     converse(&parts, &folder, results)?;
                     lab::run(&parts, &binary(), &folder)?;
                     results.push(
-                        "virtual machine: two of the lab's with command lines of their own, and two with interrupts"
+                        "virtual machine: two of the lab's with command lines of their own, two with disks, and two with interrupts"
                             .to_owned(),
                     );
                     Ok(())

@@ -15,8 +15,8 @@ mod types;
 use self::rounds::RoundPlan;
 use self::types::ROUNDS_MIN;
 pub use self::types::{
-    Error, Experiment, Factor, FileSystem, GuestKernel, Level, Measure, Parser, Ready, Repeat, Subject,
-    TrialLoad,
+    Error, Experiment, Factor, FileSystem, GuestDisks, GuestKernel, Level, Measure, Parser, Ready, Repeat,
+    Subject, TrialLoad,
 };
 
 /// Cells times rounds of one experiment: a week of trials of a minute.
@@ -30,6 +30,9 @@ const LOST_MAX: f64 = 0.5;
 
 /// The limit of a tap (`MAX_TAP_QUEUES` of drivers/net/tun.c).
 const QUEUES_MAX: u32 = 256;
+
+/// Each takes a slot of the machine's PCI bus, which has 32 with those of other devices.
+const DISKS_MAX: u32 = 16;
 
 impl Experiment {
     /// Reads a file's text.
@@ -110,7 +113,10 @@ impl Level {
         let cpus = self.kernel.as_ref().map(|kernel| ("kernel.cpus", kernel.cpus));
         let queues = self.kernel.as_ref().and_then(|it| Some(("kernel.queues", it.queues?)));
         let size_mb = self.file_system.as_ref().map(|it| ("file_system.size_mb", it.size_mb));
-        let counts = [cpus, queues, size_mb].into_iter().flatten();
+        let disks = self.kernel.as_ref().and_then(|kernel| kernel.disks);
+        let disk_count = disks.map(|disks| ("kernel.disks.count", disks.count));
+        let disk_mb = disks.map(|disks| ("kernel.disks.size_mb", disks.size_mb));
+        let counts = [cpus, queues, size_mb, disk_count, disk_mb].into_iter().flatten();
         if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
             return wrong(key, "it must be at least 1".to_owned());
         }
@@ -119,6 +125,9 @@ impl Level {
                 "kernel.queues",
                 format!("it must be at most {QUEUES_MAX}, which is what a tap has"),
             );
+        }
+        if let Some((key, _)) = disk_count.filter(|(_, count)| *count > DISKS_MAX) {
+            return wrong(key, format!("it must be at most {DISKS_MAX}"));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Virtual machines for subjects, each with a kernel of its own. QEMU boots it, and nothing else runs there.
 //!
-//! The machine has no disk. Its file system is an archive in its memory (`files`): busybox, the kernel's modules for
-//! the network, and the files that the subject's command line names. It is connected by the console, which is the
+//! The machine's file system is an archive in its memory (`files`): busybox, the kernel's modules for the network and for
+//! disks, and the files that the subject's command line names. Disks are empty files beside the archive. It is connected by the console, which is the
 //! subject's log, and one port: 127.0.0.1:{port} here is 127.0.0.1:{port} there. A card with several queues ends in a
 //! network namespace instead, which belongs to QEMU and ends with it. The agent in the machine is [`inside`].
 
@@ -138,7 +138,13 @@ impl<'e> GuestMachine<'e> {
             Some(folder) => PathBuf::from(folder),
             None => Path::new("/lib/modules").join(self.release()?),
         };
-        for (number, (name, content)) in modules::in_order(&modules, &self.place)?.iter().enumerate() {
+        let with_disks = self.kernel.disks.is_some();
+        if let Some(disks) = self.kernel.disks {
+            files.text("guest/disks", &format!("{}\n", disks.count));
+        }
+        for (number, (name, content)) in
+            modules::in_order(&modules, &self.place, with_disks)?.iter().enumerate()
+        {
             files.content(&format!("guest/modules/{number:02}-{name}"), content);
         }
         let sysctls = self.kernel.sysctl.iter();
@@ -174,6 +180,21 @@ impl<'e> GuestMachine<'e> {
         file.and_then(|mut file| file.write_all(&content)).map_err(Error::io("write", archive))
     }
 
+    /// The files of its disks.
+    fn disks(&self, archive: &Path) -> impl Iterator<Item = PathBuf> {
+        let count = self.kernel.disks.map_or(0, |disks| disks.count);
+        (0..count).map(move |number| archive.with_extension(format!("disk{number}")))
+    }
+
+    /// Makes its disks anew, without blocks for what is not written.
+    pub(crate) fn make_disks(&self, archive: &Path) -> Result<(), Error> {
+        let bytes = self.kernel.disks.map_or(0, |disks| u64::from(disks.size_mb) << 20);
+        self.disks(archive).try_for_each(|disk| {
+            let made = File::create(&disk).and_then(|file| file.set_len(bytes));
+            made.map_err(Error::io("create", &disk))
+        })
+    }
+
     /// Whether the machine sends samples.
     pub(crate) fn is_seen(&self) -> bool {
         self.kernel.strategy.is_some()
@@ -193,7 +214,13 @@ impl<'e> GuestMachine<'e> {
             format!("-append {}", quoted(Path::new(append.trim()))),
             self.card(port),
         ];
-        words.join(" ")
+        let disks = self.disks(archive).enumerate().map(|(number, disk)| {
+            // A comma of a value is doubled.
+            let file = disk.to_string_lossy().replace(',', ",,");
+            let drive = quoted(format!("if=none,id=disk{number},format=raw,file={file}").as_ref());
+            format!("-drive {drive} -device nvme,drive=disk{number},serial=disk{number}")
+        });
+        words.into_iter().chain(disks).collect::<Vec<_>>().join(" ")
     }
 
     /// The command before QEMU's, if its card ends in a namespace.
@@ -355,6 +382,21 @@ mod tests {
         // One of one queue must not be opened as one of several.
         let one = command(1);
         assert!(!one.contains("multi_queue") && !one.contains("queues="), "{one}");
+    }
+
+    #[test]
+    fn disks_are_empty_files_beside_the_archive() {
+        let scratch = Scratch::new("guest-disks");
+        let disks = Some(crate::experiment::GuestDisks { count: 2, size_mb: 3 });
+        let kernel = GuestKernel { disks, ..kernel(Path::new("/boot/it")) };
+        let archive = scratch.path().join("a,b.guest");
+        std::fs::write(archive.with_extension("disk1"), "of the trial before").expect("written");
+        guest(&kernel).make_disks(&archive).expect("made");
+        let content = std::fs::read(archive.with_extension("disk1")).expect("a file");
+        assert!(content.len() == 3 << 20 && content.iter().all(|byte| *byte == 0));
+        let command = guest(&kernel).command(&archive, 4711, Path::new("/run/s"));
+        assert!(command.contains("a,,b.disk0' -device nvme,drive=disk0,"), "{command}");
+        assert!(command.ends_with("a,,b.disk1' -device nvme,drive=disk1,serial=disk1"), "{command}");
     }
 
     #[track_caller]

@@ -17,6 +17,8 @@ const FOLDERS: [&str; 12] =
 
 /// This system's, from the package of `ip`.
 const TC: &str = "/usr/sbin/tc";
+/// This system's, too.
+const DMSETUP: &str = "/usr/sbin/dmsetup";
 
 /// An archive with our binary, the kernel's modules, and the conversations as one script for each step.
 pub(super) fn pack(parts: &Parts, binary: &Path, conversations: &[Conversation]) -> Result<Vec<u8>> {
@@ -29,10 +31,11 @@ pub(super) fn pack(parts: &Parts, binary: &Path, conversations: &[Conversation])
     archive.add("bin/busybox", &read(&parts.busybox)?);
     archive.add("bin/ethtool", &read(&parts.ethtool)?);
     archive.add("bin/evenkeel", &stripped(binary, &parts.folder)?);
-    let tc = PathBuf::from(TC);
     // Busybox has a program of that name in bin, which knows no netem.
+    let [tc, dmsetup] = [TC, DMSETUP].map(PathBuf::from);
     archive.add("sbin/tc", &read(&tc)?);
-    for library in libraries(&[binary, &parts.ethtool, &tc])? {
+    archive.add("bin/dmsetup", &read(&dmsetup)?);
+    for library in libraries(&[binary, &parts.ethtool, &tc, &dmsetup])? {
         archive.add(&library.to_string_lossy()[1..], &read(&library)?);
     }
     let certificates = workspace().join("crates/tls/tests/certificates");

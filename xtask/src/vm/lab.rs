@@ -1,5 +1,5 @@
-//! `evenkeel lab` with a subject in a machine of its own: one whose kernel has a command line for each level, and one
-//! whose card has interrupts of its own, for each level in another place.
+//! `evenkeel lab` with a subject in a machine of its own: one whose kernel has a command line for each level, one whose card
+//! has interrupts of its own, for each level in another place, and one with disks.
 
 use super::packages::Parts;
 use crate::steps::command;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What both ask, in the keys of an experiment: how ours starts, on which machines, and how the load reaches it.
+/// What each asks, in the keys of an experiment: how ours starts, on which machines, and how the load reaches it.
 struct Asked {
     question: &'static str,
     start: &'static str,
@@ -45,6 +45,18 @@ const INTERRUPTS: Asked = Asked {
     seconds: 6,
 };
 
+/// A machine with a disk for items, and one with two.
+const DISKS: Asked = Asked {
+    question: "What is a second disk good for?",
+    start: "echo DISKS: $(ls /dev/nvme?n1 | wc -l); \
+            exec BINARY serve --port {port} --listen 127.0.0.1 -u root -m 16 \
+            -o $(printf ext_path=%s:48m, /dev/nvme?n1)ext_page_size=8",
+    factor: "disks",
+    levels: [("one", "disks = { count = 1, size_mb = 48 }"), ("two", "disks = { count = 2, size_mb = 48 }")],
+    load: "BINARY load --port {port} --connections 2 --prefill --keys 6000 --value-size 4000 --verify",
+    seconds: 2,
+};
+
 impl Asked {
     /// The experiment's file; words in capitals are paths that are not known yet.
     fn text(&self) -> String {
@@ -79,10 +91,12 @@ doubtful = 0
     }
 }
 
-/// Runs both, and looks at what they leave.
+/// Runs all of them, and looks at what they leave.
 pub(super) fn run(parts: &Parts, binary: &Path, folder: &Path) -> Result<()> {
     let command_lines = run_one(&COMMAND_LINES, parts, binary, &folder.join("lab"))?;
     PLACES.iter().try_for_each(|place| check_command_line(&command_lines, place))?;
+    let disks = run_one(&DISKS, parts, binary, &folder.join("lab-disks"))?;
+    PLACES.iter().try_for_each(|place| check_disks(&disks, place))?;
     let interrupts = run_one(&INTERRUPTS, parts, binary, &folder.join("lab-interrupts"))?;
     PLACES.iter().try_for_each(|place| check_interrupts(&interrupts, place))
 }
@@ -150,5 +164,19 @@ fn check_command_line(run: &Path, place: &str) -> Result<()> {
     let guest = format!(r#""kernel": "{}""#, release.trim());
     let metric = r#""requests_per_cpu_second": "#;
     ensure!(record.contains(&guest) && record.contains(metric), "{place}: {guest}, {metric}: {record}");
+    Ok(())
+}
+
+/// The subject's log has the number of disks, and that it serves with all of them.
+fn check_disks(run: &Path, place: &str) -> Result<()> {
+    let read = |path: String| fs::read_to_string(run.join(&path)).with_context(|| format!("read {path}"));
+    let record = read(format!("trials/{place}.json"))?;
+    let log = read(format!("logs/{place}/subject.log"))?;
+    let disks = if record.contains(r#""disks": "one""#) { "DISKS: 1" } else { "DISKS: 2" };
+    ensure!(
+        log.lines().any(|line| line.trim() == disks) && log.contains(" serves on "),
+        "{place}: no {disks:?} in what the subject said: {log}"
+    );
+    ensure!(record.contains(r#""requests_per_cpu_second": "#), "{place}: no figures: {record}");
     Ok(())
 }

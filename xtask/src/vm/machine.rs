@@ -21,14 +21,14 @@ pub(super) const CONSOLE: &str = "console";
 /// The texts of the conversations.
 const ANSWERS: &str = "answers";
 
-/// From start to power-off. It takes a minute or two on two CPUs, and these may be busy with other things.
-const TIME_MAX: Duration = Duration::from_secs(600);
+/// From start to power-off. It takes three or four minutes on two CPUs, and these may be busy with other things.
+const TIME_MAX: Duration = Duration::from_secs(900);
 
 /// Between two looks whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Of each disk; nothing is written but the array's first blocks, so the files stay small.
-const DISK_BYTES: u64 = 64 << 20;
+/// Of each disk, in files without blocks for what is not written.
+const DISK_BYTES: u64 = 256 << 20;
 
 const DISKS: [&str; 2] = ["disk0", "disk1"];
 

@@ -6,11 +6,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of the machine's devices and of the conversations.
-const WANTED: [&str; 14] = [
+const WANTED: [&str; 18] = [
     "virtio_pci",
     "virtio_net",
     "nvme",
     "raid0",
+    // A mounted disk.
+    "ext4",
+    // Disks that fail or hang.
+    "dm_mod",
+    "dm_flakey",
+    "dm_delay",
     "bonding",
     "8021q",
     "dummy",

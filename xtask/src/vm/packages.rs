@@ -16,8 +16,9 @@ const UNPACKED: [&str; 2] = ["busybox-static", "ethtool"];
 const KERNEL: &str = "linux-image-cloud-amd64";
 
 /// QEMU and what it needs here: the name of a program, and its package.
-const INSTALLED: [(&str, &str); 4] = [
+const INSTALLED: [(&str, &str); 5] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
+    ("dmsetup", "dmsetup"),
     ("ip", "iproute2"),
     ("strip", "binutils"),
     ("setpriv", "util-linux"),
@@ -64,7 +65,8 @@ pub(super) fn obtain(folder: &Path) -> Result<Result<Parts, String>> {
 }
 
 fn is_there(program: &str) -> bool {
-    tools::answers(command(program, &["--version"])) || tools::answers(command(program, &["-V"]))
+    // `dmsetup` tells no version where the kernel has no device mapper.
+    ["--version", "-V", "-h"].iter().any(|flag| tools::answers(command(program, &[flag])))
 }
 
 fn fetch(missing: &[&str], folder: &Path, unpacked: &Path) -> Result<()> {

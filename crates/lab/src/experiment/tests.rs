@@ -102,6 +102,13 @@ fn mistakes_are_named_with_their_place() {
         |text| format!("{text}{}", kernel.replace("cpus = 0", "queues = 0")),
         "level \"c\": kernel.queues: it must be at least 1",
     );
+    for (disks, expected) in [
+        ("disks = { count = 2, size_mb = 0 }", "level \"c\": kernel.disks.size_mb: it must be at least 1"),
+        ("disks = { count = 17, size_mb = 9 }", "level \"c\": kernel.disks.count: it must be at most 16"),
+        ("disks = { count = 1 }", "missing field `size_mb`"),
+    ] {
+        check(|text| format!("{text}{}", kernel.replace("cpus = 0", disks)), expected);
+    }
     // The line is said, too.
     check(|text| text.replace("seconds = 5", "second = 5"), "line 12");
 }

@@ -153,6 +153,9 @@ pub struct GuestKernel {
     /// then; left out: one queue, and a port of this host that leads there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<u32>,
+    /// Its disks: `/dev/nvme0n1`, `/dev/nvme1n1` and so on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disks: Option<GuestDisks>,
     /// A strategy of `evenkeel tune` for that interface, carried out in there as soon as the subject listens; the
     /// machine then also reports the activity of its CPUs, second by second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,6 +166,16 @@ pub struct GuestKernel {
     /// Files and directories that the subject needs there, besides those that its command line names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+}
+
+/// Disks of a virtual machine, which are empty at each boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestDisks {
+    /// How many.
+    pub count: u32,
+    /// The size of each in megabytes (2^20 bytes).
+    pub size_mb: u32,
 }
 
 /// The load on a subject.

@@ -24,6 +24,15 @@ for module in /guest/modules/*; do
     [ ! -e "$module" ] || insmod "$module" || give_up "the kernel does not take ${module##*/}"
 done
 [ -e /sys/class/net/eth0 ] || give_up "there is no network interface: the kernel has no virtio_net, nor is it among its modules"
+# They appear some time after their driver.
+if [ -e /guest/disks ]; then
+    read -r disks < /guest/disks
+    tries=0
+    until [ "$(ls /sys/block | grep -c '^nvme')" -ge "$disks" ]; do
+        [ $((tries += 1)) -le 600 ] || give_up "there are fewer than $disks disks: the kernel has no nvme, nor is it among its modules"
+        sleep 0.1
+    done
+fi
 ip link set lo up
 # The host's 127.0.0.1 is this machine's: a subject that listens there is reached, too.
 echo 1 > /proc/sys/net/ipv4/conf/eth0/route_localnet

@@ -1,4 +1,4 @@
-//! The modules that a kernel needs for the machine's network, each after those that it needs itself.
+//! The modules that a kernel needs for the machine's devices, each after those that it needs itself.
 
 use crate::error::Error;
 use std::collections::BTreeMap;
@@ -9,6 +9,9 @@ use std::process::{Command, Stdio};
 /// reports that it has no interface.
 const WANTED: [&str; 2] = ["virtio_pci", "virtio_net"];
 
+/// Modules of QEMU's disks, and of an array of them.
+const OF_DISKS: [&str; 2] = ["nvme", "raid0"];
+
 /// File endings of modules, and the programs that decompress them.
 const PACKED: [(&str, Option<&str>); 4] =
     [(".ko", None), (".ko.xz", Some("xz")), (".ko.zst", Some("zstd")), (".ko.gz", Some("gzip"))];
@@ -17,13 +20,14 @@ const PACKED: [(&str, Option<&str>); 4] =
 pub(super) type Modules = Vec<(String, Vec<u8>)>;
 
 /// In the order in which they can be loaded. A directory that is not there has none.
-pub(super) fn in_order(folder: &Path, place: &str) -> Result<Modules, Error> {
+pub(super) fn in_order(folder: &Path, place: &str, with_disks: bool) -> Result<Modules, Error> {
     let mut files = BTreeMap::new();
     if folder.exists() {
         list(folder, &mut files)?;
     }
     let mut order = Vec::new();
-    WANTED.iter().try_for_each(|name| add(name, &files, place, &mut order))?;
+    let of_disks = OF_DISKS.iter().filter(|_| with_disks);
+    WANTED.iter().chain(of_disks).try_for_each(|name| add(name, &files, place, &mut order))?;
     Ok(order)
 }
 
@@ -94,13 +98,18 @@ mod tests {
         write("virtio-ring.ko", "");
         let packed = Command::new("gzip").arg(folder.join("failover.ko")).status();
         assert!(packed.is_ok_and(|status| status.success()));
-        let modules = in_order(scratch.path(), "here").expect("modules");
+        let modules = in_order(scratch.path(), "here", false).expect("modules");
         let names: Vec<&str> = modules.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["failover", "net_failover", "virtio_net"]);
         assert!(modules[0].1.starts_with(b"ELF"), "it is plain again");
-        assert!(in_order(Path::new("/nowhere"), "here").expect("none").is_empty());
+        write("nvme.ko", "nvme-core");
+        write("nvme-core.ko", "");
+        let modules = in_order(scratch.path(), "here", true).expect("modules");
+        let names: Vec<&str> = modules.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names[3..], ["nvme_core", "nvme"]);
+        assert!(in_order(Path::new("/nowhere"), "here", true).expect("none").is_empty());
         std::fs::write(folder.join("failover.ko.gz"), "text").expect("written");
-        let error = in_order(scratch.path(), "here").expect_err("not packed").to_string();
+        let error = in_order(scratch.path(), "here", false).expect_err("not packed").to_string();
         assert!(error.contains("failover.ko.gz: gzip: "), "{error}");
     }
 }

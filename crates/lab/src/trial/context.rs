@@ -158,6 +158,7 @@ impl<'a> Context<'a> {
                 };
                 let archive = self.dir.with_extension("guest");
                 guest.pack(&task, &archive)?;
+                guest.make_disks(&archive)?;
                 // QEMU itself accepts connections at the port from the beginning.
                 let ready = match &subject.ready {
                     Ready::Port => Ready::Line(guest::LISTENS.to_owned()),
