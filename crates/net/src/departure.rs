@@ -18,6 +18,10 @@ pub(crate) struct Departure {
     at_rest: Box<[AtomicBool]>,
 }
 
+/// What begins between a worker's last word that all is at rest and the decision may end: a request that waits for a read does so
+/// in 0.1 s, and most of them in less than a millisecond.
+pub(crate) const LAST_ROUNDS_US: u64 = 150_000;
+
 /// Between two looks at how far the threads are.
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 

@@ -37,7 +37,6 @@ use rustix::io::Errno;
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
-use self::handing::LAST_ROUNDS_US;
 use self::secure_dials::Securing;
 use self::stamps::StampedConnections;
 use crate::INPUT_MAX;
@@ -45,7 +44,7 @@ use crate::clock::Clock;
 use crate::connection::{Connection, Dialogue};
 use crate::connection_table::{TableWriter, WorkerCounters, code};
 use crate::datagram_sockets::DatagramSockets;
-use crate::departure::Departure;
+use crate::departure::{Departure, LAST_ROUNDS_US};
 use crate::dialling::Dials;
 use crate::driver::{IoDriver, Poll};
 use crate::file_read::FinishedRead;

@@ -13,6 +13,7 @@
 //! * `lost`: items stored at full speed that are not there afterwards.
 //! * `memory`: resident memory per item on flash, from the empty server to the full one.
 //! * `amplification`: bytes written to the device for each byte that left memory, on flash that is full, with a third of overwrites.
+//! * `misses`: misses of published workloads whose items are twice as large as memory and flash.
 //!
 //! What they start and make ends and is removed with the program, also if that is interrupted or killed.
 
@@ -30,6 +31,7 @@ mod hit;
 mod latency;
 mod lost;
 mod memory;
+mod misses;
 mod mix;
 mod restart;
 mod server;
@@ -37,15 +39,12 @@ mod windows;
 
 pub(crate) use arguments::Arguments;
 
-/// A 99th percentile with flash may be so many times that without, or that of fio.
-const MUST_OF_LATENCY: f64 = 1.3;
-
 /// Runs it, and prints the tables.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     ensure!(arguments.turns.rounds > 0, "expected at least one round");
     println!("evenkeel: {}", super::process::build()?.display());
     type Row = fn(&Arguments) -> Result<()>;
-    let rows: [(&str, Row); 9] = [
+    let rows: [(&str, Row); 10] = [
         ("hit", |arguments| hit::run(arguments, hit::PeerCache::Limited)),
         ("cached", |arguments| hit::run(arguments, hit::PeerCache::All)),
         ("latency", latency::run),
@@ -55,6 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         ("lost", lost::run),
         ("memory", memory::run),
         ("amplification", amplification::run),
+        ("misses", misses::run),
     ];
     for (name, row) in rows {
         if super::is_wanted(name, &arguments.only) {

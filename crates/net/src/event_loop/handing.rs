@@ -7,10 +7,6 @@ use crate::handed::HandedConnection;
 use crate::handler::{Activity, Arrival, CloseReason, Handler, Next};
 use crate::kernel::Kernel;
 
-/// What begins between a worker's last word that all is at rest and the decision may end: a request that waits for a read does so
-/// in 0.1 s, and most of them in less than a millisecond.
-pub(super) const LAST_ROUNDS_US: u64 = 150_000;
-
 impl<H: Handler, K: Kernel> EventLoop<H, K> {
     /// Whether a worker that is told to stop serves for another round.
     pub(super) fn goes_on_to_rest(&self, left_us: u64) -> bool {

@@ -1,4 +1,4 @@
-//! What the thread of a flash tier may do at present.
+//! The states of the thread of a flash tier, from its work to its end.
 
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 

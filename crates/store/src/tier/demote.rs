@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::pieces::Stream;
 use super::record::FlashRecord;
 use super::state::Tier;
+use super::table::record_max;
 use crate::index::{FlashPlace, Slot};
 use crate::record::Record;
 use crate::segment::Queue;
@@ -34,7 +35,7 @@ impl Store {
         };
         let (sequence, header) = (self.segments.sequence(slot.at()), record.header(lock));
         let moved = FlashRecord { at: 0, hash, sequence, header, key: record.key(), value };
-        if moved.len() > tier.geometry.record_max() {
+        if moved.len() > record_max(tier.geometry.piece_bytes()) {
             tier.counters.not_admitted.fetch_add(1, Relaxed);
             return false;
         }

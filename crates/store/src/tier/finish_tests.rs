@@ -189,7 +189,6 @@ fn a_tier_goes_on_after_a_disk_that_hung_while_it_was_to_finish() {
     fill(&store, 0..3000);
     for (gives_up, first) in [(false, 10_000), (true, 30_000)] {
         disk.hang(true);
-        let count = store.statistics().counts.curr_items as usize;
         let mut handle = store.handle();
         let mut number = first;
         while !disk.waits.load(SeqCst) {
@@ -203,15 +202,15 @@ fn a_tier_goes_on_after_a_disk_that_hung_while_it_was_to_finish() {
         }
         store.go_on();
         disk.hang(false);
+        let written = || store.flash_statistics().unwrap().counts.device_bytes_written;
+        let before = written();
         fill(&store, first + 10_000..first + 10_500);
-        let now = store.statistics().counts;
-        assert!(now.curr_items as usize > count && now.evictions == 0, "{now:?}");
         store.begin_finish_flash();
         wait_for(|| store.is_flash_finished());
+        assert!(written() > before, "{before} bytes");
         store.go_on();
     }
-    let counts = store.flash_statistics().unwrap().counts;
-    assert_eq!((counts.write_errors, counts.refused), (0, 0), "{counts:?}");
+    assert_eq!(store.flash_statistics().unwrap().counts.write_errors, 0);
     drop(store);
     thread.thread().unpark();
     thread.join().unwrap();

@@ -1,7 +1,6 @@
 //! Pages, pieces and segments of flash, and where on which device they lie.
 
 use super::config::FlashConfig;
-use super::table::table_start;
 use crate::index::FlashPlace;
 
 /// Bytes of a page: records are read in whole pages.
@@ -56,11 +55,6 @@ impl Geometry {
 
     pub(super) fn segment_bytes(&self) -> u64 {
         self.segment_bytes
-    }
-
-    /// Bytes of the longest record.
-    pub(super) fn record_max(&self) -> usize {
-        table_start(self.piece_bytes(), 1)
     }
 
     pub(super) fn piece_bytes(&self) -> usize {

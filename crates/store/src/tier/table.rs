@@ -33,6 +33,11 @@ pub(super) fn table_start(piece_bytes: usize, records: usize) -> usize {
     start - start % FLASH_PAGE
 }
 
+/// Bytes of the longest record in a piece.
+pub(super) fn record_max(piece_bytes: usize) -> usize {
+    table_start(piece_bytes, 1)
+}
+
 /// Writes the entry of a record, of which `number` others are in the piece already.
 pub(super) fn put_entry(piece: &mut [u8], number: usize, at: usize, record: &FlashRecord<'_>) {
     let start = piece.len() - TRAILER_LEN - (number + 1) * ENTRY_LEN;

@@ -12,7 +12,7 @@ pub(crate) struct Arguments {
     /// A memcached with extstore to compare with [default: none]
     #[arg(long, value_name = "PATH")]
     pub(super) peer: Option<PathBuf>,
-    /// Only these: hit, cached, latency, mix, hang, restart, lost, memory, amplification
+    /// Only these: hit, cached, latency, mix, hang, restart, lost, memory, amplification, misses
     #[arg(long, value_name = "TEXT,TEXT", value_delimiter = ',')]
     pub(super) only: Vec<String>,
     /// Folder for the files of the servers, on the disk to be measured; what is made there is removed

@@ -1,4 +1,4 @@
-//! What a benchmark leaves on a machine, removed when it is over, interrupted or killed.
+//! Files and groups of a benchmark, removed when it is over, interrupted or killed.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

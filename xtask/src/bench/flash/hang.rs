@@ -8,9 +8,9 @@ use end_to_end::clock;
 use super::arguments::Arguments;
 use super::beside::{self, Beside, Probed};
 use super::control_group::ControlGroup;
+use super::hit;
 use super::server::{FlashServer, start_ours};
-use super::windows::{P99, Verdicts, compared, median_us};
-use super::{MUST_OF_LATENCY, hit};
+use super::windows::{MUST_OF_LATENCY, P99, Verdicts, compared, median_us};
 
 const HANGS: Duration = Duration::from_secs(10);
 /// From the start of the probes, which warm up for a second, to the hang.
@@ -28,7 +28,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         }
     };
     let server = start_ours(arguments, hit::setup(arguments, None), &[])?;
-    group.add(server.process_id())?;
+    group.add(server.server_id())?;
     hit::fill(&server, &arguments.items.to_string())?;
     beside::fill_memory(&server)?;
     let mut verdicts = Verdicts::default();

@@ -6,9 +6,9 @@ use stdx::prng::Prng;
 use super::super::shuffled;
 use super::arguments::Arguments;
 use super::beside::{self, Beside, GETS_PER_S, SETS_PER_S};
+use super::hit;
 use super::server::start_all;
-use super::windows::{P99, Verdicts, compared, median_us};
-use super::{MUST_OF_LATENCY, hit};
+use super::windows::{MUST_OF_LATENCY, P99, Verdicts, compared, median_us};
 
 const LOADS: [(&str, Beside); 3] =
     [("nothing", Beside::Nothing), ("memory", Beside::Memory), ("flash", Beside::Flash)];

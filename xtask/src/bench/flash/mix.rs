@@ -8,9 +8,9 @@ use super::arguments::Arguments;
 use super::beside::SETS_PER_S;
 use super::fio::{Fio, READS_PER_S};
 use super::generator::figure;
+use super::hit;
 use super::server::{FlashServer, start_all};
-use super::windows::{P99, Verdicts, compared, mark, median_us, reasons};
-use super::{MUST_OF_LATENCY, hit};
+use super::windows::{MUST_OF_LATENCY, P99, Verdicts, compared, mark, median_us, reasons};
 
 /// Prints the table.
 pub(super) fn run(arguments: &Arguments) -> Result<()> {

@@ -116,7 +116,7 @@ impl FlashServer {
         self.group.as_ref().map_or(Ok(()), |group| group.add(self.process.id()))
     }
 
-    pub(super) fn process_id(&self) -> u32 {
+    pub(super) fn server_id(&self) -> u32 {
         self.process.id()
     }
 

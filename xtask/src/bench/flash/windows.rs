@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use stdx::statistics::{median, median_interval};
 
+/// A 99th percentile with flash may be so many times that without, or that of fio.
+pub(super) const MUST_OF_LATENCY: f64 = 1.3;
+
 /// The reasons for which a window is INVALID: none, if it is not.
 pub(super) fn reasons(summary: &serde_json::Value) -> Vec<String> {
     let all = summary.pointer("/verdict/reasons").and_then(serde_json::Value::as_array);

@@ -1,0 +1,94 @@
+//! The row `misses`: misses of published workloads, at the same memory and the same flash.
+//!
+//! Clients store what they miss, as applications do. All items together are twice as large as memory and flash. The peer's page cache is not
+//! limited here: it makes reads and writes faster, not items more.
+
+use anyhow::Result;
+use stdx::statistics::median;
+
+use super::arguments::Arguments;
+use super::generator::figure;
+use super::server::{FlashServer, Setup, start_all, start_ours};
+
+const MEGABYTES: u64 = 64;
+const FLASH_MEGABYTES: u64 = 512;
+/// Of keys and values, and of what a server needs for each item beside them.
+const BYTES: u64 = 2 * ((MEGABYTES + FLASH_MEGABYTES) << 20);
+const ITEM_BYTES: u64 = 50;
+
+/// A workload of `load`.
+#[derive(Clone, Copy)]
+struct Workload {
+    name: &'static str,
+    /// Of a key and a value.
+    bytes: u64,
+    requests: &'static str,
+}
+
+const fn workload(name: &'static str, bytes: u64, requests: &'static str) -> Workload {
+    Workload { name, bytes, requests }
+}
+
+/// Those that ask for items.
+const WORKLOADS: [Workload; 13] = [
+    workload("etc", 330, "3000000"),
+    workload("twitter:c9", 71, "3000000"),
+    workload("twitter:c12", 1074, "3000000"),
+    workload("twitter:c14", 510, "3000000"),
+    workload("twitter:c18", 55, "3000000"),
+    workload("twitter:c22", 58, "3000000"),
+    workload("twitter:c25", 77, "3000000"),
+    workload("twitter:c27", 74, "3000000"),
+    workload("twitter:c29", 835, "3000000"),
+    workload("twitter:c37", 20_206, "300000"),
+    workload("twitter:c44", 47, "3000000"),
+    workload("twitter:c50", 67_503, "100000"),
+    workload("twitter:c52", 293, "3000000"),
+];
+
+const SETUP: Setup =
+    Setup { megabytes: MEGABYTES, flash_megabytes: FLASH_MEGABYTES, page_megabytes: 8, group_percent: None };
+/// The least item on flash: memcached's default, and for ours what suits all workloads. It would not help the peer, whose header of a
+/// small item is as large as the item.
+const ITEM_SIZE: &str = "512";
+const SMALL_ITEM_SIZE: &str = "64";
+
+/// Prints the table.
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    println!("share of gets that missed, -m {MEGABYTES}, {FLASH_MEGABYTES} MB of flash; one run");
+    println!("{:<12} {:>10} {:>17} {:>17}   ratios", "ext_item_size", "peer", ITEM_SIZE, SMALL_ITEM_SIZE);
+    let mut ratios: [Vec<f64>; 2] = Default::default();
+    for workload in WORKLOADS {
+        let servers = start_all(arguments, |_| SETUP)?;
+        let with_peer =
+            servers.iter().map(|server| misses(server, workload)).collect::<Result<Vec<f64>>>()?;
+        drop(servers);
+        let small = format!("ext_item_size={SMALL_ITEM_SIZE}");
+        let small = misses(&start_ours(arguments, SETUP, &["-o", &small])?, workload)?;
+        let peer = with_peer.get(1);
+        let ratio = |ours: f64| peer.map(|peer| ours / peer.max(f64::MIN_POSITIVE));
+        let of_workload = [with_peer[0], small].map(ratio);
+        ratios.iter_mut().zip(of_workload).for_each(|(ratios, ratio)| ratios.extend(ratio));
+        let show = |share: Option<&f64>| share.map_or("-".to_owned(), |share| format!("{share:.4}"));
+        print!("{:<12} {:>11} {:>17.4} {small:>17.4}  ", workload.name, show(peer), with_peer[0]);
+        of_workload.iter().flatten().for_each(|ratio| print!(" {ratio:.2}"));
+        println!();
+    }
+    for (item_size, ratios) in [ITEM_SIZE, SMALL_ITEM_SIZE].into_iter().zip(&ratios) {
+        if !ratios.is_empty() {
+            println!("median of the ratios with ext_item_size={item_size}: {:.2}", median(ratios));
+        }
+    }
+    Ok(())
+}
+
+/// The share of the gets that miss, after as many requests as are counted.
+fn misses(server: &FlashServer, workload: Workload) -> Result<f64> {
+    let Workload { name, bytes, requests } = workload;
+    let keys = (BYTES / (bytes + ITEM_BYTES)).to_string();
+    let words = ["--workload", name, "--keys", &keys, "--connections", "16", "--depth", "8"];
+    let words = [&words[..], &["--backfill", "--requests", requests]].concat();
+    server.load_workload(&[&words[..], &["--seed", "1"]].concat())?;
+    let summary = server.load_workload(&[&words[..], &["--seed", "2"]].concat())?;
+    Ok(figure(&summary, "/misses")? / figure(&summary, "/keys_asked")?)
+}
