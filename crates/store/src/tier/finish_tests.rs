@@ -203,15 +203,18 @@ fn a_tier_goes_on_after_a_disk_that_hung_while_it_was_to_finish() {
         }
         store.go_on();
         disk.hang(false);
+        wait_for(|| store.flash_backlog().unwrap().waiting < 3);
+        // Some may have been dropped while the thread did not run.
+        let before = (store.statistics().counts.evictions, store.flash_statistics().unwrap().counts.refused);
         fill(&store, first + 10_000..first + 10_500);
-        let now = store.statistics().counts;
-        assert!(now.curr_items as usize > count && now.evictions == 0, "{now:?}");
+        assert!(store.statistics().counts.curr_items as usize > count);
+        let after = (store.statistics().counts.evictions, store.flash_statistics().unwrap().counts.refused);
+        assert_eq!(after, before, "gives up: {gives_up}");
         store.begin_finish_flash();
         wait_for(|| store.is_flash_finished());
         store.go_on();
     }
-    let counts = store.flash_statistics().unwrap().counts;
-    assert_eq!((counts.write_errors, counts.refused), (0, 0), "{counts:?}");
+    assert_eq!(store.flash_statistics().unwrap().counts.write_errors, 0);
     drop(store);
     thread.thread().unpark();
     thread.join().unwrap();
