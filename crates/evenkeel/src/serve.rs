@@ -150,6 +150,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     }
     let (stop, hand_over) = (prepared.stop(), prepared.hand_over());
     let flash = prepared.flash_sizes().map(|sizes| (sizes, options.flash.clone()));
+    let tls = prepared.tls_files();
     let flash_files = prepared.flash_files();
     let flash_files =
         flash_files.map_err(|error| Failure::system("duplicate the descriptors of flash", error))?;
@@ -195,6 +196,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
             memory: OwnedFd::from(memory.try_clone()?),
             flash,
             flash_files,
+            tls,
         })
     };
     let successors = match (takeover_socket, &shared_memory) {
@@ -268,12 +270,13 @@ fn bind(options: &Options, inherited: Vec<OwnedFd>, beginning: Beginning) -> Res
 fn beginning(predecessor: Option<&Predecessor>, found: &FoundItems) -> Beginning {
     if let Some(predecessor) = predecessor {
         let (clock, zero_unix_ms) = predecessor.clock();
-        return Beginning { clock, zero_unix_ms, adopted: predecessor.listeners.clone() };
+        let adopted = predecessor.listeners.clone();
+        return Beginning { clock, zero_unix_ms, adopted, tickets: predecessor.tickets() };
     }
     let now_ms = os::clock::unix_time().as_millis() as u64;
     let zero_unix_ms = found.as_ref().ok().and_then(Option::as_ref).map_or(now_ms, |left| left.zero_unix_ms);
     let clock = Clock::resume(Now { us: now_ms.saturating_sub(zero_unix_ms) * 1000 });
-    Beginning { clock, zero_unix_ms, adopted: Vec::new() }
+    Beginning { clock, zero_unix_ms, adopted: Vec::new(), tickets: None }
 }
 
 fn notice(line: String) {

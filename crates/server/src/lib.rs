@@ -89,6 +89,7 @@ use shared::Shared;
 
 pub use discovery::DiscoveryBoard;
 pub use flash_end::HandOver;
+pub use tls::HandedTickets;
 pub use tls_files::TlsFiles;
 pub use worker::Worker;
 
@@ -178,6 +179,8 @@ pub struct Beginning {
     pub zero_unix_ms: u64,
     /// Sockets of an earlier server, which are served where their addresses are those of listeners.
     pub adopted: Vec<Arc<OwnedFd>>,
+    /// Secrets of TLS tickets of an earlier server.
+    pub tickets: Option<HandedTickets>,
 }
 
 /// A server with its memory: threads beside the workers can be started, and no request has been answered yet.
@@ -221,8 +224,8 @@ impl Server {
         beginning: Beginning,
         notice: Notice,
     ) -> Result<Bound, Error> {
-        let Beginning { clock, zero_unix_ms: started_unix_ms, adopted } = beginning;
-        let load = |tls| TlsFiles::load(tls, clock, notice).map(Arc::new);
+        let Beginning { clock, zero_unix_ms: started_unix_ms, adopted, tickets } = beginning;
+        let load = |tls| TlsFiles::load(tls, clock, notice, tickets.as_ref()).map(Arc::new);
         let tls = options.tls.as_ref().map(load).transpose()?;
         let (mut at, mut acceptors, mut protocols) = (Vec::new(), Vec::new(), Vec::new());
         for place in places(options, inherited, tls.as_deref())? {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use net::Notice;
 use net::clock::Clock;
-use tls::{Acceptor, ListenerTls, PeerCheck, TlsServerError};
+use tls::{Acceptor, HandedTickets, ListenerTls, PeerCheck, TlsServerError};
 
 use crate::options::TlsOptions;
 
@@ -26,8 +26,9 @@ impl TlsFiles {
         options: &TlsOptions,
         clock: Clock,
         notice: Notice,
+        handed: Option<&HandedTickets>,
     ) -> Result<TlsFiles, TlsServerError> {
-        let (tls, warnings) = ListenerTls::load(options.settings.clone())?;
+        let (tls, warnings) = ListenerTls::load_after(options.settings.clone(), handed)?;
         warnings.iter().for_each(|warning| notice(warning));
         Ok(TlsFiles { tls, clock, notice, read_at_s: AtomicU32::new(clock.now().second()) })
     }
@@ -35,6 +36,11 @@ impl TlsFiles {
     /// What a listener needs that checks clients so.
     pub(crate) fn acceptor(&self, check: PeerCheck) -> Result<Arc<Acceptor>, TlsServerError> {
         self.tls.acceptor(check).map(Arc::new)
+    }
+
+    /// The secrets of tickets that this process has made up, for one that takes over; `None` if they are in a file.
+    pub fn tickets(&self) -> Option<HandedTickets> {
+        self.tls.tickets()
     }
 
     /// Reads all of them again, for sessions from now on. If one cannot be used, all stay as they were, and the error

@@ -48,3 +48,4 @@ pub use role::{Identity, Role};
 pub use run_certificates::RunCertificates;
 pub use server::{Acceptor, ListenerTls};
 pub use settings::{CERTIFICATES_MAX, CertificateFiles, KeyFormat, PeerCheck, TlsServerError, TlsSettings};
+pub use ticket::HandedTickets;

@@ -5,6 +5,7 @@ mod loaded;
 use crate::certificate::facts;
 use crate::role::{Identity, Role, RoleRules, displayed};
 use crate::settings::{PeerCheck, TlsServerError, TlsSettings};
+use crate::ticket::HandedTickets;
 use loaded::{Loaded, load};
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
@@ -34,14 +35,31 @@ impl ListenerTls {
     /// # Errors
     /// If one cannot be used.
     pub fn load(settings: TlsSettings) -> Result<(Self, Vec<String>), TlsServerError> {
-        Self::load_at(settings, Arc::new(DefaultTimeProvider))
+        Self::load_at(settings, Arc::new(DefaultTimeProvider), None)
+    }
+
+    /// The same after another process, whose tickets are accepted, too, if neither has keys in a file.
+    ///
+    /// # Errors
+    /// If a file cannot be used.
+    pub fn load_after(
+        settings: TlsSettings,
+        handed: Option<&HandedTickets>,
+    ) -> Result<(Self, Vec<String>), TlsServerError> {
+        Self::load_at(settings, Arc::new(DefaultTimeProvider), handed)
+    }
+
+    /// The secrets of tickets that this process has made up; `None` if they are in a file.
+    pub fn tickets(&self) -> Option<HandedTickets> {
+        current(&self.loaded).secrets.handed()
     }
 
     fn load_at(
         settings: TlsSettings,
         clock: Arc<dyn TimeProvider>,
+        handed: Option<&HandedTickets>,
     ) -> Result<(Self, Vec<String>), TlsServerError> {
-        let (loaded, warnings) = load(&settings, &clock, None)?;
+        let (loaded, warnings) = load(&settings, &clock, None, handed)?;
         Ok((Self { settings, clock, loaded: Arc::new(RwLock::new(Arc::new(loaded))) }, warnings))
     }
 
@@ -51,7 +69,7 @@ impl ListenerTls {
     /// If one cannot be used; then what was read before stays in use, all of it.
     pub fn reload(&self) -> Result<Vec<String>, TlsServerError> {
         let before = current(&self.loaded);
-        let (loaded, warnings) = load(&self.settings, &self.clock, Some(&before))?;
+        let (loaded, warnings) = load(&self.settings, &self.clock, Some(&before), None)?;
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
         Ok(warnings)
     }

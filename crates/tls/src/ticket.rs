@@ -18,6 +18,7 @@ use ring::{digest, hmac};
 use rustls::server::ProducesTickets;
 use rustls::time_provider::TimeProvider;
 use std::collections::VecDeque;
+use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,6 +31,9 @@ const CLOCK_SKEW_S: u64 = 5 * 60;
 
 /// How long a secret in memory makes tickets. With the one before it, it covers the lifetime of a ticket.
 const SECRET_AGE_MAX_S: u64 = LIFETIME_S;
+
+/// Secrets in memory: the one that makes tickets, and the one before.
+const ROTATION_LEN: usize = 2;
 
 /// Secrets that a file may have: a current one, one to come, and those whose tickets are still accepted, for rotations
 /// down to one each hour.
@@ -76,10 +80,45 @@ struct Rotation {
     secrets: VecDeque<Arc<Secret>>,
 }
 
-#[derive(Debug)]
+/// The secrets that a process has made up, on their way to the one that takes over from it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HandedTickets {
+    since_s: u64,
+    /// The youngest is the first.
+    secrets: Vec<[u8; SECRET_LEN]>,
+}
+
+impl HandedTickets {
+    /// The second since which the first secret makes tickets, and all of them.
+    pub fn to_parts(&self) -> (u64, Vec<String>) {
+        let digits = |secret: &[u8; SECRET_LEN]| secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        (self.since_s, self.secrets.iter().map(digits).collect())
+    }
+
+    /// `None` if these are not such secrets.
+    pub fn of_parts(since_s: u64, secrets: &[String]) -> Option<HandedTickets> {
+        let secrets: Vec<_> = secrets.iter().map(|secret| secret_bytes(secret)).collect::<Option<_>>()?;
+        (1..=ROTATION_LEN).contains(&secrets.len()).then_some(HandedTickets { since_s, secrets })
+    }
+}
+
+impl fmt::Debug for HandedTickets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandedTickets").field("since_s", &self.since_s).finish_non_exhaustive()
+    }
+}
+
 struct Secret {
     name: [u8; NAME_LEN],
     key: hmac::Key,
+    /// What the key was made of, for a process that takes over.
+    bytes: [u8; SECRET_LEN],
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secret").finish_non_exhaustive()
+    }
 }
 
 impl TicketSecrets {
@@ -101,10 +140,21 @@ impl TicketSecrets {
         }
     }
 
-    /// Random secrets, replaced in turn.
-    pub(crate) fn in_memory(clock: Arc<dyn TimeProvider>) -> Self {
-        let rotation = Rotation { since_s: 0, secrets: VecDeque::new() };
+    /// Random secrets, replaced in turn, or at first those of the process before.
+    pub(crate) fn in_memory(clock: Arc<dyn TimeProvider>, handed: Option<&HandedTickets>) -> Self {
+        let secrets = handed.iter().flat_map(|handed| &handed.secrets);
+        let secrets = secrets.map(|bytes| Arc::new(Secret::new(bytes))).collect();
+        let rotation = Rotation { since_s: handed.map_or(0, |handed| handed.since_s), secrets };
         Self { source: Source::Memory(Mutex::new(rotation)), clock }
+    }
+
+    /// Secrets in memory, with one that makes tickets now, for a process that takes over. `None` for those of a file.
+    pub(crate) fn handed(&self) -> Option<HandedTickets> {
+        let Source::Memory(rotation) = &self.source else { return None };
+        youngest(rotation, self.now_s()?)?;
+        let rotation = rotation.lock().unwrap_or_else(PoisonError::into_inner);
+        let secrets = rotation.secrets.iter().map(|secret| secret.bytes).collect();
+        Some(HandedTickets { since_s: rotation.since_s, secrets })
     }
 
     fn now_s(&self) -> Option<u64> {
@@ -162,7 +212,7 @@ impl Secret {
         let key = hmac::Key::new(hmac::HMAC_SHA256, bytes);
         let name = hmac::sign(&key, b"evenkeel name of a ticket key");
         let name = *name.as_ref().first_chunk().expect("a tag is longer than a name");
-        Self { name, key }
+        Self { name, key, bytes: *bytes }
     }
 
     fn random() -> Option<Self> {
@@ -206,7 +256,7 @@ fn youngest(rotation: &Mutex<Rotation>, now_s: u64) -> Option<Arc<Secret>> {
     // A clock that was set back makes a new one, too.
     if rotation.secrets.is_empty() || now_s.abs_diff(rotation.since_s) >= SECRET_AGE_MAX_S {
         rotation.secrets.push_front(Arc::new(Secret::random()?));
-        rotation.secrets.truncate(2);
+        rotation.secrets.truncate(ROTATION_LEN);
         rotation.since_s = now_s;
     }
     rotation.secrets.front().cloned()
@@ -303,7 +353,7 @@ mod tests {
     #[test]
     fn secrets_in_memory_rotate_and_accept_tickets_for_their_lifetime() {
         let clock = FakeClock::at(NOON_S);
-        let secrets = TicketSecrets::in_memory(Arc::clone(&clock) as _);
+        let secrets = TicketSecrets::in_memory(Arc::clone(&clock) as _, None);
         let ticket = |at_s| {
             clock.set(at_s);
             secrets.seal(b"session", &[1; 32]).expect("a ticket")
@@ -318,13 +368,38 @@ mod tests {
         assert!(secrets.open(&second, &[1; 32]).is_some());
         let third = ticket(NOON_S + 3 * SECRET_AGE_MAX_S);
         assert!(secrets.open(&third, &[1; 32]).is_some());
-        let other_process = TicketSecrets::in_memory(Arc::clone(&clock) as _);
+        let other_process = TicketSecrets::in_memory(Arc::clone(&clock) as _, None);
         assert_eq!(other_process.open(&third, &[1; 32]), None);
     }
 
     #[test]
+    fn a_process_that_takes_over_accepts_the_tickets_of_the_one_before() {
+        let clock = FakeClock::at(NOON_S);
+        let before = TicketSecrets::in_memory(Arc::clone(&clock) as _, None);
+        let old = before.seal(b"session", &[1; 32]).expect("a ticket");
+        clock.set(NOON_S + SECRET_AGE_MAX_S);
+        let young = before.seal(b"session", &[1; 32]).expect("a ticket");
+        let handed = before.handed().expect("secrets in memory");
+        let (since_s, secrets) = handed.to_parts();
+        assert_eq!(HandedTickets::of_parts(since_s, &secrets), Some(handed.clone()));
+        assert!(!format!("{handed:?} {before:?}").contains(&secrets[0]));
+        let after = TicketSecrets::in_memory(Arc::clone(&clock) as _, Some(&handed));
+        clock.set(NOON_S + SECRET_AGE_MAX_S - 1);
+        assert!([&old, &young].into_iter().all(|ticket| after.open(ticket, &[1; 32]).is_some()));
+        clock.set(NOON_S + SECRET_AGE_MAX_S + 1);
+        let new = after.seal(b"session", &[1; 32]).expect("a ticket");
+        assert_eq!(new[..NAME_LEN], young[..NAME_LEN], "it goes on with the same one");
+        clock.set(NOON_S + 2 * SECRET_AGE_MAX_S);
+        let next = after.seal(b"session", &[1; 32]).expect("a ticket");
+        assert_ne!(next[..NAME_LEN], young[..NAME_LEN], "until it is too old");
+        assert!(from_file(&keys(&['1']), &clock).expect("keys").handed().is_none());
+        assert_eq!(HandedTickets::of_parts(1, &[]), None);
+        assert_eq!(HandedTickets::of_parts(1, &["12".to_owned()]), None);
+    }
+
+    #[test]
     fn a_session_that_is_too_long_gets_no_ticket() {
-        let secrets = TicketSecrets::in_memory(FakeClock::at(NOON_S));
+        let secrets = TicketSecrets::in_memory(FakeClock::at(NOON_S), None);
         assert!(secrets.seal(&[0; SESSION_LEN_MAX], &[1; 32]).is_some());
         assert!(secrets.seal(&[0; SESSION_LEN_MAX + 1], &[1; 32]).is_none());
     }

@@ -285,3 +285,37 @@ fn a_successor_that_fails_changes_nothing() {
     servers.follow(&[]);
     asks(&mut client, "mg a\r\n", "HD");
 }
+
+/// What OpenSSL's client says about a session that ends at once.
+fn openssl(servers: &Dynasty, options: &[&str]) -> String {
+    let mut command = Command::new("timeout");
+    let address = format!("127.0.0.1:{}", servers.port);
+    command.args(["60", "openssl", "s_client", "-ign_eof", "-connect", &address]).args(options);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut client = command.spawn().expect("run openssl");
+    client.stdin.take().expect("it is piped").write_all(b"version\r\nquit\r\n").expect("it reads them");
+    String::from_utf8_lossy(&client.wait_with_output().expect("an end").stdout).into_owned()
+}
+
+#[test]
+fn clients_resume_by_tickets_of_the_server_before() {
+    let certificate =
+        |name: &str| format!("{}/../../crates/tls/tests/certificates/{name}", env!("CARGO_MANIFEST_DIR"));
+    let files =
+        format!("ssl_chain_cert={},ssl_key={}", certificate("server.pem"), certificate("server-key.pem"));
+    let flags = ["-Z", "-o", &files];
+    let mut servers = Dynasty::begin(SocketDriver::Uring, &flags);
+    let session = |version: &str| servers.path(&format!("session{version}"));
+    let sessions = ["-tls1_2", "-tls1_3"].map(|version| (version, session(version)));
+    for (version, session) in &sessions {
+        let said = openssl(&servers, &[version, "-sess_out", session]);
+        assert!(said.contains("New, TLSv1.") && said.contains("VERSION"), "{said}");
+    }
+    for _ in 0..2 {
+        servers.follow(&flags);
+        for (version, session) in &sessions {
+            let said = openssl(&servers, &[version, "-sess_in", session]);
+            assert!(said.contains("Reused, TLSv1.") && said.contains("VERSION"), "{version}: {said}");
+        }
+    }
+}

@@ -173,6 +173,18 @@ fn found(client: &mut Client, numbers: std::ops::Range<u64>, expected: impl Fn(u
     found
 }
 
+/// All of these items are there. On a machine that is too busy reads may take so long that they count as misses, and the flash is
+/// left alone for 10 s: they are asked for again.
+#[track_caller]
+fn all_found(client: &mut Client, numbers: std::ops::Range<u64>, expected: impl Fn(u64) -> u64) {
+    let (mut there, count) = (0, numbers.end - numbers.start);
+    let all = clock::wait_for(|| {
+        there = found(client, numbers.clone(), &expected);
+        (there == count).then_some(())
+    });
+    assert!(all.is_some(), "{there} of {count}");
+}
+
 #[test]
 fn items_on_flash_are_there_in_every_successor() {
     let mut place = Place::begin(&[]);
@@ -182,13 +194,12 @@ fn items_on_flash_are_there_in_every_successor() {
         place.follow(&["-m", if round == 3 { "24" } else { MEMORY }]);
         assert_eq!(statistic(&mut client, "curr_items"), ITEMS, "round {round}");
         let of = |number| if number < (round - 2) * 1000 { number / 1000 + 2 } else { 1 };
-        assert_eq!(found(&mut client, 0..ITEMS, of), ITEMS, "round {round}");
+        all_found(&mut client, 0..ITEMS, of);
         let read = statistic(&mut client, "extstore_objects_read");
-        assert!((ITEMS / 2..=ITEMS).contains(&read), "counts begin anew: {read}");
+        assert!(read >= ITEMS / 2, "{read}");
         assert!(statistic(&mut client, "extstore_page_allocs") < 4, "so do these");
         fill(&mut client, (round - 2) * 1000..(round - 1) * 1000, round);
     }
-    assert_eq!(statistic(&mut client, "get_aborted_extstore"), 0);
     assert_eq!(statistic(&mut client, "badcrc_from_extstore"), 0);
 }
 
@@ -221,11 +232,11 @@ fn a_successor_with_other_flash_is_refused_before_anything_stops() {
     let flash = place.flash("a:256m");
     let refused = end_to_end::server::Server::start(&subject, &["-o", &flash]).expect_err("it is in use");
     assert!(format!("{refused:#}").contains("alone: a process has it open already"), "{refused:#}");
-    assert_eq!(found(&mut client, 0..ITEMS / 2, |_| 1), ITEMS / 2);
+    all_found(&mut client, 0..ITEMS / 2, |_| 1);
     fill(&mut client, 0..ITEMS, 2);
     assert!(statistic(&mut client, "extstore_page_allocs") > opened, "it still writes");
     place.follow(&[]);
-    assert_eq!(found(&mut client, 0..ITEMS, |_| 2), ITEMS);
+    all_found(&mut client, 0..ITEMS, |_| 2);
 }
 
 #[test]
@@ -291,12 +302,12 @@ fn a_successor_that_vanishes_at_any_step_leaves_a_flash_that_works() {
         drop(successor);
         fill(&mut client, 0..200, round);
         let of = |number| if number < 200 { round } else { 1 };
-        assert_eq!(found(&mut client, 0..ITEMS, of), ITEMS, "{last}");
+        all_found(&mut client, 0..ITEMS, of);
     }
     let after = statistic(&mut client, "extstore_page_allocs");
     assert!(after <= opened + 2, "a page goes on where it was: {opened} {after}");
     place.follow(&[]);
-    assert_eq!(found(&mut client, 0..ITEMS, |number| if number < 200 { 19 } else { 1 }), ITEMS);
+    all_found(&mut client, 0..ITEMS, |number| if number < 200 { 19 } else { 1 });
 }
 
 /// Writers that never stop, so that items go to flash all the time and pages are reused. Each item that is found is no older than what
@@ -386,10 +397,12 @@ fn whichever_process_is_killed_nothing_old_is_served() {
         match answer {
             Some(true) => {
                 client = place.client();
-                let there = found(&mut client, 0..ITEMS / 2, |_| 1);
                 // Or it has met nobody, and begun with an empty flash.
-                assert!([0, ITEMS / 2].contains(&there), "after {delay_ms} ms: {there}");
-                fill(&mut client, 0..ITEMS / 2, 1);
+                if statistic(&mut client, "curr_items") > 0 {
+                    all_found(&mut client, 0..ITEMS / 2, |_| 1);
+                } else {
+                    fill(&mut client, 0..ITEMS / 2, 1);
+                }
             }
             Some(false) => {
                 place.server = Some(place.start(&["-o", &flash]));

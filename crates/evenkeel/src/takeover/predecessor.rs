@@ -16,10 +16,10 @@ use std::time::Duration;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use server::options::FlashOptions;
-use server::{FlashSizes, HandOver, HandedConnection, Stopped};
+use server::{FlashSizes, HandOver, HandedConnection, Stopped, TlsFiles};
 
 use super::flash::FlashOffer;
-use super::state::{FORMAT, ServerOffer, SuccessorHello, write_connection, write_manifest};
+use super::state::{FORMAT, ServerOffer, SuccessorHello, TicketOffer, write_connection, write_manifest};
 use super::wire::{DESCRIPTORS_MAX, TakeoverStep, Wire};
 use super::{ANSWER, is_alive, other_process, parse};
 use crate::failure::Failure;
@@ -50,6 +50,7 @@ pub(crate) struct OfferedServer {
     /// The sizes of its flash tier, the options with their names, and its devices.
     pub(crate) flash: Option<(FlashSizes, FlashOptions)>,
     pub(crate) flash_files: Vec<File>,
+    pub(crate) tls: Option<Arc<TlsFiles>>,
 }
 
 /// The socket for a successor.
@@ -142,8 +143,17 @@ fn offer(mut wire: Wire, offered_server: &OfferedServer) -> Result<Wire, String>
         refuse(&mut wire, &why);
         return Err(why);
     }
-    let OfferedServer { zero_unix_ms, clock_us, addresses, listeners, metrics, memory, flash, flash_files } =
-        offered_server;
+    let OfferedServer {
+        zero_unix_ms,
+        clock_us,
+        addresses,
+        listeners,
+        metrics,
+        memory,
+        flash,
+        flash_files,
+        tls,
+    } = offered_server;
     let offer = ServerOffer {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -153,6 +163,7 @@ fn offer(mut wire: Wire, offered_server: &OfferedServer) -> Result<Wire, String>
         listeners: listeners.len(),
         metrics: metrics.len(),
         flash: flash.as_ref().map(|(sizes, options)| FlashOffer::of(sizes.clone(), options)),
+        tickets: tls.as_ref().and_then(|tls| tls.tickets()).map(|tickets| TicketOffer::of(&tickets)),
     };
     let all: Vec<BorrowedFd<'_>> = listeners
         .iter()

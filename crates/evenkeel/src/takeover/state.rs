@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use serde::{Deserialize, Serialize};
-use server::{HandedConnection, Manifest};
+use server::{HandedConnection, HandedTickets, Manifest};
 
 use super::flash::FlashOffer;
 
@@ -33,6 +33,32 @@ pub(super) struct ServerOffer {
     pub(super) metrics: usize,
     /// Its flash tier, if there is one.
     pub(super) flash: Option<FlashOffer>,
+    /// The secrets of TLS tickets that it has made up.
+    pub(super) tickets: Option<TicketOffer>,
+}
+
+/// Secrets of TLS tickets. Only whoever may be the next server receives them: the same user, or root.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TicketOffer {
+    since_s: u64,
+    secrets: Vec<String>,
+}
+
+impl TicketOffer {
+    pub(super) fn of(tickets: &HandedTickets) -> TicketOffer {
+        let (since_s, secrets) = tickets.to_parts();
+        TicketOffer { since_s, secrets }
+    }
+
+    pub(super) fn tickets(&self) -> Option<HandedTickets> {
+        HandedTickets::of_parts(self.since_s, &self.secrets)
+    }
+}
+
+impl std::fmt::Debug for TicketOffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TicketOffer").field("since_s", &self.since_s).finish_non_exhaustive()
+    }
 }
 
 /// A connection but for its socket: `listener u16 | length u32 | state | length u32 | rest`.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use flash::Devices;
 use net::clock::Clock;
 use server::options::FlashOptions;
-use server::{HandedConnection, Manifest};
+use server::{HandedConnection, HandedTickets, Manifest};
 
 use super::flash::adopt;
 use super::state::{FORMAT, ServerOffer, SuccessorHello, read_connections, read_manifest};
@@ -94,6 +94,11 @@ impl Predecessor {
     /// Its clock, which goes on, and the time of day when that showed 0.
     pub(crate) fn clock(&self) -> (Clock, u64) {
         (Clock::of_origin(self.offer.clock_us), self.offer.zero_unix_ms)
+    }
+
+    /// The secrets of its TLS tickets, if it has made them up.
+    pub(crate) fn tickets(&self) -> Option<HandedTickets> {
+        self.offer.tickets.as_ref()?.tickets()
     }
 
     /// Its devices of flash, if they are those of this server's options.

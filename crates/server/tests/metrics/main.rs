@@ -144,8 +144,12 @@ fn families_that_memcached_exporter_leaves_out_are_left_out() {
 #[test]
 fn a_server_whose_workers_do_not_run_can_be_read_and_is_not_ready() {
     let options = Options { threads: 3, listeners: Vec::new(), ..Options::default() };
-    let beginning =
-        server::Beginning { clock: net::clock::Clock::start(), zero_unix_ms: 0, adopted: Vec::new() };
+    let beginning = server::Beginning {
+        clock: net::clock::Clock::start(),
+        zero_unix_ms: 0,
+        adopted: Vec::new(),
+        tickets: None,
+    };
     let bound = server::Server::bind(&options, Vec::new(), beginning, |_| {}).expect("no address to bind");
     let provisioned = bound.prepare(1, server::Memory::Anonymous, None).expect("memory");
     let monitor = provisioned.monitor();

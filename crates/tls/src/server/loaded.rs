@@ -6,7 +6,7 @@ use crate::files::{TlsFileError, authorities, certificates, is_public, key, key_
 use crate::role::RoleRules;
 use crate::session_cache::SessionCache;
 use crate::settings::{CertificateFiles, KeyFormat, PeerCheck, TlsServerError, TlsSettings};
-use crate::ticket::{TicketContext, TicketSecrets, Tickets};
+use crate::ticket::{HandedTickets, TicketContext, TicketSecrets, Tickets};
 use ring::digest;
 use rustls::crypto::{CryptoProvider, ring as provider};
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
@@ -32,7 +32,7 @@ pub(super) struct Loaded {
     checked: Option<Checked>,
     /// What clients may do, if a file says it.
     pub(super) roles: Option<RoleRules>,
-    secrets: Arc<TicketSecrets>,
+    pub(super) secrets: Arc<TicketSecrets>,
     sessions: Option<Arc<ServerSessionMemoryCache>>,
 }
 
@@ -59,6 +59,7 @@ pub(super) fn load(
     settings: &TlsSettings,
     clock: &Arc<dyn TimeProvider>,
     before: Option<&Loaded>,
+    handed: Option<&HandedTickets>,
 ) -> Result<(Loaded, Vec<String>), TlsServerError> {
     let mut warnings = Vec::new();
     let suites = CryptoProvider { cipher_suites: settings.ciphers.suites(), ..provider::default_provider() };
@@ -81,7 +82,7 @@ pub(super) fn load(
             Arc::new(TicketSecrets::from_file(path, Arc::clone(clock))?)
         }
         (None, Some(before)) => Arc::clone(&before.secrets),
-        (None, None) => Arc::new(TicketSecrets::in_memory(Arc::clone(clock))),
+        (None, None) => Arc::new(TicketSecrets::in_memory(Arc::clone(clock), handed)),
     };
     let sessions = match before {
         Some(before) => before.sessions.clone(),

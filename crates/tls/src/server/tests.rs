@@ -163,7 +163,7 @@ fn clients_without_a_valid_certificate_are_refused() {
 #[test]
 fn a_certificate_that_has_expired_is_refused() {
     let clock = FakeClock::at(4_922_899_201); // a second after the end of the tests' certificates
-    let (listener, warnings) = ListenerTls::load_at(settings(), clock).expect("settings");
+    let (listener, warnings) = ListenerTls::load_at(settings(), clock, None).expect("settings");
     assert!(warnings[0].ends_with("server.pem has expired"), "{warnings:?}");
     let acceptor = listener.acceptor(PeerCheck::Always).expect("an acceptor");
     for version in BOTH {
@@ -260,7 +260,7 @@ fn a_ticket_does_not_replace_a_check_of_the_certificate() {
 #[test]
 fn a_session_that_outlives_its_certificate_may_do_nothing() {
     let clock = FakeClock::at(4_922_899_200);
-    let (listener, _) = ListenerTls::load_at(settings(), Arc::clone(&clock) as _).expect("settings");
+    let (listener, _) = ListenerTls::load_at(settings(), Arc::clone(&clock) as _, None).expect("settings");
     let acceptor = listener.acceptor(PeerCheck::Always).expect("an acceptor");
     for version in BOTH {
         clock.set(4_922_899_200);
@@ -277,7 +277,7 @@ fn a_session_that_outlives_its_certificate_may_do_nothing() {
 #[test]
 fn tickets_expire() {
     let clock = FakeClock::at(NOW_S);
-    let (listener, _) = ListenerTls::load_at(settings(), Arc::clone(&clock) as _).expect("settings");
+    let (listener, _) = ListenerTls::load_at(settings(), Arc::clone(&clock) as _, None).expect("settings");
     let acceptor = listener.acceptor(PeerCheck::Never).expect("an acceptor");
     for version in BOTH {
         clock.set(NOW_S);
