@@ -99,6 +99,17 @@ impl Client {
         Ok(String::from_utf8_lossy(&line).into_owned())
     }
 
+    /// Reads one line of a dump, some of which end with a line feed alone, without its end.
+    ///
+    /// # Errors
+    /// If the server has closed or does not answer.
+    pub fn dumped_line(&mut self) -> Result<String> {
+        let mut line = Vec::new();
+        self.reader.read_until(b'\n', &mut line).context("wait for an answer")?;
+        ensure!(line.ends_with(b"\n"), "the connection ended after {}", line.escape_ascii());
+        Ok(String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
+    }
+
     /// One number of `stats`.
     ///
     /// # Errors

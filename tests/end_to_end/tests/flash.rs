@@ -251,11 +251,11 @@ fn the_command_extstore_changes_what_is_written() {
 /// The keys that a dump has, in its order. `prefix` begins its lines, and `end` is the last one.
 fn dumped(client: &mut Client, kind: &str, (prefix, end): (&str, &str)) -> Vec<String> {
     asks(client, &format!("lru_crawler {kind} all"), "OK");
-    let (mut line, mut keys) = (client.line().expect("a line"), Vec::new());
+    let (mut line, mut keys) = (client.dumped_line().expect("a line"), Vec::new());
     while line != end {
         let rest = line.strip_prefix(prefix).unwrap_or_else(|| panic!("{line}"));
         keys.push(rest.split(' ').next().expect("a key").to_owned());
-        line = client.line().expect("a line");
+        line = client.dumped_line().expect("a line");
     }
     keys
 }
@@ -268,7 +268,7 @@ fn dumps_list_each_item_once_wherever_it_is() {
         let file = FlashFile::new();
         let server = file.server(driver, &[]);
         let mut client = client(&server);
-        asks(&mut client, &format!("set large 0 0 300000\r\n{}", "l".repeat(300_000)), "STORED");
+        asks(&mut client, &format!("set large 0 0 200000\r\n{}", "l".repeat(200_000)), "STORED");
         asks(&mut client, &format!("ms YmluAGtleQ== 600 b\r\n{}", "b".repeat(600)), "HD");
         fill(&mut client, 0..ITEMS, 1);
         let mut expected: Vec<String> = (0..ITEMS).map(|number| format!("key{number}")).collect();
@@ -284,6 +284,15 @@ fn dumps_list_each_item_once_wherever_it_is() {
         expected.sort();
         assert!(keys == expected, "{driver:?}: {} of {}", keys.len(), expected.len());
         assert_eq!(statistic(&mut client, "get_extstore"), 0, "a dump is no use");
+    }
+}
+
+/// Ends the work of another thread, even if this one panics.
+struct SetWhenDropped<'f>(&'f AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -310,8 +319,9 @@ fn a_dump_amid_sets_and_deletes_lists_all_that_is_there_all_the_time() {
             }
             rounds
         });
+        let writing_ends = SetWhenDropped(&is_over);
         let dumps: Vec<Vec<String>> = (0..5).map(|_| dumped(&mut reader, "metadump", METADUMP)).collect();
-        is_over.store(true, Ordering::Relaxed);
+        drop(writing_ends);
         (dumps, writing.join().expect("it writes"))
     });
     assert!(rounds > 1, "something happened meanwhile");
