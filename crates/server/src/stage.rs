@@ -45,6 +45,8 @@ pub(crate) struct FlashStage {
     files: Vec<DiskFile>,
     /// By tag.
     reads: Vec<Option<Waited>>,
+    /// By tag, the hash of the key, or 0: all requests look for their reads, and these lie together.
+    hashes: Vec<u64>,
     unused: Vec<usize>,
     /// Reads of all workers.
     in_use_by_all: Arc<AtomicU64>,
@@ -68,10 +70,11 @@ pub(crate) struct FlashStage {
 struct Waited {
     /// `None`: nobody waits for it any more.
     link: Option<Link>,
-    hash: u64,
     read: FlashRead,
     /// It is a dump's.
     is_dump: bool,
+    /// The connection does nothing until it has ended. What was begun ahead of its turn wakes nobody.
+    is_awaited: bool,
     /// When it was begun, or when it has ended.
     since: Now,
     bytes: BlockState,
@@ -102,7 +105,7 @@ impl FlashReads for Of<'_> {
                 stage.abandon(tag);
                 ReadState::Late
             }
-            BlockState::InFlight => ReadState::Pending,
+            BlockState::InFlight => stage.await_end(tag),
             BlockState::Failed => ReadState::Failed,
             BlockState::Canceled => ReadState::Refused,
             BlockState::Done(_) => stage.bytes(tag),
@@ -133,10 +136,23 @@ impl FlashStage {
         }
     }
 
+    /// The reads of a connection for a key.
+    fn reads_of(&self, link: Link, hash: u64) -> impl Iterator<Item = (usize, &Waited)> {
+        let tags = self.hashes.iter().enumerate().filter(move |(_, found)| **found == hash);
+        let reads = tags.filter_map(|(tag, _)| Some((tag, self.reads[tag].as_ref()?)));
+        reads.filter(move |(_, waited)| waited.link == Some(link))
+    }
+
     fn find(&self, link: Link, hash: u64, read: &FlashRead) -> Option<usize> {
-        let is_it =
-            |waited: &Waited| waited.link == Some(link) && waited.hash == hash && waited.read == *read;
-        self.reads.iter().position(|waited| waited.as_ref().is_some_and(is_it))
+        self.reads_of(link, hash).find(|(_, waited)| waited.read == *read).map(|(tag, _)| tag)
+    }
+
+    /// The connection is woken when this read has ended.
+    fn await_end(&mut self, tag: usize) -> ReadState<'static> {
+        if let Some(waited) = &mut self.reads[tag] {
+            waited.is_awaited = true;
+        }
+        ReadState::Pending
     }
 
     /// Begins a read for a request whose turn it is, or lets it wait for a place.
@@ -146,8 +162,8 @@ impl FlashStage {
             if let Some(place) = place {
                 self.waiting.remove(place);
             }
-            self.order(link, hash, read, false);
-            return ReadState::Pending;
+            let tag = self.order(link, hash, read, false);
+            return self.await_end(tag);
         }
         match place {
             Some(place) if self.now.us.saturating_sub(self.waiting[place].1.us) >= PLACE_US => {
@@ -165,20 +181,26 @@ impl FlashStage {
 
     /// Begins a read ahead of its request's turn, if there are places enough.
     fn begin_ahead(&mut self, link: Link, hash: u64, read: FlashRead) {
-        let own = self.reads.iter().flatten().filter(|waited| waited.link == Some(link)).count();
-        let is_new = self.find(link, hash, &read).is_none();
-        if is_new && self.has_place(AHEAD_MAX, read.len) && own < AHEAD_PER_CONNECTION {
+        let own = || self.reads.iter().flatten().filter(|waited| waited.link == Some(link)).count();
+        if self.has_place(AHEAD_MAX, read.len) && own() < AHEAD_PER_CONNECTION {
             self.order(link, hash, read, false);
         }
     }
 
-    fn order(&mut self, link: Link, hash: u64, read: FlashRead, is_dump: bool) {
-        let waited =
-            Waited { link: Some(link), hash, read, is_dump, since: self.now, bytes: BlockState::InFlight };
+    fn order(&mut self, link: Link, hash: u64, read: FlashRead, is_dump: bool) -> usize {
+        let waited = Waited {
+            link: Some(link),
+            read,
+            is_dump,
+            is_awaited: false,
+            since: self.now,
+            bytes: BlockState::InFlight,
+        };
         let tag = match self.unused.pop() {
             Some(tag) => tag,
             None => {
                 self.reads.push(None);
+                self.hashes.push(0);
                 self.reads.len() - 1
             }
         };
@@ -189,8 +211,10 @@ impl FlashStage {
         }
         self.in_use_by_all.fetch_add(1, Relaxed);
         self.reads[tag] = Some(waited);
+        self.hashes[tag] = hash;
         self.orders.push(tag);
         self.look_again(READ_US);
+        tag
     }
 
     fn look_again(&mut self, in_us: u64) {
@@ -211,6 +235,7 @@ impl FlashStage {
     fn free(&mut self, tag: usize) {
         let Some(Waited { read, bytes, is_dump, .. }) = self.reads[tag].take() else { return };
         self.in_use_by_all.fetch_sub(1, Relaxed);
+        self.hashes[tag] = 0;
         if is_dump {
             self.unused.push(tag);
             return self.dumps.note_freed();
@@ -230,12 +255,19 @@ impl FlashStage {
         self.freed += 1;
     }
 
-    /// Forgets the reads of a connection for a key, or all of them.
-    fn forget(&mut self, link: Link, hash: Option<u64>) {
+    /// Forgets the reads of a connection for a key.
+    fn forget_key(&mut self, link: Link, hash: u64) {
+        let next = |stage: &FlashStage| stage.reads_of(link, hash).next().map(|(tag, _)| tag);
+        while let Some(tag) = next(self) {
+            self.abandon(tag);
+        }
+        self.waiting.retain(|(waiting, _)| *waiting != link);
+    }
+
+    /// Forgets all the reads of a connection.
+    fn forget(&mut self, link: Link) {
         for tag in 0..self.reads.len() {
-            let is_its =
-                |waited: &Waited| waited.link == Some(link) && hash.is_none_or(|hash| waited.hash == hash);
-            if self.reads[tag].as_ref().is_some_and(is_its) {
+            if self.reads[tag].as_ref().is_some_and(|waited| waited.link == Some(link)) {
                 self.abandon(tag);
             }
         }
@@ -333,7 +365,9 @@ impl FlashStage {
         };
         match waited.link {
             Some(link) => {
-                turn.wake(link);
+                if waited.is_awaited {
+                    turn.wake(link);
+                }
                 self.look_again(UNUSED_US);
             }
             None => self.free(tag),
@@ -349,13 +383,14 @@ impl Worker {
         if self.store.locate(key, usage, &mut reads, self.second) == Located::Waits {
             return true;
         }
-        stage.forget(link, Some(key.hash()));
+        stage.forget_key(link, key.hash());
         false
     }
 
     /// Begins the read that a later request of a connection will wait for.
     pub(crate) fn read_ahead(&mut self, link: Link, key: &Key<'_>) {
         if let Some(stage) = &mut self.stage
+            && stage.reads_of(link, key.hash()).next().is_none()
             && let Some(read) = self.store.read_ahead(key)
         {
             stage.begin_ahead(link, key.hash(), read);
@@ -371,7 +406,7 @@ impl Worker {
     /// Forgets the reads of a connection that is gone.
     pub(crate) fn forget_reads(&mut self, link: Link) {
         if let Some(stage) = &mut self.stage {
-            stage.forget(link, None);
+            stage.forget(link);
             stage.dumps.leave(link);
         }
     }

@@ -85,8 +85,8 @@ impl FlashReads for OfDump<'_> {
             if stage.dumps.reads >= DUMP_READS_MAX {
                 return ReadState::Refused;
             }
-            stage.order(*link, hash, read, true);
-            return ReadState::Pending;
+            let tag = stage.order(*link, hash, read, true);
+            return stage.await_end(tag);
         };
         let waited = stage.reads[tag].as_ref().expect("just found");
         match waited.bytes {
@@ -94,7 +94,7 @@ impl FlashReads for OfDump<'_> {
                 stage.abandon(tag);
                 ReadState::Late
             }
-            BlockState::InFlight => ReadState::Pending,
+            BlockState::InFlight => stage.await_end(tag),
             BlockState::Failed => ReadState::Failed,
             BlockState::Canceled => ReadState::Refused,
             BlockState::Done(_) => stage.bytes(tag),
@@ -109,7 +109,7 @@ impl Worker {
         let link = self.serving;
         let dumped = self.store.dump_flash(dump, &mut OfDump { stage, link }, self.second, each);
         if dumped != FlashDumped::Waits {
-            stage.forget(link, None);
+            stage.forget(link);
             stage.dumps.leave(link);
         }
         dumped
