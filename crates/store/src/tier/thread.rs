@@ -43,13 +43,15 @@ impl Store {
         if tier.activity.is_finished() {
             return false;
         }
-        if !tier.activity.is_running() {
+        // Asked once: an end that begins in the middle of this has its turn next time, and open pieces are closed first.
+        let is_running = tier.activity.is_running();
+        if !is_running {
             lock(&tier.state).pieces.close_all();
         }
         if self.write_piece(tier, disk, &mut work) {
             return true;
         }
-        if !tier.activity.is_running() {
+        if !is_running {
             tier.activity.note_finished();
             return true;
         }
