@@ -125,7 +125,12 @@ mod tests {
         // It answers what it was asked long ago, which is not shown, and then what it is asked.
         let answers = "8 0 sda 10 0 0 30 5 0 0 7 3 40 0\n";
         let pipe = directory.join("proc/diskstats");
-        std::thread::spawn(move || while std::fs::write(&pipe, answers).is_ok() {});
+        // A reader is done when nobody has the pipe open for writing: whoever writes again at once would keep it reading.
+        std::thread::spawn(move || {
+            while std::fs::write(&pipe, answers).is_ok() {
+                pause(Duration::from_millis(10));
+            }
+        });
         let minute = Stopwatch::start();
         let page = loop {
             let page = sampler.metrics();
