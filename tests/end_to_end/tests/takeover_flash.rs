@@ -173,14 +173,17 @@ fn found(client: &mut Client, numbers: std::ops::Range<u64>, expected: impl Fn(u
     found
 }
 
-/// All of these items are there. On a machine that is too busy reads may take so long that they count as misses, and the flash is
+/// An item that is stored drops one on flash that has the same tag. Of as many as there are here, one or two in a hundred tests.
+const STRANGERS_MAX: u64 = 3;
+
+/// All of these items are there, but for some that may have been dropped by chance. On a machine that is too busy reads may take so long that they count as misses, and the flash is
 /// left alone for 10 s: they are asked for again.
 #[track_caller]
 fn all_found(client: &mut Client, numbers: std::ops::Range<u64>, expected: impl Fn(u64) -> u64) {
     let (mut there, count) = (0, numbers.end - numbers.start);
     let all = clock::wait_for(|| {
         there = found(client, numbers.clone(), &expected);
-        (there == count).then_some(())
+        (there + STRANGERS_MAX >= count).then_some(())
     });
     assert!(all.is_some(), "{there} of {count}");
 }
@@ -192,7 +195,8 @@ fn items_on_flash_are_there_in_every_successor() {
     fill(&mut client, 0..ITEMS, 1);
     for round in 2..5 {
         place.follow(&["-m", if round == 3 { "24" } else { MEMORY }]);
-        assert_eq!(statistic(&mut client, "curr_items"), ITEMS, "round {round}");
+        let items = statistic(&mut client, "curr_items");
+        assert!((ITEMS - STRANGERS_MAX..=ITEMS).contains(&items), "round {round}: {items}");
         let of = |number| if number < (round - 2) * 1000 { number / 1000 + 2 } else { 1 };
         all_found(&mut client, 0..ITEMS, of);
         let read = statistic(&mut client, "extstore_objects_read");
