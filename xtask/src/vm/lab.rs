@@ -104,8 +104,16 @@ pub(super) fn run(parts: &Parts, binary: &Path, folder: &Path) -> Result<()> {
 /// Of the two trials. Figures are not looked at, so that no trial is made again on a busy host.
 const PLACES: [&str; 2] = ["0000", "0001"];
 
-/// Runs it in a new directory; the directory of its records.
+/// Runs it in a new directory; the directory of its records. An emulated machine may not come up at all, about once in a hundred times: then
+/// all is done once more.
 fn run_one(asked: &Asked, parts: &Parts, binary: &Path, folder: &Path) -> Result<PathBuf> {
+    run_once(asked, parts, binary, folder).or_else(|error| {
+        eprintln!("the lab failed once, tried again: {error:#}");
+        run_once(asked, parts, binary, folder)
+    })
+}
+
+fn run_once(asked: &Asked, parts: &Parts, binary: &Path, folder: &Path) -> Result<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
