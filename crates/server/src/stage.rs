@@ -98,18 +98,7 @@ impl FlashReads for Of<'_> {
     fn state(&mut self, hash: u64, read: FlashRead) -> ReadState<'_> {
         let Of { stage, link } = self;
         let Some(tag) = stage.find(*link, hash, &read) else { return stage.begin(*link, hash, read) };
-        let waited = stage.reads[tag].as_ref().expect("just found");
-        let is_late = stage.now.us.saturating_sub(waited.since.us) >= READ_US;
-        match waited.bytes {
-            BlockState::InFlight if is_late => {
-                stage.abandon(tag);
-                ReadState::Late
-            }
-            BlockState::InFlight => stage.await_end(tag),
-            BlockState::Failed => ReadState::Failed,
-            BlockState::Canceled => ReadState::Refused,
-            BlockState::Done(_) => stage.bytes(tag),
-        }
+        stage.state_of(tag)
     }
 }
 
@@ -145,6 +134,22 @@ impl FlashStage {
 
     fn find(&self, link: Link, hash: u64, read: &FlashRead) -> Option<usize> {
         self.reads_of(link, hash).find(|(_, waited)| waited.read == *read).map(|(tag, _)| tag)
+    }
+
+    /// What has become of a read, for whoever waits for it.
+    fn state_of(&mut self, tag: usize) -> ReadState<'_> {
+        let waited = self.reads[tag].as_ref().expect("a read");
+        let is_late = self.now.us.saturating_sub(waited.since.us) >= READ_US;
+        match waited.bytes {
+            BlockState::InFlight if is_late => {
+                self.abandon(tag);
+                ReadState::Late
+            }
+            BlockState::InFlight => self.await_end(tag),
+            BlockState::Failed => ReadState::Failed,
+            BlockState::Canceled => ReadState::Refused,
+            BlockState::Done(_) => self.bytes(tag),
+        }
     }
 
     /// The connection is woken when this read has ended.

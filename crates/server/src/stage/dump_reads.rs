@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use net::{Link, Turn};
 use store::{Dumped, FlashDump, FlashDumped, FlashRead, FlashReads, ReadState};
 
-use super::{BlockState, FlashStage, READ_US};
+use super::FlashStage;
 use crate::output::Held;
 use crate::worker::Worker;
 
@@ -88,17 +88,7 @@ impl FlashReads for OfDump<'_> {
             let tag = stage.order(*link, hash, read, true);
             return stage.await_end(tag);
         };
-        let waited = stage.reads[tag].as_ref().expect("just found");
-        match waited.bytes {
-            BlockState::InFlight if stage.now.us.saturating_sub(waited.since.us) >= READ_US => {
-                stage.abandon(tag);
-                ReadState::Late
-            }
-            BlockState::InFlight => stage.await_end(tag),
-            BlockState::Failed => ReadState::Failed,
-            BlockState::Canceled => ReadState::Refused,
-            BlockState::Done(_) => stage.bytes(tag),
-        }
+        stage.state_of(tag)
     }
 }
 

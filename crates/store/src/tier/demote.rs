@@ -103,6 +103,13 @@ impl Store {
         tier.note_gone(slot.place());
     }
 
+    /// Removes the slot of this hash that refers to a place. Returns whether there was one.
+    pub(super) fn drop_place(&self, hash: u64, place: FlashPlace) -> bool {
+        let mut locked = self.index.lock(hash);
+        let slot = self.index.find_on_flash(&locked, hash, |other| other == place);
+        slot.inspect(|slot| self.unlink_flash(&mut locked, *slot)).is_some()
+    }
+
     /// Removes whatever on flash could be the item of this hash, without a look at its key. Returns whether there was
     /// something.
     pub(crate) fn drop_from_flash(&self, lock: &mut Locked<'_>, hash: u64) -> bool {

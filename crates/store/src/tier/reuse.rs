@@ -164,11 +164,8 @@ impl Store {
 
     /// Removes the slot that refers to a record that cannot be read.
     fn drop_lost(&self, tier: &Tier, hash: u64, place: FlashPlace) {
-        let mut locked = self.index.lock(hash);
-        if let Some(slot) = self.index.find_on_flash(&locked, hash, |other| other == place) {
-            self.unlink_flash(&mut locked, slot);
-            tier.counters.lost.fetch_add(1, Relaxed);
-        }
+        let was_there = self.drop_place(hash, place);
+        tier.counters.lost.fetch_add(was_there.into(), Relaxed);
     }
 
     /// Makes sure that no slot refers to this record.

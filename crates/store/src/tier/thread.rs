@@ -92,11 +92,7 @@ impl Store {
         let mut dropped = 0;
         for (at, record) in records(&piece.bytes, tier.seed(piece.id.segment)) {
             let place = tier.geometry.place(piece.id, at, record.len(), record.hash);
-            let mut locked = self.index.lock(record.hash);
-            if let Some(slot) = self.index.find_on_flash(&locked, record.hash, |other| other == place) {
-                self.unlink_flash(&mut locked, slot);
-                dropped += 1;
-            }
+            dropped += u64::from(self.drop_place(record.hash, place));
         }
         tier.counters.lost.fetch_add(dropped, Relaxed);
         dropped
