@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::registered_blocks::Registration;
+
 /// Memory for one read of a file, and the bytes that have been read into it.
 pub struct Block {
     /// Never grows, so that its memory stays at one address, however the block itself moves.
@@ -11,6 +13,9 @@ pub struct Block {
     capacity: usize,
     alignment: usize,
     filled: usize,
+    was_read: bool,
+    /// With a ring that knows its memory.
+    registration: Option<Registration>,
 }
 
 impl Block {
@@ -29,7 +34,7 @@ impl Block {
         let memory = vec![0; capacity + alignment - 1];
         let start = memory.as_ptr().align_offset(alignment);
         assert!(start < alignment, "each address has an aligned one behind it");
-        Block { memory, start, capacity, alignment, filled: 0 }
+        Block { memory, start, capacity, alignment, filled: 0, was_read: false, registration: None }
     }
 
     /// The bytes that have been read.
@@ -66,12 +71,39 @@ impl Block {
     pub(crate) fn advance(&mut self, len: usize) {
         assert!(len <= self.capacity - self.filled, "more bytes than were asked for");
         self.filled += len;
+        self.was_read = true;
+    }
+
+    /// The memory that is read into.
+    pub(crate) fn whole(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.capacity]
+    }
+
+    /// Whether bytes have been read into it before.
+    pub(crate) fn was_read(&self) -> bool {
+        self.was_read
+    }
+
+    pub(crate) fn registration(&self) -> Option<&Registration> {
+        self.registration.as_ref()
+    }
+
+    pub(crate) fn set_registration(&mut self, registration: Registration) {
+        self.registration = Some(registration);
     }
 
     /// Whether a read that was short can be continued: there is room, and its address is aligned. Without that a file opened
     /// with `O_DIRECT` cannot be read, and has ended: only at its end does such a file have reads of odd lengths.
     pub(crate) fn can_continue(&self) -> bool {
         self.filled < self.capacity && self.filled.is_multiple_of(self.alignment)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Some(registration) = self.registration.take() {
+            registration.retire(std::mem::take(&mut self.memory), self.capacity);
+        }
     }
 }
 

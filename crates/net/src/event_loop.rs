@@ -272,6 +272,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         }
         if self.reads_ready || !self.finished_reads.is_empty() {
             self.finish_reads();
+            self.wake_now();
         }
         self.fill_lanes();
         if !self.lanes.list.is_empty() {

@@ -12,13 +12,15 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use io_uring::types::Fd;
-use io_uring::{IoUring, opcode};
+use io_uring::types::{Fd, Fixed};
+use io_uring::{IoUring, opcode, squeue};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read};
 
 use crate::clock::precise_us;
 use crate::file_read::{FileRead, FinishedRead};
+use crate::registered_blocks::RegisteredBlocks;
+use crate::registered_files::RegisteredFiles;
 use crate::slab::Slab;
 
 /// The most that one read asks for: less than the kernel's own limit of 2 GiB. The rest is a short read's rest.
@@ -32,6 +34,8 @@ pub(crate) struct FileRing {
     ring: IoUring,
     /// Their places are the user data of their submissions. See the proof above.
     in_flight: Slab<FileRead>,
+    blocks: RegisteredBlocks,
+    files: RegisteredFiles,
 }
 
 impl FileRing {
@@ -43,7 +47,9 @@ impl FileRing {
         let ring = IoUring::builder().dontfork().setup_coop_taskrun().build(entries);
         let ring = ring.or_else(|_| IoUring::builder().dontfork().build(entries))?;
         ring.submitter().register_eventfd(eventfd.as_raw_fd())?;
-        Ok(FileRing { ring, in_flight: Slab::new() })
+        let blocks = RegisteredBlocks::new(&ring.submitter());
+        let files = RegisteredFiles::new(&ring.submitter());
+        Ok(FileRing { ring, in_flight: Slab::new(), blocks, files })
     }
 
     /// Submits reads. Those that cannot be are added to `finished`.
@@ -56,6 +62,7 @@ impl FileRing {
         finished: &mut Vec<FinishedRead>,
     ) -> Result<(), Errno> {
         let mut outcome = Ok(());
+        self.blocks.forget_retired(&self.ring.submitter());
         for read in reads {
             let target = read.position().and_then(|position| Ok((position, read.file.fd()?.as_raw_fd())));
             let (position, fd) = match target {
@@ -66,17 +73,33 @@ impl FileRing {
                 }
             };
             let place = self.in_flight.insert(read).index;
-            let rest = self.in_flight.at_mut(place).block.rest();
-            let len = rest.len().min(READ_LEN_MAX) as u32;
-            let entry = opcode::Read::new(Fd(fd), rest.as_mut_ptr(), len).offset(position).build();
-            let entry = entry.user_data(u64::from(place));
-            // SAFETY: `rest` lies in the block of a read that is in `in_flight` from now on, and `fd` belongs to its file; the
+            let entry = self.entry(place, position, fd).user_data(u64::from(place));
+            // SAFETY: the entry names the block of a read that is in `in_flight` from now on, and `fd` belongs to its file; the
             // module's documentation says why both stay valid.
             while outcome.is_ok() && unsafe { self.ring.submission().push(&entry) }.is_err() {
                 outcome = self.submit();
             }
         }
         outcome.and_then(|()| self.submit())
+    }
+
+    /// The submission of a read in flight, from its file's `position` on.
+    fn entry(&mut self, place: u32, position: u64, fd: i32) -> squeue::Entry {
+        let FileRead { file, block, .. } = self.in_flight.at_mut(place);
+        let file = self.files.number(&self.ring.submitter(), file);
+        let number = self.blocks.number(&self.ring.submitter(), block);
+        let rest = block.rest();
+        let (start, len) = (rest.as_mut_ptr(), rest.len().min(READ_LEN_MAX) as u32);
+        match (file, number) {
+            (Some(file), Some(number)) => {
+                opcode::ReadFixed::new(Fixed(file), start, len, number).offset(position).build()
+            }
+            (Some(file), None) => opcode::Read::new(Fixed(file), start, len).offset(position).build(),
+            (None, Some(number)) => {
+                opcode::ReadFixed::new(Fd(fd), start, len, number).offset(position).build()
+            }
+            (None, None) => opcode::Read::new(Fd(fd), start, len).offset(position).build(),
+        }
     }
 
     /// Submits what has been pushed.
@@ -147,6 +170,15 @@ impl Drop for FileRing {
 
 #[cfg(test)]
 impl FileRing {
+    pub(crate) fn registered_blocks(&self) -> &RegisteredBlocks {
+        &self.blocks
+    }
+
+    /// Does what the beginning of a read into this block does.
+    pub(crate) fn number_block(&mut self, block: &mut crate::block::Block) -> Option<u16> {
+        self.blocks.number(&self.ring.submitter(), block)
+    }
+
     /// From now on every `io_uring_enter` fails.
     pub(crate) fn break_ring(&self) {
         let null = std::fs::File::open("/dev/null").expect("open /dev/null");

@@ -70,6 +70,8 @@ mod read_threads;
 #[cfg(test)]
 mod reading;
 mod receive_stamp;
+mod registered_blocks;
+mod registered_files;
 #[cfg(test)]
 mod scripted;
 mod session;

@@ -23,6 +23,13 @@ const SPARE_BYTES_MAX: usize = 32 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Link(pub(crate) Token);
 
+impl Link {
+    /// A number below that of the worker's connections, which another connection may have after this one.
+    pub fn place(self) -> usize {
+        self.0.index as usize
+    }
+}
+
 impl Default for Link {
     /// Names no connection.
     fn default() -> Link {
@@ -147,7 +154,8 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
     }
 
     /// Ends [`crate::Next::Wait`] of a connection: [`crate::Handler::on_bytes`] is called in the next round, with the
-    /// rest of its input. No effect on one that does not wait, or is gone.
+    /// rest of its input. If it is [`crate::Handler::on_read`] that orders this and nothing else, and writes no output for the connection, it
+    /// is called in this round. No effect on one that does not wait, or is gone.
     pub fn wake(&mut self, link: Link) {
         self.orders.push(Order::Wake(link));
     }
@@ -327,5 +335,11 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
 
     pub(crate) fn take_orders(&mut self) -> Vec<Order> {
         std::mem::take(&mut self.orders)
+    }
+
+    /// Puts back those of the orders that are to be carried out later, before any other one is given.
+    pub(crate) fn put_back_orders(&mut self, orders: Vec<Order>) {
+        debug_assert!(self.orders.is_empty());
+        self.orders = orders;
     }
 }

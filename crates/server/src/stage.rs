@@ -1,9 +1,12 @@
 //! Reads of the flash tier: what requests of this worker wait for.
 //!
-//! A request whose item is on flash leaves its input where it is, and its connection waits. When the read has ended the
+//! A request whose item is on flash leaves its input where it is, and its connection waits. When its reads have ended the
 //! connection is woken, the request is parsed once more, and [`store::Handle::locate`] finds the item in the bytes. Each read
 //! belongs to a connection and the hash of a key. A read that nobody waits for any more is kept until the system is done with
 //! its memory.
+//!
+//! The reads of the requests of a pipeline are begun together, and the connection is woken when all of them have ended: their
+//! values leave with one send instead of several, a fifth of the CPU time of a get.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,26 +20,33 @@ use crate::output::Held;
 use crate::worker::Worker;
 
 mod dump_reads;
+mod readers;
 use dump_reads::{DUMP_READS_MAX, DumpReads};
+use readers::Readers;
 
-/// Reads in flight of one worker for requests.
-const REQUEST_READS_MAX: usize = 256;
-/// Reads in flight of one worker.
-pub(crate) const READS_MAX: usize = REQUEST_READS_MAX + DUMP_READS_MAX;
-/// Bytes that they read together, beyond which one waits for the end of the others.
-const BYTES_MAX: usize = 16 << 20;
+/// Reads of one worker for requests: they wait for the device, are in flight, or have ended.
+const REQUEST_READS_MAX: usize = 2048;
 /// Of these, those begun ahead of their requests' turn leave as many to other connections.
 const AHEAD_MAX: usize = REQUEST_READS_MAX / 2;
 /// Reads begun ahead of the turn of one connection's requests.
 const AHEAD_PER_CONNECTION: usize = 32;
+/// Reads in flight for requests: as many as a queue of a device has room for. What it does not take at once, the kernel hands to threads
+/// of its own.
+const IN_FLIGHT_MAX: usize = 256;
+/// Reads in flight of one worker.
+pub(crate) const READS_MAX: usize = IN_FLIGHT_MAX + DUMP_READS_MAX;
+/// Memory of those in flight and of those that have ended, beyond which the others wait.
+const BYTES_MAX: usize = 16 << 20;
 /// A request waits so long for a place among the reads: then it is a miss.
 const PLACE_US: u64 = 10_000;
-/// And so long for its read.
+/// And so long for its turn at the device, and for the device.
 const READ_US: u64 = 100_000;
 /// Bytes that nobody has come for are kept for so long.
 const UNUSED_US: u64 = 200_000;
-/// Blocks that are kept for the next reads.
-const BLOCKS_KEPT: usize = 64;
+/// The same while reads wait for memory: whoever has not come has output that his client does not read, or waits for another read.
+const UNUSED_SHORT_US: u64 = 5_000;
+/// Memory of blocks that are kept for the next reads.
+const KEPT_BYTES_MAX: usize = 8 << 20;
 
 /// The reads of one worker.
 #[derive(Default)]
@@ -45,15 +55,16 @@ pub(crate) struct FlashStage {
     files: Vec<DiskFile>,
     /// By tag.
     reads: Vec<Option<Waited>>,
-    /// By tag, the hash of the key, or 0: all requests look for their reads, and these lie together.
-    hashes: Vec<u64>,
     unused: Vec<usize>,
+    readers: Readers,
     /// Reads of all workers.
     in_use_by_all: Arc<AtomicU64>,
+    /// Of those for requests.
+    in_flight: usize,
     bytes_in_use: usize,
     dumps: DumpReads,
-    /// To be ordered at the end of the turn.
-    orders: Vec<usize>,
+    /// To be ordered at the end of a turn, as far as the limits let them.
+    queue: VecDeque<usize>,
     /// Connections that wait for a place.
     waiting: VecDeque<(Link, Now)>,
     /// Connections to be woken: there are places, or a read takes too long.
@@ -61,6 +72,7 @@ pub(crate) struct FlashStage {
     /// Places that became free in this turn.
     freed: usize,
     blocks: Vec<Block>,
+    kept_bytes: usize,
     now: Now,
     /// Reads in flight are looked at again then.
     look_at: Option<Now>,
@@ -73,14 +85,14 @@ struct Waited {
     read: FlashRead,
     /// It is a dump's.
     is_dump: bool,
-    /// The connection does nothing until it has ended. What was begun ahead of its turn wakes nobody.
-    is_awaited: bool,
-    /// When it was begun, or when it has ended.
+    /// When it came to this state.
     since: Now,
     bytes: BlockState,
 }
 
 enum BlockState {
+    /// It waits for its turn at the device.
+    Queued,
     InFlight,
     Done(Block),
     Failed,
@@ -98,7 +110,7 @@ impl FlashReads for Of<'_> {
     fn state(&mut self, hash: u64, read: FlashRead) -> ReadState<'_> {
         let Of { stage, link } = self;
         let Some(tag) = stage.find(*link, hash, &read) else { return stage.begin(*link, hash, read) };
-        stage.state_of(tag)
+        stage.state_of(*link, tag)
     }
 }
 
@@ -113,11 +125,6 @@ impl FlashStage {
         self.reads.len() - self.unused.len() - self.dumps.reads()
     }
 
-    /// Whether there is a place among `most` reads for one of this length.
-    fn has_place(&self, most: usize, len: usize) -> bool {
-        self.in_use() == 0 || self.in_use() < most && self.bytes_in_use + len <= BYTES_MAX
-    }
-
     fn bytes(&self, tag: usize) -> ReadState<'_> {
         match &self.reads[tag].as_ref().expect("a read").bytes {
             BlockState::Done(block) => ReadState::Done(block.bytes()),
@@ -125,50 +132,46 @@ impl FlashStage {
         }
     }
 
-    /// The reads of a connection for a key.
-    fn reads_of(&self, link: Link, hash: u64) -> impl Iterator<Item = (usize, &Waited)> {
-        let tags = self.hashes.iter().enumerate().filter(move |(_, found)| **found == hash);
-        let reads = tags.filter_map(|(tag, _)| Some((tag, self.reads[tag].as_ref()?)));
-        reads.filter(move |(_, waited)| waited.link == Some(link))
-    }
-
     fn find(&self, link: Link, hash: u64, read: &FlashRead) -> Option<usize> {
-        self.reads_of(link, hash).find(|(_, waited)| waited.read == *read).map(|(tag, _)| tag)
+        let is_it = |tag: &usize| self.reads[*tag].as_ref().is_some_and(|waited| waited.read == *read);
+        self.readers.tags(link, hash).find(is_it)
     }
 
-    /// What has become of a read, for whoever waits for it.
-    fn state_of(&mut self, tag: usize) -> ReadState<'_> {
+    /// What has become of a read of a connection, for whoever waits for it.
+    fn state_of(&mut self, link: Link, tag: usize) -> ReadState<'_> {
         let waited = self.reads[tag].as_ref().expect("a read");
-        let is_late = self.now.us.saturating_sub(waited.since.us) >= READ_US;
+        let waited_us = self.now.us.saturating_sub(waited.since.us);
         match waited.bytes {
-            BlockState::InFlight if is_late => {
+            BlockState::Queued if waited_us >= READ_US => {
+                self.abandon(tag);
+                ReadState::Refused
+            }
+            BlockState::InFlight if waited_us >= READ_US => {
                 self.abandon(tag);
                 ReadState::Late
             }
-            BlockState::InFlight => self.await_end(tag),
+            BlockState::Queued | BlockState::InFlight => self.await_end(link),
             BlockState::Failed => ReadState::Failed,
             BlockState::Canceled => ReadState::Refused,
             BlockState::Done(_) => self.bytes(tag),
         }
     }
 
-    /// The connection is woken when this read has ended.
-    fn await_end(&mut self, tag: usize) -> ReadState<'static> {
-        if let Some(waited) = &mut self.reads[tag] {
-            waited.is_awaited = true;
-        }
+    /// The connection is woken when its reads have ended.
+    fn await_end(&mut self, link: Link) -> ReadState<'static> {
+        self.readers.await_ends(link);
         ReadState::Pending
     }
 
     /// Begins a read for a request whose turn it is, or lets it wait for a place.
     fn begin(&mut self, link: Link, hash: u64, read: FlashRead) -> ReadState<'static> {
         let place = self.waiting.iter().position(|(waiting, _)| *waiting == link);
-        if self.has_place(REQUEST_READS_MAX, read.len) {
+        if self.in_use() < REQUEST_READS_MAX {
             if let Some(place) = place {
                 self.waiting.remove(place);
             }
-            let tag = self.order(link, hash, read, false);
-            return self.await_end(tag);
+            self.order(link, hash, read, false);
+            return self.await_end(link);
         }
         match place {
             Some(place) if self.now.us.saturating_sub(self.waiting[place].1.us) >= PLACE_US => {
@@ -184,42 +187,30 @@ impl FlashStage {
         }
     }
 
-    /// Begins a read ahead of its request's turn, if there are places enough.
-    fn begin_ahead(&mut self, link: Link, hash: u64, read: FlashRead) {
-        let own = || self.reads.iter().flatten().filter(|waited| waited.link == Some(link)).count();
-        if self.has_place(AHEAD_MAX, read.len) && own() < AHEAD_PER_CONNECTION {
-            self.order(link, hash, read, false);
-        }
+    /// Whether one more read may be begun ahead of the turn of its request.
+    fn has_place_ahead(&self, link: Link, hash: u64) -> bool {
+        self.in_use() < AHEAD_MAX
+            && self.readers.count(link) < AHEAD_PER_CONNECTION
+            && self.readers.tags(link, hash).next().is_none()
     }
 
-    fn order(&mut self, link: Link, hash: u64, read: FlashRead, is_dump: bool) -> usize {
-        let waited = Waited {
-            link: Some(link),
-            read,
-            is_dump,
-            is_awaited: false,
-            since: self.now,
-            bytes: BlockState::InFlight,
-        };
-        let tag = match self.unused.pop() {
-            Some(tag) => tag,
-            None => {
-                self.reads.push(None);
-                self.hashes.push(0);
-                self.reads.len() - 1
-            }
-        };
+    fn order(&mut self, link: Link, hash: u64, read: FlashRead, is_dump: bool) {
+        let waited = Waited { link: Some(link), read, is_dump, since: self.now, bytes: BlockState::Queued };
+        let tag = self.unused.pop().unwrap_or_else(|| {
+            self.reads.push(None);
+            self.reads.len() - 1
+        });
         if is_dump {
             self.dumps.note_begun();
+            // Few, and in flight at once.
+            self.queue.push_front(tag);
         } else {
-            self.bytes_in_use += waited.read.len;
+            self.queue.push_back(tag);
         }
         self.in_use_by_all.fetch_add(1, Relaxed);
+        self.readers.add(link, hash, tag);
         self.reads[tag] = Some(waited);
-        self.hashes[tag] = hash;
-        self.orders.push(tag);
         self.look_again(READ_US);
-        tag
     }
 
     fn look_again(&mut self, in_us: u64) {
@@ -230,29 +221,34 @@ impl FlashStage {
     /// Nobody waits for this read any more.
     fn abandon(&mut self, tag: usize) {
         let Some(waited) = &mut self.reads[tag] else { return };
-        waited.link = None;
-        // One that has not been ordered yet is taken back when the turn ends.
-        if !matches!(waited.bytes, BlockState::InFlight) {
-            self.free(tag);
+        let is_pending = matches!(waited.bytes, BlockState::Queued | BlockState::InFlight);
+        if let Some(link) = waited.link.take() {
+            self.readers.remove(link, tag, is_pending);
+        }
+        match waited.bytes {
+            BlockState::InFlight => {}
+            BlockState::Queued => {
+                self.queue.retain(|queued| *queued != tag);
+                self.free(tag);
+            }
+            _ => self.free(tag),
         }
     }
 
+    /// Frees the place of a read that nobody waits for, and that is not in flight.
     fn free(&mut self, tag: usize) {
         let Some(Waited { read, bytes, is_dump, .. }) = self.reads[tag].take() else { return };
         self.in_use_by_all.fetch_sub(1, Relaxed);
-        self.hashes[tag] = 0;
+        self.unused.push(tag);
         if is_dump {
-            self.unused.push(tag);
             return self.dumps.note_freed();
         }
-        self.bytes_in_use -= read.len;
-        if let BlockState::Done(block) = bytes
-            && self.blocks.len() < BLOCKS_KEPT
-            && block.capacity() <= FlashRead::SHORT_LEN_MAX
-        {
-            self.blocks.push(block);
+        if !matches!(bytes, BlockState::Queued) {
+            self.bytes_in_use -= read.len;
         }
-        self.unused.push(tag);
+        if let BlockState::Done(block) = bytes {
+            self.keep(block);
+        }
         // It asks again. Until then another one may have taken the place, so it stays where it waits.
         if let Some((link, _)) = self.waiting.get(self.freed) {
             self.woken.push(*link);
@@ -260,23 +256,43 @@ impl FlashStage {
         self.freed += 1;
     }
 
+    fn keep(&mut self, block: Block) {
+        let len = block.capacity();
+        if len <= FlashRead::SHORT_LEN_MAX && self.kept_bytes + len <= KEPT_BYTES_MAX {
+            self.kept_bytes += len;
+            self.blocks.push(block);
+        }
+    }
+
+    fn block(&mut self, len: usize) -> Block {
+        let kept = self.blocks.iter().rposition(|block| block.capacity() == len);
+        let Some(kept) = kept else { return Block::aligned(len, store::FLASH_PAGE_BYTES) };
+        self.kept_bytes -= len;
+        self.blocks.swap_remove(kept)
+    }
+
     /// Forgets the reads of a connection for a key.
     fn forget_key(&mut self, link: Link, hash: u64) {
-        let next = |stage: &FlashStage| stage.reads_of(link, hash).next().map(|(tag, _)| tag);
+        let next = |stage: &FlashStage| stage.readers.tags(link, hash).next();
         while let Some(tag) = next(self) {
             self.abandon(tag);
         }
-        self.waiting.retain(|(waiting, _)| *waiting != link);
+        self.leave(link);
     }
 
     /// Forgets all the reads of a connection.
     fn forget(&mut self, link: Link) {
-        for tag in 0..self.reads.len() {
-            if self.reads[tag].as_ref().is_some_and(|waited| waited.link == Some(link)) {
-                self.abandon(tag);
-            }
+        while let Some(tag) = self.readers.any(link) {
+            self.abandon(tag);
         }
-        self.waiting.retain(|(waiting, _)| *waiting != link);
+        self.leave(link);
+    }
+
+    /// A connection does not wait for a place any more.
+    fn leave(&mut self, link: Link) {
+        if !self.waiting.is_empty() {
+            self.waiting.retain(|(waiting, _)| *waiting != link);
+        }
     }
 
     /// All connections and reads have ended, and others with the same links may come.
@@ -296,30 +312,52 @@ impl FlashStage {
         self.now = now;
     }
 
-    /// Gives the orders of this turn, and wakes whoever need not wait any longer.
+    /// Orders reads as far as the limits let them, and wakes whoever need not wait any longer.
     pub(crate) fn end_turn(&mut self, turn: &mut Turn<Held>) {
-        for tag in std::mem::take(&mut self.orders) {
-            let Some(waited) = &self.reads[tag] else { continue };
-            if waited.link.is_none() {
-                self.free(tag);
-                continue;
-            }
-            let (file, len, position) =
-                (&self.files[waited.read.device], waited.read.len, waited.read.position);
-            let fits = |block: &Block| block.capacity() == len;
-            let kept = self.blocks.iter().position(fits).map(|at| self.blocks.swap_remove(at));
-            let block = kept.unwrap_or_else(|| Block::aligned(len, store::FLASH_PAGE_BYTES));
-            if turn.read(file, position, block, tag as u64).is_err() {
-                // The network is stopping.
-                self.on_read(tag, Err(Errno::CANCELED), turn);
-            }
-        }
         if self.look_at.is_some_and(|at| at <= self.now) {
             self.wake_late(turn);
+        }
+        while let Some(tag) = self.take_next() {
+            self.submit(tag, turn);
+        }
+        if self.is_short_of_memory() {
+            self.look_again(UNUSED_SHORT_US);
         }
         self.dumps.end_turn(turn);
         self.woken.drain(..).for_each(|link| turn.wake(link));
         self.freed = 0;
+    }
+
+    /// The next read to be ordered, if one may be in flight.
+    fn take_next(&mut self) -> Option<usize> {
+        let waited = self.reads[*self.queue.front()?].as_ref().expect("a queued read");
+        let is_next = waited.is_dump || self.in_flight < IN_FLIGHT_MAX && self.has_memory(waited.read.len);
+        if is_next { self.queue.pop_front() } else { None }
+    }
+
+    fn has_memory(&self, len: usize) -> bool {
+        self.bytes_in_use == 0 || self.bytes_in_use + len <= BYTES_MAX
+    }
+
+    /// Whether a read waits for memory.
+    fn is_short_of_memory(&self) -> bool {
+        let next = self.queue.front().and_then(|tag| self.reads[*tag].as_ref());
+        next.is_some_and(|waited| !waited.is_dump && !self.has_memory(waited.read.len))
+    }
+
+    fn submit(&mut self, tag: usize, turn: &mut Turn<Held>) {
+        let waited = self.reads[tag].as_mut().expect("a queued read");
+        (waited.bytes, waited.since) = (BlockState::InFlight, self.now);
+        let FlashRead { device, position, len, .. } = waited.read;
+        if !waited.is_dump {
+            self.in_flight += 1;
+            self.bytes_in_use += len;
+        }
+        let block = self.block(len);
+        if turn.read(&self.files[device], position, block, tag as u64).is_err() {
+            // The network is stopping.
+            self.on_read(tag, Err(Errno::CANCELED), turn);
+        }
     }
 
     fn wake_late(&mut self, turn: &mut Turn<Held>) {
@@ -330,7 +368,7 @@ impl FlashStage {
         let is_looked_at = |waited: &&Waited| !waited.is_dump || matches!(waited.bytes, BlockState::InFlight);
         let reads = self.reads.iter().flatten().filter(is_looked_at);
         let limit_us = |waited: &Waited| match waited.bytes {
-            BlockState::InFlight => READ_US,
+            BlockState::Queued | BlockState::InFlight => READ_US,
             _ => UNUSED_US,
         };
         let reads = reads.filter_map(|waited| Some((waited.link?, waited.since.us + limit_us(waited))));
@@ -347,10 +385,11 @@ impl FlashStage {
 
     /// Drops what nobody has come for: the client of a blocked connection that does not read must not keep the places of others.
     fn drop_unused(&mut self) {
+        let limit_us = if self.is_short_of_memory() { UNUSED_SHORT_US } else { UNUSED_US };
         for tag in 0..self.reads.len() {
             let is_unused = |waited: &Waited| {
-                let has_ended = !matches!(waited.bytes, BlockState::InFlight);
-                has_ended && !waited.is_dump && waited.since.us + UNUSED_US <= self.now.us
+                let has_ended = !matches!(waited.bytes, BlockState::Queued | BlockState::InFlight);
+                has_ended && !waited.is_dump && waited.since.us + limit_us <= self.now.us
             };
             if self.reads[tag].as_ref().is_some_and(is_unused) {
                 self.abandon(tag);
@@ -362,6 +401,9 @@ impl FlashStage {
     pub(crate) fn on_read(&mut self, tag: usize, result: Result<Block, Errno>, turn: &mut Turn<Held>) {
         let Some(waited) = &mut self.reads[tag] else { return };
         waited.since = self.now;
+        if !waited.is_dump {
+            self.in_flight -= 1;
+        }
         let is_whole = |block: &Block| block.bytes().len() == waited.read.len;
         waited.bytes = match result {
             Ok(block) if is_whole(&block) => BlockState::Done(block),
@@ -370,7 +412,7 @@ impl FlashStage {
         };
         match waited.link {
             Some(link) => {
-                if waited.is_awaited {
+                if self.readers.note_end(link) {
                     turn.wake(link);
                 }
                 self.look_again(UNUSED_US);
@@ -395,10 +437,10 @@ impl Worker {
     /// Begins the read that a later request of a connection will wait for.
     pub(crate) fn read_ahead(&mut self, link: Link, key: &Key<'_>) {
         if let Some(stage) = &mut self.stage
-            && stage.reads_of(link, key.hash()).next().is_none()
+            && stage.has_place_ahead(link, key.hash())
             && let Some(read) = self.store.read_ahead(key)
         {
-            stage.begin_ahead(link, key.hash(), read);
+            stage.order(link, key.hash(), read, false);
         }
     }
 

@@ -3,13 +3,14 @@
 //! The compiler refuses `unsafe` everywhere else (`Cargo.toml`, `unsafe_code = "deny"`).
 
 /// A new file here is a new place to prove: ask first whether one of these can do it.
-const ALLOWED: [&str; 20] = [
+const ALLOWED: [&str; 21] = [
     "crates/evenkeel/src/sys.rs",
     "crates/load/src/engine/uring.rs",
     "crates/load/src/engine/uring/buffers.rs",
     "crates/load/src/engine/uring/stamps.rs",
     "crates/net/src/busy_poll.rs",
     "crates/net/src/file_ring.rs",
+    "crates/net/src/registered_blocks.rs",
     "crates/net/src/kernel_tls.rs",
     "crates/net/src/receive_stamp.rs",
     "crates/net/src/segments.rs",

@@ -3,7 +3,7 @@
 use super::EventLoop;
 use crate::handler::{CloseReason, Handler, Next};
 use crate::kernel::Kernel;
-use crate::turn::Order;
+use crate::turn::{Link, Order};
 
 impl<H: Handler, K: Kernel> EventLoop<H, K> {
     /// Gives a lane to each output that was written through the turn, or appends it to what its connection has to send.
@@ -39,38 +39,68 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         self.turn.keep_outputs(outputs);
     }
 
+    /// Wakes connections so that they have their turn in this round. Those with output that has not been offered to their sockets are
+    /// woken after it, and so are all of them where anything else is ordered.
+    #[cold]
+    pub(super) fn wake_now(&mut self) {
+        let mut orders = self.turn.take_orders();
+        if orders.iter().all(|order| matches!(order, Order::Wake(_))) {
+            orders.retain(|order| {
+                let Order::Wake(link) = order else { return true };
+                let waits = self.turn.unsent(*link) > 0;
+                if !waits {
+                    self.wake(*link);
+                }
+                waits
+            });
+        }
+        self.turn.put_back_orders(orders);
+    }
+
+    /// Ends a connection's wait.
+    fn wake(&mut self, link: Link) {
+        let Some(connection) = self.slab.get_mut(link.0) else { return };
+        if connection.dialogue.next != Next::Wait {
+            return;
+        }
+        connection.dialogue.next = Next::Again;
+        connection.due = true;
+        if !connection.is_held_up() && !connection.queued {
+            connection.queued = true;
+            self.queue.push_back(link.0);
+        }
+    }
+
     /// Carries out the orders.
     #[cold]
     pub(super) fn execute_orders(&mut self) {
         for order in self.turn.take_orders() {
-            let (Order::Wake(link) | Order::Close(link) | Order::Abort(link)) = order else {
-                match order {
-                    Order::Dial(dial, tag) => self.dials.enqueue(dial, tag, self.turn.now()),
-                    Order::CloseSocket(socket) if self.datagram_sockets.close(socket) => {
-                        self.note_dialled_closed()
-                    }
-                    _ => {}
-                }
-                continue;
-            };
-            let Some(connection) = self.slab.get_mut(link.0) else { continue };
             match order {
-                Order::Wake(_) if connection.dialogue.next != Next::Wait => {}
-                Order::Wake(_) => {
-                    connection.dialogue.next = Next::Again;
-                    connection.due = true;
-                    if !connection.is_held_up() && !connection.queued {
-                        connection.queued = true;
-                        self.queue.push_back(link.0);
+                Order::Wake(link) => self.wake(link),
+                Order::Close(link) => self.close_after_output(link),
+                Order::Abort(link) => {
+                    if self.slab.get_mut(link.0).is_some() {
+                        self.close(link.0.index, CloseReason::Normal);
                     }
                 }
-                // Output that has not been offered to the socket yet is sent first.
-                Order::Close(_) if self.turn.unsent(link) > 0 => {
-                    connection.dialogue.next = Next::Close(CloseReason::Normal);
-                    connection.due = false;
+                Order::Dial(dial, tag) => self.dials.enqueue(dial, tag, self.turn.now()),
+                Order::CloseSocket(socket) => {
+                    if self.datagram_sockets.close(socket) {
+                        self.note_dialled_closed();
+                    }
                 }
-                _ => self.close(link.0.index, CloseReason::Normal),
             }
+        }
+    }
+
+    /// Closes a connection. Output that has not been offered to its socket yet is sent first.
+    fn close_after_output(&mut self, link: Link) {
+        let Some(connection) = self.slab.get_mut(link.0) else { return };
+        if self.turn.unsent(link) > 0 {
+            connection.dialogue.next = Next::Close(CloseReason::Normal);
+            connection.due = false;
+        } else {
+            self.close(link.0.index, CloseReason::Normal);
         }
     }
 }

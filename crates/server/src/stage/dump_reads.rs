@@ -85,10 +85,10 @@ impl FlashReads for OfDump<'_> {
             if stage.dumps.reads >= DUMP_READS_MAX {
                 return ReadState::Refused;
             }
-            let tag = stage.order(*link, hash, read, true);
-            return stage.await_end(tag);
+            stage.order(*link, hash, read, true);
+            return stage.await_end(*link);
         };
-        stage.state_of(tag)
+        stage.state_of(*link, tag)
     }
 }
 
