@@ -13,7 +13,7 @@
 //! * `lost`: items stored at full speed that are not there afterwards.
 //! * `memory`: resident memory per item on flash, from the empty server to the full one.
 //! * `amplification`: bytes written to the device for each byte that left memory, on flash that is full, with a third of overwrites.
-//! * `misses`: misses of published workloads whose items are twice as large as memory and flash.
+//! * `misses`: misses of published workloads whose items are twice as large as memory and flash, in the steady state.
 //!
 //! What they start and make ends and is removed with the program, also if that is interrupted or killed.
 

@@ -47,7 +47,7 @@ impl Store {
         let waiting = {
             let mut state = lock(&tier.state);
             state.pieces.close_all();
-            state.pieces.take_waiting()
+            state.pieces.take_waiting(&tier.rows)
         };
         let mut lost = 0;
         for piece in waiting {

@@ -209,17 +209,18 @@ impl Handle {
             None => tier.geometry.in_piece(place),
         };
         // Under the shard's lock: the slot is still there, so its segment is not emptied yet.
-        let version = tier.rows[piece.segment as usize].version.load(Relaxed);
+        let row = &tier.rows[piece.segment as usize];
+        let version = row.version.load(Relaxed);
         let range = tier.geometry.range(piece, bytes.clone());
         let read =
             FlashRead { place, version, device: range.device, position: range.position, len: range.len };
-        let state = lock(&tier.state);
-        if let Some(in_memory) = state.pieces.find(piece) {
+        if row.may_be_in_memory()
+            && let Some(in_memory) = lock(&tier.state).pieces.find(piece)
+        {
             self.scratch.clear();
             self.scratch.extend_from_slice(&in_memory[bytes]);
             return Candidate::Copied(read);
         }
-        drop(state);
         if tier.is_off(range.device) { Candidate::DeviceOff } else { Candidate::Read(read) }
     }
 
@@ -342,6 +343,9 @@ impl Store {
     ) -> Option<Slot> {
         let (slot, tier) = (self.slot_of(lock, hash, place, version)?, self.tier.as_ref()?);
         let (piece, bytes) = tier.geometry.in_piece(place);
+        if !tier.rows[piece.segment as usize].may_be_in_memory() {
+            return Some(slot);
+        }
         let state = crate::sync::lock(&tier.state);
         let is_there = |piece: &[u8]| record.is_at(&piece[bytes.start + record.at..]);
         state.pieces.find(piece).is_none_or(is_there).then_some(slot)

@@ -8,7 +8,7 @@ use flash::AlignedBytes;
 
 use super::geometry::{FLASH_PAGE, PieceId, pages};
 use super::record::{FlashRecord, RECORD_ALIGN};
-use super::segments::{FlashSegments, seed_of};
+use super::segments::{FlashSegment, FlashSegments, seed_of};
 use super::table::{finish, put_entry, table_start};
 use crate::index::{FlashPlace, PAGES_PER_RECORD_MAX, share_entry};
 
@@ -137,7 +137,9 @@ impl Pieces {
             segments.seal(full.segment);
         }
         segments.budget.spend(bytes.len(), segments.write_rate);
-        let seed = seed_of(segments.seed, segments.rows[id.segment as usize].version.load(Relaxed));
+        let row = &segments.rows[id.segment as usize];
+        row.note_piece_opened();
+        let seed = seed_of(segments.seed, row.version.load(Relaxed));
         self.last[stream as usize] = Some(id);
         self.open[stream as usize] =
             Some(OpenPiece { id, bytes, filled: 0, records: 0, sequence_max: 0, seed });
@@ -180,17 +182,19 @@ impl Pieces {
     }
 
     /// Takes note that a piece is on its device, or given up.
-    pub(super) fn written(&mut self, piece: Arc<FullPiece>) {
+    pub(super) fn written(&mut self, piece: Arc<FullPiece>, rows: &[FlashSegment]) {
         // All may have been given up while it was written.
         if self.waiting.front().is_some_and(|first| Arc::ptr_eq(first, &piece)) {
             self.waiting.pop_front();
+            rows[piece.id.segment as usize].note_piece_gone();
             self.ended += 1;
             self.put_back(piece);
         }
     }
 
     /// Takes out all pieces that wait to be written.
-    pub(super) fn take_waiting(&mut self) -> Vec<Arc<FullPiece>> {
+    pub(super) fn take_waiting(&mut self, rows: &[FlashSegment]) -> Vec<Arc<FullPiece>> {
+        self.waiting.iter().for_each(|piece| rows[piece.id.segment as usize].note_piece_gone());
         self.ended += self.waiting.len() as u64;
         self.waiting.drain(..).collect()
     }

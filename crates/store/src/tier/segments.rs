@@ -1,7 +1,8 @@
 //! Segments of flash: free, being filled, or sealed, oldest first.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use flash::Bucket;
 
@@ -24,6 +25,8 @@ pub(super) struct FlashSegment {
     pub(super) version: AtomicU64,
     /// Of a segment among the sealed ones: how many had been sealed by then. It changes while the tier's lock is held.
     pub(super) sealed: AtomicU64,
+    /// Its pieces that are not on the device. It changes while the tier's lock is held.
+    in_memory: AtomicU32,
     /// The stream that it was opened for last, as a number.
     stream: AtomicU8,
 }
@@ -64,6 +67,21 @@ impl FlashSegment {
         self.objects.fetch_add(1, Relaxed);
         self.records.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Whether it may have pieces in memory. Whoever has seen a slot that refers to it need not take the tier's lock if it has none: a piece
+    /// is noted before the slots of its records are written, and until it is on the device.
+    pub(super) fn may_be_in_memory(&self) -> bool {
+        self.in_memory.load(Acquire) > 0
+    }
+
+    pub(super) fn note_piece_opened(&self) {
+        self.in_memory.fetch_add(1, Relaxed);
+    }
+
+    /// A piece is on the device, or given up.
+    pub(super) fn note_piece_gone(&self) {
+        self.in_memory.fetch_sub(1, Release);
     }
 
     /// The items that it was opened for, by extstore's names.

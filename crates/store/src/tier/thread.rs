@@ -83,7 +83,7 @@ impl Store {
         } else {
             tier.counters.device_bytes_written.fetch_add(range.len as u64, Relaxed);
         }
-        lock(&tier.state).pieces.written(piece);
+        lock(&tier.state).pieces.written(piece, &tier.rows);
         true
     }
 
