@@ -378,8 +378,8 @@ pub(super) const OPTIONS: &[Flag] = &[
     flash(
         "ext_max_frag",
         "Share of a page on flash that may be written again",
-        "At most so much of a page that is emptied is kept: items that were used there. 0.25 by default; memcached's is 0.8. More \
-            means more bytes written to the device for each one stored: 1.33 with 0.25, 5 with 0.8.",
+        "At most so much of a page that is emptied is kept: the items that were used there most. 0.12 by default; memcached's is \
+            0.8. More means more bytes written to the device for each one stored: 1.14 with 0.12, 5 with 0.8.",
         |low, given| low.options.echo.extstore.max_frag = Some(given.real()),
     )
     .takes("share", Kind::Real { above: 0.0, max: 1.0 }, ""),

@@ -638,8 +638,8 @@ fn settings_show_what_is_given_for_flash() {
         "-o ext_drop_under=3,ext_max_sleep=5,ext_max_frag=0.5,slab_automove_freeratio=0.5,ext_drop_unread",
         "ext_drop_under 3, ext_max_sleep 5, ext_max_frag 0.50, slab_automove_freeratio 0.500, ext_drop_unread yes",
     );
-    check_settings("-o ext_path=/x:1g", "ext_max_frag 0.25, ext_write_rate 0.000");
-    check_settings("-o ext_path=/x:1g,ext_dwpd=1", "ext_max_frag 0.25, ext_write_rate 0.012");
+    check_settings("-o ext_path=/x:1g", "ext_max_frag 0.12, ext_write_rate 0.000");
+    check_settings("-o ext_path=/x:1g,ext_dwpd=1", "ext_max_frag 0.12, ext_write_rate 0.012");
 }
 
 #[test]

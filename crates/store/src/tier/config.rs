@@ -56,7 +56,7 @@ impl Default for FlashSettings {
             low_ttl_s: 0,
             recache_rate: 2000,
             free_min: 0,
-            kept_max_percent: 25,
+            kept_max_percent: 12,
             write_rate: 0,
         }
     }

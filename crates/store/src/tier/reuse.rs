@@ -1,5 +1,6 @@
 //! A segment is reused: what was used since it was written is written again, the rest is dropped.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,8 +22,13 @@ struct Reuse<'r, 'w> {
     disk: &'r dyn Disk,
     work: &'r mut ThreadAtWork<'w>,
     segment: u32,
-    /// Items that may still be written again.
-    keep_left: u64,
+    /// The most of its records that are written again, in percent.
+    kept_max_percent: u64,
+    /// Records that may still be written again.
+    keep_left: usize,
+    /// Those written again are to be so many less than the records looked at so far allow, in hundredths, before an item that was
+    /// used only once is kept: those used more often in later pieces need room.
+    earned: i64,
     now: u32,
 }
 
@@ -36,6 +42,21 @@ const TABLE_READ_BYTES: usize = 64 << 10;
 const SINGLE_READS_MAX: usize = 16;
 
 impl Reuse<'_, '_> {
+    /// Takes note of records that are looked at now.
+    fn look_at(&mut self, records: usize) {
+        self.earned += (records as u64 * self.kept_max_percent) as i64;
+    }
+
+    /// Whether an item that was used so often may be kept after `others`, which were used as often at least.
+    fn may_keep(&self, frequency: u64, others: usize) -> bool {
+        others < self.keep_left && (frequency > 1 || (others as i64 + 1) * 100 <= self.earned)
+    }
+
+    fn note_kept(&mut self) {
+        self.keep_left -= 1;
+        self.earned -= 100;
+    }
+
     /// Reads a part of a piece into the same part of `room`.
     fn read(&mut self, number: u32, part: Range<usize>, room: &mut AlignedBytes) -> Result<(), Unread> {
         let (tier, disk) = (self.tier, self.disk);
@@ -78,9 +99,10 @@ impl Store {
         work: &mut ThreadAtWork<'_>,
     ) {
         let row = &tier.rows[segment as usize];
-        let records_written = u64::from(row.records.load(Relaxed));
-        let keep_left = records_written * u64::from(tier.settings.get().kept_max_percent) / 100;
-        let mut reuse = Reuse { tier, disk, work, segment, keep_left, now: tier.second.load(Relaxed) };
+        let kept_max_percent = u64::from(tier.settings.get().kept_max_percent);
+        let now = tier.second.load(Relaxed);
+        let keep_left = (u64::from(row.records.load(Relaxed)) * kept_max_percent / 100) as usize;
+        let mut reuse = Reuse { tier, disk, work, segment, kept_max_percent, keep_left, earned: 0, now };
         for number in 0..tier.geometry.pieces_per_segment() {
             // Memory for what is written again, and what workers write meanwhile.
             while self.write_piece(tier, disk, reuse.work) {}
@@ -106,13 +128,22 @@ impl Store {
         lock(&tier.state).queues.put_free(segment, &tier.rows, &tier.geometry);
     }
 
-    /// Makes sure that no slot refers to the records of a table. Those that may be kept are read.
+    /// Makes sure that no slot refers to the records of a table. Those that may be kept are read: the ones that were used most.
     fn empty_piece(&self, reuse: &mut Reuse<'_, '_>, number: u32, table: &Table, room: &mut AlignedBytes) {
         let is_flushed = self.segments.is_flushed_through(table.sequence_max);
-        let is_used = |entry: &&TableEntry| self.drop_unused(reuse, number, entry, is_flushed);
-        let used: Vec<&TableEntry> = table.entries.iter().filter(is_used).collect();
+        let used = |entry| Some((self.drop_unused(reuse, number, entry, is_flushed)?, entry));
+        let mut used: Vec<(u64, &TableEntry)> = table.entries.iter().filter_map(used).collect();
+        used.sort_by_key(|(frequency, _)| Reverse(*frequency));
+        reuse.look_at(table.entries.len());
+        let kept = used.iter().enumerate().take_while(|(at, (frequency, _))| reuse.may_keep(*frequency, *at));
+        for (_, entry) in used.drain(kept.count()..) {
+            let place = reuse.place(number, entry.at, entry.len, entry.hash);
+            if self.drop_place(entry.hash, place) {
+                reuse.tier.counters.evicted(entry.len, true);
+            }
+        }
         let is_read = used.len() > SINGLE_READS_MAX && reuse.read(number, 0..room.len(), room).is_ok();
-        for entry in used {
+        for (_, entry) in used {
             let pages = entry.at - entry.at % FLASH_PAGE..(entry.at + entry.len).next_multiple_of(FLASH_PAGE);
             let is_read = is_read || reuse.read(number, pages, room).is_ok();
             if reuse.tier.activity.is_finished() {
@@ -128,27 +159,31 @@ impl Store {
         }
     }
 
-    /// Removes the slot that refers to an entry, unless the item is to be kept. True: it is.
-    fn drop_unused(&self, reuse: &Reuse<'_, '_>, number: u32, entry: &TableEntry, is_flushed: bool) -> bool {
+    /// Removes the slot that refers to an entry, unless the item was used. Returns how often it was.
+    fn drop_unused(
+        &self,
+        reuse: &Reuse<'_, '_>,
+        number: u32,
+        entry: &TableEntry,
+        is_flushed: bool,
+    ) -> Option<u64> {
         let tier = reuse.tier;
         // Nobody has written it, but its CRC is right: no place can be made of what is not in a piece.
         if entry.len == 0 || entry.at + entry.len > tier.geometry.piece_bytes() {
-            return false;
+            return None;
         }
         let place = reuse.place(number, entry.at, entry.len, entry.hash);
         let mut locked = self.index.lock(entry.hash);
-        let Some(slot) = self.index.find_on_flash(&locked, entry.hash, |other| other == place) else {
-            return false;
-        };
+        let slot = self.index.find_on_flash(&locked, entry.hash, |other| other == place)?;
         if is_flushed || entry.expiry != 0 && entry.expiry <= reuse.now {
             tier.counters.reclaimed.fetch_add(1, Relaxed);
-        } else if slot.frequency() > 0 && reuse.keep_left > 0 {
-            return true;
+        } else if slot.frequency() > 0 {
+            return Some(slot.frequency());
         } else {
-            tier.counters.evicted(entry.len, slot.frequency() > 0);
+            tier.counters.evicted(entry.len, false);
         }
         self.unlink_flash(&mut locked, slot);
-        false
+        None
     }
 
     /// Does the same by all the records of a piece, if its table has an error.
@@ -157,6 +192,7 @@ impl Store {
             return;
         }
         for (at, record) in records(room, reuse.tier.seed(reuse.segment)) {
+            reuse.look_at(1);
             let place = reuse.place(number, at, record.len(), record.hash);
             self.keep_or_drop_on_flash(reuse, &record, place);
         }
@@ -179,7 +215,8 @@ impl Store {
             tier.counters.reclaimed.fetch_add(1, Relaxed);
             return self.unlink_flash(&mut locked, slot);
         }
-        if slot.frequency() > 0 && reuse.keep_left > 0 && tier.has_budget(true) {
+        let frequency = slot.frequency();
+        if frequency > 0 && reuse.may_keep(frequency, 0) && tier.has_budget(true) {
             if let Some(to) = tier.append(Stream::Again, record) {
                 self.remove_twin(&mut locked, record.hash, to);
                 let slot = self.index.find_on_flash(&locked, record.hash, |other| other == place);
@@ -187,7 +224,7 @@ impl Store {
                 self.index.move_to_flash(&mut locked, slot, to, slot.frequency() - 1);
                 tier.note_gone(place);
                 tier.counters.rescued(record.len());
-                reuse.keep_left -= 1;
+                reuse.note_kept();
                 return;
             }
             tier.counters.refused.fetch_add(1, Relaxed);

@@ -216,7 +216,7 @@ fn of_a_segment_that_nobody_used_only_the_tables_are_read() {
 /// Stores items, uses some of them on flash, damages all tables or none, and pushes the items out.
 #[track_caller]
 fn check_kept(used: usize, are_tables_there: bool) {
-    let mut stage = Stage::new(16, FlashSettings::default());
+    let mut stage = Stage::new(16, FlashSettings { kept_max_percent: 25, ..FlashSettings::default() });
     let name = |number: usize| format!("mine {number}");
     (0..100).for_each(|number| stage.set(&name(number), &[number as u8; 2000]));
     stage.flood("first", 7);
@@ -243,6 +243,27 @@ fn used_items_are_kept_be_they_few_or_many_and_with_or_without_a_table() {
     check_kept(40, true);
     check_kept(5, false);
     check_kept(40, false);
+}
+
+/// Of two hundred items all are used once, and every tenth twice: those are kept, and some of the others.
+#[test]
+fn of_more_used_items_than_may_be_kept_those_used_most_are() {
+    let settings = FlashSettings { kept_max_percent: 20, recache_rate: 0, ..FlashSettings::default() };
+    let mut stage = Stage::new(16, settings);
+    let name = |number: usize| format!("mine {number}");
+    (0..200).for_each(|number| stage.set(&name(number), &[number as u8; 2000]));
+    stage.flood("first", 9);
+    assert!((0..200).all(|number| stage.is_on_flash(&name(number))));
+    (0..200).for_each(|number| drop(stage.get(&name(number))));
+    (0..20).for_each(|number| drop(stage.get(&name(number * 10))));
+    let before = stage.statistics().counts.segments_reused;
+    while stage.statistics().counts.segments_reused < before + 15 {
+        stage.flood(&format!("after {} pieces", stage.disk.counts(0).writes), 1);
+    }
+    let kept: Vec<usize> = (0..200).filter(|number| stage.get(&name(*number)).is_some()).collect();
+    assert_eq!(kept.iter().filter(|number| *number % 10 == 0).count(), 20, "{kept:?}");
+    // Of three segments at most.
+    assert!(kept.len() < 200 / 2, "{kept:?}");
 }
 
 #[test]

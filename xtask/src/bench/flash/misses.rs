@@ -2,7 +2,8 @@
 //!
 //! Every item is stored once before, so that the servers are full and no get misses because its item is new. Then clients store what they
 //! miss, as applications do. All items together are twice as large as memory and flash, where that makes no more than [`KEYS_MAX`]. Each
-//! server's group has half as much memory again as `-m`, with the page cache.
+//! server's group has half as much memory again as `-m`, with the page cache. Few requests are in flight: between a miss and its refill others
+//! of the same key miss, too, and the more the longer a server's batches are.
 
 use anyhow::Result;
 use stdx::statistics::median;
@@ -34,19 +35,19 @@ const fn workload(name: &'static str, bytes: u64, requests: &'static str) -> Wor
 
 /// Those that ask for items.
 const WORKLOADS: [Workload; 13] = [
-    workload("etc", 330, "3000000"),
-    workload("twitter:c9", 71, "3000000"),
-    workload("twitter:c12", 1074, "3000000"),
-    workload("twitter:c14", 510, "3000000"),
-    workload("twitter:c18", 55, "3000000"),
-    workload("twitter:c22", 58, "3000000"),
-    workload("twitter:c25", 77, "3000000"),
-    workload("twitter:c27", 74, "3000000"),
-    workload("twitter:c29", 835, "3000000"),
+    workload("etc", 330, "1000000"),
+    workload("twitter:c9", 71, "1000000"),
+    workload("twitter:c12", 1074, "1000000"),
+    workload("twitter:c14", 510, "1000000"),
+    workload("twitter:c18", 55, "1000000"),
+    workload("twitter:c22", 58, "1000000"),
+    workload("twitter:c25", 77, "1000000"),
+    workload("twitter:c27", 74, "1000000"),
+    workload("twitter:c29", 835, "1000000"),
     workload("twitter:c37", 20_206, "300000"),
-    workload("twitter:c44", 47, "3000000"),
+    workload("twitter:c44", 47, "1000000"),
     workload("twitter:c50", 67_503, "100000"),
-    workload("twitter:c52", 293, "3000000"),
+    workload("twitter:c52", 293, "1000000"),
 ];
 
 const SETUP: Setup = Setup {
@@ -93,7 +94,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 fn misses(server: &FlashServer, workload: Workload) -> Result<f64> {
     let Workload { name, bytes, requests } = workload;
     let keys = (BYTES / (bytes + ITEM_BYTES)).min(KEYS_MAX).to_string();
-    let words = ["--workload", name, "--keys", &keys, "--connections", "16", "--depth", "8"];
+    let words = ["--workload", name, "--keys", &keys, "--connections", "4"];
     let words = [&words[..], &["--backfill", "--requests", requests]].concat();
     server.load_workload(&[&words[..], &["--seed", "1", "--prefill"]].concat())?;
     let summary = server.load_workload(&[&words[..], &["--seed", "2"]].concat())?;
