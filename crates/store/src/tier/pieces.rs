@@ -208,10 +208,10 @@ impl Pieces {
         }
     }
 
-    /// Whether a segment has pieces that are not on its device.
-    pub(super) fn waits_for(&self, segment: u32) -> bool {
-        let open = self.open.iter().flatten().any(|open| open.id.segment == segment);
-        open || self.waiting.iter().any(|piece| piece.id.segment == segment)
+    /// The segments of the pieces that are not on their devices.
+    pub(super) fn segments(&self) -> Vec<u32> {
+        let open = self.open.iter().flatten().map(|open| open.id.segment);
+        open.chain(self.waiting.iter().map(|piece| piece.id.segment)).collect()
     }
 
     /// Pieces that wait to be written.

@@ -31,6 +31,14 @@ pub(super) struct FlashSegment {
     stream: AtomicU8,
 }
 
+/// Which of the segments, oldest first, is emptied next: the one with most garbage, if it has much, or else the oldest.
+pub(super) fn choose_victim(candidates: &[u32], rows: &[FlashSegment]) -> Option<u32> {
+    let with_garbage = candidates.iter().map(|segment| (rows[*segment as usize].garbage(), *segment));
+    let emptiest = with_garbage.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    let emptiest = emptiest.filter(|(garbage, _)| *garbage >= GARBAGE_MIN);
+    emptiest.map(|(_, segment)| segment).or_else(|| candidates.first().copied())
+}
+
 /// Which segments are what.
 #[derive(Debug)]
 pub(super) struct FlashQueues {
@@ -145,17 +153,14 @@ impl FlashQueues {
         &self.devices
     }
 
-    /// Takes the segment that is to be emptied next out of its queue, of those that are on their devices.
-    pub(super) fn take_victim(
-        &mut self,
-        rows: &[FlashSegment],
-        is_written: impl Fn(u32) -> bool,
-    ) -> Option<u32> {
-        let candidates = || self.sealed.iter().enumerate().filter(|(_, segment)| is_written(**segment));
-        let garbage = |segment: u32| rows[segment as usize].garbage();
-        let emptiest = candidates().max_by(|a, b| garbage(*a.1).total_cmp(&garbage(*b.1)));
-        let emptiest = emptiest.filter(|(_, segment)| garbage(**segment) >= GARBAGE_MIN);
-        let place = emptiest.or_else(|| candidates().next())?.0;
+    /// The segments that may be emptied, oldest first.
+    pub(super) fn candidates(&self) -> Vec<u32> {
+        self.sealed.iter().copied().collect()
+    }
+
+    /// Takes the segment that is to be emptied out of its queue.
+    pub(super) fn take_victim(&mut self, segment: u32) -> Option<u32> {
+        let place = self.sealed.iter().position(|other| *other == segment)?;
         self.emptied = self.sealed.remove(place);
         self.emptied
     }

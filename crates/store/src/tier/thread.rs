@@ -8,7 +8,8 @@ use flash::{AlignedBytes, Disk};
 use super::activity::ThreadAtWork;
 use super::pieces::FullPiece;
 use super::record::records;
-use super::state::{Tier, TierState};
+use super::segments::choose_victim;
+use super::state::Tier;
 use crate::store::Store;
 use crate::sync::lock;
 
@@ -102,11 +103,16 @@ impl Store {
 impl Tier {
     /// The segment to be emptied next, if there are too few free ones.
     fn take_victim(&self) -> Option<u32> {
-        let mut state = lock(&self.state);
-        let TierState { pieces, queues } = &mut *state;
-        let is_short = queues.free() < self.free_min() || self.wants_index_room();
-        let victim = is_short.then(|| queues.take_victim(&self.rows, |segment| !pieces.waits_for(segment)));
-        victim.flatten()
+        let (mut candidates, unwritten) = {
+            let state = lock(&self.state);
+            let is_short = state.queues.free() < self.free_min() || self.wants_index_room();
+            is_short.then(|| (state.queues.candidates(), state.pieces.segments()))?
+        };
+        // Without the lock, which workers take for each item that goes to flash: there may be a hundred thousand of them. What is written
+        // now stays so, and nobody else takes one.
+        candidates.retain(|segment| !unwritten.contains(segment));
+        let victim = choose_victim(&candidates, &self.rows)?;
+        lock(&self.state).queues.take_victim(victim)
     }
 
     /// Whether a segment is to be emptied although there are free ones, because the index has too much of the memory.
