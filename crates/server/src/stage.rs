@@ -19,8 +19,10 @@ use store::{FlashRead, FlashReads, FlashUse, Key, Located, ReadState};
 use crate::output::Held;
 use crate::worker::Worker;
 
+mod devices;
 mod dump_reads;
 mod readers;
+use devices::Devices;
 use dump_reads::{DUMP_READS_MAX, DumpReads};
 use readers::Readers;
 
@@ -51,20 +53,14 @@ const KEPT_BYTES_MAX: usize = 8 << 20;
 /// The reads of one worker.
 #[derive(Default)]
 pub(crate) struct FlashStage {
-    /// The devices, by number.
-    files: Vec<DiskFile>,
+    devices: Devices,
     /// By tag.
     reads: Vec<Option<Waited>>,
     unused: Vec<usize>,
     readers: Readers,
     /// Reads of all workers.
     in_use_by_all: Arc<AtomicU64>,
-    /// Of those for requests.
-    in_flight: usize,
-    bytes_in_use: usize,
     dumps: DumpReads,
-    /// To be ordered at the end of a turn, as far as the limits let them.
-    queue: VecDeque<usize>,
     /// Connections that wait for a place.
     waiting: VecDeque<(Link, Now)>,
     /// Connections to be woken: there are places, or a read takes too long.
@@ -117,7 +113,7 @@ impl FlashReads for Of<'_> {
 impl FlashStage {
     /// `in_use_by_all` counts the reads of all workers.
     pub(crate) fn new(files: Vec<DiskFile>, in_use_by_all: Arc<AtomicU64>) -> FlashStage {
-        FlashStage { files, in_use_by_all, ..FlashStage::default() }
+        FlashStage { devices: Devices::new(files), in_use_by_all, ..FlashStage::default() }
     }
 
     /// Reads for requests.
@@ -140,13 +136,17 @@ impl FlashStage {
     /// What has become of a read of a connection, for whoever waits for it.
     fn state_of(&mut self, link: Link, tag: usize) -> ReadState<'_> {
         let waited = self.reads[tag].as_ref().expect("a read");
-        let waited_us = self.now.us.saturating_sub(waited.since.us);
+        let is_late = self.now.us.saturating_sub(waited.since.us) >= READ_US;
         match waited.bytes {
-            BlockState::Queued if waited_us >= READ_US => {
+            BlockState::Queued if self.devices.is_stuck(&waited.read, self.now) => {
+                self.abandon(tag);
+                ReadState::Late
+            }
+            BlockState::Queued if is_late => {
                 self.abandon(tag);
                 ReadState::Refused
             }
-            BlockState::InFlight if waited_us >= READ_US => {
+            BlockState::InFlight if is_late => {
                 self.abandon(tag);
                 ReadState::Late
             }
@@ -165,6 +165,9 @@ impl FlashStage {
 
     /// Begins a read for a request whose turn it is, or lets it wait for a place.
     fn begin(&mut self, link: Link, hash: u64, read: FlashRead) -> ReadState<'static> {
+        if self.devices.is_stuck(&read, self.now) {
+            return ReadState::Late;
+        }
         let place = self.waiting.iter().position(|(waiting, _)| *waiting == link);
         if self.in_use() < REQUEST_READS_MAX {
             if let Some(place) = place {
@@ -202,11 +205,8 @@ impl FlashStage {
         });
         if is_dump {
             self.dumps.note_begun();
-            // Few, and in flight at once.
-            self.queue.push_front(tag);
-        } else {
-            self.queue.push_back(tag);
         }
+        self.devices.enqueue(&read, tag, is_dump);
         self.in_use_by_all.fetch_add(1, Relaxed);
         self.readers.add(link, hash, tag);
         self.reads[tag] = Some(waited);
@@ -228,7 +228,7 @@ impl FlashStage {
         match waited.bytes {
             BlockState::InFlight => {}
             BlockState::Queued => {
-                self.queue.retain(|queued| *queued != tag);
+                self.devices.remove(waited.read.device, tag);
                 self.free(tag);
             }
             _ => self.free(tag),
@@ -244,7 +244,7 @@ impl FlashStage {
             return self.dumps.note_freed();
         }
         if !matches!(bytes, BlockState::Queued) {
-            self.bytes_in_use -= read.len;
+            self.devices.note_freed(&read);
         }
         if let BlockState::Done(block) = bytes {
             self.keep(block);
@@ -317,10 +317,10 @@ impl FlashStage {
         if self.look_at.is_some_and(|at| at <= self.now) {
             self.wake_late(turn);
         }
-        while let Some(tag) = self.take_next() {
+        while let Some(tag) = self.devices.next(self.now) {
             self.submit(tag, turn);
         }
-        if self.is_short_of_memory() {
+        if self.devices.any_short_of_memory() {
             self.look_again(UNUSED_SHORT_US);
         }
         self.dumps.end_turn(turn);
@@ -328,33 +328,12 @@ impl FlashStage {
         self.freed = 0;
     }
 
-    /// The next read to be ordered, if one may be in flight.
-    fn take_next(&mut self) -> Option<usize> {
-        let waited = self.reads[*self.queue.front()?].as_ref().expect("a queued read");
-        let is_next = waited.is_dump || self.in_flight < IN_FLIGHT_MAX && self.has_memory(waited.read.len);
-        if is_next { self.queue.pop_front() } else { None }
-    }
-
-    fn has_memory(&self, len: usize) -> bool {
-        self.bytes_in_use == 0 || self.bytes_in_use + len <= BYTES_MAX
-    }
-
-    /// Whether a read waits for memory.
-    fn is_short_of_memory(&self) -> bool {
-        let next = self.queue.front().and_then(|tag| self.reads[*tag].as_ref());
-        next.is_some_and(|waited| !waited.is_dump && !self.has_memory(waited.read.len))
-    }
-
     fn submit(&mut self, tag: usize, turn: &mut Turn<Held>) {
         let waited = self.reads[tag].as_mut().expect("a queued read");
         (waited.bytes, waited.since) = (BlockState::InFlight, self.now);
         let FlashRead { device, position, len, .. } = waited.read;
-        if !waited.is_dump {
-            self.in_flight += 1;
-            self.bytes_in_use += len;
-        }
         let block = self.block(len);
-        if turn.read(&self.files[device], position, block, tag as u64).is_err() {
+        if turn.read(self.devices.file(device), position, block, tag as u64).is_err() {
             // The network is stopping.
             self.on_read(tag, Err(Errno::CANCELED), turn);
         }
@@ -385,25 +364,25 @@ impl FlashStage {
 
     /// Drops what nobody has come for: the client of a blocked connection that does not read must not keep the places of others.
     fn drop_unused(&mut self) {
-        let limit_us = if self.is_short_of_memory() { UNUSED_SHORT_US } else { UNUSED_US };
-        for tag in 0..self.reads.len() {
-            let is_unused = |waited: &Waited| {
-                let has_ended = !matches!(waited.bytes, BlockState::Queued | BlockState::InFlight);
-                has_ended && !waited.is_dump && waited.since.us + limit_us <= self.now.us
-            };
-            if self.reads[tag].as_ref().is_some_and(is_unused) {
-                self.abandon(tag);
+        let is_unused = |waited: &Waited| {
+            let has_ended = !matches!(waited.bytes, BlockState::Queued | BlockState::InFlight);
+            if !has_ended || waited.is_dump {
+                return false;
             }
-        }
+            let is_short = self.devices.needs_memory_of(&waited.read);
+            let limit_us = if is_short { UNUSED_SHORT_US } else { UNUSED_US };
+            waited.since.us + limit_us <= self.now.us
+        };
+        let has_unused = |tag: &usize| self.reads[*tag].as_ref().is_some_and(is_unused);
+        let unused: Vec<usize> = (0..self.reads.len()).filter(has_unused).collect();
+        unused.into_iter().for_each(|tag| self.abandon(tag));
     }
 
     /// A read has ended.
     pub(crate) fn on_read(&mut self, tag: usize, result: Result<Block, Errno>, turn: &mut Turn<Held>) {
         let Some(waited) = &mut self.reads[tag] else { return };
         waited.since = self.now;
-        if !waited.is_dump {
-            self.in_flight -= 1;
-        }
+        self.devices.note_end(waited.read.device, waited.is_dump, self.now);
         let is_whole = |block: &Block| block.bytes().len() == waited.read.len;
         waited.bytes = match result {
             Ok(block) if is_whole(&block) => BlockState::Done(block),

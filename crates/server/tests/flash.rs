@@ -1,6 +1,9 @@
 //! Requests that wait for items on flash, in a simulated network: their replies are those of a server that has all items in
 //! memory, whatever the disk does a miss at worst, and nobody else waits.
 
+#[path = "flash/devices.rs"]
+mod devices;
+
 use std::sync::Arc;
 
 use flash::Bucket;
@@ -93,23 +96,27 @@ fn value_of(number: usize) -> Vec<u8> {
     format!("{number}.").repeat(25_000).into_bytes()[..len].to_vec()
 }
 
-fn with_flash(is_on: bool) -> Config {
+fn with_flash(devices: usize) -> Config {
     let device = FlashDevice { bytes: DEVICE_BYTES, bucket: Bucket::Default };
     let settings = FlashSettings { recache_rate: 0, ..FlashSettings::default() };
-    let flash =
-        FlashConfig { devices: vec![device], segment_bytes: 1 << 20, piece_bytes: 256 << 10, settings };
+    let flash = FlashConfig {
+        devices: vec![device; devices],
+        segment_bytes: 1 << 20,
+        piece_bytes: 256 << 10,
+        settings,
+    };
     Config {
-        memory_limit_bytes: if is_on { 8 << 20 } else { 64 << 20 },
+        memory_limit_bytes: if devices > 0 { 8 << 20 } else { 64 << 20 },
         workers: 2,
-        flash: is_on.then_some(flash),
+        flash: (devices > 0).then_some(flash),
         ..Config::default()
     }
 }
 
-/// A store with all items, and what its device has.
-fn filled(is_on_flash: bool) -> (Arc<Store>, Vec<u8>) {
-    let store = Store::new(with_flash(is_on_flash)).expect("a store");
-    let disk = MemoryDisk::new(1, DEVICE_BYTES, 1);
+/// A store with all items, and what its devices have.
+fn filled(devices: usize) -> (Arc<Store>, Vec<Vec<u8>>) {
+    let store = Store::new(with_flash(devices)).expect("a store");
+    let disk = MemoryDisk::new(devices.max(1), DEVICE_BYTES, 1);
     let (mut handle, mut room) = (store.handle(), None);
     for number in 0..ITEMS {
         let name = format!("item{number}");
@@ -120,29 +127,33 @@ fn filled(is_on_flash: bool) -> (Arc<Store>, Vec<u8>) {
         handle.store(&handle.key(name.as_bytes()), &change, NewValue::Bytes(&value), 1).expect("room");
         while store.flash_step(&disk, &mut room) {}
     }
-    (store, disk.contents(0, 0..DEVICE_BYTES))
+    (store, (0..devices).map(|device| disk.contents(device, 0..DEVICE_BYTES)).collect())
 }
 
 struct Stage {
     world: World,
     server: HostId,
-    device: Option<DiskFile>,
+    devices: Vec<DiskFile>,
     store: Arc<Store>,
 }
 
 impl Stage {
     fn new(seed: u64, has_flash: bool) -> Stage {
+        Stage::with_devices(seed, usize::from(has_flash))
+    }
+
+    fn with_devices(seed: u64, devices: usize) -> Stage {
         let mut world = World::new(seed);
-        let (store, contents) = filled(has_flash);
-        let device = has_flash.then(|| world.add_file(contents));
-        let files = device.iter().cloned().collect();
+        let (store, contents) = filled(devices);
+        let devices: Vec<DiskFile> = contents.into_iter().map(|contents| world.add_file(contents)).collect();
+        let files = devices.clone();
         let worker = server::sim::worker_over(&server_options(), STARTED_UNIX_MS, Arc::clone(&store), files);
         let server = world.add(worker, &[PORT], &options());
-        Stage { world, server, device, store }
+        Stage { world, server, devices, store }
     }
 
     fn set_disk(&mut self, conditions: DiskConditions) {
-        self.world.set_disk(self.device.as_ref().expect("there is flash"), conditions);
+        self.devices.iter().for_each(|device| self.world.set_disk(device, conditions));
     }
 
     fn client(&mut self, script: &[u8], leaves_at_us: u64) -> HostId {
