@@ -21,9 +21,11 @@ use crate::worker::Worker;
 
 mod devices;
 mod dump_reads;
+mod kept_blocks;
 mod readers;
 use devices::Devices;
 use dump_reads::{DUMP_READS_MAX, DumpReads};
+use kept_blocks::KeptBlocks;
 use readers::Readers;
 
 /// Reads of one worker for requests: they wait for the device, are in flight, or have ended.
@@ -32,12 +34,12 @@ const REQUEST_READS_MAX: usize = 2048;
 const AHEAD_MAX: usize = REQUEST_READS_MAX / 2;
 /// Reads begun ahead of the turn of one connection's requests.
 const AHEAD_PER_CONNECTION: usize = 32;
-/// Reads in flight for requests: as many as a queue of a device has room for. What it does not take at once, the kernel hands to threads
-/// of its own.
+/// Reads in flight for requests, of which each device has an equal share: as many as a queue of a device has room for. What it does not take
+/// at once, the kernel hands to threads of its own.
 const IN_FLIGHT_MAX: usize = 256;
 /// Reads in flight of one worker.
 pub(crate) const READS_MAX: usize = IN_FLIGHT_MAX + DUMP_READS_MAX;
-/// Memory of those in flight and of those that have ended, beyond which the others wait.
+/// Memory of those in flight and of those that have ended, beyond which the others wait. Each device has an equal share of it, too.
 const BYTES_MAX: usize = 16 << 20;
 /// A request waits so long for a place among the reads: then it is a miss.
 const PLACE_US: u64 = 10_000;
@@ -47,8 +49,6 @@ const READ_US: u64 = 100_000;
 const UNUSED_US: u64 = 200_000;
 /// The same while reads wait for memory: whoever has not come has output that his client does not read, or waits for another read.
 const UNUSED_SHORT_US: u64 = 5_000;
-/// Memory of blocks that are kept for the next reads.
-const KEPT_BYTES_MAX: usize = 8 << 20;
 
 /// The reads of one worker.
 #[derive(Default)]
@@ -67,8 +67,7 @@ pub(crate) struct FlashStage {
     woken: Vec<Link>,
     /// Places that became free in this turn.
     freed: usize,
-    blocks: Vec<Block>,
-    kept_bytes: usize,
+    blocks: KeptBlocks,
     now: Now,
     /// Reads in flight are looked at again then.
     look_at: Option<Now>,
@@ -247,28 +246,13 @@ impl FlashStage {
             self.devices.note_freed(&read);
         }
         if let BlockState::Done(block) = bytes {
-            self.keep(block);
+            self.blocks.keep(block);
         }
         // It asks again. Until then another one may have taken the place, so it stays where it waits.
         if let Some((link, _)) = self.waiting.get(self.freed) {
             self.woken.push(*link);
         }
         self.freed += 1;
-    }
-
-    fn keep(&mut self, block: Block) {
-        let len = block.capacity();
-        if len <= FlashRead::SHORT_LEN_MAX && self.kept_bytes + len <= KEPT_BYTES_MAX {
-            self.kept_bytes += len;
-            self.blocks.push(block);
-        }
-    }
-
-    fn block(&mut self, len: usize) -> Block {
-        let kept = self.blocks.iter().rposition(|block| block.capacity() == len);
-        let Some(kept) = kept else { return Block::aligned(len, store::FLASH_PAGE_BYTES) };
-        self.kept_bytes -= len;
-        self.blocks.swap_remove(kept)
     }
 
     /// Forgets the reads of a connection for a key.
@@ -332,7 +316,7 @@ impl FlashStage {
         let waited = self.reads[tag].as_mut().expect("a queued read");
         (waited.bytes, waited.since) = (BlockState::InFlight, self.now);
         let FlashRead { device, position, len, .. } = waited.read;
-        let block = self.block(len);
+        let block = self.blocks.take(len);
         if turn.read(self.devices.file(device), position, block, tag as u64).is_err() {
             // The network is stopping.
             self.on_read(tag, Err(Errno::CANCELED), turn);
