@@ -47,8 +47,10 @@ const PLACE_US: u64 = 10_000;
 const READ_US: u64 = 100_000;
 /// Bytes that nobody has come for are kept for so long.
 const UNUSED_US: u64 = 200_000;
-/// The same while reads wait for memory: whoever has not come has output that his client does not read, or waits for another read.
+/// The same while reads wait for memory: whoever has not come has output that his client does not read.
 const UNUSED_SHORT_US: u64 = 5_000;
+/// And for a connection that waits for others of its reads. Meanwhile it is woken, every [`UNUSED_SHORT_US`], and takes what it can use.
+const UNUSED_WAITING_US: u64 = 15_000;
 
 /// The reads of one worker.
 #[derive(Default)]
@@ -65,6 +67,8 @@ pub(crate) struct FlashStage {
     waiting: VecDeque<(Link, Now)>,
     /// Connections to be woken: there are places, or a read takes too long.
     woken: Vec<Link>,
+    /// Reads that are about to be dropped.
+    unwanted: Vec<usize>,
     /// Places that became free in this turn.
     freed: usize,
     blocks: KeptBlocks,
@@ -128,7 +132,7 @@ impl FlashStage {
     }
 
     fn find(&self, link: Link, hash: u64, read: &FlashRead) -> Option<usize> {
-        let is_it = |tag: &usize| self.reads[*tag].as_ref().is_some_and(|waited| waited.read == *read);
+        let is_it = |tag: &usize| self.reads[*tag].as_ref().is_some_and(|waited| waited.read.covers(read));
         self.readers.tags(link, hash).find(is_it)
     }
 
@@ -172,6 +176,7 @@ impl FlashStage {
             if let Some(place) = place {
                 self.waiting.remove(place);
             }
+            self.drop_covered(link, hash, &read);
             self.order(link, hash, read, false);
             return self.await_end(link);
         }
@@ -186,6 +191,17 @@ impl FlashStage {
                 self.look_again(PLACE_US);
                 ReadState::Pending
             }
+        }
+    }
+
+    /// Drops a shorter read of the same item. The first page of a large value has said how long it is, and comes once more with the value. If
+    /// it was kept, requests that wait for memory could have all of it.
+    fn drop_covered(&mut self, link: Link, hash: u64, read: &FlashRead) {
+        let is_covered =
+            |tag: &usize| self.reads[*tag].as_ref().is_some_and(|waited| read.covers(&waited.read));
+        let covered = self.readers.tags(link, hash).find(is_covered);
+        if let Some(tag) = covered {
+            self.abandon(tag);
         }
     }
 
@@ -227,7 +243,7 @@ impl FlashStage {
         match waited.bytes {
             BlockState::InFlight => {}
             BlockState::Queued => {
-                self.devices.remove(waited.read.device, tag);
+                self.devices.remove(&waited.read, tag);
                 self.free(tag);
             }
             _ => self.free(tag),
@@ -304,7 +320,7 @@ impl FlashStage {
         while let Some(tag) = self.devices.next(self.now) {
             self.submit(tag, turn);
         }
-        if self.devices.any_short_of_memory() {
+        if self.devices.any_needs_memory() {
             self.look_again(UNUSED_SHORT_US);
         }
         self.dumps.end_turn(turn);
@@ -348,18 +364,43 @@ impl FlashStage {
 
     /// Drops what nobody has come for: the client of a blocked connection that does not read must not keep the places of others.
     fn drop_unused(&mut self) {
-        let is_unused = |waited: &Waited| {
+        for tag in 0..self.reads.len() {
+            let Some(waited) = &self.reads[tag] else { continue };
             let has_ended = !matches!(waited.bytes, BlockState::Queued | BlockState::InFlight);
             if !has_ended || waited.is_dump {
-                return false;
+                continue;
             }
-            let is_short = self.devices.needs_memory_of(&waited.read);
-            let limit_us = if is_short { UNUSED_SHORT_US } else { UNUSED_US };
-            waited.since.us + limit_us <= self.now.us
+            let unused_us = self.now.us.saturating_sub(waited.since.us);
+            if unused_us >= UNUSED_US {
+                self.unwanted.push(tag);
+            } else if unused_us >= UNUSED_SHORT_US
+                && self.devices.needs_memory_of(&waited.read)
+                && let Some(link) = waited.link
+                && !self.is_part(link, tag)
+            {
+                if unused_us < UNUSED_WAITING_US && self.readers.waits(link) {
+                    if self.woken.last() != Some(&link) {
+                        self.woken.push(link);
+                    }
+                } else {
+                    self.unwanted.push(tag);
+                }
+            }
+        }
+        // Not before, so that all of them are looked at with the same memory.
+        while let Some(tag) = self.unwanted.pop() {
+            self.abandon(tag);
+        }
+    }
+
+    /// Whether the request that has this read waits for another one as well, because two keys share a tag. It needs both: if each was
+    /// dropped while it waits for the other one, it would wait for ever.
+    fn is_part(&self, link: Link, tag: usize) -> bool {
+        let is_pending = |tag: usize| {
+            let waited = self.reads[tag].as_ref();
+            waited.is_some_and(|waited| matches!(waited.bytes, BlockState::Queued | BlockState::InFlight))
         };
-        let has_unused = |tag: &usize| self.reads[*tag].as_ref().is_some_and(is_unused);
-        let unused: Vec<usize> = (0..self.reads.len()).filter(has_unused).collect();
-        unused.into_iter().for_each(|tag| self.abandon(tag));
+        self.readers.hash(link, tag).is_some_and(|hash| self.readers.tags(link, hash).any(is_pending))
     }
 
     /// A read has ended.
@@ -402,6 +443,8 @@ impl Worker {
         if let Some(stage) = &mut self.stage
             && stage.has_place_ahead(link, key.hash())
             && let Some(read) = self.store.read_ahead(key)
+            // Or else others would be dropped for it before they are used.
+            && stage.devices.has_memory_to_spare(&read)
         {
             stage.order(link, key.hash(), read, false);
         }

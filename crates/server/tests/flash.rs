@@ -3,6 +3,8 @@
 
 #[path = "flash/devices.rs"]
 mod devices;
+#[path = "flash/memory.rs"]
+mod memory;
 
 use std::sync::Arc;
 
@@ -113,17 +115,20 @@ fn with_flash(devices: usize) -> Config {
     }
 }
 
-/// A store with all items, and what its devices have.
-fn filled(devices: usize) -> (Arc<Store>, Vec<Vec<u8>>) {
+/// What item `number` has.
+fn content_of(number: usize) -> Vec<u8> {
+    // A number alone would be too small for flash.
+    if number % 10 == 7 { format!("{number}{}", " ".repeat(600)).into_bytes() } else { value_of(number) }
+}
+
+/// A store with items 0 and so on, which have these values, and what its devices have.
+fn filled(devices: usize, values: impl Iterator<Item = Vec<u8>>) -> (Arc<Store>, Vec<Vec<u8>>) {
     let store = Store::new(with_flash(devices)).expect("a store");
     let disk = MemoryDisk::new(devices.max(1), DEVICE_BYTES, 1);
     let (mut handle, mut room) = (store.handle(), None);
-    for number in 0..ITEMS {
+    for (number, value) in values.enumerate() {
         let name = format!("item{number}");
-        let value = if number % 10 == 7 { number.to_string().into_bytes() } else { value_of(number) };
         let change = Change { flags: number as u32, ..Change::default() };
-        // A number alone would be too small for flash.
-        let value = if number % 10 == 7 { [value, vec![b' '; 600]].concat() } else { value };
         handle.store(&handle.key(name.as_bytes()), &change, NewValue::Bytes(&value), 1).expect("room");
         while store.flash_step(&disk, &mut room) {}
     }
@@ -143,8 +148,12 @@ impl Stage {
     }
 
     fn with_devices(seed: u64, devices: usize) -> Stage {
+        Stage::with_values(seed, devices, (0..ITEMS).map(content_of))
+    }
+
+    fn with_values(seed: u64, devices: usize, values: impl Iterator<Item = Vec<u8>>) -> Stage {
         let mut world = World::new(seed);
-        let (store, contents) = filled(devices);
+        let (store, contents) = filled(devices, values);
         let devices: Vec<DiskFile> = contents.into_iter().map(|contents| world.add_file(contents)).collect();
         let files = devices.clone();
         let worker = server::sim::worker_over(&server_options(), STARTED_UNIX_MS, Arc::clone(&store), files);

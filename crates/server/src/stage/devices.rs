@@ -1,6 +1,7 @@
 //! The devices that a worker reads from, and what each of them has of the limits.
 //!
-//! A device that hangs keeps its reads and their memory until it answers. So each has a share, and leaves the others theirs.
+//! A device that hangs keeps its reads and their memory until it answers. So each has a share, and leaves the others theirs. A read that is
+//! longer than a share is in no share: there is one at a time.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ use super::{BYTES_MAX, IN_FLIGHT_MAX, READ_US};
 #[derive(Default)]
 pub(super) struct Devices {
     list: Vec<Device>,
-    /// A read that is longer than a device's share of the memory has memory.
+    /// A long read has memory.
     has_long: bool,
 }
 
@@ -23,15 +24,20 @@ struct Device {
     file: DiskFile,
     /// To be ordered at the end of a turn, as far as the limits let them.
     queue: VecDeque<Queued>,
+    /// The same for long ones, which delay no others.
+    long: VecDeque<Queued>,
     /// Reads for requests.
     in_flight: usize,
-    /// Their memory, and that of those that have ended.
+    /// Their memory, and that of those that have ended, without long ones.
     bytes_in_use: usize,
+    /// Memory that the reads for requests in the queue need.
+    bytes_queued: usize,
     /// When a read was ordered or ended, most recently.
     moved: Now,
 }
 
 /// A read that waits for its turn.
+#[derive(Clone, Copy)]
 struct Queued {
     tag: usize,
     len: usize,
@@ -43,8 +49,10 @@ impl Devices {
         let device = |file| Device {
             file,
             queue: VecDeque::new(),
+            long: VecDeque::new(),
             in_flight: 0,
             bytes_in_use: 0,
+            bytes_queued: 0,
             moved: Now::default(),
         };
         Devices { list: files.into_iter().map(device).collect(), has_long: false }
@@ -55,36 +63,60 @@ impl Devices {
     }
 
     pub(super) fn enqueue(&mut self, read: &FlashRead, tag: usize, is_dump: bool) {
-        let queue = &mut self.list[read.device].queue;
+        let is_long = self.is_long(read.len);
+        let device = &mut self.list[read.device];
         let queued = Queued { tag, len: read.len, is_dump };
         if is_dump {
             // Few, and in flight at once.
-            queue.push_front(queued);
+            device.queue.push_front(queued);
+        } else if is_long {
+            device.long.push_back(queued);
         } else {
-            queue.push_back(queued);
+            device.queue.push_back(queued);
+            device.bytes_queued += read.len;
         }
     }
 
     /// A read that waits is not wanted any more.
-    pub(super) fn remove(&mut self, device: usize, tag: usize) {
-        self.list[device].queue.retain(|queued| queued.tag != tag);
+    pub(super) fn remove(&mut self, read: &FlashRead, tag: usize) {
+        let is_long = self.is_long(read.len);
+        let device = &mut self.list[read.device];
+        if is_long {
+            device.long.retain(|queued| queued.tag != tag);
+        } else {
+            let place = device.queue.iter().position(|queued| queued.tag == tag);
+            let removed = place.and_then(|place| device.queue.remove(place));
+            let is_request = removed.is_some_and(|queued| !queued.is_dump);
+            device.bytes_queued -= if is_request { read.len } else { 0 };
+        }
     }
 
     /// The tag of the next read to be ordered, which is in flight from now on.
     pub(super) fn next(&mut self, now: Now) -> Option<usize> {
-        let is_next = |device: &usize| {
-            let next = self.list[*device].queue.front();
-            next.is_some_and(|next| next.is_dump || self.has_room(*device, next.len))
-        };
-        let device = (0..self.list.len()).find(is_next)?;
-        let Queued { tag, len, is_dump } = self.list[device].queue.pop_front()?;
-        self.list[device].moved = now;
-        if !is_dump {
-            self.has_long |= self.is_long(len);
-            self.list[device].in_flight += 1;
-            self.list[device].bytes_in_use += len;
+        (0..self.list.len()).find_map(|device| self.next_of(device, now))
+    }
+
+    fn next_of(&mut self, number: usize, now: Now) -> Option<usize> {
+        let may_begin = |next: &&Queued| next.is_dump || self.has_room(number, next.len);
+        let next = self.list[number].queue.front().filter(may_begin);
+        let next = *next.or_else(|| self.list[number].long.front().filter(may_begin))?;
+        let is_long = self.is_long(next.len);
+        self.has_long |= is_long && !next.is_dump;
+        let device = &mut self.list[number];
+        device.moved = now;
+        if next.is_dump {
+            device.queue.pop_front();
+            return Some(next.tag);
         }
-        Some(tag)
+        device.in_flight += 1;
+        if is_long {
+            device.long.pop_front();
+        } else {
+            device.queue.pop_front();
+            device.bytes_queued -= next.len;
+            device.bytes_in_use += next.len;
+        }
+        Some(next.tag)
     }
 
     /// A read has ended.
@@ -96,8 +128,11 @@ impl Devices {
 
     /// The memory of a read for a request is free.
     pub(super) fn note_freed(&mut self, read: &FlashRead) {
-        self.list[read.device].bytes_in_use -= read.len;
-        self.has_long &= !self.is_long(read.len);
+        if self.is_long(read.len) {
+            self.has_long = false;
+        } else {
+            self.list[read.device].bytes_in_use -= read.len;
+        }
     }
 
     /// Whether the device has begun and ended no read for as long as a request waits, and has no room for this one.
@@ -107,29 +142,36 @@ impl Devices {
         device.in_flight > 0 && is_still && !self.has_room(read.device, read.len)
     }
 
+    /// Whether there is memory for one more read after those that wait.
+    pub(super) fn has_memory_to_spare(&self, read: &FlashRead) -> bool {
+        let device = &self.list[read.device];
+        device.bytes_in_use + device.bytes_queued + read.len <= self.share_bytes()
+    }
+
     /// Whether a read waits for the memory that this one has.
     pub(super) fn needs_memory_of(&self, read: &FlashRead) -> bool {
-        self.is_short_of_memory(read.device) || self.is_long(read.len) && self.any_short_of_memory()
+        if self.is_long(read.len) { self.is_short_for_long() } else { self.is_short(&self.list[read.device]) }
     }
 
     /// Whether a read waits for memory.
-    pub(super) fn any_short_of_memory(&self) -> bool {
-        (0..self.list.len()).any(|device| self.is_short_of_memory(device))
+    pub(super) fn any_needs_memory(&self) -> bool {
+        self.is_short_for_long() || self.list.iter().any(|device| self.is_short(device))
     }
 
-    fn is_short_of_memory(&self, device: usize) -> bool {
-        let next = self.list[device].queue.front();
-        next.is_some_and(|next| !next.is_dump && !self.has_memory(device, next.len))
+    fn is_short_for_long(&self) -> bool {
+        self.has_long && self.list.iter().any(|device| !device.long.is_empty())
+    }
+
+    fn is_short(&self, device: &Device) -> bool {
+        let next = device.queue.front();
+        next.is_some_and(|next| !next.is_dump && device.bytes_in_use + next.len > self.share_bytes())
     }
 
     fn has_room(&self, device: usize, len: usize) -> bool {
-        self.list[device].in_flight < IN_FLIGHT_MAX / self.list.len() && self.has_memory(device, len)
-    }
-
-    /// A read that is longer than a share has memory when its device has no other one, and no device another such one.
-    fn has_memory(&self, device: usize, len: usize) -> bool {
-        let bytes_in_use = self.list[device].bytes_in_use;
-        bytes_in_use + len <= self.share_bytes() || bytes_in_use == 0 && !self.has_long
+        let device = &self.list[device];
+        let has_memory =
+            if self.is_long(len) { !self.has_long } else { device.bytes_in_use + len <= self.share_bytes() };
+        has_memory && device.in_flight < IN_FLIGHT_MAX / self.list.len()
     }
 
     fn is_long(&self, len: usize) -> bool {

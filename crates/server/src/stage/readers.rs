@@ -48,6 +48,11 @@ impl Readers {
         reads.iter().filter(move |(found, _)| *found == hash).map(|(_, tag)| *tag)
     }
 
+    /// The hash of the key that a read is for.
+    pub(super) fn hash(&self, link: Link, tag: usize) -> Option<u64> {
+        self.of(link)?.reads.iter().find(|(_, found)| *found == tag).map(|(hash, _)| *hash)
+    }
+
     /// The tag of one of its reads.
     pub(super) fn any(&self, link: Link) -> Option<usize> {
         self.of(link)?.reads.last().map(|(_, tag)| *tag)
@@ -92,6 +97,11 @@ impl Readers {
         if let Some(reader) = self.of_mut(link) {
             reader.waits = true;
         }
+    }
+
+    /// Whether the connection has waited until its reads have ended, and may do so still.
+    pub(super) fn waits(&self, link: Link) -> bool {
+        self.of(link).is_some_and(|reader| reader.waits)
     }
 
     /// A read has ended. Returns whether the connection has waited for it, and for no other one.

@@ -4,10 +4,11 @@ use super::*;
 
 const HANGS: DiskConditions =
     DiskConditions { delay_us: 25_000_000, jitter_us: 0, error_ppm: 0, short_ppm: 0 };
-const WORKS: DiskConditions = DiskConditions { delay_us: 100, jitter_us: 50, error_ppm: 0, short_ppm: 0 };
+pub(super) const WORKS: DiskConditions =
+    DiskConditions { delay_us: 100, jitter_us: 50, error_ppm: 0, short_ppm: 0 };
 
 /// Clients with one get each, all at once. Returns how many had a value, and how long the last one waited.
-fn crowd(stage: &mut Stage, numbers: impl Iterator<Item = usize>) -> (usize, u64) {
+pub(super) fn crowd(stage: &mut Stage, numbers: impl Iterator<Item = usize>) -> (usize, u64) {
     let began = stage.world.now().us;
     let clients: Vec<HostId> =
         numbers.map(|number| stage.client(&gets(number..number + 1), u64::MAX)).collect();
@@ -19,11 +20,12 @@ fn crowd(stage: &mut Stage, numbers: impl Iterator<Item = usize>) -> (usize, u64
     (hits, last)
 }
 
-/// Numbers of items on each of two devices, of which the second one is slower.
-fn items_of_devices(stage: &mut Stage) -> [Vec<usize>; 2] {
-    stage.world.set_disk(&stage.devices[1].clone(), DiskConditions { delay_us: 20_000, ..WORKS });
+/// Which of these items are on the first device, and which are on others, which are slower.
+pub(super) fn on_first(stage: &mut Stage, items: impl Iterator<Item = usize>) -> [Vec<usize>; 2] {
+    stage.set_disk(DiskConditions { delay_us: 20_000, ..WORKS });
+    stage.world.set_disk(&stage.devices[0].clone(), WORKS);
     let mut found = [Vec::new(), Vec::new()];
-    for number in (0..ON_FLASH).filter(|number| number % 7 == 1) {
+    for number in items {
         let (hits, took_us) = crowd(stage, number..number + 1);
         assert_eq!(hits, 1);
         found[usize::from(took_us > 10_000)].push(number);
@@ -36,7 +38,7 @@ fn items_of_devices(stage: &mut Stage) -> [Vec<usize>; 2] {
 #[test]
 fn a_device_that_hangs_leaves_the_other_one_its_reads() {
     let mut stage = Stage::with_devices(40, 2);
-    let [of_first, of_second] = items_of_devices(&mut stage);
+    let [of_first, of_second] = on_first(&mut stage, (1..ON_FLASH).step_by(7));
     assert!(of_first.len() > 10 && of_second.len() > 10, "{of_first:?} {of_second:?}");
     stage.world.set_disk(&stage.devices[0].clone(), HANGS);
     let (hits, took_us) = crowd(&mut stage, (0..1000).map(|number| number % ON_FLASH));

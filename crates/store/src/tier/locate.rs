@@ -77,6 +77,12 @@ impl FlashRead {
     /// The longest read of an item without a large value, in bytes.
     pub const SHORT_LEN_MAX: usize = PAGES_PER_RECORD_MAX * FLASH_PAGE;
 
+    /// Whether this read brings all that the other one would bring, for the same item.
+    pub fn covers(&self, other: &FlashRead) -> bool {
+        let shortened = FlashRead { len: other.len, ..*self };
+        shortened == *other && self.len >= other.len
+    }
+
     /// A read of pages, whatever lies there.
     pub(super) fn of_pages(range: FlashRange, version: u64) -> FlashRead {
         let FlashRange { device, position, len } = range;
