@@ -23,7 +23,7 @@ mod devices;
 mod dump_reads;
 mod kept_blocks;
 mod readers;
-use devices::Devices;
+use devices::{Devices, IN_FLIGHT_MAX, READ_US};
 use dump_reads::{DUMP_READS_MAX, DumpReads};
 use kept_blocks::KeptBlocks;
 use readers::Readers;
@@ -34,17 +34,10 @@ const REQUEST_READS_MAX: usize = 2048;
 const AHEAD_MAX: usize = REQUEST_READS_MAX / 2;
 /// Reads begun ahead of the turn of one connection's requests.
 const AHEAD_PER_CONNECTION: usize = 32;
-/// Reads in flight for requests, of which each device has an equal share: as many as a queue of a device has room for. What it does not take
-/// at once, the kernel hands to threads of its own.
-const IN_FLIGHT_MAX: usize = 256;
 /// Reads in flight of one worker.
 pub(crate) const READS_MAX: usize = IN_FLIGHT_MAX + DUMP_READS_MAX;
-/// Memory of those in flight and of those that have ended, beyond which the others wait. Each device has an equal share of it, too.
-const BYTES_MAX: usize = 16 << 20;
 /// A request waits so long for a place among the reads: then it is a miss.
 const PLACE_US: u64 = 10_000;
-/// And so long for its turn at the device, and for the device.
-const READ_US: u64 = 100_000;
 /// Bytes that nobody has come for are kept for so long.
 const UNUSED_US: u64 = 200_000;
 /// The same while reads wait for memory: whoever has not come has output that his client does not read.

@@ -9,7 +9,13 @@ use net::DiskFile;
 use stdx::clock::Now;
 use store::FlashRead;
 
-use super::{BYTES_MAX, IN_FLIGHT_MAX, READ_US};
+/// Reads in flight for requests, of which each device has an equal share: as many as a queue of a device has room for. What it does not take
+/// at once, the kernel hands to threads of its own.
+pub(super) const IN_FLIGHT_MAX: usize = 256;
+/// Memory of the reads in flight and of those that have ended, beyond which the others wait. Each device has an equal share of it, too.
+const BYTES_MAX: usize = 16 << 20;
+/// A request waits so long for its turn at the device, and so long for the device: then it is a miss.
+pub(super) const READ_US: u64 = 100_000;
 
 /// The devices, by number.
 #[derive(Default)]

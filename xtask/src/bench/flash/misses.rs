@@ -5,7 +5,7 @@
 //! server's group has half as much memory again as `-m`, with the page cache. Few requests are in flight: between a miss and its refill others
 //! of the same key miss, too, and the more the longer a server's batches are.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use stdx::statistics::median;
 
 use super::arguments::Arguments;
@@ -96,7 +96,10 @@ fn misses(server: &FlashServer, workload: Workload) -> Result<f64> {
     let keys = (BYTES / (bytes + ITEM_BYTES)).min(KEYS_MAX).to_string();
     let words = ["--workload", name, "--keys", &keys, "--connections", "4"];
     let words = [&words[..], &["--backfill", "--requests", requests]].concat();
-    server.load_workload(&[&words[..], &["--seed", "1", "--prefill"]].concat())?;
-    let summary = server.load_workload(&[&words[..], &["--seed", "2"]].concat())?;
+    let load = |more: &[&str]| {
+        server.load_workload(&[&words, more].concat()).with_context(|| format!("{name} on {}", server.name))
+    };
+    load(&["--seed", "1", "--prefill"])?;
+    let summary = load(&["--seed", "2"])?;
     Ok(figure(&summary, "/misses")? / figure(&summary, "/keys_asked")?)
 }
