@@ -8,8 +8,8 @@ use rustix::io::Errno;
 
 use crate::block::Block;
 
-/// A file that handlers read from ([`crate::Turn::read`]). Cheap to clone; the file is closed with the last clone. Each read in
-/// flight has one, and so has each worker that has read from it, until it ends.
+/// A file that handlers read from ([`crate::Turn::read`]). Cheap to clone; the file is closed with the last clone, and each read
+/// in flight has one.
 #[derive(Clone, Debug)]
 pub struct DiskFile(Arc<Source>);
 
@@ -34,11 +34,6 @@ impl From<File> for DiskFile {
 impl DiskFile {
     pub(crate) fn simulated(number: usize) -> DiskFile {
         DiskFile(Arc::new(Source::Simulated(number)))
-    }
-
-    /// Whether the other one is a clone of this one.
-    pub(crate) fn is(&self, other: &DiskFile) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Its descriptor. A simulated file is not open here.

@@ -12,7 +12,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use io_uring::types::{Fd, Fixed};
+use io_uring::types::Fd;
 use io_uring::{IoUring, opcode, squeue};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read};
@@ -20,7 +20,6 @@ use rustix::io::{Errno, read};
 use crate::clock::precise_us;
 use crate::file_read::{FileRead, FinishedRead};
 use crate::registered_blocks::RegisteredBlocks;
-use crate::registered_files::RegisteredFiles;
 use crate::slab::Slab;
 
 /// The most that one read asks for: less than the kernel's own limit of 2 GiB. The rest is a short read's rest.
@@ -35,7 +34,6 @@ pub(crate) struct FileRing {
     /// Their places are the user data of their submissions. See the proof above.
     in_flight: Slab<FileRead>,
     blocks: RegisteredBlocks,
-    files: RegisteredFiles,
 }
 
 impl FileRing {
@@ -48,8 +46,7 @@ impl FileRing {
         let ring = ring.or_else(|_| IoUring::builder().dontfork().build(entries))?;
         ring.submitter().register_eventfd(eventfd.as_raw_fd())?;
         let blocks = RegisteredBlocks::new(&ring.submitter());
-        let files = RegisteredFiles::new(&ring.submitter());
-        Ok(FileRing { ring, in_flight: Slab::new(), blocks, files })
+        Ok(FileRing { ring, in_flight: Slab::new(), blocks })
     }
 
     /// Submits reads. Those that cannot be are added to `finished`.
@@ -85,20 +82,13 @@ impl FileRing {
 
     /// The submission of a read in flight, from its file's `position` on.
     fn entry(&mut self, place: u32, position: u64, fd: i32) -> squeue::Entry {
-        let FileRead { file, block, .. } = self.in_flight.at_mut(place);
-        let file = self.files.number(&self.ring.submitter(), file);
+        let block = &mut self.in_flight.at_mut(place).block;
         let number = self.blocks.number(&self.ring.submitter(), block);
         let rest = block.rest();
         let (start, len) = (rest.as_mut_ptr(), rest.len().min(READ_LEN_MAX) as u32);
-        match (file, number) {
-            (Some(file), Some(number)) => {
-                opcode::ReadFixed::new(Fixed(file), start, len, number).offset(position).build()
-            }
-            (Some(file), None) => opcode::Read::new(Fixed(file), start, len).offset(position).build(),
-            (None, Some(number)) => {
-                opcode::ReadFixed::new(Fd(fd), start, len, number).offset(position).build()
-            }
-            (None, None) => opcode::Read::new(Fd(fd), start, len).offset(position).build(),
+        match number {
+            Some(number) => opcode::ReadFixed::new(Fd(fd), start, len, number).offset(position).build(),
+            None => opcode::Read::new(Fd(fd), start, len).offset(position).build(),
         }
     }
 

@@ -71,7 +71,6 @@ mod read_threads;
 mod reading;
 mod receive_stamp;
 mod registered_blocks;
-mod registered_files;
 #[cfg(test)]
 mod scripted;
 mod session;
