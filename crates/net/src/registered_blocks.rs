@@ -10,7 +10,7 @@
 #![expect(unsafe_code, reason = "io_uring takes addresses; the module documentation says why they are valid")]
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use io_uring::Submitter;
 
@@ -33,8 +33,8 @@ struct RetiredBlock {
 }
 
 impl Retired {
-    fn take(&self) -> Vec<RetiredBlock> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn lock(&self) -> MutexGuard<'_, Vec<RetiredBlock>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -49,7 +49,7 @@ impl Registration {
     /// The block is dropped.
     pub(crate) fn retire(self, memory: Vec<u8>, capacity: usize) {
         let block = RetiredBlock { number: self.number, memory, capacity };
-        self.retired.0.lock().unwrap_or_else(PoisonError::into_inner).push(block);
+        self.retired.lock().push(block);
     }
 }
 
@@ -71,7 +71,8 @@ impl RegisteredBlocks {
 
     /// Forgets the blocks that have been dropped.
     pub(crate) fn forget_retired(&mut self, ring: &Submitter<'_>) {
-        for RetiredBlock { number, memory, capacity } in self.retired.take() {
+        let retired = std::mem::take(&mut *self.retired.lock());
+        for RetiredBlock { number, memory, capacity } in retired {
             self.bytes -= capacity;
             if update(ring, number, None).is_ok() {
                 self.unused.push(number);

@@ -233,6 +233,14 @@ fn script(prng: &mut Prng, count: usize) -> Vec<u8> {
     script
 }
 
+#[track_caller]
+fn check_same(heard: &[u8], expected: &[u8], whose: &str) {
+    let same = heard.iter().zip(expected).take_while(|(heard, reply)| heard == reply).count();
+    let show =
+        |all: &[u8]| all[same.saturating_sub(60)..(same + 60).min(all.len())].escape_ascii().to_string();
+    assert!(heard == expected, "{whose}, byte {same}: {} instead of {}", show(heard), show(expected));
+}
+
 /// Replies to `cas` and `md I` depend on uniques, but not on which: nothing else does.
 #[test]
 fn replies_are_those_of_a_server_with_all_items_in_memory() {
@@ -246,15 +254,7 @@ fn replies_are_those_of_a_server_with_all_items_in_memory() {
         stage.world.set_default_path(path);
         stage.set_disk(DiskConditions { jitter_us: 2000, short_ppm: 200_000, ..DiskConditions::default() });
         let heard = stage.converse(&script);
-        let same = heard.iter().zip(&expected).take_while(|(heard, reply)| heard == reply).count();
-        let show =
-            |all: &[u8]| all[same.saturating_sub(60)..(same + 60).min(all.len())].escape_ascii().to_string();
-        assert!(
-            heard == expected,
-            "seed {seed}, byte {same}: {} instead of {}",
-            show(&heard),
-            show(&expected)
-        );
+        check_same(&heard, &expected, &format!("seed {seed}"));
         assert!(stage.flash_hits() > 50, "{}", stage.flash_hits());
     }
 }
@@ -375,54 +375,6 @@ fn a_pipeline_with_reads_that_take_too_long_has_its_other_values() {
         assert!((3..=9).contains(&hits), "{hits} of 10");
         let took = stage.world.handler::<Client>(client).heard_at_us - began;
         assert!((100_000..110_000).contains(&took), "{took} us");
-    }
-}
-
-/// Gets of the large values that one read brings, all of them.
-fn gets_of_long() -> String {
-    (0..ON_FLASH).filter(|number| is_long(*number)).map(|number| format!("get item{number}\r\n")).collect()
-}
-
-/// A hundred clients want 26 MB at once, of which 16 have memory.
-#[test]
-fn values_beyond_the_memory_for_reads_take_turns() {
-    let mut stage = Stage::new(8, true);
-    stage.set_disk(DiskConditions { delay_us: 200, jitter_us: 500, ..DiskConditions::default() });
-    let script = format!("{}mn\r\n", gets_of_long());
-    let began = stage.world.now().us;
-    let clients: Vec<HostId> = (0..100).map(|_| stage.client(script.as_bytes(), u64::MAX)).collect();
-    for client in clients {
-        assert_eq!(count(&stage.hear(client), b"VALUE"), 8);
-        let took = stage.world.handler::<Client>(client).heard_at_us - began;
-        assert!(took < 60_000, "{took} us");
-    }
-}
-
-/// They fill the memory for reads with values that they do not take.
-#[test]
-fn clients_that_do_not_read_delay_others_by_milliseconds() {
-    let mut stage = Stage::new(9, true);
-    stage.set_disk(DiskConditions { delay_us: 200, jitter_us: 100, ..DiskConditions::default() });
-    let in_memory: String = (0..8).map(|at| format!("get item{}\r\n", 1103 + 50 * at)).collect();
-    let script = format!("{in_memory}{}mn\r\n", gets_of_long());
-    let millisecond = PathConditions { delay_us: 1000, jitter_us: 0, loss_ppm: 0, piece_max: 1400 };
-    stage.world.set_default_path(millisecond);
-    let deaf: Vec<HostId> = (0..200).map(|_| stage.client(script.as_bytes(), u64::MAX)).collect();
-    // The requests have arrived, the replies have not.
-    stage.world.run_for(3_500);
-    assert_eq!(stage.world.handler::<Client>(deaf[0]).arrivals, 0);
-    deaf.iter().for_each(|client| stage.world.partition(stage.server, *client));
-    stage.world.run_for(2_000);
-    let began = stage.world.now().us;
-    let others: Vec<HostId> = (0..20).map(|at| stage.client(&gets(at..at + 10), u64::MAX)).collect();
-    for client in others {
-        assert_eq!(count(&stage.hear(client), b"VALUE"), 10);
-        let took = stage.world.handler::<Client>(client).heard_at_us - began;
-        assert!(took < 40_000, "{took} us");
-    }
-    for client in deaf {
-        stage.world.heal(stage.server, client);
-        assert_eq!(count(&stage.hear(client), b"VALUE"), 16);
     }
 }
 

@@ -208,15 +208,7 @@ fn check_crowd(seed: u64) {
     deaf.iter().for_each(|client| stage.world.partition(stage.server, *client));
     for (number, ((owner, client), expected)) in owners.iter().zip(clients).zip(expected).enumerate() {
         let heard = owner.hear(&mut stage, client);
-        let same = heard.iter().zip(&expected).take_while(|(heard, reply)| heard == reply).count();
-        let show =
-            |all: &[u8]| all[same.saturating_sub(60)..(same + 60).min(all.len())].escape_ascii().to_string();
-        assert!(
-            heard == expected,
-            "seed {seed}, owner {number}, byte {same}: {} instead of {}",
-            show(&heard),
-            show(&expected)
-        );
+        check_same(&heard, &expected, &format!("seed {seed}, owner {number}"));
     }
     let (keys, _) = stage.hear_dump(dump);
     assert!(keys.len() > ITEMS / 2, "{} items", keys.len());

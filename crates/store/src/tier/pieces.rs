@@ -208,12 +208,6 @@ impl Pieces {
         }
     }
 
-    /// The segments of the pieces that are not on their devices.
-    pub(super) fn segments(&self) -> Vec<u32> {
-        let open = self.open.iter().flatten().map(|open| open.id.segment);
-        open.chain(self.waiting.iter().map(|piece| piece.id.segment)).collect()
-    }
-
     /// Pieces that wait to be written.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()

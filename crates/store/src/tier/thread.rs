@@ -103,14 +103,14 @@ impl Store {
 impl Tier {
     /// The segment to be emptied next, if there are too few free ones.
     fn take_victim(&self) -> Option<u32> {
-        let (mut candidates, unwritten) = {
-            let state = lock(&self.state);
-            let is_short = state.queues.free() < self.free_min() || self.wants_index_room();
-            is_short.then(|| (state.queues.candidates(), state.pieces.segments()))?
+        let mut candidates = {
+            let queues = &lock(&self.state).queues;
+            let is_short = queues.free() < self.free_min() || self.wants_index_room();
+            is_short.then(|| queues.candidates())?
         };
         // Without the lock, which workers take for each item that goes to flash: there may be a hundred thousand of them. What is written
         // now stays so, and nobody else takes one.
-        candidates.retain(|segment| !unwritten.contains(segment));
+        candidates.retain(|segment| !self.rows[*segment as usize].may_be_in_memory());
         let victim = choose_victim(&candidates, &self.rows)?;
         lock(&self.state).queues.take_victim(victim)
     }
