@@ -11,7 +11,16 @@ use std::time::{Duration, Instant};
 /// How cargo's summary of a test binary begins.
 const TEST_RESULT: &str = "test result: ";
 
-/// The action of a step; cargo's summaries are held back for the end.
+/// How the line of a test that has failed ends.
+const TEST_FAILED: &str = " ... FAILED";
+
+/// What stands between the place of a failed assertion and what it says, which has lines of its own.
+const PANICKED: &str = " panicked at ";
+
+/// After a failed assertion, this many lines of what it says are told again at the end.
+const PANIC_LINES: usize = 6;
+
+/// The action of a step; cargo's summaries and what failed are held back for the end.
 type Action = Box<dyn FnOnce(&mut Vec<String>) -> Result<()>>;
 
 /// A run of several steps, each done whether or not the ones before succeeded.
@@ -118,18 +127,27 @@ pub(crate) fn run(mut command: Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs tests, passing on what they say except the summaries, which go to `results`.
+/// Runs tests, passing on what they say. The summaries go to `results`, and so does once more what failed and why, because
+/// the end of a long log is what is looked at.
 pub(crate) fn run_tests(mut command: Command, results: &mut Vec<String>) -> Result<()> {
     let shown = show(&command);
     println!("$ {shown}");
     let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("run {shown}"))?;
     let output = child.stdout.take().expect("it is piped");
+    let mut panic_lines = 0;
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         if line.starts_with(TEST_RESULT) {
             results.push(line);
-        } else {
-            println!("{line}");
+            continue;
+        }
+        println!("{line}");
+        if line.contains(PANICKED) {
+            panic_lines = PANIC_LINES;
+        }
+        if line.ends_with(TEST_FAILED) || panic_lines > 0 {
+            panic_lines = panic_lines.saturating_sub(1);
+            results.push(line);
         }
     }
     let status = child.wait()?;
@@ -154,6 +172,16 @@ mod tests {
         let first = "xtask: stage 1 of 3: Tidy; 0 s so far; left: Tests: units, Virtual machines";
         assert_eq!(line(0, 0), first);
         assert_eq!(line(2, 754), "xtask: stage 3 of 3: Virtual machines; 754 s so far; left: nothing");
+    }
+
+    #[test]
+    fn what_failed_is_told_again_with_the_summaries() {
+        let said = "test a ... ok\ntest b ... FAILED\nthread 'b' panicked at b.rs:1:\nleft: 1\n\ntest result: FAILED. 1";
+        let mut results = Vec::new();
+        let error = run_tests(command("sh", &["-c", "echo \"$0\"; exit 101", said]), &mut results);
+        assert!(error.expect_err("it has failed").to_string().ends_with("101"));
+        let told = "test b ... FAILED\nthread 'b' panicked at b.rs:1:\nleft: 1\n\ntest result: FAILED. 1";
+        assert_eq!(results.join("\n"), told);
     }
 
     #[test]

@@ -23,8 +23,8 @@ use crate::trial::context::Site;
 use crate::trial::halt::Halt;
 use crate::trial::trace::{self, CleanupRecord};
 use crate::trial::{check, program, settings};
+use os::LockedFile;
 use os::clock::Stopwatch;
-use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -265,16 +265,16 @@ fn is_one_word(directory: &Path) -> Result<(), Error> {
 
 /// Makes the directory of a run, or checks that it is one of the same experiment. While the lock is held, no other
 /// process runs trials there.
-fn enter(directory: &Path, text: &str, experiment: &Experiment) -> Result<File, Error> {
+fn enter(directory: &Path, text: &str, experiment: &Experiment) -> Result<LockedFile, Error> {
     let trials = directory.join("trials");
     std::fs::create_dir_all(&trials).map_err(Error::io("create", &trials))?;
     let lock = File::open(directory).map_err(Error::io("open", directory))?;
-    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+    let Ok(lock) = LockedFile::try_lock(lock).map_err(Error::io("lock", directory))? else {
         return Err(Error::place(
             "the run",
             format!("another `evenkeel lab run` is at work in {}", directory.display()),
         ));
-    }
+    };
     let path = directory.join("experiment.toml");
     // Without trials, the present file has not shown anything: mostly it did not work.
     if !trial_files(directory)?.is_empty() {

@@ -1,4 +1,5 @@
-//! Linux for programs: clocks, CPUs, CPU time, processes, commands, scheduling, signals, messages to a supervisor.
+//! Linux for programs: clocks, CPUs, CPU time, processes, commands, scheduling, signals, locked files,
+//! messages to a supervisor.
 //!
 //! Everything here is about this host, and nothing about caching or decisions. `tuner`, which also reads a captured
 //! /proc, uses the parsers of this crate.
@@ -10,6 +11,7 @@ pub mod cpu_order;
 mod cpu_set;
 pub mod cpu_time;
 pub mod file;
+mod locked_file;
 pub mod notify;
 pub mod process_stat;
 pub mod processes;
@@ -18,3 +20,4 @@ pub mod signals;
 
 pub use cpu_list::CpuList;
 pub use cpu_set::{CpuSet, CpuSetError};
+pub use locked_file::LockedFile;

@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use os::LockedFile;
 use os::clock::Stopwatch;
 use stdx::clock::Now;
 
@@ -56,7 +57,7 @@ struct Shared {
 struct Inner {
     journal: DirectoryJournal,
     leases: LeaseTable,
-    _lock: File,
+    _lock: LockedFile,
 }
 
 impl DirectoryRegister {

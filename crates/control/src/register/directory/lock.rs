@@ -1,12 +1,11 @@
 //! The lock of a directory's writer: `flock` on a file that names the process.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use os::LockedFile;
 
 use super::load::LOCK;
 use crate::register::error::RegisterError;
@@ -16,7 +15,7 @@ const PID_LEN_MAX: u64 = 32;
 
 /// The lock, held.
 pub(super) struct Lock {
-    file: File,
+    file: LockedFile,
     path: PathBuf,
     /// Whether a process has signed it before, so that the directory cannot be a new one.
     pub was_used: bool,
@@ -31,24 +30,26 @@ pub(super) fn take(folder: &Path) -> Result<Lock, RegisterError> {
     let failed = |what, source| RegisterError::Disk { what, path: path.clone(), source };
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let mut file = options.open(&path).map_err(|source| failed("open", source))?;
-    let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
-    let mut signature = String::new();
-    let read = (&mut file).take(PID_LEN_MAX).read_to_string(&mut signature);
-    match locked {
-        Err(Errno::WOULDBLOCK) => {
-            let pid = match signature.trim() {
+    let file = options.open(&path).map_err(|source| failed("open", source))?;
+    match LockedFile::try_lock(file).map_err(|source| failed("lock", source))? {
+        Err(file) => {
+            let pid = match signature(&file).unwrap_or_default().trim() {
                 "" => "(not named yet)".to_owned(),
                 pid => pid.to_owned(),
             };
             Err(RegisterError::Locked { path: folder.to_owned(), pid })
         }
-        Err(error) => Err(failed("lock", error.into())),
-        Ok(()) => {
-            read.map_err(|source| failed("read", source))?;
+        Ok(file) => {
+            let signature = signature(&file).map_err(|source| failed("read", source))?;
             Ok(Lock { file, path, was_used: !signature.is_empty() })
         }
     }
+}
+
+fn signature(file: &File) -> io::Result<String> {
+    let mut signature = String::new();
+    file.take(PID_LEN_MAX).read_to_string(&mut signature)?;
+    Ok(signature)
 }
 
 impl Lock {
@@ -56,7 +57,7 @@ impl Lock {
     ///
     /// # Errors
     /// If the disk does not take it.
-    pub(super) fn sign(self) -> Result<File, RegisterError> {
+    pub(super) fn sign(self) -> Result<LockedFile, RegisterError> {
         let Lock { mut file, path, .. } = self;
         // As long for each process: on a full disk the old bytes are written over.
         let signature = format!("{:<10}\n", std::process::id());

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::FlockOperation::NonBlockingLockExclusive;
+use os::LockedFile;
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -43,7 +43,7 @@ pub struct Journals {
 /// While it exists, no other process changes settings.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    _file: LockedFile,
 }
 
 /// The files with the names of journals.
@@ -83,24 +83,24 @@ impl Journals {
         self.make_private()?;
         let path = self.directory.join(LOCK);
         let failed = |source| Error::Io { what: "lock", path: path.clone(), source };
-        let file = self.lock_file(&path).map_err(failed)?;
+        let mut file = self.lock_file(&path).map_err(failed)?;
         let mut looks = 1 + wait.as_millis() / LOCK_LOOK_EVERY.as_millis();
         loop {
-            let locked = rustix::fs::flock(&file, NonBlockingLockExclusive);
+            let locked = LockedFile::try_lock(file);
             if stop() {
                 return Err(Error::Stopped { path });
             }
             match locked {
-                Ok(()) => return Ok(Lock { _file: file }),
-                Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) if looks > 1 => {
+                Ok(Ok(file)) => return Ok(Lock { _file: file }),
+                Ok(Err(same)) if looks > 1 => {
                     looks -= 1;
                     std::thread::sleep(LOCK_LOOK_EVERY);
+                    file = same;
                 }
-                Err(Errno::WOULDBLOCK) => {
+                Ok(Err(file)) => {
                     return Err(Error::Locked { path, holder: holder(&file), waited: wait });
                 }
-                Err(errno) => return Err(failed(errno.into())),
+                Err(error) => return Err(failed(error)),
             }
         }
     }

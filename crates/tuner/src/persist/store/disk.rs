@@ -5,6 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use os::LockedFile;
+
 use super::{DIRECTORY, Error};
 use crate::observe::root::Root;
 
@@ -54,7 +56,7 @@ pub struct RootDisk(Root);
 /// While it exists, no other process writes.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _directory: File,
+    _directory: LockedFile,
 }
 
 impl RootDisk {
@@ -64,13 +66,11 @@ impl RootDisk {
     }
 
     pub(super) fn lock(&self) -> Result<Lock, Error> {
-        use rustix::fs::FlockOperation::NonBlockingLockExclusive;
         let failed = |source| Error::Io { what: "lock", path: DIRECTORY.to_owned(), source };
         let directory = File::open(self.0.path(DIRECTORY)).map_err(failed)?;
-        match rustix::fs::flock(&directory, NonBlockingLockExclusive) {
-            Ok(()) => Ok(Lock { _directory: directory }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked),
-            Err(errno) => Err(failed(errno.into())),
+        match LockedFile::try_lock(directory).map_err(failed)? {
+            Ok(directory) => Ok(Lock { _directory: directory }),
+            Err(_) => Err(Error::Locked),
         }
     }
 
