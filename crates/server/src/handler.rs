@@ -48,7 +48,7 @@ impl Handler for Worker {
         let tidying = self.store.needs_turn().then(|| Now { us: self.now.us + TIDYING_US });
         let looking = (!self.sleepers.is_empty()).then_some(self.look_at);
         let reporting = self.steps.are_wanted().then_some(self.now);
-        let reading = self.stage.as_ref().and_then(FlashStage::deadline);
+        let reading = self.stage.as_deref().and_then(FlashStage::deadline);
         tidying.into_iter().chain(looking).chain(reporting).chain(reading).min()
     }
 

@@ -85,6 +85,7 @@ impl Worker {
         }
         let mut keys = get.keys.map_while(Result::ok);
         let mut served = 0;
+        let has_flash = self.has_flash();
         loop {
             let mut batch = [const { None }; BATCH];
             let mut count = 0;
@@ -94,11 +95,11 @@ impl Worker {
             }
             self.fetching.extend(batch.iter().flatten().map(|key| self.store.prefetch(key)));
             self.fetch_items();
-            if self.has_flash() {
+            if has_flash {
                 batch.iter().flatten().for_each(|key| self.read_ahead(self.serving, key));
             }
             for key in batch.iter().flatten() {
-                let waits = self.has_flash() && self.must_wait(self.serving, key, usage(touch));
+                let waits = has_flash && self.must_wait(self.serving, key, usage(touch));
                 if waits || output.len() >= OUTPUT_MAX {
                     let rest = RestOfKeys { run: KeyRun::resume(get.with_cas), touch };
                     // Computed here, once in many keys, instead of counted with every key.

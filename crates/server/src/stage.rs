@@ -421,6 +421,7 @@ impl FlashStage {
 
 impl Worker {
     /// Whether the request of this connection whose turn it is has to wait for its item.
+    #[inline(never)]
     pub(crate) fn must_wait(&mut self, link: Link, key: &Key<'_>, usage: FlashUse) -> bool {
         let Some(stage) = &mut self.stage else { return false };
         let mut reads = Of { stage, link };
@@ -432,6 +433,7 @@ impl Worker {
     }
 
     /// Begins the read that a later request of a connection will wait for.
+    #[inline(never)]
     pub(crate) fn read_ahead(&mut self, link: Link, key: &Key<'_>) {
         if let Some(stage) = &mut self.stage
             && stage.has_place_ahead(link, key.hash())

@@ -56,7 +56,7 @@ pub struct Worker {
     /// With `--cluster-file`.
     pub(crate) discovers: bool,
     /// Reads of the flash tier, if there is one.
-    pub(crate) stage: Option<FlashStage>,
+    pub(crate) stage: Option<Box<FlashStage>>,
     /// The connection that is served.
     pub(crate) serving: Link,
 }
@@ -95,7 +95,7 @@ impl Worker {
             detail: false,
             discovers: shared.discovery.is_some(),
             stage: (!shared.flash_files.is_empty())
-                .then(|| FlashStage::new(shared.flash_files.clone(), Arc::clone(&shared.flash_reads))),
+                .then(|| FlashStage::new(shared.flash_files.clone(), Arc::clone(&shared.flash_reads)).into()),
             serving: Link::default(),
             shared,
         }

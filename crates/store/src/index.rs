@@ -275,11 +275,24 @@ impl Index {
     #[inline]
     pub(crate) fn guess(&self, hash: u64) -> Option<usize> {
         let home = self.page(self.shard_of(hash), hash) + home_of(hash) * SLOTS;
-        let tag = tag_of(hash);
-        let values = self.slots[home..home + SLOTS].iter().map(|slot| slot.load(Relaxed));
-        let is_in_memory = |value: &u64| value & LOCATION != 0 && value & FLASH == 0;
-        let mut matching = values.filter(|value| value >> TAG_SHIFT == tag && is_in_memory(value));
-        matching.next().map(|value| (value & LOCATION) as usize * ALIGN)
+        let tag = tag_of(hash) << TAG_SHIFT;
+        let mut matching = 0u32;
+        // Without branches, because which slot matches is unpredictable.
+        let values = self.bucket(home);
+        for (i, value) in values.into_iter().enumerate() {
+            // 0 if the slot is empty, and at least FLASH if its item is on flash or its tag is another one.
+            let location = (value ^ tag) & !(FREQUENCY | OVERFLOW);
+            matching |= ((location.wrapping_sub(1) < LOCATION) as u32) << i;
+        }
+        let value = values.get(matching.trailing_zeros() as usize)?;
+        Some((value & LOCATION) as usize * ALIGN)
+    }
+
+    /// The slots of a bucket.
+    #[inline]
+    fn bucket(&self, first: usize) -> [u64; SLOTS] {
+        let slots: &[AtomicU64; SLOTS] = self.slots[first..first + SLOTS].try_into().expect("a bucket");
+        slots.each_ref().map(|slot| slot.load(Relaxed))
     }
 }
 
@@ -310,8 +323,7 @@ impl Index {
         let mut overflow = 0u32;
         let mut matching = 0u32;
         // Without branches, because which slot matches is unpredictable.
-        let bucket: &[AtomicU64; SLOTS] = self.slots[home..home + SLOTS].try_into().expect("a bucket");
-        let values = bucket.each_ref().map(|slot| slot.load(Relaxed));
+        let values = self.bucket(home);
         for (i, value) in values.into_iter().enumerate() {
             overflow |= (((value & OVERFLOW) != 0) as u32) << i;
             matching |= ((value >> TAG_SHIFT == tag) as u32) << i;

@@ -12,6 +12,7 @@ use crate::record::{BINARY_KEY, FETCHED, Record, STALE, TOKEN_SENT};
 use crate::request::{Look, MetaGet};
 use crate::shard::Locked;
 use crate::store::Store;
+use crate::tier::staged::Staged;
 
 /// An item that was found. It holds its shard's lock, so that the item cannot change: drop it soon.
 #[derive(Debug)]
@@ -139,8 +140,7 @@ impl Handle {
             }
             Err(miss) => {
                 self.miss = miss;
-                let (slot, at) = store.staged_slot(&lock, self.staged, key.hash)?;
-                Some(store.staged_item(lock, slot, at, look))
+                store.staged_item(lock, self.staged, key.hash, look)
             }
         }
     }
@@ -188,8 +188,7 @@ impl Handle {
                     store.drop_from_flash(&mut lock, key.hash);
                     return None;
                 }
-                let (slot, at) = store.staged_slot(&lock, self.staged, key.hash)?;
-                let item = store.staged_item(lock, slot, at, request.look);
+                let item = store.staged_item(lock, self.staged, key.hash, request.look)?;
                 let (token_sent, expiry_before) = (item.token_sent(), item.expiry());
                 Some(MetaFound { item, won: false, token_sent, created, expiry_before })
             }
@@ -248,14 +247,22 @@ impl Store {
         Item { lock, record, first_cas: self.first_cas, last_access, hit_before }
     }
 
-    /// Marks a use of an item on flash, of whose record a copy lies at `at`.
-    fn staged_item<'s>(&'s self, mut lock: Locked<'s>, slot: Slot, at: usize, look: Look) -> Item<'s> {
+    /// Marks a use of an item on flash, of whose record the handle has a copy, if it is still there.
+    #[cold]
+    fn staged_item<'s>(
+        &'s self,
+        mut lock: Locked<'s>,
+        staged: Option<Staged>,
+        hash: u64,
+        look: Look,
+    ) -> Option<Item<'s>> {
+        let (slot, at) = self.staged_slot(&lock, staged, hash)?;
         if look == Look::Use {
             self.index.count_use(&mut lock, slot);
         }
         let record = self.segments.record(at);
         let hit_before = record.bits() & FETCHED != 0 || slot.frequency() > 0;
-        Item { lock, record, first_cas: self.first_cas, last_access: record.last_access(), hit_before }
+        Some(Item { lock, record, first_cas: self.first_cas, last_access: record.last_access(), hit_before })
     }
 
     pub(crate) fn set_expiry(&self, lock: &mut Locked<'_>, slot: Slot, expiry: u32) {

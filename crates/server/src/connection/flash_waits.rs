@@ -14,8 +14,10 @@ use crate::request::KEY_BUFFER;
 use crate::rights::{needed, needed_for_packet};
 use crate::worker::Worker;
 
+// Not inlined: the code that serves items in memory stays as small as without flash.
 impl Connection {
     /// Whether a request waits for its item. `key` is its key, if it was hashed before.
+    #[inline(never)]
     pub(super) fn waits(&self, worker: &mut Worker, request: &Request<'_>, key: Option<Key<'_>>) -> bool {
         let Some(usage) = flash_use::of_text(request).filter(|_| needed(request) <= self.role) else {
             return false;
@@ -32,6 +34,7 @@ impl Connection {
     }
 
     /// The same for a packet.
+    #[inline(never)]
     pub(super) fn packet_waits(
         &self,
         worker: &mut Worker,
@@ -46,11 +49,14 @@ impl Connection {
     }
 
     /// Whether the request whose body has arrived waits for its item.
+    #[inline]
     pub(super) fn body_waits(&self, worker: &mut Worker) -> bool {
+        worker.has_flash() && self.body_waits_for_flash(worker)
+    }
+
+    #[inline(never)]
+    fn body_waits_for_flash(&self, worker: &mut Worker) -> bool {
         let State::Body(upload) = &self.state else { return false };
-        if !worker.has_flash() {
-            return false;
-        }
         match (self.dialect, parse(upload.head())) {
             (Dialect::Binary, _) => self.packet_waits(worker, &kept(upload.head()), None),
             (Dialect::Text, Parsed::Head { request, .. }) => self.waits(worker, &request, None),
@@ -59,6 +65,7 @@ impl Connection {
     }
 
     /// Begins the reads of planned requests.
+    #[inline(never)]
     pub(super) fn read_ahead(&self, worker: &mut Worker, planned: &[Option<Planned<'_>>]) {
         for Planned { request, key, .. } in planned.iter().flatten() {
             let reads = flash_use::of_text(request).is_some() && needed(request) <= self.role;
@@ -69,6 +76,7 @@ impl Connection {
     }
 
     /// The same for packets.
+    #[inline(never)]
     pub(super) fn read_packets_ahead(&self, worker: &mut Worker, planned: &[Option<PlannedPacket<'_>>]) {
         for PlannedPacket { request, key, .. } in planned.iter().flatten() {
             let reads = flash_use::of_packet(request).is_some() && needed_for_packet(request) <= self.role;
