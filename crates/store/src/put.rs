@@ -126,6 +126,9 @@ fn make_index_room(
     key: &Key<'_>,
 ) -> Result<(), Need> {
     while !store.index.has_room(lock, key.hash) {
+        if store.give_up_for_index_room(lock, key.hash) {
+            continue;
+        }
         if spare_page.is_none() {
             return Err(Need::Page);
         }

@@ -12,7 +12,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{FLASH, FREQUENCY, FREQUENCY_SHIFT, Index, LOCATION, Slot};
+use super::{FLASH, FREQUENCY, FREQUENCY_SHIFT, Index, LOCATION, SLOTS, Slot, home_of};
 use crate::shard::Locked;
 
 /// The place of an item on flash.
@@ -93,6 +93,15 @@ impl Index {
         self.find_slot(lock, hash, |slot| {
             slot.is_on_flash() && has_bits(slot.place()) && is_wanted(slot.place())
         })
+    }
+
+    /// An item on flash in the home bucket of this hash: the one that was used least.
+    pub(crate) fn flash_slot_of_home(&self, lock: &Locked<'_>, hash: u64) -> Option<Slot> {
+        let home = self.page(lock.number, hash) + home_of(hash) * SLOTS;
+        let slots = (home..).zip(self.bucket(home)).map(|(number, value)| Slot { number, value });
+        slots
+            .filter(|slot| slot.value & LOCATION != 0 && slot.is_on_flash())
+            .min_by_key(|slot| slot.frequency())
     }
 
     /// Changes the location of an entry, whose item is on flash afterwards.

@@ -6,7 +6,8 @@ use super::pieces::Stream;
 use super::record::FlashRecord;
 use super::state::Tier;
 use super::table::record_max;
-use crate::index::{FlashPlace, Slot};
+use crate::index::{FlashPlace, PAGE_CHARGE, Slot};
+use crate::open::CLASSES;
 use crate::record::Record;
 use crate::segment::Queue;
 use crate::shard::Locked;
@@ -84,7 +85,7 @@ impl Store {
     /// Whether the index has room for one more item on flash; otherwise the thread of the tier makes some.
     fn has_index_room(&self, tier: &Tier) -> bool {
         let objects = tier.objects();
-        tier.index_limit.note(self.index_percent(), objects);
+        tier.index_limit.note(self.index_pressure(), objects);
         if tier.wants_index_room() {
             tier.wake();
         }
@@ -93,7 +94,44 @@ impl Store {
 
     /// The share of the memory limit that the index and the write buffers have.
     pub(super) fn index_percent(&self) -> u64 {
-        (self.index.bytes() + self.ghosts.bytes() + self.tier_bytes()) * 100 / self.budget.limit()
+        self.beside_items() * 100 / self.budget.limit()
+    }
+
+    /// Gives up an item on flash instead of a page for the index, if the index has all that it may have: with more of it no item could
+    /// be stored any more. Long before that the thread of the tier empties segments, but a slow disk, or a busy processor, can keep it
+    /// from that.
+    pub(crate) fn give_up_for_index_room(&self, lock: &mut Locked<'_>, hash: u64) -> bool {
+        let Some(tier) = &self.tier else { return false };
+        if self.beside_items() + PAGE_CHARGE <= self.beside_items_max() {
+            return false;
+        }
+        let Some(slot) = self.index.flash_slot_of_home(lock, hash) else { return false };
+        // Only the record itself says how long it is.
+        tier.counters.evicted(0, slot.frequency() > 0);
+        self.unlink_flash(lock, slot);
+        true
+    }
+
+    /// Bytes of the memory limit that the index and the write buffers have.
+    fn beside_items(&self) -> u64 {
+        self.index.bytes() + self.ghosts.bytes() + self.tier_bytes()
+    }
+
+    /// The same as a share of the most that they may have, in percent.
+    pub(super) fn index_pressure(&self) -> u64 {
+        self.beside_items() * 100 / self.beside_items_max().max(1)
+    }
+
+    /// What they do not have yet of it.
+    #[cfg(test)]
+    pub(super) fn index_room(&self) -> u64 {
+        self.beside_items_max() - self.beside_items()
+    }
+
+    /// The most that they may have: the rest is what writers and reclamation need at the least.
+    fn beside_items_max(&self) -> u64 {
+        let least = self.segments.reserve_bytes() + (CLASSES * self.segments.size()) as u64;
+        self.budget.limit().saturating_sub(least)
     }
 
     /// Removes an item that is on flash.

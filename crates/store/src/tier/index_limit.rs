@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The part of the memory limit that the index and the write buffers may have, in percent: the rest is for items in memory.
+/// The part of what the index and the write buffers may have at the most, in percent, from which on there is a limit.
 const PERCENT_MAX: u64 = 90;
 /// With so little the limit is given up.
 const PERCENT_LOW: u64 = 87;

@@ -56,7 +56,7 @@ impl Store {
             tier.activity.note_finished();
             return true;
         }
-        tier.index_limit.note(self.index_percent(), tier.objects());
+        tier.index_limit.note(self.index_pressure(), tier.objects());
         let Some(victim) = tier.take_victim() else { return false };
         let room = room.get_or_insert_with(|| AlignedBytes::zeroed(tier.geometry.piece_bytes()));
         self.reuse(tier, disk, victim, room, &mut work);
