@@ -94,6 +94,7 @@ const FLASH: u64 = 1 << 41;
 const FREQUENCY_SHIFT: u32 = 42;
 const FREQUENCY: u64 = 3 << FREQUENCY_SHIFT;
 const TAG_SHIFT: u32 = 44;
+const TAG: u64 = u64::MAX << TAG_SHIFT;
 
 /// Uses of an item are counted up to this number, since the frequency was last lowered.
 pub(crate) const FREQUENCY_MAX: u64 = 3;
@@ -280,11 +281,10 @@ impl Index {
         // Without branches, because which slot matches is unpredictable.
         let values = self.bucket(home);
         for (i, value) in values.into_iter().enumerate() {
-            // 0 if the slot is empty, and at least FLASH if its item is on flash or its tag is another one.
-            let location = (value ^ tag) & !(FREQUENCY | OVERFLOW);
-            matching |= ((location.wrapping_sub(1) < LOCATION) as u32) << i;
+            matching |= (((value ^ tag) & (TAG | FLASH) == 0) as u32) << i;
         }
         let value = values.get(matching.trailing_zeros() as usize)?;
+        // 0 where the slot is empty, which one tag in 2^20 matches.
         Some((value & LOCATION) as usize * ALIGN)
     }
 
