@@ -15,6 +15,9 @@ pub(crate) struct Arguments {
     /// Only these: hit, cached, latency, mix, hang, restart, lost, memory, amplification, misses
     #[arg(long, value_name = "TEXT,TEXT", value_delimiter = ',')]
     pub(super) only: Vec<String>,
+    /// Only these workloads, for the row misses: etc, twitter:c9 and so on
+    #[arg(long, value_name = "TEXT,TEXT", value_delimiter = ',')]
+    pub(super) workloads: Vec<String>,
     /// Folder for the files of the servers, on the disk to be measured; what is made there is removed
     #[arg(long, default_value = "target", value_name = "FOLDER")]
     pub(super) folder: PathBuf,

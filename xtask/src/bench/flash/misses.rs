@@ -5,7 +5,7 @@
 //! server's group has half as much memory again as `-m`, with the page cache. Few requests are in flight: between a miss and its refill others
 //! of the same key miss, too, and the more the longer a server's batches are.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use stdx::statistics::median;
 
 use super::arguments::Arguments;
@@ -61,33 +61,72 @@ const SETUP: Setup = Setup {
 const ITEM_SIZE: &str = "512";
 const SMALL_ITEM_SIZE: &str = "64";
 
-/// Prints the table.
+/// The shares of a workload: the peer's, if there is one, and ours by the least item on flash.
+struct Shares {
+    peer: Option<f64>,
+    ours: [f64; 2],
+}
+
+/// Prints the table. A workload that cannot be measured is named with the cause, and the others have their rows.
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     println!("share of gets that missed, -m {MEGABYTES}, {FLASH_MEGABYTES} MB of flash; one run");
     println!("{:<12} {:>10} {:>17} {:>17}   ratios", "ext_item_size", "peer", ITEM_SIZE, SMALL_ITEM_SIZE);
     let mut ratios: [Vec<f64>; 2] = Default::default();
-    for workload in WORKLOADS {
-        let servers = start_all(arguments, |_| SETUP)?;
-        let with_peer =
-            servers.iter().map(|server| misses(server, workload)).collect::<Result<Vec<f64>>>()?;
-        drop(servers);
-        let small = format!("ext_item_size={SMALL_ITEM_SIZE}");
-        let small = misses(&start_ours(arguments, SETUP, &["-o", &small])?, workload)?;
-        let peer = with_peer.get(1);
-        let ratio = |ours: f64| peer.map(|peer| ours / peer.max(f64::MIN_POSITIVE));
-        let of_workload = [with_peer[0], small].map(ratio);
-        ratios.iter_mut().zip(of_workload).for_each(|(ratios, ratio)| ratios.extend(ratio));
-        let show = |share: Option<&f64>| share.map_or("-".to_owned(), |share| format!("{share:.4}"));
-        print!("{:<12} {:>11} {:>17.4} {small:>17.4}  ", workload.name, show(peer), with_peer[0]);
-        of_workload.iter().flatten().for_each(|ratio| print!(" {ratio:.2}"));
-        println!();
+    let mut failed = Vec::new();
+    for workload in wanted(arguments)? {
+        match shares(arguments, workload) {
+            Ok(shares) => {
+                let of_workload = shares.ratios();
+                ratios.iter_mut().zip(of_workload).for_each(|(ratios, ratio)| ratios.extend(ratio));
+                print_row(workload, &shares);
+            }
+            Err(error) => {
+                println!("{:<12} not measured: {error:#}", workload.name);
+                failed.push(workload.name);
+            }
+        }
     }
     for (item_size, ratios) in [ITEM_SIZE, SMALL_ITEM_SIZE].into_iter().zip(&ratios) {
         if !ratios.is_empty() {
             println!("median of the ratios with ext_item_size={item_size}: {:.2}", median(ratios));
         }
     }
+    ensure!(failed.is_empty(), "not measured: {}", failed.join(", "));
     Ok(())
+}
+
+/// The workloads that the command line names, or all.
+fn wanted(arguments: &Arguments) -> Result<Vec<Workload>> {
+    let names = &arguments.workloads;
+    if let Some(name) = names.iter().find(|name| WORKLOADS.iter().all(|workload| workload.name != **name)) {
+        let known = WORKLOADS.map(|workload| workload.name).join(", ");
+        bail!("expected workloads among {known}; found {name}");
+    }
+    let is_wanted = |workload: &Workload| names.is_empty() || names.iter().any(|name| name == workload.name);
+    Ok(WORKLOADS.into_iter().filter(is_wanted).collect())
+}
+
+fn shares(arguments: &Arguments, workload: Workload) -> Result<Shares> {
+    let servers = start_all(arguments, |_| SETUP)?;
+    let with_peer = servers.iter().map(|server| misses(server, workload)).collect::<Result<Vec<f64>>>()?;
+    drop(servers);
+    let small = format!("ext_item_size={SMALL_ITEM_SIZE}");
+    let small = misses(&start_ours(arguments, SETUP, &["-o", &small])?, workload)?;
+    Ok(Shares { peer: with_peer.get(1).copied(), ours: [with_peer[0], small] })
+}
+
+impl Shares {
+    /// Ours to the peer's.
+    fn ratios(&self) -> [Option<f64>; 2] {
+        self.ours.map(|ours| self.peer.map(|peer| ours / peer.max(f64::MIN_POSITIVE)))
+    }
+}
+
+fn print_row(workload: Workload, shares: &Shares) {
+    let peer = shares.peer.map_or("-".to_owned(), |share| format!("{share:.4}"));
+    print!("{:<12} {peer:>11} {:>17.4} {:>17.4}  ", workload.name, shares.ours[0], shares.ours[1]);
+    shares.ratios().iter().flatten().for_each(|ratio| print!(" {ratio:.2}"));
+    println!();
 }
 
 /// The share of the gets that miss, after all items have been stored, and as many requests as are counted.
