@@ -64,10 +64,16 @@ impl Stage {
     }
 
     fn set_until(&mut self, name: &str, value: &[u8], expiry: u32) {
+        self.set_alone(name, value, expiry);
+        while self.store.flash_step(&self.disk, &mut self.room) {}
+    }
+
+    /// Without a step of the tier's thread.
+    fn set_alone(&mut self, name: &str, value: &[u8], expiry: u32) {
         let key = self.handle.key(name.as_bytes());
         let change = Change { expiry, ..Change::default() };
-        self.handle.store(&key, &change, NewValue::Bytes(value), self.now).unwrap();
-        while self.store.flash_step(&self.disk, &mut self.room) {}
+        let stored = self.handle.store(&key, &change, NewValue::Bytes(value), self.now);
+        assert!(stored.is_ok(), "{stored:?}: {:?}", self.statistics());
     }
 
     /// Stores items that nobody asks for.
@@ -497,10 +503,7 @@ fn a_full_index_takes_new_items_although_the_thread_of_the_tier_is_slow() {
     // A step of the thread, which the disk or others on the processor delay, in so many sets.
     let last = number + 3_500_000;
     for number in number..last {
-        let key = name(number);
-        let key = stage.handle.key(key.as_bytes());
-        let stored = stage.handle.store(&key, &Change::default(), NewValue::Bytes(b"0123456789"), 1);
-        assert!(stored.is_ok(), "{stored:?}: {:?}", stage.statistics());
+        stage.set_alone(&name(number), b"0123456789", 0);
         if number % 1000 == 0 {
             stage.store.flash_step(&stage.disk, &mut stage.room);
         }
@@ -523,10 +526,7 @@ fn an_index_with_all_that_it_may_have_gives_up_what_was_used_least_on_flash() {
     stage.store.set_memory_limit((8 << 20) - stage.store.index_room()).unwrap();
     let before = stage.statistics().counts.objects_evicted;
     for number in number..number + 20_000 {
-        let key = name(number);
-        let key = stage.handle.key(key.as_bytes());
-        let stored = stage.handle.store(&key, &Change::default(), NewValue::Bytes(b"0123456789"), 1);
-        assert!(stored.is_ok(), "{stored:?}: {:?}", stage.statistics());
+        stage.set_alone(&name(number), b"0123456789", 0);
     }
     assert!(stage.statistics().counts.objects_evicted > before, "{:?}", stage.statistics());
 }
