@@ -113,7 +113,7 @@ fn found(client: &mut Client, numbers: std::ops::Range<u64>, expected: impl Fn(u
     found
 }
 
-/// An item that is stored drops one on flash that has the same tag. Of as many as there are here, one or two in a hundred tests.
+/// An item that is stored drops one on flash that has the same tag: of as many as there are here, one in one of twenty to thirty tests.
 const STRANGERS_MAX: u64 = 3;
 
 /// All of them are there, but for some that may have been dropped by chance.
@@ -155,16 +155,17 @@ fn what_was_replaced_or_deleted_does_not_come_back() {
     let mut client = client(&server);
     fill(&mut client, 0..ITEMS, 1);
     fill(&mut client, 0..ITEMS / 4, 2);
-    for number in ITEMS / 4..ITEMS / 4 + 1000 {
-        asks(&mut client, &format!("delete key{number}"), "DELETED");
-    }
+    let deleted = (ITEMS / 4..ITEMS / 4 + 1000).filter(|number| {
+        client.ask(format!("delete key{number}\r\n").as_bytes()).expect("an answer") == "DELETED"
+    });
+    all_are_there(deleted.count() as u64, 1000, "to be deleted");
     let expected = |number| match number {
         _ if number < ITEMS / 4 => Some(2),
         _ if number < ITEMS / 4 + 1000 => None,
         _ => Some(1),
     };
     let there = found(&mut client, 0..ITEMS, expected);
-    assert_eq!(there, ITEMS - 1000);
+    all_are_there(there, ITEMS - 1000, "not deleted");
     asks(&mut client, "flush_all", "OK");
     assert_eq!(found(&mut client, 0..ITEMS, |_| None), 0);
 }
@@ -180,9 +181,10 @@ fn after_an_orderly_end_items_on_flash_are_there_as_well() {
     server.stop().expect("it ends");
     server.start_again().expect("the same files");
     let mut after = client(&server);
-    assert_eq!(statistic(&mut after, "curr_items"), ITEMS);
     let round = |number| Some(if number < 1000 { 2 } else { 1 });
-    all_are_there(found(&mut after, 0..ITEMS, round), ITEMS, "after the restart");
+    let there = statistic(&mut after, "curr_items");
+    all_are_there(there, ITEMS, "after the restart");
+    assert_eq!(found(&mut after, 0..ITEMS, round), there);
     // Another layout of the flash: nothing is looked for in the wrong places.
     server.stop().expect("it ends");
     let other = format!("ext_path={}:256m,ext_page_size=16,ext_wbuf_size=1", file.0.display());
@@ -327,16 +329,21 @@ fn a_dump_amid_sets_and_deletes_lists_all_that_is_there_all_the_time() {
     let mut other = client(&server);
     let (dumps, rounds) = std::thread::scope(|scope| {
         let writing = scope.spawn(|| {
-            let mut rounds = 0;
+            let (mut rounds, mut absent) = (0, 0);
             while !is_over.load(Ordering::Relaxed) {
                 let first = ITEMS + rounds % 100 * BATCH;
                 fill(&mut other, first..first + BATCH, 1);
                 for number in first..first + BATCH / 2 {
-                    asks(&mut other, &format!("delete key{number}"), "DELETED");
-                    asks(&mut other, &format!("touch key{} 0", number * 37 % ITEMS), "TOUCHED");
+                    let touch = format!("touch key{} 0\r\n", number * 37 % ITEMS);
+                    for (request, expected) in
+                        [(format!("delete key{number}\r\n"), "DELETED"), (touch, "TOUCHED")]
+                    {
+                        absent += u64::from(other.ask(request.as_bytes()).expect("an answer") != expected);
+                    }
                 }
                 rounds += 1;
             }
+            assert!(absent <= STRANGERS_MAX, "{absent}");
             rounds
         });
         let writing_ends = SetWhenDropped(&is_over);
@@ -478,7 +485,7 @@ fn metrics_have_the_families_of_extstore_and_ours() {
         let samples = families.iter().flat_map(|family| &family.samples);
         samples.filter(|sample| sample.name == name).map(|sample| sample.value).sum()
     };
-    assert_eq!(there, ITEMS / 2);
+    all_are_there(there, ITEMS / 2, "in both");
     assert_eq!(sum("memcached_extstore_bytes_limit"), f64::from(256 << 20));
     assert!(sum("memcached_extstore_objects_written_total") > 0.0);
     assert!(sum("memcached_extstore_objects_read_total") > 0.0);

@@ -173,11 +173,11 @@ fn found(client: &mut Client, numbers: std::ops::Range<u64>, expected: impl Fn(u
     found
 }
 
-/// An item that is stored drops one on flash that has the same tag. Of as many as there are here, one or two in a hundred tests.
+/// An item that is stored drops one on flash that has the same tag: of as many as there are here, one in one of twenty to thirty tests.
 const STRANGERS_MAX: u64 = 3;
 
-/// All of these items are there, but for some that may have been dropped by chance. On a machine that is too busy reads may take so long that they count as misses, and the flash is
-/// left alone for 10 s: they are asked for again.
+/// All of these items are there, but for some that may have been dropped by chance. On a machine that is too busy reads may take so long
+/// that they count as misses, and the flash is left alone for 10 s: they are asked for again.
 #[track_caller]
 fn all_found(client: &mut Client, numbers: std::ops::Range<u64>, expected: impl Fn(u64) -> u64) {
     let (mut there, count) = (0, numbers.end - numbers.start);
