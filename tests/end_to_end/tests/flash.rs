@@ -318,7 +318,8 @@ impl Drop for SetWhenDropped<'_> {
     }
 }
 
-/// Of items that are there all the time, some move to flash, from there to memory, and back.
+/// Of items that are there all the time, some move to flash, others from there to memory and back. What moves to flash and is used there
+/// at once may be left out: only what was on flash before is used.
 #[test]
 fn a_dump_amid_sets_and_deletes_lists_all_that_is_there_all_the_time() {
     let file = FlashFile::new();
@@ -334,7 +335,7 @@ fn a_dump_amid_sets_and_deletes_lists_all_that_is_there_all_the_time() {
                 let first = ITEMS + rounds % 100 * BATCH;
                 fill(&mut other, first..first + BATCH, 1);
                 for number in first..first + BATCH / 2 {
-                    let touch = format!("touch key{} 0\r\n", number * 37 % ITEMS);
+                    let touch = format!("touch key{} 0\r\n", number * 37 % (ITEMS / 2));
                     for (request, expected) in
                         [(format!("delete key{number}\r\n"), "DELETED"), (touch, "TOUCHED")]
                     {
