@@ -138,7 +138,11 @@ fn misses(server: &FlashServer, workload: Workload) -> Result<f64> {
     let load = |more: &[&str]| {
         server.load_workload(&[&words, more].concat()).with_context(|| format!("{name} on {}", server.name))
     };
-    load(&["--seed", "1", "--prefill"])?;
+    // memcached refuses some sets while a client is faster than its flash. The misses of these are its own.
+    if let Err(error) = load(&["--seed", "1", "--prefill"]) {
+        println!("{error:#}; measured with the others");
+        load(&["--seed", "1"])?;
+    }
     let summary = load(&["--seed", "2"])?;
     Ok(figure(&summary, "/misses")? / figure(&summary, "/keys_asked")?)
 }
