@@ -140,7 +140,9 @@ fn misses(server: &FlashServer, workload: Workload) -> Result<f64> {
     };
     // memcached refuses some sets while a client is faster than its flash. The misses of these are its own.
     if let Err(error) = load(&["--seed", "1", "--prefill"]) {
-        println!("{error:#}; measured with the others");
+        let cause = format!("{error:#}");
+        ensure!(cause.contains(" refused, for example "), "{cause}");
+        println!("{cause}; measured with the others");
         load(&["--seed", "1"])?;
     }
     let summary = load(&["--seed", "2"])?;
