@@ -14,7 +14,23 @@ use transcript::pages::{self, ShownProgram, Typed};
 use super::command;
 
 const PROGRAMS: [ShownProgram; 2] = [
-    ("evenkeel", &["up", "serve", "route", "replay", "load", "tune", "lab", "man", "completions"]),
+    (
+        "evenkeel",
+        &[
+            "up",
+            "serve",
+            "route",
+            "replay",
+            "control",
+            "agent",
+            "top",
+            "load",
+            "tune",
+            "lab",
+            "man",
+            "completions",
+        ],
+    ),
     ("cargo", &["run", "test", "xtask", "build", "bench"]),
 ];
 
@@ -64,6 +80,26 @@ fn every_command_of_the_pages_is_accepted() {
     // Without this, a page whose commands are not found would pass.
     let of = |page: &str| typed.iter().filter(|typed| typed.page == page).count();
     assert!(of("README.md") >= 7 && of("docs/load/guide.md") >= 9, "commands are missed");
+}
+
+/// The pages of one folder may be listed by a page of that folder instead.
+#[test]
+fn every_page_is_listed() {
+    let pages = pages::all();
+    let text = |name: &str| &pages.iter().find(|(page, _)| page == name).expect(name).1;
+    let is_listed = |page: &str| {
+        let (folder, file) = page.rsplit_once('/').unwrap_or(("", page));
+        let in_folder = format!("{folder}/README.md");
+        pages.iter().any(|(page, _)| *page == in_folder) && text(&in_folder).contains(&format!("]({file}"))
+            || text("docs/README.md").contains(&format!("]({}", page.trim_start_matches("docs/")))
+    };
+    let unlisted: Vec<&str> = pages
+        .iter()
+        .map(|(page, _)| page.as_str())
+        .filter(|page| page.starts_with("docs/") && !page.starts_with("docs/decisions/"))
+        .filter(|page| *page != "docs/README.md" && !is_listed(page))
+        .collect();
+    assert!(unlisted.is_empty(), "docs/README.md does not list {unlisted:?}");
 }
 
 /// Checks that the command line accepts these words.
