@@ -20,6 +20,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::service::SayLine;
 use fleet::{HostId, TextDigest};
 use os::clock::Stopwatch;
 use stdx::clock::Now;
@@ -103,7 +104,7 @@ struct Agent {
     servers: Vec<BesideServer>,
     shared: SharedReport,
     quick: Controllers,
-    say: Arc<dyn Fn(&str) + Send + Sync>,
+    say: SayLine,
     clock: Stopwatch,
 }
 

@@ -53,6 +53,7 @@ use fleet::rollout::{PublishedTexts, Rollout, RolloutSettings};
 use fleet::{GenerationNumber, HostId, MemberId, TextDigest, ZoneName};
 use serde_json::{Value, json};
 use stdx::clock::Now;
+use stdx::log_level::LogLevel;
 
 use crate::access::{Requester, controller_of, verb_of};
 use crate::audit::{AuditLog, AuditReach, PlanDigest};
@@ -424,8 +425,8 @@ impl Controller {
     }
 
     /// Says a line to people.
-    pub(crate) fn say(&self, line: &str) {
-        (self.say)(line);
+    pub(crate) fn say(&self, level: LogLevel, line: &str) {
+        (self.say)(level, line);
     }
 
     /// The identity of this controller in the audit log.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use os::clock::{Stopwatch, pause, unix_s};
 use stdx::clock::Now;
+use stdx::log_level::LogLevel;
 
 use crate::controller::Controller;
 use crate::decisions::FleetDecisions;
@@ -66,7 +67,7 @@ pub fn run_controller(
         last = Stopwatch::start();
         controller.tick(now());
         for line in controller.take_log_lines() {
-            controller.say(&line);
+            controller.say(LogLevel::Warning, &line);
         }
         if let Some(targets) = controller.take_new_targets() {
             let target = |address: String| ProbeTarget { address, tls };

@@ -8,6 +8,7 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use stdx::log_level::LogLevel;
 
 use admin::api::{Api, ApiAnswer, ApiReply, ApiRequest};
 use os::clock::{Stopwatch, unix_s};
@@ -42,7 +43,7 @@ const JOINS_AT_ONCE: usize = 8;
 const REFUSALS_EVERY: Duration = Duration::from_secs(1);
 
 /// Lines for people.
-pub type SayLine = Arc<dyn Fn(&str) + Send + Sync>;
+pub type SayLine = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
 
 /// A message to the thread that decides.
 #[derive(Debug)]
@@ -125,7 +126,7 @@ impl ControlService {
         let mut last = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref().is_none_or(|last| last.passed() >= REFUSALS_EVERY) {
             *last = Some(Stopwatch::start());
-            (self.say)(&format!("refused: {why}"));
+            (self.say)(LogLevel::Warning, &format!("refused: {why}"));
         }
     }
 

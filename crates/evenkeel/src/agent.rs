@@ -13,7 +13,8 @@ use control::identity::{FleetIdentity, FleetRole};
 use control::{AgentRouter, AgentServer, AgentSettings, ControlPlace, PeerPlace, SayLine, start_agent};
 
 use crate::control::{Credentials, read_file};
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::log;
 use crate::renewal::{self, CertificateUsers, Signer};
 use crate::server_tls;
 use settings::AgentFile;
@@ -47,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut boot = [0; 8];
     rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| Failure::system("get a random number", error))?;
-    let say_line: SayLine = Arc::new(|line: &str| say(format_args!("evenkeel: agent: {line}")));
+    let say_line: SayLine = Arc::new(|level, line: &str| log::log(level, "agent", line));
     let tls = file.tls_ca.clone().map(server_tls::trusting).transpose()?;
     let place = |address: &String| PeerPlace {
         address: address.clone(),

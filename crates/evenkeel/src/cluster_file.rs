@@ -9,11 +9,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use stdx::log_level::LogLevel;
 
 use os::clock::pause;
 use protocol::discovery::{DISCOVERY_FILE_LEN_MAX, DiscoveryList, DiscoveryState};
 
-use crate::line_queue::LINES;
+use crate::log::log;
 
 /// Interval at which the file is read. It is short beside the minute after which clients ask again, and a file of some
 /// kilobytes costs less than to find out whether it has changed: two changes within a tick of the file system's clock may
@@ -36,7 +37,7 @@ impl<P: Fn(DiscoveryState)> ClusterFile<P> {
     /// Reads it for the first time. A missing file is no error: it may be written later.
     pub(crate) fn start(path: PathBuf, verb: &'static str, publish: P) -> ClusterFile<P> {
         let mut file = ClusterFile { path, verb, publish, seen: None, state: DiscoveryState::default() };
-        file.look(|line| LINES.say(line));
+        file.look(log);
         file
     }
 
@@ -44,12 +45,12 @@ impl<P: Fn(DiscoveryState)> ClusterFile<P> {
     pub(crate) fn run(mut self) {
         loop {
             pause(LOOK);
-            self.look(|line| LINES.say(line));
+            self.look(log);
         }
     }
 
     /// Reads the file, and tells what has changed.
-    fn look(&mut self, say: impl Fn(String)) {
+    fn look(&mut self, log: impl Fn(LogLevel, &str, String)) {
         let found = read(&self.path).map_err(|error| error.to_string());
         if self.seen.as_ref() == Some(&found) {
             return;
@@ -57,25 +58,20 @@ impl<P: Fn(DiscoveryState)> ClusterFile<P> {
         let list = found.as_deref().map_err(Clone::clone).and_then(|text| self.judge(text));
         match list {
             Ok(list) => {
-                say(format!(
-                    "evenkeel: {}: clients with auto-discovery are told revision {}: {} members",
-                    self.verb,
-                    list.revision(),
-                    list.members()
-                ));
+                let (revision, members) = (list.revision(), list.members());
+                let text =
+                    format!("clients with auto-discovery are told revision {revision}: {members} members");
+                log(LogLevel::Info, self.verb, text);
                 self.state.list = Some(Arc::new(list));
                 self.state.is_current = true;
             }
             Err(why) => {
-                say(format!(
-                    "evenkeel: {}: {}: --cluster-file {}: {why}",
-                    self.verb,
-                    match &self.state.list {
-                        Some(list) => format!("the members stay those of revision {}", list.revision()),
-                        None => "clients with auto-discovery are told nothing".to_owned(),
-                    },
-                    self.path.display()
-                ));
+                let effect = match &self.state.list {
+                    Some(list) => format!("the members stay those of revision {}", list.revision()),
+                    None => "clients with auto-discovery are told nothing".to_owned(),
+                };
+                let text = format!("{effect}: --cluster-file {}: {why}", self.path.display());
+                log(LogLevel::Warning, self.verb, text);
                 self.state.is_current = false;
                 self.state.refusals += 1;
             }

@@ -9,7 +9,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use os::clock::unix_time;
+use stdx::log_level::LogLevel;
+
 use crate::failure::say;
+use crate::log;
 
 /// Lines of the process. Many come from threads that serve requests.
 pub(crate) static LINES: LineQueue = LineQueue::new();
@@ -82,7 +86,8 @@ impl LineQueue {
             let (line, left_out) = self.next();
             write(&line);
             if left_out > 0 {
-                write(&format!("evenkeel: {left_out} lines left out: standard error was not read in time"));
+                let text = format_args!("{left_out} lines left out: standard error was not read in time");
+                write(&log::line(unix_time(), LogLevel::Warning, "log", text));
             }
         }
     }

@@ -17,6 +17,7 @@ mod host_sampler;
 mod lab;
 mod line_queue;
 mod live;
+mod log;
 mod man;
 mod memory_file;
 mod output;

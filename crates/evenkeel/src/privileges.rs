@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind};
 use rustix::process::{geteuid, getgroups, getuid};
 use server::options::{Listen, USER_DEFAULT};
 
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::log;
 use crate::sys;
 
 /// The file that holds `deny` in a user namespace whose groups were mapped without privileges.
@@ -88,9 +89,7 @@ impl TargetUser {
             return Err(self.refused("leave root's supplementary groups (-u)".to_owned(), error));
         }
         if self.user != 0 {
-            say(format_args!(
-                "evenkeel: serve: supplementary groups are kept: this user namespace denies setgroups"
-            ));
+            log::warning("serve", "supplementary groups are kept: this user namespace denies setgroups");
         }
         Ok(())
     }

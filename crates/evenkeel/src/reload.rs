@@ -11,7 +11,7 @@ use std::sync::Arc;
 use server::options::{Options, auth};
 use server::{TlsFiles, UserRegistry};
 
-use crate::line_queue::LINES;
+use crate::log;
 
 /// The files to read, and the server that receives what is in them.
 pub(crate) struct Reload {
@@ -53,14 +53,14 @@ impl Reload {
                 self.user_registry.replace(users);
             }
             Err(problem) => {
-                LINES.say(format!("evenkeel: serve: the users stay as they were: -Y {shown}: {problem}"));
+                log::warning("serve", format_args!("the users stay as they were: -Y {shown}: {problem}"));
             }
         }
     }
 
     fn say(&self, what: &str) {
         if self.verbose {
-            LINES.say(format!("evenkeel: serve: {what}"));
+            log::info("serve", what);
         }
     }
 }

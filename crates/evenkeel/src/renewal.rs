@@ -21,6 +21,7 @@ use control::identity::FleetIdentity;
 use control::{ControlClient, ControlPlace, SayLine};
 use os::clock::{pause, unix_s};
 use serde_json::{Value, json};
+use stdx::log_level::LogLevel;
 use stdx::prng::Prng;
 use tls::{CertificateKey, ClientTls, ListenerTls, certificate_uris, certificates};
 
@@ -78,10 +79,13 @@ pub(crate) fn start(
 ) -> Result<Option<Arc<AtomicU64>>, Failure> {
     let Some(path) = &credentials.tls_cert else { return Ok(None) };
     if !matches!(signer, Signer::Nobody) && credentials.tls_key.as_ref().is_some_and(|key| key != path) {
-        say(&format!(
-            "{} is renewed by whoever made it: its key is in another file, and both cannot be replaced in one step",
-            path.display()
-        ));
+        say(
+            LogLevel::Warning,
+            &format!(
+                "{} is renewed by whoever made it: its key is in another file, and both cannot be replaced in one step",
+                path.display()
+            ),
+        );
         signer = Signer::Nobody;
     }
     let end_s = Arc::new(AtomicU64::new(0));
@@ -128,10 +132,8 @@ impl Renewal {
         let found = first_of(&self.path)?;
         if self.in_force.as_ref() != Some(&found) {
             self.take(&found)?;
-            (self.say)(&format!(
-                "{} has another certificate, which is used from now on",
-                self.path.display()
-            ));
+            let line = format!("{} has another certificate, which is used from now on", self.path.display());
+            (self.say)(LogLevel::Info, &line);
         }
         let life = life(&found)?;
         self.end_s.store(life.not_after_s, Ordering::Relaxed);
@@ -155,7 +157,7 @@ impl Renewal {
         let life = self::life(&found)?;
         self.end_s.store(life.not_after_s, Ordering::Relaxed);
         let shown = life.shown(now_s, &self.identity);
-        (self.say)(&format!("the certificate of {} is renewed: {shown}", self.identity));
+        (self.say)(LogLevel::Info, &format!("the certificate of {} is renewed: {shown}", self.identity));
         Ok(life.due_s(&self.identity))
     }
 
@@ -216,14 +218,15 @@ impl Renewal {
         }
         warnings.sort();
         warnings.dedup();
-        warnings.iter().for_each(|warning| (self.say)(warning));
+        warnings.iter().for_each(|warning| (self.say)(LogLevel::Warning, warning));
         self.in_force = Some(certificate.to_owned());
         Ok(())
     }
 
     fn note_trouble(&mut self, why: String) {
         if self.trouble.as_ref() != Some(&why) {
-            (self.say)(&format!("the certificate of {} is not renewed yet: {why}", self.identity));
+            let line = format!("the certificate of {} is not renewed yet: {why}", self.identity);
+            (self.say)(LogLevel::Warning, &line);
         }
         self.trouble = Some(why);
     }

@@ -26,7 +26,8 @@ use os::signals::{Ignored, Signal, Signals};
 use rustls::ClientConfig;
 use tls::{ClientSettings, ClientTls, NameCheck};
 
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::log;
 use crate::output::print;
 use crate::wire::ServerAddress;
 use courier::Dialling;
@@ -172,6 +173,6 @@ fn client_tls(arguments: &Arguments) -> Result<Arc<ClientConfig>, Failure> {
         resumes: true,
     };
     let (tls, warnings) = ClientTls::load(settings).map_err(Failure::unreadable)?;
-    warnings.iter().for_each(|warning| say(format_args!("evenkeel: replay: {warning}")));
+    warnings.iter().for_each(|warning| log::warning("replay", format_args!("{warning}")));
     Ok(tls.current())
 }

@@ -5,7 +5,8 @@ use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use server::options::{Options, TlsOptions};
 
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::log;
 
 /// Open files other than connections: standard streams, event descriptors of the process.
 const FILES_OF_PROCESS: u64 = 64;
@@ -87,6 +88,6 @@ pub(crate) fn allow_core_files() {
 /// it ever uses. As in memcached, a refusal is no reason not to serve.
 pub(crate) fn lock_memory() {
     if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT) {
-        say(format_args!("evenkeel: serve: memory is not locked (-k): {error}"));
+        log::warning("serve", format_args!("memory is not locked (-k): {error}"));
     }
 }

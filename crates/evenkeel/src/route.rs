@@ -37,6 +37,7 @@ use crate::cluster_file::ClusterFile;
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::line_queue::{LAST_LINES, LINES};
+use crate::log;
 use crate::output::print;
 use crate::parent;
 use crate::supervisor::Supervisor;
@@ -45,7 +46,7 @@ use async_log::{AsyncLog, LogFiles};
 use config_dump::ConfigDump;
 use configuration::{Attempt, Configuration};
 pub(crate) use lines::refused;
-use lines::{TRANSIENT, counted, notice, transient};
+use lines::{TRANSIENT, counted, inform, notice, transient};
 use listening::{Limits, ListenPlace};
 use pages::RoutePages;
 use reload::{Reload, ReloadBell};
@@ -216,7 +217,7 @@ fn serve(
     (0..options.proxies).for_each(|worker| nudge.nudge(worker));
     let driver = driver(options, &view)?;
     let (threads, servers) = (counted(options.proxies, "thread"), counted(server_count, "server"));
-    LINES.say(format!(
+    inform(&format!(
         "evenkeel {} routes on {}: {servers}, {threads} driven by {driver}, at most {} connections{scraped}",
         env!("CARGO_PKG_VERSION"),
         addresses.join(", "),
@@ -270,8 +271,9 @@ fn settings(options: &RouteOptions) -> Settings {
         shows_hot_keys: !options.hides_hot_keys,
         reset_inactive_ms: options.reset_inactive_ms,
         flush_enabled: options.flush_enabled,
+        shutdown_enabled: options.shutdown_enabled,
         discovers: options.cluster_file.is_some(),
-        notice,
+        notice: |level, line| log::log(level, "route", line),
     }
 }
 

@@ -23,9 +23,10 @@ use crate::activation;
 use crate::background::Background;
 use crate::cluster_file::ClusterFile;
 use crate::endpoint::Endpoint;
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
 use crate::host_sampler::HostSampler;
 use crate::line_queue::{LAST_LINES, LINES};
+use crate::log;
 use crate::memory_file::{self, FoundItems, MemoryFile};
 use crate::output::print;
 use crate::parent;
@@ -61,7 +62,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     let options = Options::new(low, &read_users).map_err(refused)?;
     let inherited = activation::take(&options.listeners)?;
     if options.verbosity > 0 {
-        options.notes.iter().for_each(|note| say(format_args!("evenkeel: serve: {note}")));
+        options.notes.iter().for_each(|note| log::info("serve", note));
     }
     let identity = privileges::identity(options.process.user.as_deref())?;
     resources::raise(&options)?;
@@ -210,11 +211,12 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         None => running.driver().to_owned(),
         Some(error) => format!("{} ({})", running.driver(), uring::refused(&error)),
     };
-    LINES.say(format!("{}{left}{scraped}", start_line(&options, &addresses, &driver, identity.as_ref())));
+    let start = start_line(&options, &addresses, &driver, identity.as_ref());
+    log::info("serve", format_args!("{start}{left}{scraped}"));
     if options.verbosity > 0
         && let Some(error) = running.slice_refused()
     {
-        LINES.say(format!("evenkeel: serve: {}", slice_refused(&error)));
+        log::warning("serve", slice_refused(&error));
     }
     match background {
         Some(background) => {
@@ -230,7 +232,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
             (Ok(stopped), Some(successors)) if stopped.is_handed_over() => {
                 match successors.hand_over(stopped) {
                     TakeoverOutcome::Taken => {
-                        LINES.say("evenkeel: serve: another process serves from now on".to_owned());
+                        log::info("serve", "another process serves from now on");
                         LINES.finish(LAST_LINES);
                         // Without an end of its own: sockets, files and memory are the other one's.
                         std::process::exit(0);
@@ -248,7 +250,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         None => Ok(()),
     });
     if ended.is_ok() && options.verbosity > 0 {
-        LINES.say("evenkeel: serve: stopped".to_owned());
+        log::info("serve", "stopped");
     }
     LINES.finish(LAST_LINES);
     drop(pidfile);
@@ -280,7 +282,7 @@ fn beginning(predecessor: Option<&Predecessor>, found: &FoundItems) -> Beginning
 }
 
 fn notice(line: String) {
-    LINES.say(format!("evenkeel: serve: {line}"));
+    log::warning("serve", line);
 }
 
 fn open_memory_file(options: &Options) -> Result<Option<MemoryFile>, Failure> {
@@ -299,7 +301,7 @@ fn leave(file: &MemoryFile, mut stopped: Stopped, zero_unix_ms: u64) -> Result<(
     }
     let manifest = stopped.leave().expect("its items are in a file");
     file.leave(manifest, zero_unix_ms)?;
-    notice(format!("{} items are left to the next server", stopped.items()));
+    log::info("serve", format_args!("{} items are left to the next server", stopped.items()));
     Ok(())
 }
 
@@ -404,7 +406,7 @@ fn answer_signals(signals: &Signals, stop: impl Fn(), reload: &Reload, verbosity
             Signal::Interrupt | Signal::Terminate | Signal::Graceful if stopping => std::process::exit(1),
             signal @ (Signal::Interrupt | Signal::Terminate | Signal::Graceful) => {
                 if verbosity > 0 {
-                    LINES.say(format!("evenkeel: serve: stopping ({signal:?})"));
+                    log::info("serve", format_args!("stopping ({signal:?})"));
                 }
                 stopping = true;
                 stop();

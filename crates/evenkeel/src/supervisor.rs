@@ -12,7 +12,7 @@ use std::time::Duration;
 use os::notify;
 use rustix::process::Pid;
 
-use crate::line_queue::LINES;
+use crate::log::warning;
 use crate::sys;
 
 /// A busy supervisor is waited for this long, because a start without word is a failed one to it. The workers serve
@@ -52,7 +52,7 @@ impl Supervisor {
         if let Err(error) = notify::send(socket, message, READY_WAIT) {
             let socket = socket.to_string_lossy();
             // Behind the line that says that the server serves, which may still wait for its writer.
-            LINES.say(format!("evenkeel: serve: the supervisor is not told ({VARIABLE}={socket}): {error}"));
+            warning("serve", format_args!("the supervisor is not told ({VARIABLE}={socket}): {error}"));
         }
     }
 

@@ -3,8 +3,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use net::Notice;
 use stdx::clock::Now;
+use stdx::log_level::LogLevel;
 
 /// Lines in one [`WINDOW_US`]: enough for the names of those that fail first, few enough to read.
 const LINES_MAX: u32 = 10;
@@ -23,10 +23,22 @@ pub(crate) enum NoticeKind {
     Other,
 }
 
+impl NoticeKind {
+    fn level(self) -> LogLevel {
+        match self {
+            NoticeKind::Available => LogLevel::Info,
+            NoticeKind::Unavailable | NoticeKind::Other => LogLevel::Warning,
+        }
+    }
+}
+
+/// Tells the operator something in a line of text.
+pub type RouterNotice = fn(LogLevel, &str);
+
 /// Lines of all workers.
 #[derive(Debug)]
 pub(crate) struct ServerNotices {
-    notice: Notice,
+    notice: RouterNotice,
     state: Mutex<NoticeWindow>,
 }
 
@@ -40,7 +52,7 @@ struct NoticeWindow {
 }
 
 impl ServerNotices {
-    pub(crate) fn new(notice: Notice) -> ServerNotices {
+    pub(crate) fn new(notice: RouterNotice) -> ServerNotices {
         ServerNotices { notice, state: Mutex::default() }
     }
 
@@ -55,7 +67,7 @@ impl ServerNotices {
         if window.said < LINES_MAX {
             window.said += 1;
             drop(window);
-            (self.notice)(&line());
+            (self.notice)(kind.level(), &line());
             return None;
         }
         let is_first = window.left_out == [0; 3];
@@ -77,7 +89,9 @@ impl ServerNotices {
         ];
         let parts: Vec<_> = parts.into_iter().flatten().collect();
         if !parts.is_empty() {
-            (self.notice)(&format!("lines left out in {} s: {}", WINDOW_US / 1_000_000, parts.join(", ")));
+            let seconds = WINDOW_US / 1_000_000;
+            let line = format!("lines left out in {seconds} s: {}", parts.join(", "));
+            (self.notice)(LogLevel::Warning, &line);
         }
     }
 }

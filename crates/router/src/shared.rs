@@ -14,7 +14,7 @@ use stdx::clock::Now;
 use crate::health::{Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
 use crate::hot_marks::HotMarks;
 use crate::names::NameTable;
-use crate::notices::ServerNotices;
+use crate::notices::{RouterNotice, ServerNotices};
 use crate::outcome::Outcome;
 use crate::plan::RoutePlan;
 use crate::report_desk::{ReportDesk, ReportTray};
@@ -40,6 +40,8 @@ pub struct Settings {
     pub reset_inactive_ms: u32,
     /// `flush_all` reaches all servers (`--enable-flush-cmd`).
     pub flush_enabled: bool,
+    /// `shutdown` of any client ends the router (not with `--disable-shutdown-cmd`).
+    pub shutdown_enabled: bool,
     /// Bytes of requests and replies on their way that each worker holds at most (`--buffer-memory-mb`).
     pub held_max: usize,
     /// Lists of the keys with most requests are made for whoever asks (`--hide-hot-keys`).
@@ -47,7 +49,7 @@ pub struct Settings {
     /// Clients with auto-discovery are told a list of members (`--cluster-file`).
     pub discovers: bool,
     /// Receives lines for the operator.
-    pub notice: net::Notice,
+    pub notice: RouterNotice,
 }
 
 impl Default for Settings {
@@ -60,10 +62,11 @@ impl Default for Settings {
             shadows_max: 1000,
             reset_inactive_ms: 60_000,
             flush_enabled: false,
+            shutdown_enabled: true,
             held_max: 512 << 20,
             shows_hot_keys: true,
             discovers: false,
-            notice: |_| {},
+            notice: |_, _| {},
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Parts that could be in std: gathered output, counters, escapes, time as data, random numbers, statistics, the settling
 //! of a series, sizes with units, archives, metrics as text,
-//! buckets of histograms.
+//! buckets of histograms, levels of log lines.
 //!
 //! Nothing in here is about caching, does I/O or reads a clock.
 
@@ -9,6 +9,7 @@ pub mod counter;
 pub mod escape;
 pub mod exposition;
 pub mod gather;
+pub mod log_level;
 pub mod log_linear;
 pub mod newc;
 pub mod prng;

@@ -8,6 +8,7 @@ use fleet::probation::{
 };
 use fleet::{GenerationNumber, RouterId, TextDigest};
 use stdx::clock::Now;
+use stdx::log_level::LogLevel;
 
 use super::cluster_file::{ClusterFile, HeldText};
 use super::settings::AgentRouter;
@@ -111,7 +112,12 @@ impl BesideRouter {
     }
 
     /// Writes its list of routers.
-    pub(super) fn on_list(&mut self, order: &ListOrder, text: Option<Arc<str>>, say: &dyn Fn(&str)) {
+    pub(super) fn on_list(
+        &mut self,
+        order: &ListOrder,
+        text: Option<Arc<str>>,
+        say: &dyn Fn(LogLevel, &str),
+    ) {
         if let Some(list) = &mut self.list {
             list.carry_out(self.router.router.as_str(), &order.digest, text, say);
         }
@@ -123,7 +129,7 @@ impl BesideRouter {
         order: &RouterOrder,
         text: Option<&String>,
         now: Now,
-        say: &dyn Fn(&str),
+        say: &dyn Fn(LogLevel, &str),
     ) {
         if let Some(text) = text {
             if digest_of(text.as_bytes()) != order.digest {
@@ -147,7 +153,7 @@ impl BesideRouter {
     }
 
     /// Looks at the router and its file.
-    pub(super) fn look(&mut self, now: Now, say: &dyn Fn(&str)) {
+    pub(super) fn look(&mut self, now: Now, say: &dyn Fn(LogLevel, &str)) {
         let process = match (self.router.process)() {
             ProcessReport::Running { pid } => Some(u64::from(pid)),
             _ => None,
@@ -188,7 +194,7 @@ impl BesideRouter {
         }
     }
 
-    fn carry_out(&mut self, actions: Vec<AgentAction>, say: &dyn Fn(&str)) {
+    fn carry_out(&mut self, actions: Vec<AgentAction>, say: &dyn Fn(LogLevel, &str)) {
         for action in actions {
             let done = match action {
                 AgentAction::Keep => self
@@ -218,24 +224,30 @@ impl BesideRouter {
         self.file.write(text.as_bytes()).map_err(|error| error.to_string())
     }
 
-    fn note(&mut self, report: AgentReport, say: &dyn Fn(&str)) {
+    fn note(&mut self, report: AgentReport, say: &dyn Fn(LogLevel, &str)) {
         let router = self.router.router.clone();
         match report {
             AgentReport::Loaded(text) => {
-                say(&format!("{router} has loaded generation {}", text.generation));
+                say(LogLevel::Info, &format!("{router} has loaded generation {}", text.generation));
                 (self.generation, self.text) = (Some(text.generation), TextReport::Loaded);
                 self.loaded = Some(text.digest);
             }
             AgentReport::Refused(text, reason) => {
-                say(&format!("{router} refuses generation {}: {reason}", text.generation));
+                say(LogLevel::Warning, &format!("{router} refuses generation {}: {reason}", text.generation));
                 self.text = TextReport::Refused { generation: text.generation, reason: reason.to_owned() };
             }
             AgentReport::Crashed(text, reason) => {
-                say(&format!("{router} is back from generation {}: {reason}", text.generation));
+                say(
+                    LogLevel::Warning,
+                    &format!("{router} is back from generation {}: {reason}", text.generation),
+                );
                 self.text = TextReport::Crashed { generation: text.generation, reason: reason.to_owned() };
             }
             AgentReport::Foreign(_) => {
-                say(&format!("{router}: somebody else has written {}", self.router.file.display()));
+                say(
+                    LogLevel::Warning,
+                    &format!("{router}: somebody else has written {}", self.router.file.display()),
+                );
                 self.text = TextReport::Foreign;
             }
         }
@@ -253,9 +265,9 @@ impl BesideRouter {
         }
     }
 
-    fn trouble(&mut self, why: String, say: &dyn Fn(&str)) {
+    fn trouble(&mut self, why: String, say: &dyn Fn(LogLevel, &str)) {
         if self.trouble.as_ref() != Some(&why) {
-            say(&format!("{}: {why}", self.router.router));
+            say(LogLevel::Warning, &format!("{}: {why}", self.router.router));
         }
         self.trouble = Some(why);
     }

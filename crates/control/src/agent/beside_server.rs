@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use stdx::log_level::LogLevel;
 
 use fleet::MemberId;
 use serde::{Deserialize, Serialize};
@@ -74,7 +75,12 @@ impl BesideServer {
     }
 
     /// Carries out an order, with the text of the cluster's file if there is one.
-    pub(super) fn on_order(&mut self, order: &MemberOrder, text: Option<Arc<str>>, say: &dyn Fn(&str)) {
+    pub(super) fn on_order(
+        &mut self,
+        order: &MemberOrder,
+        text: Option<Arc<str>>,
+        say: &dyn Fn(LogLevel, &str),
+    ) {
         if let (Some(digest), Some(file)) = (&order.cluster_file, &mut self.file) {
             file.carry_out(self.server.member.as_str(), digest, text, say);
         }
@@ -83,7 +89,7 @@ impl BesideServer {
 
     /// Empties the server, if that was not done yet or routers may have written to it since. It is done when the server says so
     /// and the disk has it.
-    fn empty(&mut self, order: &MemberOrder, say: &dyn Fn(&str)) {
+    fn empty(&mut self, order: &MemberOrder, say: &dyn Fn(LogLevel, &str)) {
         let before = self.kept;
         if before.flushes >= order.flushes && !order.keep_empty && !before.is_kept_empty {
             return;
@@ -99,9 +105,9 @@ impl BesideServer {
         match self.store.keep(&name(&self.server.member), &kept) {
             Ok(()) => {
                 self.kept = kept;
-                say(&format!("{} is empty", self.server.member));
+                say(LogLevel::Info, &format!("{} is empty", self.server.member));
             }
-            Err(error) => say(&format!("{}: {error}", self.server.member)),
+            Err(error) => say(LogLevel::Warning, &format!("{}: {error}", self.server.member)),
         }
     }
 

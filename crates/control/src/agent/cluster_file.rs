@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use stdx::log_level::LogLevel;
 
 use fleet::TextDigest;
 use protocol::discovery::{DISCOVERY_FILE_LEN_MAX, DiscoveryList};
@@ -44,18 +45,18 @@ impl ClusterFile {
         whose: &str,
         digest: &TextDigest,
         text: Option<Arc<str>>,
-        say: &dyn Fn(&str),
+        say: &dyn Fn(LogLevel, &str),
     ) {
         self.trouble = match self.on_order(digest, text) {
             Ok(written) => {
                 if let Some(revision) = written {
-                    say(&format!("{whose}: the file of its cluster has revision {revision}"));
+                    say(LogLevel::Info, &format!("{whose}: the file of its cluster has revision {revision}"));
                 }
                 None
             }
             Err(why) => {
                 if self.trouble.as_ref() != Some(&why) {
-                    say(&format!("{whose}: {why}"));
+                    say(LogLevel::Warning, &format!("{whose}: {why}"));
                 }
                 Some(why)
             }

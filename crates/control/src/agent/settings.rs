@@ -1,5 +1,6 @@
 //! Settings of an agent: what it is beside, and whom it asks.
 
+use crate::service::SayLine;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -64,7 +65,7 @@ pub struct AgentSettings {
     /// TLS for them; what replaces it is used for the next turn.
     pub tls: Arc<ClientTls>,
     /// Lines for people.
-    pub say: Arc<dyn Fn(&str) + Send + Sync>,
+    pub say: SayLine,
 }
 
 /// What both threads know: the report, which one writes and the other sends.

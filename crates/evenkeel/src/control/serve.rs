@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
+use stdx::log_level::LogLevel;
 
 use admin::api::{ApiLimits, ApiListener};
 use clap::Args;
@@ -24,7 +25,8 @@ use tls::{CertificateFiles, ClientSettings, ClientTls, ListenerTls, NameCheck, P
 
 use super::credentials::Credentials;
 use super::file::read_file;
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::log;
 use crate::renewal::{self, CertificateUsers, Signer};
 use crate::resources::raise_open_files_to_hard_limit;
 use crate::server_tls;
@@ -119,7 +121,7 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
     let (listener, listener_tls) = listener(job)?;
     let fleet = identity.fleet.as_str().parse().map_err(Failure::other)?;
     let decisions = FleetDecisions::new(register(job)?, &fleet);
-    let say_line: SayLine = Arc::new(|line: &str| say(format_args!("evenkeel: control: {line}")));
+    let say_line: SayLine = Arc::new(|level, line: &str| log::log(level, "control", line));
     let clock = Stopwatch::start();
     let seats = Arc::new(AgentSeats::default());
     let (service, messages) =
@@ -162,7 +164,10 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
     begun.map_err(|error| Failure::system("start a thread", error))?;
     start_watch(decisions, &service).map_err(|error| Failure::system("start a thread", error))?;
     let addresses: Vec<String> = listener.addresses().iter().map(ToString::to_string).collect();
-    say_line(&format!("{identity} serves at {}, decisions are in {}", addresses.join(", "), job.register));
+    say_line(
+        LogLevel::Info,
+        &format!("{identity} serves at {}, decisions are in {}", addresses.join(", "), job.register),
+    );
     listener.serve(service, ApiLimits::default()).map_err(Failure::other)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -172,9 +177,8 @@ fn raise_open_files() -> Result<(), Failure> {
     let files = raise_open_files_to_hard_limit(FILES_MAX)
         .map_err(|error| Failure::system("raise the limit on open files to the hard limit", error))?;
     if files < FILES_FEW {
-        say(format_args!(
-            "evenkeel: control: {files} files may be open, one for each agent and each server: raise `ulimit -Hn` for a larger fleet"
-        ));
+        let why = "one for each agent and each server: raise `ulimit -Hn` for a larger fleet";
+        log::warning("control", format_args!("{files} files may be open, {why}"));
     }
     Ok(())
 }
@@ -220,7 +224,7 @@ fn listener(job: &ServeArguments) -> Result<(ApiListener, Option<ListenerTls>), 
         TlsSettings { authorities: job.credentials.tls_ca.clone(), ..TlsSettings::new(vec![files]) };
     let (tls, warnings) = ListenerTls::load(settings).map_err(Failure::other)?;
     for warning in warnings {
-        say(format_args!("evenkeel: control: {warning}"));
+        log::warning("control", warning);
     }
     // A newcomer has a token and no certificate.
     let check = if job.authority.is_some() { PeerCheck::IfShown } else { PeerCheck::Always };

@@ -13,7 +13,8 @@ use super::folder::{REST, list};
 use super::lines::{LineReader, PieceEnd};
 use super::taken::{Take, TakenFile};
 use super::tally::ReplayTally;
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::log;
 
 /// Counts what a log has, and changes nothing.
 pub(super) fn dry_run(arguments: &Arguments, fleet: &mut Fleet) -> Result<ReplayTally, Failure> {
@@ -37,7 +38,7 @@ pub(super) fn dry_run(arguments: &Arguments, fleet: &mut Fleet) -> Result<Replay
         };
         if let Err(error) = counted {
             let trouble = format!("{}: {error}", path.display());
-            say(format_args!("evenkeel: replay: {trouble}"));
+            log::warning("replay", format_args!("{trouble}"));
             tally.trouble = Some(trouble);
         }
     }

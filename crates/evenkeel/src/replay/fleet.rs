@@ -9,7 +9,7 @@ use std::time::Duration;
 use os::clock::Stopwatch;
 
 use super::courier::{Courier, CourierReport, Dialling, Errand, SpooledLine};
-use crate::failure::say;
+use crate::log;
 use crate::wire::ServerAddress;
 
 /// Connections, and their threads, at a time. Beyond it one that has nothing to do ends, or a delete waits for that.
@@ -222,7 +222,7 @@ impl Fleet {
         }
         self.said.1 += 1;
         if self.said.1 <= SAID_MAX {
-            say(format_args!("evenkeel: replay: {line}"));
+            log::warning("replay", format_args!("{line}"));
         }
     }
 

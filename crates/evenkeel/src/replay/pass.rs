@@ -14,7 +14,7 @@ use super::folder::LoggedFile;
 use super::lines::PieceEnd;
 use super::pace::Pace;
 use super::taken::TakenFile;
-use crate::failure::say;
+use crate::log;
 
 /// What is done is recorded at this interval: a replayer that is killed sends again what it has sent in the last one.
 const RECORD_EVERY: Duration = Duration::from_secs(5);
@@ -202,9 +202,10 @@ impl Pass<'_, '_> {
         self.outcome.refused += 1;
         if self.outcome.refused <= TOLD_MAX {
             let (place, path) = (self.file.place(), self.file.path.display());
-            say(format_args!(
-                "evenkeel: replay: {place} is no delete, and is moved to {path}.refused: {why}"
-            ));
+            log::warning(
+                "replay",
+                format_args!("{place} is no delete, and is moved to {path}.refused: {why}"),
+            );
         }
     }
 }

@@ -15,7 +15,8 @@ use super::pace::Pace;
 use super::pass::{PassOutcome, PassTools, pass};
 use super::taken::{Take, TakenFile};
 use super::tally::{ProgressLine, ReplayTally};
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::log;
 
 /// Interval at which files are looked for.
 const LIST_EVERY: Duration = Duration::from_secs(1);
@@ -172,7 +173,7 @@ impl<'a> Replayer<'a> {
             Err(error) => {
                 let trouble = format!("{}: {error}", path.display());
                 if known.as_ref().is_none_or(|known| known.trouble.as_ref() != Some(&trouble)) {
-                    say(format_args!("evenkeel: replay: {trouble}; it stays as it is"));
+                    log::warning("replay", format_args!("{trouble}; it stays as it is"));
                 }
                 let tried = Tried { trouble: Some(trouble), ..Tried::after(known, now) };
                 self.tried.insert(path.to_owned(), tried);
@@ -190,7 +191,7 @@ impl<'a> Replayer<'a> {
             self.tally.files_done += 1;
             if self.arguments.follow {
                 let (path, sent) = (path.display(), outcome.sent);
-                say(format_args!("evenkeel: replay: {path} is done, {sent} of its deletes were sent now"));
+                log::info("replay", format_args!("{path} is done, {sent} of its deletes were sent now"));
             }
             return false;
         }

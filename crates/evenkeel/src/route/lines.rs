@@ -3,7 +3,7 @@
 use router::flags::Error;
 
 use crate::failure::Failure;
-use crate::line_queue::LINES;
+use crate::log;
 
 /// Another start may succeed: a port is taken, a file is missing.
 pub(super) const TRANSIENT: u8 = 2;
@@ -21,9 +21,14 @@ pub(super) fn transient(what: &str, why: impl Into<anyhow::Error>) -> Failure {
     Failure::system(what, why).with_status(TRANSIENT)
 }
 
-/// A line for the operator.
+/// A line about something that the operator should look at.
 pub(super) fn notice(line: &str) {
-    LINES.say(format!("evenkeel: route: {line}"));
+    log::warning("route", line);
+}
+
+/// A line about something that the operator may want to know.
+pub(super) fn inform(line: &str) {
+    log::info("route", line);
 }
 
 /// A number and what it counts.

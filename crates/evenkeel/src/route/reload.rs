@@ -16,7 +16,7 @@ use rustix::io::{read, write};
 use super::config_dump::ConfigDump;
 use super::configuration::{Attempt, Configuration};
 use super::file_watch::FileWatch;
-use super::lines::{counted, notice};
+use super::lines::{counted, inform, notice};
 use super::shadow_file::ShadowFile;
 use super::tls::RouterTls;
 use super::variables::Variables;
@@ -97,7 +97,7 @@ impl Reload {
             self.shared.note_config(|loads| loads.note(os::clock::unix_s(), result.is_ok()));
             match result {
                 Ok(servers) => {
-                    notice(&format!("a new configuration is in force: {}", counted(servers, "server")));
+                    inform(&format!("a new configuration is in force: {}", counted(servers, "server")));
                     self.keep(&mut attempt);
                 }
                 Err(why) => notice(&format!("the configuration stays as it was: {why}")),

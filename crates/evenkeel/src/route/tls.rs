@@ -10,7 +10,7 @@ use tls::{
     TlsSettings,
 };
 
-use super::lines::{notice, transient};
+use super::lines::{inform, notice, transient};
 use super::watched::Watched;
 use crate::failure::Failure;
 
@@ -77,7 +77,7 @@ impl RouterTls {
         match self.read_again() {
             Ok(warnings) => {
                 warnings.iter().for_each(|warning| notice(warning));
-                notice("certificates and keys are read again");
+                inform("certificates and keys are read again");
                 true
             }
             Err(failure) => {

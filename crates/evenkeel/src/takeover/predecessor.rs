@@ -23,7 +23,7 @@ use super::state::{FORMAT, ServerOffer, SuccessorHello, TicketOffer, write_conne
 use super::wire::{DESCRIPTORS_MAX, TakeoverStep, Wire};
 use super::{ANSWER, is_alive, other_process, parse};
 use crate::failure::Failure;
-use crate::line_queue::LINES;
+use crate::log;
 
 /// Time for the successor to read its certificates and to get ready.
 const READY: Duration = Duration::from_secs(60);
@@ -127,7 +127,7 @@ impl TakeoverSocket {
 }
 
 fn say(why: &str) {
-    LINES.say(format!("evenkeel: serve: not taken over: {why}"));
+    log::warning("serve", format_args!("not taken over: {why}"));
 }
 
 /// Offers everything to a successor, and returns when it is ready.

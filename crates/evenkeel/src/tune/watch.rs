@@ -11,7 +11,8 @@ use tuning::watch::{Complaint, Request, WatchMessage, watch};
 
 use super::arguments::{Place, duration};
 use super::check::replace;
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::log;
 use crate::output::tell;
 
 /// Exit statuses of `watch`.
@@ -71,7 +72,7 @@ fn show(arguments: &WatchArguments, said: &[WatchMessage], watch: &Watch) {
     if let Some(path) = &arguments.prometheus
         && let Err(failure) = replace(path, &prometheus(watch, unix_s()))
     {
-        say(format_args!("evenkeel: tune watch: {failure}"));
+        log::warning("tune watch", failure);
     }
 }
 
@@ -86,5 +87,5 @@ fn line(said: &WatchMessage, json: bool) -> String {
 }
 
 fn complain(complaint: &Complaint) {
-    say(format_args!("evenkeel: tune watch: {complaint}"));
+    log::warning("tune watch", complaint);
 }

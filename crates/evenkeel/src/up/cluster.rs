@@ -13,7 +13,8 @@ use super::member::Member;
 use super::place::Place;
 use super::plane::{self, PlaneServer, PlaneSettings, SharedPid};
 use super::ports::FreePorts;
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::log;
 
 /// Time for all members to answer.
 const START_WITHIN: Duration = Duration::from_secs(30);
@@ -185,7 +186,7 @@ impl Cluster {
             if is_silent != member.is_silent {
                 let (name, address) = (&member.name, member.address);
                 let words = if is_silent { "does not answer" } else { "answers again" };
-                say(format_args!("evenkeel: up: {name} ({address}) {words}"));
+                log::warning("up", format_args!("{name} ({address}) {words}"));
                 member.is_silent = is_silent;
             }
         }
@@ -276,16 +277,14 @@ fn restart_if_ended(member: &mut Member) {
     if !member.is_silent {
         member.is_silent = true;
         let (name, address, words) = (&member.name, member.address, member.last_words());
-        say(format_args!("evenkeel: up: {name} ({address}) has ended ({status}); its last output: {words}"));
+        log::warning("up", format_args!("{name} ({address}) has ended ({status}); its last output: {words}"));
     }
     if member.age() < RESTART_EVERY {
         return;
     }
     let restarted = member.restart();
     match restarted {
-        Ok(()) => {
-            say(format_args!("evenkeel: up: {} is started again, process {}", member.name, member.pid()))
-        }
-        Err(failure) => say(format_args!("evenkeel: up: {failure}")),
+        Ok(()) => log::info("up", format_args!("{} is started again, process {}", member.name, member.pid())),
+        Err(failure) => log::warning("up", failure),
     }
 }

@@ -23,7 +23,8 @@ use serde_json::{Value, json};
 use tls::{ClientSettings, ClientTls};
 
 use super::place::Place;
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::log;
 
 /// Where the controller listens, in the cluster's folder.
 const SOCKET: &str = "control.sock";
@@ -92,7 +93,7 @@ pub(super) fn start(
     let decisions = decisions(&settings)?;
     let clock = Stopwatch::start();
     let seats = Arc::new(AgentSeats::default());
-    let say_line: SayLine = Arc::new(|line: &str| say(format_args!("evenkeel: up: {line}")));
+    let say_line: SayLine = Arc::new(|level, line: &str| log::log(level, "up", line));
     let (service, messages) = ControlService::new(Arc::clone(&seats), fleet_name(), Arc::clone(&say_line));
     let (now, unix_s) = (moment(&clock), unix_s().cast_signed());
     // There is one zone to look from.
@@ -179,7 +180,7 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
         folder: settings.place.file("agent"),
         controllers: vec![ControlPlace::Unix(socket(settings.place))],
         tls: Arc::new(tls),
-        say: Arc::new(|line: &str| say(format_args!("evenkeel: up: {line}"))),
+        say: Arc::new(|level, line: &str| log::log(level, "up", line)),
     };
     start_agent(settings).map_err(Failure::other)
 }

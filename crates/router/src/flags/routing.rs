@@ -123,6 +123,13 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         |options, _| options.flush_enabled = true,
     ),
     flag(
+        None,
+        "disable-shutdown-cmd",
+        "The command `shutdown` is refused",
+        "Without this flag any client may end the router with it, as in mcrouter. It is answered SERVER_ERROR: shutdown not enabled.",
+        |options, _| options.shutdown_enabled = false,
+    ),
+    flag(
         Some('R'),
         "route-prefix",
         "Routing prefix of keys that have none",

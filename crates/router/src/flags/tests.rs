@@ -79,6 +79,8 @@ fn options_without_effect_and_unknown_ones_are_lines() {
     assert!(!read("-p 1 -f a --asynclog-disable").expect("a switch").asynclog);
     check_notes("--thread-affinity=0", &[]);
     check_notes("--enable-flush-cmd", &[]);
+    assert!(read("-p 1 -f a").expect("no switch").shutdown_enabled);
+    assert!(!read("-p 1 -f a --disable-shutdown-cmd").expect("a switch").shutdown_enabled);
     check_notes("--frobnicate=7", &["unknown option `--frobnicate`: ignored, as mcrouter does"]);
     check_notes("-X", &["unknown option `-X`: ignored, as mcrouter does"]);
 }

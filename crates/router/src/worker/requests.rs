@@ -1,6 +1,7 @@
 //! Requests of clients: which servers they go to, and as what.
 
 use std::sync::Arc;
+use stdx::log_level::LogLevel;
 
 use net::Turn;
 use protocol::key::Key;
@@ -92,6 +93,9 @@ impl RouteWorker {
             }
             Request::Discover => self.tell_members(state.id, turn),
             Request::FlushAll { delay, noreply } => self.route_flush(state, *delay, *noreply, line, turn),
+            Request::Shutdown { .. } if !self.shared.settings.shutdown_enabled => {
+                self.answer_now(state.id, protocol::reply::line::SHUTDOWN_NOT_ENABLED, turn);
+            }
             Request::Shutdown { .. } => {
                 self.shared.ask_to_stop();
                 return RequestProgress::Close;
@@ -486,7 +490,8 @@ impl RouteWorker {
         }
         self.flights.is_sending = false;
         if self.flights.log.has_lines() {
-            self.flights.log.take().iter().for_each(|line| (self.shared.settings.notice)(line));
+            let notice = self.shared.settings.notice;
+            self.flights.log.take().iter().for_each(|line| notice(LogLevel::Info, line));
         }
     }
 }

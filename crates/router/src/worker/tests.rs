@@ -238,7 +238,7 @@ impl Conversation {
             servers.iter().map(|(name, host)| (name.clone(), address(&world.place(*host, PORT)))).collect();
         let plan = compiled(config, 1, &places, &CompileOptions::default());
         SAID.take();
-        let notice = |line: &str| SAID.with_borrow_mut(|lines| lines.push_back(line.to_owned()));
+        let notice = |_, line: &str| SAID.with_borrow_mut(|lines| lines.push_back(line.to_owned()));
         let settings = Settings { notice, ..settings };
         let shared = Arc::new(RouterShared::new(settings, plan));
         let router = world.add(RouteWorker::new(Arc::clone(&shared), 7), &[PORT], &options);

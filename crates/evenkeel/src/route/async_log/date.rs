@@ -1,35 +1,22 @@
 //! Dates in names of files.
 
+use time::OffsetDateTime;
+use time::format_description::well_known::Iso8601;
+use time::format_description::well_known::iso8601::{
+    Config, EncodedConfig, FormattedComponents, TimePrecision,
+};
+
+/// `YYYYMMDDTHHMMSS`.
+const STAMP: EncodedConfig = Config::DEFAULT
+    .set_formatted_components(FormattedComponents::DateTime)
+    .set_use_separators(false)
+    .set_time_precision(TimePrecision::Second { decimal_digits: None })
+    .encode();
+
 /// `YYYYMMDDTHHMMSS` of a time in seconds since 1970, in UTC. mcrouter's is the local time.
 pub(super) fn stamp(unix_s: u64) -> String {
-    let (days, seconds) = (unix_s / 86_400, unix_s % 86_400);
-    let (year, month, day) = date(days);
-    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-    format!("{year:04}{month:02}{day:02}T{hours:02}{minutes:02}{:02}", seconds % 60)
-}
-
-/// Year, month and day, this many days after the beginning of 1970, in the calendar in use since 1582.
-fn date(days: u64) -> (u64, u64, u64) {
-    let (mut year, mut left) = (1970, days);
-    while left >= days_of_year(year) {
-        left -= days_of_year(year);
-        year += 1;
-    }
-    let february = days_of_year(year) - 337;
-    let mut month = 1;
-    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if left < days {
-            break;
-        }
-        left -= days;
-        month += 1;
-    }
-    (year, month, left + 1)
-}
-
-fn days_of_year(year: u64) -> u64 {
-    let is_leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    365 + u64::from(is_leap)
+    let time = i64::try_from(unix_s).ok().and_then(|unix_s| OffsetDateTime::from_unix_timestamp(unix_s).ok());
+    time.and_then(|time| time.format(&Iso8601::<STAMP>).ok()).unwrap_or_else(|| unix_s.to_string())
 }
 
 #[cfg(test)]

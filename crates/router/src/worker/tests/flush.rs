@@ -98,3 +98,20 @@ fn shutdown_asks_the_process_to_stop_and_quit_does_not() {
     );
     assert!(conversation.shared.is_asked_to_stop());
 }
+
+#[test]
+fn shutdown_can_be_forbidden() {
+    let settings = Settings { shutdown_enabled: false, ..Settings::default() };
+    let add = |world: &mut World, options: &Options| world.add(End::default(), &[PORT], options);
+    let mut conversation = Conversation::with_all(ONE, 1, settings, add);
+    conversation.play(
+        "> shutdown
+         < SERVER_ERROR: shutdown not enabled
+         > shutdown graceful
+         < SERVER_ERROR: shutdown not enabled
+         > mn
+         < MN",
+    );
+    assert!(!conversation.shared.is_asked_to_stop());
+    conversation.end();
+}
