@@ -10,7 +10,7 @@ use protocol::request::{DetailCommand, StatsTopic};
 use stdx::clock::Now;
 
 use crate::output::Output;
-use crate::shared::{Figures, Shared, VERSION};
+use crate::shared::{EVENKEEL_VERSION, Figures, Shared, VERSION};
 use crate::worker::Worker;
 use ::hot_keys::HotKeys;
 
@@ -148,6 +148,7 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>)
     stat(out, "round_robin_fallback", network.round_robin_fallback);
     items::general(&store, out);
     items::ours(&store, out);
+    stat(out, "evenkeel_version", EVENKEEL_VERSION);
     stat(out, "evenkeel_binary_refused", totals.binary_refused);
     if shared.options.has_udp() {
         stat(out, "evenkeel_udp_requests", totals.udp_requests);
