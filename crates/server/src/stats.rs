@@ -55,6 +55,8 @@ fn reply(shared: &Shared, topic: StatsTopic, now: Now, mut list: StatList<'_>) {
         StatsTopic::Sizes => stat(out, "sizes_status", "disabled"),
         // Without a tier there are no pages.
         StatsTopic::Extstore => {}
+        // As of a memcached that is built with the proxy and does not run as one.
+        StatsTopic::Proxy => {}
         StatsTopic::Reset => {
             shared.reset();
             return list.end_with(line::RESET);
@@ -156,6 +158,7 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>)
         stat(out, "evenkeel_udp_malformed", totals.udp_malformed);
         stat(out, "evenkeel_udp_limited", totals.udp_limited);
         stat(out, "evenkeel_udp_dropped", network.datagrams_dropped + totals.udp_dropped);
+        stat(out, "evenkeel_udp_lost", network.datagrams_overflowed);
     }
     tls::ours(shared, out);
     for (name, value) in shared.discovery().iter().flat_map(DiscoveryState::statistics) {

@@ -125,6 +125,8 @@ fn requests(figures: &Figures, text: &mut Exposition) {
     family.sample(&[("outcome", "malformed")], totals.udp_malformed);
     family.sample(&[("outcome", "limited")], totals.udp_limited);
     family.sample(&[("outcome", "dropped")], network.datagrams_dropped + totals.udp_dropped);
+    // Requests: nobody has seen them but the kernel, which counts them in Udp.RcvbufErrors, too.
+    family.sample(&[("outcome", "lost")], network.datagrams_overflowed);
 }
 
 fn evictions(shared: &Shared, text: &mut Exposition) {
