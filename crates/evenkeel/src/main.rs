@@ -24,6 +24,7 @@ mod output;
 mod painted;
 mod parent;
 mod pidfile;
+mod port_file;
 mod privileges;
 mod reload;
 mod renewal;

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
-use server::options::{Options, TlsOptions};
+use server::options::Options;
 
 use crate::failure::Failure;
 use crate::log;
@@ -16,8 +16,8 @@ const FILES_PER_WORKER: u64 = 8;
 /// Open files of the endpoint of metrics beside its connections: sockets, an epoll set, and what a scrape reads.
 const FILES_OF_METRICS: u64 = 16;
 
-/// Raises limits while the process may still be root.
-pub(crate) fn raise(options: &Options) -> Result<(), Failure> {
+/// Raises limits while the process may still be root. Where open files are too few, there may be fewer connections: the line says so.
+pub(crate) fn raise(options: &mut Options) -> Result<Option<String>, Failure> {
     if options.process.core_dumps {
         raise_core_files()?;
     }
@@ -28,29 +28,56 @@ pub(crate) fn raise(options: &Options) -> Result<(), Failure> {
     raise_open_files(options)
 }
 
-fn raise_open_files(options: &Options) -> Result<(), Failure> {
+fn raise_open_files(options: &mut Options) -> Result<Option<String>, Failure> {
     let connections = u64::from(options.connection_limit);
-    let workers = options.threads as u64 * FILES_PER_WORKER;
-    let metrics = options.metrics.as_ref().map_or(0, |_| admin::CONNECTIONS_MAX as u64 + FILES_OF_METRICS);
-    // Handshakes are no connections yet, but have files.
-    let of_tls =
-        |tls: &TlsOptions| tls.handshakes_max as u64 + tls.handshake_threads as u64 * FILES_PER_WORKER;
-    let handshakes = options.tls.as_ref().map_or(0, of_tls);
-    let needed =
-        connections + handshakes + workers + metrics + options.listeners.len() as u64 + FILES_OF_PROCESS;
+    let handshakes = options.tls.as_ref().map_or(0, |tls| tls.handshakes_max as u64);
+    let others = other_files(options);
+    let needed = connections + handshakes + others;
     let limit = getrlimit(Resource::Nofile);
     // `None` is no limit.
     if limit.current.is_none_or(|current| current >= needed) {
-        return Ok(());
+        return Ok(None);
     }
     let maximum = limit.maximum.map(|maximum| maximum.max(needed));
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).map_err(|error| {
-        let found = limit.maximum.map_or("none".to_owned(), |maximum| maximum.to_string());
-        let what = format!("raise the limit on open files to {needed} for -c {connections} (found: {found})");
-        Failure::system(what, error).hint(
+    let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }) else {
+        return Ok(None);
+    };
+    let hard = raise_open_files_to_hard_limit(needed).unwrap_or(limit.current.unwrap_or(needed));
+    // memcached needs no more files than -c, and does not start with fewer.
+    let may_be_fewer = options.connection_limit_is_default || connections <= hard;
+    let room = hard.saturating_sub(others);
+    let fewer_handshakes = handshakes.min(room / 4);
+    let fewer = connections.min(room - fewer_handshakes);
+    if !may_be_fewer || fewer == 0 || handshakes > 0 && fewer_handshakes == 0 {
+        let what = format!("raise the limit on open files to {needed} for -c {connections} (found: {hard})");
+        return Err(Failure::system(what, error).hint(
             "start as root, raise `ulimit -Hn`, or ask for fewer connections with -c or --tls-handshakes-max",
-        )
-    })
+        ));
+    }
+    options.connection_limit = fewer as u32;
+    let mut in_handshake = String::new();
+    if let Some(tls) = &mut options.tls
+        && fewer_handshakes < handshakes
+    {
+        tls.handshakes_max = fewer_handshakes as usize;
+        in_handshake = format!(" and {fewer_handshakes} TLS handshakes");
+    }
+    Ok(Some(format!(
+        "at most {fewer} connections{in_handshake} instead of {connections}, because the limit on open files is {hard} and \
+         {needed} are needed (`ulimit -Hn`, LimitNOFILE= of systemd)"
+    )))
+}
+
+/// Files beside those of connections and of handshakes, which are no connections yet.
+fn other_files(options: &Options) -> u64 {
+    let workers = options.threads as u64 * FILES_PER_WORKER;
+    let metrics = options.metrics.as_ref().map_or(0, |_| admin::CONNECTIONS_MAX as u64 + FILES_OF_METRICS);
+    let handshake_threads = options.tls.as_ref().map_or(0, |tls| tls.handshake_threads as u64);
+    workers
+        + metrics
+        + handshake_threads * FILES_PER_WORKER
+        + options.listeners.len() as u64
+        + FILES_OF_PROCESS
 }
 
 /// Raises the limit on open files to the hard limit, and to no more than `most`. Returns how many there may be.

@@ -17,7 +17,7 @@ mod shadow_file;
 mod stats_files;
 mod tls;
 mod variables;
-mod watched;
+pub(crate) mod watched;
 
 use std::collections::HashMap;
 use std::ffi::OsString;

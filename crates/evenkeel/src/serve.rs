@@ -32,11 +32,11 @@ use crate::output::print;
 use crate::parent;
 use crate::pidfile::PidFile;
 use crate::privileges::{self, TargetUser};
-use crate::reload::{Reload, read_users};
+use crate::reload::{FileLooks, Reload, read_users};
 use crate::supervisor::Supervisor;
 use crate::sys;
 use crate::takeover::{self, Inheritance, OfferedServer, Predecessor, TakeoverOutcome, TakeoverSocket};
-use crate::{resources, uring};
+use crate::{port_file, resources, uring};
 use os::signals::{self, Signal, Signals};
 
 /// Time for the devices of flash to take what waits for them at the end of a server with a memory file: eight write buffers.
@@ -59,13 +59,17 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     }
     let supervisor = Supervisor::of_environment();
     low.activated = activation::passed()?.collect();
-    let options = Options::new(low, &read_users).map_err(refused)?;
+    let mut options = Options::new(low, &read_users).map_err(refused)?;
     let inherited = activation::take(&options.listeners)?;
     if options.verbosity > 0 {
         options.notes.iter().for_each(|note| log::info("serve", note));
     }
+    options.warnings.iter().for_each(|line| log::warning("serve", line));
     let identity = privileges::identity(options.process.user.as_deref())?;
-    resources::raise(&options)?;
+    if let Some(line) = resources::raise(&mut options)? {
+        log::warning("serve", line);
+    }
+    let options = options;
     let background = options.process.daemonize.then(|| Background::enter(&supervisor)).transpose()?;
     Server::check(&options).map_err(Failure::other)?;
     let found = options.memory_file.as_deref().map_or(Ok(None), memory_file::read_left);
@@ -75,6 +79,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         (Some(predecessor), Some(path)) => predecessor.devices(path, &options.flash)?,
         _ => open_devices(&options)?,
     };
+    let looks = FileLooks::of(&options);
     let bound = bind(&options, inherited, beginning(predecessor.as_ref(), &found))?;
     let passed = predecessor.as_mut().map(|other| std::mem::take(&mut other.metrics)).unwrap_or_default();
     let endpoint =
@@ -94,14 +99,23 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         Some(identity) => identity.explain(failure),
         None => failure,
     };
-    let write_pidfile =
-        || options.process.pidfile.as_deref().map(PidFile::write).transpose().map_err(explain);
+    // As in memcached, a folder that the user may not write to is no reason not to serve.
+    let write_pidfile = || {
+        let written = options.process.pidfile.as_deref().map(PidFile::write).transpose().map_err(explain);
+        written.unwrap_or_else(|failure| {
+            notice(format!("the process id is in no file: {failure}"));
+            None
+        })
+    };
     // It names the other server until that one is taken over.
-    let mut pidfile = if predecessor.is_none() { write_pidfile()? } else { None };
+    let mut pidfile = if predecessor.is_none() { write_pidfile() } else { None };
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
     LINES.start().map_err(|error| Failure::system("start thread lines", error)).map_err(hint_at_limits)?;
     let (clock, zero_unix_ms) = (bound.clock(), bound.zero_unix_ms());
     let memory_file = open_memory_file(&options).map_err(explain)?;
+    if let Some(failure) = port_file::of_environment().and_then(|file| file.write(&bound.addresses()).err()) {
+        notice(format!("the ports are in no file: {failure}"));
+    }
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
     let sockets = bound.sockets().map_err(Failure::other)?;
     let mut taken = match (&mut predecessor, &options.takeover) {
@@ -138,7 +152,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         (Some(path), None) => Some(TakeoverSocket::listen(path)?),
         _ => None,
     };
-    start_companions(&prepared, signals, &options, &supervisor).map_err(hint_at_limits)?;
+    start_companions(&prepared, signals, looks, &options, &supervisor).map_err(hint_at_limits)?;
     let scraped = endpoint.as_ref().map(Endpoint::shown).unwrap_or_default();
     let metrics = endpoint.as_ref().map_or(Ok(Vec::new()), Endpoint::sockets);
     let metrics = metrics.map_err(|error| Failure::system("duplicate the sockets of metrics", error))?;
@@ -174,10 +188,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     let mut running = running.map_err(hint_at_limits)?;
     let took_over = predecessor.is_some();
     if let (true, Some(path)) = (took_over, &options.takeover) {
-        pidfile = write_pidfile().unwrap_or_else(|failure| {
-            notice(failure.to_string());
-            None
-        });
+        pidfile = write_pidfile();
         takeover_socket = TakeoverSocket::listen(path)
             .map_err(|failure| notice(format!("nobody can take over from this server: {failure}")))
             .ok();
@@ -346,11 +357,16 @@ fn start_line(
 fn start_companions(
     prepared: &Provisioned,
     signals: Signals,
+    looks: FileLooks,
     options: &Options,
     supervisor: &Supervisor,
 ) -> Result<(), Failure> {
     let (stop, prefault) = (prepared.stop(), prepared.prefault());
-    let reload = Reload::new(options, prepared.user_registry(), prepared.tls_files());
+    let reload = Arc::new(Reload::new(options, prepared.user_registry(), prepared.tls_files()));
+    if !looks.is_empty() {
+        let reload = Arc::clone(&reload);
+        start("file-watch", move || reload.watch(looks))?;
+    }
     let (verbosity, supervisor) = (options.verbosity, supervisor.clone());
     let stop = move || {
         supervisor.stopping();

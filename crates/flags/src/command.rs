@@ -9,6 +9,9 @@ use crate::help;
 use crate::table::{Effect, Flag, Table, Target};
 use crate::value::Kind;
 
+/// The name of the argument that holds words where no flag is.
+pub(crate) const WORDS: &str = "words without a flag";
+
 impl<T: Target> Table<T> {
     /// The verb, with help for a terminal of this many columns.
     pub fn command(&self, columns: usize) -> Command {
@@ -26,8 +29,11 @@ impl<T: Target> Table<T> {
             .args_override_self(true)
             .term_width(columns)
             .args(self.working())
-            .args(self.with_heading("Accepted without effect", |effect| matches!(effect, Effect::Without(_))))
+            .args(self.with_heading("Accepted without effect", |effect| {
+                matches!(effect, Effect::Without(_) | Effect::Lacking(_))
+            }))
             .args(self.with_heading("Not supported yet", |effect| matches!(effect, Effect::NotYet(_))))
+            .args(T::LENIENT.then(|| Arg::new(WORDS).num_args(0..).action(ArgAction::Append).hide(true)))
             .help_template("{about}\n\n{usage-heading} {usage}{after-help}")
             .after_help(self.short_help(columns))
             .after_long_help(self.help(columns))
@@ -118,7 +124,7 @@ fn action(kind: Kind) -> ArgAction {
 fn documentation<T>(flag: &Flag<T>) -> (StyledStr, StyledStr) {
     let line = match flag.effect {
         Effect::Works => flag.doc.to_owned(),
-        Effect::Without(why) | Effect::NotYet(why) => format!("{}: {why}", flag.doc),
+        Effect::Without(why) | Effect::Lacking(why) | Effect::NotYet(why) => format!("{}: {why}", flag.doc),
     };
     let long = if flag.details.is_empty() { line.clone() } else { format!("{line}\n\n{}", flag.details) };
     (line.into(), long.into())

@@ -93,7 +93,10 @@ impl<T: 'static> Table<T> {
 
     /// Flags and sub-options that are accepted without effect, by reason.
     pub fn without_effect(&self) -> Vec<(&'static str, Vec<&'static Flag<T>>)> {
-        self.by_reason(|effect| if let Effect::Without(why) = effect { Some(why) } else { None })
+        self.by_reason(|effect| match effect {
+            Effect::Without(why) | Effect::Lacking(why) => Some(why),
+            Effect::Works | Effect::NotYet(_) => None,
+        })
     }
 
     /// Flags and sub-options that are refused, by what is missing.

@@ -11,6 +11,7 @@
 mod command;
 mod error;
 mod help;
+mod lenient;
 mod nearest;
 mod read;
 mod table;

@@ -5,8 +5,10 @@ use std::ffi::OsString;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
+use crate::command::WORDS;
 use crate::error::Error;
 use crate::help::COLUMNS_DEFAULT;
+use crate::lenient::lenient;
 use crate::table::{Effect, Flag, Table, Target};
 use crate::value::Kind;
 
@@ -39,20 +41,38 @@ impl<T: Target> Table<T> {
                 }
             }
         }
+        if T::LENIENT {
+            for word in matches.get_many::<String>(WORDS).into_iter().flatten() {
+                target.warn(format!("`{word}` is ignored: it belongs to no flag"));
+            }
+        }
         Ok(target)
     }
 
     /// Stores one flag or sub-option, called `label` in messages.
     fn take(&self, target: &mut T, flag: &Flag<T>, label: &str, typed: Option<&str>) -> Result<(), Error> {
-        let given = flag.kind.read(typed).map_err(|expected| Error::value(label, &expected, typed))?;
+        let is_list = Some(flag.name) == self.extended;
+        if T::LENIENT && is_list && typed == Some("") {
+            return Ok(());
+        }
+        let given = match flag.kind.read(typed) {
+            Ok(given) => given,
+            Err(expected) => {
+                let found = typed.filter(|_| T::LENIENT).and_then(|typed| lenient(flag.kind, typed));
+                let (given, how) = found.ok_or_else(|| Error::value(label, &expected, typed))?;
+                target.warn(format!("{label} {}: {how}", typed.unwrap_or_default()));
+                given
+            }
+        };
         match flag.effect {
             Effect::Works => {}
             Effect::Without(why) => target.note(format!("{label} has no effect: {why}")),
+            Effect::Lacking(why) => target.warn(format!("{label} has no effect: {why}")),
             // `-U 0` and similar values request nothing.
             Effect::NotYet(_) if flag.default.is_some() && flag.kind.read(flag.default) == Ok(given) => {}
             Effect::NotYet(missing) => return Err(Error::NotYet { flag: label.to_owned(), missing }),
         }
-        if Some(flag.name) == self.extended {
+        if is_list {
             return self.take_options(target, label, typed.unwrap_or_default());
         }
         (flag.set)(target, given);

@@ -54,8 +54,17 @@ pub type Set<T> = fn(&mut T, Given<'_>);
 
 /// The values of a command line. The default is that of an empty command line.
 pub trait Target: Default + 'static {
+    /// Whether values are taken as the other program takes them: it reads a number up to the first other character, and ignores what
+    /// follows options without a value, and words where no flag is. Start lines that have been in use for years rely on it.
+    const LENIENT: bool = false;
+
     /// Keeps a line for the operator: a flag has no effect, and why.
     fn note(&mut self, note: String);
+
+    /// Keeps a line that the operator should see without having asked for it.
+    fn warn(&mut self, line: String) {
+        self.note(line);
+    }
 }
 
 /// The effect of a flag.
@@ -65,6 +74,9 @@ pub enum Effect {
     Works,
     /// Nothing, because of this; command lines written for the other program keep working.
     Without(&'static str),
+    /// Nothing, because of this; command lines written for the other program keep working, and a line says at every start what they
+    /// do not get.
+    Lacking(&'static str),
     /// A refusal to start: this is missing, and a server without it would not do what was requested.
     NotYet(&'static str),
 }

@@ -67,6 +67,7 @@ pub(crate) struct WorkerCounters {
     pub(crate) sessions_failed: Counter,
     pub(crate) datagrams: Counter,
     pub(crate) datagrams_dropped: Counter,
+    pub(crate) datagrams_overflowed: Counter,
     pub(crate) dialled: Counter,
     pub(crate) unreachable: Counter,
     /// 0 until the worker runs, then 1 for epoll, 2 for io_uring.

@@ -43,6 +43,8 @@ struct Entry<S> {
     socket: S,
     /// It is in the list of readable sockets.
     is_readable: bool,
+    /// Datagrams that its receive buffer had no room for, when it was last asked.
+    overflowed: u32,
 }
 
 /// Result of sending.
@@ -106,7 +108,9 @@ impl<S> DatagramSockets<S> {
     ) -> Result<Token, Errno> {
         let Token { index, generation } = self.sockets.next_token();
         kernel.watch(&socket, Token { index: index | DATAGRAMS, generation }.to_u64(), READABLE)?;
-        let token = self.sockets.insert(Entry { listener, socket, is_readable: true });
+        // One of an earlier network has a count already.
+        let overflowed = kernel.overflowed(&socket);
+        let token = self.sockets.insert(Entry { listener, socket, is_readable: true, overflowed });
         // Something may have arrived before it was watched.
         self.readable.push_back(token);
         Ok(token)
@@ -138,13 +142,14 @@ impl<S> DatagramSockets<S> {
 
     /// Passes arrived datagrams to `each`: about [`RECEIVED_MAX`] of all sockets in turn, or until `each` returns that it
     /// has had enough. Those that were received by one call are passed for prefetching before the first of them is passed
-    /// to be handled.
+    /// to be handled. Returns how many more the sockets' buffers have had no room for.
     pub(crate) fn receive<K: Kernel<Socket = S>>(
         &mut self,
         kernel: &mut K,
         mut each: impl FnMut(Purpose, &Together<'_>) -> ControlFlow<()>,
-    ) {
+    ) -> u64 {
         let (mut calls, mut datagrams, mut bytes) = (0, 0, 0);
+        let mut overflowed = 0;
         while calls < RECEIVED_MAX && datagrams < RECEIVED_MAX && bytes < RECEIVED_LEN_MAX {
             calls += 1;
             if let Some((token, from, number)) = self.arrived.take() {
@@ -166,10 +171,20 @@ impl<S> DatagramSockets<S> {
             match kernel.receive_datagrams(&entry.socket, &mut self.arrivals) {
                 Ok(()) => {
                     let count = self.arrivals.count();
+                    let mut received = 1;
                     if count > 1 || together(&self.arrivals, from, 0).count() > 1 {
+                        received = 0;
                         for number in 0..count {
-                            let _hint = each(Purpose::Prefetch, &together(&self.arrivals, from, number));
+                            let together = together(&self.arrivals, from, number);
+                            received += together.count();
+                            let _hint = each(Purpose::Prefetch, &together);
                         }
+                    }
+                    // A buffer that has overflowed has many, so others need not be asked: one call more for as many datagrams.
+                    if received >= MESSAGES_MAX {
+                        let now = kernel.overflowed(&entry.socket);
+                        overflowed += u64::from(now.wrapping_sub(entry.overflowed));
+                        entry.overflowed = now;
                     }
                     self.arrived = Some((token, from, 0));
                     // Then it is empty, and more make an event. A dialled one may have stopped at an error.
@@ -188,6 +203,7 @@ impl<S> DatagramSockets<S> {
             }
             self.readable.push_back(token);
         }
+        overflowed
     }
 
     /// Sends the datagrams of a round, those for one peer together.

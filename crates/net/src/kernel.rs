@@ -88,6 +88,11 @@ pub(crate) trait Kernel {
     fn receive_datagrams(&mut self, socket: &Self::Socket, arrivals: &mut DatagramBatch)
     -> Result<(), Errno>;
 
+    /// Datagrams that this socket's receive buffer has had no room for, so far.
+    fn overflowed(&self, _socket: &Self::Socket) -> u32 {
+        0
+    }
+
     /// Sends datagrams to the peers at the same positions of `to`, in order; `None` is the peer of a socket that was
     /// dialled. Those of one peer should be together. Returns how many were taken.
     fn send_datagrams(

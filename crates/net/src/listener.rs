@@ -148,9 +148,13 @@ fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     Ok(Listener { fd: Arc::new(fd), address: Address::Tcp(address), file: None })
 }
 
-/// `count` datagram sockets at an address, and the address that they have.
-pub(crate) fn bind_udp(address: SocketAddr, count: usize) -> io::Result<(SocketAddr, Vec<OwnedFd>)> {
-    let (mut at, mut sockets) = (address, Vec::new());
+/// Requests that wait while their worker does something else: some ten thousand small ones. Without it they are lost where a few clients send
+/// at the same time. Memory is taken only for what has arrived.
+pub(crate) const RECEIVE_BUFFER: usize = 8 << 20;
+
+/// `count` datagram sockets at an address, the address that they have, and the size of their receive buffers.
+pub(crate) fn bind_udp(address: SocketAddr, count: usize) -> io::Result<(SocketAddr, Vec<OwnedFd>, usize)> {
+    let (mut at, mut sockets, mut granted) = (address, Vec::new(), RECEIVE_BUFFER);
     for _ in 0..count {
         let fd = datagram_socket(address)?;
         if address.is_ipv6() {
@@ -158,6 +162,12 @@ pub(crate) fn bind_udp(address: SocketAddr, count: usize) -> io::Result<(SocketA
         }
         // Older kernels do not coalesce.
         let _coalesced = segments::coalesce(fd.as_fd());
+        // Root may have more than net.core.rmem_max, which others are granted.
+        if sockopt::set_socket_recv_buffer_size_force(&fd, RECEIVE_BUFFER).is_err() {
+            sockopt::set_socket_recv_buffer_size(&fd, RECEIVE_BUFFER)?;
+        }
+        // The kernel doubles the number, for its administration.
+        granted = granted.min(sockopt::socket_recv_buffer_size(&fd)? / 2);
         // A reply of many datagrams should fit; the kernel grants net.core.wmem_max.
         let _granted = sockopt::set_socket_send_buffer_size(&fd, OUTGOING_MAX);
         // A single socket does not share its address: another process that binds it gets an error.
@@ -168,7 +178,18 @@ pub(crate) fn bind_udp(address: SocketAddr, count: usize) -> io::Result<(SocketA
         at = SocketAddr::try_from(getsockname(&fd)?)?;
         sockets.push(fd);
     }
-    Ok((at, sockets))
+    Ok((at, sockets, granted))
+}
+
+/// A line for the operator if receive buffers are smaller.
+pub(crate) fn buffer_line(granted: usize) -> Option<String> {
+    let wanted = RECEIVE_BUFFER;
+    (granted < wanted).then(|| {
+        format!(
+            "UDP sockets have {granted} bytes for requests that wait instead of {wanted}, and requests beyond are lost \
+             (`sysctl -w net.core.rmem_max={wanted}`, or start as root)"
+        )
+    })
 }
 
 fn bind_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener> {

@@ -1,5 +1,6 @@
 //! A network: listeners, an acceptor, workers.
 
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -29,7 +30,7 @@ use crate::handshakes::{
 };
 use crate::inherited;
 use crate::limit::ConnectionLimit;
-use crate::listener::{Listen, Listener, bind_udp, local_address, peer_address};
+use crate::listener::{Listen, Listener, RECEIVE_BUFFER, bind_udp, buffer_line, local_address, peer_address};
 use crate::message_queue::{MessageQueue, WorkerMessage, notify};
 use crate::options::{Notice, Options};
 use crate::placement;
@@ -94,6 +95,7 @@ impl Network {
         let backlog = settings.backlog(options.backlog);
         let failed = |place: &Listen, source| Error::Listen { place: place.clone(), source };
         inherited::check_distinct(places).map_err(|(place, source)| failed(place, source))?;
+        let least_buffer = Cell::new(RECEIVE_BUFFER);
         let bind = |place: &Listen| {
             let bound = match place {
                 Listen::Udp(address) => {
@@ -101,7 +103,10 @@ impl Network {
                     adopted
                         .and_then(|adopted| match adopted {
                             Some(sockets) => Ok((*address, sockets)),
-                            None => bind_udp(*address, options.workers),
+                            None => bind_udp(*address, options.workers).map(|(at, sockets, granted)| {
+                                least_buffer.set(least_buffer.get().min(granted));
+                                (at, sockets)
+                            }),
                         })
                         .map(|(at, sockets)| Bound::Datagrams(at, sockets))
                 }
@@ -119,7 +124,7 @@ impl Network {
         let fast_open = open_fast(&listeners, settings.fast_open(options.fast_open));
         let told = settings.backlog_line(options.backlog).into_iter();
         let told = told.chain(settings.fast_open_lines(options.fast_open, fast_open));
-        told.for_each(|line| (options.notice)(&line));
+        told.chain(buffer_line(least_buffer.get())).for_each(|line| (options.notice)(&line));
         let limit = Arc::new(ConnectionLimit::new(options.connections_max)?);
         let tables =
             (0..options.workers).map(|_| Arc::new(ConnectionTable::for_listeners(places.len()))).collect();

@@ -25,6 +25,7 @@ use crate::lanes::Lanes;
 use crate::listener::{datagram_socket, stream_socket};
 use crate::receive_stamp::{self, keep_stamping, set_stamps};
 use crate::segments::{self, DatagramBatch, MESSAGES_MAX, Message};
+use crate::socket_option;
 use crate::time_slice::TimeSlice;
 use crate::uring::BrokenRing;
 
@@ -131,6 +132,11 @@ impl Kernel for System {
 
     fn receive_datagrams(&mut self, socket: &OwnedFd, arrivals: &mut DatagramBatch) -> Result<(), Errno> {
         arrivals.receive(socket.as_fd())
+    }
+
+    fn overflowed(&self, socket: &OwnedFd) -> u32 {
+        // A kernel before 4.12 does not tell.
+        socket_option::overflowed(socket).unwrap_or(0)
     }
 
     fn send_datagrams(

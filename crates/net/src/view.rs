@@ -54,6 +54,8 @@ pub struct Counts {
     pub datagrams: u64,
     /// Datagrams that could not be sent for lack of room.
     pub datagrams_dropped: u64,
+    /// Datagrams that the receive buffers of the network's sockets had no room for.
+    pub datagrams_overflowed: u64,
     /// Dialled connections now, which are not in `connections`.
     pub dialled: u64,
     /// Failed dials so far.
@@ -80,6 +82,7 @@ impl Counts {
             sessions_failed: since(|counts| counts.sessions_failed),
             datagrams: since(|counts| counts.datagrams),
             datagrams_dropped: since(|counts| counts.datagrams_dropped),
+            datagrams_overflowed: since(|counts| counts.datagrams_overflowed),
             unreachable: since(|counts| counts.unreachable),
             unexpected_napi_ids: since(|counts| counts.unexpected_napi_ids),
             round_robin_fallback: since(|counts| counts.round_robin_fallback),
@@ -133,6 +136,7 @@ impl View {
             sessions_failed: sum(|counters| &counters.sessions_failed),
             datagrams: sum(|counters| &counters.datagrams),
             datagrams_dropped: sum(|counters| &counters.datagrams_dropped),
+            datagrams_overflowed: sum(|counters| &counters.datagrams_overflowed),
             dialled: sum(|counters| &counters.dialled),
             unreachable: sum(|counters| &counters.unreachable),
             unexpected_napi_ids: self.choice.unexpected_ids.load(Ordering::Relaxed),

@@ -96,6 +96,10 @@ pub use udp::UdpCounts;
 pub use variables::{KeyRange, RuntimeVariable};
 pub use worker::RouteWorker;
 
-/// What `version` and `stats version` answer: first the memcached whose protocol is spoken, in numbers, and all in one word.
-/// libmemcached reads the numbers, and takes a version of another form, or one that begins with 0, for a broken reply.
-pub const VERSION: &str = concat!("1.6.45-evenkeel-route-", env!("CARGO_PKG_VERSION"));
+/// What `version` and `stats version` answer: the memcached whose protocol is spoken, in numbers, and nothing else.
+/// libmemcached reads the first numbers, and takes a version of another form, or one that begins with 0, for a broken reply;
+/// others read the last three.
+pub const VERSION: &str = "1.6.45";
+
+/// Our own version.
+pub const EVENKEEL_VERSION: &str = env!("CARGO_PKG_VERSION");

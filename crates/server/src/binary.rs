@@ -8,4 +8,5 @@ mod storage;
 
 pub(crate) use plan::{BinaryTail, PlannedPacket, plan};
 pub(crate) use sasl::Sasl;
+pub(crate) use stats::stats_topic;
 pub(crate) use storage::joins;

@@ -159,6 +159,7 @@ impl Connection {
     /// Serves requests until the input is used up, or the connection's turn is over.
     pub(crate) fn serve(&mut self, worker: &mut Worker, input: &[u8], output: &mut Output) -> Progress {
         worker.serving = self.link;
+        worker.may_write = self.role >= Role::Write;
         let mut at = 0;
         let mut turns_left = worker.shared.options.requests_per_turn as usize;
         loop {

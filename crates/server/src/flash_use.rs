@@ -9,7 +9,7 @@ use store::FlashUse;
 
 use crate::request::text_key;
 
-/// Of a request with one key. `None`: it needs no item that is there, or removes it unseen.
+/// Of a request with one key. `None`: it needs no item that is there, or removes it unseen, because nothing is said about it.
 pub(crate) fn of_text(request: &Request<'_>) -> Option<FlashUse> {
     match request {
         Request::Get(get) if get.exptime.is_none() => Some(FlashUse::Value),
@@ -22,8 +22,9 @@ pub(crate) fn of_text(request: &Request<'_>) -> Option<FlashUse> {
         }
         Request::MetaDelete { flags, .. } => {
             let keeps = flags.invalidate() || flags.drop_value() || flags.compare_cas().is_some();
-            keeps.then_some(FlashUse::Item)
+            Some(if keeps { FlashUse::Item } else { FlashUse::Removal })
         }
+        Request::Delete { noreply, .. } => (!noreply).then_some(FlashUse::Removal),
         Request::MetaArithmetic { .. } | Request::MetaDebug { .. } => Some(FlashUse::Item),
         _ => None,
     }
@@ -46,7 +47,8 @@ pub(crate) fn of_packet(request: &BinaryRequest<'_>) -> Option<FlashUse> {
             let is_plain = store.mode == SetMode::Set && request.cas == 0;
             (!is_plain).then_some(FlashUse::Item)
         }
-        BinaryCommand::Delete { .. } => (request.cas != 0).then_some(FlashUse::Item),
+        BinaryCommand::Delete { .. } if request.cas != 0 => Some(FlashUse::Item),
+        BinaryCommand::Delete { .. } => Some(FlashUse::Removal),
         _ => None,
     }
 }

@@ -34,6 +34,7 @@ mod classic;
 mod connection;
 mod counters;
 mod datagram;
+mod device_off;
 mod dialect;
 mod discovery;
 mod dump;
@@ -265,8 +266,7 @@ impl Server {
                 ..net::Options::default()
             },
         )?;
-        // From now on the number that is in force.
-        let options = Options { backlog: Some(network.backlog()), ..options.clone() };
+        let options = Options { backlog_granted: Some(network.backlog()), ..options.clone() };
         Ok(Bound { network, tls, options, protocols, clock, began: clock.now(), started_unix_ms })
     }
 }
@@ -389,6 +389,8 @@ impl Bound {
             Memory::Left(file, manifest) => take_over(config, &file, &manifest, self.network.notice())?,
             Memory::Handed(file, manifest) => Store::thaw_frozen(config, &file, &manifest)?,
         };
+        let paths = flash.paths.iter().map(|path| path.path.clone()).collect();
+        store.on_device_off(device_off::line(paths, self.network.notice()));
         let mut shared =
             Shared::new(self.options, store, &self.network, self.tls, self.started_unix_ms, self.began);
         shared.protocols = self.protocols;

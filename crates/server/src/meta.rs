@@ -31,6 +31,7 @@ impl Worker {
             recache_after_touch: precedes(flags, b'T', b'R'),
             new_cas: flags.new_cas(),
             key_is_binary: written.is_binary(),
+            never_wins: !self.may_write,
         };
         let made = flags.vivify().map(|exptime| self.expiry(exptime));
         let second = self.second;

@@ -50,6 +50,8 @@ pub struct Options {
     pub listeners: Vec<Listen>,
     /// `-b`: how many connections may wait to be accepted; `None` for as many as the system allows.
     pub backlog: Option<u32>,
+    /// The same, as the kernel has granted it; `None` before the sockets are bound.
+    pub backlog_granted: Option<u32>,
     /// `--fast-open`: how many connections with data in the SYN may be pending; 0 for no TCP Fast Open.
     pub fast_open: u32,
     /// Who gets replies over UDP, and how much.
@@ -59,6 +61,8 @@ pub struct Options {
 
     /// `-c`: maximum number of concurrent connections.
     pub connection_limit: u32,
+    /// It is the default, which gives way to the limit on open files.
+    pub connection_limit_is_default: bool,
     /// `-o maxconns_fast`: beyond the limit, answer with an error and close, instead of accepting later.
     pub maxconns_fast: bool,
     /// `-o idle_timeout`: close a connection without requests for this many seconds.
@@ -118,6 +122,8 @@ pub struct Options {
 
     /// Lines for the log: flags without effect, and why.
     pub notes: Vec<String>,
+    /// Lines that are shown at every start: values that were not taken as typed, and what the operator does not get.
+    pub warnings: Vec<String>,
     /// Options of the process rather than the server.
     pub process: Process,
     /// Settings of memcached subsystems that Evenkeel does not have.
@@ -168,10 +174,12 @@ impl Default for Options {
             large_pages: false,
             listeners: vec![Listen::Tcp { host: None, port: 11211, secure: None, protocol: None }],
             backlog: None,
+            backlog_granted: None,
             fast_open: 0,
             udp: UdpLimits::default(),
             protocol: Protocol::Auto,
             connection_limit: 1024,
+            connection_limit_is_default: true,
             maxconns_fast: true,
             idle_timeout_s: None,
             threads: 4,
@@ -199,6 +207,7 @@ impl Default for Options {
             takeover: None,
             verbosity: 0,
             notes: Vec::new(),
+            warnings: Vec::new(),
             process: Process::default(),
             echo: Echo::default(),
         }

@@ -11,6 +11,8 @@ use protocol::binary::{BinaryCommand, BinaryRequest};
 use protocol::request::StatsTopic;
 use tls::{Identity, Role};
 
+use crate::binary;
+
 /// Names whose refused requests are counted apart. Those of further ones are counted together, so that clients with many
 /// names take no more memory than this, some 40 KB, and their list is one reply.
 const NAMES_MAX: usize = 128;
@@ -67,7 +69,9 @@ impl Refusals {
     }
 }
 
-/// The least role that may make this request. `Role::Nothing` stands for everyone.
+/// The least role that may make this request: it follows from the most that it can do. `Role::Nothing` stands for everyone.
+///
+/// Whoever may only read does not win a stale item either, which takes no letter of its own: see `Worker::may_write`.
 pub(crate) fn needed(request: &Request<'_>) -> Role {
     match request {
         // What tells nothing of the cache.
@@ -111,7 +115,8 @@ fn needed_for_stats(topic: StatsTopic) -> Role {
         | StatsTopic::Slabs
         | StatsTopic::Sizes
         | StatsTopic::Times
-        | StatsTopic::Extstore => Role::Read,
+        | StatsTopic::Extstore
+        | StatsTopic::Proxy => Role::Read,
         StatsTopic::Reset
         | StatsTopic::Detail(_)
         | StatsTopic::Cachedump(_)
@@ -158,8 +163,8 @@ pub(crate) fn needed_for_packet(request: &BinaryRequest<'_>) -> Role {
         | BinaryCommand::Delete { .. }
         | BinaryCommand::Arithmetic { .. } => Role::Write,
         BinaryCommand::Flush { .. } => Role::Admin,
-        BinaryCommand::Stat { name: b"" | b"items" | b"slabs" | b"sizes" } => Role::Read,
-        BinaryCommand::Stat { name } if name.starts_with(b"settings") => Role::Read,
-        BinaryCommand::Stat { .. } => Role::Admin,
+        BinaryCommand::Stat { name } => {
+            needed_for_stats(binary::stats_topic(name).unwrap_or(StatsTopic::Other))
+        }
     }
 }

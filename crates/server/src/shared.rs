@@ -23,8 +23,12 @@ use ::hot_keys::HotTable;
 /// memcached's own limit on `verbosity`.
 const VERBOSITY_MAX: u32 = 10;
 
-/// The memcached version whose behaviour is followed; clients and exporters check it.
-pub(crate) const VERSION: &str = concat!("1.6.45-evenkeel-", env!("CARGO_PKG_VERSION"));
+/// The memcached version whose behaviour is followed, and nothing else: clients take numbers out of it, some the last
+/// three, to find out what the server can do.
+pub(crate) const VERSION: &str = "1.6.45";
+
+/// Our own version.
+pub(crate) const EVENKEEL_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub(crate) struct Shared {
     pub(crate) options: Options,

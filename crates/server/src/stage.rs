@@ -21,6 +21,7 @@ use crate::worker::Worker;
 
 mod devices;
 mod dump_reads;
+mod fair_queue;
 mod kept_blocks;
 mod readers;
 use devices::{Devices, IN_FLIGHT_MAX, READ_US};
@@ -214,7 +215,7 @@ impl FlashStage {
         if is_dump {
             self.dumps.note_begun();
         }
-        self.devices.enqueue(&read, tag, is_dump);
+        self.devices.enqueue(&read, link.place(), tag, is_dump);
         self.in_use_by_all.fetch_add(1, Relaxed);
         self.readers.add(link, hash, tag);
         self.reads[tag] = Some(waited);
@@ -230,13 +231,16 @@ impl FlashStage {
     fn abandon(&mut self, tag: usize) {
         let Some(waited) = &mut self.reads[tag] else { return };
         let is_pending = matches!(waited.bytes, BlockState::Queued | BlockState::InFlight);
-        if let Some(link) = waited.link.take() {
+        let link = waited.link.take();
+        if let Some(link) = link {
             self.readers.remove(link, tag, is_pending);
         }
         match waited.bytes {
             BlockState::InFlight => {}
             BlockState::Queued => {
-                self.devices.remove(&waited.read, tag);
+                // Somebody waits for each that is queued.
+                let place = link.map_or(0, Link::place);
+                self.devices.remove(&waited.read, place, tag);
                 self.free(tag);
             }
             _ => self.free(tag),

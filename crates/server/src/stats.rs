@@ -10,7 +10,7 @@ use protocol::request::{DetailCommand, StatsTopic};
 use stdx::clock::Now;
 
 use crate::output::Output;
-use crate::shared::{Figures, Shared, VERSION};
+use crate::shared::{EVENKEEL_VERSION, Figures, Shared, VERSION};
 use crate::worker::Worker;
 use ::hot_keys::HotKeys;
 
@@ -55,6 +55,8 @@ fn reply(shared: &Shared, topic: StatsTopic, now: Now, mut list: StatList<'_>) {
         StatsTopic::Sizes => stat(out, "sizes_status", "disabled"),
         // Without a tier there are no pages.
         StatsTopic::Extstore => {}
+        // As of a memcached that is built with the proxy and does not run as one.
+        StatsTopic::Proxy => {}
         StatsTopic::Reset => {
             shared.reset();
             return list.end_with(line::RESET);
@@ -148,6 +150,7 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>)
     stat(out, "round_robin_fallback", network.round_robin_fallback);
     items::general(&store, out);
     items::ours(&store, out);
+    stat(out, "evenkeel_version", EVENKEEL_VERSION);
     stat(out, "evenkeel_binary_refused", totals.binary_refused);
     if shared.options.has_udp() {
         stat(out, "evenkeel_udp_requests", totals.udp_requests);
@@ -155,6 +158,7 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>)
         stat(out, "evenkeel_udp_malformed", totals.udp_malformed);
         stat(out, "evenkeel_udp_limited", totals.udp_limited);
         stat(out, "evenkeel_udp_dropped", network.datagrams_dropped + totals.udp_dropped);
+        stat(out, "evenkeel_udp_lost", network.datagrams_overflowed);
     }
     tls::ours(shared, out);
     for (name, value) in shared.discovery().iter().flat_map(DiscoveryState::statistics) {

@@ -59,6 +59,8 @@ pub struct Worker {
     pub(crate) stage: Option<Box<FlashStage>>,
     /// The connection that is served.
     pub(crate) serving: Link,
+    /// Whether its client may change items, with or without a request that says so by its letters.
+    pub(crate) may_write: bool,
 }
 
 impl Worker {
@@ -97,6 +99,7 @@ impl Worker {
             stage: (!shared.flash_files.is_empty())
                 .then(|| FlashStage::new(shared.flash_files.clone(), Arc::clone(&shared.flash_reads)).into()),
             serving: Link::default(),
+            may_write: true,
             shared,
         }
     }

@@ -229,6 +229,11 @@ fn script(prng: &mut Prng, count: usize) -> Vec<u8> {
         };
         script.extend_from_slice(request.as_bytes());
     }
+    // What a deletion says does not depend on where a dead item lies either.
+    script.extend_from_slice(b"delete item2\r\ndelete item2\r\ntouch item4 -1\r\nflush_all\r\n");
+    for number in 0..40 {
+        script.extend_from_slice(format!("delete item{number}\r\nmd item{} k\r\n", number + 40).as_bytes());
+    }
     script.extend_from_slice(b"mn\r\n");
     script
 }

@@ -26,8 +26,8 @@ fn with_reasons() -> String {
 fn names_alone() -> String {
     let names: Vec<String> = refused().into_iter().flat_map(|(_, names)| names).collect();
     let (options, flags): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.starts_with("`-o "));
-    let options = format!("of `-o` {}", options.join(", ").replace("`-o ", "`"));
-    let all = flags.into_iter().map(|flag| format!("{flag}; ")).chain([options]).collect::<String>();
+    let all: Vec<String> = flags.into_iter().chain(options).collect();
+    let all = all.join(", ");
     format!("The server refuses ([why](docs/serve/compatibility.md#refused-flags)) {all}.\n")
 }
 

@@ -46,6 +46,7 @@ const REQUESTS: &[(Role, &str)] = &[
     (Role::Read, "get AmazonElastiCache:cluster"),
     (Role::Read, "stats"),
     (Role::Read, "stats items"),
+    (Role::Read, "stats proxy"),
     (Role::Read, "stats slabs"),
     (Role::Read, "stats settings"),
     (Role::Write, "gat 10 a"),
@@ -135,6 +136,38 @@ fn a_refused_request_changes_nothing() {
     assert_eq!(server.ask(reader, "mg a v t f\r\n"), "VA 1 t-1 f0\r\n1\r\n");
 }
 
+/// A right follows from what a request does to the items, with any flag and with none.
+#[test]
+fn a_reader_changes_nothing_with_any_flag_of_mg() {
+    let argument = |letter: u8| if b"OTNRECDFIMSJ".contains(&letter) { "9" } else { "" };
+    for letter in (b'a'..=b'z').chain(b'A'..=b'Z').map(char::from) {
+        let mut server = Server::new(&options());
+        let writer = connect(&mut server, "cn:writer", Role::Write);
+        let reader = connect(&mut server, "cn:reader", Role::Read);
+        server.ask(writer, "ms stale 1 T100\r\nx\r\nms soon 1 T5\r\nx\r\nmd stale I T30\r\n");
+        let facts = "mg soon u v s t c f\r\nmg absent u v\r\n";
+        let before = server.ask(writer, facts);
+        for key in ["stale", "soon", "absent"] {
+            server.ask(reader, &format!("mg {key} v {letter}{}\r\n", argument(letter as u8)));
+            server.ask(reader, &format!("mg {key} {letter}{}\r\n", argument(letter as u8)));
+        }
+        assert_eq!(server.ask(writer, facts), before, "{letter}");
+        let won = server.ask(writer, "mg stale t\r\n");
+        assert_eq!(won, "HD t30 X W\r\n", "{letter}: the right to recache was taken");
+    }
+}
+
+#[test]
+fn a_reader_of_a_stale_item_learns_whether_a_writer_recaches_it() {
+    let mut server = Server::new(&options());
+    let writer = connect(&mut server, "cn:writer", Role::Write);
+    let reader = connect(&mut server, "cn:reader", Role::Read);
+    server.ask(writer, "ms k 1\r\nx\r\nmd k I T30\r\n");
+    assert_eq!(server.ask(reader, "mg k v\r\n"), "VA 1 X\r\nx\r\n");
+    assert_eq!(server.ask(writer, "mg k v\r\n"), "VA 1 X W\r\nx\r\n");
+    assert_eq!(server.ask(reader, "mg k v\r\n"), "VA 1 X Z\r\nx\r\n");
+}
+
 #[test]
 fn a_get_of_endless_keys_ends_a_connection_without_a_role() {
     let mut server = Server::new(&options());
@@ -155,6 +188,8 @@ fn packets_are_refused_as_their_twins_in_text() {
         (Role::Nothing, packet(VERSION, b"", b"", b"")),
         (Role::Read, packets::get("a")),
         (Role::Read, packet(STAT, b"", b"items", b"")),
+        (Role::Read, packet(STAT, b"", b"settings and more", b"")),
+        (Role::Read, packet(STAT, b"", b"evenkeel times", b"")),
         (Role::Write, packet(GAT, &exptime, b"a", b"")),
         (Role::Write, packet(TOUCH, &exptime, b"a", b"")),
         (Role::Write, packets::set("a", b"value")),

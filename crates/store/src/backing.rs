@@ -56,6 +56,10 @@ impl Backing {
         }))
     }
 
+    pub(crate) fn is_anonymous(&self) -> bool {
+        matches!(self, Backing::Anonymous)
+    }
+
     /// The part for a mapping of `len` bytes; `None` for anonymous memory.
     pub(crate) fn part(&self, len: usize) -> io::Result<Option<FilePart>> {
         let Backing::File(of) = self else { return Ok(None) };

@@ -78,7 +78,7 @@ impl Config {
 
     /// The layout of a new store with this configuration and `reserve_bytes` of address space.
     pub(crate) fn layout(&self, reserve_bytes: u64) -> Layout {
-        Layout { limit_bytes: self.memory_limit_bytes, reserve_bytes, shards: self.shards() }
+        Layout::new(self.memory_limit_bytes, reserve_bytes, self.shards())
     }
 
     /// The first CAS unique (decision 17). 0 where CAS is off, or where the clock is before 2026.
@@ -107,10 +107,22 @@ pub(crate) struct Layout {
     pub(crate) limit_bytes: u64,
     /// Address space for segments.
     pub(crate) reserve_bytes: u64,
+    /// Address space for large values. It is fragmented, so there is twice as much as they may take together.
+    pub(crate) large_bytes: u64,
     pub(crate) shards: usize,
 }
 
 impl Layout {
+    pub(crate) fn new(limit_bytes: u64, reserve_bytes: u64, shards: usize) -> Layout {
+        Layout { limit_bytes, reserve_bytes, large_bytes: 2 * reserve_bytes, shards }
+    }
+
+    /// The least address space that the items fit: large values find no room somewhat earlier. A file has the full one, so that its next
+    /// process finds everything where it was.
+    pub(crate) fn least(self) -> Layout {
+        Layout { reserve_bytes: self.limit_bytes, large_bytes: self.limit_bytes, ..self }
+    }
+
     /// Whether a store can have this layout, for one that another process has written.
     pub(crate) fn check(&self, has_flash: bool) -> Result<(), Damaged> {
         let shards_max = if has_flash { 1 << 16 } else { (self.limit_bytes >> 16).max(1) };

@@ -9,21 +9,29 @@ use crate::record::{BINARY_KEY, CasOffset, Header, LARGE, Record, STALE, TOKEN_S
 use crate::request::{Delete, Deleted};
 use crate::shard::Locked;
 use crate::store::Store;
+use crate::tier::SoughtItem;
 
 impl Handle {
     /// Deletes an item, or only its value, or marks it stale. Fails only if there is no memory for the record
     /// of an item that stays.
     pub fn delete(&mut self, key: &Key<'_>, request: &Delete, now: u32) -> Result<Deleted, Error> {
         self.enter(now);
+        let sought = self.sought.take().filter(|sought| sought.hash == key.hash);
         loop {
-            match self.try_delete(key, request, now) {
+            match self.try_delete(key, request, sought.as_ref(), now) {
                 Ok(deleted) => return Ok(deleted),
                 Err(need) => self.provide(need, now)?,
             }
         }
     }
 
-    fn try_delete(&mut self, key: &Key<'_>, request: &Delete, now: u32) -> Result<Deleted, Need> {
+    fn try_delete(
+        &mut self,
+        key: &Key<'_>,
+        request: &Delete,
+        sought: Option<&SoughtItem>,
+        now: u32,
+    ) -> Result<Deleted, Need> {
         let store = &*self.store;
         let set = &store.open_sets[self.set_number()];
         let mark = store.segments.flush_mark();
@@ -33,10 +41,12 @@ impl Handle {
             Err(miss) => {
                 self.miss = miss;
                 let is_plain = !request.mark_stale && !request.drop_value && request.compare_cas.is_none();
-                // Without a look at the key: see the decision about items on flash.
-                let was_on_flash = store.drop_from_flash(&mut lock, key.hash);
+                // What was not looked at goes, too: it may be the item, moved there in between. Without a look at all, everything
+                // with this tag goes.
+                let (others, len) = sought.map_or((&[][..], 0), |sought| (&sought.others[..], sought.len));
+                let was_on_flash = store.drop_all_but(&mut lock, key.hash, others);
                 let is_deleted = is_plain && was_on_flash;
-                return Ok(if is_deleted { Deleted::Deleted { len: 0 } } else { Deleted::NotFound });
+                return Ok(if is_deleted { Deleted::Deleted { len } } else { Deleted::NotFound });
             }
         };
         let record = store.segments.record(slot.at());

@@ -15,6 +15,7 @@ use crate::segment::Taker;
 use crate::statistics::Counters;
 use crate::store::Store;
 use crate::sync::lock;
+use crate::tier::SoughtItem;
 use crate::tier::staged::{Recaches, Staged};
 use crate::unused::STEP_MAX;
 
@@ -30,6 +31,8 @@ pub struct Handle {
     pub(crate) number: usize,
     /// An item on flash that the next operation may use.
     pub(crate) staged: Option<Staged>,
+    /// Result of a look for an item on flash, for the deletion that follows at once.
+    pub(crate) sought: Option<SoughtItem>,
     pub(crate) recaches: Recaches,
     pub(crate) miss: Miss,
     /// The last second seen.
@@ -121,6 +124,7 @@ impl Handle {
             set,
             number,
             staged: None,
+            sought: None,
             recaches: Recaches::default(),
             miss: Miss::Absent,
             second: 0,

@@ -101,6 +101,6 @@ pub use statistics::{Counts, EvictedIdle, Statistics};
 pub use store::Store;
 pub use tier::FLASH_PAGE as FLASH_PAGE_BYTES;
 pub use tier::{
-    FlashBacklog, FlashConfig, FlashCounts, FlashDevice, FlashDump, FlashDumped, FlashRead, FlashReads,
-    FlashSegmentRow, FlashSettings, FlashSizes, FlashStatistics, FlashUse, Located, ReadState,
+    DeviceOff, FlashBacklog, FlashConfig, FlashCounts, FlashDevice, FlashDump, FlashDumped, FlashRead,
+    FlashReads, FlashSegmentRow, FlashSettings, FlashSizes, FlashStatistics, FlashUse, Located, ReadState,
 };

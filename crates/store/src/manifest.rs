@@ -80,7 +80,7 @@ impl Store {
         }
         let mut manifest = ManifestWriter::default();
         manifest.put(LAYOUT_VERSION);
-        let Layout { limit_bytes, reserve_bytes, shards } = self.layout;
+        let Layout { limit_bytes, reserve_bytes, shards, .. } = self.layout;
         [limit_bytes, reserve_bytes, shards as u64].into_iter().for_each(|number| manifest.put(number));
         self.flash_layout.freeze(&mut manifest);
         manifest.put(self.cas);
@@ -144,7 +144,7 @@ impl Store {
             return Err(ThawError::Version { found });
         }
         let (limit_bytes, reserve_bytes) = (numbers.take()?, numbers.take()?);
-        let layout = Layout { limit_bytes, reserve_bytes, shards: numbers.below(1 << 17)? as usize };
+        let layout = Layout::new(limit_bytes, reserve_bytes, numbers.below(1 << 17)? as usize);
         let flash = FlashLayout::thaw(&mut numbers)?;
         layout.check(flash.is_there())?;
         let expected = FlashLayout::of(config.flash.as_ref(), limit_bytes);

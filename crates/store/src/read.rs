@@ -291,7 +291,7 @@ impl Store {
         }
         let runs_out = |below: u32| expiry_seen != 0 && expiry_seen < below;
         let recache = request.recache_below.is_some_and(runs_out);
-        let won = created || !token_sent && (recache || stale);
+        let won = created || !token_sent && !request.never_wins && (recache || stale);
         if won {
             record.change_bits(&mut lock, TOKEN_SENT, 0);
         }

@@ -44,6 +44,8 @@ pub struct MetaGet {
     pub new_cas: Option<u64>,
     /// Mark of a created item: its key came in base64.
     pub key_is_binary: bool,
+    /// The client may not recache: it never wins, and what is stale stays to be won by others.
+    pub never_wins: bool,
 }
 
 /// Condition and kind of a change.

@@ -66,7 +66,7 @@ counters! {
     evicted_active,
     /// Of these, items with an expiry.
     evicted_nonzero,
-    /// Expired items that were removed when their segment was emptied.
+    /// Expired items that were removed when their segment was emptied, and dead ones in whose place an item was stored.
     reclaimed,
     /// Items examined by crawls.
     crawler_items_checked,

@@ -95,15 +95,22 @@ impl Store {
                 reserve /= 2;
             }
         }
+        let (mut layout, mut headroom) = (config.layout(reserve), headroom);
         loop {
-            let made = Store::reserve(config, config.layout(reserve), backing());
+            let made = Store::reserve(config, layout, backing());
             // Where address space is limited (`ulimit -v`, vm.overcommit_memory 2), the reservation for
             // growth is reduced first: if an allocation of the rest of the process failed, the process would
             // end. Without headroom for it there is no store.
             let made = made.and_then(|store| check_available(headroom).map(|()| store));
             let made = made.and_then(|store| store.check_room(limit).map(|()| store));
+            let least = (layout.least(), HEADROOM_LEAST);
             match made {
-                Err(Error::Reserve { .. }) if reserve / 2 >= limit => reserve /= 2,
+                Err(Error::Reserve { .. }) if layout.reserve_bytes / 2 >= limit => {
+                    layout = config.layout(layout.reserve_bytes / 2);
+                }
+                Err(Error::Reserve { .. }) if backing().is_anonymous() && (layout, headroom) != least => {
+                    (layout, headroom) = least;
+                }
                 made => {
                     return made.map(|store| {
                         store.index.begin();
@@ -148,7 +155,7 @@ impl Store {
                 Arc::clone(&budget),
                 Arc::clone(&prefault_thread),
             )?,
-            large: Arc::new(LargeSpace::new(2 * reserve, &backing, Arc::clone(&budget))?),
+            large: Arc::new(LargeSpace::new(layout.large_bytes, &backing, Arc::clone(&budget))?),
             huge: huge == Huge::Yes,
             prefault_thread,
             budget,
@@ -376,6 +383,9 @@ const CAS_OVERHEAD: u64 = 8;
 /// Address space left to the rest of the process: buffers of connections, reports, and stacks of threads.
 const HEADROOM: usize = 64 << 20;
 const HEADROOM_PER_WORKER: usize = 4 << 20;
+/// The least, with which a server begins where there is no more: it may run out of memory for many connections. memcached begins
+/// there, too.
+const HEADROOM_LEAST: usize = 24 << 20;
 
 /// Bytes of all mappings for each byte that items may grow to: segments, twice as much for large values, and the index.
 const MAPPED_PER_RESERVED: u64 = 4;

@@ -24,7 +24,9 @@ pub use self::counters::FlashCounts;
 pub use self::dump::{FlashDump, FlashDumped};
 pub use self::finish::FlashBacklog;
 pub use self::geometry::FLASH_PAGE;
+pub use self::health::DeviceOff;
 pub use self::layout::FlashSizes;
+pub(crate) use self::locate::SoughtItem;
 pub use self::locate::{FlashRead, FlashReads, FlashUse, Located, ReadState};
 pub use self::statistics::{FlashSegmentRow, FlashStatistics};
 

@@ -15,7 +15,7 @@ use crate::new_item::{Body, NewItem};
 use crate::put::put;
 use crate::reclaim::state::Spared;
 use crate::record::{BINARY_KEY, STALE, TOKEN_SENT};
-use crate::request::{Change, Condition, NewValue, Stored};
+use crate::request::{Change, Condition, Miss, NewValue, Stored};
 use crate::shard::Locked;
 use crate::store::Store;
 
@@ -76,6 +76,7 @@ impl Handle {
                 None
             }
         };
+        let was_dead = old.is_none() && self.miss != Miss::Absent;
         let decision = match old {
             Some(slot) => decide_over(store, &mut lock, slot, change),
             None => decide_new(change),
@@ -101,6 +102,10 @@ impl Handle {
             let spare = &mut self.spare_page;
             put(store, &self.counters, set, spare, lock, key, old, &item, body, mark, now)?;
             self.counters.total_items.add(1);
+            // As in memcached: an item was stored in the place of a dead one.
+            if was_dead {
+                self.counters.reclaimed.add(1);
+            }
             Ok(Stored::Stored { cas: item.cas, len: body.len(), expiry: item.expiry })
         };
         let joins = matches!(change.condition, Condition::Append | Condition::Prepend);

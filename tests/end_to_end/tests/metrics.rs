@@ -212,7 +212,7 @@ fn top_shows_servers_and_those_that_it_does_not_reach() {
     };
     // Without a terminal one picture is printed.
     let one = top(&[&address]);
-    assert!(one.contains(&format!("evenkeel top: {address}, 1.6.45-evenkeel-")), "{one}");
+    assert!(one.contains(&format!("evenkeel top: {address}, {}, up ", env!("CARGO_PKG_VERSION"))), "{one}");
     assert!(one.contains("of 64 MiB, 0 items"), "{one}");
     // The cache's own port answers, but not with a report.
     let cache = server.address().to_string();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Files, and how they looked before they were read.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Watched(Vec<(PathBuf, Option<Look>)>);
+pub(crate) struct Watched(Vec<(PathBuf, Option<Look>)>);
 
 /// What changes when a file is written, replaced, or when a link to it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,28 +20,33 @@ struct Look {
 
 impl Watched {
     /// The paths of all files.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(|(path, _)| path.as_path())
     }
 
     /// Whether a file has changed since.
-    pub(super) fn has_changed(&self) -> bool {
+    pub(crate) fn has_changed(&self) -> bool {
         self.0.iter().any(|(path, look)| Look::of(path) != *look)
     }
 
     /// These files, as they look now.
-    pub(super) fn of<'p>(paths: impl Iterator<Item = &'p Path>) -> Watched {
+    pub(crate) fn of<'p>(paths: impl Iterator<Item = &'p Path>) -> Watched {
         let mut files = Watched::default();
         paths.for_each(|path| files.add(path));
         files
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// The same files, as they look now.
+    pub(crate) fn again(&self) -> Watched {
+        Watched::of(self.paths())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Looks at a file, which is then read: a change in between is seen later.
-    pub(super) fn add(&mut self, path: &Path) {
+    pub(crate) fn add(&mut self, path: &Path) {
         self.0.push((path.to_owned(), Look::of(path)));
     }
 }

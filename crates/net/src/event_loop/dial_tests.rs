@@ -33,7 +33,7 @@ pub(super) struct Rig {
 pub(super) fn with_each_driver(test: impl Fn(Rig)) {
     for choice in [DriverChoice::Epoll, DriverChoice::Uring] {
         let table = Arc::new(ConnectionTable::new());
-        let (datagram_address, mut sockets) = crate::listener::bind_udp(LOOPBACK, 1).unwrap();
+        let (datagram_address, mut sockets, _) = crate::listener::bind_udp(LOOPBACK, 1).unwrap();
         let setup = WorkerSetup {
             number: 0,
             departure: Arc::new(Departure::new(1)),

@@ -83,7 +83,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     #[cold]
     pub(super) fn receive_datagrams(&mut self) {
         let EventLoop { datagram_sockets, kernel, handler, turn, table, .. } = self;
-        datagram_sockets.receive(kernel, |purpose, together| {
+        let overflowed = datagram_sockets.receive(kernel, |purpose, together| {
             if purpose == Purpose::Prefetch {
                 together.datagrams().for_each(|datagram| handler.prefetch_datagram(&datagram));
                 return ControlFlow::Continue(());
@@ -94,6 +94,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             // The others wait until there is room for their replies, too.
             if turn.outgoing.is_half_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
+        table.counters().datagrams_overflowed.add(overflowed);
     }
 
     /// Sends the datagrams of this round.

@@ -45,14 +45,21 @@ pub(super) fn parse<'a>(sentence: &Sentence<'a>) -> Result<Request<'a>, Refused>
     request.map_err(|reply| Refused::unless(noreply, reply))
 }
 
-/// An unknown command: an error, or the end of the connection for an HTTP request.
+/// An unknown command: an error, or the end of the connection for an HTTP request. A browser or a program that was made to send one
+/// speaks: lines behind it may be commands that somebody has hidden there.
 fn unknown<'a>(sentence: &Sentence<'a>) -> Result<Request<'a>, Refused> {
-    let speaks_http = sentence.last().is_some_and(|word| word.starts_with(b"HTTP/"));
-    if sentence.count() > 1 && speaks_http {
+    let has_version = sentence.last().is_some_and(|word| word.starts_with(b"HTTP/"));
+    // Of HTTP/0.9, or damaged: memcached goes on.
+    let has_path = sentence.word(0).is_some_and(|word| HTTP_METHODS.contains(&word))
+        && sentence.word(1).is_some_and(|word| word.starts_with(b"/"));
+    if sentence.count() > 1 && (has_version || has_path) {
         return Err(Refused::closing());
     }
     Err(Refused::unless(sentence.noreply(), line::ERROR))
 }
+
+const HTTP_METHODS: [&[u8]; 9] =
+    [b"GET", b"POST", b"PUT", b"HEAD", b"DELETE", b"OPTIONS", b"PATCH", b"CONNECT", b"TRACE"];
 
 /// `watch` does not recognise `noreply`.
 pub(super) fn watch<'a>(sentence: &Sentence<'a>) -> Request<'a> {

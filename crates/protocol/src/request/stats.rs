@@ -27,6 +27,7 @@ fn topic(sentence: &Sentence<'_>) -> StatsTopic {
         Some(b"items") => StatsTopic::Items,
         Some(b"slabs") => StatsTopic::Slabs,
         Some(b"sizes") => StatsTopic::Sizes,
+        Some(b"proxy" | b"proxyfuncs") => StatsTopic::Proxy,
         Some(b"evenkeel") if sentence.word(2) == Some(b"hot") => StatsTopic::HotKeys,
         Some(b"evenkeel") if sentence.word(2) == Some(b"times") => StatsTopic::Times,
         Some(_) => StatsTopic::Other,

@@ -223,6 +223,10 @@ fn auto_discovery_has_one_spelling() {
 fn an_http_request_closes_the_connection() {
     check("GET / HTTP/1.1", "\"\" close");
     check("unknown HTTP/", "\"\" close");
+    check("GET /", "\"\" close");
+    check("POST /cache?x=1 noreply", "\"\" close");
+    check("GET k", "\"ERROR\"");
+    check("FETCH /", "\"ERROR\"");
     check("HTTP/1.1 200", "\"ERROR\"");
     check("HTTP/1.1", "\"ERROR\"");
     check("flush_all HTTP/1.1", "FlushAll or \"CLIENT_ERROR invalid exptime argument\"");

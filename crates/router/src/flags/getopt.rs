@@ -98,7 +98,9 @@ fn long(name: &str, value: Option<&str>) -> Named {
 /// Without an effect, its value does not matter: it may be empty.
 fn effect(flag: &RouteFlag) -> What {
     match flag.effect {
-        Effect::Without(why) => What::Note(format!("{} has no effect here: {why}", flag.label())),
+        Effect::Without(why) | Effect::Lacking(why) => {
+            What::Note(format!("{} has no effect here: {why}", flag.label()))
+        }
         Effect::Works | Effect::NotYet(_) => What::Keep,
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn write(
     let cells = shared.cells();
     let (totals, phases) = (RouteTotals::of(&cells), ServerPhases::of(&cells));
     text.family("evenkeel_route_build_info", Gauge, "The version, as a label.")
-        .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+        .sample(&[("version", crate::EVENKEEL_VERSION)], 1);
     requests(&totals, text);
     to_servers(&totals, text);
     compression(&totals, text);

@@ -98,6 +98,7 @@ fn statistics(
 fn process(shared: &RouterShared, facts: &ReportFacts, lines: &mut Lines) {
     let (startup, process) = (shared.startup(), &facts.process);
     lines.add(BASIC | DETAILED, "version", crate::VERSION);
+    lines.add(BASIC | DETAILED, "evenkeel_version", crate::EVENKEEL_VERSION);
     lines.add(BASIC | DETAILED, "commandargs", &startup.command_line);
     lines.add(BASIC | DETAILED, "pid", process.id);
     lines.add(BASIC | DETAILED, "parent_pid", process.parent);

@@ -64,10 +64,14 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: Kind::Number { min: 1, max: 10_000_000 },
         default: Some("1024"),
         doc: "Connections at one time",
-        details: "The limit on open files (RLIMIT_NOFILE) is raised to fit; if the system does not allow it, the \
-            server does not start. What happens beyond the limit is the business of -o maxconns_fast.",
+        details: "The limit on open files (RLIMIT_NOFILE) is raised to fit. If the system does not allow it, there are fewer \
+            connections, and a line reports that; a number above the hard limit is refused. -o maxconns_fast controls what \
+            happens beyond the limit.",
         effect: Effect::Works,
-        set: |low, given| low.options.connection_limit = given.number(),
+        set: |low, given| {
+            low.options.connection_limit = given.number();
+            low.connection_limit_typed = true;
+        },
     },
     Flag {
         short: Some('b'),
@@ -206,12 +210,12 @@ pub(super) const OPTIONS: &[Flag] = &[
         short: None,
         name: "read_buf_mem_limit",
         value: "megabytes",
-        kind: Kind::Number { min: 0, max: (u32::MAX as u64 / MIB) as i64 },
+        kind: Kind::Number { min: 0, max: u32::MAX as i64 },
         default: Some("0"),
         doc: "Memory for the buffers of connections",
         details: "",
         effect: Effect::Without("buffers belong to workers, and idle connections own none"),
-        set: |low, given| low.options.echo.read_buffer_bytes = given.number::<u32>() * MIB as u32,
+        set: |low, given| low.options.echo.read_buffer_bytes = given.number::<u64>().saturating_mul(MIB),
     },
     Flag {
         short: None,
@@ -232,7 +236,7 @@ pub(super) const OPTIONS: &[Flag] = &[
         default: None,
         doc: "Mark sockets for packet filters",
         details: "",
-        effect: Effect::NotYet("sockets are not marked for packet filters (SO_MARK)"),
+        effect: Effect::Lacking("sockets are not marked for packet filters (SO_MARK)"),
         set: |_, _| {},
     },
 ];

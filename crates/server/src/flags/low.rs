@@ -38,6 +38,8 @@ pub struct LowArgs {
     pub ext_paths: Vec<String>,
     /// `ext_dwpd`, drive writes per day
     pub ext_dwpd: Option<f64>,
+    /// `-c` is typed.
+    pub connection_limit_typed: bool,
     /// `-i`: print the license and end.
     pub license: bool,
     /// Flags whose meaning does not depend on others, already in their final form.
@@ -45,7 +47,13 @@ pub struct LowArgs {
 }
 
 impl Target for LowArgs {
+    const LENIENT: bool = true;
+
     fn note(&mut self, note: String) {
         self.options.notes.push(note);
+    }
+
+    fn warn(&mut self, line: String) {
+        self.options.warnings.push(line);
     }
 }

@@ -312,18 +312,18 @@ pub(super) const OPTIONS: &[Flag] = &[
     flash(
         "ext_page_size",
         "Size of the pages of flash that are reused as a whole",
-        "In megabytes, from 1 to 4096; a whole number of write buffers. There must be room for at least five pages.",
+        "In megabytes, from 1 to 4096; a whole number of write buffers. Where there is no room for five pages, smaller ones are used.",
         |low, given| low.options.flash.segment_bytes = given.number::<u64>() * MIB,
     )
     .takes("megabytes", Kind::Number { min: 1, max: 4096 }, "64"),
     flash(
         "ext_wbuf_size",
         "Size of write buffers for flash",
-        "In megabytes: 1, 2, 4, 8, 16, 32 or 64. There are nine of them, within -m; where they would have more than a seventh of \
-            it, smaller ones are used.",
+        "In megabytes: 1, 2, 4, 8, 16, 32 or 64; of another number the next smaller one. There are nine of them, within -m; where \
+            they would have more than a seventh of it, smaller ones are used.",
         |low, given| low.options.flash.piece_bytes = given.number::<u64>() * MIB,
     )
-    .takes("megabytes", Kind::Number { min: 1, max: 64 }, "4"),
+    .takes("megabytes", Kind::Number { min: 1, max: 4096 }, "4"),
     without("ext_threads", "Threads that read from flash", READERS, |_, _| {}).takes("num", COUNT, "1"),
     without("ext_io_depth", "Requests to flash under way per thread", READERS, |_, _| {}).takes("num", COUNT, "1"),
     flash(
@@ -382,7 +382,7 @@ pub(super) const OPTIONS: &[Flag] = &[
             0.8. More means more bytes written to the device for each one stored: 1.14 with 0.12, 5 with 0.8.",
         |low, given| low.options.echo.extstore.max_frag = Some(given.real()),
     )
-    .takes("share", Kind::Real { above: 0.0, max: 1.0 }, ""),
+    .takes("share", Kind::Real { above: -1.0, max: f64::MAX }, ""),
     flash(
         "ext_write_rate",
         "Megabytes per second written to flash, on average",
@@ -410,5 +410,5 @@ pub(super) const OPTIONS: &[Flag] = &[
         NO_SLABS,
         |low, given| low.options.echo.slab_automove_freeratio = given.real(),
     )
-    .takes("ratio", Kind::Real { above: 0.0, max: 1.0 }, "0.01"),
+    .takes("ratio", Kind::Real { above: -1.0, max: f64::MAX }, "0.01"),
 ];

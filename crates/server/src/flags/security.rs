@@ -178,7 +178,8 @@ const fn tls(
     Flag { short: None, name, value, kind, default: None, doc, details, effect: Effect::Works, set }
 }
 
-const SANDBOX: &str = "the server does not forbid itself system calls (seccomp)";
+const SANDBOX: &str =
+    "the server does not forbid itself system calls (seccomp); SystemCallFilter= of systemd can";
 
 /// A sub-option of memcached's sandbox.
 const fn sandbox(name: &'static str, doc: &'static str, effect: Effect) -> Flag {
@@ -187,9 +188,9 @@ const fn sandbox(name: &'static str, doc: &'static str, effect: Effect) -> Flag 
 }
 
 pub(super) const OPTIONS: &[Flag] = &[
-    sandbox("drop_privileges", "Forbid needless system calls", Effect::NotYet(SANDBOX)),
+    sandbox("drop_privileges", "Forbid needless system calls", Effect::Lacking(SANDBOX)),
     sandbox("no_drop_privileges", "Do not forbid needless system calls", Effect::Without(SANDBOX)),
-    sandbox("relaxed_privileges", "Forbid fewer system calls, for debugging", Effect::NotYet(SANDBOX)),
+    sandbox("relaxed_privileges", "Forbid fewer system calls, for debugging", Effect::Lacking(SANDBOX)),
     tls(
         "ssl_chain_cert",
         "file",
@@ -238,7 +239,7 @@ pub(super) const OPTIONS: &[Flag] = &[
         "list",
         Kind::Text,
         "Cipher suites of TLS 1.2, by the names of OpenSSL",
-        "With colons between them; those of TLS 1.3 are always accepted. There are ECDHE-ECDSA- and ECDHE-RSA- with \
+        "With colons between them; others are left out, and a line reports that. Those of TLS 1.3 are always accepted. There are ECDHE-ECDSA- and ECDHE-RSA- with \
             AES128-GCM-SHA256, AES256-GCM-SHA384 and CHACHA20-POLY1305.",
         |low, given| low.tls.ciphers = Some(given.text().to_owned()),
     ),
@@ -249,7 +250,7 @@ pub(super) const OPTIONS: &[Flag] = &[
             "num",
             Kind::Number { min: 0, max: 3 },
             "Least version: 2 (TLS 1.2) or 3 (TLS 1.3)",
-            "0 and 1, for TLS 1.0 and 1.1, are refused: those versions are broken (RFC 8996).",
+            "0 and 1, for TLS 1.0 and 1.1, mean 2, and a line reports that: those versions are broken (RFC 8996).",
             |low, given| low.tls.min_version = given.number(),
         )
     },

@@ -7,7 +7,7 @@ use stdx::log_linear;
 use super::statistics::Statistics;
 use crate::histogram::TimeHistogram;
 use crate::service_times::{CommandClass, ServiceTimes};
-use crate::shared::{Figures, Shared, VERSION};
+use crate::shared::{EVENKEEL_VERSION, Figures, Shared};
 use crate::watch::ReadableKey;
 use ::hot_keys::{HotKey, HotKeys};
 
@@ -19,7 +19,7 @@ pub(super) fn report(shared: &Shared, statistics: &Statistics, figures: &Figures
         .collect();
     let store = &figures.store;
     let report = json!({
-        "version": VERSION,
+        "version": EVENKEEL_VERSION,
         "uptime_us": shared.uptime(now).us,
         "unix_ms": shared.unix_ms(now),
         "stats": object(statistics.counts()),

@@ -10,14 +10,15 @@ use store::FlashStatistics;
 
 use crate::histogram::TimeHistogram;
 use crate::service_times::{CommandClass, ServiceTimes};
-use crate::shared::{Figures, Shared, VERSION};
+use crate::shared::{EVENKEEL_VERSION, Figures, Shared};
 use crate::watch::ReadableKey;
 use ::hot_keys::HotKeys;
 
 use FamilyKind::{Counter, Gauge, Histogram};
 
 pub(super) fn write(shared: &Shared, figures: &Figures, now: Now, text: &mut Exposition) {
-    text.family("evenkeel_build_info", Gauge, "The version, as a label.").sample(&[("version", VERSION)], 1);
+    text.family("evenkeel_build_info", Gauge, "The version, as a label.")
+        .sample(&[("version", EVENKEEL_VERSION)], 1);
     memory(figures, text);
     requests(figures, text);
     evictions(shared, text);
@@ -124,6 +125,8 @@ fn requests(figures: &Figures, text: &mut Exposition) {
     family.sample(&[("outcome", "malformed")], totals.udp_malformed);
     family.sample(&[("outcome", "limited")], totals.udp_limited);
     family.sample(&[("outcome", "dropped")], network.datagrams_dropped + totals.udp_dropped);
+    // Requests: nobody has seen them but the kernel, which counts them in Udp.RcvbufErrors, too.
+    family.sample(&[("outcome", "lost")], network.datagrams_overflowed);
 }
 
 fn evictions(shared: &Shared, text: &mut Exposition) {

@@ -67,7 +67,7 @@ pub struct Echo {
     /// `-o temporary_ttl`
     pub temporary_ttl_s: u32,
     /// `-o read_buf_mem_limit`, in bytes
-    pub read_buffer_bytes: u32,
+    pub read_buffer_bytes: u64,
 }
 
 impl Default for Echo {

@@ -122,6 +122,8 @@ fn security(address: &str, default: Option<PeerCheck>) -> Result<(Option<PeerChe
         prefixes.iter().find_map(|&(prefix, secure)| Some((prefix, secure, address.strip_prefix(prefix)?)));
     match given {
         None => Ok((default, address)),
+        // It is so in any case.
+        Some(("notls:", _, rest)) => Ok((None, rest)),
         Some((prefix, ..)) if default.is_none() => Err(format!("`{prefix}` is valid only with -Z")),
         Some((_, secure, rest)) => Ok((secure, rest)),
     }

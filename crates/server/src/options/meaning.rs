@@ -28,6 +28,7 @@ impl Options {
         let auth = low.auth_file.map(|path| read_auth(path, read_file)).transpose()?;
         let mut options = low.options;
         options.notes.extend(tls::notes(&low.tls, &listeners));
+        options.warnings.extend(tls::warnings(&low.tls));
         if options.sasl {
             options.protocol = Protocol::Binary;
         }
@@ -53,6 +54,8 @@ impl Options {
                 flash_check::write_rate_mb_s(dwpd, &options).map_err(Error::Together)?;
         }
         options.flash.settings = options.echo.extstore.flash();
+        let fitted = flash_check::fit(&mut options);
+        options.warnings.extend(fitted);
         options.notes.extend(flash_check::note(&options));
         flash_check::check(&options, has_udp).map_err(Error::Together)?;
         check_fast_open(options.fast_open, &listeners)?;
@@ -69,6 +72,7 @@ impl Options {
         if options.threads > THREADS_SENSIBLE {
             options.notes.push(format!("-t {}: more threads than cores only cost memory", options.threads));
         }
+        options.connection_limit_is_default = !low.connection_limit_typed;
         let echo = &mut options.echo;
         echo.tcp_port = low.port.or(low.udp_port.filter(|&port| port != 0)).unwrap_or(echo.tcp_port);
         echo.udp_port = low.udp_port.unwrap_or(0);

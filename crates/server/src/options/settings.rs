@@ -21,6 +21,7 @@ impl Options {
         lines.push(("num_napi_ids", self.echo.napi_ids.to_string()));
         lines.push(("memory_file", path_or(self.memory_file.as_deref(), "(null)")));
         lines.push(("client_flags_size", size_of::<u32>().to_string()));
+        lines.extend(self.backlog_granted.map(|granted| ("evenkeel_tcp_backlog", granted.to_string())));
         lines
     }
 

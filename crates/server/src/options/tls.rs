@@ -148,12 +148,6 @@ pub(super) fn meaning(given: &TlsGiven, listeners: &[Listen]) -> Result<Option<T
         return Err("-Z: expected -o ssl_chain_cert=FILE as well, the server's certificate".to_owned());
     };
     check_listeners(given, default_check, listeners)?;
-    if given.min_version < 2 {
-        return Err(format!(
-            "-o ssl_min_version={}: expected 2 (TLS 1.2) or 3 (TLS 1.3), because TLS 1.0 and 1.1 are not supported",
-            given.min_version
-        ));
-    }
     let own = CertificateFiles { chain: chain.into(), key: given.key.as_ref().map(PathBuf::from) };
     let further = given.certificates.iter().map(|files| certificate_files(files));
     let certificates: Vec<_> = [Ok(own)].into_iter().chain(further).collect::<Result<_, _>>()?;
@@ -163,8 +157,7 @@ pub(super) fn meaning(given: &TlsGiven, listeners: &[Listen]) -> Result<Option<T
             "--tls-certificate: expected at most {CERTIFICATES_MAX} certificates, found {found}"
         ));
     }
-    let ciphers = given.ciphers.as_deref().map(Ciphers::parse).transpose();
-    let ciphers = ciphers.map_err(|problem| format!("-o ssl_ciphers: {problem}"))?.unwrap_or_default();
+    let ciphers = given.ciphers.as_deref().map(Ciphers::parse).unwrap_or_default();
     let settings = TlsSettings {
         certificates,
         key_format: if given.key_format == 1 { KeyFormat::Pem } else { KeyFormat::Der },
@@ -211,6 +204,21 @@ fn check_listeners(given: &TlsGiven, default_check: PeerCheck, listeners: &[List
         return Ok(());
     };
     Err(problem.to_owned())
+}
+
+/// Lines for every start about what is not as it was typed.
+pub(super) fn warnings(given: &TlsGiven) -> Vec<String> {
+    if !given.enabled {
+        return Vec::new();
+    }
+    let version = (given.min_version < 2).then(|| {
+        format!(
+            "-o ssl_min_version={}: TLS 1.2 is the least version, because TLS 1.0 and 1.1 are not supported",
+            given.min_version
+        )
+    });
+    let ciphers = given.ciphers.as_deref().and_then(Ciphers::left_out);
+    version.into_iter().chain(ciphers.map(|left_out| format!("-o ssl_ciphers: {left_out}"))).collect()
 }
 
 /// Lines for the log about what may surprise.

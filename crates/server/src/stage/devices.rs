@@ -1,13 +1,15 @@
 //! The devices that a worker reads from, and what each of them has of the limits.
 //!
 //! A device that hangs keeps its reads and their memory until it answers. So each has a share, and leaves the others theirs. A read that is
-//! longer than a share is in no share: there is one at a time.
+//! longer than a share is in no share: there is one at a time. Within a share, connections have their turns.
 
 use std::collections::VecDeque;
 
 use net::DiskFile;
 use stdx::clock::Now;
 use store::FlashRead;
+
+use super::fair_queue::{FairQueue, QueuedRead};
 
 /// Reads in flight for requests, of which each device has an equal share: as many as a queue of a device has room for. What it does not take
 /// at once, the kernel hands to threads of its own.
@@ -28,10 +30,12 @@ pub(super) struct Devices {
 /// The reads of one device.
 struct Device {
     file: DiskFile,
-    /// To be ordered at the end of a turn, as far as the limits let them.
-    queue: VecDeque<Queued>,
+    /// To be ordered at the end of a turn. Those of dumps are few, and in flight at once.
+    dumps: VecDeque<usize>,
+    /// The same for requests, as far as the limits let them.
+    queue: FairQueue,
     /// The same for long ones, which delay no others.
-    long: VecDeque<Queued>,
+    long: FairQueue,
     /// Reads for requests.
     in_flight: usize,
     /// Their memory, and that of those that have ended, without long ones.
@@ -42,20 +46,13 @@ struct Device {
     moved: Now,
 }
 
-/// A read that waits for its turn.
-#[derive(Clone, Copy)]
-struct Queued {
-    tag: usize,
-    len: usize,
-    is_dump: bool,
-}
-
 impl Devices {
     pub(super) fn new(files: Vec<DiskFile>) -> Devices {
         let device = |file| Device {
             file,
-            queue: VecDeque::new(),
-            long: VecDeque::new(),
+            dumps: VecDeque::new(),
+            queue: FairQueue::default(),
+            long: FairQueue::default(),
             in_flight: 0,
             bytes_in_use: 0,
             bytes_queued: 0,
@@ -68,32 +65,28 @@ impl Devices {
         &self.list[device].file
     }
 
-    pub(super) fn enqueue(&mut self, read: &FlashRead, tag: usize, is_dump: bool) {
+    /// `place` is that of the connection.
+    pub(super) fn enqueue(&mut self, read: &FlashRead, place: usize, tag: usize, is_dump: bool) {
         let is_long = self.is_long(read.len);
         let device = &mut self.list[read.device];
-        let queued = Queued { tag, len: read.len, is_dump };
+        let queued = QueuedRead { tag, len: read.len };
         if is_dump {
-            // Few, and in flight at once.
-            device.queue.push_front(queued);
+            device.dumps.push_back(tag);
         } else if is_long {
-            device.long.push_back(queued);
+            device.long.push(place, queued);
         } else {
-            device.queue.push_back(queued);
+            device.queue.push(place, queued);
             device.bytes_queued += read.len;
         }
     }
 
     /// A read that waits is not wanted any more.
-    pub(super) fn remove(&mut self, read: &FlashRead, tag: usize) {
-        let is_long = self.is_long(read.len);
+    pub(super) fn remove(&mut self, read: &FlashRead, place: usize, tag: usize) {
         let device = &mut self.list[read.device];
-        if is_long {
-            device.long.retain(|queued| queued.tag != tag);
-        } else {
-            let place = device.queue.iter().position(|queued| queued.tag == tag);
-            let removed = place.and_then(|place| device.queue.remove(place));
-            let is_request = removed.is_some_and(|queued| !queued.is_dump);
-            device.bytes_queued -= if is_request { read.len } else { 0 };
+        if device.queue.remove(place, tag) {
+            device.bytes_queued -= read.len;
+        } else if !device.long.remove(place, tag) {
+            device.dumps.retain(|queued| *queued != tag);
         }
     }
 
@@ -103,17 +96,17 @@ impl Devices {
     }
 
     fn next_of(&mut self, number: usize, now: Now) -> Option<usize> {
-        let may_begin = |next: &&Queued| next.is_dump || self.has_room(number, next.len);
+        if let Some(tag) = self.list[number].dumps.pop_front() {
+            self.list[number].moved = now;
+            return Some(tag);
+        }
+        let may_begin = |next: &QueuedRead| self.has_room(number, next.len);
         let next = self.list[number].queue.front().filter(may_begin);
-        let next = *next.or_else(|| self.list[number].long.front().filter(may_begin))?;
+        let next = next.or_else(|| self.list[number].long.front().filter(may_begin))?;
         let is_long = self.is_long(next.len);
-        self.has_long |= is_long && !next.is_dump;
+        self.has_long |= is_long;
         let device = &mut self.list[number];
         device.moved = now;
-        if next.is_dump {
-            device.queue.pop_front();
-            return Some(next.tag);
-        }
         device.in_flight += 1;
         if is_long {
             device.long.pop_front();
@@ -170,7 +163,7 @@ impl Devices {
 
     fn is_short(&self, device: &Device) -> bool {
         let next = device.queue.front();
-        next.is_some_and(|next| !next.is_dump && device.bytes_in_use + next.len > self.share_bytes())
+        next.is_some_and(|next| device.bytes_in_use + next.len > self.share_bytes())
     }
 
     fn has_room(&self, device: usize, len: usize) -> bool {

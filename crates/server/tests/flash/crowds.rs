@@ -220,6 +220,24 @@ fn replies_to_each_of_many_are_those_of_a_server_with_all_items_in_memory() {
     (0..8).for_each(check_crowd);
 }
 
+#[test]
+fn a_single_get_does_not_wait_for_what_many_others_asked_for_in_advance() {
+    let mut stage = Stage::new(1, true);
+    let delay_us = 8000;
+    stage.set_disk(DiskConditions { delay_us, jitter_us: 0, ..DiskConditions::default() });
+    let is_short = |number: &usize| number % 50 != 3 && !is_long(*number);
+    let ahead: String =
+        (0..ON_FLASH).filter(is_short).map(|number| format!("get item{number}\r\n")).collect();
+    (0..100).for_each(|_| _ = stage.client(ahead.as_bytes(), u64::MAX));
+    stage.world.run_for(30_000);
+    let began_us = stage.world.now().us;
+    let heard = stage.converse(b"get item0\r\nmn\r\n");
+    assert!(heard.starts_with(b"VALUE item0 "), "{}", heard.escape_ascii());
+    // For what is in flight, and for its own read: not for the thousand that waited before it.
+    let waited_us = stage.world.now().us - began_us;
+    assert!(waited_us < 3 * delay_us, "{waited_us} µs");
+}
+
 /// Takes a line from what was heard.
 fn take_line<'h>(heard: &mut &'h [u8]) -> &'h str {
     let all: &'h [u8] = heard;

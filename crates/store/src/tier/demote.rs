@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::locate::FlashRead;
 use super::pieces::Stream;
 use super::record::FlashRecord;
 use super::state::Tier;
@@ -151,11 +152,21 @@ impl Store {
     /// Removes whatever on flash could be the item of this hash, without a look at its key. Returns whether there was
     /// something.
     pub(crate) fn drop_from_flash(&self, lock: &mut Locked<'_>, hash: u64) -> bool {
+        self.drop_all_but(lock, hash, &[])
+    }
+
+    /// The same, but for the items that were read and are those of other keys.
+    pub(crate) fn drop_all_but(
+        &self,
+        lock: &mut Locked<'_>,
+        hash: u64,
+        others: &[Option<FlashRead>],
+    ) -> bool {
         if self.tier.is_none() {
             return false;
         }
         let mut was_there = false;
-        while let Some(slot) = self.index.find_on_flash(lock, hash, |_| true) {
+        while let Some(slot) = self.index.find_on_flash(lock, hash, |place| !self.is_other(place, others)) {
             self.unlink_flash(lock, slot);
             was_there = true;
         }

@@ -3,10 +3,14 @@
 //! Without that, each request for an item on a device that hangs would wait for as long as a read may take. Its items stay: what
 //! is read of them later still has to pass its checks.
 
+use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
+
+use crate::store::Store;
 
 /// So many failures
 const FAILURES_MAX: u32 = 16;
@@ -14,6 +18,36 @@ const FAILURES_MAX: u32 = 16;
 const WINDOW_S: u32 = 10;
 /// for so many.
 const OFF_S: u32 = 10;
+
+/// Receives the number of a device that is turned off, and the second. It is called by a thread that has other work.
+pub type DeviceOff = Box<dyn Fn(usize, u32) + Send + Sync>;
+
+/// Who is told of devices that are turned off.
+#[derive(Default)]
+pub(super) struct OffBell(OnceLock<DeviceOff>);
+
+impl OffBell {
+    pub(super) fn ring(&self, device: usize, second: u32) {
+        if let Some(tell) = self.0.get() {
+            tell(device, second);
+        }
+    }
+}
+
+impl fmt::Debug for OffBell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OffBell").finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// From now on `tell` is called when a device of the tier is turned off. Only the first call has an effect.
+    pub fn on_device_off(&self, tell: DeviceOff) {
+        if let Some(tier) = &self.tier {
+            let _ = tier.off_bell.0.set(tell);
+        }
+    }
+}
 
 /// The health of one device.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 //!
 //! Before a command the caller asks for its item ([`Handle::locate`]). If the item is on flash the answer is that a read comes
 //! first, which the caller orders; when he asks again he has the bytes. For a plain read the item is used as it lies in them;
-//! for all else it is moved to memory. Then the command finds it as any other one.
+//! for a deletion it stays where it is; for all else it is moved to memory. Then the command finds it as any other one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,6 +27,18 @@ pub enum FlashUse {
     Value,
     /// It changes the item, or asks for what only an item in memory has.
     Item,
+    /// It removes the item, and says whether there was one.
+    Removal,
+}
+
+/// Result of [`Handle::locate`] for the deletion that follows at once.
+#[derive(Debug)]
+pub(crate) struct SoughtItem {
+    pub(crate) hash: u64,
+    /// Reads that brought items of other keys, whose slots are not this key's.
+    pub(crate) others: [Option<FlashRead>; ROUNDS_MAX],
+    /// The length of the value on flash; 0 if there is none.
+    pub(crate) len: usize,
 }
 
 /// Whether a command can be executed.
@@ -113,6 +125,8 @@ enum Candidate {
 /// Result of a look at the bytes of a place.
 pub(super) enum Taken {
     Used,
+    /// It is there, with so many bytes, and stays where it is.
+    Seen(usize),
     /// Another key has the same tag.
     Another,
     /// It has so many bytes, which are to be read first.
@@ -136,16 +150,17 @@ impl Handle {
         }
         self.enter(now);
         self.unstage();
+        self.sought = None;
         let (mut passed, mut whole) = ([None; ROUNDS_MAX], None);
         for round in 0..ROUNDS_MAX {
-            let (place, taken) = match self.candidate(key, &passed[..round], whole) {
-                Candidate::NotOnFlash => return Located::Ready,
+            let (read, taken) = match self.candidate(key, &passed[..round], whole) {
+                Candidate::NotOnFlash => return self.found(key, usage, passed, 0),
                 Candidate::DeviceOff => return self.miss_on_flash(key, usage),
                 Candidate::Copied(read) => {
                     let bytes = std::mem::take(&mut self.scratch);
                     let taken = self.take(key, &read, &bytes, usage, now);
                     self.scratch = bytes;
-                    (read.place, taken)
+                    (read, taken)
                 }
                 Candidate::Read(read) => match reads.state(key.hash, read) {
                     ReadState::Pending => return Located::Waits,
@@ -156,23 +171,38 @@ impl Handle {
                     }
                     ReadState::Failed => {
                         self.note_failure(read.place);
-                        (read.place, self.give_up(key, &read))
+                        (read, self.give_up(key, &read))
                     }
-                    ReadState::Done(bytes) => (read.place, self.take(key, &read, bytes, usage, now)),
+                    ReadState::Done(bytes) => (read, self.take(key, &read, bytes, usage, now)),
                 },
             };
             match taken {
                 Taken::Used => return Located::Ready,
-                Taken::Another => passed[round] = Some(place),
-                Taken::Longer(len) => whole = Some((place, len)),
+                Taken::Seen(len) => return self.found(key, usage, passed, len),
+                Taken::Another => passed[round] = Some(read),
+                Taken::Longer(len) => whole = Some((read.place, len)),
                 Taken::Gone => {}
             }
+        }
+        self.found(key, usage, passed, 0)
+    }
+
+    /// All slots of the key's tag have been looked at, up to that of its item.
+    fn found(
+        &mut self,
+        key: &Key<'_>,
+        usage: FlashUse,
+        others: [Option<FlashRead>; ROUNDS_MAX],
+        len: usize,
+    ) -> Located {
+        if usage == FlashUse::Removal {
+            self.sought = Some(SoughtItem { hash: key.hash, others, len });
         }
         Located::Ready
     }
 
     /// The command misses the item, although it is there. One that would change or invalidate it takes it away: whoever is told that there
-    /// is nothing to be invalidated must not find it afterwards.
+    /// is nothing to be invalidated must not find it afterwards. A deletion does so itself, unread.
     fn miss_on_flash(&mut self, key: &Key<'_>, usage: FlashUse) -> Located {
         self.count(|counters| &counters.aborted);
         if usage == FlashUse::Item {
@@ -195,7 +225,7 @@ impl Handle {
     fn candidate(
         &mut self,
         key: &Key<'_>,
-        passed: &[Option<FlashPlace>],
+        passed: &[Option<FlashRead>],
         whole: Option<(FlashPlace, usize)>,
     ) -> Candidate {
         let store = &*self.store;
@@ -205,7 +235,7 @@ impl Handle {
         if store.index.find(&locked, key.hash, is_key).is_some() {
             return Candidate::NotOnFlash;
         }
-        let is_new = |place| !passed.contains(&Some(place));
+        let is_new = |place| passed.iter().flatten().all(|read| read.place != place);
         let Some(slot) = store.index.find_on_flash(&locked, key.hash, is_new) else {
             return Candidate::NotOnFlash;
         };
@@ -255,6 +285,11 @@ impl Handle {
             self.miss = miss;
             store.unlink_flash(&mut locked, slot);
             return Taken::Gone;
+        }
+        if usage == FlashUse::Removal {
+            drop(locked);
+            tier.counters.read(record.len());
+            return Taken::Seen(record.value.len());
         }
         let is_hot = slot.frequency() > 0 && self.recaches.is_due(tier.settings.get().recache_rate);
         let has_place = store.segments.staging(self.number, 0).is_some();
@@ -364,6 +399,13 @@ impl Store {
             return Some(Miss::Expired);
         }
         self.segments.is_flushed_through(record.sequence).then_some(Miss::Flushed)
+    }
+
+    /// Whether this place still holds what a read of another key's item has brought.
+    pub(crate) fn is_other(&self, place: FlashPlace, others: &[Option<FlashRead>]) -> bool {
+        let Some(tier) = &self.tier else { return false };
+        let version = || tier.rows[tier.geometry.segment_at(place) as usize].version.load(Relaxed);
+        others.iter().flatten().any(|read| read.place == place && read.version == version())
     }
 
     /// The slot of the item that [`Handle::locate`] has staged, if it is still the key's.

@@ -8,7 +8,7 @@ use super::activity::FlashActivity;
 use super::config::{FlashConfig, SharedSettings};
 use super::counters::FlashCounters;
 use super::geometry::Geometry;
-use super::health::DeviceHealth;
+use super::health::{DeviceHealth, OffBell};
 use super::index_limit::IndexLimit;
 use super::pieces::{PIECES_MAX, Pieces, Stream};
 use super::record::FlashRecord;
@@ -38,6 +38,7 @@ pub(crate) struct Tier {
     /// Items on flash.
     pub(super) objects: AtomicU64,
     pub(super) thread: OnceLock<Thread>,
+    pub(super) off_bell: OffBell,
     pub(super) activity: FlashActivity,
 }
 
@@ -69,6 +70,7 @@ impl Tier {
             second: AtomicU32::new(0),
             objects: AtomicU64::new(0),
             thread: OnceLock::new(),
+            off_bell: OffBell::default(),
             activity: FlashActivity::default(),
             geometry,
         }
@@ -135,8 +137,10 @@ impl Tier {
 
     /// Takes note that a device has failed, or has taken too long.
     pub(super) fn note_failure(&self, device: usize) {
-        if self.health[device].note_failure(self.second.load(Relaxed)) {
+        let second = self.second.load(Relaxed);
+        if self.health[device].note_failure(second) {
             self.counters.turned_off.fetch_add(1, Relaxed);
+            self.off_bell.ring(device, second);
         }
     }
 

@@ -169,6 +169,51 @@ fn a_set_or_a_delete_needs_no_read_and_leaves_nothing_old() {
     assert_eq!(stage.get("set"), None, "the old one does not come back");
 }
 
+/// Expired and flushed items, and those that were never there, count as what a get would say.
+#[test]
+fn a_deletion_that_has_looked_tells_live_items_from_dead_and_strange_ones() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    let names = |prefix: &str| (0..300).map(|number| format!("{prefix} {number}")).collect::<Vec<_>>();
+    names("live").iter().for_each(|name| stage.set(name, &[b'l'; 600]));
+    names("expired").iter().for_each(|name| stage.set_until(name, &[b'e'; 600], 100));
+    stage.flood("other", 12);
+    stage.now = 100;
+    let count = |stage: &mut Stage, prefix: &str| {
+        let mut deleted = |name: &String| {
+            stage.locate(name, FlashUse::Removal);
+            let key = stage.handle.key(name.as_bytes());
+            let deleted = stage.handle.delete(&key, &Delete::default(), stage.now).unwrap();
+            assert!(matches!(deleted, Deleted::NotFound | Deleted::Deleted { len: 600 }), "{deleted:?}");
+            deleted != Deleted::NotFound
+        };
+        names(prefix).iter().filter(|name| deleted(name)).count()
+    };
+    assert_eq!(count(&mut stage, "expired"), 0);
+    assert_eq!((count(&mut stage, "live"), count(&mut stage, "live")), (300, 0));
+    names("live").iter().for_each(|name| stage.set(name, &[b'l'; 600]));
+    stage.flood("another", 12);
+    stage.store.flush(0);
+    assert_eq!(count(&mut stage, "live"), 0, "all of them were flushed");
+}
+
+/// An item with the same tag is another key's: it is neither deleted nor counted.
+#[test]
+fn a_deletion_that_has_looked_leaves_the_items_of_other_keys() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    stage.set("mine", &[b'1'; 600]);
+    let mine = stage.handle.key(b"mine").hash;
+    stage.flood("other", 10);
+    // By chance, one in 2^35 has its tag.
+    let twin = crate::hash::Key { bytes: b"twin", hash: mine };
+    let mut reads = Reads { disk: &stage.disk, done: HashMap::new() };
+    while stage.handle.locate(&twin, FlashUse::Removal, &mut reads, 1) == Located::Waits {}
+    assert_eq!(stage.handle.delete(&twin, &Delete::default(), 1).unwrap(), Deleted::NotFound);
+    assert_eq!(stage.get("mine"), Some(vec![b'1'; 600]), "and it is still there");
+    // Without a look, it goes.
+    assert_eq!(stage.handle.delete(&twin, &Delete::default(), 1).unwrap(), Deleted::Deleted { len: 0 });
+    assert_eq!(stage.get("mine"), None);
+}
+
 #[test]
 fn dead_items_are_not_found_on_flash() {
     let mut stage = Stage::new(64, FlashSettings::default());

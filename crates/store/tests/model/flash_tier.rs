@@ -8,8 +8,8 @@ use flash::{AlignedBytes, Bucket, Disk};
 use rustix::fs::{MemfdFlags, memfd_create};
 use stdx::prng::Prng;
 use store::{
-    Change, Config, Delete, FlashConfig, FlashCounts, FlashDevice, FlashRead, FlashReads, FlashSettings,
-    FlashUse, Located, Look, NewValue, ReadState,
+    Change, Config, Delete, Deleted, FlashConfig, FlashCounts, FlashDevice, FlashRead, FlashReads,
+    FlashSettings, FlashUse, Located, Look, NewValue, ReadState,
 };
 
 use crate::{Kept, Pair};
@@ -128,6 +128,31 @@ impl Pair {
             let handle = &mut self.handles[number];
             handle.delete(&handle.key(key), &Delete::default(), now).unwrap();
         }
+    }
+
+    /// A deletion that waits for the item says whether a get would have found one.
+    pub(crate) fn check_delete_from_flash(&mut self) {
+        let (key, number) = (self.some_key(), self.below(3) as usize);
+        let refused = self.wait_for(number, &key, FlashUse::Removal);
+        let (now, context) = (self.now, format!("{} {key:?}", self.context));
+        let handle = &mut self.handles[number];
+        let deleted = handle.delete(&handle.key(&key), &Delete::default(), now).unwrap();
+        let kept = self.map.remove(&key).filter(|kept| kept.expiry == 0 || kept.expiry > now);
+        match (deleted, kept) {
+            // It may have been dropped before.
+            (Deleted::NotFound, _) => {}
+            (Deleted::Deleted { len }, Some(kept)) if !refused => {
+                assert_eq!(len, kept.value.len(), "{context}")
+            }
+            (Deleted::Deleted { .. }, _) if refused => {}
+            (deleted, kept) => panic!("{context}: {deleted:?} of {kept:?}"),
+        }
+        let handle = &mut self.handles[number];
+        assert!(handle.get(&handle.key(&key), Look::Peek, now).is_none(), "{context}");
+        assert!(
+            handle.read_ahead(&handle.key(&key)).is_none() || !refused,
+            "{context}: it is on flash still"
+        );
     }
 
     /// A read finds what was stored last, or nothing.

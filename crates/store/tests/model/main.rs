@@ -242,6 +242,7 @@ impl Pair {
             recache_after_touch: self.one_in(2),
             new_cas: self.new_cas(),
             key_is_binary: self.one_in(5),
+            never_wins: self.one_in(5),
         };
         let context = format!("{} {request:?}", self.context);
         let (exact, has_tier) = (self.exact, self.tier.is_some());
@@ -273,7 +274,7 @@ impl Pair {
             }
         }
         let recache = request.recache_below.is_some_and(|below| seen != 0 && seen < below);
-        let won = created || !kept.token_sent && (recache || kept.stale);
+        let won = created || !kept.token_sent && !request.never_wins && (recache || kept.stale);
         assert_eq!(found.won, won, "{context}");
         kept.token_sent |= won;
         assert_eq!(found.item.value().as_bytes(), kept.value, "{context}");
@@ -553,6 +554,7 @@ impl Pair {
             0..35 => self.check_get(),
             35..45 => self.check_meta_get(),
             45..80 => self.check_store(),
+            80..83 if self.tier.is_some() => self.check_delete_from_flash(),
             80..86 => self.check_delete(),
             86..95 => self.check_arithmetic(),
             95..98 => self.pass_time(),

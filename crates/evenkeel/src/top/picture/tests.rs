@@ -7,7 +7,7 @@ use crate::top::reading::ServerReading;
 /// The report of a server after so many seconds and gets.
 pub(in crate::top) fn report(seconds: u64, gets: u64) -> ServerReading {
     let text = serde_json::json!({
-        "version": "1.6.45-evenkeel-0.1.0",
+        "version": "0.1.0",
         "uptime_us": seconds * 1_000_000,
         "stats": {
             "cmd_get": gets, "get_hits": gets * 3 / 4, "get_misses": gets / 4, "curr_connections": 12,
@@ -49,7 +49,7 @@ fn unreachable(name: &str, why: &str) -> ServerState {
 #[test]
 fn one_server_is_shown_in_full() {
     let expected = "\
-evenkeel top: 127.0.0.1:9150, 1.6.45-evenkeel-0.1.0, up 1 min (q ends)
+evenkeel top: 127.0.0.1:9150, 0.1.0, up 1 min (q ends)
 
               per second      p50 <    p99 <    max < µs
 get              950,000         16      256      256

@@ -215,6 +215,8 @@ pub enum StatsTopic {
     Slabs,
     /// `sizes`
     Sizes,
+    /// `proxy` or `proxyfuncs`
+    Proxy,
     /// `evenkeel hot`, which memcached does not have.
     HotKeys,
     /// `evenkeel times`, which memcached does not have.

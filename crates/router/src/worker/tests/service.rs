@@ -82,7 +82,7 @@ fn keys_about_the_router_are_answered_among_others() {
          a< x
          a< END
          < VALUE __mcrouter__.version 0 27
-         < 1.6.45-evenkeel-route-0.1.0
+         < 1.6.45
          < VALUE def 0 1
          < x
          < END
