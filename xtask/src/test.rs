@@ -4,6 +4,7 @@ use crate::steps::{TestSteps, cargo, run};
 use crate::tidy::{self, SHARED_HISTORY};
 use crate::{binaries, tools, vm};
 use anyhow::{Result, ensure};
+use end_to_end::subject::workspace;
 
 /// Everything; whether it all held.
 pub(crate) fn test() -> Result<bool> {
@@ -26,6 +27,18 @@ pub(crate) fn ci() -> Result<bool> {
     Ok(steps.run())
 }
 
+/// What runs for its user alone, on files that this user names, or is for development.
+const FOR_THEIR_USER: [&str; 6] = ["lab", "load", "simulator", "transcript", "end_to_end", "xtask"];
+
+/// Libraries and programs without their tests, by the stricter rules of `xtask/shipped/clippy.toml`.
+fn shipped_lints() -> std::process::Command {
+    let mut command = cargo(&["clippy", "--workspace", "--lib", "--bins"]);
+    FOR_THEIR_USER.iter().for_each(|package| _ = command.args(["--exclude", package]));
+    command.args(["--", "-D", "warnings", "-D", "clippy::disallowed_methods"]);
+    command.env("CLIPPY_CONF_DIR", workspace().join("xtask/shipped"));
+    command
+}
+
 fn quick(steps: &mut TestSteps) {
     steps.step("Tidy", |_| {
         ensure!(tidy::tidy()?, "see above");
@@ -33,6 +46,7 @@ fn quick(steps: &mut TestSteps) {
     });
     steps.step("Formatting", |_| run(cargo(&["fmt", "--all", "--check"])));
     steps.step("Lints", |_| run(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])));
+    steps.step("Lints of what ships: nothing is changed by path", |_| run(shipped_lints()));
     // Of the whole workspace, although most of it has no such feature: see tidy/selections.rs.
     steps.step("Lints of the shared history", |_| {
         let words = ["clippy", "--workspace", "--all-targets", "--features", SHARED_HISTORY];

@@ -19,6 +19,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use os::socket_file::listen_privately;
+
 use rustls::ServerConfig;
 
 use crate::{Error, bind_all};
@@ -146,7 +148,7 @@ impl ApiListener {
     /// gets its mode only after it is there. What an earlier process has left is replaced, a socket in use is not.
     pub fn unix(mut self, path: &Path) -> Result<ApiListener, Error> {
         let failed = |source| Error::Listen { address: format!("unix:{}", path.display()), source };
-        self.unix.push(bind_file(path).map_err(failed)?);
+        self.unix.push(listen_privately(path).map_err(failed)?);
         Ok(self)
     }
 
@@ -161,23 +163,4 @@ impl ApiListener {
         let runtime = runtime.map_err(Error::Prepare)?;
         runtime.block_on(connections::serve(self, api, limits)).map_err(Error::Prepare)
     }
-}
-
-fn bind_file(path: &Path) -> io::Result<UnixListener> {
-    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-    use std::os::unix::net::UnixStream;
-
-    if let Ok(found) = std::fs::symlink_metadata(path) {
-        if !found.file_type().is_socket() {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is no socket"));
-        }
-        match UnixStream::connect(path) {
-            // Whoever listened has ended.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
-            _ => return Err(io::ErrorKind::AddrInUse.into()),
-        }
-    }
-    let socket = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(socket)
 }

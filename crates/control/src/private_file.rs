@@ -1,11 +1,13 @@
 //! Files that hold a key: nobody else may read them at any moment, and a reader finds the old content or the new one.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use os::Entry;
 
 /// For the owner alone.
 pub(crate) const PRIVATE: u32 = 0o600;
@@ -16,22 +18,19 @@ pub(crate) const PUBLIC: u32 = 0o644;
 /// Creates a file, which must not exist, and puts it on disk.
 pub(crate) fn create(path: &Path, content: &str, mode: u32) -> io::Result<()> {
     // The mode is the file's from its first moment: nobody can open it before a later change of the mode.
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let mut file = Entry::of(path)?.create_new(mode)?;
     file.write_all(content.as_bytes())?;
     file.sync_all()
 }
 
 /// Replaces a file, or creates it, in one step: by a temporary file on disk that takes its name.
 pub(crate) fn replace(path: &Path, content: &str, mode: u32) -> io::Result<()> {
-    let temporary = beside(path)?;
-    // One that a crash has left is of no use to anyone.
-    remove_if_there(&temporary)?;
-    let replaced = create(&temporary, content, mode).and_then(|()| fs::rename(&temporary, path));
-    if replaced.is_err() {
-        remove_if_there(&temporary)?;
-    }
-    replaced?;
-    sync_directory(parent(path))
+    let entry = Entry::of(path)?;
+    entry.replace(mode, |file| {
+        file.write_all(content.as_bytes())?;
+        file.sync_all()
+    })?;
+    entry.sync_directory()
 }
 
 /// Creates a directory for the owner alone, with all its files, in one step. One that has files already stays as it
@@ -46,7 +45,7 @@ pub(crate) fn create_directory(path: &Path, files: &[(&str, &str, u32)]) -> io::
         files.iter().try_for_each(|(name, content, mode)| create(&temporary.join(name), content, *mode))?;
         sync_directory(&temporary)?;
         // rename(2) replaces an empty directory only, and decides that together with the change.
-        fs::rename(&temporary, path)
+        Entry::of(&temporary)?.rename_to(&Entry::of(path)?)
     };
     let filled = fill();
     if filled.is_err() && temporary.exists() {
@@ -71,13 +70,6 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     hidden.push(format!(".{}.{number}.new", std::process::id()));
     Ok(parent(path).join(hidden))
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 fn parent(path: &Path) -> &Path {
@@ -121,20 +113,6 @@ mod tests {
         std::os::unix::fs::symlink(&path, scratch.path("link")).expect("a link");
         assert!(create(&scratch.path("link"), "two", PRIVATE).is_err());
         assert_eq!(fs::read_to_string(&path).expect("a file"), "one");
-    }
-
-    #[test]
-    fn what_a_crash_has_left_is_replaced() {
-        let scratch = Scratch::new();
-        let path = scratch.path("key.pem");
-        let left = |number| scratch.path(&format!(".key.pem.{}.{number}.new", std::process::id()));
-        (0..1000).for_each(|number| fs::write(left(number), "half").expect("a file"));
-        replace(&path, "one", PRIVATE).expect("a file");
-        assert_eq!(
-            (fs::read_to_string(&path).expect("a file"), others_mode(&path).ok()),
-            ("one".into(), Some(0))
-        );
-        assert_eq!(scratch.names().len(), 1000);
     }
 
     #[test]

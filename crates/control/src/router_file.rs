@@ -2,10 +2,12 @@
 //!
 //! A temporary file in the same directory, fsync, rename, fsync of the directory. Whatever fails, the old file is intact.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+
+use os::Entry;
 
 /// A router's configuration file.
 #[derive(Clone, Debug)]
@@ -80,16 +82,17 @@ impl RouterFile {
         // One name, so that what an interrupted agent left behind is overwritten and does not pile up. The router's
         // name is not in it: with a suffix a name of full length would be too long.
         let temporary = directory.join(format!(".evenkeel-{:08x}.tmp", lot(name.as_encoded_bytes())));
-        let written = write_new(&temporary, text, old.as_ref()).and_then(|()| {
-            fs::rename(&temporary, &self.path).map_err(failed("rename a new file to", &self.path))
+        let entry = Entry::of(&temporary).map_err(failed("create", &temporary))?;
+        let written = write_new(&entry, &temporary, text, old.as_ref()).and_then(|()| {
+            let renamed = entry.sibling(name).and_then(|file| entry.rename_to(&file));
+            renamed.map_err(failed("rename a new file to", &self.path))
         });
         if written.is_err() {
             // If this fails as well, the next write removes it.
-            let _ = fs::remove_file(&temporary);
+            let _ = entry.remove();
         }
         written?;
-        let synced = File::open(directory).and_then(|directory| directory.sync_all());
-        synced.map_err(failed("sync the directory", directory))
+        entry.sync_directory().map_err(failed("sync the directory", directory))
     }
 
     fn old(&self) -> Result<Option<fs::Metadata>, RouterFileError> {
@@ -107,15 +110,16 @@ impl RouterFile {
     }
 }
 
-fn write_new(path: &Path, text: &[u8], old: Option<&fs::Metadata>) -> Result<(), RouterFileError> {
+fn write_new(
+    entry: &Entry,
+    path: &Path,
+    text: &[u8],
+    old: Option<&fs::Metadata>,
+) -> Result<(), RouterFileError> {
     let failed = |step| failed(step, path);
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("remove")(error)),
-        _ => {}
-    }
-    // `create_new` follows no link that somebody has put there.
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed("create"))?;
+    entry.remove_if_there().map_err(failed("remove"))?;
+    // It follows no link that somebody has put there.
+    let mut file = entry.create_new(0o600).map_err(failed("create"))?;
     file.write_all(text).map_err(failed("write"))?;
     if let Some(old) = old {
         let new = file.metadata().map_err(failed("look at"))?;

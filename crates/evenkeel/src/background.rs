@@ -4,11 +4,13 @@
 //! and the parent ends with its status. (memcached's parent ends at once, so a start script cannot detect that the port
 //! was taken.)
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use os::Entry;
+use rustix::fs::OFlags;
 use rustix::process::WaitOptions;
 use server::options::{Listen, Options};
 
@@ -50,7 +52,8 @@ impl Background {
             rustix::process::chdir("/").map_err(|error| failed(error.into()))?;
         }
         if options.verbosity == 0 {
-            let null = OpenOptions::new().read(true).write(true).open("/dev/null").map_err(failed)?;
+            let null = Entry::of(Path::new("/dev/null")).and_then(|entry| entry.open(OFlags::RDWR, 0));
+            let null = null.map_err(failed)?;
             rustix::stdio::dup2_stdin(&null).map_err(|error| failed(error.into()))?;
             rustix::stdio::dup2_stdout(&null).map_err(|error| failed(error.into()))?;
             rustix::stdio::dup2_stderr(&null).map_err(|error| failed(error.into()))?;

@@ -92,7 +92,7 @@ impl<P: Fn(DiscoveryState)> ClusterFile<P> {
 /// The bytes of a file, at most one more than are accepted.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     // Not to wait for the other end of a fifo.
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let file = os::file::open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("expected a file, found a folder, a fifo or a device"));
     }

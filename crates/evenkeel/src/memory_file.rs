@@ -2,20 +2,22 @@
 //!
 //! ```text
 //!  start   read FILE.meta ─► lock FILE ─► checksums right? ─► store ─► remove FILE.meta ─► serve     else empty FILE, and say why
-//!  end     workers have ended ─► checksums ─► FILE.meta.tmp ─► rename
+//!  end     workers have ended ─► checksums ─► a file without a name that others know ─► FILE.meta
 //! ```
 //!
 //! While a server runs there is no FILE.meta: what a crash leaves is never used. No item is looked at, at either end.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
+use os::Entry;
 use os::clock::unix_time;
-use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, fstatfs, statx};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxAttributes, StatxFlags, fchmod, fstatfs, statx};
+use rustix::process::geteuid;
 use server::{Manifest, Memory};
 
 use crate::failure::Failure;
@@ -32,21 +34,33 @@ pub(crate) type FoundItems = Result<Option<LeftItems>, String>;
 pub(crate) struct MemoryFile {
     file: Arc<File>,
     path: PathBuf,
-    meta: PathBuf,
+    /// FILE.meta: its name in the file's directory, and for messages.
+    meta: Entry,
+    meta_path: PathBuf,
 }
 
 /// The largest FILE.meta that is read: that of more memory than a machine has.
 const META_LEN_MAX: u64 = 1 << 30;
 
-/// Reads what is beside the file. Nothing is changed.
-pub(crate) fn read_left(path: &Path) -> FoundItems {
+/// For its owner alone: it holds all items.
+const MODE: u32 = 0o600;
+
+/// Reads what is beside the file, if it is this user's. Nothing is changed.
+pub(crate) fn read_left(path: &Path, user: u32) -> FoundItems {
     let meta = beside(path, ".meta");
     let read = || -> io::Result<Option<Vec<u8>>> {
-        match fs::metadata(&meta) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Ok(found) if !found.is_file() || found.len() > META_LEN_MAX => Err(ErrorKind::InvalidData.into()),
-            _ => fs::read(&meta).map(Some),
+        let file = match os::file::open(&meta) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let found = file.metadata()?;
+        if !found.is_file() || found.len() > META_LEN_MAX {
+            return Err(ErrorKind::InvalidData.into());
         }
+        check_owner(&found, user).map_err(io::Error::other)?;
+        let mut bytes = Vec::new();
+        file.take(META_LEN_MAX).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
     };
     let explain = |why: String| format!("{}: {why}", meta.display());
     let Some(bytes) = read().map_err(|error| explain(error.to_string()))? else { return Ok(None) };
@@ -62,44 +76,58 @@ pub(crate) fn read_left(path: &Path) -> FoundItems {
     }
 }
 
+/// Whoever else may write a file could change items, or end the server by making it shorter.
+fn check_owner(found: &std::fs::Metadata, user: u32) -> Result<(), String> {
+    if found.uid() != user {
+        return Err(format!("it belongs to user {}, and a file of user {user} is expected", found.uid()));
+    }
+    match found.mode() & 0o777 {
+        mode if mode & 0o022 != 0 => {
+            Err(format!("its mode is {mode:04o}, so others than its owner can write it: `chmod go-w` it"))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl MemoryFile {
     /// Opens or creates the file, and locks it.
     pub(crate) fn open(path: &Path) -> Result<MemoryFile, Failure> {
         let failed = |error| Failure::system(format!("open {} (-e)", path.display()), error);
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let refused = |why: String| Failure::other(anyhow::anyhow!("-e {}: {why}", path.display()));
+        let entry = Entry::of(path).map_err(failed)?;
         // A fifo keeps nobody waiting.
-        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-        let file = options.open(path).map_err(failed)?;
-        let kind = file.metadata().map_err(failed)?.file_type();
-        if !kind.is_file() {
-            let found = if kind.is_block_device() { "a block device" } else { "something else" };
-            return Err(Failure::other(anyhow::anyhow!(
-                "-e {}: expected a file on tmpfs or on a DAX file system, found {found}",
-                path.display()
-            )));
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
+        let file = entry.open(flags, MODE).map_err(failed)?;
+        let found = file.metadata().map_err(failed)?;
+        if !found.is_file() {
+            let what = if found.file_type().is_block_device() { "a block device" } else { "something else" };
+            return Err(refused(format!("expected a file on tmpfs or on a DAX file system, found {what}")));
         }
+        check_owner(&found, geteuid().as_raw()).map_err(refused)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(Failure::other(anyhow::anyhow!(
-                    "-e {}: another process uses it: each server needs a file of its own",
-                    path.display()
-                )));
+                let what = "another process uses it: each server needs a file of its own";
+                return Err(refused(what.to_owned()));
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        let memory = MemoryFile { file: Arc::new(file), path: path.to_owned(), meta: beside(path, ".meta") };
-        memory.try_to_leave()?;
-        Ok(memory)
-    }
-
-    /// What cannot be written now could not be written at the end, when it is too late.
-    fn try_to_leave(&self) -> Result<(), Failure> {
-        let unfinished = beside(&self.meta, ".tmp");
-        File::create(&unfinished)
-            .and_then(|_| fs::remove_file(&unfinished))
-            .map_err(|error| Failure::system(format!("write {} (-e)", unfinished.display()), error))
+        let is_ours = server::is_items_file(&file).map_err(failed)?;
+        if !is_ours && file.metadata().map_err(failed)?.len() > 0 {
+            let what = "expected an empty file, or one that a server has made, found something else";
+            let hint =
+                "name a file that is not there, and it is created; or remove this one, if nothing needs it";
+            return Err(refused(what.to_owned()).hint(hint));
+        }
+        // Made by hand, others could read it.
+        fchmod(&file, Mode::from_raw_mode(MODE)).map_err(|errno| failed(errno.into()))?;
+        let meta_path = beside(path, ".meta");
+        let meta = beside(Path::new(entry.name()), ".meta");
+        let meta = entry.sibling(meta).map_err(failed)?;
+        // What cannot be written now could not be written at the end, when it is too late.
+        let possible = meta.try_to_replace(MODE);
+        possible.map_err(|error| Failure::system(format!("write {} (-e)", meta_path.display()), error))?;
+        Ok(MemoryFile { file: Arc::new(file), path: path.to_owned(), meta, meta_path })
     }
 
     /// A line for the operator if the file is on a disk.
@@ -125,7 +153,8 @@ impl MemoryFile {
         say: impl FnOnce(String),
     ) -> Result<(Memory, bool), Failure> {
         // It was read before the lock was held, and meanwhile a server may have ended, or begun and ended.
-        if read_left(&self.path).ok().as_ref() != found.as_ref().ok() {
+        let user = geteuid().as_raw();
+        if read_left(&self.path, user).ok().as_ref() != found.as_ref().ok() {
             let what = "another server has just used it: start this one again";
             return Err(Failure::other(anyhow::anyhow!("-e {}: {what}", self.path.display())));
         }
@@ -134,7 +163,7 @@ impl MemoryFile {
             Ok(None) if self.file.metadata().is_ok_and(|found| found.len() == 0) => {}
             Ok(None) => say(format!(
                 "the items of the last server are lost: it had no orderly end, so there is no {}",
-                self.meta.display()
+                self.meta_path.display()
             )),
             Err(why) => say(format!("the items of the last server are lost: {why}")),
         }
@@ -145,12 +174,8 @@ impl MemoryFile {
 
     /// From now on the contents change, and what is beside them is no longer true.
     pub(crate) fn claim(&self) -> Result<(), Failure> {
-        match fs::remove_file(&self.meta) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(Failure::system(format!("remove {} (-e)", self.meta.display()), error))
-            }
-            _ => Ok(()),
-        }
+        let removed = self.meta.remove_if_there();
+        removed.map_err(|error| Failure::system(format!("remove {} (-e)", self.meta_path.display()), error))
     }
 
     /// No server came of it: the file is as empty as it was.
@@ -177,26 +202,19 @@ impl MemoryFile {
     /// Leaves everything to the next server. Nobody changes the file any more.
     pub(crate) fn leave(&self, manifest: Manifest, zero_unix_ms: u64) -> Result<(), Failure> {
         let failed = |error| {
-            let what = format!("write {} (-e): the next server starts empty", self.meta.display());
+            let what = format!("write {} (-e): the next server starts empty", self.meta_path.display());
             Failure::system(what, error)
         };
         let sums = sums::of(&self.file, threads()).map_err(failed)?;
         let ended_unix_ms = unix_time().as_millis() as u64;
         let bytes = LeftItems { zero_unix_ms, ended_unix_ms, sums, manifest }.to_bytes();
-        let unfinished = beside(&self.meta, ".tmp");
-        let write = || -> io::Result<()> {
-            // On a disk, it must not be there before what it describes.
-            self.file.sync_data()?;
-            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        // On a disk, it must not be there before what it describes.
+        self.file.sync_data().map_err(failed)?;
+        let written = self.meta.replace(MODE, |file| {
             file.write_all(&bytes)?;
-            file.sync_all()?;
-            fs::rename(&unfinished, &self.meta)
-        };
-        write().map_err(|error| {
-            // What is half written would only be in the way.
-            let _ = fs::remove_file(&unfinished);
-            failed(error)
-        })
+            file.sync_all()
+        });
+        written.map_err(failed)
     }
 }
 
@@ -213,7 +231,13 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    fn read_left(path: &Path) -> FoundItems {
+        super::read_left(path, geteuid().as_raw())
+    }
 
     /// A folder of its own, removed with this value.
     struct Folder(PathBuf);
@@ -275,6 +299,67 @@ mod tests {
         assert!(failure.to_string().starts_with("open "), "{failure}");
         fs::rename(&fifo, folder.0.join("items.meta")).expect("renamed");
         assert!(read_left(&folder.0.join("items")).is_err(), "a fifo keeps nobody waiting");
+    }
+
+    #[track_caller]
+    fn check_refused(path: &Path, expected: &str) {
+        let failure = MemoryFile::open(path).err().expect("it is refused").to_string();
+        assert!(failure.contains(expected), "{failure}");
+    }
+
+    #[test]
+    fn a_file_that_no_server_has_made_is_refused_and_stays_as_it_is() {
+        let folder = Folder::new("foreign");
+        let path = folder.0.join("letter");
+        fs::write(&path, "precious").expect("room");
+        check_refused(&path, "expected an empty file, or one that a server has made, found something else");
+        assert_eq!(fs::read(&path).expect("a file"), b"precious");
+        std::os::unix::fs::symlink(&path, folder.0.join("link")).expect("a link");
+        check_refused(&folder.0.join("link"), "it is a symbolic link: give the path that it leads to");
+        fs::write(folder.0.join("empty"), "").expect("room");
+        let memory = MemoryFile::open(&folder.0.join("empty")).expect("an empty file is as good as none");
+        assert_eq!(memory.file.metadata().expect("a file").mode() & 0o777, 0o600, "for nobody else to read");
+    }
+
+    #[test]
+    fn a_file_that_others_own_or_can_write_is_refused() {
+        let folder = Folder::new("others");
+        let path = folder.0.join("items");
+        drop(MemoryFile::open(&path).expect("a new file"));
+        let set_mode = |path: &Path, mode: u32| {
+            fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))
+                .expect("it is ours");
+        };
+        for mode in [0o620, 0o602] {
+            set_mode(&path, mode);
+            check_refused(&path, &format!("its mode is {mode:04o}, so others than its owner can write it"));
+        }
+        set_mode(&path, 0o600);
+        let meta = folder.0.join("items.meta");
+        fs::write(&meta, left(0).to_bytes()).expect("room");
+        set_mode(&meta, 0o666);
+        assert!(read_left(&path).expect_err("who could have written that?").contains("its mode is 0666"));
+        if !geteuid().is_root() {
+            return eprintln!("left out: only root can give a file to another user");
+        }
+        set_mode(&meta, 0o600);
+        [&path, &meta].map(|path| std::os::unix::fs::chown(path, Some(5), None).expect("root may"));
+        check_refused(&path, "it belongs to user 5, and a file of user 0 is expected");
+        assert!(read_left(&path).expect_err("another user's").contains("it belongs to user 5"));
+    }
+
+    /// As it was made by hand, in a folder where every user can make links.
+    #[test]
+    fn links_in_the_places_of_unfinished_files_lead_nowhere() {
+        let folder = Folder::new("planted");
+        fs::write(folder.0.join("victim"), "precious").expect("a file");
+        for name in ["items.meta.tmp", "items.meta", "items.tmp"] {
+            std::os::unix::fs::symlink("victim", folder.0.join(name)).expect("a link");
+        }
+        let memory = MemoryFile::open(&folder.0.join("items")).expect("a new file");
+        memory.leave(Manifest(vec![7]), 0).expect("room");
+        assert_eq!(fs::read(folder.0.join("victim")).expect("a file"), b"precious");
+        assert!(!folder.0.join("items.meta").is_symlink());
     }
 
     #[test]

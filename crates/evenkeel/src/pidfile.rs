@@ -1,9 +1,15 @@
 //! The file that names the process (`-P`).
 
-use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use os::Entry;
+use rustix::fs::{Mode, fchmod};
+
 use crate::failure::Failure;
+
+/// For everyone to read, and for nobody else to write, whatever the umask: who may write it could make a script end another process.
+const MODE: u32 = 0o644;
 
 /// A file that holds the process id, removed with this value.
 pub(crate) struct PidFile {
@@ -13,14 +19,13 @@ pub(crate) struct PidFile {
 impl PidFile {
     /// Writes it under another name first: a script that waits for the file never finds it empty.
     pub(crate) fn write(path: &Path) -> Result<Self, Failure> {
-        let failed = |error| Failure::system(format!("write {} (-P)", path.display()), error);
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".tmp");
-        fs::write(&unfinished, format!("{}\n", std::process::id())).map_err(failed)?;
-        fs::rename(&unfinished, path).map_err(|error| {
-            let _ = fs::remove_file(&unfinished);
-            failed(error)
-        })?;
+        let write = || {
+            Entry::of(path)?.replace(MODE, |file| {
+                fchmod(&*file, Mode::from_raw_mode(MODE))?;
+                writeln!(file, "{}", std::process::id())
+            })
+        };
+        write().map_err(|error| Failure::system(format!("write {} (-P)", path.display()), error))?;
         Ok(Self { path: path.to_owned() })
     }
 }
@@ -29,12 +34,15 @@ impl Drop for PidFile {
     /// It may be gone already, or its directory may not be writable for the user that the server has become: then it
     /// stays.
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        let _ = Entry::of(&self.path).and_then(|entry| entry.remove());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
 
     #[test]
@@ -45,6 +53,17 @@ mod tests {
         assert_eq!(text, format!("{}\n", std::process::id()));
         drop(file);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_replaced_and_only_its_owner_writes_it() {
+        let path = std::env::temp_dir().join(format!("evenkeel-pidfile-link-{}", std::process::id()));
+        symlink("/nowhere/else", &path).expect("a link");
+        let file = PidFile::write(&path).expect("the directory for temporary files can be written to");
+        let found = fs::symlink_metadata(&path).expect("the file is there");
+        assert!(found.is_file());
+        assert_eq!(found.permissions().mode() & 0o777, 0o644);
+        drop(file);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
+use os::Entry;
 use rustix::process::{geteuid, getgroups, getuid};
 use server::options::{Listen, USER_DEFAULT};
 
@@ -54,12 +55,18 @@ impl TargetUser {
         explained(failure, self.by_default)
     }
 
+    /// The number of this user.
+    pub(crate) fn user(&self) -> u32 {
+        self.user
+    }
+
     /// Gives sockets in the file system that root has bound to this user: their permission bits are meant for this
     /// user, and the owner can remove them.
     pub(crate) fn own_sockets(&self, listeners: &[Listen]) -> Result<(), Failure> {
         for listener in listeners {
             let Listen::Unix { path, .. } = listener else { continue };
-            std::os::unix::fs::chown(path, Some(self.user), Some(self.group)).map_err(|error| {
+            let given = Entry::of(path).and_then(|entry| entry.give_socket(self.user, self.group));
+            given.map_err(|error| {
                 let what = format!("give {} to user `{}` (-u)", path.display(), self.name);
                 self.refused(what, error)
             })?;

@@ -8,13 +8,16 @@
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use flash::Devices;
+use flash::{Devices, OpeningDevices};
 use net::clock::Clock;
-use rustix::process::{Resource, getrlimit};
+use os::Entry;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, geteuid, getrlimit};
 use server::options::Options;
 use server::{Beginning, Bound, Memory, Provisioned, Server, Stopped, flags};
 use stdx::clock::Now;
@@ -72,12 +75,14 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     let options = options;
     let background = options.process.daemonize.then(|| Background::enter(&supervisor)).transpose()?;
     Server::check(&options).map_err(Failure::other)?;
-    let found = options.memory_file.as_deref().map_or(Ok(None), memory_file::read_left);
-    let mut predecessor = options.takeover.as_deref().map(Predecessor::ask).transpose()?.flatten();
-    // As root, if it is that: a block device belongs to root.
-    let devices = match (&mut predecessor, &options.takeover) {
-        (Some(predecessor), Some(path)) => predecessor.devices(path, &options.flash)?,
-        _ => open_devices(&options)?,
+    let user = identity.as_ref().map_or(geteuid().as_raw(), TargetUser::user);
+    let found = options.memory_file.as_deref().map_or(Ok(None), |path| memory_file::read_left(path, user));
+    let asked = options.takeover.as_deref().map(|path| Predecessor::ask(path, &[user]));
+    let mut predecessor = asked.transpose()?.flatten();
+    // As root, if it is that: a block device belongs to root. Files are opened as the user that the server becomes.
+    let (handed_devices, opening) = match (&mut predecessor, &options.takeover) {
+        (Some(predecessor), Some(path)) => (predecessor.devices(path, &options.flash)?, None),
+        _ => (None, open_block_devices(&options)?),
     };
     let looks = FileLooks::of(&options);
     let bound = bind(&options, inherited, beginning(predecessor.as_ref(), &found))?;
@@ -99,6 +104,10 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         Some(identity) => identity.explain(failure),
         None => failure,
     };
+    let devices = match opening {
+        Some(opening) => Some(open_files(opening).map_err(explain)?),
+        None => handed_devices,
+    };
     // As in memcached, a folder that the user may not write to is no reason not to serve.
     let write_pidfile = || {
         let written = options.process.pidfile.as_deref().map(PidFile::write).transpose().map_err(explain);
@@ -119,9 +128,18 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
     let sockets = bound.sockets().map_err(Failure::other)?;
     let mut taken = match (&mut predecessor, &options.takeover) {
-        (Some(predecessor), Some(path)) => Some(predecessor.inherit(path, &addresses)?),
+        (Some(predecessor), Some(path)) => predecessor.inherit(path, &addresses)?,
         _ => None,
     };
+    let is_successor = predecessor.is_some();
+    if is_successor && taken.is_none() {
+        // Its memory goes with it, and nothing below waits for it.
+        predecessor = None;
+        pidfile = write_pidfile().unwrap_or_else(|failure| {
+            notice(failure.to_string());
+            None
+        });
+    }
     let (shared_memory, memory, is_left) = match (&memory_file, &mut taken) {
         (Some(file), _) => {
             let (memory, is_left) = file.take(found, notice)?;
@@ -173,7 +191,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     // Nothing can fail any more but this: what another server has left stays as it is until then.
     let begin = || match (&memory_file, &mut predecessor, &options.takeover) {
         (Some(file), _, _) => file.claim(),
-        (None, Some(_), Some(path)) if stop.is_stopped() => Err(takeover::told_to_end(path)),
+        (None, Some(predecessor), Some(path)) if stop.is_stopped() => Err(predecessor.told_to_end(path)),
         (None, Some(predecessor), Some(path)) => {
             predecessor.succeed(path)?;
             // Before the process ends that the supervisor watches.
@@ -235,6 +253,8 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
             background.detach(&options)?;
         }
         None if took_over => {}
+        // The process that the supervisor has started is gone.
+        None if is_successor => supervisor.ready_in(rustix::process::getpid()),
         None => supervisor.ready(),
     }
     let stopped = loop {
@@ -387,15 +407,25 @@ fn start_companions(
     })
 }
 
-/// Opens the devices of the flash tier, if there is one.
-fn open_devices(options: &Options) -> Result<Option<Devices>, Failure> {
+/// Opens the block devices of the flash tier, if there is one.
+fn open_block_devices(options: &Options) -> Result<Option<OpeningDevices>, Failure> {
     if !options.flash.is_on() {
         return Ok(None);
     }
-    let opened = Devices::open(&options.flash.paths, options.flash.segment_bytes);
-    let (devices, warnings) = opened.map_err(Failure::other)?;
+    let opened = Devices::open_block_devices(&options.flash.paths, options.flash.segment_bytes, &open_path);
+    opened.map(Some).map_err(Failure::other)
+}
+
+/// Opens the rest of the devices, which are files.
+fn open_files(opening: OpeningDevices) -> Result<Devices, Failure> {
+    let (devices, warnings) = opening.open_files(&open_path).map_err(Failure::other)?;
     warnings.into_iter().for_each(notice);
-    Ok(Some(devices))
+    Ok(devices)
+}
+
+/// A device's path usually leads over links, as in /dev/disk.
+fn open_path(path: &Path, flags: OFlags, mode: Mode) -> io::Result<File> {
+    Entry::behind_links(path)?.open(flags, mode.as_raw_mode())
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {

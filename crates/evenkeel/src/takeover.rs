@@ -16,9 +16,15 @@
 //!  Taken, serves    ───────────────────────────►      ends
 //! ```
 //!
-//! Whoever is killed, and at whatever moment: one of both serves afterwards. Before `Yours` the predecessor goes on with its own
-//! connections. A successor that has said `Have` and gets no `Yours` looks whether the predecessor still lives (a pidfd), and serves
-//! if it does not; but not if it was refused: then the predecessor has gone on, and the memory is not as it was. A predecessor that has said `Yours` and gets no `Taken` looks whether the successor lives, and goes on if it does not.
+//! Whoever of both is killed, and at whatever moment: the other one serves afterwards. Before `Yours` the predecessor goes on with its own
+//! connections. If the predecessor is gone (a pidfd says so) before the successor has said `Have`, the successor serves at its listeners,
+//! or at ones of its own before there was an offer, with an empty memory: nothing tells whether what it has got is whole. A successor
+//! that has said `Have` and gets no `Yours` serves with all items if the predecessor is gone; but not if it was refused: then the predecessor
+//! has gone on, and the memory is not as it was. A predecessor that has said `Yours` and gets no `Taken` looks whether the successor lives, and
+//! goes on if it does not.
+//!
+//! Each looks at the user of the other's process before it sends or believes anything: root, its own, or the one that it becomes (`-u`). The
+//! memory's length is sealed, so that whoever has a descriptor of it cannot end the other process (SIGBUS).
 
 use std::fs::File;
 use std::io;
@@ -27,7 +33,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
@@ -41,7 +48,7 @@ mod successor;
 mod wire;
 
 pub(crate) use predecessor::{OfferedServer, TakeoverOutcome, TakeoverSocket};
-pub(crate) use successor::{Inheritance, Predecessor, told_to_end};
+pub(crate) use successor::{Inheritance, Predecessor};
 
 /// Time for an answer that takes no work.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -49,23 +56,51 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Time for a process that has closed its end to be gone.
 const GOING: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
+/// What nobody can do any more to memory that is offered.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
 /// Memory that another process can take over.
 pub(crate) fn new_memory() -> Result<Arc<File>, Failure> {
-    let file = memfd_create("evenkeel-items", MemfdFlags::CLOEXEC);
+    let file = memfd_create("evenkeel-items", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
     let file = file.map_err(|error| Failure::system("make memory for --takeover", io::Error::from(error)))?;
     Ok(Arc::new(file.into()))
 }
 
-/// The process at the other end; `None` if it is gone already, or cannot be watched.
-fn other_process(stream: impl AsFd) -> Option<OwnedFd> {
-    let peer = socket_peercred(stream).ok()?;
-    pidfd_open(peer.pid, PidfdFlags::empty()).ok()
+/// Fixes the length of memory that a store has.
+fn seal(memory: impl AsFd) -> io::Result<()> {
+    match is_sealed(&memory) {
+        true => Ok(()),
+        false => Ok(fcntl_add_seals(memory, SEALS)?),
+    }
 }
 
-/// Whether a process lives, and goes on living for a moment.
-fn is_alive(process: &OwnedFd) -> bool {
-    let ended = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&GOING));
-    !matches!(ended, Ok(1..))
+fn is_sealed(memory: impl AsFd) -> bool {
+    fcntl_get_seals(memory).is_ok_and(|seals| seals.contains(SEALS))
+}
+
+/// The process at the other end.
+#[derive(Clone)]
+struct OtherProcess {
+    /// `None`: it was gone before it could be watched.
+    pidfd: Option<Arc<OwnedFd>>,
+}
+
+impl OtherProcess {
+    fn of(stream: impl AsFd) -> Result<OtherProcess, String> {
+        let peer = socket_peercred(stream).map_err(|error| error.to_string())?;
+        match pidfd_open(peer.pid, PidfdFlags::empty()) {
+            Ok(pidfd) => Ok(OtherProcess { pidfd: Some(Arc::new(pidfd)) }),
+            Err(Errno::SRCH) => Ok(OtherProcess { pidfd: None }),
+            // In another PID namespace, or where pidfd_open is forbidden, it could not be told who serves if one of both ends.
+            Err(error) => Err(format!("its process cannot be watched: {error}")),
+        }
+    }
+
+    /// Whether it lives, and goes on living for a moment.
+    fn is_alive(&self) -> bool {
+        let ended = |pidfd: &Arc<OwnedFd>| poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&GOING));
+        self.pidfd.as_ref().is_some_and(|pidfd| !matches!(ended(pidfd), Ok(1..)))
+    }
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {

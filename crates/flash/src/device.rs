@@ -1,7 +1,8 @@
 //! Devices of a flash tier: a file or block device that is opened, checked and ours alone.
 //!
-//! A file is created with mode 0600 if there is none, and gets its blocks at once. It is never cut, and no hole is made in it.
-//! A block device is left as it is. What either holds is not looked at.
+//! A file is created with mode 0600 if there is none, and gets its blocks at once. One that exists has to be this user's alone to
+//! write, and empty or long enough: what another program has written is not overwritten because of a wrong name, nor is a file of
+//! another user filled. It is never cut, and no hole is made in it. A block device is left as it is. What either holds is not looked at.
 
 use crate::alignment::make_direct;
 use crate::allocation::allocate;
@@ -9,11 +10,16 @@ use crate::disk::PAGE_BYTES;
 use crate::error::OpenError;
 use crate::identity::FileIdentity;
 use crate::specification::{Bucket, PathSpecification};
-use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, fcntl_getfl, fcntl_lock, major, minor, open, seek};
-use rustix::io::{Errno, retry_on_intr};
-use std::fs::{self, File, TryLockError};
+use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, fcntl_getfl, fcntl_lock, major, minor, seek};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// Opening of a path as open(2) does it, or with more care about links. `PATH` is among the flags to look at what is there.
+pub type OpenPath<'o> = &'o dyn Fn(&Path, OFlags, Mode) -> io::Result<File>;
 
 /// An opened file or block device. No other can be opened on the same one, by this process or another, until this and all
 /// clones of its descriptor are closed.
@@ -42,7 +48,11 @@ impl Device {
     ///
     /// # Panics
     /// If `page_bytes` is not a multiple of 4096, or 0.
-    pub fn open(specification: &PathSpecification, page_bytes: u64) -> Result<OpenedDevice, OpenError> {
+    pub fn open(
+        specification: &PathSpecification,
+        page_bytes: u64,
+        open: OpenPath<'_>,
+    ) -> Result<OpenedDevice, OpenError> {
         assert!(
             page_bytes > 0 && page_bytes.is_multiple_of(PAGE_BYTES as u64),
             "pages of {page_bytes} bytes"
@@ -53,15 +63,20 @@ impl Device {
             return Err(OpenError::TooSmall { path: path.clone(), bytes: *bytes, page_bytes });
         }
         let bytes = whole_pages * page_bytes;
-        let (file, is_new) = open_or_create(path)?;
-        let identity = FileIdentity::of(&file.metadata().map_err(examine(path))?, path)?;
+        let (file, is_new) = open_or_create(path, open)?;
+        let metadata = file.metadata().map_err(examine(path))?;
+        let identity = FileIdentity::of(&metadata, path)?;
+        if !is_new && !identity.is_block_device() {
+            check_file(&metadata, path, bytes)?;
+        }
         let mut warnings = Vec::new();
         // Before anything of a file is changed: it may be in use.
         warnings.extend(lock(&file, path, identity)?);
         let prepared = prepare(&file, path, identity, bytes, &mut warnings);
         if prepared.is_err() && is_new {
-            // Ours alone, as it is locked. If that fails, too, the error is the first.
-            let _ = fs::remove_file(path);
+            // An empty file is as good as none for the next attempt; its name may be another one's by now. If that fails, too, the error
+            // is the first.
+            let _ = file.set_len(0);
         }
         let device =
             Device { is_direct: prepared?, file, path: path.clone(), bytes, bucket: *bucket, identity };
@@ -134,26 +149,31 @@ fn examine(path: &Path) -> impl Fn(io::Error) -> OpenError {
     move |source| OpenError::Examine { path: path.to_owned(), source }
 }
 
-/// Opens what is there or creates a file, and says whether it did. Its kind is looked at first: opening a FIFO or a tape has
-/// effects of its own.
-fn open_or_create(path: &Path) -> Result<(File, bool), OpenError> {
-    match fs::metadata(path) {
-        Ok(metadata) => Ok((open_existing(path, FileIdentity::of(&metadata, path)?)?, false)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path),
+/// What is at the path. It is not opened for it: opening a FIFO or a tape has effects of its own.
+pub(crate) fn look(path: &Path, open: OpenPath<'_>) -> io::Result<Metadata> {
+    open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?.metadata()
+}
+
+/// Opens what is there or creates a file, and says whether it did.
+fn open_or_create(path: &Path, open: OpenPath<'_>) -> Result<(File, bool), OpenError> {
+    match look(path, open) {
+        Ok(metadata) => Ok((open_existing(path, open, FileIdentity::of(&metadata, path)?)?, false)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, open),
         Err(source) => Err(OpenError::Open { path: path.to_owned(), source }),
     }
 }
 
-fn open_existing(path: &Path, found: FileIdentity) -> Result<File, OpenError> {
+fn open_existing(path: &Path, open: OpenPath<'_>, found: FileIdentity) -> Result<File, OpenError> {
     // For a block device, without O_CREAT: nothing else has claimed it, be it a file system, a RAID or another server, and
     // nothing can until it is closed (open(2)).
     let alone = if found.is_block_device() { OFlags::EXCL } else { OFlags::empty() };
-    let file = match retry_on_intr(|| open(path, OFlags::RDWR | OFlags::CLOEXEC | alone, Mode::empty())) {
-        Ok(file) => File::from(file),
-        Err(Errno::BUSY) if found.is_block_device() => {
+    let busy = Some(Errno::BUSY.raw_os_error());
+    let file = match open(path, OFlags::RDWR | OFlags::CLOEXEC | alone, Mode::empty()) {
+        Ok(file) => file,
+        Err(error) if error.raw_os_error() == busy && found.is_block_device() => {
             return Err(OpenError::DeviceInUse { path: path.to_owned() });
         }
-        Err(errno) => return Err(OpenError::Open { path: path.to_owned(), source: errno.into() }),
+        Err(source) => return Err(OpenError::Open { path: path.to_owned(), source }),
     };
     // What was opened may have taken the place of what was looked at, and a device would not be ours alone then.
     let opened = FileIdentity::of(&file.metadata().map_err(examine(path))?, path)?;
@@ -165,7 +185,7 @@ fn open_existing(path: &Path, found: FileIdentity) -> Result<File, OpenError> {
 }
 
 /// Creates a file. If another process was faster, its file is opened, which it will have locked.
-fn create(path: &Path) -> Result<(File, bool), OpenError> {
+fn create(path: &Path, open: OpenPath<'_>) -> Result<(File, bool), OpenError> {
     // A mistyped name of a device would become a file in memory.
     if path.starts_with("/dev") && !path.starts_with("/dev/shm") {
         return Err(OpenError::NoSuchDevice { path: path.to_owned() });
@@ -174,14 +194,30 @@ fn create(path: &Path) -> Result<(File, bool), OpenError> {
         return Err(OpenError::Kind { path: path.to_owned(), found: "a symbolic link that leads nowhere" });
     }
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
-    match retry_on_intr(|| open(path, flags, Mode::RUSR | Mode::WUSR)) {
-        Ok(file) => Ok((File::from(file), true)),
-        Err(Errno::EXIST) => {
-            let metadata = fs::metadata(path).map_err(examine(path))?;
-            Ok((open_existing(path, FileIdentity::of(&metadata, path)?)?, false))
+    match open(path, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => Ok((file, true)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let metadata = look(path, open).map_err(examine(path))?;
+            Ok((open_existing(path, open, FileIdentity::of(&metadata, path)?)?, false))
         }
-        Err(errno) => Err(OpenError::Open { path: path.to_owned(), source: errno.into() }),
+        Err(source) => Err(OpenError::Open { path: path.to_owned(), source }),
     }
+}
+
+/// Whether a file that was there may be filled: nobody else writes it, and it was meant for so much.
+fn check_file(found: &Metadata, path: &Path, bytes: u64) -> Result<(), OpenError> {
+    let path = path.to_owned();
+    let user = geteuid().as_raw();
+    if found.uid() != user {
+        return Err(OpenError::Owner { path, owner: found.uid(), user });
+    }
+    if found.mode() & 0o022 != 0 {
+        return Err(OpenError::Mode { path, mode: found.mode() & 0o777 });
+    }
+    if (1..bytes).contains(&found.len()) {
+        return Err(OpenError::Shorter { path, bytes, file_bytes: found.len() });
+    }
+    Ok(())
 }
 
 /// Takes a file for us alone. Returns a warning where the file system has no locks.

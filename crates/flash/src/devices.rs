@@ -1,15 +1,16 @@
 //! The devices of a flash tier, by number, as a disk.
 
-use crate::device::{Device, OpenedDevice};
+use crate::device::{Device, OpenPath, OpenedDevice, look};
 use crate::disk::{Disk, assert_aligned, beyond_the_end, is_within, no_space_beyond_the_end, no_such_device};
 use crate::error::OpenError;
 use crate::identity::FileIdentity;
 use crate::specification::PathSpecification;
 use crate::transfer::{read_all, write_all};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::ops::Deref;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
 
 /// Devices, numbered in the order in which they were named.
 #[derive(Debug)]
@@ -23,19 +24,27 @@ impl Devices {
     pub fn open(
         specifications: &[PathSpecification],
         page_bytes: u64,
+        open: OpenPath<'_>,
     ) -> Result<(Devices, Vec<String>), OpenError> {
-        let (mut devices, mut warnings) = (Vec::<Device>::new(), Vec::new());
-        for specification in specifications {
-            // Before it is opened, which would fail because it is in use: here is known by whom.
-            if let Some(first) = same_as(&devices, specification) {
-                let (first, path) = (first.path().to_owned(), specification.path.clone());
-                return Err(OpenError::Twice { first, path });
-            }
-            let OpenedDevice { device, warnings: more } = Device::open(specification, page_bytes)?;
-            devices.push(device);
-            warnings.extend(more);
-        }
-        Ok((Devices(devices), warnings))
+        Devices::open_block_devices(specifications, page_bytes, open)?.open_files(open)
+    }
+
+    /// Opens those that are block devices: they belong to root, which may become another user before it opens the rest.
+    ///
+    /// # Panics
+    /// As [`Devices::open`].
+    pub fn open_block_devices(
+        specifications: &[PathSpecification],
+        page_bytes: u64,
+        open: OpenPath<'_>,
+    ) -> Result<OpeningDevices, OpenError> {
+        let opened = specifications.iter().map(|_| None).collect();
+        let mut opening = OpeningDevices { specifications: specifications.to_vec(), page_bytes, opened };
+        // What cannot be looked at is not one.
+        opening.open_where(open, |path| {
+            look(path, open).is_ok_and(|found| found.file_type().is_block_device())
+        })?;
+        Ok(opening)
     }
 
     /// Takes over what another process has opened as these, in this order ([`Device::adopt`]).
@@ -54,11 +63,49 @@ impl Devices {
     }
 }
 
-/// The device that the path of another one leads to as well.
-fn same_as<'d>(devices: &'d [Device], specification: &PathSpecification) -> Option<&'d Device> {
-    let metadata = fs::metadata(&specification.path).ok()?;
-    let identity = FileIdentity::of(&metadata, &specification.path).ok()?;
-    devices.iter().find(|device| device.identity() == identity)
+/// Devices of a tier of which some are open.
+#[derive(Debug)]
+pub struct OpeningDevices {
+    specifications: Vec<PathSpecification>,
+    page_bytes: u64,
+    opened: Vec<Option<OpenedDevice>>,
+}
+
+impl OpeningDevices {
+    /// Opens the rest.
+    pub fn open_files(mut self, open: OpenPath<'_>) -> Result<(Devices, Vec<String>), OpenError> {
+        self.open_where(open, |_| true)?;
+        let (mut devices, mut warnings) = (Vec::new(), Vec::new());
+        for OpenedDevice { device, warnings: more } in self.opened.into_iter().flatten() {
+            devices.push(device);
+            warnings.extend(more);
+        }
+        Ok((Devices(devices), warnings))
+    }
+
+    fn open_where(&mut self, open: OpenPath<'_>, is_meant: impl Fn(&Path) -> bool) -> Result<(), OpenError> {
+        for number in 0..self.opened.len() {
+            let specification = &self.specifications[number];
+            if self.opened[number].is_some() || !is_meant(&specification.path) {
+                continue;
+            }
+            // Before it is opened, which would fail because it is in use: here is known by whom.
+            if let Some(first) = self.same_as(specification, open) {
+                let (first, path) = (first.path().to_owned(), specification.path.clone());
+                return Err(OpenError::Twice { first, path });
+            }
+            self.opened[number] = Some(Device::open(specification, self.page_bytes, open)?);
+        }
+        Ok(())
+    }
+
+    /// The device that the path of another one leads to as well.
+    fn same_as(&self, specification: &PathSpecification, open: OpenPath<'_>) -> Option<&Device> {
+        let metadata = look(&specification.path, open).ok()?;
+        let identity = FileIdentity::of(&metadata, &specification.path).ok()?;
+        let mut opened = self.opened.iter().flatten().map(|opened| &opened.device);
+        opened.find(|device| device.identity() == identity)
+    }
 }
 
 impl Deref for Devices {

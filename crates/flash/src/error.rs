@@ -46,6 +46,43 @@ pub enum OpenError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// A file that another user owns: that one could read the items, and change them.
+    #[error(
+        "use {} for the flash tier: it belongs to user {owner}, and a file of user {user} is expected\n  hint: name a file \
+         that is not there, and it is created, or give it to that user: `chown {user} {}`", path.display(), path.display()
+    )]
+    Owner {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// Whose it has to be.
+        user: u32,
+    },
+    /// A file that others may write.
+    #[error(
+        "use {} for the flash tier: its mode is {mode:04o}, so others than its owner can write it\n  hint: `chmod go-w {}`",
+        path.display(), path.display()
+    )]
+    Mode {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// A file with some content that would have to grow.
+    #[error(
+        "use {bytes} bytes of {}: it has {file_bytes}, and a file that is not empty is not made longer\n  hint: remove it if \
+         nothing needs what it holds, and it is created with this size, or name a smaller one", path.display()
+    )]
+    Shorter {
+        /// The file.
+        path: PathBuf,
+        /// How much of it should be used.
+        bytes: u64,
+        /// How much it has.
+        file_bytes: u64,
+    },
     /// It is open already, and nothing tells by whom.
     #[error(
         "use {} alone: a process has it open already, which may be this one\n  hint: each server needs files of its own; \

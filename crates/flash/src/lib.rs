@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! "FILE:SIZE[:BUCKET]".parse() -> PathSpecification         extstore's ext_path
-//! Devices::open(&[PathSpecification], page_bytes) -> (Devices, warnings)
-//! Device::open(&PathSpecification, page_bytes) -> OpenedDevice
+//! Devices::open(&[PathSpecification], page_bytes, open) -> (Devices, warnings)
+//! Device::open(&PathSpecification, page_bytes, open) -> OpenedDevice
 //!
 //! Disk::read(device, position, &mut bytes)                  blocking, all of it or an error; `Devices` does it,
 //! Disk::write(device, position, &bytes)                     and for tests `faulty::MemoryDisk`
@@ -25,8 +25,8 @@ mod specification;
 mod transfer;
 
 pub use aligned_bytes::AlignedBytes;
-pub use device::{Device, OpenedDevice};
-pub use devices::Devices;
+pub use device::{Device, OpenPath, OpenedDevice};
+pub use devices::{Devices, OpeningDevices};
 pub use disk::{Disk, PAGE_BYTES};
 pub use error::OpenError;
 pub use specification::{Bucket, PathSpecification, SpecificationError};

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
-use rustix::fs::{FileType, Mode, chmod, fchmod, lstat, unlink};
+use os::Entry;
+use os::socket_file::{SocketInode, bind_at};
+use rustix::fs::lstat;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, bind, connect, getsockname,
-    listen, socket_with, sockopt,
+    AddressFamily, SocketAddrAny, SocketFlags, SocketType, bind, getsockname, listen, socket_with, sockopt,
 };
 
 use crate::accept_queue::QueueLength;
@@ -193,16 +194,8 @@ pub(crate) fn buffer_line(granted: usize) -> Option<String> {
 }
 
 fn bind_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener> {
-    let name = SocketAddrUnix::new(path)?;
-    remove_stale(path, &name)?;
-    let fd = stream_socket(AddressFamily::UNIX)?;
-    let mode = Mode::from_raw_mode(mode & 0o777);
-    // The file is created with the socket's own mode, less the umask: it is never more open than asked for. The bits
-    // that the umask removed are added afterwards.
-    fchmod(&fd, mode)?;
-    bind(&fd, &name)?;
-    let file = SocketFile { path: path.to_owned(), inode: inode(path)?, stays: false };
-    chmod(path, mode)?;
+    let (fd, inode) = bind_at(path, mode)?;
+    let file = SocketFile { path: path.to_owned(), inode, stays: false };
     listen(&fd, backlog)?;
     Ok(Listener { fd: Arc::new(fd), address: Address::Unix(Some(Arc::from(path))), file: Some(file) })
 }
@@ -217,37 +210,27 @@ pub(crate) fn datagram_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
     socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
-/// Removes a socket file that a process left behind. A socket with a listener and a file that is no socket stay, and
-/// `bind` reports the error.
-fn remove_stale(path: &Path, name: &SocketAddrUnix) -> Result<(), Errno> {
-    let Ok(status) = lstat(path) else { return Ok(()) };
-    if FileType::from_raw_mode(status.st_mode) != FileType::Socket {
-        return Ok(());
-    }
-    match connect(&stream_socket(AddressFamily::UNIX)?, name) {
-        Err(Errno::CONNREFUSED) => unlink(path),
-        _ => Ok(()),
-    }
-}
-
 /// A socket's file, removed with the listener unless another process has replaced it.
 struct SocketFile {
     path: PathBuf,
-    inode: (u64, u64),
+    inode: SocketInode,
     /// Another process uses it, or may use it.
     stays: bool,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if !self.stays && inode(&self.path).is_ok_and(|present| present == self.inode) {
+        if !self.stays
+            && let Ok(entry) = Entry::of(&self.path)
+            && entry.status().is_ok_and(|present| (present.st_dev, present.st_ino) == self.inode)
+        {
             // If it fails, the file is gone or may not be removed by this process: nothing is left to do.
-            let _removed = unlink(&self.path);
+            let _removed = entry.remove();
         }
     }
 }
 
-fn inode(path: &Path) -> Result<(u64, u64), Errno> {
+fn inode(path: &Path) -> Result<SocketInode, Errno> {
     lstat(path).map(|status| (status.st_dev, status.st_ino))
 }
 

@@ -1,33 +1,38 @@
-//! Atomic replacement of files.
+//! Atomic replacement of files, and reading without waiting.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
-/// Replaces a file atomically: a reader gets the old or the new content.
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::retry_on_intr;
+
+use crate::entry::Entry;
+
+/// For everyone to read.
+const PUBLIC: u32 = 0o644;
+
+/// Replaces a file atomically: a reader gets the old or the new content. Everyone may read it, less what the umask takes away.
+///
+/// # Errors
+/// Then the old content is there.
 pub fn replace(path: &Path, text: impl AsRef<[u8]>) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let replaced = write_new(Path::new(&beside), text.as_ref()).and_then(|()| fs::rename(&beside, path));
-    if replaced.is_err() {
-        // Of a full disk, no half of a file is left. If that fails, too, the error is the first.
-        let _ = fs::remove_file(&beside);
-    }
-    replaced
+    Entry::of(path)?.replace_with(text.as_ref(), PUBLIC)
 }
 
-/// Writes a file anew. What stands in its place is not written into: a link may lead anywhere, and a pipe without a reader
-/// would keep the caller waiting.
-fn write_new(path: &Path, text: &[u8]) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    File::create_new(path)?.write_all(text)
+/// Opens a file to read, wherever links lead. A pipe without a writer keeps nobody waiting.
+///
+/// # Errors
+/// Those of open(2).
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(retry_on_intr(|| openat(CWD, path, flags, Mode::empty()))?.into())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -44,12 +49,12 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_place_of_the_temporary_file_is_not_followed() {
+    fn a_link_in_the_place_of_the_file_is_replaced() {
         let directory = std::env::temp_dir().join(format!("os-file-link-{}", std::process::id()));
         fs::create_dir(&directory).expect("a directory of our own");
         let (path, other) = (directory.join("a"), directory.join("other"));
         fs::write(&other, "other").expect("written");
-        std::os::unix::fs::symlink(&other, directory.join("a.new")).expect("a link");
+        std::os::unix::fs::symlink(&other, &path).expect("a link");
         replace(&path, "new").expect("it can be written");
         assert_eq!(fs::read_to_string(&other).expect("it is there"), "other");
         assert_eq!(fs::read_to_string(&path).expect("it is there"), "new");

@@ -1,5 +1,5 @@
-//! Linux for programs: clocks, CPUs, CPU time, processes, commands, scheduling, signals, locked files,
-//! messages to a supervisor.
+//! Linux for programs: clocks, CPUs, CPU time, processes, commands, scheduling, signals, names in directories that others can write,
+//! locked files, messages to a supervisor.
 //!
 //! Everything here is about this host, and nothing about caching or decisions. `tuner`, which also reads a captured
 //! /proc, uses the parsers of this crate.
@@ -10,6 +10,7 @@ mod cpu_list;
 pub mod cpu_order;
 mod cpu_set;
 pub mod cpu_time;
+mod entry;
 pub mod file;
 mod locked_file;
 pub mod notify;
@@ -17,7 +18,9 @@ pub mod process_stat;
 pub mod processes;
 pub mod scheduling;
 pub mod signals;
+pub mod socket_file;
 
 pub use cpu_list::CpuList;
 pub use cpu_set::{CpuSet, CpuSetError};
+pub use entry::Entry;
 pub use locked_file::LockedFile;

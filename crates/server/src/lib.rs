@@ -80,7 +80,7 @@ use stdx::clock::Now;
 use tls::{Acceptor, TlsServerError};
 
 pub use net::{HandedConnection, Notice};
-pub use store::{FlashSizes, Manifest};
+pub use store::{FlashSizes, Manifest, is_items_file};
 use store::{Store, ThawError};
 
 use metrics::Monitor;

@@ -1,13 +1,13 @@
 //! The backing of a store's memory: anonymous pages, which end with the process, or a file, which another process can map.
 //!
-//! A file holds all mappings of a store, one behind the other, each from a multiple of [`HUGE_PAGE`]. It is sparse: only pages that
-//! have been touched exist. Their order is that of [`Store::reserve`](crate::Store), so a process that makes the same mappings finds
+//! A file holds all mappings of a store, one behind the other, each from a multiple of [`HUGE_PAGE`], the first one behind a head that
+//! says what it is. It is sparse: only pages that have been touched exist. Their order is that of [`Store::reserve`](crate::Store), so a process that makes the same mappings finds
 //! the same bytes.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -20,6 +20,18 @@ use crate::memory::HUGE_PAGE;
 
 /// Bytes of tables that no limit counts: of segments that a lower limit has given up, and numbers of segments.
 const BESIDE_LIMIT: u64 = 4 << 20;
+
+/// The first bytes of a file with items: so it can be told from one that somebody else needs, whatever has become of the items.
+const HEAD: &[u8] = b"evenkeel: the items of a server\n";
+
+/// Whether a store has made this file.
+pub fn is_items_file(file: &File) -> io::Result<bool> {
+    let mut found = [0; HEAD.len()];
+    match file.read_exact_at(&mut found, 0) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        read => read.map(|()| found == *HEAD),
+    }
+}
 
 /// What is behind mappings.
 #[derive(Clone, Debug, Default)]
@@ -47,17 +59,24 @@ pub(crate) struct FilePart {
 }
 
 impl Backing {
-    /// Nothing of the file is taken yet.
+    /// Nothing of the file is taken yet but its head.
     pub(crate) fn file(file: Arc<File>) -> Backing {
         Backing::File(Arc::new(BackingFile {
             file,
-            taken: AtomicU64::new(0),
+            taken: AtomicU64::new(HUGE_PAGE as u64),
             frozen: AtomicBool::new(false),
         }))
     }
 
     pub(crate) fn is_anonymous(&self) -> bool {
         matches!(self, Backing::Anonymous)
+    }
+
+    /// An empty file that becomes a store's.
+    pub(crate) fn new_file(file: Arc<File>) -> io::Result<Backing> {
+        // Before it is anything else: a server that is killed now leaves a file that the next one knows.
+        file.write_all_at(HEAD, 0)?;
+        Ok(Backing::file(file))
     }
 
     /// The part for a mapping of `len` bytes; `None` for anonymous memory.

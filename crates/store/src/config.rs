@@ -1,6 +1,7 @@
 //! Configuration of a store.
 
 use crate::error::Error;
+use crate::ghost::Ghosts;
 use crate::index::{Index, LOCATIONS_END};
 use crate::memory::Huge;
 use crate::numbers::Damaged;
@@ -124,13 +125,26 @@ impl Layout {
     }
 
     /// Whether a store can have this layout, for one that another process has written.
-    pub(crate) fn check(&self, has_flash: bool) -> Result<(), Damaged> {
-        let shards_max = if has_flash { 1 << 16 } else { (self.limit_bytes >> 16).max(1) };
-        let is_right = (MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX).contains(&self.limit_bytes)
-            && (self.limit_bytes..=MEMORY_LIMIT_MAX).contains(&self.reserve_bytes)
-            && self.shards.is_power_of_two()
-            && self.shards as u64 <= shards_max;
+    pub(crate) fn check(&self, flash: Option<&FlashConfig>) -> Result<(), Damaged> {
+        let shards_max = if flash.is_some() { 1 << 16 } else { (self.limit_bytes >> 16).max(1) };
+        self.check_limits()?;
+        let is_right = self.shards.is_power_of_two()
+            && self.shards as u64 <= shards_max
+            && self.fixed_bytes(flash) <= self.limit_bytes / 2;
         if is_right { Ok(()) } else { Err(Damaged) }
+    }
+
+    /// The same of its sizes in bytes alone.
+    pub(crate) fn check_limits(&self) -> Result<(), Damaged> {
+        let is_right = (MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX).contains(&self.limit_bytes)
+            && (self.limit_bytes..=MEMORY_LIMIT_MAX).contains(&self.reserve_bytes);
+        if is_right { Ok(()) } else { Err(Damaged) }
+    }
+
+    /// What a store of this layout always has in memory.
+    pub(crate) fn fixed_bytes(&self, flash: Option<&FlashConfig>) -> u64 {
+        let tier = flash.map_or(0, |flash| Tier::fixed_bytes(flash, self.limit_bytes));
+        Index::fixed_bytes(self.shards) + Ghosts::bytes_for(self.limit_bytes) + tier
     }
 
     /// Segments small enough that a few open ones do not matter, large enough that there are not too

@@ -24,8 +24,13 @@ const SHARE: u64 = 256;
 impl Ghosts {
     /// A table sized for a memory limit of `limit` bytes.
     pub(crate) fn new(limit: u64, backing: &Backing) -> Result<Ghosts, Error> {
-        let words = (limit / SHARE / 8).max(1);
-        Ok(Ghosts { words: Table::new(1 << words.ilog2(), Huge::No, backing)?, any: AtomicBool::new(false) })
+        let words = Ghosts::bytes_for(limit) as usize / 8;
+        Ok(Ghosts { words: Table::new(words, Huge::No, backing)?, any: AtomicBool::new(false) })
+    }
+
+    /// Bytes of the table for a memory limit of `limit` bytes.
+    pub(crate) fn bytes_for(limit: u64) -> u64 {
+        8 << (limit / SHARE / 8).max(1).ilog2()
     }
 
     /// Bytes of the table once it is in use.

@@ -81,6 +81,7 @@ mod write;
 #[cfg(test)]
 mod interleaving;
 
+pub use backing::is_items_file;
 pub use config::{Config, MEMORY_LIMIT_MAX, MEMORY_LIMIT_MIN};
 pub use dump::{DumpCursor, Dumped, DumpedPlace};
 pub use error::Error;

@@ -64,7 +64,7 @@ impl From<Damaged> for ThawError {
 }
 
 /// To be raised by every change of what lies where: records, slots, tables, their order in a file, and manifests.
-const LAYOUT_VERSION: u64 = 2;
+const LAYOUT_VERSION: u64 = 3;
 
 /// A key whose hash shows that the hash function is the same.
 const SAMPLE_KEY: &[u8] = b"the same hash";
@@ -146,15 +146,17 @@ impl Store {
         let (limit_bytes, reserve_bytes) = (numbers.take()?, numbers.take()?);
         let layout = Layout::new(limit_bytes, reserve_bytes, numbers.below(1 << 17)? as usize);
         let flash = FlashLayout::thaw(&mut numbers)?;
-        layout.check(flash.is_there())?;
+        // What is expected is computed from it.
+        layout.check_limits()?;
         let expected = FlashLayout::of(config.flash.as_ref(), limit_bytes);
         if flash != expected {
             return Err(ThawError::Flash { found: flash.to_string(), expected: expected.to_string() });
         }
+        layout.check(config.flash.as_ref())?;
         if numbers.below(2)? != u64::from(config.cas) {
             return Err(ThawError::Cas(!config.cas));
         }
-        let first_cas = numbers.take()?;
+        let first_cas = numbers.count()?;
         let hash_secret = u128::from(numbers.take()?) | u128::from(numbers.take()?) << 64;
         if KeyHash::new(hash_secret).of(SAMPLE_KEY) != numbers.take()? {
             return Err(ThawError::Hash);
@@ -186,7 +188,7 @@ impl Store {
         );
         let counters = Counters::default();
         for counter in counters.present() {
-            counter.add(numbers.take()?);
+            counter.add(numbers.count()?);
         }
         lock(&self.counters).push(Arc::new(counters));
         if numbers.0.is_empty() { Ok(()) } else { Err(Damaged) }

@@ -36,6 +36,11 @@ impl<'m> ManifestReader<'m> {
         self.take().and_then(|number| if number < bound { Ok(number) } else { Err(Damaged) })
     }
 
+    /// A count that only grows: none gets as far as half of what it can hold, so adding to it never overflows.
+    pub(crate) fn count(&mut self) -> Result<u64, Damaged> {
+        self.below(1 << 62)
+    }
+
     pub(crate) fn list(&mut self) -> Result<&'m [u64], Damaged> {
         let len = self.take()?;
         let (list, rest) =

@@ -78,7 +78,7 @@ impl Locked<'_> {
         manifest: &mut ManifestReader<'_>,
         space: &Arc<LargeSpace>,
     ) -> Result<(), Damaged> {
-        self.state.cas_given = manifest.take()?;
+        self.state.cas_given = manifest.count()?;
         let count = manifest.below(u64::from(u32::MAX))?;
         for number in 0..count {
             let (offset, len) = (manifest.take()?, manifest.take()?);

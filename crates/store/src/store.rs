@@ -76,15 +76,15 @@ pub struct Store {
 impl Store {
     /// An empty store. Address space is reserved now, memory becomes resident as it is used.
     pub fn new(config: Config) -> Result<Arc<Store>, Error> {
-        Store::backed(&config, || Backing::Anonymous)
+        Store::backed(&config, || Ok(Backing::Anonymous))
     }
 
     /// An empty store in a file, which has to be empty. Its contents can outlive this process: see [`Store::freeze`].
     pub fn in_file(config: Config, file: &Arc<File>) -> Result<Arc<Store>, Error> {
-        Store::backed(&config, || Backing::file(Arc::clone(file)))
+        Store::backed(&config, || Backing::new_file(Arc::clone(file)).map_err(Error::File))
     }
 
-    fn backed(config: &Config, backing: impl Fn() -> Backing) -> Result<Arc<Store>, Error> {
+    fn backed(config: &Config, backing: impl Fn() -> Result<Backing, Error>) -> Result<Arc<Store>, Error> {
         config.check()?;
         let limit = config.memory_limit_bytes;
         let headroom = HEADROOM + HEADROOM_PER_WORKER * config.workers;
@@ -97,7 +97,7 @@ impl Store {
         }
         let (mut layout, mut headroom) = (config.layout(reserve), headroom);
         loop {
-            let made = Store::reserve(config, layout, backing());
+            let made = Store::reserve(config, layout, backing()?);
             // Where address space is limited (`ulimit -v`, vm.overcommit_memory 2), the reservation for
             // growth is reduced first: if an allocation of the rest of the process failed, the process would
             // end. Without headroom for it there is no store.
@@ -132,8 +132,7 @@ impl Store {
         let woken = Arc::clone(&prefault_thread);
         let index = Index::new(shards, pages, depth_max, huge, &backing, woken, Arc::clone(&budget))?;
         let ghosts = Ghosts::new(limit, &backing)?;
-        let of_tier = config.flash.as_ref().map_or(0, |flash| Tier::fixed_bytes(flash, limit));
-        let fixed = Index::fixed_bytes(shards) + ghosts.bytes() + of_tier;
+        let fixed = layout.fixed_bytes(config.flash.as_ref());
         assert!(budget.charge(fixed), "the least memory limit leaves room for the fixed parts");
         let segments_in_limit = (limit / segment_size as u64) as usize;
         let sets = config.workers.clamp(1, (segments_in_limit / 16).max(1));

@@ -275,3 +275,63 @@ fn a_file_that_cannot_grow_is_an_error() {
     read_only.read_exact_at(&mut byte, 0).expect("as it was");
     assert_eq!(&byte, b"x");
 }
+
+/// Changes some numbers of a manifest, most often those at its beginning, of which everything else depends.
+fn mutated(manifest: &Manifest, prng: &mut Prng) -> Manifest {
+    let mut numbers = manifest.0.clone();
+    for _ in 0..1 + prng.below(3) {
+        let len = numbers.len() as u64;
+        let within = if prng.below(2) == 0 { len.min(40) } else { len };
+        let at = prng.below(within) as usize;
+        let other = numbers[prng.below(len) as usize];
+        numbers[at] = match prng.below(9) {
+            0 => u64::MAX - prng.below(3),
+            1 => 1 << prng.below(64),
+            2 => (1 << prng.below(64)) - 1,
+            3 => numbers[at].wrapping_add(1),
+            4 => numbers[at].wrapping_sub(1),
+            5 => numbers[at] << prng.below(8),
+            6 => prng.next_u64(),
+            7 => prng.below(100),
+            _ => other,
+        };
+        match prng.below(16) {
+            0 => numbers.truncate(at + 1),
+            1 => numbers.insert(at, other),
+            2 => _ = numbers.remove(at),
+            _ => {}
+        }
+        if numbers.is_empty() {
+            break;
+        }
+    }
+    Manifest(numbers)
+}
+
+/// Each length is compared with what holds it before it is used: whatever the numbers are, a store comes of them or an error. More seeds:
+/// `EVENKEEL_TEST_SEEDS=first..last`.
+#[test]
+fn no_manifest_ends_the_process() {
+    let seeds = std::env::var("EVENKEEL_TEST_SEEDS").ok();
+    let seeds = seeds.and_then(|text| {
+        let (first, last) = text.split_once("..")?;
+        Some(first.parse::<u64>().ok()?..last.parse().ok()?)
+    });
+    let (mut file, mut manifest) = frozen(300);
+    let (mut accepted, seeds) = (0, seeds.unwrap_or(0..400));
+    for seed in seeds.clone() {
+        let other = mutated(&manifest, &mut Prng::new(seed));
+        let Ok(store) = Store::thaw_frozen(config(), &file, &other) else { continue };
+        accepted += 1;
+        eprintln!("seed {seed} is accepted");
+        let Ok(()) = store.begin(64 * MIB) else { continue };
+        let mut handle = store.handle();
+        (400..500).for_each(|number| set(&mut handle, number));
+        (0..100).for_each(|_| handle.begin_turn(NOW));
+        let _ = store.statistics();
+        drop(handle);
+        drop(store);
+        (file, manifest) = frozen(300);
+    }
+    eprintln!("{accepted} of {seeds:?} are accepted");
+}

@@ -125,6 +125,10 @@ pub fn write_my_cnf(facts: &Facts, path: &Path) -> Result<(), Error> {
 /// Writes a script with the steps of a plan, and one that undoes them, to `path` with `.undo` appended.
 pub fn write_scripts(plan: &Plan, path: &Path) -> Result<(), Error> {
     let undo = PathBuf::from(format!("{}.undo", path.display()));
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the user has named the file, which may be a pipe or a terminal"
+    )]
     let write = |path: &Path, text: String| {
         std::fs::write(path, text).map_err(|error| Error::system(format!("write {}", path.display()), error))
     };

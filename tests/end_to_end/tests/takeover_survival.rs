@@ -163,7 +163,7 @@ impl FakeSuccessor {
     fn go_to(&mut self, last: u32) {
         for kind in HELLO..=last {
             match kind {
-                HELLO => self.send(HELLO, br#"{"format":2,"version":"?"}"#),
+                HELLO => self.send(HELLO, br#"{"format":3,"version":"?"}"#),
                 READY | HAVE => self.send(kind, b""),
                 CONNECTIONS => while !self.wait_for(CONNECTIONS).is_empty() {},
                 _ => drop(self.wait_for(kind)),
@@ -239,7 +239,7 @@ fn a_server_that_is_stopped_and_goes_on_is_still_taken_over() {
     let mut successor = FakeSuccessor::new(&subject);
     successor.go_to(0);
     pause();
-    successor.send(HELLO, br#"{"format":2,"version":"?"}"#);
+    successor.send(HELLO, br#"{"format":3,"version":"?"}"#);
     successor.wait_for(OFFER);
     pause();
     successor.send(READY, b"");

@@ -18,7 +18,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 23] = [
     ("store", &["flash", "stdx"], &[]),
     ("hot_keys", &["stdx"], &[]),
     ("net", &["os", "stdx", "tls"], &[]),
-    ("admin", &[], &["os", "tls"]),
+    ("admin", &["os"], &["tls"]),
     (
         "server",
         &["flags", "flash", "hot_keys", "protocol", "store", "net", "os", "stdx", "tls"],

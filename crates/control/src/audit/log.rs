@@ -8,10 +8,12 @@ use super::record::{AuditHead, AuditRecord};
 use super::verify::{AuditFault, VerifiedLog, verify};
 use crate::private_file::{PRIVATE, replace};
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use os::Entry;
+use rustix::fs::OFlags;
 
 /// The longest file: two million changes with some 500 bytes each, which is years, and which is still verified in seconds.
 /// After it another file begins, with the head of this one as its start.
@@ -219,16 +221,15 @@ impl<D: AuditDisk> AuditLog<D> {
 /// The file, for this process alone.
 fn locked(path: &Path) -> Result<File, AuditError> {
     let open = |source| AuditError::Open { path: path.to_owned(), source };
-    let file =
-        OpenOptions::new().read(true).append(true).create(true).mode(PRIVATE).open(path).map_err(open)?;
+    let entry = Entry::of(path).map_err(open)?;
+    let file = entry.open(OFlags::RDWR | OFlags::APPEND | OFlags::CREATE, PRIVATE).map_err(open)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(AuditError::InUse { path: path.to_owned() }),
         Err(TryLockError::Error(source)) => return Err(open(source)),
     }
     // So that a file that was just created is there after a crash.
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(open)?;
+    entry.sync_directory().map_err(open)?;
     Ok(file)
 }
 

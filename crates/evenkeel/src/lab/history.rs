@@ -79,6 +79,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let series = history.series().map_err(failed)?;
     if let Some(file) = &arguments.html {
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "the user has named the file, which may be a pipe or a terminal"
+        )]
         std::fs::write(file, report::trend::page(&series))
             .map_err(|error| Failure::system(format!("write {}", file.display()), error))?;
     }

@@ -55,6 +55,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// Writes the page, and each picture to a file of its own.
 fn write(file: &Path, results: &Results, comparison: &Comparison) -> Result<(), Failure> {
     let pictures = page::pictures(results, comparison);
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the user has named the file, which may be a pipe or a terminal"
+    )]
     let write = |path: &Path, text: &str| {
         fs::write(path, text).map_err(|error| Failure::system(format!("write {}", path.display()), error))
     };

@@ -5,18 +5,20 @@
 
 mod date;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use net::Nudge;
+use os::Entry;
 use os::clock::{unix_s, unix_time};
 use router::flags::RouteOptions;
 use router::{SpoolFormat, SpoolQueue, WaitingDelete, write_record};
 use rustix::fs::{Access, FlockOperation, OFlags, access, flock};
+use rustix::process::geteuid;
 
 use super::lines::notice;
 use date::stamp;
@@ -144,10 +146,15 @@ fn create(folder: &Path, source: &str, now_s: u64) -> io::Result<File> {
     }
     let name = format!("{}-{now_s}-{source}-p{}", stamp(now_s), std::process::id());
     // A pipe without a reader would keep this thread waiting.
-    let flags = OFlags::NONBLOCK.bits() as i32;
-    let file = OpenOptions::new().create(true).append(true).custom_flags(flags).open(hour.join(name))?;
-    if !file.metadata()?.is_file() {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NONBLOCK;
+    let file = Entry::of(&hour.join(name))?.open(flags, 0o644)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
         return Err(io::Error::other("expected a file, found something else"));
+    }
+    // The name can be foreseen: another user could have put a file there, to read the keys.
+    if found.uid() != geteuid().as_raw() {
+        return Err(io::Error::other(format!("a file of user {} has the name of the next one", found.uid())));
     }
     lock(&file)?;
     Ok(file)

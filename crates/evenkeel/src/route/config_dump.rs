@@ -2,11 +2,12 @@
 //! good then. Folders and names are mcrouter's.
 
 use std::fs::{self, Permissions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use os::Entry;
 use router::flags::RouteOptions;
 
 use super::configuration::read;
@@ -49,9 +50,10 @@ impl ConfigDump {
 
     fn keep_one(&self, path: &Path, text: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        let copy = self.copy_of(path);
-        os::file::replace(&copy, text)?;
-        fs::set_permissions(&copy, Permissions::from_mode(MODE))
+        Entry::of(&self.copy_of(path))?.replace(MODE, |file| {
+            file.set_permissions(Permissions::from_mode(MODE))?;
+            file.write_all(text)
+        })
     }
 
     /// The copy of a file, if it is not too old.

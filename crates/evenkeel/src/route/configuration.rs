@@ -181,7 +181,7 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// The bytes of a file, unless there are too many.
 pub(super) fn read_at_most(path: &Path, len_max: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let file = os::file::open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("expected a file, found a folder, a fifo or a device"));
     }

@@ -3,25 +3,24 @@
 //! Until the successor is told that all is its own (`Yours`), this server can go on as if nothing had been, and does so if the successor
 //! refuses, ends or is silent. Afterwards it never serves again, unless the successor has ended before it served.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use rustix::net::sockopt::socket_peercred;
-use rustix::process::geteuid;
+use os::Entry;
+use os::socket_file::{check_peer, listen_privately};
 use server::options::FlashOptions;
 use server::{FlashSizes, HandOver, HandedConnection, Stopped, TlsFiles};
 
 use super::flash::FlashOffer;
 use super::state::{FORMAT, ServerOffer, SuccessorHello, TicketOffer, write_connection, write_manifest};
 use super::wire::{DESCRIPTORS_MAX, TakeoverStep, Wire};
-use super::{ANSWER, is_alive, other_process, parse};
+use super::{ANSWER, OtherProcess, parse, seal};
 use crate::failure::Failure;
 use crate::log;
 
@@ -78,13 +77,13 @@ impl TakeoverSocket {
         let bind = || -> io::Result<UnixListener> {
             let mut new = path.as_os_str().to_owned();
             new.push(format!(".{}", std::process::id()));
-            let listener = UnixListener::bind(&new)?;
-            // Only for its owner, before it can be found.
-            let made = fs::set_permissions(&new, fs::Permissions::from_mode(0o600))
-                .and_then(|()| fs::rename(&new, path));
+            let new = PathBuf::from(new);
+            let listener = listen_privately(&new)?;
+            let new = Entry::of(&new)?;
+            let made = Entry::of(path).and_then(|entry| new.rename_to(&entry));
             if made.is_err() {
                 // If it fails, too, the file is in nobody's way.
-                let _ = fs::remove_file(&new);
+                let _ = new.remove();
             }
             made.map(|()| listener)
         };
@@ -96,6 +95,8 @@ impl TakeoverSocket {
 
     /// Offers everything to each process that comes, one after the other, and stops the server for one that is ready.
     pub(crate) fn start(self, offered_server: OfferedServer, server: HandOver) -> io::Result<Successors> {
+        // The store has made all of its mappings.
+        seal(&offered_server.memory)?;
         let (ready, taken) = sync_channel(0);
         let (over, ended) = sync_channel(1);
         let work = move || {
@@ -132,10 +133,7 @@ fn say(why: &str) {
 
 /// Offers everything to a successor, and returns when it is ready.
 fn offer(mut wire: Wire, offered_server: &OfferedServer) -> Result<Wire, String> {
-    let peer = socket_peercred(wire.stream()).map_err(|error| error.to_string())?;
-    if peer.uid != geteuid() && !peer.uid.is_root() {
-        return Err(format!("user {} has asked for it: expected its own or root", peer.uid.as_raw()));
-    }
+    check_peer(wire.stream(), &[]).map_err(|error| format!("the process that asks is refused: {error}"))?;
     let hello: SuccessorHello = parse(&wire.expect(TakeoverStep::Hello, ANSWER)?.bytes)?;
     if hello.format != FORMAT {
         let why =
@@ -215,8 +213,7 @@ impl Successors {
 }
 
 fn give(wire: &mut Wire, stopped: &mut Stopped) -> Result<(), String> {
-    // In another PID namespace, or where pidfd_open is forbidden, it could not be told who serves if one of both ends now.
-    let successor = other_process(wire.stream()).ok_or("its process cannot be watched")?;
+    let successor = OtherProcess::of(wire.stream())?;
     if !stopped.finish_flash(FLASH_REST) {
         return Err(format!("its flash has not taken the rest within {} s", FLASH_REST.as_secs()));
     }
@@ -239,7 +236,7 @@ fn give(wire: &mut Wire, stopped: &mut Stopped) -> Result<(), String> {
     match wire.expect(TakeoverStep::Taken, ANSWER) {
         Ok(_) => Ok(()),
         // It serves, however slowly it says so: two servers must not use the same memory.
-        Err(_) if is_alive(&successor) => Ok(()),
+        Err(_) if successor.is_alive() => Ok(()),
         Err(why) => Err(why),
     }
 }

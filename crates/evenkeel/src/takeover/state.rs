@@ -8,7 +8,7 @@ use server::{HandedConnection, HandedTickets, Manifest};
 use super::flash::FlashOffer;
 
 /// To be raised by every change of the messages. Memory and connections have versions of their own.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 
 /// The first message of the successor.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

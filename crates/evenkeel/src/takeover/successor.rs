@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use flash::Devices;
 use net::clock::Clock;
+use os::socket_file::connect_to;
 use server::options::FlashOptions;
 use server::{HandedConnection, HandedTickets, Manifest};
 
 use super::flash::adopt;
 use super::state::{FORMAT, ServerOffer, SuccessorHello, read_connections, read_manifest};
 use super::wire::{TakeoverMessage, TakeoverStep, Wire};
-use super::{ANSWER, is_alive, other_process, parse};
+use super::{ANSWER, OtherProcess, is_sealed, parse};
 use crate::failure::Failure;
+use crate::line_queue::LINES;
 
 /// Time for the flash of the predecessor, for its requests that have begun, and for its manifest.
 const STATE: Duration = Duration::from_secs(30);
@@ -25,7 +27,7 @@ const STATE: Duration = Duration::from_secs(30);
 /// A server that offers itself. It still serves.
 pub(crate) struct Predecessor {
     wire: Wire,
-    process: OwnedFd,
+    process: OtherProcess,
     offer: ServerOffer,
     pub(crate) listeners: Vec<Arc<OwnedFd>>,
     pub(crate) metrics: Vec<OwnedFd>,
@@ -42,34 +44,54 @@ pub(crate) struct Inheritance {
     pub(crate) dropped: usize,
 }
 
-fn failed(path: &Path, why: impl std::fmt::Display) -> Failure {
-    let hint = "the other server goes on serving";
+fn failed(path: &Path, process: &OtherProcess, why: impl std::fmt::Display) -> Failure {
+    let hint = match process.is_alive() {
+        true => "the other server goes on serving",
+        false => "the other server has ended, too: start this one again",
+    };
     Failure::other(anyhow::anyhow!("take over from the server at {} (--takeover): {why}", path.display()))
         .hint(hint)
 }
 
-/// This server is to end before it has begun.
-pub(crate) fn told_to_end(path: &Path) -> Failure {
-    failed(path, "a signal has told this one to end")
+/// The line of a server that takes nothing over, although it should have.
+fn notice_alone(path: &Path, why: &str) {
+    LINES.say(format!(
+        "evenkeel: serve: the server at {} (--takeover) has ended before it gave its items away: this one starts empty ({why})",
+        path.display()
+    ));
 }
 
 impl Predecessor {
-    /// Asks the server at the path; `None` if there is none.
-    pub(crate) fn ask(path: &Path) -> Result<Option<Predecessor>, Failure> {
-        let stream = match UnixStream::connect(path) {
+    /// Asks the server at the path; `None` if there is none, or none any more. Its process has to be root's, this user's or one of
+    /// `users`.
+    pub(crate) fn ask(path: &Path, users: &[u32]) -> Result<Option<Predecessor>, Failure> {
+        let stream = match connect_to(path, users) {
             Ok(stream) => stream,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
                 return Ok(None);
             }
             Err(error) => {
-                return Err(Failure::system(format!("reach {} (--takeover)", path.display()), error));
+                let is_of_another = error.kind() == ErrorKind::PermissionDenied;
+                let failure = Failure::system(format!("reach {} (--takeover)", path.display()), error);
+                let hint = "the path has to be where no other user can listen, such as a folder of the server's user";
+                return Err(if is_of_another { failure.hint(hint) } else { failure });
             }
         };
-        Predecessor::answer(stream).map(Some).map_err(|why| failed(path, why))
+        let process = OtherProcess::of(&stream);
+        let process = process.map_err(|why| {
+            Failure::other(anyhow::anyhow!("take over at {} (--takeover): {why}", path.display()))
+        })?;
+        match Predecessor::answer(stream, process.clone()) {
+            Ok(predecessor) => Ok(Some(predecessor)),
+            Err(why) if process.is_alive() => Err(failed(path, &process, why)),
+            Err(why) => {
+                notice_alone(path, &why);
+                Ok(None)
+            }
+        }
     }
 
-    fn answer(stream: UnixStream) -> Result<Predecessor, String> {
-        let process = other_process(&stream).ok_or("its process cannot be watched")?;
+    fn answer(stream: UnixStream, process: OtherProcess) -> Result<Predecessor, String> {
         let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
         let hello = SuccessorHello { format: FORMAT, version: env!("CARGO_PKG_VERSION").to_owned() };
         let bytes = serde_json::to_vec(&hello).map_err(|error| error.to_string())?;
@@ -83,6 +105,9 @@ impl Predecessor {
         let mut take = |count: usize| -> Vec<OwnedFd> { descriptors.by_ref().take(count).collect() };
         let (listeners, metrics) = (take(offer.listeners), take(offer.metrics));
         let memory = Arc::new(File::from(take(1).pop().ok_or("it has passed too few descriptors")?));
+        if !is_sealed(&memory) {
+            return Err("the length of its memory is not sealed".to_owned());
+        }
         let flash: Vec<File> = descriptors.map(File::from).collect();
         if flash.len() != offer.flash.as_ref().map_or(0, |flash| flash.devices.len()) {
             return Err("it has passed other descriptors than it says".to_owned());
@@ -104,12 +129,29 @@ impl Predecessor {
     /// Its devices of flash, if they are those of this server's options.
     pub(crate) fn devices(&mut self, path: &Path, own: &FlashOptions) -> Result<Option<Devices>, Failure> {
         let files = std::mem::take(&mut self.flash);
-        adopt(own, self.offer.flash.as_ref(), files).map_err(|why| failed(path, why))
+        adopt(own, self.offer.flash.as_ref(), files).map_err(|why| failed(path, &self.process, why))
     }
 
-    /// Stops it and takes what it has. `addresses` are those of this server.
-    pub(crate) fn inherit(&mut self, path: &Path, addresses: &[String]) -> Result<Inheritance, Failure> {
-        self.receive(addresses).map_err(|why| failed(path, why))
+    /// Stops it and takes what it has. `addresses` are those of this server. `None`: it has ended before it had given all of it, and
+    /// this server begins alone.
+    pub(crate) fn inherit(
+        &mut self,
+        path: &Path,
+        addresses: &[String],
+    ) -> Result<Option<Inheritance>, Failure> {
+        match self.receive(addresses) {
+            Ok(inheritance) => Ok(Some(inheritance)),
+            Err(why) if self.process.is_alive() => Err(failed(path, &self.process, why)),
+            Err(why) => {
+                notice_alone(path, &why);
+                Ok(None)
+            }
+        }
+    }
+
+    /// This server is to end before it has begun.
+    pub(crate) fn told_to_end(&self, path: &Path) -> Failure {
+        failed(path, &self.process, "a signal has told this one to end")
     }
 
     fn receive(&mut self, addresses: &[String]) -> Result<Inheritance, String> {
@@ -141,10 +183,10 @@ impl Predecessor {
         match self.wire.receive_answer(ANSWER) {
             Ok(TakeoverMessage { kind: TakeoverStep::Yours, .. }) => Ok(()),
             // It has gone on, and its memory is not as it was, even if it has ended since.
-            Ok(message) => Err(failed(path, message.unexpected(TakeoverStep::Yours))),
+            Ok(message) => Err(failed(path, &self.process, message.unexpected(TakeoverStep::Yours))),
             // Whoever has ended without a word has not gone on.
-            Err(_) if !is_alive(&self.process) => Ok(()),
-            Err(why) => Err(failed(path, why)),
+            Err(_) if !self.process.is_alive() => Ok(()),
+            Err(why) => Err(failed(path, &self.process, why)),
         }
     }
 

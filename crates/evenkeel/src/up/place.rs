@@ -1,9 +1,11 @@
 //! The folder of a cluster: the router's configuration, and what each process writes.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+
+use os::Entry;
 
 use crate::failure::Failure;
 
@@ -64,17 +66,9 @@ impl Place {
 
     /// The same for a file that only this user may read. One that is there already, with other permissions, is replaced.
     pub(super) fn write_secret(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
-        let (path, unfinished) = (self.file(name), self.file(&format!("{name}.tmp")));
-        let write = || {
-            match fs::remove_file(&unfinished) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-            file.write_all(text.as_bytes())?;
-            fs::rename(&unfinished, &path)
-        };
-        write().map_err(|error| Failure::system(format!("write {}", path.display()), error))?;
+        let path = self.file(name);
+        let written = Entry::of(&path).and_then(|entry| entry.replace_with(text.as_bytes(), 0o600));
+        written.map_err(|error| Failure::system(format!("write {}", path.display()), error))?;
         Ok(path)
     }
 

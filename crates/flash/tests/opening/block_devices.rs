@@ -1,6 +1,8 @@
 //! Block devices, which are loop devices here. Where there are none, the tests are left out, which is said.
 
-use crate::{Folder, MIB, check_refused, check_use, close, open, run, specification, with_own_mounts};
+use crate::{
+    Folder, MIB, check_refused, check_use, close, open, open_path, run, specification, with_own_mounts,
+};
 use flash::Devices;
 use std::fs::File;
 use std::os::unix::fs::symlink;
@@ -49,7 +51,7 @@ fn a_block_device_is_used_directly() {
         symlink(&device.path, device.folder.path("by-id")).expect("a link");
         for path in [&device.path, &device.folder.path("by-id")] {
             let (devices, warnings) =
-                Devices::open(&[specification(path, 3 * MIB + 1)], MIB).expect("a device");
+                Devices::open(&[specification(path, 3 * MIB + 1)], MIB, &open_path).expect("a device");
             assert!(devices[0].is_direct() && warnings.is_empty(), "{warnings:?}");
             assert_eq!((devices[0].bytes(), devices[0].path()), (3 * MIB, &**path));
             check_use(&devices, 0);
@@ -81,7 +83,8 @@ fn a_device_is_not_opened_twice_under_any_name() {
     }
     close(first);
     for name in &names {
-        let error = Devices::open(&[&device.path, *name].map(|path| specification(path, 2 * MIB)), MIB);
+        let error =
+            Devices::open(&[&device.path, *name].map(|path| specification(path, 2 * MIB)), MIB, &open_path);
         let error = error.expect_err("twice").to_string();
         close(());
         assert!(error.contains("they are the same file or device"), "{error}");

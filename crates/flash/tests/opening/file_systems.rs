@@ -1,6 +1,6 @@
 //! File systems that are full, or that cannot do what is asked of them. Each is mounted where nobody else sees it.
 
-use crate::{Folder, MIB, check_use, close, open, run, specification, with_own_mounts};
+use crate::{MIB, check_use, close, open, open_path, run, specification, with_own_mounts};
 use flash::Devices;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -62,23 +62,22 @@ fn a_file_that_does_not_fit_is_refused_before_the_disk_is_full() {
         let message =
             "reserve 7340032 bytes for PATH: 7340032 are missing, and its file system has 6291456 free";
         check_no_room(&path, 7 * MIB, message);
-        assert!(!path.exists(), "what was created is removed");
+        assert_eq!(fs::metadata(&path).expect("a file").blocks(), 0, "what was created is emptied");
         close(open(&path, 6 * MIB).expect("it fits exactly"));
         close(open(&path, 6 * MIB).expect("a file that has its blocks needs no room"));
-        check_no_room(
-            &path,
-            7 * MIB,
-            "reserve 7340032 bytes for PATH: 1048576 are missing, and its file system has 0 free",
-        );
-        assert_eq!(fs::metadata(&path).expect("still there").len(), 6 * MIB);
+        let sparse = root.join("sparse");
+        File::create(&sparse).and_then(|file| file.set_len(7 * MIB)).expect("a sparse file");
+        let message = "reserve 7340032 bytes for PATH: 7340032 are missing, and its file system has 0 free";
+        check_no_room(&sparse, 7 * MIB, message);
+        assert_eq!(fs::metadata(&sparse).expect("still there").len(), 7 * MIB);
     });
 }
 
 #[test]
 fn a_disk_that_fills_up_later_takes_nothing_from_the_file() {
     with_ext4(&[], "loop", |root| {
-        let (devices, warnings) =
-            Devices::open(&[specification(&root.join("a"), 8 * MIB)], MIB).expect("there is room");
+        let (devices, warnings) = Devices::open(&[specification(&root.join("a"), 8 * MIB)], MIB, &open_path)
+            .expect("there is room");
         assert!(warnings.is_empty() && devices[0].is_direct(), "{warnings:?}");
         let full = fs::write(root.join("other"), vec![1; 64 * MIB as usize]).expect_err("it is full");
         assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
@@ -96,7 +95,7 @@ fn a_reservation_that_fails_leaves_the_file_as_it_was() {
         let pieces: Vec<_> = pieces.take_while(|path| fs::write(path, [1; 3000]).is_ok()).collect();
         pieces.iter().step_by(2).for_each(|path| fs::remove_file(path).expect("it is there"));
         let path = root.join("a");
-        fs::write(&path, "old").expect("there is room");
+        fs::write(&path, "").expect("there is room");
         let free = run("stat", &["--file-system", "--format", "%a", root.to_str().expect("text")])
             .expect("free blocks");
         let bytes = (free.parse::<u64>().expect("a number") * 1024).next_multiple_of(MIB) - MIB;
@@ -111,7 +110,7 @@ fn a_reservation_that_fails_leaves_the_file_as_it_was() {
             Ok(_) => eprintln!("left out: the file system found room for the list"),
             Err(error) => {
                 assert!(error.to_string().contains("its file system has"), "{error}");
-                assert_eq!(fs::read(&path).expect("read"), b"old");
+                assert_eq!(fs::read(&path).expect("read"), b"");
                 assert!(fs::metadata(&path).expect("a file").blocks() <= before + 16, "given back");
             }
         }
@@ -123,7 +122,8 @@ fn a_file_system_that_reserves_no_blocks_gives_a_warning() {
     // ext4 without extents has no fallocate.
     with_ext4(&["-O", "^extents,^64bit"], "loop", |root| {
         let path = root.join("a");
-        let (devices, warnings) = Devices::open(&[specification(&path, 4 * MIB)], MIB).expect("a file");
+        let (devices, warnings) =
+            Devices::open(&[specification(&path, 4 * MIB)], MIB, &open_path).expect("a file");
         let expected = format!(
             "the file system of {} cannot reserve blocks: writes fail when it is full",
             path.display()
@@ -138,7 +138,8 @@ fn a_file_system_that_reserves_no_blocks_gives_a_warning() {
 fn a_file_system_without_direct_reads_gives_a_warning() {
     with_ext4(&[], "loop,data=journal", |root| {
         let path = root.join("a");
-        let (devices, warnings) = Devices::open(&[specification(&path, 4 * MIB)], MIB).expect("a file");
+        let (devices, warnings) =
+            Devices::open(&[specification(&path, 4 * MIB)], MIB, &open_path).expect("a file");
         assert!(!devices[0].is_direct());
         let expected = format!(
             "{} cannot be read and written directly (O_DIRECT): what is read and written takes memory in the page cache",
@@ -153,7 +154,7 @@ fn a_file_system_without_direct_reads_gives_a_warning() {
 fn a_file_system_that_refuses_the_flag_is_used_without() {
     with_file_system(&["-t", "ramfs", "ramfs"], |root| {
         let (devices, warnings) =
-            Devices::open(&[specification(&root.join("a"), 4 * MIB)], MIB).expect("a file");
+            Devices::open(&[specification(&root.join("a"), 4 * MIB)], MIB, &open_path).expect("a file");
         assert!(!devices[0].is_direct());
         assert_eq!(warnings.len(), 2, "{warnings:?}");
         check_use(&devices, 0);

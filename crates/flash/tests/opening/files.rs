@@ -1,6 +1,6 @@
 //! Regular files, and what is none.
 
-use crate::{Folder, MIB, check_refused, check_use, open, specification};
+use crate::{Folder, MIB, check_refused, check_use, open, open_path, specification};
 use flash::{Bucket, Devices};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ fn a_file_is_created_for_its_owner_with_all_of_its_blocks() {
 fn several_files_are_one_disk() {
     let folder = Folder::new();
     let specifications = [3, 2].map(|mib| specification(&folder.path(&mib.to_string()), mib * MIB));
-    let (devices, _) = Devices::open(&specifications, MIB).expect("files");
+    let (devices, _) = Devices::open(&specifications, MIB, &open_path).expect("files");
     assert_eq!(devices.len(), 2);
     check_use(&devices, 1);
     assert_eq!(fs::metadata(folder.path("2")).expect("a file").len(), 2 * MIB, "it has not grown");
@@ -33,7 +33,7 @@ fn several_files_are_one_disk() {
 fn a_file_on_a_disk_is_used_directly() {
     let folder = Folder::new();
     let (devices, warnings) =
-        Devices::open(&[specification(&folder.path("a"), 2 * MIB)], MIB).expect("a file");
+        Devices::open(&[specification(&folder.path("a"), 2 * MIB)], MIB, &open_path).expect("a file");
     // Which file system the directory has is not ours to choose.
     eprintln!("direct: {}, warnings: {warnings:?}", devices[0].is_direct());
     assert!(devices[0].is_direct() || warnings.len() == 1, "{warnings:?}");
@@ -48,7 +48,8 @@ fn a_file_in_memory_is_used_with_a_warning() {
     }
     let folder = Folder::in_directory(shm);
     let path = folder.path("a");
-    let (devices, warnings) = Devices::open(&[specification(&path, 2 * MIB)], MIB).expect("a file");
+    let (devices, warnings) =
+        Devices::open(&[specification(&path, 2 * MIB)], MIB, &open_path).expect("a file");
     let expected =
         format!("{} is in a file system in memory: it takes memory, and no disk is used", path.display());
     assert_eq!(warnings, [expected]);
@@ -56,17 +57,40 @@ fn a_file_in_memory_is_used_with_a_warning() {
 }
 
 #[test]
-fn a_file_keeps_what_it_has_and_grows_but_is_never_cut() {
+fn a_file_keeps_what_it_has_and_is_neither_cut_nor_made_longer() {
     let folder = Folder::new();
-    for (old_bytes, expected) in [(10, 2 * MIB), (3 * MIB, 3 * MIB)] {
-        let path = folder.path(&old_bytes.to_string());
-        fs::write(&path, vec![b'x'; old_bytes as usize]).expect("written");
-        drop(open(&path, 2 * MIB).expect("a file"));
-        let mut text = Vec::new();
-        File::open(&path).and_then(|mut file| file.read_to_end(&mut text)).expect("read");
-        assert_eq!(text.len() as u64, expected);
-        assert!(text[..old_bytes as usize].iter().all(|byte| *byte == b'x'));
+    let path = folder.path("longer");
+    fs::write(&path, vec![b'x'; 3 * MIB as usize]).expect("written");
+    drop(open(&path, 2 * MIB).expect("a file"));
+    assert_eq!(fs::read(&path).expect("read"), vec![b'x'; 3 * MIB as usize]);
+    let path = folder.path("shorter");
+    fs::write(&path, "precious").expect("written");
+    let message = "use 2097152 bytes of PATH: it has 8, and a file that is not empty is not made longer";
+    check_refused(&path, 2 * MIB, message, None);
+    assert_eq!(fs::read(&path).expect("read"), b"precious");
+}
+
+#[test]
+fn a_file_that_others_own_or_can_write_is_refused() {
+    let folder = Folder::new();
+    let path = folder.path("a");
+    fs::write(&path, "").expect("written");
+    for mode in [0o620, 0o602] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("it is ours");
+        let message = format!(
+            "use PATH for the flash tier: its mode is {mode:04o}, so others than its owner can write it"
+        );
+        check_refused(&path, 2 * MIB, &message, None);
     }
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("it is ours");
+    if std::os::unix::fs::chown(&path, Some(5), None).is_err() {
+        return eprintln!("left out: only root can give a file to another user");
+    }
+    let user = fs::metadata(&folder.0).expect("a folder").uid();
+    let message =
+        format!("use PATH for the flash tier: it belongs to user 5, and a file of user {user} is expected");
+    check_refused(&path, 2 * MIB, &message, None);
+    assert_eq!(fs::metadata(&path).expect("a file").len(), 0);
 }
 
 #[test]
@@ -153,7 +177,7 @@ fn a_file_that_was_cut_ends_early() {
     use flash::{AlignedBytes, Disk};
     let folder = Folder::new();
     let path = folder.path("a");
-    let (devices, _) = Devices::open(&[specification(&path, 2 * MIB)], MIB).expect("a file");
+    let (devices, _) = Devices::open(&[specification(&path, 2 * MIB)], MIB, &open_path).expect("a file");
     let file = File::options().write(true).open(&path).expect("a file");
     file.set_len(MIB + 4096 + 100).expect("cut");
     (&file).write_all(b"x").expect("written");
@@ -169,6 +193,7 @@ fn a_file_that_was_cut_ends_early() {
 fn memory_that_is_not_aligned_is_the_callers_mistake() {
     use flash::{AlignedBytes, Disk};
     let folder = Folder::new();
-    let (devices, _) = Devices::open(&[specification(&folder.path("a"), 2 * MIB)], MIB).expect("a file");
+    let (devices, _) =
+        Devices::open(&[specification(&folder.path("a"), 2 * MIB)], MIB, &open_path).expect("a file");
     let _ = devices.read(0, 0, &mut AlignedBytes::zeroed(8192)[1..4097]);
 }

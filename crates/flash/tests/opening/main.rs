@@ -6,8 +6,10 @@ mod files;
 mod own_use;
 
 use flash::{AlignedBytes, Bucket, Device, Devices, Disk, OpenError, OpenedDevice, PathSpecification};
+use rustix::fs::{Mode, OFlags};
 use std::error::Error;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,12 +46,17 @@ impl Drop for Folder {
     }
 }
 
+/// As the kernel does it.
+fn open_path(path: &Path, flags: OFlags, mode: Mode) -> io::Result<File> {
+    Ok(rustix::fs::open(path, flags, mode)?.into())
+}
+
 fn specification(path: &Path, bytes: u64) -> PathSpecification {
     PathSpecification { path: path.to_owned(), bytes, bucket: Bucket::Default }
 }
 
 fn open(path: &Path, bytes: u64) -> Result<OpenedDevice, OpenError> {
-    Device::open(&specification(path, bytes), PAGE_BYTES)
+    Device::open(&specification(path, bytes), PAGE_BYTES, &open_path)
 }
 
 /// The device is refused with this message, in which `PATH` stands for its path, and with this cause, if any.

@@ -1,6 +1,6 @@
 //! Files that are opened twice: by one process, by two, under several names, and beside a memcached.
 
-use crate::{Folder, MIB, check_refused, close, open, specification, starting};
+use crate::{Folder, MIB, check_refused, close, open, open_path, specification, starting};
 use flash::Devices;
 use rustix::fs::{FlockOperation, fcntl_lock};
 use std::fs::{self, File};
@@ -99,7 +99,7 @@ fn devices_of_one_tier_are_different_files() {
         let name = name.replace("NAME", folder.0.file_name().and_then(|name| name.to_str()).expect("text"));
         let (first, other, path) = (folder.path("a"), folder.path("b"), folder.path(&name));
         let specifications = [&first, &other, &path].map(|path| specification(path, 2 * MIB));
-        let error = Devices::open(&specifications, MIB).expect_err("twice").to_string();
+        let error = Devices::open(&specifications, MIB, &open_path).expect_err("twice").to_string();
         close(());
         let expected = format!(
             "use {} and {} for the flash tier: they are the same file or device\n  hint: name each of them once",
@@ -107,7 +107,7 @@ fn devices_of_one_tier_are_different_files() {
             path.display()
         );
         assert_eq!(error, expected);
-        let again = Devices::open(&specifications[..2], MIB);
+        let again = Devices::open(&specifications[..2], MIB, &open_path);
         close(again.expect("all were closed again"));
     }
 }

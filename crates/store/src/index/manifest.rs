@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::Index;
+use super::{DEPTH_MAX, Index};
 use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
 use crate::sync::lock;
 
@@ -38,7 +38,7 @@ impl Index {
         self.fresh.store(fresh, Relaxed);
         self.returned_count.store(returned.len() as u32, Relaxed);
         *lock(&self.returned) = returned;
-        let levels = manifest.take()?;
+        let levels = manifest.below(u64::from(DEPTH_MAX) + 1)?;
         let mut depths = Vec::with_capacity(self.shards());
         for number in 0..self.shards() {
             let mut shard = self.lock_shard(number);

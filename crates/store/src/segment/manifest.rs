@@ -23,8 +23,12 @@ impl Segments {
     /// Returns the bytes that are charged.
     pub(crate) fn thaw(&self, manifest: &mut ManifestReader<'_>) -> Result<u64, Damaged> {
         let mut pool = self.pool();
-        self.flushed_through.store(manifest.take()?, Release);
-        pool.last_sequence = manifest.take()?;
+        let flushed_through = manifest.count()?;
+        pool.last_sequence = manifest.count()?;
+        if flushed_through > pool.last_sequence {
+            return Err(Damaged);
+        }
+        self.flushed_through.store(flushed_through, Release);
         let fresh = manifest.below(u64::from(self.count) + 1)? as u32;
         self.fresh.store(fresh, Relaxed);
         let mut seen = vec![false; fresh as usize];
@@ -46,7 +50,8 @@ impl Segments {
         if sealed().any(|id| self.used(*id) > self.room() || self.refund_of(*id) >= self.size as u64) {
             return Err(Damaged);
         }
-        self.large_total.store(sealed().map(|id| self.large(*id)).sum(), Relaxed);
+        let large = sealed().try_fold(0u64, |sum, id| sum.checked_add(self.large(*id)));
+        self.large_total.store(large.ok_or(Damaged)?, Relaxed);
         let charges = sealed().map(|id| self.size as u64 - self.refund_of(*id));
         Ok(charges.sum::<u64>() + (pool.free.len() * self.size) as u64)
     }

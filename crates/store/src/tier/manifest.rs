@@ -33,13 +33,14 @@ impl Tier {
         // The items and the devices may still be those of the other one.
         self.activity.stay();
         let number = u64::from(u32::MAX) + 1;
-        let versions = manifest.take()?;
+        let versions = manifest.count()?;
         let count = manifest.below(u64::from(self.geometry.segments()) + 1)?;
         let mut sealed = Vec::new();
         for _ in 0..count {
             let segment = manifest.below(self.geometry.segments().into())? as u32;
             let (objects, records) = (manifest.below(number)? as u32, manifest.below(number)? as u32);
-            let (bytes, version) = (manifest.take()?, manifest.take()?);
+            let bytes = manifest.below(self.geometry.segment_bytes() + 1)?;
+            let version = manifest.take()?;
             let row = &self.rows[segment as usize];
             // Twice the same one would have a version here.
             if row.version.load(Relaxed) != 0 || !(1..=versions).contains(&version) || objects > records {

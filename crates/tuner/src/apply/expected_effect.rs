@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use os::Entry;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::capture::Capture;
@@ -25,17 +26,12 @@ impl ExpectedEffect {
 
     /// Stores it. It is not needed for rollback, so it need not be on the disk before the first change.
     pub fn keep(&self, journal: &Path) -> io::Result<()> {
-        let (path, beside) = (ExpectedEffect::path(journal), journal.with_extension("promise.new"));
-        std::fs::write(&beside, serde_json::to_vec(self)?)?;
-        std::fs::rename(beside, path)
+        os::file::replace(&ExpectedEffect::path(journal), serde_json::to_vec(self)?)
     }
 
     /// Removes it when the plan is undone: it is not needed any more.
     pub(crate) fn forget(journal: &Path) -> io::Result<()> {
-        match std::fs::remove_file(ExpectedEffect::path(journal)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        Entry::of(&ExpectedEffect::path(journal))?.remove_if_there()
     }
 
     /// Reads it; none if the journal has none.

@@ -12,6 +12,11 @@
 //! a disk that is full by then does not matter. Records that a journal cannot take even so are kept by [`spare`]. The
 //! directory of all journals, and its lock, are in [`directory`].
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the folder of journals is root's alone, which is made sure of before anything is written"
+)]
+
 mod directory;
 mod doubt;
 mod error;

@@ -10,6 +10,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
 
+use os::socket_file::check_peer;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, UCred, sendmsg};
 use rustix::process::{getgid, getpid, getuid};
@@ -27,6 +28,7 @@ const ANSWER_LEN_MAX: u64 = 1 << 20;
 /// Connects to its socket: on disk, else (before 1.8, or without the directory) in the abstract name space.
 fn connect(pid: u32) -> io::Result<UnixStream> {
     let name = format!("irqbalance{pid}.sock");
+    #[allow(clippy::disallowed_methods, reason = "whoever listens is looked at before a byte is sent")]
     UnixStream::connect(format!("/run/irqbalance/{name}"))
         .or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -44,6 +46,8 @@ fn connect(pid: u32) -> io::Result<UnixStream> {
 /// Sends a command with the credentials that it requires, and reads until it closes.
 fn ask(pid: u32, command: &str) -> io::Result<String> {
     let mut stream = connect(pid)?;
+    // Every user could have a socket of that name.
+    check_peer(&stream, &[])?;
     stream.set_read_timeout(Some(ANSWER_TIME_MAX))?;
     stream.set_write_timeout(Some(ANSWER_TIME_MAX))?;
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];

@@ -1,10 +1,10 @@
 //! A folder as the directory register uses it: whole files that are written once, renamed and removed.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use os::Entry;
 use rustix::fs::OFlags;
 
 /// Longest file: more than all contents take at their limit, as JSON.
@@ -38,6 +38,12 @@ pub(crate) trait Folder: Send {
 #[derive(Clone, Debug)]
 pub(crate) struct HostFolder(pub(crate) PathBuf);
 
+impl HostFolder {
+    fn entry(&self, name: &str) -> io::Result<Entry> {
+        Entry::of(&self.0.join(name))
+    }
+}
+
 impl Folder for HostFolder {
     fn path(&self) -> &Path {
         &self.0
@@ -50,8 +56,7 @@ impl Folder for HostFolder {
 
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         // A pipe of that name would keep its reader waiting.
-        let flags = OFlags::NONBLOCK.bits().cast_signed();
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(self.0.join(name))?;
+        let file = self.entry(name)?.open(OFlags::RDONLY | OFlags::NONBLOCK, 0)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.len() > FILE_LEN_MAX {
             let why = format!("it is not a regular file of at most {FILE_LEN_MAX} bytes");
@@ -63,13 +68,15 @@ impl Folder for HostFolder {
     }
 
     fn write(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let mut file = File::create(self.0.join(name))?;
+        let entry = self.entry(name)?;
+        entry.remove_if_there()?;
+        let mut file = entry.create_new(0o644)?;
         file.write_all(bytes)?;
         file.sync_all()
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.0.join(from), self.0.join(to))
+        self.entry(from)?.rename_to(&self.entry(to)?)
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -77,6 +84,6 @@ impl Folder for HostFolder {
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.0.join(name))
+        self.entry(name)?.remove()
     }
 }

@@ -1,11 +1,11 @@
 //! The lock of a directory's writer: `flock` on a file that names the process.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use os::LockedFile;
+use os::{Entry, LockedFile};
+use rustix::fs::OFlags;
 
 use super::load::LOCK;
 use crate::register::error::RegisterError;
@@ -28,9 +28,8 @@ pub(super) struct Lock {
 pub(super) fn take(folder: &Path) -> Result<Lock, RegisterError> {
     let path = folder.join(LOCK);
     let failed = |what, source| RegisterError::Disk { what, path: path.clone(), source };
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let file = options.open(&path).map_err(|source| failed("open", source))?;
+    let file = Entry::of(&path).and_then(|entry| entry.open(OFlags::RDWR | OFlags::CREATE, 0o600));
+    let file = file.map_err(|source| failed("open", source))?;
     match LockedFile::try_lock(file).map_err(|source| failed("lock", source))? {
         Err(file) => {
             let pid = match signature(&file).unwrap_or_default().trim() {

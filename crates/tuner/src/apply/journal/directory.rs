@@ -2,6 +2,11 @@
 //!
 //! Files that root reads there decide what root writes to the host. So the directory is root's alone (0700).
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the folder of journals is root's alone, which is made sure of here"
+)]
+
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};

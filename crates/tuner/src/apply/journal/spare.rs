@@ -3,16 +3,17 @@
 //! They are in a directory that ends with the boot, like the settings that they are about. They count as the last
 //! lines of the journal as long as its file is unchanged; later records in the file have precedence.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use os::Entry;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
-use super::file::{NO_LINK, text_of};
+use super::file::text_of;
 use super::line::{Lines, lines};
 use super::record::JournalRecord;
 
@@ -54,14 +55,10 @@ pub(super) fn keep(
     let path = path(directory, &journal);
     let head = Head { journal, file_len: file.len(), whole_len };
     let text = serde_json::to_string(&head)? + "\n" + &lines(records);
-    let new = path.with_extension("new");
-    let mut options = OpenOptions::new();
-    options.create(true).write(true).truncate(true).mode(0o600).custom_flags(NO_LINK);
-    let mut file = options.open(&new)?;
-    let put = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    put.and_then(|()| fs::rename(&new, path)).inspect_err(|_| {
-        // Without room for all, a part of it is useless and would take the room that is left.
-        let _ = fs::remove_file(&new);
+    // Without room for all, nothing of it is left: a part is useless and would take the room.
+    Entry::of(&path)?.replace(0o600, |file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
     })
 }
 
@@ -83,7 +80,7 @@ pub(super) fn read(directory: &Path, journal: &Path) -> Option<Spare> {
 
 /// Removes it. A file that cannot be removed does not count any more: the journal has become longer.
 pub(super) fn forget(directory: &Path, journal: &Path) {
-    let _ = absolute(journal).and_then(|journal| fs::remove_file(path(directory, &journal)));
+    let _ = absolute(journal).and_then(|journal| Entry::of(&path(directory, &journal))?.remove());
 }
 
 /// The path of a journal's spare records.
