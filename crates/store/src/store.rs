@@ -108,7 +108,7 @@ impl Store {
                 Err(Error::Reserve { .. }) if layout.reserve_bytes / 2 >= limit => {
                     layout = config.layout(layout.reserve_bytes / 2);
                 }
-                Err(Error::Reserve { .. }) if backing().is_anonymous() && (layout, headroom) != least => {
+                Err(Error::Reserve { .. }) if backing()?.is_anonymous() && (layout, headroom) != least => {
                     (layout, headroom) = least;
                 }
                 made => {

@@ -257,7 +257,14 @@ fn nobody_can_change_the_length_of_memory_that_is_handed_over() {
 #[test]
 fn a_memory_file_of_others_or_of_another_purpose_is_refused_and_stays() {
     let Some(folder) = Folder::new() else { return };
-    let root = |name: &str| [&TCP[..], &["-u", "root", "-e"]].concat().into_iter().map(str::to_owned).chain([folder.text(name)]).collect::<Vec<_>>();
+    let root = |name: &str| {
+        [&TCP[..], &["-u", "root", "-e"]]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .chain([folder.text(name)])
+            .collect::<Vec<_>>()
+    };
     let check = |name: &str, expected: &str| {
         let flags = root(name);
         folder.check_refused(&flags.iter().map(String::as_str).collect::<Vec<_>>(), expected);

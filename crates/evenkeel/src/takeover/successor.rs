@@ -19,7 +19,7 @@ use super::state::{FORMAT, ServerOffer, SuccessorHello, read_connections, read_m
 use super::wire::{TakeoverMessage, TakeoverStep, Wire};
 use super::{ANSWER, OtherProcess, is_sealed, parse};
 use crate::failure::Failure;
-use crate::line_queue::LINES;
+use crate::log;
 
 /// Time for the flash of the predecessor, for its requests that have begun, and for its manifest.
 const STATE: Duration = Duration::from_secs(30);
@@ -55,10 +55,13 @@ fn failed(path: &Path, process: &OtherProcess, why: impl std::fmt::Display) -> F
 
 /// The line of a server that takes nothing over, although it should have.
 fn notice_alone(path: &Path, why: &str) {
-    LINES.say(format!(
-        "evenkeel: serve: the server at {} (--takeover) has ended before it gave its items away: this one starts empty ({why})",
-        path.display()
-    ));
+    log::warning(
+        "serve",
+        format_args!(
+            "the server at {} (--takeover) has ended before it gave its items away: this one starts empty ({why})",
+            path.display()
+        ),
+    );
 }
 
 impl Predecessor {
