@@ -1,58 +1,26 @@
-//! `cargo xtask mcrouter-cases PATH_TO_CHECKOUT`: our preprocessor, held to the cases of mcrouter's own tests.
-//!
-//! The cases are data files in a checkout of mcrouter outside of this repository, and stay there.
+//! The preprocessor of configurations, held to the cases of mcrouter's tests.
 
-use anyhow::{Context, Result, ensure};
-use router::config::{Environment, Json, JsonValue, Location, expand_config, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use router::config::{Environment, Json, JsonValue, Location, expand_config, json};
+
+use super::tally::Tally;
 
 /// Where the cases lie in a checkout.
-const FOLDER: &str = "mcrouter/lib/config/test";
+pub(super) const FOLDER: &str = "mcrouter/lib/config/test";
 
-/// Which checkout.
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// A checkout of mcrouter, or the folder with its `config_preprocessor_test_*.json`
-    checkout: PathBuf,
-    /// Print the error of each case that must be one
-    #[arg(short, long)]
-    verbose: bool,
-}
-
-/// Prints each difference; whether there was none.
-pub(crate) fn mcrouter_cases(arguments: &Arguments) -> Result<bool> {
-    let below = arguments.checkout.join(FOLDER);
-    let folder = if below.is_dir() { &below } else { &arguments.checkout };
+/// Macros and what they become, texts that must be refused, and a text full of comments.
+pub(super) fn check(checkout: &Path, verbose: bool, tally: &mut Tally) -> Result<()> {
     let read = |name: &str| {
-        let path = folder.join(format!("config_preprocessor_test_{name}.json"));
+        let path = checkout.join(FOLDER).join(format!("config_preprocessor_test_{name}.json"));
         std::fs::read(&path).with_context(|| format!("read {}", path.display()))
     };
-    let mut tally = Tally::default();
-    expansions(&read("file")?, &mut tally)?;
-    errors(&read("errors")?, arguments.verbose, &mut tally)?;
-    comments(&read("comments")?, &mut tally);
-    ensure!(tally.passed + tally.failed > 0, "no cases in {}", Path::new(folder).display());
-    println!("{} cases as mcrouter has them, {} otherwise", tally.passed, tally.failed);
-    Ok(tally.failed == 0)
-}
-
-#[derive(Default)]
-struct Tally {
-    passed: usize,
-    failed: usize,
-}
-
-impl Tally {
-    fn count(&mut self, name: &str, outcome: std::result::Result<(), String>) {
-        match outcome {
-            Ok(()) => self.passed += 1,
-            Err(difference) => {
-                self.failed += 1;
-                println!("{name}: {difference}");
-            }
-        }
-    }
+    expansions(&read("file")?, tally)?;
+    errors(&read("errors")?, verbose, tally)?;
+    comments(&read("comments")?, tally);
+    Ok(())
 }
 
 /// Cases with macros, what is to be expanded, and the result.
