@@ -31,7 +31,7 @@ enum Verb {
     Tidy,
     /// Hold any server to the transcripts
     Transcripts(transcripts::Arguments),
-    /// Hold the preprocessor of configurations to the cases of mcrouter's tests
+    /// Hold configurations and command lines to the cases of mcrouter's tests
     McrouterCases(mcrouter_cases::Arguments),
     /// Play scenarios of a simulated fleet, and draw them
     Sim(sim::Arguments),

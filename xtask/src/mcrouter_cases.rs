@@ -1,19 +1,23 @@
-//! `cargo xtask mcrouter-cases PATH_TO_CHECKOUT`: our preprocessor, held to the cases of mcrouter's own tests.
+//! `cargo xtask mcrouter-cases PATH_TO_CHECKOUT`: our configurations and command lines, held to mcrouter's own tests.
 //!
-//! The cases are data files in a checkout of mcrouter outside of this repository, and stay there.
+//! The cases are files of a checkout of mcrouter outside of this repository, and stay there.
 
-use anyhow::{Context, Result, ensure};
-use router::config::{Environment, Json, JsonValue, Location, expand_config, json};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::{Path, PathBuf};
+mod configurations;
+mod options;
+mod preprocessor;
+mod refused;
+mod tally;
 
-/// Where the cases lie in a checkout.
-const FOLDER: &str = "mcrouter/lib/config/test";
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+
+use tally::Tally;
 
 /// Which checkout.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A checkout of mcrouter, or the folder with its `config_preprocessor_test_*.json`
+    /// A checkout of mcrouter
     checkout: PathBuf,
     /// Print the error of each case that must be one
     #[arg(short, long)]
@@ -22,112 +26,12 @@ pub(crate) struct Arguments {
 
 /// Prints each difference; whether there was none.
 pub(crate) fn mcrouter_cases(arguments: &Arguments) -> Result<bool> {
-    let below = arguments.checkout.join(FOLDER);
-    let folder = if below.is_dir() { &below } else { &arguments.checkout };
-    let read = |name: &str| {
-        let path = folder.join(format!("config_preprocessor_test_{name}.json"));
-        std::fs::read(&path).with_context(|| format!("read {}", path.display()))
-    };
+    let (checkout, verbose) = (arguments.checkout.as_path(), arguments.verbose);
     let mut tally = Tally::default();
-    expansions(&read("file")?, &mut tally)?;
-    errors(&read("errors")?, arguments.verbose, &mut tally)?;
-    comments(&read("comments")?, &mut tally);
-    ensure!(tally.passed + tally.failed > 0, "no cases in {}", Path::new(folder).display());
+    preprocessor::check(checkout, verbose, &mut tally)?;
+    configurations::check(checkout, verbose, &mut tally)?;
+    options::check(checkout, &mut tally)?;
+    ensure!(tally.passed + tally.failed > 0, "no cases in {}", checkout.display());
     println!("{} cases as mcrouter has them, {} otherwise", tally.passed, tally.failed);
     Ok(tally.failed == 0)
-}
-
-#[derive(Default)]
-struct Tally {
-    passed: usize,
-    failed: usize,
-}
-
-impl Tally {
-    fn count(&mut self, name: &str, outcome: std::result::Result<(), String>) {
-        match outcome {
-            Ok(()) => self.passed += 1,
-            Err(difference) => {
-                self.failed += 1;
-                println!("{name}: {difference}");
-            }
-        }
-    }
-}
-
-/// Cases with macros, what is to be expanded, and the result.
-fn expansions(text: &[u8], tally: &mut Tally) -> Result<()> {
-    let groups = json::parse(0, text)?;
-    for (group, parts) in groups.object("a file of cases")?.entries() {
-        let parts = parts.object("a group of cases")?;
-        let macros = parts.require("macros")?;
-        for (case, orders) in parts.require("cases")?.object("cases")?.entries() {
-            let orders = orders.object("a case")?;
-            let (orig, expected) = (orders.require("orig")?, orders.require("expand")?);
-            let mut config = vec![("macros".to_owned(), macros.clone()), ("orig".to_owned(), orig.clone())];
-            config.extend(parts.get("consts").map(|consts| ("consts".to_owned(), consts.clone())));
-            let config = Json::new(Location::default(), JsonValue::Object(config)).to_json();
-            tally.count(&format!("{group}: {case}"), expands_to(config.as_bytes(), &expected.to_json()));
-        }
-    }
-    Ok(())
-}
-
-fn expands_to(config: &[u8], expected: &str) -> std::result::Result<(), String> {
-    let expanded = expand(config)?;
-    let found = expanded.object("a configuration").and_then(|object| object.require("orig").cloned());
-    let found = found.map_err(|error| error.to_string())?.to_json();
-    if found == expected { Ok(()) } else { Err(format!("expected {expected}, found {found}")) }
-}
-
-/// Configurations that must be refused.
-fn errors(text: &[u8], verbose: bool, tally: &mut Tally) -> Result<()> {
-    let cases = json::parse(0, text)?;
-    for (case, config) in cases.object("a file of cases")?.entries() {
-        let outcome = match expand(config.to_json().as_bytes()) {
-            Ok(expanded) => Err(format!("expected an error, found {}", expanded.to_json())),
-            Err(error) => {
-                if verbose {
-                    println!("{case}: {error}");
-                }
-                Ok(())
-            }
-        };
-        tally.count(&format!("errors: {case}"), outcome);
-    }
-    Ok(())
-}
-
-/// A text with comments in all places; both its parts are equal without them.
-fn comments(text: &[u8], tally: &mut Tally) {
-    let outcome = expand(text).and_then(|expanded| {
-        let parts = expanded
-            .object("a configuration")
-            .and_then(|object| Ok((object.require("orig")?.to_json(), object.require("expand")?.to_json())));
-        let (found, expected) = parts.map_err(|error| error.to_string())?;
-        if found == expected { Ok(()) } else { Err(format!("expected {expected}, found {found}")) }
-    });
-    tally.count("comments", outcome);
-}
-
-/// With the surroundings that mcrouter's tests have.
-fn expand(config: &[u8]) -> std::result::Result<Json, String> {
-    let text = |text: &str| JsonValue::String(text.to_owned());
-    let mut importer = |path: &str| match path {
-        "test" => Ok(br#""mock_test""#.to_vec()),
-        "templ" => Ok(br#"{ "type": "macroDef", "result": "imported_macro" }"#.to_vec()),
-        "do_not_exist" => Err("no such import".to_owned()),
-        _ => Ok(Vec::new()),
-    };
-    let environment = Environment {
-        globals: vec![("testGlobal".to_owned(), text("test")), ("templGlobal".to_owned(), text("templ"))],
-        importer: &mut importer,
-        is_local: &|address| {
-            [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].contains(&address)
-        },
-        seed: 1,
-    };
-    expand_config("case", config, environment)
-        .map(|expanded| expanded.root)
-        .map_err(|error| error.to_string())
 }

@@ -16,6 +16,7 @@ mod resolver;
 mod shadow_file;
 mod stats_files;
 mod tls;
+mod unresolved;
 mod variables;
 pub(crate) mod watched;
 
@@ -40,6 +41,7 @@ use crate::line_queue::{LAST_LINES, LINES};
 use crate::log;
 use crate::output::print;
 use crate::parent;
+use crate::pidfile::PidFile;
 use crate::supervisor::Supervisor;
 use crate::uring;
 use async_log::{AsyncLog, LogFiles};
@@ -51,7 +53,7 @@ use listening::{Limits, ListenPlace};
 use pages::RoutePages;
 use reload::{Reload, ReloadBell};
 use reports::Reports;
-use resolver::Resolver;
+use resolver::{Resolver, lookup};
 use shadow_file::ShadowFile;
 use stats_files::StatsFiles;
 use tls::RouterTls;
@@ -80,12 +82,12 @@ pub(crate) fn words(typed: &[OsString]) -> Vec<OsString> {
 pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
     // A log that has reached the limit on file sizes must not end the router.
     os::signals::survive_file_size_limit();
-    options.notes.iter().for_each(|note| notice(note));
     // Before anything else is open.
     let inherited = listening::inherited(&options)?;
     parent::follow()?;
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let options = options.check(cpus).map_err(refused)?;
+    options.notes.iter().for_each(|note| notice(note));
     let mut configuration = Configuration::new(&options);
     let variables = Variables::new(options.runtime_variables.clone());
     configuration.set_variables(variables.present());
@@ -106,6 +108,7 @@ pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
     if let Some(validate) = options.validate {
         print(validated(&plan, options.proxies).as_bytes())?;
         if validate == Validate::Exit {
+            unresolved::unresolved(&plan, lookup).iter().for_each(|line| notice(line));
             return Ok(());
         }
     }
@@ -136,6 +139,8 @@ fn serve(
     let metrics = options.metrics_address().map_err(refused)?;
     let endpoint = metrics.map(|(host, port)| Endpoint::at(host, port)).transpose();
     let endpoint = endpoint.map_err(|error| Failure::other(error).with_status(TRANSIENT))?;
+    let pidfile = options.pidfile.as_deref().map(PidFile::write).transpose();
+    let _pidfile = pidfile.map_err(|failure| failure.with_status(TRANSIENT))?;
     let signals = Signals::block().map_err(|error| transient("block signals", error))?;
     LINES.start().map_err(|error| transient("start thread lines", error))?;
     let shared = Arc::new(RouterShared::new(settings(options), plan));

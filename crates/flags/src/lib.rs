@@ -18,5 +18,6 @@ mod table;
 mod value;
 
 pub use error::Error;
+pub use nearest::nearest;
 pub use table::{Effect, Flag, Section, Set, Table, Target};
 pub use value::{Expected, Given, Kind, show_size};

@@ -2,7 +2,7 @@
 
 /// The name with the fewest typing errors in `typed`, or else in a prefix of the name; none if there is more than one
 /// error in three letters, because another word was meant then.
-pub(crate) fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let names: Vec<_> = names.into_iter().collect();
     let fewest = |slips_max: usize, part: &dyn Fn(&'a str) -> &'a [u8]| {
         // Each letter more or less is a slip: a text of 100 kB, compared with every name, takes seconds to be none.

@@ -378,6 +378,33 @@ fn validate_config_prints_connections_or_the_place_of_the_error() {
 }
 
 #[test]
+fn validate_config_names_unknown_fields_and_servers_without_an_address() {
+    let doubtful = Configuration::new(
+        "{\"pools\": {\"A\": {\"servers\": [\"127.0.0.1:1\", \"nowhere.invalid:1\"]}},\n\
+         \"route\": {\"type\": \"WarmUpRoute\", \"cold\": \"PoolRoute|A\", \"warm\": \"NullRoute\", \"exptme\": 5}}",
+    );
+    let (status, printed, said) = run(&["--validate-config", &doubtful.flag()]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(printed.starts_with("the configuration is valid\n2 servers, "), "{printed}");
+    let unknown = "line 2: `exptme` is not known in WarmUpRoute, `exptime` is: it has no effect";
+    assert!(said.contains(unknown), "{said}");
+    assert!(said.contains("server nowhere.invalid has no address now: "), "{said}");
+    assert_eq!(said.lines().count(), 2, "{said}");
+}
+
+#[test]
+fn the_process_id_is_in_its_file_while_the_router_runs() {
+    let configuration = Configuration::new(r#"{"route": "NullRoute"}"#);
+    let file = configuration.0.with_extension("pid");
+    let mut router = router(&configuration, &["-P", file.to_str().expect("a path of text")]);
+    client(&router);
+    assert_eq!(std::fs::read_to_string(&file).expect("a pid file"), format!("{}\n", router.pid()));
+    signal(&router, Signal::TERM);
+    assert_eq!(router.wait().expect("a status"), 0);
+    assert!(!file.exists());
+}
+
+#[test]
 fn the_examples_of_the_guide_are_valid() {
     let guide = subject::workspace().join("docs/route/guide.md");
     let guide = std::fs::read_to_string(guide).expect("the guide");

@@ -69,7 +69,8 @@ impl Resolver {
     }
 }
 
-fn lookup(name: &str) -> Result<Vec<IpAddr>, String> {
+/// One lookup, for as long as it takes.
+pub(super) fn lookup(name: &str) -> Result<Vec<IpAddr>, String> {
     let addresses = (name, 0).to_socket_addrs().map_err(|error| error.to_string())?;
     Ok(addresses.map(|address| address.ip()).collect())
 }

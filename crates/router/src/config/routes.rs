@@ -22,6 +22,7 @@ mod test_routes;
 #[cfg(test)]
 mod tests;
 mod two_sides;
+mod vocabulary;
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -68,6 +69,8 @@ pub struct CompileOptions {
     pub big_value: Option<BigValue>,
     /// Keys with an unknown prefix go to the default route (`--send-invalid-route-to-default`).
     pub invalid_to_default: bool,
+    /// Only what reads goes to a route (`--allow-only-gets`).
+    pub only_gets: bool,
     /// Threads, each of which has connections of its own (`--num-proxies`).
     pub proxies: usize,
     /// Connections with TLS begin with TCP Fast Open (`--enable-ssl-tfo`).
@@ -96,6 +99,7 @@ impl Default for CompileOptions {
             host_id: 0,
             big_value: None,
             invalid_to_default: false,
+            only_gets: false,
             proxies: 1,
             tls_fast_open: false,
             logs_deletes: true,
@@ -114,7 +118,7 @@ pub type Resolve<'r> = dyn FnMut(&str, u16) -> Option<SocketAddr> + 'r;
 /// The types of routes that a configuration may name.
 #[cfg(test)]
 pub(crate) fn route_names() -> impl Iterator<Item = &'static str> {
-    handles::TYPES.into_iter().chain(derived::DERIVED_TYPES)
+    handles::route_types().map(|(name, _)| *name)
 }
 
 /// Compiles a configuration, whose macros have been expanded.
@@ -146,6 +150,9 @@ pub fn compile(
     if let Some(pools) = top.get("pools") {
         for (name, pool) in pools.object("`pools`")?.entries() {
             compiler.pools.insert(name.clone(), pool);
+            if let Ok(pool) = pool.object("a pool") {
+                compiler.note_unknown(&pool, vocabulary::POOL);
+            }
         }
     }
     match top.get("named_handles").map(|handles| (handles, &handles.value)) {

@@ -36,6 +36,14 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     )
     .takes("file", Kind::Text, ""),
     flag(
+        Some('P'),
+        "pidfile",
+        "Write the process id to this file",
+        "Removed when the router ends. mcrouter has no such flag.",
+        |options, given| options.pidfile = Some(given.text().into()),
+    )
+    .takes("file", Kind::Text, ""),
+    flag(
         None,
         "stats-root",
         "Folder for files with statistics and options",

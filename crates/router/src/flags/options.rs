@@ -62,6 +62,7 @@ pub struct RouteOptions {
     pub stats_root: Option<PathBuf>,
     pub stats_interval_ms: u64,
     pub debug_fifo_root: Option<PathBuf>,
+    pub only_gets: bool,
     pub route_prefix: String,
     pub invalid_to_default: bool,
     pub partial_multiget: bool,
@@ -89,6 +90,7 @@ pub struct RouteOptions {
     pub metrics_listen: Option<String>,
     pub hides_hot_keys: bool,
     pub cluster_file: Option<PathBuf>,
+    pub pidfile: Option<PathBuf>,
     /// Lines for the operator.
     pub notes: Vec<String>,
 }
@@ -124,6 +126,7 @@ impl Default for RouteOptions {
             stats_root: None,
             stats_interval_ms: 10_000,
             debug_fifo_root: None,
+            only_gets: false,
             route_prefix: "/././".to_owned(),
             invalid_to_default: false,
             partial_multiget: false,
@@ -151,6 +154,7 @@ impl Default for RouteOptions {
             metrics_listen: None,
             hides_hot_keys: false,
             cluster_file: None,
+            pidfile: None,
             notes: Vec::new(),
         }
     }
@@ -209,9 +213,8 @@ impl RouteOptions {
                 self.proxies = count.ok_or_else(|| wrong("--proxy-threads", &expected, text))?;
             }
         }
-        if !is_prefix(&self.route_prefix) {
-            return Err(wrong("-R", "/region/cluster/", &self.route_prefix));
-        }
+        self.route_prefix =
+            prefix(&self.route_prefix).ok_or_else(|| wrong("-R", "/region/cluster/", &self.route_prefix))?;
         let flag = match config_params(&self.config_params, "") {
             Ok(_) => "--additional-config-params",
             Err(_) => "--config-params",
@@ -219,6 +222,7 @@ impl RouteOptions {
         self.params().map_err(|error| Error::Together(format!("{flag}: {error}")))?;
         self.tcp_ports()?;
         self.ssl_ports()?;
+        self.notes.extend(self.tls.borrow_from_servers());
         self.tls.check()?;
         self.metrics_address()?;
         if self.source().is_none() {
@@ -309,6 +313,7 @@ impl RouteOptions {
             number("ssl_verify_peers", self.tls.verify_peers.into()),
             number("ssl_connection_cache", self.tls.resumes.into()),
             number("send_invalid_route_to_default", self.invalid_to_default.into()),
+            number("allow_only_gets", self.only_gets.into()),
             number("disable_reload_configs", (!self.reload).into()),
             number("reconfiguration_delay_ms", self.reconfiguration_delay_ms),
             number("big_value_split_threshold", self.big_value_split_threshold),
@@ -371,6 +376,7 @@ impl RouteOptions {
                 hides_flag: self.big_value_hides_flag,
             }),
             invalid_to_default: self.invalid_to_default,
+            only_gets: self.only_gets,
             proxies: self.proxies,
             tls_fast_open: self.tls.fast_open,
             logs_deletes: self.asynclog,
@@ -416,8 +422,13 @@ fn host_and_port(text: &str) -> Option<(Option<&str>, u16)> {
     (!host.is_empty()).then(|| ((host != "*").then_some(host), port))
 }
 
-/// `/region/cluster/`
-fn is_prefix(text: &str) -> bool {
-    let parts: Vec<&str> = text.split('/').collect();
-    matches!(parts[..], ["", region, cluster, ""] if !region.is_empty() && !cluster.is_empty())
+/// `/region/cluster/`, with the slashes at both ends that the text may lack, as in mcrouter.
+fn prefix(text: &str) -> Option<String> {
+    let before = if text.starts_with('/') { "" } else { "/" };
+    let after = if text.ends_with('/') { "" } else { "/" };
+    let full = format!("{before}{text}{after}");
+    let parts: Vec<&str> = full.split('/').collect();
+    let is_prefix =
+        matches!(parts[..], ["", region, cluster, ""] if !region.is_empty() && !cluster.is_empty());
+    is_prefix.then_some(full)
 }

@@ -130,10 +130,18 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         |options, _| options.shutdown_enabled = false,
     ),
     flag(
+        None,
+        "allow-only-gets",
+        "Serve only gets; everything else is answered as without the item",
+        "mg is a get, too. What stores is answered NOT_STORED, what deletes NOT_FOUND, and nothing is sent to a server; \
+            flush_all is controlled by --enable-flush-cmd.",
+        |options, _| options.only_gets = true,
+    ),
+    flag(
         Some('R'),
         "route-prefix",
         "Routing prefix of keys that have none",
-        "/region/cluster/.",
+        "/region/cluster/; the first and the last slash may be left out.",
         |options, given| options.route_prefix = given.text().to_owned(),
     )
     .takes("prefix", Kind::Text, "/././"),

@@ -85,6 +85,51 @@ fn options_without_effect_and_unknown_ones_are_lines() {
     check_notes("-X", &["unknown option `-X`: ignored, as mcrouter does"]);
 }
 
+#[test]
+fn unknown_options_take_the_word_behind_them_unless_it_is_a_flag() {
+    let limit = "unknown option `--rss-limit-mb`: ignored with its value `16384`, as mcrouter does";
+    check_notes("--rss-limit-mb 16384", &[limit]);
+    check_notes("--rss-limit-mb 16384 --enable-flush-cmd", &[limit]);
+    check_notes("--rss-limit-mb=16384", &["unknown option `--rss-limit-mb`: ignored, as mcrouter does"]);
+    check_notes("-X 5", &["unknown option `-X`: ignored with its value `5`, as mcrouter does"]);
+    check_notes("-X5", &["unknown option `-X`: ignored, as mcrouter does"]);
+    let line = "-p 1 --rss-limit-mb 16384 -f a --frobnicate -R /eq/mw/";
+    assert_eq!(read(line).expect(line).route_prefix, "/eq/mw/");
+    check_refused("-p 1 -f a --rss-limit-mb 16384 flavor", "unexpected argument `flavor`");
+    check_refused("-p 1 -f a --rss-limit-mb=16384 flavor", "unexpected argument `flavor`");
+}
+
+#[test]
+fn switches_have_the_values_that_mcrouter_knows() {
+    for (value, expected) in [
+        ("1", true),
+        ("true", true),
+        ("Yes", true),
+        ("on", true),
+        ("0", false),
+        ("no", false),
+        ("OFF", false),
+    ] {
+        let line = format!("-p 1 -f a --enable-flush-cmd={value}");
+        assert_eq!(read(&line).expect(&line).flush_enabled, expected, "{line}");
+    }
+    assert!(read("-p 1 -f a --enable-flush-cmd=perhaps").is_err());
+}
+
+#[test]
+fn a_routing_prefix_may_lack_its_outer_slashes() {
+    for text in ["/eq/mw/", "/eq/mw", "eq/mw/", "eq/mw"] {
+        let line = format!("-p 1 -f a -R {text}");
+        assert_eq!(read(&line).expect(&line).compile_options(0).default_prefix, "/eq/mw/", "{line}");
+    }
+}
+
+#[test]
+fn a_file_can_be_named_for_the_process_id() {
+    assert_eq!(read("-p 1 -f a -P /run/r.pid").expect("flags").pidfile, Some("/run/r.pid".into()));
+    assert!(read("-p 1 -f a --allow-only-gets").expect("flags").compile_options(0).only_gets);
+}
+
 #[track_caller]
 fn check_refused(line: &str, expected: &str) {
     assert_eq!(read(line).map(|options| options.notes), Err(expected.to_owned()), "{line}");
@@ -132,6 +177,16 @@ fn flags_of_tls_need_each_other() {
         "expected --server-pem-cert-path FILE and --server-pem-key-path FILE with --ssl-port, found none";
     check_refused("-f a --ssl-port 2", shown);
     check_refused("-f a --server-pem-cert-path c --ssl-port 2", shown);
+    let both = "-f a --ssl-port 2 --pem-cert-path c --pem-key-path k --pem-ca-path a";
+    let options = read(both).expect(both);
+    assert_eq!((options.tls.server_cert, options.tls.server_ca), (Some("c".into()), None));
+    assert_eq!(options.notes.len(), 1);
+    let strict = format!("{both} --ssl-require-peer-certs");
+    assert_eq!(read(&strict).expect(&strict).tls.server_ca, Some("a".into()));
+    let other = format!("{both} --server-pem-cert-path s --server-pem-key-path t");
+    let options = read(&other).expect(&other);
+    assert_eq!((options.tls.server_cert, options.tls.server_ca), (Some("s".into()), None));
+    assert!(options.notes.is_empty());
     let clients = "expected --server-pem-ca-path FILE with --ssl-require-peer-certs, found none";
     check_refused("-p 1 -f a --ssl-require-peer-certs", clients);
     let server = "-f a --server-pem-cert-path c --server-pem-key-path k --ssl-port";

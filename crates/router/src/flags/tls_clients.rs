@@ -9,7 +9,8 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         None,
         "ssl-port",
         "TCP ports with TLS to listen on, separated by commas",
-        "On the addresses of --listen-addresses. Needs --server-pem-cert-path and --server-pem-key-path.",
+        "On the addresses of --listen-addresses. Needs --server-pem-cert-path and --server-pem-key-path, or --pem-cert-path \
+            and --pem-key-path, which then count for both sides.",
         |options, given| options.tls.ssl_ports.push(given.text().to_owned()),
     )
     .takes("list", Kind::List, ""),
@@ -37,7 +38,8 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         None,
         "ssl-require-peer-certs",
         "Refuses clients without a valid certificate",
-        "Needs --server-pem-ca-path.",
+        "Needs --server-pem-ca-path. Where --ssl-port takes the certificate of --pem-cert-path, --pem-ca-path counts in its \
+            place.",
         |options, _| options.tls.require_peer_certs = true,
     ),
     flag(

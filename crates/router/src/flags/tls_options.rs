@@ -52,6 +52,23 @@ impl Default for RouteTlsOptions {
 }
 
 impl RouteTlsOptions {
+    /// Takes the files for servers for clients, too, if there are none for clients: the first versions of mcrouter had
+    /// one certificate for both. Returns a line for the operator.
+    pub(super) fn borrow_from_servers(&mut self) -> Option<String> {
+        let is_alone = self.server_cert.is_none() && self.server_key.is_none();
+        if self.ssl_ports.is_empty() || !is_alone || self.cert.is_none() || self.key.is_none() {
+            return None;
+        }
+        (self.server_cert, self.server_key) = (self.cert.clone(), self.key.clone());
+        if self.require_peer_certs {
+            self.server_ca = self.server_ca.take().or_else(|| self.ca.clone());
+        }
+        Some(
+            "clients of --ssl-port are shown the certificate of --pem-cert-path, as there is no --server-pem-cert-path"
+                .to_owned(),
+        )
+    }
+
     pub(super) fn check(&self) -> Result<(), Error> {
         let needs =
             |flag: &str, other: &str| Error::Together(format!("expected {other} with {flag}, found none"));

@@ -117,7 +117,6 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     value("core-multiplier-threshold", CPUS),
     switch("gets", OLD),
     switch("skip-sanity-checks", OLD),
-    switch("allow-only-gets", Effect::NotYet("operations are not refused by kind")),
     switch("acl-checker-enable", ACCESS),
     switch("acl-checker-enforce", ACCESS),
     switch("prefix-acl-checker-enable", ACCESS),

@@ -201,7 +201,10 @@ type Places = BTreeMap<String, SocketAddr>;
 fn compiled(config: &str, generation: u64, places: &Places, options: &CompileOptions) -> RoutePlan {
     let json = parse(0, config.as_bytes()).expect("JSON");
     let mut resolve = |host: &str, _port: u16| places.get(host).copied();
-    compile(&json, generation, options, &mut resolve).expect("a configuration")
+    let plan = compile(&json, generation, options, &mut resolve).expect("a configuration");
+    // Every field that a test gives to a route is one that the table of types has.
+    assert!(!plan.notes.iter().any(|note| note.contains("is not known in")), "{:?}", plan.notes);
+    plan
 }
 
 fn address(place: &Place) -> SocketAddr {

@@ -2,6 +2,7 @@
 
 use protocol::limits::KEY_LEN_MAX;
 
+use super::vocabulary::Fields;
 use super::{Compiler, Definition};
 use crate::changes::{ExptimeChange, KeyChange};
 use crate::config::error::ConfigError;
@@ -9,18 +10,46 @@ use crate::config::json::{Json, Object};
 use crate::operation::OperationClass;
 use crate::plan::{BigValue, Compound, CompoundKind, KeySplit, Node, NodeId};
 
-/// mcrouter's names of these routes.
-pub(super) const DERIVED_TYPES: [&str; 10] = [
-    "BigValueRoute",
-    "FailoverWithExptimeRoute",
-    "KeySplitRoute",
-    "L1L2CacheRoute",
-    "L1L2SizeSplitRoute",
-    "MigrateRoute",
-    "ModifyExptimeRoute",
-    "ModifyKeyRoute",
-    "StagingRoute",
-    "WarmUpRoute",
+/// mcrouter's names of these routes, and their fields.
+pub(super) const DERIVED_TYPES: [Fields; 10] = [
+    ("BigValueRoute", &["batch_size", "hide_reply_flag", "split_threshold", "target"]),
+    (
+        "FailoverWithExptimeRoute",
+        &[
+            "enable_lease_pairing",
+            "failover",
+            "failover_errors",
+            "failover_exptime",
+            "failover_limit",
+            "failover_policy",
+            "failover_tag",
+            "hash",
+            "normal",
+            "tags",
+            "weights",
+        ],
+    ),
+    ("KeySplitRoute", &["all_sync", "destination", "first_hit", "replicas"]),
+    ("L1L2CacheRoute", &["l1", "l2", "ncacheExptime", "ncacheUpdatePeriod", "upgradingL1Exptime"]),
+    (
+        "L1L2SizeSplitRoute",
+        &["both_full_set", "failure_ttl", "l1", "l2", "retries", "threshold", "ttl_threshold"],
+    ),
+    ("MigrateRoute", &["from", "interval", "start_time", "to"]),
+    ("ModifyExptimeRoute", &["action", "exptime", "target"]),
+    (
+        "ModifyKeyRoute",
+        &[
+            "ensure_key_prefix",
+            "modify_inplace",
+            "replace_key_prefix",
+            "set_key_suffix",
+            "set_routing_prefix",
+            "target",
+        ],
+    ),
+    ("StagingRoute", &["staging", "warm"]),
+    ("WarmUpRoute", &["cold", "enable_metaget", "exptime", "warm"]),
 ];
 
 /// Parts that are asked for at a time.
@@ -39,7 +68,7 @@ impl Compiler<'_, '_> {
         kind: &str,
         definition: Definition<'_>,
     ) -> Result<Option<NodeId>, ConfigError> {
-        if !DERIVED_TYPES.contains(&kind) {
+        if !DERIVED_TYPES.iter().any(|(name, _)| *name == kind) {
             return Ok(None);
         }
         let json = definition.json();

@@ -1,7 +1,7 @@
 //! FailoverRoute: its limit, its policy, its errors.
 
 use super::fields::{failover_errors, numbers, outcomes, texts};
-use super::{Compiler, Definition};
+use super::{Compiler, Definition, vocabulary};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, Object};
 use crate::hash::{HashDescription, Selector};
@@ -53,6 +53,13 @@ impl Compiler<'_, '_> {
                 json.error("`enable_lease_pairing` is not supported: clients cannot send lease commands")
             );
         }
+        for (name, fields) in
+            [("failover_limit", vocabulary::FAILOVER_LIMIT), ("failover_errors", vocabulary::FAILOVER_ERRORS)]
+        {
+            if let Some(part) = object.get(name).and_then(|json| json.object("a part of a failover").ok()) {
+                self.note_unknown(&part, fields);
+            }
+        }
         let mut settings = FailoverSettings {
             has_tag: object.bool("failover_tag")?.unwrap_or(false),
             ..FailoverSettings::in_order(failover_errors(object.get("failover_errors"))?)
@@ -77,6 +84,7 @@ impl Compiler<'_, '_> {
         children: usize,
     ) -> Result<(), ConfigError> {
         let policy = json.object("`failover_policy`")?;
+        self.note_unknown(&policy, vocabulary::FAILOVER_POLICY);
         let kind = policy.require("type")?;
         settings.order = match kind.string("`type` of a failover_policy")? {
             "FailoverInOrderPolicy" => {

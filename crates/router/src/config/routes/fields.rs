@@ -51,14 +51,16 @@ pub(super) fn operation_named(name: &str, json: &Json) -> Result<Option<&'static
     found.map(Some).ok_or_else(|| json.error(names()))
 }
 
-/// The class of operations with this name.
+/// The class of operations with mcrouter's name of it.
 pub(super) fn class_named(name: &str, json: &Json) -> Result<OperationClass, ConfigError> {
     match name {
-        "get" => Ok(OperationClass::Get),
-        "update" => Ok(OperationClass::Update),
-        "delete" => Ok(OperationClass::Delete),
-        "arithmetic" => Ok(OperationClass::Arithmetic),
-        _ => Err(json.error(format!("expected get, update, delete or arithmetic, found group `{name}`"))),
+        "get_like" => Ok(OperationClass::Get),
+        "update_like" => Ok(OperationClass::Update),
+        "delete_like" => Ok(OperationClass::Delete),
+        "arithmetic_like" => Ok(OperationClass::Arithmetic),
+        _ => Err(json.error(format!(
+            "expected get_like, update_like, delete_like or arithmetic_like, found group `{name}`"
+        ))),
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::derived::DERIVED_TYPES;
 use super::fields::{children, class_named, numbers, operation_named, texts};
 use super::pool::Pool;
+use super::vocabulary::{self, Fields};
 use super::{Compiler, Definition, pool_settings};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
@@ -14,33 +15,119 @@ use crate::outcome::Outcome;
 use crate::plan::{Compound, CompoundKind, Node, NodeId};
 use crate::variables::RuntimeVariable;
 
-/// The types that a configuration may name.
-pub(super) const TYPES: [&str; 24] = [
-    "AllAsyncRoute",
-    "AllFastestRoute",
-    "AllInitialRoute",
-    "AllMajorityRoute",
-    "AllSyncRoute",
-    "BlackholeRoute",
-    "DevNullRoute",
-    "ErrorRoute",
-    "FailoverRoute",
-    "HashRoute",
-    "HostIdRoute",
-    "LatencyInjectionRoute",
-    "LatestRoute",
-    "LoggingRoute",
-    "MissFailoverRoute",
-    "NullRoute",
-    "OperationSelectorRoute",
-    "Pool",
-    "PoolRoute",
-    "PrefixSelectorRoute",
-    "RandomRoute",
-    "RateLimitRoute",
-    "RoutingGroupRoute",
-    "ShadowRoute",
+/// The types that a configuration may name, with their fields.
+const TYPES: [Fields; 24] = [
+    ("AllAsyncRoute", &["children"]),
+    ("AllFastestRoute", &["children"]),
+    ("AllInitialRoute", &["children"]),
+    ("AllMajorityRoute", &["children"]),
+    ("AllSyncRoute", &["children"]),
+    ("BlackholeRoute", &["blackhole_child", "default", "policies"]),
+    ("DevNullRoute", &[]),
+    ("ErrorRoute", &["enable_logging", "response", "result"]),
+    (
+        "FailoverRoute",
+        &[
+            "children",
+            "enable_lease_pairing",
+            "failover_errors",
+            "failover_limit",
+            "failover_policy",
+            "failover_tag",
+            "hash",
+            "tags",
+            "weights",
+        ],
+    ),
+    (
+        "HashRoute",
+        &[
+            "bucketize",
+            "children",
+            "client_fanout",
+            "error_on_empty",
+            "hash",
+            "hash_func",
+            "salt",
+            "tags",
+            "weights",
+            "weights_rv",
+            "algorithm",
+            "failover_count",
+            "load_ttl_ms",
+            "thread_local_failover",
+        ],
+    ),
+    ("HostIdRoute", &["children", "salt"]),
+    (
+        "LatencyInjectionRoute",
+        &[
+            "after_latency_ms",
+            "before_latency_ms",
+            "child",
+            "max_request_latency_us",
+            "request_payload_latency",
+            "total_latency_ms",
+            "total_latency_percentile_ms",
+        ],
+    ),
+    (
+        "LatestRoute",
+        &[
+            "children",
+            "enable_lease_pairing",
+            "failover_errors",
+            "failover_limit",
+            "failover_policy",
+            "failover_tag",
+            "hash",
+            "tags",
+            "weights",
+            "failover_count",
+            "salt",
+            "thread_local_failover",
+        ],
+    ),
+    ("LoggingRoute", &["target"]),
+    ("MissFailoverRoute", &["children", "return_best_on_error"]),
+    ("NullRoute", &[]),
+    ("OperationSelectorRoute", &["default_policy", "operation_policies"]),
+    ("Pool", vocabulary::POOL.1),
+    (
+        "PoolRoute",
+        &[
+            "asynclog",
+            "asynclog_name",
+            "axonlog",
+            "bucketization_keyspace",
+            "bucketize",
+            "distribution_enabled",
+            "hash",
+            "max_outstanding",
+            "pool",
+            "pool_id",
+            "rates",
+            "shadow_policy",
+            "shadows",
+            "shard_splits",
+            "slow_warmup",
+            "split_shard_fanout",
+            "total_buckets",
+            "weights",
+            "weights_rv",
+        ],
+    ),
+    ("PrefixSelectorRoute", &["policies", "wildcard"]),
+    ("RandomRoute", &["children"]),
+    ("RateLimitRoute", &["fallback", "rates", "target"]),
+    ("RoutingGroupRoute", &["default_policy", "routing_group_policies"]),
+    ("ShadowRoute", &["bucketize", "children", "shadow_policy", "shadows"]),
 ];
+
+/// All types with their fields.
+pub(super) fn route_types() -> impl Iterator<Item = &'static Fields> {
+    TYPES.iter().chain(&DERIVED_TYPES)
+}
 
 /// The most children of one route.
 const CHILDREN_MAX: usize = 10_000;
@@ -53,6 +140,9 @@ impl Compiler<'_, '_> {
         definition: Definition<'_>,
     ) -> Result<Vec<NodeId>, ConfigError> {
         let json = definition.json();
+        if let Some(object) = definition.object()? {
+            self.note_unknown_of_route(&object, kind);
+        }
         let node = match kind {
             "Pool" => return self.pool(json),
             "PoolRoute" => return Ok(vec![self.pool_route(definition)?]),
@@ -96,7 +186,7 @@ impl Compiler<'_, '_> {
             }
             other if let Some(node) = self.derived(other, definition)? => return Ok(vec![node]),
             unknown => {
-                let types = [&TYPES[..], &DERIVED_TYPES].concat().join(", ");
+                let types = route_types().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
                 let message = format!("expected a named handle or one of {types}, found route `{unknown}`");
                 return Err(json.error(message));
             }
@@ -173,6 +263,9 @@ impl Compiler<'_, '_> {
             Some(json) if matches!(json.value, JsonValue::Object(_)) => Some(json.object("`hash`")?),
             _ => None,
         };
+        if let Some(object) = parameters.filter(|_| !hash.is_some_and(|hash| std::ptr::eq(hash, json))) {
+            self.note_unknown(&object, vocabulary::HASH);
+        }
         let field = |name: &str| parameters.and_then(|object| object.get(name));
         let own_weights = field("weights");
         let named = match hash {
@@ -249,12 +342,18 @@ impl Compiler<'_, '_> {
     fn routing_group(&mut self, definition: Definition<'_>) -> Result<Node, ConfigError> {
         let json = definition.json();
         let object = json.object("a RoutingGroupRoute")?;
-        let default = match object.get("default_policy") {
+        let (default, policies) = (object.get("default_policy"), object.get("routing_group_policies"));
+        if default.is_none() && policies.is_none() {
+            let message =
+                "expected `default_policy` or `routing_group_policies` in a RoutingGroupRoute, found neither";
+            return Err(json.error(message));
+        }
+        let default = match default {
             Some(route) => self.single(route)?,
             None => self.add(Node::Null, json)?,
         };
         let mut children = HashMap::new();
-        if let Some(policies) = object.get("routing_group_policies") {
+        if let Some(policies) = policies {
             for (name, route) in policies.object("`routing_group_policies`")?.entries() {
                 children.insert(class_named(name, route)?, self.single(route)?);
             }

@@ -1,6 +1,6 @@
 //! Limits: rates of a RateLimitRoute or a PoolRoute, `max_outstanding` of a PoolRoute.
 
-use super::{Compiler, Definition};
+use super::{Compiler, Definition, vocabulary};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, Object};
 use crate::plan::{Compound, CompoundKind, Node, NodeId};
@@ -26,6 +26,7 @@ impl Compiler<'_, '_> {
         fallback: Option<NodeId>,
     ) -> Result<NodeId, ConfigError> {
         let object = json.object("`rates`")?;
+        self.note_unknown(&object, vocabulary::RATES);
         let rates = Rates {
             gets: rate(&object, "gets_rate", "gets_burst")?,
             sets: rate(&object, "sets_rate", "sets_burst")?,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::pool::Pool;
 use super::security::PoolSecurity;
-use super::servers::{Server, ServerKey};
-use super::{Compiler, Definition, hot_cache, pool_settings};
+use super::servers::{PoolServer, Server, ServerKey};
+use super::{Compiler, Definition, hot_cache, pool_settings, vocabulary};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::config::routes::handles::refuse;
@@ -29,14 +29,18 @@ const ROUTE_NOT_SUPPORTED: [&str; 3] = ["slow_warmup", "shard_splits", "bucketiz
 
 impl<'j> Compiler<'j, '_> {
     /// The pool that a name or an object stands for.
-    fn find_pool<'a>(&self, json: &'a Json) -> Result<Pool<'a>, ConfigError>
+    fn find_pool<'a>(&mut self, json: &'a Json) -> Result<Pool<'a>, ConfigError>
     where
         'j: 'a,
     {
         let (name, mut next): (&'a str, &'a Json) = match &json.value {
             JsonValue::String(name) => (name, self.pool_named(name, json)?),
             JsonValue::Object(_) => {
-                let name = json.object("a pool")?.require("name")?.string("`name` of a pool")?;
+                let object = json.object("a pool")?;
+                let name = object.require("name")?.string("`name` of a pool")?;
+                if !self.pools.contains_key(name) {
+                    self.note_unknown(&object, vocabulary::POOL);
+                }
                 (name, self.pools.get(name).copied().unwrap_or(json))
             }
             _ => return Err(json.wrong("the name of a pool, or an object")),
@@ -77,7 +81,7 @@ impl<'j> Compiler<'j, '_> {
         for object in &pool.chain {
             refuse(object, &NOT_SUPPORTED)?;
         }
-        text_only(pool)?;
+        let mut is_caret = is_caret(pool)?;
         let security = PoolSecurity::of(pool)?;
         let fast_open = pool_settings::fast_open(pool)?;
         let udp = pool_settings::is_udp(pool)?;
@@ -93,6 +97,9 @@ impl<'j> Compiler<'j, '_> {
             let message =
                 format!("expected at most {SERVERS_MAX} servers in a pool, found {}", servers.len());
             return Err(json.error(message));
+        }
+        if let Some(tracker) = pool.get("tko_tracker").and_then(|json| json.object("a tko_tracker").ok()) {
+            self.note_unknown(&tracker, vocabulary::TKO_TRACKER);
         }
         let guard = pool_settings::guard_limits(pool, servers.len())?;
         let connections = pool_settings::connections(pool, self.options.proxies)?;
@@ -115,7 +122,11 @@ impl<'j> Compiler<'j, '_> {
                 children.push(self.single(json)?);
                 continue;
             }
-            let (server, mechanism) = Server::parse(json)?.in_pool(&security, json)?;
+            let PoolServer { server, mechanism, is_caret: says_caret } = Server::parse(json, &security)?;
+            is_caret |= says_caret;
+            if let Server::Tcp { port: 0, .. } = server {
+                self.note(format!("server {server} is never reached: nothing can listen on port 0"));
+            }
             let tls = server.tls_name(mechanism, json)?;
             if udp && (tls.is_some() || matches!(server, Server::Unix(_))) {
                 return Err(json.wrong("a server over TCP without TLS, because gets of its pool go over UDP"));
@@ -154,6 +165,13 @@ impl<'j> Compiler<'j, '_> {
                 children.push(node);
             }
             names.push(name);
+        }
+        if is_caret {
+            self.note(format!(
+                "pool {}: caret is not spoken: its servers are asked in memcached's text protocol, which mcrouter takes on the \
+                 same port",
+                pool.name
+            ));
         }
         self.plan.guards.extend(guard.map(|limits| (pool.name.to_owned(), limits, names)));
         self.pool_servers.insert(pool.name.to_owned(), children.clone());
@@ -255,11 +273,12 @@ fn failure_domains(pool: &Pool<'_>, servers: usize) -> Result<Vec<u32>, ConfigEr
     Ok(domains.iter().map(domain).collect())
 }
 
-/// Refuses pools that ask for another protocol.
-fn text_only(pool: &Pool<'_>) -> Result<(), ConfigError> {
-    let Some(json) = pool.get("protocol") else { return Ok(()) };
+/// Whether a pool asks for mcrouter's own protocol. Others that are not spoken are refused.
+fn is_caret(pool: &Pool<'_>) -> Result<bool, ConfigError> {
+    let Some(json) = pool.get("protocol") else { return Ok(false) };
     match json.string("`protocol` of a pool")? {
-        found if found.eq_ignore_ascii_case("ascii") => Ok(()),
-        found => Err(json.error(format!("expected ascii as `protocol` of a pool, found `{found}`"))),
+        found if found.eq_ignore_ascii_case("ascii") => Ok(false),
+        found if found.eq_ignore_ascii_case("caret") => Ok(true),
+        found => Err(json.error(format!("expected ascii or caret as `protocol` of a pool, found `{found}`"))),
     }
 }

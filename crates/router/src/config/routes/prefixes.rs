@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use super::Compiler;
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
+use crate::operation::OperationClass;
 use crate::plan::{Compound, CompoundKind, Node, NodeId};
 
 /// Routing prefixes of a configuration.
@@ -121,10 +122,15 @@ impl Compiler<'_, '_> {
     /// A route at the top, with long values in parts if that is asked for.
     fn top(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
         let node = self.by_key_prefix(json)?;
-        match self.options.big_value {
-            Some(big) => self.in_parts(big, node, json),
-            None => Ok(node),
+        let node = match self.options.big_value {
+            Some(big) => self.in_parts(big, node, json)?,
+            None => node,
+        };
+        if !self.options.only_gets {
+            return Ok(node);
         }
+        let default = self.add(Node::Null, json)?;
+        self.add(Node::ByClass { children: [(OperationClass::Get, node)].into(), default }, json)
     }
 
     /// A route at the top: by the beginning of keys, or the same for all.
@@ -135,6 +141,7 @@ impl Compiler<'_, '_> {
             _ => None,
         };
         let Some(selector) = selector else { return self.single(json) };
+        self.note_unknown_of_route(&selector, "PrefixSelectorRoute");
         let (policies, wildcard) = (selector.get("policies"), selector.get("wildcard"));
         if policies.is_none() && wildcard.is_none() {
             return Err(

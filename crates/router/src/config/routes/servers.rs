@@ -1,4 +1,5 @@
-//! Servers as a configuration writes them: `host:port[:protocol[:security[:compression]]]`, `[v6]:port`, `unix:/path`.
+//! Servers as a configuration writes them: `host:port[:protocol[:security[:compression]]]`, `[v6]:port`, `unix:/path`;
+//! without the port where the pool overrides it.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -30,64 +31,67 @@ pub(super) struct ServerKey {
 /// A server's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Server<'a> {
-    Tcp {
-        host: &'a str,
-        port: u16,
-        /// If it says so itself.
-        mechanism: Option<Mechanism>,
-    },
+    Tcp { host: &'a str, port: u16 },
     Unix(&'a str),
+}
+
+/// A server as its pool has it.
+pub(super) struct PoolServer<'a> {
+    pub(super) server: Server<'a>,
+    pub(super) mechanism: Mechanism,
+    /// It is said to speak mcrouter's own protocol.
+    pub(super) is_caret: bool,
 }
 
 const ACCEPTED: &str = "a server: host:port, [IPv6 address]:port or unix:/path";
 
+const NO_PORT: &str = "a server with a port, host:port, because its pool has no `port_override`";
+
 impl<'a> Server<'a> {
-    pub(super) fn parse(json: &'a Json) -> Result<Server<'a>, ConfigError> {
+    /// A server of a pool: with the port and the security that the pool gives it.
+    pub(super) fn parse(json: &'a Json, pool: &PoolSecurity) -> Result<PoolServer<'a>, ConfigError> {
         let text = json.string("a server")?;
         if let Some(path) = text.strip_prefix("unix:") {
             return match path.starts_with('/') {
-                true => Ok(Server::Unix(path)),
+                true if pool.mechanism(None) == Mechanism::Plain => {
+                    let (server, mechanism) = (Server::Unix(path), Mechanism::Plain);
+                    Ok(PoolServer { server, mechanism, is_caret: false })
+                }
+                true => Err(json.wrong("a server over TCP, because its pool uses TLS")),
                 false => Err(json.wrong(ACCEPTED)),
             };
         }
         let (host, rest) = match text.strip_prefix('[') {
-            Some(inner) => inner.split_once("]:").ok_or_else(|| json.wrong(ACCEPTED))?,
-            None => text.split_once(':').ok_or_else(|| json.wrong(ACCEPTED))?,
+            Some(inner) => inner.split_once(']').ok_or_else(|| json.wrong(ACCEPTED))?,
+            None => text.split_at(text.find(':').unwrap_or(text.len())),
         };
-        let mut words = rest.split(':');
-        let port = words.next().and_then(|port| port.parse().ok()).filter(|port| *port > 0);
-        let port = port.filter(|_| !host.is_empty()).ok_or_else(|| json.wrong(ACCEPTED))?;
+        if host.is_empty() || !(rest.is_empty() || rest.starts_with(':')) {
+            return Err(json.wrong(ACCEPTED));
+        }
+        let mut words = rest.split(':').skip(1);
+        let own = match words.next() {
+            None | Some("") => None,
+            Some(word) => Some(word.parse::<u16>().map_err(|_| json.wrong(ACCEPTED))?),
+        };
+        let port = pool.port.or(own).ok_or_else(|| json.wrong(NO_PORT))?;
         let wrong = |accepted: &str, word: &str| {
             json.error(format!("expected {accepted} in {text:?}, found `{word}`"))
         };
-        if let Some(protocol) = words.next().filter(|word| *word != "ascii") {
-            return Err(wrong("ascii", protocol));
-        }
+        let is_caret = match words.next() {
+            None | Some("" | "ascii") => false,
+            Some("caret") => true,
+            Some(other) => return Err(wrong("ascii or caret", other)),
+        };
         let mechanism = words
             .next()
-            .map(|word| Mechanism::named(word).ok_or_else(|| wrong(&Mechanism::accepted(), word)));
-        if let Some(compression) = words.next().filter(|word| *word != "notcompressed") {
+            .filter(|word| !word.is_empty())
+            .map(|word| Mechanism::named(word).ok_or_else(|| wrong(&Mechanism::accepted(), word)))
+            .transpose()?;
+        if let Some(compression) = words.next().filter(|word| !["", "notcompressed"].contains(word)) {
             return Err(wrong("notcompressed", compression));
         }
-        Ok(Server::Tcp { host, port, mechanism: mechanism.transpose()? })
-    }
-
-    /// With the port and the security of its pool.
-    pub(super) fn in_pool(
-        self,
-        pool: &PoolSecurity,
-        json: &Json,
-    ) -> Result<(Server<'a>, Mechanism), ConfigError> {
-        match self {
-            Server::Tcp { host, port, mechanism } => {
-                let server = Server::Tcp { host, port: pool.port.unwrap_or(port), mechanism };
-                Ok((server, pool.mechanism(mechanism)))
-            }
-            Server::Unix(_) if pool.mechanism(None) != Mechanism::Plain => {
-                Err(json.wrong("a server over TCP, because its pool uses TLS"))
-            }
-            Server::Unix(_) => Ok((self, Mechanism::Plain)),
-        }
+        let (server, mechanism) = (Server::Tcp { host, port }, pool.mechanism(mechanism));
+        Ok(PoolServer { server, mechanism, is_caret })
     }
 
     /// The name for its certificate, if it is spoken to over TLS.
@@ -108,7 +112,7 @@ impl<'a> Server<'a> {
     pub(super) fn place(&self, resolve: &mut Resolve<'_>) -> ServerPlace {
         match self {
             Server::Unix(path) => ServerPlace::Fixed(Place::Unix(Path::new(path).into())),
-            Server::Tcp { host, port, .. } => {
+            Server::Tcp { host, port } => {
                 let literal = host.parse().ok().map(|address: IpAddr| SocketAddr::new(address, *port));
                 match literal.or_else(|| resolve(host, *port)) {
                     Some(address) => ServerPlace::Fixed(Place::Tcp(address)),
@@ -122,8 +126,8 @@ impl<'a> Server<'a> {
 impl fmt::Display for Server<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Server::Tcp { host, port, .. } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Server::Tcp { host, port, .. } => write!(f, "{host}:{port}"),
+            Server::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Server::Tcp { host, port } => write!(f, "{host}:{port}"),
             Server::Unix(path) => write!(f, "unix:{path}"),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Compiler, Definition};
+use super::{Compiler, Definition, vocabulary};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::plan::{Compound, CompoundKind, Node, NodeId, ShadowKeys, ShadowRule};
@@ -80,6 +80,7 @@ impl Compiler<'_, '_> {
 
     fn try_shadow(&mut self, json: &Json) -> Result<Shadow, Wrong> {
         let object = json.object("a shadow")?;
+        self.note_unknown(&object, vocabulary::SHADOW);
         let target = object.require("target")?;
         let indices = indices(&object)?;
         let keys = self.keys(&object)?;

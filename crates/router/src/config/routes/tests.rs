@@ -405,6 +405,124 @@ fn ports_are_overridden_by_those_of_the_pool() {
     servers(&with(r#""port_override": 7"#), "a:7, b:7");
     servers(&with(r#""port_override": 7, "port_override_cross_dc": 8"#), "a:8, b:8");
     servers(&with(r#""port_override": 7, "port_override_within_dc": 8"#), "a:7, b:7");
+    // Then a server needs none of its own.
+    servers(
+        r#""servers": ["a", "b::ascii:ssl", "[::1]", "10.0.0.1:0", "unix:/x"], "port_override": 7"#,
+        "a:7, b:7 tls(b), [::1]:7, 10.0.0.1:7, unix:/x",
+    );
+    for server in ["a", "[::1]", "a::ascii"] {
+        refused(
+            &format!("{{\"pools\": {{\"A\": {{\"servers\": [\n{server:?}]}}}}, \"route\": \"PoolRoute|A\"}}"),
+            "line 2: expected a server with a port, host:port, because its pool has no `port_override`, found",
+        );
+    }
+    for server in ["", ":7", "a:x", "[::1", "[::1]7", "[]:7", "unix:x"] {
+        refused(
+            &format!(
+                "{{\"pools\": {{\"A\": {{\"servers\": [\n{server:?}], \"port_override\": 7}}}}, \"route\": \"PoolRoute|A\"}}"
+            ),
+            "line 2: expected a server: host:port, [IPv6 address]:port or unix:/path, found",
+        );
+    }
+}
+
+#[track_caller]
+fn noted(config: &str, expected: &[&str]) {
+    let json = parse(0, config.as_bytes()).expect("JSON");
+    let mut resolve = |_: &str, port: u16| Some(([127, 0, 0, 1], port).into());
+    let plan = compile(&json, 1, &CompileOptions::default(), &mut resolve).expect("a plan");
+    assert_eq!(plan.notes, expected, "{config}");
+}
+
+#[test]
+fn fields_that_no_such_route_has_are_noted() {
+    let route = |route: &str| {
+        format!("{{\"pools\": {{\"A\": {{\"servers\": [\"a:1\", \"b:1\"]}}}}, \"route\":\n{route}}}")
+    };
+    noted(
+        &route(r#"{"type": "WarmUpRoute", "cold": "NullRoute", "warm": "NullRoute", "exptme": 5}"#),
+        &["line 2: `exptme` is not known in WarmUpRoute, `exptime` is: it has no effect"],
+    );
+    noted(
+        &route(
+            r#"{"type": "PoolRoute", "pool": "A", "name": "x", "hash": {"hash_fun": "Crc32"}, "comment": "x"}"#,
+        ),
+        &[
+            "line 2: `comment` is not known in PoolRoute: it has no effect",
+            "line 2: `hash_fun` is not known in a hash, `hash_func` is: it has no effect",
+        ],
+    );
+    noted(&route(r#"{"type": "HashRoute", "children": "Pool|A", "hash_func": "Crc32", "salt": "x"}"#), &[]);
+    noted(
+        &route(
+            r#"{"type": "FailoverRoute", "children": ["PoolRoute|A", "NullRoute"], "failover_limit": {"rate": 1, "brust": 5},
+                "failover_errors": {"get": ["tko"]}, "failover_policy": {"type": "LeastFailuresPolicy", "max_tires": 2, "max_tries": 2}}"#,
+        ),
+        &[
+            "line 2: `brust` is not known in a failover_limit, `burst` is: it has no effect",
+            "line 3: `get` is not known in failover_errors, `gets` is: it has no effect",
+            "line 3: `max_tires` is not known in a failover_policy, `max_tries` is: it has no effect",
+        ],
+    );
+    noted(
+        &route(r#"{"type": "PrefixSelectorRoute", "wildcard": "NullRoute", "polices": {}}"#),
+        &["line 2: `polices` is not known in PrefixSelectorRoute, `policies` is: it has no effect"],
+    );
+    noted(
+        "{\"pools\": {\"A\": {\"servers\": [\"a:1\"], \"server_timout\": 5,\n\"tko_tracker\": {\"num_tko_threshold_upper\": 1, \
+         \"num_tko_threshold_lower\": 1, \"x\": 1}}},\n\"route\": \"PoolRoute|A\"}",
+        &[
+            "line 1: `server_timout` is not known in a pool, `server_timeout` is: it has no effect",
+            "line 2: `x` is not known in a tko_tracker: it has no effect",
+        ],
+    );
+    noted(
+        &route(
+            r#"{"type": "PoolRoute", "pool": {"name": "B", "servers": ["a:1"], "regoin": "x"}, "rates": {"get_rate": 5}}"#,
+        ),
+        &[
+            "line 2: `regoin` is not known in a pool, `region` is: it has no effect",
+            "line 2: `get_rate` is not known in rates, `gets_rate` is: it has no effect",
+        ],
+    );
+    noted(
+        &route(
+            r#"{"type": "PoolRoute", "pool": "A", "shadows": [{"target": "NullRoute", "index_rang": [0, 1]}]}"#,
+        ),
+        &["line 2: `index_rang` is not known in a shadow, `index_range` is: it has no effect"],
+    );
+}
+
+#[test]
+fn a_server_with_port_zero_is_noted() {
+    let config = r#"{"pools": {"A": {"servers": ["a:0", "b:1"]}}, "route": "PoolRoute|A"}"#;
+    noted(config, &["server a:0 is never reached: nothing can listen on port 0"]);
+}
+
+#[test]
+fn servers_that_are_said_to_speak_caret_are_asked_in_text() {
+    let line = "pool A: caret is not spoken: its servers are asked in memcached's text protocol, which mcrouter takes on the \
+                same port";
+    let pool = |fields: &str| format!("{{\"pools\": {{\"A\": {{{fields}}}}}, \"route\": \"PoolRoute|A\"}}");
+    noted(&pool(r#""servers": ["a:1", "b:1"], "protocol": "caret""#), &[line]);
+    noted(&pool(r#""servers": ["a:1:caret", "b:1:caret:plain"]"#), &[line]);
+    noted(&pool(r#""servers": ["a:1:ascii", "b:1"], "protocol": "ASCII""#), &[]);
+    servers(r#""servers": ["a:1:caret:ssl"]"#, "a:1 tls(a)");
+}
+
+#[test]
+fn routing_groups_have_the_names_of_mcrouter() {
+    let with = |fields: &str| format!("{{\"route\": {{\"type\": \"RoutingGroupRoute\",\n{fields}}}}}");
+    for name in ["get", "update", "delete", "arithmetic", "touch", "touch_like", "GET_LIKE"] {
+        refused(
+            &with(&format!("\"routing_group_policies\": {{\"{name}\": \"NullRoute\"}}")),
+            &format!(
+                "line 2: expected get_like, update_like, delete_like or arithmetic_like, found group `{name}`"
+            ),
+        );
+    }
+    refused(&with("\"x\": 1"), "line 1: expected `default_policy` or `routing_group_policies`");
+    refused(&with("\"routing_group_policies\": []"), "line 2: expected an object (`routing_group_policies`)");
 }
 
 #[test]
@@ -432,8 +550,8 @@ fn security_that_is_not_there_is_refused() {
     );
     refused(&pool("\"a:1\"", "\"port_override\": 0"), "line 3: expected an integer from 1 to 65535");
     refused(
-        &pool("\"a:1\"", "\"protocol\": \"caret\""),
-        "line 3: expected ascii as `protocol` of a pool, found `caret`",
+        &pool("\"a:1\"", "\"protocol\": \"thrift\""),
+        "line 3: expected ascii or caret as `protocol` of a pool, found `thrift`",
     );
 }
 

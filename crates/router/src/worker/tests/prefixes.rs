@@ -1,6 +1,7 @@
 //! Routing prefixes and key prefixes.
 
-use super::{ONE, play};
+use super::{Conversation, ONE, play};
+use crate::config::CompileOptions;
 
 const REGIONS: &str = r#"{"pools": {"A": {"servers": ["a:1"]}, "B": {"servers": ["b:1"]}, "C": {"servers": ["c:1"]}},
     "routes": [{"aliases": ["/././", "/x/one/"], "route": "PoolRoute|A"},
@@ -143,4 +144,31 @@ fn keys_have_at_most_250_bytes_with_their_prefix() {
          > get j /././{k*246}
          < CLIENT_ERROR bad command line format",
     );
+}
+
+#[test]
+fn with_only_gets_allowed_nothing_else_reaches_a_server() {
+    let mut conversation = Conversation::new(ONE);
+    conversation.options = CompileOptions { only_gets: true, ..CompileOptions::default() };
+    conversation.replace(ONE);
+    for (line, expected) in
+        [("get k", "END"), ("gets k", "END"), ("gat 5 k", "END"), ("gats 5 k", "END"), ("mg k v O1", "EN")]
+    {
+        conversation.play(&format!("> {line}\na> {line}\na< {expected}\n< {expected}"));
+    }
+    for (line, expected) in [
+        ("set k 0 0 1\\r\\nx", "NOT_STORED"),
+        ("add k 0 0 1\\r\\nx", "NOT_STORED"),
+        ("append k 0 0 1\\r\\nx", "NOT_STORED"),
+        ("cas k 0 0 1 7\\r\\nx", "NOT_STORED"),
+        ("delete k", "NOT_FOUND"),
+        ("incr k 1", "NOT_FOUND"),
+        ("touch k 5", "NOT_FOUND"),
+        ("ms k 1\\r\\nx", "NS"),
+        ("md /././k", "NF"),
+        ("ma k", "NF"),
+    ] {
+        conversation.play(&format!("> {line}\n< {expected}\nnothing"));
+    }
+    conversation.end();
 }
