@@ -11,6 +11,7 @@ use super::settings::AgentServer;
 use super::state::{AgentStateError, AgentStore};
 use crate::turn::{MemberOrder, MemberReport, ProcessReport};
 use crate::wire::converse;
+use crate::words::in_full;
 
 /// Time for a server's answers.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
@@ -101,7 +102,7 @@ impl BesideServer {
                 self.kept = kept;
                 say(&format!("{} is empty", self.server.member));
             }
-            Err(error) => say(&format!("{}: {error}", self.server.member)),
+            Err(error) => say(&format!("{}: {}", self.server.member, in_full(&error))),
         }
     }
 
