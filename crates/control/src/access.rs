@@ -2,9 +2,9 @@
 
 use admin::api::ApiPeer;
 
-use crate::authorise::{Caller, ControlVerb, Denied, authorise};
+use crate::authorise::{Caller, ControlVerb, Denied, Permission, authorise};
 use crate::identity::{FleetIdentity, FleetName, FleetRole, IdentityError};
-use crate::questions::{ChangeQuestion, ControlQuestion};
+use crate::questions::{ChangeQuestion, ControlQuestion, JOIN};
 
 /// The name in the audit log of whoever may open the controller's socket file.
 const OWNER: &str = "socket-owner";
@@ -43,6 +43,24 @@ impl Requester {
         }
     }
 
+    /// Whether any of these verbs is allowed, about whatever it is.
+    ///
+    /// # Errors
+    /// Why the first one is not.
+    pub fn may_use_any(&self, verbs: &[ControlVerb]) -> Result<(), Denied> {
+        let (caller, role) = match self {
+            Requester::Owner(_) => return Ok(()),
+            Requester::Certified(identity) => (Caller::Certified(identity), Some(identity.role)),
+            Requester::Anonymous => (Caller::Anonymous, None),
+        };
+        match verbs.first() {
+            Some(first) if verbs.iter().all(|verb| verb.permission(role) == Permission::Never) => {
+                authorise(caller, *first, None)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether this question is allowed.
     ///
     /// # Errors
@@ -71,12 +89,35 @@ impl Requester {
     }
 }
 
+/// The verbs that questions of a path may be; none of a path that there is not.
+pub(crate) fn verbs_of(path: &str) -> &'static [ControlVerb] {
+    use ControlVerb as V;
+    match path {
+        "/v1/status" => &[V::Status],
+        "/v1/history" | "/v1/diff" => &[V::History],
+        "/v1/why" => &[V::Why],
+        "/v1/policy" => &[V::PolicyRead],
+        "/v1/plan" => &[V::Plan],
+        "/v1/apply" => &[V::Apply, V::PolicyWrite, V::Rollback, V::Replace, V::Drain],
+        "/v1/members" => &[V::Plan, V::Apply],
+        "/v1/freeze" => &[V::Freeze],
+        "/v1/thaw" => &[V::Thaw],
+        "/v1/turn" => &[V::Turn],
+        "/v1/liveness" => &[V::Liveness],
+        "/v1/token" => &[V::TokenIssue],
+        JOIN => &[V::Join],
+        "/v1/renew" => &[V::Renew],
+        _ => &[],
+    }
+}
+
 /// The verb of a question.
 pub fn verb_of(question: &ControlQuestion) -> ControlVerb {
     match question {
         ControlQuestion::Status => ControlVerb::Status,
         ControlQuestion::History | ControlQuestion::Diff { .. } => ControlVerb::History,
         ControlQuestion::Why { .. } => ControlVerb::Why,
+        ControlQuestion::Policy => ControlVerb::PolicyRead,
         ControlQuestion::Plan(_) | ControlQuestion::Members { why: None, .. } => ControlVerb::Plan,
         ControlQuestion::Apply { change, .. } => change_verb(change),
         ControlQuestion::Members { why: Some(_), .. } => ControlVerb::Apply,

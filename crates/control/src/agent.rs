@@ -25,7 +25,7 @@ use fleet::{HostId, TextDigest};
 use os::clock::Stopwatch;
 use stdx::clock::Now;
 
-use crate::turn::{MemberReport, ProcessReport, TurnOrders, TurnReport};
+use crate::turn::{MemberReport, ProcessReport, RouterReport, TurnOrders, TurnReport};
 use beside_router::BesideRouter;
 use beside_server::BesideServer;
 use cluster_file::HeldText;
@@ -185,7 +185,12 @@ impl Agent {
         let news = |members: &[MemberReport]| -> Vec<(ProcessReport, u64, bool)> {
             members.iter().map(|member| (member.process, member.flushes, member.is_kept_empty)).collect()
         };
-        let is_news = report.routers != routers || news(&report.members) != news(&members);
+        // Nor is it news which servers are not asked: nothing is decided sooner by it.
+        let of_routers = |routers: &[RouterReport]| -> Vec<RouterReport> {
+            routers.iter().map(|router| RouterReport { unasked: Vec::new(), ..router.clone() }).collect()
+        };
+        let is_news =
+            of_routers(&report.routers) != of_routers(&routers) || news(&report.members) != news(&members);
         let files: BTreeSet<&TextDigest> = self.held().map(|(digest, _)| digest).collect();
         let texts = self.routers.iter().flat_map(BesideRouter::texts);
         report.texts = texts.chain(files.into_iter().cloned()).collect();

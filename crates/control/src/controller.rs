@@ -49,7 +49,7 @@ use admin::api::ApiReply;
 use fleet::health::{
     HealthThresholdError, HealthThresholds, HealthWatch, ProbeOutcome, Quarantined, Roster, WarmUp,
 };
-use fleet::rollout::{PublishedTexts, Rollout, RolloutSettings};
+use fleet::rollout::{PublishedTexts, Rollout, RolloutSettings, RolloutSettingsError};
 use fleet::{GenerationNumber, HostId, MemberId, TextDigest, ZoneName};
 use serde_json::{Value, json};
 use stdx::clock::Now;
@@ -67,6 +67,7 @@ use crate::register::RegisterError;
 use crate::seats::AgentSeats;
 use crate::service::{ControllerMessage, SayLine};
 use crate::turn::TurnReport;
+use crate::words::in_full;
 use cluster_files::ClusterFiles;
 use state::{ALL_HEARD_MS, DrainWatch, FailedText, RouterLists};
 use trail::{Act, AuditTrail};
@@ -103,6 +104,9 @@ pub enum ControllerError {
     /// A threshold with which a healthy fleet would be replaced, or a dead one never.
     #[error("begin as a controller")]
     Health(#[from] HealthThresholdError),
+    /// A roll-out that nobody could stop in time, or that never ends.
+    #[error("begin as a controller")]
+    Rollout(#[from] RolloutSettingsError),
 }
 
 /// A controller.
@@ -171,6 +175,8 @@ pub struct Controller {
     /// What the last pass has found, for people.
     health_notes: Vec<String>,
     health_trouble: Option<String>,
+    /// What was said about the zones of controllers.
+    zones_line: Option<String>,
     /// Since when there is someone to replace.
     lost_since: Option<Now>,
     /// When the register is read again, and why it could not be read.
@@ -225,6 +231,7 @@ impl Controller {
         now: Now,
         unix_s: i64,
     ) -> Result<Controller, ControllerError> {
+        settings.rollout.check()?;
         let view = FleetView::read(&decisions)?;
         let nobody = Roster::new(GenerationNumber(0), Vec::new()).expect("nobody is a roster");
         let watch = HealthWatch::new(now, settings.health.clone(), nobody)?;
@@ -270,6 +277,7 @@ impl Controller {
             pass_at: now,
             health_notes: Vec::new(),
             health_trouble: None,
+            zones_line: None,
             lost_since: None,
             read_at: Now::at_ms(now.ms() + READ_EVERY_MS),
             away: None,
@@ -279,7 +287,7 @@ impl Controller {
             audit_trouble: None,
             authority: None,
             certificate_end_s: None,
-            say: Arc::new(|_: &str| {}),
+            say: Arc::new(|_, _: &str| {}),
             began: now,
             now,
             unix_s,
@@ -384,7 +392,11 @@ impl Controller {
             Act { who, verb, reach, plan, why }
         };
         match question {
-            ControlQuestion::Status => self.status(),
+            ControlQuestion::Status => {
+                self.read_for_people();
+                self.status()
+            }
+            ControlQuestion::Policy => self.policy(),
             ControlQuestion::History => self.history(),
             ControlQuestion::Diff { from, to } => self.difference(from, to),
             ControlQuestion::Why { key, view } => self.why(&key, view.as_ref()),
@@ -458,8 +470,16 @@ impl Controller {
             // What is known stays in force: a register that is away changes nothing.
             Err(error) => {
                 self.read_at = Now::at_ms(self.now.ms() + RETRY_MS);
-                self.away = Some(error.to_string());
+                self.away = Some(in_full(&error));
             }
+        }
+    }
+
+    /// Reads the register before somebody is told how it is, unless that was just done.
+    fn read_for_people(&mut self) {
+        let is_old = self.register_read_at.is_none_or(|at| at.ms() + RETRY_MS <= self.now.ms());
+        if is_old && self.away.is_none() {
+            self.read();
         }
     }
 
@@ -471,7 +491,7 @@ impl Controller {
         let since = before.filter(|before| before.answer.is_ok() == result.answer.is_ok());
         let since = since.map_or(now, |before| before.since);
         if is_known {
-            self.note_outcome(result.member.clone(), result.answer.is_ok());
+            self.note_outcome(result.member.clone(), &result.answer);
             if result.answer.is_err() {
                 self.recall_agent_of(&result.member);
             }
@@ -498,7 +518,7 @@ fn refusal(status: u16, error: &str) -> ApiReply {
 }
 
 fn register_away(error: &RegisterError) -> ApiReply {
-    let (error, hint) = (error.to_string(), "what is in force stays in force; changes need the register");
+    let (error, hint) = (in_full(error), "what is in force stays in force; changes need the register");
     ApiReply::new(503, json!({"error": error, "hint": hint}).to_string())
 }
 

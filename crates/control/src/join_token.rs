@@ -172,7 +172,7 @@ impl JoinTokens {
     /// value has taken the place of this one.
     ///
     /// # Errors
-    /// The reason for the log. The peer gets [`PEER_ANSWER`], whatever the reason.
+    /// The reason for the log. The peer gets [`JoinRefusal::peer_answer`].
     pub fn redeemed(
         &self,
         token: &JoinToken,

@@ -27,6 +27,7 @@ mod seats;
 mod service;
 mod turn;
 mod wire;
+mod words;
 
 #[cfg(test)]
 mod testing;

@@ -44,6 +44,9 @@ pub struct ProbeDigest {
     pub answered: u32,
     /// What each probe of the round has found: whether the member has answered.
     pub outcomes: Vec<(MemberId, bool)>,
+    /// Those that have answered late.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub late: Vec<MemberId>,
 }
 
 impl LivenessReport {
@@ -65,7 +68,7 @@ impl LivenessReport {
         if found > TURNS_PER_MESSAGE {
             return Err(TurnFault::TooMany { what: "recalled hosts", found, most: TURNS_PER_MESSAGE });
         }
-        let found = self.probes.as_ref().map_or(0, |probes| probes.outcomes.len());
+        let found = self.probes.as_ref().map_or(0, |probes| probes.outcomes.len().max(probes.late.len()));
         if found > PROBES_MAX {
             return Err(TurnFault::TooMany { what: "probes", found, most: PROBES_MAX });
         }
@@ -115,6 +118,11 @@ impl LivenessOutbox {
     /// Keeps nothing from now on: the other controller is this one itself.
     pub fn close(&self) {
         *self.lock() = Unsent { is_closed: true, ..Unsent::default() };
+    }
+
+    /// The other controller is not this one, as far as is known.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.lock().is_closed
     }
 
     /// Takes one message out, from this controller in this zone.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use fleet::MemberId;
 use rustls::ClientConfig;
+use stdx::prng::Prng;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
@@ -18,6 +19,8 @@ use tokio_rustls::TlsConnector;
 
 /// Time from one probe of a server to its next.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// By how much that differs from probe to probe, either way.
+const PROBE_JITTER_MS: u64 = 200;
 /// A server that has not answered by then does not answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// The longest answer: a version is a word of some vendors with a few more.
@@ -110,6 +113,7 @@ async fn follow(
 async fn probe(member: MemberId, target: ProbeTarget, connector: TlsConnector, sink: ProbeSink) {
     let spread: u64 = member.as_str().bytes().fold(0, |sum, byte| (sum * 31 + u64::from(byte)) % SPREAD_MS);
     sleep(Duration::from_millis(spread)).await;
+    let mut prng = Prng::new(spread);
     let mut connection: Option<Box<dyn Dialogue>> = None;
     loop {
         let begun = Instant::now();
@@ -124,7 +128,10 @@ async fn probe(member: MemberId, target: ProbeTarget, connector: TlsConnector, s
             connection = None;
         }
         sink(ProbeResult { member: member.clone(), answer });
-        sleep(PROBE_EVERY.saturating_sub(begun.elapsed())).await;
+        // Not in step with anything: a server that stands still for half of each second would always be met at the same moment.
+        let jitter = Duration::from_millis(prng.below(2 * PROBE_JITTER_MS));
+        let next = PROBE_EVERY - Duration::from_millis(PROBE_JITTER_MS) + jitter;
+        sleep(next.saturating_sub(begun.elapsed())).await;
     }
 }
 

@@ -50,6 +50,8 @@ const KEY_LEN_MAX: usize = 250;
 pub enum ControlQuestion {
     /// The state of the fleet.
     Status,
+    /// The policy in force, as it was given.
+    Policy,
     /// Generations, the newest first.
     History,
     /// How two generations differ.
@@ -302,6 +304,7 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
     let query = Query::of(request.query.as_deref())?;
     let question = match (request.method, &*request.path) {
         (Get, "/v1/status") => ControlQuestion::Status,
+        (Get, "/v1/policy") => ControlQuestion::Policy,
         (Get, "/v1/history") => ControlQuestion::History,
         (Get, "/v1/diff") => {
             let number = |name: &'static str| -> Result<Option<GenerationNumber>, QuestionFault> {
@@ -360,7 +363,11 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
             ControlQuestion::Renew { request: csr(body.request)? }
         }
         _ => {
-            let error = format!("there is no {:?} of this path", request.method).to_lowercase();
+            let method = match request.method {
+                Get => "GET",
+                Post => "POST",
+            };
+            let error = format!("there is no {method} of this path");
             return Err(QuestionFault { status: 404, error });
         }
     };

@@ -2,6 +2,7 @@
 //!
 //! Bounded in time and length: a router on probation may answer nonsense, slowly, or without end.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::str::FromStr;
 use std::time::Duration;
@@ -20,6 +21,8 @@ const SERVERS_LEN_MAX: usize = 4 * 1024 * 1024;
 /// Outcomes of a request that a server has answered, by mcrouter's names.
 const ANSWERED: [&str; 8] =
     ["deleted", "touched", "found", "notfound", "notstored", "ok", "stored", "exists"];
+/// Protocols in the names of a router's connections.
+const PROTOCOLS: [&str; 3] = [":ascii:", ":caret:", ":umbrella:"];
 /// Failures that do not come from a server that is not reached, or does not answer.
 const NOT_OF_SERVERS: [&str; 4] = ["busy", "client_error", "local_error", "deadline_exceeded_error"];
 
@@ -83,6 +86,12 @@ impl RouterClient {
     pub fn lost(&self) -> Result<Vec<LostServer>, RouterClientError> {
         let answer = self.ask_at_length(b"stats servers\r\n", SERVERS_LEN_MAX)?;
         lost_in(&answer).ok_or_else(|| self.nonsense(&answer, "lines of servers with their figures"))
+    }
+
+    /// How many outcomes of requests to each server it has counted, by the servers' addresses.
+    pub fn asked(&self) -> Result<BTreeMap<String, u64>, RouterClientError> {
+        let answer = self.ask_at_length(b"stats servers\r\n", SERVERS_LEN_MAX)?;
+        asked_in(&answer).ok_or_else(|| self.nonsense(&answer, "lines of servers with their figures"))
     }
 
     fn ask(&self, question: &[u8]) -> Result<Vec<u8>, RouterClientError> {
@@ -149,6 +158,20 @@ fn suspects_in(answer: &[u8]) -> Option<Vec<String>> {
     let all: Option<Vec<(String, bool)>> = whole_lines(answer)?.into_iter().map(suspect).collect();
     // One that has failed and is asked again is none.
     Some(all?.into_iter().filter(|(_, is_tko)| *is_tko).map(|(name, _)| name).collect())
+}
+
+fn asked_in(answer: &[u8]) -> Option<BTreeMap<String, u64>> {
+    let mut asked = BTreeMap::new();
+    for line in whole_lines(answer)? {
+        let (name, figures) = line.strip_prefix("STAT ")?.split_once(' ')?;
+        // `HOST:PORT:ascii:plain:notcompressed-1000`; a server has a line for each time limit.
+        let Some(end) = PROTOCOLS.iter().find_map(|protocol| name.find(protocol)) else { continue };
+        // What comes after the states is a count for each outcome.
+        let outcomes = figures.rsplit_once(';').map_or("", |(_, outcomes)| outcomes);
+        let counts = outcomes.split(' ').filter_map(|figure| figure.split_once(':')?.1.parse::<u64>().ok());
+        *asked.entry(name[..end].to_owned()).or_default() += counts.sum::<u64>();
+    }
+    Some(asked)
 }
 
 fn lost_in(answer: &[u8]) -> Option<Vec<LostServer>> {
@@ -222,6 +245,19 @@ mod tests {
         assert_eq!(found, [(names[0], true), (names[1], false)]);
         assert_eq!(router(b"END\r\n", 1).lost().expect("a list"), []);
         assert!(router(b"STAT x\r\nEND\r\n", 1).lost().is_err());
+    }
+
+    #[test]
+    fn a_router_says_how_often_it_has_asked_each_server() {
+        let answer =
+            b"STAT a:1:ascii:plain:notcompressed-1000 avg_latency_us:9.1 pending_reqs:0 inflight_reqs:0 \
+            hard_tko;  down:1; found:3 connect_error:1 tko:1\r\n\
+            STAT a:1:ascii:plain:notcompressed-50 avg_latency_us:0 pending_reqs:0 inflight_reqs:0 up:1; found:2\r\n\
+            STAT [::1]:2:ascii:ssl:notcompressed-1000 avg_latency_us:0.000 pending_reqs:0 inflight_reqs:0 new:1;\r\n\
+            STAT odd pending_reqs:7\r\nEND\r\n";
+        let asked = router(answer, 1).asked().expect("a list");
+        assert_eq!(asked.into_iter().collect::<Vec<_>>(), [("[::1]:2".to_owned(), 0), ("a:1".to_owned(), 7)]);
+        assert!(router(b"STAT x\r\nEND\r\n", 1).asked().is_err());
     }
 
     #[test]

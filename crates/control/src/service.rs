@@ -6,17 +6,18 @@
 //! ```
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use stdx::log_level::LogLevel;
 
 use admin::api::{Api, ApiAnswer, ApiReply, ApiRequest};
+use fleet::counted;
 use os::clock::{Stopwatch, unix_s};
 use serde_json::json;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-use crate::access::Requester;
+use crate::access::{Requester, verbs_of};
 use crate::identity::FleetName;
 use crate::probe::ProbeResult;
 use crate::questions::{ControlQuestion, JOIN, question};
@@ -64,9 +65,17 @@ pub struct ControlService {
     seats: Arc<AgentSeats>,
     fleet: FleetName,
     say: SayLine,
-    refused: Mutex<Option<Stopwatch>>,
+    refused: Mutex<Refusals>,
     checks: Semaphore,
     joins: Semaphore,
+    me: Weak<ControlService>,
+}
+
+/// Requests that were refused: when a line was said, and how many came since.
+#[derive(Default)]
+struct Refusals {
+    last: Option<Stopwatch>,
+    more: usize,
 }
 
 impl ControlService {
@@ -78,8 +87,11 @@ impl ControlService {
     ) -> (Arc<ControlService>, Receiver<ControllerMessage>) {
         let (queue, messages) = sync_channel(QUEUE_MAX);
         let (checks, joins) = (Semaphore::new(CHECKS_AT_ONCE), Semaphore::new(JOINS_AT_ONCE));
-        let refused = Mutex::default();
-        (Arc::new(ControlService { queue, seats, fleet, say, refused, checks, joins }), messages)
+        let service = Arc::new_cyclic(|me: &Weak<ControlService>| {
+            let (refused, me) = (Mutex::default(), me.clone());
+            ControlService { queue, seats, fleet, say, refused, checks, joins, me }
+        });
+        (service, messages)
     }
 
     /// Passes a probe's result on. If the thread is that far behind, the next one has to do.
@@ -113,6 +125,12 @@ impl ControlService {
             self.note_refusal(&format!("{} without a client certificate", request.path));
             return Err(forbidden("a client certificate of the fleet is needed"));
         }
+        // Before a body is understood: what is not allowed costs nothing.
+        let verbs = verbs_of(&request.path);
+        requester.may_use_any(verbs).map_err(|denied| {
+            self.note_refusal(&denied.to_string());
+            forbidden(&denied.to_string())
+        })?;
         let question = question(request)
             .map_err(|fault| ApiReply::new(fault.status, json!({"error": fault.error}).to_string()))?;
         requester.may_ask(&question, &self.fleet).map_err(|denied| {
@@ -123,11 +141,33 @@ impl ControlService {
     }
 
     fn note_refusal(&self, why: &str) {
-        let mut last = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_ref().is_none_or(|last| last.passed() >= REFUSALS_EVERY) {
-            *last = Some(Stopwatch::start());
-            (self.say)(LogLevel::Warning, &format!("refused: {why}"));
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = refused.last.as_ref().map(Stopwatch::passed);
+        let Some(passed) = passed.filter(|passed| *passed < REFUSALS_EVERY) else {
+            refused.last = Some(Stopwatch::start());
+            drop(refused);
+            return (self.say)(LogLevel::Warning, &format!("refused: {why}"));
+        };
+        refused.more += 1;
+        // Once for all that come until then: the last one of a burst has none after it.
+        if refused.more == 1 {
+            let (service, left) = (self.me.clone(), REFUSALS_EVERY.saturating_sub(passed));
+            tokio::spawn(async move {
+                tokio::time::sleep(left).await;
+                if let Some(service) = service.upgrade() {
+                    service.note_more_refusals();
+                }
+            });
         }
+    }
+
+    fn note_more_refusals(&self) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = std::mem::take(&mut refused.more);
+        drop(refused);
+        let more = counted(more, "more request");
+        let line = format!("refused: {more} within a second, for the same or other reasons");
+        (self.say)(LogLevel::Warning, &line);
     }
 
     async fn answer_question(&self, question: ControlQuestion, requester: Requester) -> ApiReply {
@@ -224,6 +264,28 @@ mod tests {
         }
         // Without a certificate, a token may be shown; there is none in this request.
         assert_eq!(refusal(ApiPeer::Unknown, "/v1/join"), Some(404));
+    }
+
+    #[test]
+    fn refusals_of_a_burst_are_two_lines() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let (lines, said) = std::sync::mpsc::channel();
+        let say = Arc::new(move |_, line: &str| lines.send(line.to_owned()).expect("it is listened to"));
+        let fleet = "prod".parse().expect("a name");
+        let (service, _messages) = ControlService::new(Arc::default(), fleet, say);
+        runtime.block_on(async {
+            for _ in 0..1000 {
+                let (method, peer) = (admin::api::ApiMethod::Post, ApiPeer::Unknown);
+                let (path, body) = ("/v1/apply".to_owned(), b"not even JSON".to_vec());
+                let request = ApiRequest { method, path, query: None, body, peer };
+                assert_eq!(Arc::clone(&service).answer(request).await.status, 403);
+            }
+            tokio::time::sleep(REFUSALS_EVERY + Duration::from_millis(500)).await;
+        });
+        let lines: Vec<String> = said.try_iter().collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!(lines[0], "refused: /v1/apply without a client certificate");
+        assert!(lines[1].starts_with("refused: 999 more requests within a second"), "{lines:?}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod limits;
 
 pub use limits::{
     MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, SUSPECTS_MAX, TEXT_MAX, TURN_WAIT, TURN_WAIT_SPREAD,
-    TurnFault, is_client_address,
+    TurnFault, UNASKED_MAX, is_client_address,
 };
 
 /// What an agent says. Fields that are added later are left out by older agents, and skipped by older controllers.
@@ -107,6 +107,12 @@ pub struct RouterReport {
     /// Whether it has answered requests lately: without any, it knows nothing of its servers.
     #[serde(default)]
     pub has_traffic: bool,
+    /// Of the servers that it could ask, those that it has not asked lately, as far as they are few: it knows nothing of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unasked: Vec<String>,
+    /// What keeps the agent from its work beside this router, for people: a disk that is full, a file that cannot be written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
     /// Where clients reach it, for lists of routers; none if it is in no list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_address: Option<String>,

@@ -39,6 +39,8 @@ enum Job {
     Members(members::MembersArguments),
     /// Show the fleet: clusters, members, routers, what is on its way and what is frozen
     Status(ReadArguments),
+    /// Show the policy in force, as a file that `plan --policy` takes
+    Policy(PolicyArguments),
     /// Show what would change: by a policy, or nothing but what the fleet needs now
     Plan(change::PlanArguments),
     /// Put another server into the slot of a member, in place
@@ -71,6 +73,18 @@ struct Arguments {
 struct ReadArguments {
     #[command(flatten)]
     place: Place,
+}
+
+#[derive(Clone, Debug, Args)]
+struct PolicyArguments {
+    #[command(subcommand)]
+    job: PolicyJob,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum PolicyJob {
+    /// Print the policy in force
+    Show(ReadArguments),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -120,6 +134,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
                 job.view.as_ref().map_or(String::new(), |view| format!("&view={}", ask::escaped(view)));
             read(&job.place, &format!("/v1/why?key={}{view}", ask::escaped(&job.key)))
         }
+        Job::Policy(PolicyArguments { job: PolicyJob::Show(job) }) => read(&job.place, "/v1/policy"),
         Job::Plan(job) => change::plan(job),
         Job::Replace(job) => change::replace(job),
         Job::Drain(job) => change::drain(job),

@@ -44,6 +44,9 @@ mod verbs;
 mod wire;
 
 fn main() -> ExitCode {
+    // A process that was started through /proc/self/exe is called `exe` otherwise, which nobody looks for. Without a name
+    // it works as well.
+    let _ = rustix::thread::set_name(c"evenkeel");
     let typed: Vec<OsString> = std::env::args_os().collect();
     match verbs::run(&typed) {
         Ok(status) => status,

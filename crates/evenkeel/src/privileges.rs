@@ -44,6 +44,16 @@ pub(crate) fn identity(name: Option<&str>) -> Result<Option<TargetUser>, Failure
     Ok(Some(TargetUser { name: name.to_owned(), user, group, by_default }))
 }
 
+/// Whether this is root and the user to become by default does not exist, as in an image without `/etc/passwd`.
+pub(crate) fn default_user_is_missing() -> Result<bool, Failure> {
+    if !getuid().is_root() && !geteuid().is_root() {
+        return Ok(false);
+    }
+    let found = sys::user(USER_DEFAULT)
+        .map_err(|error| Failure::system(format!("look up user `{USER_DEFAULT}`"), error))?;
+    Ok(found.is_none())
+}
+
 impl TargetUser {
     /// A part of the start line; empty if the command line names the user.
     pub(crate) fn said(&self) -> String {

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod encryption;
+mod held_lines;
 mod member;
 mod place;
 mod plane;
@@ -12,6 +13,7 @@ mod ports;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use os::clock::{Stopwatch, pause};
@@ -20,6 +22,7 @@ use os::signals::{Ignored, Signals};
 use crate::failure::Failure;
 use crate::output::print;
 use cluster::Cluster;
+use held_lines::HeldLines;
 use place::Place;
 
 /// Interval at which members and signals are looked at.
@@ -62,8 +65,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let is_asked_to_end = || signals.take().filter(|signal| !ignored.has(*signal));
     let place = Place::new(arguments.dir.as_deref())?;
     let mut cluster = Cluster::new(arguments, &place)?;
-    if cluster.start(&place, &|| is_asked_to_end().is_some())? {
+    let lines = Arc::new(HeldLines::default());
+    let has_started = cluster.start(&place, &lines, &|| is_asked_to_end().is_some());
+    if !matches!(has_started, Ok(true)) {
+        lines.release();
+    }
+    if has_started? {
         print(cluster.welcome(&place, watch.passed()).as_bytes())?;
+        lines.release();
         while is_asked_to_end().is_none() {
             pause(LOOK_EVERY);
             cluster.look_after();

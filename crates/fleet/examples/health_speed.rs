@@ -71,7 +71,14 @@ impl Bench {
         let tko: Vec<_> = self.places[..tko].iter().map(|place| place.member.clone()).collect();
         for at in 0..ROUTERS {
             let (router, zone) = (name(format!("router{at:05}")), name(format!("zone{}", at % 3)));
-            let report = TkoReport { router: &router, zone: &zone, traffic: &traffic, tko: &tko };
+            let report = TkoReport {
+                router: &router,
+                zone: &zone,
+                serves: &traffic,
+                traffic: &traffic,
+                unasked: &[],
+                tko: &tko,
+            };
             assert!(self.watch.router_said(self.now(), &report));
         }
     }

@@ -22,6 +22,9 @@ use values::{Refusal, expected, pointer_step, refusal, refuse_imports, refuse_ma
 
 /// Attributes of a pool that have a value for each of its servers.
 const LISTS_BY_SLOT: [&str; 4] = ["failure_domains", "hostnames", "tags", "weights"];
+/// What an address may end with and mean the same, the longest first.
+const DEFAULT_ENDINGS: [&str; 3] = [":ascii:plain:notcompressed", ":ascii:plain", ":ascii"];
+
 /// Names that a configuration does not have.
 #[derive(Clone, Debug)]
 pub struct AdoptionNames {
@@ -214,6 +217,7 @@ impl<'n> Draft<'n> {
                     expected("an address as a string", server),
                 )
             })?;
+            let address = without_defaults(address, pool);
             let (member, host) = self.ids.of(address);
             self.places.insert(member.clone(), (name.to_owned(), number));
             self.members.push(FleetMember {
@@ -287,6 +291,15 @@ impl<'n> Draft<'n> {
         };
         Ok(Adoption { policy, policy_text, inventory, generation, notes: self.notes })
     }
+}
+
+/// An address without protocol and security where these are what they are without it: `10.0.0.1:11211:ascii:plain`.
+fn without_defaults<'a>(address: &'a str, pool: &Map<String, Value>) -> &'a str {
+    if ["protocol", "security_mech"].iter().any(|attribute| pool.contains_key(*attribute)) {
+        return address;
+    }
+    let bare = DEFAULT_ENDINGS.iter().find_map(|ending| address.strip_suffix(ending));
+    bare.filter(|bare| bare.contains(':')).unwrap_or(address)
 }
 
 /// The inventory's refusal, with the place of the member.

@@ -16,6 +16,7 @@ mod names;
 mod plan;
 mod policy;
 mod text_digest;
+mod words;
 
 pub use adopt::{Adoption, AdoptionError, AdoptionNames, adopt};
 pub use compile::texts;
@@ -27,9 +28,10 @@ pub use inventory::{FleetMember, Inventory, InventoryError, MEMBERS_MAX};
 pub use names::{
     ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, SlotId, ViewName, ZoneName,
 };
-pub use plan::{FleetPlan, FleetPlanInput, PlanError, Replacement, plan, plan_most};
+pub use plan::{Excluded, FleetPlan, FleetPlanInput, PlanError, Replacement, UnfitMember, plan, plan_most};
 pub use policy::{
     CLUSTERS_MAX, ClusterPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, GutterPolicy, POLICY_LEN_MAX,
     PolicyError, SLOTS_MAX, VIEWS_MAX, ViewPolicy, WARM_UP_EXPTIME_S_MAX, WarmUpPolicy,
 };
 pub use text_digest::{DigestError, TextDigest};
+pub use words::counted;

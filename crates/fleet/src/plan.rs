@@ -13,8 +13,11 @@ use serde_json::Value;
 use crate::generation::{ClusterRecord, FleetContent, SlotRecord, ViewRecord};
 use crate::inventory::{FleetMember, Inventory};
 use crate::policy::{ClusterPolicy, FleetPolicy};
-use crate::{ClusterName, MemberId};
+use crate::{ClusterName, MemberId, counted};
 use seats::ClusterSeats;
+
+/// Members that are named with the reason why they do not do.
+const NAMED_MAX: usize = 5;
 
 /// A wish: another member for a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +37,41 @@ pub struct FleetPlanInput<'i> {
     pub inventory: &'i Inventory,
     /// What is in force.
     pub current: &'i FleetContent,
-    /// Members that take no slot now: they are suspect, or in quarantine, or have not been emptied.
-    pub excluded: &'i BTreeSet<MemberId>,
+    /// Members that take no slot now.
+    pub excluded: &'i Excluded,
+}
+
+/// Members that take no slot now, each with the one cause.
+pub type Excluded = BTreeMap<MemberId, UnfitMember>;
+
+/// Why a member that has no slot takes none now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnfitMember {
+    /// It has a slot.
+    InSlot,
+    /// It or its host is in quarantine.
+    Quarantined,
+    /// No probe was answered yet.
+    NotProbed,
+    /// It does not answer probes.
+    NoAnswer,
+    /// Its host's agent is not heard.
+    NoAgent,
+    /// It was not emptied since it has left its slot or has joined.
+    NotEmptied,
+}
+
+impl UnfitMember {
+    fn words(self) -> &'static str {
+        match self {
+            UnfitMember::InSlot => "it has a slot, or leaves one by this plan",
+            UnfitMember::Quarantined => "it or its host is in quarantine",
+            UnfitMember::NotProbed => "no probe of it was answered yet",
+            UnfitMember::NoAnswer => "it does not answer probes",
+            UnfitMember::NoAgent => "its host's agent is not heard, and only that can empty it",
+            UnfitMember::NotEmptied => "it is not emptied yet",
+        }
+    }
 }
 
 /// A plan.
@@ -95,7 +131,11 @@ pub fn plan(input: &FleetPlanInput<'_>, replacements: &[Replacement]) -> Result<
         clusters.push(planner.cluster(policy, replacements)?);
     }
     for gone in input.current.clusters.iter().filter(|old| input.policy.cluster(&old.name).is_none()) {
-        planner.steps.push(format!("cluster {}: goes, with {} slots", gone.name, gone.slots.len()));
+        planner.steps.push(format!(
+            "cluster {}: goes, with {}",
+            gone.name,
+            counted(gone.slots.len(), "slot")
+        ));
     }
     let views = input.policy.views.iter().map(|view| ViewRecord {
         name: view.name.clone(),
@@ -178,7 +218,9 @@ impl<'i> Planner<'i> {
             slots: old.map_or(Vec::new(), |old| old.slots.clone()),
         };
         match old {
-            None => self.steps.push(format!("cluster {name}: begins, with {} slots", policy.slots)),
+            None => {
+                self.steps.push(format!("cluster {name}: begins, with {}", counted(policy.slots, "slot")))
+            }
             Some(old) if old.pool != record.pool => {
                 self.steps.push(format!("cluster {name}: other attributes of the pool"));
             }
@@ -320,11 +362,11 @@ impl<'i> Planner<'i> {
     /// Why a member cannot take any slot of a cluster.
     fn unfit(&self, policy: &ClusterPolicy, member: &FleetMember) -> Option<&'static str> {
         if self.used.contains(&member.id) {
-            Some("it has a slot, or leaves one by this plan")
+            Some(UnfitMember::InSlot.words())
         } else if member.is_held {
             Some("it is held back")
-        } else if self.input.excluded.contains(&member.id) {
-            Some("it does not answer probes, is in quarantine or not emptied")
+        } else if let Some(unfit) = self.input.excluded.get(&member.id) {
+            Some(unfit.words())
         } else if policy.class.is_some() && policy.class != member.class {
             Some("it is of another class")
         } else if !policy.zones.is_empty() && !policy.zones.contains(&member.zone) {
@@ -334,19 +376,27 @@ impl<'i> Planner<'i> {
         }
     }
 
-    /// How many members do not do, by the reason.
+    /// Which members do not do, or how many if they are many, by the reason.
     fn reasons(&self, seats: &ClusterSeats<'_>, present: Option<&MemberId>) -> String {
-        let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut by_reason: BTreeMap<&str, Vec<&MemberId>> = BTreeMap::new();
         for member in self.input.inventory.members() {
             if let Some(reason) = self.obstacle(seats, present, member) {
-                *count.entry(reason).or_default() += 1;
+                by_reason.entry(reason).or_default().push(&member.id);
             }
         }
-        if count.is_empty() {
+        if by_reason.is_empty() {
             return "the inventory has no members".to_owned();
         }
-        let parts: Vec<String> = count.iter().map(|(reason, count)| format!("{count} × {reason}")).collect();
-        format!("of {} members: {}", count.values().sum::<usize>(), parts.join(", "))
+        let all = counted(by_reason.values().map(Vec::len).sum(), "member");
+        let parts = by_reason.iter().map(|(reason, members)| match &**members {
+            // Members that have a slot are not of interest by their names.
+            few if few.len() <= NAMED_MAX && *reason != UnfitMember::InSlot.words() => {
+                let names: Vec<&str> = few.iter().map(|member| member.as_str()).collect();
+                format!("{}: {reason}", names.join(", "))
+            }
+            many => format!("{} × {reason}", many.len()),
+        });
+        format!("of {all}: {}", parts.collect::<Vec<_>>().join("; "))
     }
 
     fn views(&mut self, content: &FleetContent) {

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::clock::Now;
 
 use crate::{GenerationNumber, RouterId, TextDigest, ViewName, ZoneName};
-pub use settings::RolloutSettings;
+pub use settings::{RolloutSettings, RolloutSettingsError};
 pub use types::{
     HaltEvidence, PublishedTexts, RolloutError, RolloutEvent, RolloutLane, RolloutState, RolloutWave,
     Shortfall,

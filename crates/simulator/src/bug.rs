@@ -46,11 +46,13 @@ pub enum PlantedBug {
     RetryBesideTurn,
     /// The audit has what was tried, not what was done.
     AuditBeforeCommit,
+    /// A failure that is over within some seconds is not passed on, neither by probes nor by routers.
+    ShortFailuresHidden,
 }
 
 impl PlantedBug {
     /// All of them.
-    pub const ALL: [PlantedBug; 20] = [
+    pub const ALL: [PlantedBug; 21] = [
         PlantedBug::LeaseExpiryReplaces,
         PlantedBug::GuardCountsFleetOnly,
         PlantedBug::GuardOff,
@@ -71,5 +73,6 @@ impl PlantedBug {
         PlantedBug::TurnsBringNoNews,
         PlantedBug::RetryBesideTurn,
         PlantedBug::AuditBeforeCommit,
+        PlantedBug::ShortFailuresHidden,
     ];
 }

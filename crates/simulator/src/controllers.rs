@@ -299,6 +299,7 @@ impl ControllerGroup {
         let now = self.clock(at, now_ms);
         let roster = Roster::new(GenerationNumber(target.number), self.places.clone()).expect("a roster");
         let mut watch = HealthWatch::new(now, self.settings(), roster).expect("accepted settings");
+        watch.expect_probers(ZONES);
         for (then_ms, place, was_lost) in self.register.replaced() {
             let replaced = SlotReplacement::new(place.clone(), *was_lost);
             watch.remember_replacement(now, &replaced, now_ms - then_ms);

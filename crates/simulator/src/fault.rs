@@ -16,6 +16,17 @@ pub enum FleetFault {
     HostsDie(Vec<usize>),
     /// So many hosts with slots die, chosen at random.
     AnyHostsDie(usize),
+    /// A host dies and starts again, over and over, for a time.
+    HostFlaps {
+        /// Which.
+        host: usize,
+        /// How long it is away each time, in milliseconds.
+        down_ms: u64,
+        /// How long it works between, in milliseconds.
+        up_ms: u64,
+        /// How long this goes on, in milliseconds.
+        for_ms: u64,
+    },
     /// These hosts start again, with empty servers.
     HostsReturn(Vec<usize>),
     /// All hosts, routers and the controller of a zone are away.

@@ -1,5 +1,7 @@
 //! Hosts of a simulated fleet: what is true of them, whatever observers see.
 
+use std::collections::VecDeque;
+
 use fleet::{HostId, MemberId, ZoneName};
 
 use crate::shape::{FleetShape, ZONES};
@@ -18,13 +20,40 @@ pub(crate) struct SimulatedHost {
     pub(crate) probes_lie_until_ms: u64,
     /// How many times slower than usual.
     pub(crate) slowness: f64,
+    /// When it died, the last times.
+    pub(crate) falls_ms: VecDeque<u64>,
     /// Flushes since the host exists.
     pub(crate) flushes: u64,
     /// It has values from a slot that it left: it has missed deletes since then.
     pub(crate) has_old_values: bool,
 }
 
+/// A planted bug hides failures that are shorter.
+const HIDDEN_MS: u64 = 10_000;
+/// Falls that are remembered, and the time in which so many are flapping.
+const FALLS: usize = 3;
+const FLAPPING_MS: u64 = 60_000;
+
 impl SimulatedHost {
+    /// It dies.
+    pub(crate) fn falls(&mut self, now_ms: u64) {
+        self.works = false;
+        self.falls_ms.push_back(now_ms);
+        if self.falls_ms.len() > FALLS {
+            self.falls_ms.pop_front();
+        }
+    }
+
+    /// It died again and again within the last minute.
+    pub(crate) fn flaps(&self, now_ms: u64) -> bool {
+        self.falls_ms.len() == FALLS && self.falls_ms.iter().all(|at| now_ms - at <= FLAPPING_MS)
+    }
+
+    /// It is away since some seconds only.
+    pub(crate) fn fell_lately(&self, now_ms: u64) -> bool {
+        self.falls_ms.back().is_some_and(|at| now_ms - at < HIDDEN_MS)
+    }
+
     pub(crate) fn has_agent(&self, now_ms: u64) -> bool {
         self.works && now_ms >= self.agent_away_until_ms
     }
@@ -56,6 +85,7 @@ pub(crate) fn hosts(shape: &FleetShape) -> Vec<SimulatedHost> {
         agent_away_until_ms: 0,
         probes_lie_until_ms: 0,
         slowness: 1.0,
+        falls_ms: VecDeque::new(),
         flushes: 0,
         has_old_values: false,
     };

@@ -67,6 +67,8 @@ pub fn all(shape: &FleetShape, seed: u64) -> Vec<FleetScenario> {
         dead_hosts(shape),
         cluster_loss(shape),
         flapping_host(shape),
+        flapping_member(shape),
+        one_controller_zone(shape),
         operator(shape),
         slow_servers(shape),
         decisions::register_restored(shape),
@@ -249,6 +251,37 @@ fn flapping_host(shape: &FleetShape) -> FleetScenario {
         ],
         length_ms: at(20),
         check: |run| expect(run.replaced >= 3, run, "at least 3 replaced"),
+    }
+}
+
+fn flapping_member(shape: &FleetShape) -> FleetScenario {
+    FleetScenario {
+        name: "flapping-member",
+        summary: "a host is away for 4 s of 9, for five minutes: it is replaced within a minute",
+        shape: shape.clone(),
+        script: vec![(
+            BEGIN_MS,
+            FleetFault::HostFlaps { host: 5, down_ms: 4_500, up_ms: 4_000, for_ms: 5 * MINUTE_MS },
+        )],
+        length_ms: BEGIN_MS + 10 * MINUTE_MS,
+        check: |run| {
+            let holds = run.replaced == 1 && run.first_replaced_ms.is_some_and(|ms| ms <= MINUTE_MS);
+            expect(holds, run, "1 replaced within a minute")
+        },
+    }
+}
+
+fn one_controller_zone(shape: &FleetShape) -> FleetScenario {
+    FleetScenario {
+        name: "one-controller-zone",
+        summary: "all controllers are in one zone, and a host dies in each zone: all are replaced",
+        shape: FleetShape { controller_zones: 1, ..shape.clone() },
+        script: vec![(BEGIN_MS, FleetFault::HostsDie((0..ZONES).map(|at| at * (shape.slots + 1)).collect()))],
+        length_ms: BEGIN_MS + 5 * MINUTE_MS,
+        check: |run| {
+            let holds = run.replaced == ZONES && run.first_replaced_ms.is_some_and(|ms| ms <= MINUTE_MS);
+            expect(holds, run, "3 replaced within a minute")
+        },
     }
 }
 

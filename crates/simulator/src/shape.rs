@@ -1,6 +1,6 @@
 //! The shape of a simulated fleet: sizes, popularity and capacities.
 
-/// Zones; one controller is in each.
+/// Zones, and controllers.
 pub(crate) const ZONES: usize = 3;
 
 /// What a fleet is made of.
@@ -12,6 +12,8 @@ pub struct FleetShape {
     pub slots: usize,
     /// Hosts without a slot in each zone.
     pub spares: usize,
+    /// Zones in which controllers are, each with as many.
+    pub controller_zones: usize,
     /// Routers, over all zones.
     pub routers: usize,
     /// Turns that a controller begins in a second; others hear "retry after".
@@ -41,6 +43,7 @@ impl FleetShape {
             clusters,
             slots,
             spares: 10,
+            controller_zones: ZONES,
             routers: 20_000,
             // 25,000 agents come within 10 s with that.
             admitted: 1_000,

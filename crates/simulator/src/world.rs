@@ -33,6 +33,13 @@ enum Event {
     Fault(usize),
     /// An agent, and the number of its turn: one that was given up is not taken.
     Turn(usize, u32),
+    /// A host that flaps falls or works again: how long it is away and works, and until when this goes on.
+    Flap {
+        host: usize,
+        down_ms: u64,
+        up_ms: u64,
+        until_ms: u64,
+    },
     Load(usize),
     /// A router ends because of the text of this generation.
     Crash(usize, u64),
@@ -241,6 +248,9 @@ impl FleetWorld {
                 Event::Turn(agent, turn) if turn == self.agents[agent].turn => self.turn(now_ms, agent),
                 Event::Turn(..) => {}
                 Event::Load(agent) => self.push(now_ms, agent),
+                Event::Flap { host, down_ms, up_ms, until_ms } => {
+                    self.flap(now_ms, host, down_ms, up_ms, until_ms);
+                }
                 Event::Crash(agent, generation) => self.crash(now_ms, agent, generation),
                 Event::Second => self.second(now_ms),
             }

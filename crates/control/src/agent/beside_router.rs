@@ -1,5 +1,6 @@
 //! Beside one router: its file, its probation, its report.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use super::settings::AgentRouter;
 use super::state::{AgentStateError, AgentStore};
 use crate::router_client::{RouterClient, digest_of};
 use crate::router_file::RouterFile;
-use crate::turn::{ListOrder, ProcessReport, RouterOrder, RouterReport, TextReport};
+use crate::turn::{ListOrder, ProcessReport, RouterOrder, RouterReport, TextReport, UNASKED_MAX};
+use crate::words::in_full;
 
 /// Time for a router's answers: some hundred microseconds on the same host, more when it reads a large file.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
@@ -24,6 +26,8 @@ const TEXTS_MAX: usize = 8;
 
 /// Looks without a request after which a router has no traffic: half a minute.
 const QUIET_LOOKS: u32 = 30;
+/// Interval in which a server that is not asked was not asked lately: the question has all servers in its answer.
+const ASKED_EVERY_MS: u64 = 30_000;
 
 /// A router and what is known of it.
 pub(super) struct BesideRouter {
@@ -41,6 +45,10 @@ pub(super) struct BesideRouter {
     /// Requests that it had answered at the last look, and looks since when there are no more.
     requests: u64,
     quiet_looks: u32,
+    /// Requests to each server, since when, and the servers without any between the last two questions.
+    asked: BTreeMap<String, u64>,
+    asked_at: Option<Now>,
+    unasked: Vec<String>,
     /// The last trouble with the disk, which is said once.
     trouble: Option<String>,
     list: Option<ClusterFile>,
@@ -72,6 +80,9 @@ impl BesideRouter {
             suspects: Vec::new(),
             requests: 0,
             quiet_looks: QUIET_LOOKS,
+            asked: BTreeMap::new(),
+            asked_at: None,
+            unasked: Vec::new(),
             trouble: None,
             list,
         })
@@ -101,6 +112,8 @@ impl BesideRouter {
             text: self.text.clone(),
             suspects: self.suspects.clone(),
             has_traffic: self.quiet_looks < QUIET_LOOKS,
+            unasked: self.unasked.clone(),
+            trouble: self.trouble.clone(),
             client_address: self.router.client_address.clone(),
             has_cluster_file: self.list.is_some(),
         }
@@ -136,7 +149,7 @@ impl BesideRouter {
                 return self.trouble(format!("the text of generation {} is damaged", order.generation), say);
             }
             if let Err(error) = self.store.keep_text(&order.digest, text) {
-                return self.trouble(error.to_string(), say);
+                return self.trouble(in_full(&error), say);
             }
             self.note_text(&order.digest);
         }
@@ -161,9 +174,10 @@ impl BesideRouter {
         self.loaded = process.and_then(|_| self.client.loaded().ok());
         let counts = self.loaded.as_ref().and_then(|_| self.client.counts().ok());
         self.note_traffic(counts);
+        self.note_asked(now);
         let file = match self.file.read() {
             Ok(text) => text.map(|text| digest_of(&text)),
-            Err(error) => return self.trouble(error.to_string(), say),
+            Err(error) => return self.trouble(in_full(&error), say),
         };
         if file.is_none() && self.probation.good().is_none() && self.text != TextReport::Waiting {
             // Nothing was ever there.
@@ -186,6 +200,21 @@ impl BesideRouter {
         };
     }
 
+    /// Finds the servers that it has not asked since the question before. Too many of them are none: what is not named counts as
+    /// asked.
+    fn note_asked(&mut self, now: Now) {
+        if self.asked_at.is_some_and(|at| now.ms() < at.ms() + ASKED_EVERY_MS) {
+            return;
+        }
+        self.asked_at = Some(now);
+        let asked = self.loaded.as_ref().and_then(|_| self.client.asked().ok()).unwrap_or_default();
+        let is_unasked = |(address, count): &(&String, &u64)| self.asked.get(*address) == Some(count);
+        let unasked: Vec<String> =
+            asked.iter().filter(is_unasked).map(|(address, _)| address.clone()).collect();
+        self.unasked = if unasked.len() > UNASKED_MAX { Vec::new() } else { unasked };
+        self.asked = asked;
+    }
+
     /// Servers that it has lost, by its own names. The question is asked only when there are some: its answer has all servers.
     fn lost(&self) -> Vec<LostServer> {
         match self.suspects.is_empty() {
@@ -200,7 +229,7 @@ impl BesideRouter {
                 AgentAction::Keep => self
                     .store
                     .keep(&name(&self.router.router), &self.probation)
-                    .map_err(|error| error.to_string()),
+                    .map_err(|error| in_full(&error)),
                 AgentAction::Write(digest) => self.write(&digest),
                 AgentAction::Report(report) => {
                     self.note(report, say);
@@ -221,7 +250,7 @@ impl BesideRouter {
             // The file that was there before the first order is the only one that was not sent.
             None => return Err(format!("the text {digest} is not kept")),
         };
-        self.file.write(text.as_bytes()).map_err(|error| error.to_string())
+        self.file.write(text.as_bytes()).map_err(|error| in_full(&error))
     }
 
     fn note(&mut self, report: AgentReport, say: &dyn Fn(LogLevel, &str)) {

@@ -12,6 +12,7 @@ use super::settings::AgentServer;
 use super::state::{AgentStateError, AgentStore};
 use crate::turn::{MemberOrder, MemberReport, ProcessReport};
 use crate::wire::converse;
+use crate::words::in_full;
 
 /// Time for a server's answers.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
@@ -107,7 +108,7 @@ impl BesideServer {
                 self.kept = kept;
                 say(LogLevel::Info, &format!("{} is empty", self.server.member));
             }
-            Err(error) => say(LogLevel::Warning, &format!("{}: {error}", self.server.member)),
+            Err(error) => say(LogLevel::Warning, &format!("{}: {}", self.server.member, in_full(&error))),
         }
     }
 

@@ -22,6 +22,10 @@ impl Controller {
         let is_published = match self.view.current() {
             None => false,
             Some(now) => {
+                if let (Some(words), Ok([])) = (self.adopted_before(content), members.as_deref()) {
+                    let plan = FleetPlan { content: now.content.clone(), steps: Vec::new() };
+                    return Ok(PlannedChange { plan, is_complete: Some(words), ..PlannedChange::default() });
+                }
                 let is_unfinished =
                     members.as_ref().is_ok_and(|members| !members.is_empty()) && now.content == *content;
                 if !is_unfinished {
@@ -43,7 +47,18 @@ impl Controller {
         steps.extend(adoption.notes.iter().map(|note| format!("note: {note}")));
         let plan = FleetPlan { content: adoption.generation.content, steps };
         let keys = [(question.view.clone(), keys)].into();
-        Ok(PlannedChange { plan, policy, members, is_published, keys })
+        Ok(PlannedChange { plan, policy, members, is_published, is_complete: None, keys })
+    }
+
+    /// That a generation has this content, and what came after it.
+    fn adopted_before(&self, content: &FleetContent) -> Option<String> {
+        let mut generations = self.view.generations.values();
+        let adopted = generations.find(|one| one.content == *content)?.number;
+        let now = self.target().filter(|now| *now != adopted);
+        let since = now.map_or(String::new(), |now| format!("; generation {now} is in force since"));
+        Some(format!(
+            "this file is adopted: generation {adopted} has it, and all of its members are known{since}"
+        ))
     }
 
     fn adoption(&self, question: &AdoptQuestion) -> Result<Adoption, ApiReply> {

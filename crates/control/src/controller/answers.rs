@@ -1,21 +1,24 @@
 //! Documents about the fleet: status, history, differences, and where a key belongs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use admin::api::ApiReply;
 use fleet::rollout::RolloutState;
 use fleet::{ClusterName, FleetContent, Generation, GenerationNumber, MemberId, SlotRecord, ViewName, texts};
+use fleet::{Excluded, counted};
 use router::Operation;
 use serde_json::{Value, json};
 
 use super::drain::phase_words;
 use super::members::MemberState;
-use super::{Controller, document, refusal};
+use super::{Controller, document, refusal, register_away};
 use crate::route_check::CheckedRoutes;
 use crate::turn::{ProcessReport, TextReport};
 
+/// Routers that are named because they are behind.
+const BEHIND_SHOWN: usize = 3;
 const DAY_S: i64 = 86_400;
 /// A certificate of 30 days that is renewed in time has more than eight left.
 const CERTIFICATE_LEFT_S: i64 = 8 * DAY_S;
@@ -29,10 +32,13 @@ impl Controller {
             Some(now) => line(format!("generation {}: {}", now.number, now.reason)),
         }
         if let Some(rollout) = &self.rollout {
-            line(format!("rollout: {}", rollout_words(&rollout.state())));
+            line(format!("rollout: {}", self.rollout_words(&rollout.state())));
         }
         if let Some(why) = &self.away {
             line(format!("the register is away, so nothing new is decided: {why}"));
+        }
+        if let Some(words) = &self.zones_line {
+            line(words.clone());
         }
         for (scope, why) in &self.view.frozen {
             line(format!("frozen: {scope} ({why})"));
@@ -71,7 +77,7 @@ impl Controller {
         }
         let json = json!({
             "generation": self.target(),
-            "rollout": self.rollout.as_ref().map(|rollout| rollout_words(&rollout.state())),
+            "rollout": self.rollout.as_ref().map(|rollout| self.rollout_words(&rollout.state())),
             "certificate_end_s": certificate_end_s,
             "register_away": self.away,
             "frozen": self.view.frozen,
@@ -90,11 +96,11 @@ impl Controller {
         Some(end_s).filter(|end_s| *end_s > 0)
     }
 
-    fn member_json(&self, id: &MemberId, unfit: &BTreeSet<MemberId>) -> Value {
+    fn member_json(&self, id: &MemberId, unfit: &Excluded) -> Value {
         let member = self.view.inventory.get(id).expect("it is in the inventory");
         let slot = match self.member_state(id) {
             MemberState::InSlot { cluster, slot } => format!("{cluster}/{slot}"),
-            MemberState::Spare if unfit.contains(id) => "no spare now".to_owned(),
+            MemberState::Spare if unfit.contains_key(id) => "no spare now".to_owned(),
             MemberState::Spare => "spare".to_owned(),
             MemberState::Stale => "to be emptied".to_owned(),
         };
@@ -140,12 +146,67 @@ impl Controller {
                 }
                 TextReport::Foreign => "has a file that somebody else has written".to_owned(),
             };
+            let state = match &router.trouble {
+                Some(trouble) => format!("{state}; its agent cannot go on: {trouble}"),
+                None => state,
+            };
             json!({
                 "id": router.router, "host": host, "view": router.view, "zone": record.report.zone,
-                "generation": router.generation, "state": state, "suspects": router.suspects,
+                "generation": router.generation, "state": state, "trouble": router.trouble, "suspects": router.suspects,
             })
         });
         json.collect()
+    }
+
+    fn rollout_words(&self, state: &RolloutState) -> String {
+        match state {
+            RolloutState::Done => self.done_words(),
+            RolloutState::Frozen => "frozen; no further router gets it".to_owned(),
+            RolloutState::RollingBack { to } => format!("goes back, by generation {to}"),
+            RolloutState::Halted(evidence) => format!("halted: {evidence}"),
+            RolloutState::Going { wave, waits_for: Some(router) } => format!("{wave}; waits for {router}"),
+            RolloutState::Going { wave, waits_for: None } => wave.to_string(),
+        }
+    }
+
+    /// Who has the target once its rollout is done: a router that is not heard is not waited for.
+    fn done_words(&self) -> String {
+        let target = self.target();
+        let routers = self
+            .agents
+            .values()
+            .flat_map(|record| record.report.routers.iter().map(move |one| (record, one)));
+        let behind: Vec<String> = routers
+            .filter(|(_, router)| router.generation < target)
+            .map(|(record, router)| {
+                let has = router.generation.map_or("none".to_owned(), |has| format!("generation {has}"));
+                let silent = if record.is_silent { ", and its agent is silent" } else { "" };
+                format!("{} has {has}{silent}", router.router)
+            })
+            .collect();
+        match &*behind {
+            [] => "all routers have it".to_owned(),
+            [few @ ..] if few.len() <= BEHIND_SHOWN => {
+                format!("all other routers have it; {}", few.join("; "))
+            }
+            many => format!(
+                "{} routers do not have it; among them: {}",
+                many.len(),
+                many[..BEHIND_SHOWN].join("; ")
+            ),
+        }
+    }
+
+    /// The policy in force, as it was given.
+    pub(super) fn policy(&self) -> ApiReply {
+        match self.decisions.policy() {
+            Ok((Some(text), _)) => document(text.clone(), json!({"policy": text})),
+            Ok((None, _)) => refusal(
+                404,
+                "the fleet has no policy\n  hint: `control plan --policy FILE --apply --why …` gives it one",
+            ),
+            Err(error) => register_away(&error),
+        }
     }
 
     pub(super) fn history(&self) -> ApiReply {
@@ -265,7 +326,7 @@ pub(super) fn differences(old: &FleetContent, new: &FleetContent) -> Vec<String>
     for cluster in &new.clusters {
         let name = &cluster.name;
         let Some(before) = old.cluster(name) else {
-            steps.push(format!("cluster {name}: begins, with {} slots", cluster.slots.len()));
+            steps.push(format!("cluster {name}: begins, with {}", counted(cluster.slots.len(), "slot")));
             continue;
         };
         if before.pool != cluster.pool {
@@ -317,7 +378,8 @@ fn certificate_words(end_s: u64, now_s: i64) -> Option<String> {
     match left_s {
         ..0 => Some("this controller's certificate has run out: others refuse it".to_owned()),
         0..CERTIFICATE_LEFT_S => {
-            Some(format!("this controller's certificate runs out within {} days", left_s / DAY_S + 1))
+            let left = counted((left_s / DAY_S + 1).unsigned_abs() as usize, "day");
+            Some(format!("this controller's certificate runs out within {left}"))
         }
         _ => None,
     }
@@ -333,15 +395,4 @@ fn drain_step(cluster: &ClusterName, before: &SlotRecord, after: &SlotRecord) ->
         _ => format!("{} alone has it", after.member),
     };
     Some(format!("cluster {cluster}: the drain of slot {}: {words}", after.id))
-}
-
-fn rollout_words(state: &RolloutState) -> String {
-    match state {
-        RolloutState::Done => "all routers have it".to_owned(),
-        RolloutState::Frozen => "frozen; no further router gets it".to_owned(),
-        RolloutState::RollingBack { to } => format!("goes back, by generation {to}"),
-        RolloutState::Halted(evidence) => format!("halted: {evidence:?}"),
-        RolloutState::Going { wave, waits_for: Some(router) } => format!("{wave:?}; waits for {router}"),
-        RolloutState::Going { wave, waits_for: None } => format!("{wave:?}"),
-    }
 }

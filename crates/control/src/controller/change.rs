@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use admin::api::ApiReply;
 use fleet::health::GuardScope;
-use fleet::rollout::RolloutLane;
+use fleet::rollout::{RolloutLane, RolloutSettings};
 use fleet::{
     FleetContent, FleetMember, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, Replacement,
-    ViewName, gone_back_to, plan, texts,
+    ViewName, counted, plan, texts,
 };
 use serde_json::json;
 
-use super::routers::lane;
 use super::view::published;
 use super::{Controller, document, refusal, register_away};
 use crate::decisions::{Publication, sha256_hex};
@@ -31,6 +30,8 @@ pub(super) struct PlannedChange {
     pub(super) members: Vec<FleetMember>,
     /// Its content is in force already: only members are missing.
     pub(super) is_published: bool,
+    /// It was carried out before, in words.
+    pub(super) is_complete: Option<String>,
     /// What it means for keys of a view, if that is known already.
     pub(super) keys: BTreeMap<ViewName, String>,
 }
@@ -41,6 +42,7 @@ struct CheckedPlan {
     policy: Option<String>,
     members: Vec<FleetMember>,
     is_published: bool,
+    is_complete: Option<String>,
     /// For each view whose text changes: what that means for keys.
     keys: BTreeMap<ViewName, String>,
     lane: RolloutLane,
@@ -113,7 +115,11 @@ impl Controller {
 
     fn shown(&self, checked: &CheckedPlan) -> ApiReply {
         if checked.plan.steps.is_empty() {
-            return document("nothing to do\n".to_owned(), json!({"plan": null, "steps": []}));
+            let text = match &checked.is_complete {
+                Some(words) => format!("nothing to do: {words}\n"),
+                None => "nothing to do\n".to_owned(),
+            };
+            return document(text, json!({"plan": null, "steps": []}));
         }
         let frozen = self.frozen_by(&checked.plan.content).is_some();
         let next = self.target().map_or(1, |target| target.0 + u64::from(!checked.is_published));
@@ -127,7 +133,7 @@ impl Controller {
             text += &format!("  view {view}: {keys}\n");
         }
         if !checked.is_published {
-            text += &format!("  goes out as {}\n", lane_words(checked.lane));
+            text += &format!("  goes out as {}\n", lane_words(checked.lane, &self.settings.rollout));
         }
         if frozen {
             text += "  a part of it is frozen: it cannot be carried out now\n";
@@ -145,18 +151,18 @@ impl Controller {
 
     fn checked(&self, change: &ChangeQuestion) -> Result<CheckedPlan, ApiReply> {
         let current = self.view.content();
-        let PlannedChange { plan, policy, members, is_published, keys: known } = self.planned(change)?;
+        let PlannedChange { plan, policy, members, is_published, is_complete, keys: known } =
+            self.planned(change)?;
         let mut keys = self.check_routes(&current, &plan.content)?;
         keys.extend(known);
-        // As for the rollout: what was gone back from is passed over, so going back changes no routes.
+        // As for the rollout, which is from the newest content that all routers have had.
         let next = self.successor(String::new(), plan.content);
-        let back = gone_back_to(&self.view.generations, &next).map(|back| &back.content);
-        let lane = lane(back.unwrap_or(&current), &next.content);
+        let (_, lane) = self.lane_of(&next, self.target());
         let plan = FleetPlan { content: next.content, steps: plan.steps };
         let (after, content) = (self.target(), &plan.content);
         let json = json!({"after": after, "content": content, "policy": policy, "members": members});
         let name = sha256_hex(&json.to_string())[..PLAN_NAME_LEN].to_owned();
-        Ok(CheckedPlan { plan, policy, members, is_published, keys, lane, name })
+        Ok(CheckedPlan { plan, policy, members, is_published, is_complete, keys, lane, name })
     }
 
     fn planned(&self, change: &ChangeQuestion) -> Result<PlannedChange, ApiReply> {
@@ -175,6 +181,7 @@ impl Controller {
             }
             ChangeQuestion::Policy(None) => (self.view.policy.clone(), None, Vec::new()),
             ChangeQuestion::Requests(requests) => {
+                self.refused_while_frozen(requests)?;
                 let wish = |request: &ChangeRequest| match request {
                     ChangeRequest::Replace { member, by } => {
                         Replacement { member: member.clone(), by: by.clone() }
@@ -210,7 +217,7 @@ impl Controller {
             .clusters
             .iter()
             .flat_map(|cluster| &cluster.slots)
-            .find(|slot| current.slot_of(&slot.member).is_none() && excluded.contains(&slot.member));
+            .find(|slot| current.slot_of(&slot.member).is_none() && excluded.contains_key(&slot.member));
         if let Some(slot) = came_back {
             let member = &slot.member;
             let error = format!("{member} would get slot {} again and is not fit for it", slot.id);
@@ -258,7 +265,10 @@ impl Controller {
                 .and_then(|text| CheckedRoutes::compile_for("before", text, before.route_prefix(view)).ok());
             let sentence = match before {
                 Some(before) => before.difference(&compiled, KEYS_SAMPLED, 1, self.unix_s).sentence(),
-                None => format!("its routers have not read anything before; {} servers", compiled.servers()),
+                None => format!(
+                    "its routers have not read anything before; {}",
+                    counted(compiled.servers(), "server")
+                ),
             };
             keys.insert(view.clone(), sentence);
         }
@@ -299,6 +309,29 @@ impl Controller {
         });
         let first = scopes.into_iter().next()?;
         Some(refusal(409, &format!("{first}\n  hint: `control thaw SCOPE --why …` when that is over")))
+    }
+
+    /// A wish about what is frozen is refused for that, whatever else is in its way.
+    fn refused_while_frozen(&self, requests: &[ChangeRequest]) -> Result<(), ApiReply> {
+        for request in requests {
+            let ChangeRequest::Replace { member, .. } = request;
+            let Some((cluster, _)) = self.view.slot_of(member) else { continue };
+            let zone = self.view.inventory.get(member).map(|member| &member.zone);
+            let frozen = self.view.frozen.iter().find(|(scope, _)| match scope.parse() {
+                Ok(FreezeScope::Fleet) => true,
+                Ok(FreezeScope::Cluster(name)) => name == cluster.name,
+                Ok(FreezeScope::Zone(name)) => zone == Some(&name),
+                Ok(FreezeScope::Quarantine(_)) | Err(_) => false,
+            });
+            if let Some((scope, why)) = frozen {
+                let error = format!("{member} keeps its slot: {scope} is frozen: {why}");
+                return Err(refusal(
+                    409,
+                    &format!("{error}\n  hint: `control thaw {scope} --why …` when that is over"),
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Whether a slot changes its member from or to one of a zone.
@@ -357,11 +390,31 @@ impl Controller {
     }
 }
 
-fn lane_words(lane: RolloutLane) -> &'static str {
+/// How a generation goes out, with the figures that are in force here.
+fn lane_words(lane: RolloutLane, settings: &RolloutSettings) -> String {
+    let shares = |shares: &[u8]| shares.iter().map(|share| format!("{share} %, ")).collect::<String>();
+    let RolloutSettings { slot_hold_ms, weights_hold_ms, routes_hold_ms, .. } = settings;
     match lane {
-        RolloutLane::SlotChange => "a slot change: canaries for 2 s, then all",
-        RolloutLane::Weights => "other weights: canaries for a minute, a share, then all",
-        RolloutLane::Routes => "other routes: canaries for 10 min, 5 %, 25 %, then zone by zone",
-        RolloutLane::Rollback => "a first or an earlier content: to all at once",
+        RolloutLane::SlotChange => {
+            format!("a slot change: canaries for {}, then all", time_words(*slot_hold_ms))
+        }
+        RolloutLane::Weights => {
+            let last = &settings.shares[settings.shares.len().saturating_sub(1)..];
+            let hold = time_words(*weights_hold_ms);
+            format!("other weights: canaries for {hold}, {}then all", shares(last))
+        }
+        RolloutLane::Routes => {
+            let hold = time_words(*routes_hold_ms);
+            format!("other routes: canaries for {hold}, {}then zone by zone", shares(&settings.shares))
+        }
+        RolloutLane::Rollback => "a first or an earlier content: to all at once".to_owned(),
+    }
+}
+
+fn time_words(ms: u64) -> String {
+    match ms {
+        ms if ms % 60_000 == 0 && ms > 60_000 => format!("{} min", ms / 60_000),
+        ms if ms % 1_000 == 0 => format!("{} s", ms / 1_000),
+        ms => format!("{ms} ms"),
     }
 }

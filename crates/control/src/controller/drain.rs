@@ -85,7 +85,7 @@ impl Controller {
             return Some(format!("the register is away: {away}"));
         }
         if let Some(RolloutState::Halted(evidence)) = self.rollout.as_ref().map(|rollout| rollout.state()) {
-            return Some(format!("the rollout of its phase has halted: {evidence:?}"));
+            return Some(format!("the rollout of its phase has halted: {evidence}"));
         }
         let current = self.view.content();
         self.frozen_by(&current.without_drain()).map(|_| "its scope is frozen".to_owned())

@@ -63,7 +63,7 @@ impl Controller {
             RolloutState::Halted(HaltEvidence::Router { router, shortfall, .. })
                 if !rollout.condemned().is_empty() =>
             {
-                Some((rollout.base(), format!("{router}: {shortfall:?}")))
+                Some((rollout.base(), format!("{router} {shortfall}")))
             }
             _ => None,
         }

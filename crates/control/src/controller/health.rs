@@ -1,5 +1,7 @@
 //! Health: what agents, probes and routers say goes to the watch of `fleet`, and what it decides becomes generations.
 
+use std::time::Duration;
+
 use fleet::health::{
     HealthDecision, ProbeOutcome, ProbeRound, ProcessSight, Roster, RosterError, SlotMember, TkoReport,
 };
@@ -77,12 +79,14 @@ impl Controller {
             .collect();
         self.watch.agent_said(self.now, &report.host, &processes);
         for router in &report.routers {
-            let traffic = if router.has_traffic { self.clusters_of(&router.view) } else { Vec::new() };
+            let serves = self.clusters_of(&router.view);
+            let traffic = if router.has_traffic { &*serves } else { &[] };
             let content = self.view.current().map(|current| &current.content);
             let slot_at = |address: &String| Some(content?.slot_at(address)?.1.member.clone());
             let tko: Vec<MemberId> = router.suspects.iter().filter_map(slot_at).collect();
-            let zone = &report.zone;
-            let report = TkoReport { router: &router.router, zone, traffic: &traffic, tko: &tko };
+            let unasked: Vec<MemberId> = router.unasked.iter().filter_map(slot_at).collect();
+            let (zone, router) = (&report.zone, &router.router);
+            let report = TkoReport { router, zone, serves: &serves, traffic, unasked: &unasked, tko: &tko };
             // One that does not count says so in the pass.
             let _ = self.watch.router_said(self.now, &report);
         }
@@ -97,8 +101,13 @@ impl Controller {
     }
 
     /// Notes a probe for the next round.
-    pub(super) fn note_outcome(&mut self, member: MemberId, is_answered: bool) {
-        let outcome = if is_answered { ProbeOutcome::Answered } else { ProbeOutcome::Failed };
+    pub(super) fn note_outcome(&mut self, member: MemberId, answer: &Result<Duration, String>) {
+        let late = Duration::from_millis(self.settings.health.probe_late_ms);
+        let outcome = match answer {
+            Ok(after) if *after > late => ProbeOutcome::Late,
+            Ok(_) => ProbeOutcome::Answered,
+            Err(_) => ProbeOutcome::Failed,
+        };
         self.outcomes.insert(member, outcome);
     }
 
@@ -115,6 +124,7 @@ impl Controller {
         }
         self.pass_at = Now::at_ms(self.now.ms() + PASS_EVERY_MS);
         self.tell_probes();
+        self.tell_zones();
         let decisions = self.watch.decide(self.now);
         let (mut lost, mut notes) = (Vec::new(), Vec::new());
         for decision in decisions.list {
@@ -155,6 +165,24 @@ impl Controller {
         self.health_notes = notes;
     }
 
+    /// Says from where losses are judged, if that is one zone, or one that is not known yet.
+    fn tell_zones(&mut self) {
+        let others = self.outboxes.iter().filter(|outbox| outbox.is_open()).count();
+        self.watch.expect_probers(1 + others);
+        let known = self.watch.prober_zones();
+        let line = match (&*known.zones, known.unheard) {
+            ([zone], 0) if others > 0 => Some(format!(
+                "all {} controllers are in zone {zone}: what cannot be reached from there counts as lost if routers agree",
+                1 + others
+            )),
+            _ => None,
+        };
+        if self.zones_line != line {
+            self.log_lines.extend(line.clone());
+            self.zones_line = line;
+        }
+    }
+
     fn tell_probes(&mut self) {
         let outcomes: Vec<(MemberId, ProbeOutcome)> =
             std::mem::take(&mut self.outcomes).into_iter().collect();
@@ -175,6 +203,7 @@ impl Controller {
         let (first, evidence) = &lost[0];
         let who = match lost.len() {
             1 => format!("{} is lost", first.member),
+            2 => format!("{} and another one are lost", first.member),
             count => format!("{} and {} others are lost", first.member, count - 1),
         };
         if let Some(away) = &self.away {

@@ -10,7 +10,7 @@ use super::{Controller, document, refusal, register_away};
 use crate::access::Requester;
 use crate::authority::AuthorityError;
 use crate::identity::{FleetIdentity, FleetRole};
-use crate::join_token::{JoinToken, JoinTokens, PEER_ANSWER, TokenBytes, TokenTerms};
+use crate::join_token::{JoinToken, JoinTokens, TokenBytes, TokenTerms};
 use crate::questions::JoinQuestion;
 
 impl Controller {
@@ -60,7 +60,7 @@ impl Controller {
             Ok(Err(reply)) => return reply,
             Err(why) => {
                 (self.say)(&format!("a newcomer is refused: {why}"));
-                return refusal(403, PEER_ANSWER);
+                return refusal(403, &why.peer_answer());
             }
         };
         let hosts = match self.hosts_of(&identity) {

@@ -1,8 +1,6 @@
 //! Members: what is known of each, and which of them may take a slot.
 
-use std::collections::BTreeSet;
-
-use fleet::{FleetMember, MemberId};
+use fleet::{Excluded, FleetMember, MemberId, UnfitMember};
 
 use super::Controller;
 use crate::turn::{MemberOrder, MemberReport, TurnReport};
@@ -26,13 +24,31 @@ pub enum MemberState {
 impl Controller {
     /// Members that take no slot now: those that are not empty, do not answer, whose agent has not spoken, or that are in
     /// quarantine with or without their host.
-    pub(super) fn excluded(&self) -> BTreeSet<MemberId> {
-        let is_unfit = |member: &&FleetMember| {
-            self.member_state(&member.id) != MemberState::Spare
-                || self.probes.get(&member.id).is_none_or(|probe| probe.answer.is_err())
-                || self.watch.quarantine().check(self.now, &member.id, &member.host).is_err()
-        };
-        self.view.inventory.members().filter(is_unfit).map(|member| member.id.clone()).collect()
+    pub(super) fn excluded(&self) -> Excluded {
+        let unfit = |member: &FleetMember| Some((member.id.clone(), self.unfit(member)?));
+        self.view.inventory.members().filter_map(unfit).collect()
+    }
+
+    /// The first cause why a member takes no slot now.
+    fn unfit(&self, member: &FleetMember) -> Option<UnfitMember> {
+        let probe = self.probes.get(&member.id).map(|probe| probe.answer.is_ok());
+        match self.member_state(&member.id) {
+            MemberState::InSlot { .. } => return Some(UnfitMember::InSlot),
+            MemberState::Spare | MemberState::Stale => {}
+        }
+        if self.watch.quarantine().check(self.now, &member.id, &member.host).is_err() {
+            return Some(UnfitMember::Quarantined);
+        }
+        match probe {
+            None => return Some(UnfitMember::NotProbed),
+            Some(false) => return Some(UnfitMember::NoAnswer),
+            Some(true) => {}
+        }
+        match (self.member_state(&member.id), self.report_of(&member.id)) {
+            (MemberState::Stale, None) => Some(UnfitMember::NoAgent),
+            (MemberState::Stale, Some(_)) => Some(UnfitMember::NotEmptied),
+            _ => None,
+        }
     }
 
     /// What a member is for.

@@ -1,5 +1,7 @@
 //! Other controllers of the fleet: what they have heard, and which of them acts.
 
+use std::collections::BTreeSet;
+
 use admin::api::ApiReply;
 use fleet::health::{ProbeOutcome, ProbeRound};
 use fleet::{HostId, MemberId};
@@ -28,8 +30,13 @@ impl Controller {
             self.expect_agent(host);
         }
         if let Some(probes) = report.probes {
+            let late: BTreeSet<MemberId> = probes.late.into_iter().collect();
             let outcome = |(member, is_answered): (MemberId, bool)| {
-                let outcome = if is_answered { ProbeOutcome::Answered } else { ProbeOutcome::Failed };
+                let outcome = match is_answered {
+                    true if late.contains(&member) => ProbeOutcome::Late,
+                    true => ProbeOutcome::Answered,
+                    false => ProbeOutcome::Failed,
+                };
                 (member, outcome)
             };
             let outcomes: Vec<(MemberId, ProbeOutcome)> = probes.outcomes.into_iter().map(outcome).collect();
@@ -53,11 +60,18 @@ impl Controller {
             return;
         }
         let answer = |(member, outcome): &(MemberId, ProbeOutcome)| {
-            (member.clone(), matches!(outcome, ProbeOutcome::Answered))
+            (member.clone(), !matches!(outcome, ProbeOutcome::Failed))
         };
+        let late = outcomes.iter().filter(|(_, outcome)| matches!(outcome, ProbeOutcome::Late));
+        let late: Vec<MemberId> = late.map(|(member, _)| member.clone()).collect();
         let outcomes: Vec<(MemberId, bool)> = outcomes.iter().map(answer).collect();
         for outbox in &self.outboxes {
-            outbox.put_probes(ProbeDigest { asked, answered, outcomes: outcomes.clone() });
+            outbox.put_probes(ProbeDigest {
+                asked,
+                answered,
+                outcomes: outcomes.clone(),
+                late: late.clone(),
+            });
         }
     }
 

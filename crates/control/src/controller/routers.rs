@@ -28,15 +28,12 @@ impl Controller {
         self.set_roster();
         self.set_cluster_files();
         let Some(current) = self.view.current() else { return };
-        let before = self.base_of(current, before).and_then(|number| self.view.generations.get(&number));
+        let (before, lane) = self.lane_of(current, before);
+        let (before, current) = (before.cloned(), current.clone());
         let nothing = FleetContent::default();
-        let (number, old) =
-            before.map_or((GenerationNumber(0), &nothing), |before| (before.number, &before.content));
-        let lane = match self.settled() == Some(current.number) {
-            // All routers have had it: whoever comes gets it at once.
-            true => RolloutLane::Rollback,
-            false => lane(old, &current.content),
-        };
+        let (number, old) = before
+            .as_ref()
+            .map_or((GenerationNumber(0), &nothing), |before| (before.number, &before.content));
         // Other routes go out slowly anyway, and wait for routers that are not known yet. A slot change does not wait.
         if lane != RolloutLane::Routes {
             self.hears_until = None;
@@ -57,6 +54,22 @@ impl Controller {
             self.tell_rollout(&host);
         }
         self.act_on_rollout();
+    }
+
+    /// What routers may have whose turn for a generation has not come, and how it goes out: a plan says the same as the rollout does.
+    /// `before` is the target before it, if that is known.
+    pub(super) fn lane_of(
+        &self,
+        next: &Generation,
+        before: Option<GenerationNumber>,
+    ) -> (Option<&Generation>, RolloutLane) {
+        let base = self.base_of(next, before).and_then(|number| self.view.generations.get(&number));
+        // All routers have had it: whoever comes gets it at once.
+        if self.settled() == Some(next.number) {
+            return (base, RolloutLane::Rollback);
+        }
+        let nothing = FleetContent::default();
+        (base, lane(base.map_or(&nothing, |base| &base.content), &next.content))
     }
 
     /// Says what happened; at the next moment the rollout acts on it.

@@ -14,6 +14,7 @@ mod replaced;
 mod router_lists;
 mod settled;
 mod warm_up;
+mod words;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -198,6 +199,8 @@ impl FakeAgent {
             text: TextReport::Loaded,
             suspects,
             has_traffic: false,
+            unasked: Vec::new(),
+            trouble: None,
             client_address: None,
             has_cluster_file: false,
         };
@@ -276,7 +279,7 @@ fn controller_at(
         host: name.parse().expect("a name"),
         zone: "a".parse().expect("a name"),
         rollout: RolloutSettings::default(),
-        health: HealthThresholds { probe_zones_min: 1, ..HealthThresholds::default() },
+        health: HealthThresholds::default(),
     };
     let (decisions, seats) = (decisions(register), Arc::clone(seats));
     Controller::new(decisions, seats, settings, Now::at_ms(now_ms), unix_s).expect("a register")
@@ -316,7 +319,7 @@ fn the_status_says_when_the_controllers_certificate_runs_out() {
     };
     check(9 * 86_400, "");
     check(8 * 86_400 - 1, "certificate runs out within 8 days");
-    check(0, "runs out within 1 days");
+    check(0, "runs out within 1 day\n");
     check(-1, "has run out");
     end_s.store(0, std::sync::atomic::Ordering::Relaxed);
     let reply = stage.controller.answer(ControlQuestion::Status, &owner());

@@ -3,11 +3,11 @@
 use super::{TOKEN_LIFETIME_S, TOKENS_MAX};
 use crate::identity::{CLOCK_SKEW_S, FleetRole, IdentityName};
 
-/// The answer to a peer whose token is refused. It is the same for every reason: whoever guesses tokens does not learn
-/// which of them exist, and an operator finds the reason in the controller's log.
+/// The answer to a peer that has not proved to know a token. It is the same for every reason: whoever guesses tokens does not
+/// learn which of them exist, and an operator finds the reason in the controller's log.
 pub const PEER_ANSWER: &str = "the join token is not accepted; the controller's log has the reason";
 
-/// The reason why a token is refused, for the log alone.
+/// The reason why a token is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinRefusal {
     /// The text is no token.
@@ -30,7 +30,8 @@ pub enum JoinRefusal {
     },
     /// It is too old.
     #[error(
-        "accept the join token: it is {age_s} s old, and {TOKEN_LIFETIME_S} s is the most; make another one"
+        "accept the join token: it is {age_s} s old by this controller's clock, and {TOKEN_LIFETIME_S} s is the most; make another one, and \
+         compare the clocks of the controllers if it was made just now"
     )]
     Expired {
         /// Its age.
@@ -38,7 +39,8 @@ pub enum JoinRefusal {
     },
     /// It was issued in the future.
     #[error(
-        "accept the join token: it was issued {ahead_s} s in the future, and clocks may differ by {CLOCK_SKEW_S} s; set the clocks"
+        "accept the join token: it was issued {ahead_s} s in the future of this controller's clock, and clocks may differ by \
+         {CLOCK_SKEW_S} s; set the controllers' clocks"
     )]
     NotYet {
         /// How far.
@@ -54,6 +56,21 @@ pub enum JoinRefusal {
         /// What the token is for.
         expected: String,
     },
+}
+
+impl JoinRefusal {
+    /// What the peer is told. Whoever has shown the secret learns why the token is refused all the same.
+    pub fn peer_answer(&self) -> String {
+        match self {
+            JoinRefusal::NoToken { .. } | JoinRefusal::Unknown | JoinRefusal::WrongSecret => {
+                PEER_ANSWER.to_owned()
+            }
+            JoinRefusal::Used { .. }
+            | JoinRefusal::Expired { .. }
+            | JoinRefusal::NotYet { .. }
+            | JoinRefusal::Other { .. } => self.to_string(),
+        }
+    }
 }
 
 /// The reason why no token is made.

@@ -16,6 +16,8 @@ pub const MEMBERS_PER_HOST_MAX: usize = 256;
 pub const ROUTERS_PER_HOST_MAX: usize = 256;
 /// Servers that a router does not ask, in one turn: a zone of the largest fleet. The first ones count.
 pub const SUSPECTS_MAX: usize = 2048;
+/// Servers that a router has not asked lately, in one turn. One that has more of them is believed to know them all.
+pub const UNASKED_MAX: usize = fleet::health::UNASKED_PER_ROUTER_MAX;
 /// Bytes of a reason or an address that are kept.
 pub const TEXT_MAX: usize = 500;
 
@@ -61,6 +63,9 @@ impl TurnReport {
         for router in &mut self.routers {
             router.suspects.truncate(SUSPECTS_MAX);
             router.suspects.iter_mut().for_each(shorten);
+            router.unasked.truncate(UNASKED_MAX);
+            router.unasked.iter_mut().for_each(shorten);
+            router.trouble.iter_mut().for_each(shorten);
             router.client_address.iter_mut().for_each(shorten);
             if let TextReport::Refused { reason, .. } | TextReport::Crashed { reason, .. } = &mut router.text
             {

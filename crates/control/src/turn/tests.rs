@@ -20,6 +20,8 @@ fn router(name: &str) -> RouterReport {
         text,
         suspects,
         has_traffic,
+        unasked: Vec::new(),
+        trouble: None,
         client_address,
         has_cluster_file,
     }

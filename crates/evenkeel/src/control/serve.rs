@@ -21,6 +21,7 @@ use fleet::ZoneName;
 use fleet::health::HealthThresholds;
 use fleet::rollout::RolloutSettings;
 use os::clock::{Stopwatch, unix_s};
+use serde::de::DeserializeOwned;
 use tls::{CertificateFiles, ClientSettings, ClientTls, ListenerTls, NameCheck, PeerCheck, TlsSettings};
 
 use super::credentials::Credentials;
@@ -37,8 +38,8 @@ const OTHERS_MAX: usize = 7;
 const FILES_MAX: u64 = 65_536;
 /// With fewer, a fleet of some hundred hosts is too large.
 const FILES_FEW: u64 = 4096;
-/// Longest file of thresholds.
-const HEALTH_LEN_MAX: u64 = 64 * 1024;
+/// Longest file of thresholds or durations.
+const SETTINGS_LEN_MAX: u64 = 64 * 1024;
 
 /// Arguments of `serve`.
 #[derive(Clone, Debug, Args)]
@@ -76,6 +77,9 @@ pub(super) struct ServeArguments {
     /// Thresholds of health (TOML); without it, those of the guide
     #[arg(long, value_name = "FILE")]
     health: Option<PathBuf>,
+    /// Durations and shares of rollouts (TOML); without it, those of the guide
+    #[arg(long, value_name = "FILE")]
+    rollout: Option<PathBuf>,
     #[command(flatten)]
     credentials: Credentials,
 }
@@ -149,7 +153,10 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
         let (log, verified) =
             AuditLog::open(path, &AuditHead::START, head.as_ref()).map_err(Failure::other)?;
         if verified.beyond_kept > 1 {
-            say_line(&format!("the audit log has {} records that the register misses", verified.beyond_kept));
+            say_line(
+                LogLevel::Warning,
+                &format!("the audit log has {} records that the register misses", verified.beyond_kept),
+            );
         }
         controller = controller.recording(log);
     }
@@ -184,22 +191,21 @@ fn raise_open_files() -> Result<(), Failure> {
 }
 
 fn settings(job: &ServeArguments, identity: &FleetIdentity) -> Result<ControllerSettings, Failure> {
-    let health = match &job.health {
-        None => HealthThresholds::default(),
-        Some(path) => {
-            let text = read_file(path, HEALTH_LEN_MAX)?;
-            toml::from_str(&text).map_err(|error| {
-                Failure::usage(format!("{}: {}", path.display(), error.to_string().trim()), None)
-            })?
-        }
-    };
     Ok(ControllerSettings {
         fleet: identity.fleet.clone(),
         host: identity.id.as_str().parse().map_err(Failure::other)?,
         zone: job.zone.clone(),
-        rollout: RolloutSettings::default(),
-        health,
+        rollout: from_file::<RolloutSettings>(job.rollout.as_ref())?,
+        health: from_file::<HealthThresholds>(job.health.as_ref())?,
     })
+}
+
+/// Settings of a file; the defaults without one.
+fn from_file<T: Default + DeserializeOwned>(path: Option<&PathBuf>) -> Result<T, Failure> {
+    let Some(path) = path else { return Ok(T::default()) };
+    let text = read_file(path, SETTINGS_LEN_MAX)?;
+    toml::from_str(&text)
+        .map_err(|error| Failure::usage(format!("{}: {}", path.display(), error.to_string().trim()), None))
 }
 
 /// The listener, and its TLS if it has an address.

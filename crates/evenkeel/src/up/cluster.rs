@@ -6,15 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use os::clock::{Stopwatch, pause};
+use stdx::log_level::LogLevel;
 
 use super::Arguments;
 use super::encryption::Encryption;
+use super::held_lines::HeldLines;
 use super::member::Member;
 use super::place::Place;
 use super::plane::{self, PlaneServer, PlaneSettings, SharedPid};
 use super::ports::FreePorts;
 use crate::failure::Failure;
 use crate::log;
+use crate::privileges;
 
 /// Time for all members to answer.
 const START_WITHIN: Duration = Duration::from_secs(30);
@@ -39,6 +42,8 @@ const MISS: &[u8] = b"END\r\n";
 pub(super) struct Cluster {
     router: SocketAddr,
     servers: Vec<SocketAddr>,
+    /// Where the router, then each server, serves its metrics.
+    metrics: Vec<SocketAddr>,
     /// How many of them have a slot.
     slots: usize,
     memory_mb: u32,
@@ -56,11 +61,13 @@ impl Cluster {
         let slots = usize::from(arguments.servers);
         let servers =
             (0..arguments.servers + arguments.spares).map(|_| ports.take()).collect::<Result<Vec<_>, _>>()?;
+        let metrics = (0..=servers.len()).map(|_| ports.take()).collect::<Result<Vec<_>, _>>()?;
         let encryption = arguments.tls.then(|| Encryption::new(place)).transpose()?;
         let memory_mb = arguments.memory;
         Ok(Cluster {
             router,
             servers,
+            metrics,
             slots,
             memory_mb,
             encryption,
@@ -74,12 +81,24 @@ impl Cluster {
     pub(super) fn start(
         &mut self,
         place: &Place,
+        lines: &Arc<HeldLines>,
         is_asked_to_end: &dyn Fn() -> bool,
     ) -> Result<bool, Failure> {
+        let stays_root = privileges::default_user_is_missing()?;
+        if stays_root {
+            lines.say(
+                LogLevel::Info,
+                "this system has no user for servers that root starts, so they stay root (-u root)",
+            );
+        }
         for (index, address) in self.servers.clone().into_iter().enumerate() {
             let (port, memory) = (address.port().to_string(), self.memory_mb.to_string());
             let words = ["serve", "-l", "127.0.0.1", "-p", &port, "-m", &memory, "-t", "1"];
             let mut words = words.map(str::to_owned).to_vec();
+            words.push(metrics_flag(self.metrics[index + 1]));
+            if stays_root {
+                words.extend(["-u", "root"].map(str::to_owned));
+            }
             words.extend(self.encryption.iter().flat_map(Encryption::server_flags));
             self.add(format!("server {}", index + 1), address, words, place, SharedPid::default())?;
         }
@@ -97,6 +116,7 @@ impl Cluster {
             servers: servers.collect(),
             slots: self.slots,
             router_pid: SharedPid::clone(&router_pid),
+            lines: Arc::clone(lines),
             tls: self.encryption.as_ref().map(|encryption| Arc::clone(&encryption.client)),
         };
         if !plane::start(settings, is_asked_to_end)? {
@@ -116,6 +136,9 @@ impl Cluster {
         let mut words = vec![
             "route".to_owned(),
             "--asynclog-disable".to_owned(),
+            // Test suites of clients begin with it.
+            "--enable-flush-cmd".to_owned(),
+            metrics_flag(self.metrics[0]),
             format!("--config=file:{}", plane::configuration(place).display()),
             format!("--unix-domain-sock={}", plane::router_socket(place).display()),
             "--reconfiguration-delay-ms=0".to_owned(),
@@ -223,8 +246,18 @@ impl Cluster {
                 format!("{}  (process {}), {} MB{spare}", server.address, server.pid(), self.memory_mb),
             );
         }
+        line("policy", plane::policy_file(place).display().to_string());
         line("routes", plane::configuration(place).display().to_string());
         line("control", format!("unix:{}", plane::socket(place).display()));
+        line(
+            "metrics",
+            format!(
+                "http://{}/metrics of the router, :{} to :{} of the servers",
+                self.metrics[0],
+                self.metrics[1].port(),
+                self.metrics[servers.len()].port()
+            ),
+        );
         line("output", format!("{}/*.log", place.folder().display()));
         if let Some(encryption) = &self.encryption {
             line("TLS", format!("trust {}", encryption.authority.display()));
@@ -241,6 +274,7 @@ impl Cluster {
                 format!(" {}", [encryption.listener_flags(), encryption.trust_flags()].concat().join(" ")),
             ),
         };
+        let tops = self.metrics[1..].iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         let replace = match self.slots < self.servers.len() {
             true => {
                 "  evenkeel control replace server-1    # shows the plan; with --apply --why TEXT, a spare takes its slot\n"
@@ -251,7 +285,8 @@ impl Cluster {
             "evenkeel {} is up after {:.2} s:\n{text}\n\
              Try it:\n  \
              printf 'set greeting 0 0 5\\r\\nhello\\r\\nget greeting\\r\\nquit\\r\\n' | {client}\n  \
-             evenkeel load --server 127.0.0.1:{port}{load_flags} --rate 2000 --duration 5s\n  \
+             evenkeel load --server 127.0.0.1:{port}{load_flags} --rate 2000 --duration 5s --prefill\n  \
+             evenkeel top {tops}\n  \
              kill -9 {first}    # a server: the others answer for it until it is there again, empty\n  \
              export EVENKEEL_CONTROL=unix:{}    # then `evenkeel control status`\n{replace}  \
              evenkeel route {} {} --config file:{}{route_flags}    # another router\n\n\
@@ -260,7 +295,7 @@ impl Cluster {
             after.as_secs_f64(),
             plane::socket(place).display(),
             self.port_flag(),
-            servers.last().map_or(port, |server| server.address.port()).saturating_add(1),
+            self.metrics.last().map_or(port, SocketAddr::port).saturating_add(1),
             plane::configuration(place).display(),
         )
     }
@@ -270,6 +305,10 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.members.iter_mut().for_each(Member::kill);
     }
+}
+
+fn metrics_flag(address: SocketAddr) -> String {
+    format!("--metrics-listen={address}")
 }
 
 fn restart_if_ended(member: &mut Member) {

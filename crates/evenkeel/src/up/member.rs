@@ -149,6 +149,7 @@ fn spawn(name: &str, words: &[String], output: &Path) -> Result<Child, Failure> 
         open_output(output).map_err(|error| Failure::system(format!("open {}", output.display()), error))?;
     // This very program, even if its file has been replaced meanwhile.
     let mut command = Command::new("/proc/self/exe");
+    std::os::unix::process::CommandExt::arg0(&mut command, "evenkeel");
     command.args(words).env(parent::VARIABLE, std::process::id().to_string());
     // Ctrl-C is for this process, which ends the members in their order.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);

@@ -22,9 +22,9 @@ use rustls::ClientConfig;
 use serde_json::{Value, json};
 use tls::{ClientSettings, ClientTls};
 
+use super::held_lines::HeldLines;
 use super::place::Place;
 use crate::failure::Failure;
-use crate::log;
 
 /// Where the controller listens, in the cluster's folder.
 const SOCKET: &str = "control.sock";
@@ -32,6 +32,9 @@ const SOCKET: &str = "control.sock";
 const ROUTER_SOCKET: &str = "router.sock";
 /// What the router reads.
 const CONFIGURATION: &str = "route.json";
+
+/// The policy that is put in force at the start.
+const POLICY: &str = "policy.toml";
 
 /// Name of the fleet, the host and its zone.
 const HERE: &str = "here";
@@ -62,6 +65,8 @@ pub(super) struct PlaneSettings<'p> {
     /// How many of them have a slot; the others are spares.
     pub(super) slots: usize,
     pub(super) router_pid: SharedPid,
+    /// Where its lines go.
+    pub(super) lines: Arc<HeldLines>,
     /// Of a client of the servers, if they speak TLS.
     pub(super) tls: Option<Arc<ClientConfig>>,
 }
@@ -80,6 +85,11 @@ pub(super) fn router_socket(place: &Place) -> PathBuf {
     place.file(ROUTER_SOCKET)
 }
 
+/// The policy of the start.
+pub(super) fn policy_file(place: &Place) -> PathBuf {
+    place.file(POLICY)
+}
+
 /// The router's configuration.
 pub(super) fn configuration(place: &Place) -> PathBuf {
     place.file(CONFIGURATION)
@@ -93,17 +103,16 @@ pub(super) fn start(
     let decisions = decisions(&settings)?;
     let clock = Stopwatch::start();
     let seats = Arc::new(AgentSeats::default());
-    let say_line: SayLine = Arc::new(|level, line: &str| log::log(level, "up", line));
+    let lines = Arc::clone(&settings.lines);
+    let say_line: SayLine = Arc::new(move |level, line: &str| lines.say(level, line));
     let (service, messages) = ControlService::new(Arc::clone(&seats), fleet_name(), Arc::clone(&say_line));
     let (now, unix_s) = (moment(&clock), unix_s().cast_signed());
-    // There is one zone to look from.
-    let health = HealthThresholds { probe_zones_min: 1, ..HealthThresholds::default() };
     let choices = ControllerSettings {
         fleet: fleet_name(),
         host: HERE.parse().expect("a word is a name"),
         zone: HERE.parse().expect("a word is a name"),
         rollout: RolloutSettings::default(),
-        health,
+        health: HealthThresholds::default(),
     };
     let controller = Controller::new(decisions.clone(), seats, choices, now, unix_s);
     let controller = controller.map_err(Failure::other)?.saying(say_line);
@@ -171,6 +180,7 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
     // Its controller is at a socket file, where nothing is encrypted.
     let tls = ClientTls::load(ClientSettings::default());
     let (tls, _) = tls.map_err(|error| Failure::system("prepare TLS", error.source))?;
+    let lines = Arc::clone(&settings.lines);
     let settings = AgentSettings {
         host: HERE.parse().expect("a word is a name"),
         zone: HERE.parse().expect("a word is a name"),
@@ -180,7 +190,7 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
         folder: settings.place.file("agent"),
         controllers: vec![ControlPlace::Unix(socket(settings.place))],
         tls: Arc::new(tls),
-        say: Arc::new(|level, line: &str| log::log(level, "up", line)),
+        say: Arc::new(move |level, line: &str| lines.say(level, line)),
     };
     start_agent(settings).map_err(Failure::other)
 }
@@ -200,6 +210,8 @@ fn publish(
     let place = ControlPlace::Unix(socket(settings.place));
     let client = ControlClient::new(&place, tls).map_err(Failure::other)?;
     let policy = policy(settings);
+    // For a person who changes it: `control plan --policy` takes it.
+    settings.place.write(POLICY, &policy)?;
     let mut body = json!({"policy": policy});
     let watch = Stopwatch::start();
     loop {

@@ -373,3 +373,32 @@ fn noise(prng: &mut Prng, text: &mut String) {
     let words = ["", "", "", " ", "\n", "\t", "\r\n", "// , } \" é\n", "/* { \" // */", "/**/", "//\n"];
     text.push_str(words[prng.below(words.len() as u64) as usize]);
 }
+
+#[test]
+fn an_address_with_its_defaults_is_that_address() {
+    let names = AdoptionNames {
+        fleet: "f".parse().expect("a name"),
+        view: "main".parse().expect("a name"),
+        zone: "a".parse().expect("a name"),
+    };
+    let file = |address: &str, rest: &str| {
+        format!(
+            "{{\"pools\": {{\"A\": {{\"servers\": [\"{address}\"]{rest}}}}}, \"route\": \"PoolRoute|A\"}}"
+        )
+    };
+    for address in ["10.0.0.1:11211:ascii:plain", "10.0.0.1:11211:ascii", "[::1]:5:ascii:plain:notcompressed"]
+    {
+        let adoption = adopt(&file(address, ""), &names).unwrap_or_else(|error| panic!("{address}: {error}"));
+        let bare = &address[..address.find(":ascii").expect("it has a protocol")];
+        assert_eq!(adoption.generation.content.clusters[0].slots[0].address, bare);
+    }
+    for (address, rest) in [
+        ("h:1:ascii:ssl", ""),
+        ("h:1:caret", ""),
+        ("h:1:ascii", ", \"protocol\": \"caret\""),
+        ("h:ascii", ""),
+    ] {
+        let error = adopt(&file(address, rest), &names).expect_err(address).to_string();
+        assert!(error.contains("expected HOST:PORT"), "{error}");
+    }
+}

@@ -5,7 +5,7 @@ use std::fmt;
 use stdx::clock::Now;
 
 use super::roster::SlotMember;
-use super::verdict::MemberVerdict;
+use super::verdict::{MemberVerdict, Unmet};
 use crate::{ClusterName, GenerationNumber, MemberId, ZoneName};
 
 /// Members that an alarm or a freeze names: enough to look at, few enough for a pager.
@@ -69,6 +69,8 @@ pub enum HealthDecision {
         cluster: ClusterName,
         /// Their state.
         verdict: MemberVerdict,
+        /// The condition that a replacement lacks, if one of their observers accuses them or too little is known.
+        unmet: Option<Unmet>,
         /// How many of the cluster.
         count: usize,
         /// The first of them.

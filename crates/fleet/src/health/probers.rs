@@ -53,6 +53,8 @@ pub(super) struct ProbeView {
     pub(super) answered: u8,
     pub(super) late: u8,
     pub(super) failed: u8,
+    /// Their last probe has failed, and perhaps it is the first one of several.
+    pub(super) failing: u8,
     pub(super) failing_since: Option<Now>,
 }
 
@@ -75,8 +77,9 @@ impl Probers {
     ) -> Option<usize> {
         let stale =
             |prober: &Prober| now.ms().saturating_sub(prober.at.ms()) > settings.observation_window_ms;
-        let known = self.probers.iter().position(|prober| prober.host == *host && prober.zone == *zone);
-        let at = known.or_else(|| {
+        let known = self.probers.iter().position(|prober| prober.host == *host);
+        let moved = known.filter(|at| self.probers[*at].zone != *zone);
+        let at = known.filter(|_| moved.is_none()).or_else(|| {
             let new = || Prober {
                 host: host.clone(),
                 zone: zone.clone(),
@@ -84,11 +87,11 @@ impl Probers {
                 percent,
                 samples: VecDeque::new(),
             };
-            if self.probers.len() < PROBERS_MAX {
+            if moved.is_none() && self.probers.len() < PROBERS_MAX {
                 self.probers.push(new());
                 return Some(self.probers.len() - 1);
             }
-            let at = self.probers.iter().position(stale)?;
+            let at = moved.or_else(|| self.probers.iter().position(stale))?;
             self.probers[at] = new();
             self.marks.iter_mut().for_each(|marks| marks[at] = Mark::default());
             Some(at)
@@ -139,6 +142,7 @@ impl Probers {
             if now.ms().saturating_sub(mark.at.ms()) > settings.probe_fresh_ms {
                 continue;
             }
+            view.failing |= u8::from(mark.last == Some(ProbeOutcome::Failed)) << at;
             match mark.last {
                 Some(ProbeOutcome::Answered) => view.answered |= 1 << at,
                 Some(ProbeOutcome::Late) => view.late |= 1 << at,
@@ -161,6 +165,19 @@ impl Probers {
         zones.sort();
         zones.dedup();
         zones
+    }
+
+    /// Zones whose word is needed, and probers that were never heard although there are that many. As long as one was not,
+    /// there may be another zone.
+    pub(super) fn zones_needed(&self, expected: usize, zones_min: u8) -> (u8, usize) {
+        let unheard = expected.saturating_sub(self.probers.len());
+        let zones = self.zone_masks().len() as u8;
+        (if unheard > 0 { zones_min } else { zones_min.min(zones.max(1)) }, unheard)
+    }
+
+    /// All of them, as bits.
+    pub(super) fn all(&self) -> u8 {
+        bits(self.probers.iter().map(|_| true))
     }
 
     /// For each prober the bits of all probers in its zone.
@@ -256,6 +273,39 @@ mod tests {
         }
         assert_eq!(round("k8", 2), None);
         assert_eq!(round("k8", 62), Some(0));
+    }
+
+    /// Probers by their zones, of so many: the zones whose word is needed of two.
+    #[track_caller]
+    fn check_needed(zones: &[&str], expected: usize, needed: u8) {
+        let settings = HealthThresholds::default();
+        let mut probers = Probers::default();
+        for (at, zone) in zones.iter().enumerate() {
+            let (host, zone) = (format!("k{at}").parse().expect("a name"), zone.parse().expect("a name"));
+            probers.round(Now::at_ms(0), &host, &zone, 100, &settings);
+        }
+        assert_eq!(probers.zones_needed(expected, settings.probe_zones_min).0, needed, "{zones:?}");
+    }
+
+    #[test]
+    fn no_more_zones_are_needed_than_there_are_once_all_probers_are_known() {
+        check_needed(&["a", "a", "a"], 3, 1);
+        check_needed(&["a"], 1, 1);
+        check_needed(&["a", "b", "c"], 3, 2);
+        check_needed(&["a", "a", "b"], 3, 2);
+        check_needed(&["a", "a"], 3, 2);
+        check_needed(&[], 1, 2);
+    }
+
+    #[test]
+    fn a_prober_that_moves_to_another_zone_is_no_second_one() {
+        let settings = HealthThresholds::default();
+        let mut probers = Probers::default();
+        for zone in ["a", "b"] {
+            let (host, zone) = ("k1".parse().expect("a name"), zone.parse().expect("a name"));
+            assert_eq!(probers.round(Now::at_ms(0), &host, &zone, 100, &settings), Some(0));
+        }
+        assert_eq!(probers.zones_needed(1, settings.probe_zones_min), (1, 0));
     }
 
     #[test]

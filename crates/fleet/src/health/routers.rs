@@ -17,6 +17,8 @@ pub const ROUTERS_MAX: usize = 22_000;
 /// Most TKO members in one report. The guard freezes a fleet of 5,000 at 250; a router with more is ill itself. Bounds the
 /// memory of all reports to 23 MB.
 pub const TKO_PER_ROUTER_MAX: usize = 256;
+/// Most members that it has not asked in one report; about others it is believed to have a word. As much memory again.
+pub const UNASKED_PER_ROUTER_MAX: usize = 256;
 /// A router that cannot reach half of its members is ill itself, if it has at least this many.
 const MEMBERS_TO_JUDGE_A_ROUTER: u32 = 4;
 
@@ -27,8 +29,12 @@ pub struct TkoReport<'a> {
     pub router: &'a RouterId,
     /// Where it is.
     pub zone: &'a ZoneName,
-    /// Clusters that it sends requests to. It has no word about members of others.
+    /// Clusters that it reads.
+    pub serves: &'a [ClusterName],
+    /// Those of them that it sends requests to. It has no word about members of others.
     pub traffic: &'a [ClusterName],
+    /// Members of these that it has not asked lately: it has no word about them either.
+    pub unasked: &'a [MemberId],
     /// Members that it does not ask any more.
     pub tko: &'a [MemberId],
 }
@@ -37,10 +43,13 @@ pub struct TkoReport<'a> {
 struct Router {
     zone: usize,
     at: Now,
-    clusters: [u64; CLUSTERS_MAX / 64],
+    serves: Clusters,
+    traffic: Clusters,
     tko: Vec<u32>,
+    unasked: Vec<u32>,
 }
 
+type Clusters = [u64; CLUSTERS_MAX / 64];
 type PerZone = [u32; ZONES_MAX];
 
 /// The reports of all routers.
@@ -48,16 +57,22 @@ type PerZone = [u32; ZONES_MAX];
 pub(super) struct Routers {
     zones: Vec<ZoneName>,
     by_id: BTreeMap<RouterId, Router>,
+    /// Routers that read a cluster, for each cluster.
+    serving: Vec<PerZone>,
     /// Routers with traffic, for each cluster.
     with_traffic: Vec<PerZone>,
     /// Routers that have a member as TKO.
     tko: BTreeMap<u32, PerZone>,
+    /// Routers that have traffic for a member's cluster and none for it.
+    unasked: BTreeMap<u32, PerZone>,
 }
 
 /// What the routers say about one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RouterView {
     pub(super) sight: RouterSight,
+    /// Routers that read its cluster.
+    pub(super) serving: u32,
     pub(super) with_traffic: PerZone,
     pub(super) tko: PerZone,
 }
@@ -70,24 +85,28 @@ impl Routers {
             return false;
         }
         let Some(zone) = self.zone(report.zone) else { return false };
-        let mut clusters = [0; CLUSTERS_MAX / 64];
-        let mut members = 0;
-        for at in report.traffic.iter().take(CLUSTERS_MAX).filter_map(|name| roster.cluster_index(name)) {
-            if clusters[at / 64] & (1 << (at % 64)) == 0 {
-                clusters[at / 64] |= 1 << (at % 64);
-                members += roster.clusters[at].1;
-            }
-        }
-        let has_traffic = |at: &usize| has(&clusters, roster.scopes[*at].0);
-        let known = report.tko.iter().filter_map(|member| roster.index(member)).filter(has_traffic);
-        let mut tko: Vec<u32> = known.map(|at| at as u32).collect();
-        tko.sort_unstable();
-        tko.dedup();
+        let serves = clusters(report.serves, roster);
+        let traffic = clusters(report.traffic, roster);
+        let with_traffic = roster.clusters.iter().enumerate().filter(|(at, _)| has(&traffic, *at));
+        let members: u32 = with_traffic.map(|(_, (_, size))| size).sum();
+        let known = |members: &[MemberId]| {
+            let has_traffic = |at: &usize| has(&traffic, roster.scopes[*at].0);
+            let known = members.iter().filter_map(|member| roster.index(member)).filter(has_traffic);
+            let mut known: Vec<u32> = known.map(|at| at as u32).collect();
+            known.sort_unstable();
+            known.dedup();
+            known
+        };
+        let mut tko = known(report.tko);
         tko.shrink_to_fit();
         if members >= MEMBERS_TO_JUDGE_A_ROUTER && tko.len() as u64 * 2 > u64::from(members) {
             return false;
         }
-        let router = Router { zone, at: now, clusters, tko };
+        // What is not asked because it does not answer was asked.
+        let mut unasked = known(&report.unasked[..report.unasked.len().min(UNASKED_PER_ROUTER_MAX)]);
+        unasked.retain(|at| tko.binary_search(at).is_err());
+        unasked.shrink_to_fit();
+        let router = Router { zone, at: now, serves, traffic, tko, unasked };
         self.count(&router);
         self.by_id.insert(report.router.clone(), router);
         true
@@ -104,29 +123,36 @@ impl Routers {
     }
 
     fn count(&mut self, router: &Router) {
-        for (at, counts) in
-            self.with_traffic.iter_mut().enumerate().filter(|(at, _)| has(&router.clusters, *at))
+        for (counts, clusters) in
+            [(&mut self.serving, &router.serves), (&mut self.with_traffic, &router.traffic)]
         {
-            debug_assert!(at < CLUSTERS_MAX);
-            counts[router.zone] += 1;
+            for (_, counts) in counts.iter_mut().enumerate().filter(|(at, _)| has(clusters, *at)) {
+                counts[router.zone] += 1;
+            }
         }
-        for member in &router.tko {
-            self.tko.entry(*member).or_default()[router.zone] += 1;
+        for (counts, members) in [(&mut self.tko, &router.tko), (&mut self.unasked, &router.unasked)] {
+            for member in members {
+                counts.entry(*member).or_default()[router.zone] += 1;
+            }
         }
     }
 
     fn remove(&mut self, id: &RouterId) {
         let Some(router) = self.by_id.remove(id) else { return };
-        for (_, counts) in
-            self.with_traffic.iter_mut().enumerate().filter(|(at, _)| has(&router.clusters, *at))
+        for (counts, clusters) in
+            [(&mut self.serving, &router.serves), (&mut self.with_traffic, &router.traffic)]
         {
-            counts[router.zone] -= 1;
+            for (_, counts) in counts.iter_mut().enumerate().filter(|(at, _)| has(clusters, *at)) {
+                counts[router.zone] -= 1;
+            }
         }
-        for member in &router.tko {
-            let counts = self.tko.get_mut(member).expect("a counted report is in the counts");
-            counts[router.zone] -= 1;
-            if *counts == PerZone::default() {
-                self.tko.remove(member);
+        for (all, members) in [(&mut self.tko, &router.tko), (&mut self.unasked, &router.unasked)] {
+            for member in members {
+                let counts = all.get_mut(member).expect("a counted report is in the counts");
+                counts[router.zone] -= 1;
+                if *counts == PerZone::default() {
+                    all.remove(member);
+                }
             }
         }
     }
@@ -145,9 +171,13 @@ impl Routers {
 
     /// What they say about a member of a cluster.
     pub(super) fn view(&self, member: usize, cluster: usize) -> RouterView {
-        let with_traffic = self.with_traffic[cluster];
-        let tko = self.tko.get(&(member as u32)).copied().unwrap_or_default();
-        RouterView { sight: sight(&with_traffic, &tko), with_traffic, tko }
+        let of_member =
+            |counts: &BTreeMap<u32, PerZone>| counts.get(&(member as u32)).copied().unwrap_or_default();
+        let (tko, unasked) = (of_member(&self.tko), of_member(&self.unasked));
+        let all = self.with_traffic[cluster];
+        let with_traffic = std::array::from_fn(|zone| all[zone] - unasked[zone]);
+        let serving = self.serving[cluster].iter().sum();
+        RouterView { sight: sight(serving, &with_traffic, &tko), serving, with_traffic, tko }
     }
 
     /// The first routers that have a member as TKO.
@@ -164,18 +194,20 @@ impl Routers {
     /// Counts anew for a new roster: `to` has for each member its new place, `clusters` for each cluster its new index.
     pub(super) fn reorder(&mut self, to: &[Option<usize>], clusters: &[Option<usize>], count: usize) {
         self.tko.clear();
+        self.unasked.clear();
+        self.serving = vec![PerZone::default(); count];
         self.with_traffic = vec![PerZone::default(); count];
         let mut routers = std::mem::take(&mut self.by_id);
         for router in routers.values_mut() {
-            router.tko = router.tko.iter().filter_map(|at| to[*at as usize]).map(|at| at as u32).collect();
-            router.tko.sort_unstable();
-            let mut moved = [0; CLUSTERS_MAX / 64];
-            for (from, at) in clusters.iter().enumerate() {
-                if let (true, Some(at)) = (has(&router.clusters, from), at) {
-                    moved[at / 64] |= 1 << (at % 64);
-                }
+            for members in [&mut router.tko, &mut router.unasked] {
+                *members = members.iter().filter_map(|at| to[*at as usize]).map(|at| at as u32).collect();
+                members.sort_unstable();
             }
-            router.clusters = moved;
+            for bits in [&mut router.serves, &mut router.traffic] {
+                let before = std::mem::take(bits);
+                let kept = clusters.iter().enumerate().filter(|(from, _)| has(&before, *from));
+                kept.filter_map(|(_, at)| *at).for_each(|at| bits[at / 64] |= 1 << (at % 64));
+            }
             self.count(router);
         }
         self.by_id = routers;
@@ -185,22 +217,34 @@ impl Routers {
     pub(super) fn forget(&mut self) {
         self.by_id.clear();
         self.tko.clear();
+        self.unasked.clear();
         self.zones.clear();
-        self.with_traffic.iter_mut().for_each(|counts| *counts = PerZone::default());
+        for counts in self.serving.iter_mut().chain(&mut self.with_traffic) {
+            *counts = PerZone::default();
+        }
     }
 }
 
-fn has(clusters: &[u64; CLUSTERS_MAX / 64], at: usize) -> bool {
+/// The clusters of a roster with these names, as bits.
+fn clusters(names: &[ClusterName], roster: &Roster) -> Clusters {
+    let mut bits = Clusters::default();
+    let known = names.iter().take(CLUSTERS_MAX).filter_map(|name| roster.cluster_index(name));
+    known.for_each(|at| bits[at / 64] |= 1 << (at % 64));
+    bits
+}
+
+fn has(clusters: &Clusters, at: usize) -> bool {
     clusters[at / 64] & (1 << (at % 64)) != 0
 }
 
-fn sight(with_traffic: &PerZone, tko: &PerZone) -> RouterSight {
+fn sight(serving: u32, with_traffic: &PerZone, tko: &PerZone) -> RouterSight {
     let (all, accusing) = (with_traffic.iter().sum::<u32>(), tko.iter().sum::<u32>());
     let zones = with_traffic.iter().filter(|count| **count > 0).count();
     let accusing_zones = tko.iter().filter(|count| **count > 0).count();
     let has_lost_zone = tko.iter().zip(with_traffic).any(|(tko, all)| tko * 2 > *all);
     match accusing {
-        _ if all == 0 => RouterSight::Unknown,
+        _ if all == 0 && serving == 0 => RouterSight::Unknown,
+        _ if all == 0 => RouterSight::Unused,
         0 => RouterSight::Ok,
         _ if accusing_zones == 1 && zones > 1 && has_lost_zone => RouterSight::OneZone,
         _ if accusing * 2 > all => RouterSight::Most,
@@ -228,7 +272,8 @@ mod tests {
     }
 
     fn fresh(roster: &Roster) -> Routers {
-        Routers { with_traffic: vec![PerZone::default(); roster.clusters.len()], ..Routers::default() }
+        let none = vec![PerZone::default(); roster.clusters.len()];
+        Routers { serving: none.clone(), with_traffic: none, ..Routers::default() }
     }
 
     fn report(routers: &mut Routers, roster: &Roster, id: u64, zone: u64, tko: &[usize]) -> bool {
@@ -236,7 +281,14 @@ mod tests {
         let traffic: Vec<_> = roster.clusters.iter().map(|(name, _)| name.clone()).collect();
         let (router, zone) =
             (format!("r{id}").parse().expect("a name"), format!("z{zone}").parse().expect("a name"));
-        let report = TkoReport { router: &router, zone: &zone, traffic: &traffic, tko: &tko };
+        let report = TkoReport {
+            router: &router,
+            zone: &zone,
+            serves: &traffic,
+            traffic: &traffic,
+            unasked: &[],
+            tko: &tko,
+        };
         routers.report(Now::at_ms(0), &report, roster)
     }
 
@@ -247,7 +299,8 @@ mod tests {
         for (at, (all, accusing)) in zones.iter().enumerate() {
             (with_traffic[at], tko[at]) = (*all, *accusing);
         }
-        assert_eq!(sight(&with_traffic, &tko), expected, "{zones:?}");
+        let serving = with_traffic.iter().sum();
+        assert_eq!(sight(serving, &with_traffic, &tko), expected, "{zones:?}");
     }
 
     #[test]
@@ -262,6 +315,40 @@ mod tests {
         check(&[(99, 99), (2, 0)], RouterSight::OneZone);
         check(&[(9, 9)], RouterSight::Most);
         check(&[(1, 1)], RouterSight::Most);
+    }
+
+    /// A router that reads two clusters, has traffic for the first and has not asked these members; m0 and m2 are of the first
+    /// cluster, m1 of the second. What is known of each of the three.
+    #[track_caller]
+    fn check_use(unasked: &[&str], tko: &[&str], expected: [RouterSight; 3]) {
+        let roster = roster(2, 10);
+        let mut routers = fresh(&roster);
+        let names = |all: &[&str]| -> Vec<MemberId> {
+            all.iter().map(|name| name.parse().expect("a name")).collect()
+        };
+        let serves: Vec<_> = roster.clusters.iter().map(|(name, _)| name.clone()).collect();
+        let report = TkoReport {
+            router: &"r1".parse().expect("a name"),
+            zone: &"z1".parse().expect("a name"),
+            serves: &serves,
+            traffic: &serves[..1],
+            unasked: &names(unasked),
+            tko: &names(tko),
+        };
+        assert!(routers.report(Now::at_ms(0), &report, &roster));
+        let found = [0, 1, 2].map(|member| routers.view(member, member % 2).sight);
+        assert_eq!(found, expected, "{unasked:?} {tko:?}");
+        routers.remove(report.router);
+        assert_eq!(routers.view(0, 0).sight, RouterSight::Unknown);
+        assert!(routers.unasked.is_empty());
+    }
+
+    #[test]
+    fn a_router_has_no_word_about_members_that_it_does_not_ask() {
+        use RouterSight as R;
+        check_use(&[], &[], [R::Ok, R::Unused, R::Ok]);
+        check_use(&["m2"], &["m0"], [R::Most, R::Unused, R::Unused]);
+        check_use(&["m0", "m1"], &["m0"], [R::Most, R::Unused, R::Ok]);
     }
 
     #[test]

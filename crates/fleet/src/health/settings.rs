@@ -16,7 +16,7 @@ pub struct HealthThresholds {
     pub probe_fresh_ms: u64,
     /// Failed probes in a row that make a failure: one lost packet is none.
     pub probe_failures: u8,
-    /// Zones that must have probed a member before probes say anything. 1 is for fleets of one zone.
+    /// Zones that must have probed a member before probes say anything, as far as controllers are in so many.
     pub probe_zones_min: u8,
     /// A prober whose success fell below this part of a minute ago does not vote.
     pub prober_success_percent: u8,
@@ -28,6 +28,14 @@ pub struct HealthThresholds {
     pub suspect_ms: u64,
     /// A process that is down on a living host has this long to be started again by the agent.
     pub restart_grace_ms: u64,
+    /// An answer to a probe that takes longer is late: a cache answers within a millisecond, and a busy host within some ten.
+    pub probe_late_ms: u64,
+    /// A member whose answers to probes were late for this part of the last minute is slow.
+    pub slow_percent: u8,
+    /// Three falls within this make a member unsteady.
+    pub flapping_window_ms: u64,
+    /// An unsteady member that was away for this part of the last minute, as two kinds of observers have seen, is replaced.
+    pub flapping_percent: u8,
     /// Longest announced restart that is believed.
     pub announced_max_ms: u64,
     /// A controller that made no pass for this long was stopped itself, and knows nothing.
@@ -50,6 +58,10 @@ impl Default for HealthThresholds {
             router_fresh_ms: 30_000,
             suspect_ms: 10_000,
             restart_grace_ms: 30_000,
+            probe_late_ms: 100,
+            slow_percent: 6,
+            flapping_window_ms: 300_000,
+            flapping_percent: 15,
             announced_max_ms: 600_000,
             pass_gap_max_ms: 10_000,
             guard: GuardSettings::default(),
@@ -122,7 +134,7 @@ impl HealthThresholds {
             ("agent_return_ms", self.agent_return_ms, 2_000, 60_000, "a busy host takes a second or two"),
             ("probe_fresh_ms", self.probe_fresh_ms, 3_000, 60_000, "probes come once a second"),
             ("probe_failures", self.probe_failures.into(), 2, 100, "one lost packet is no failure"),
-            ("probe_zones_min", self.probe_zones_min.into(), 1, 3, "1 is for fleets of one zone"),
+            ("probe_zones_min", self.probe_zones_min.into(), 1, 3, "three zones are enough"),
             (
                 "prober_success_percent",
                 self.prober_success_percent.into(),
@@ -140,6 +152,10 @@ impl HealthThresholds {
             ("router_fresh_ms", self.router_fresh_ms, 20_000, 300_000, turns),
             ("suspect_ms", self.suspect_ms, 1_000, DAY_MS, early),
             ("restart_grace_ms", self.restart_grace_ms, 1_000, DAY_MS, early),
+            ("probe_late_ms", self.probe_late_ms, 1, 1_000, "a probe has a second"),
+            ("slow_percent", self.slow_percent.into(), 1, 100, "one late answer is none"),
+            ("flapping_window_ms", self.flapping_window_ms, 10_000, DAY_MS, early),
+            ("flapping_percent", self.flapping_percent.into(), 5, 100, early),
             ("announced_max_ms", self.announced_max_ms, 1_000, DAY_MS, "drain a host that is away longer"),
             ("pass_gap_max_ms", self.pass_gap_max_ms, 2_000, 60_000, "passes come once a second"),
             ("guard.window_ms", guard.window_ms, 10_000, DAY_MS, early),
@@ -178,7 +194,8 @@ mod tests {
         check(|settings| settings.suspect_ms = 0, "use suspect_ms = 0: accepted are 1000 to");
         check(|settings| settings.guard.cluster_percent = 100, "accepted are 0 to 50");
         check(|settings| settings.guard.replaced_window_ms = 30_000, "accepted are 60000 to");
-        check(|settings| settings.probe_zones_min = 0, "fleets of one zone");
+        check(|settings| settings.probe_zones_min = 0, "accepted are 1 to 3");
+        check(|settings| settings.flapping_percent = 0, "use flapping_percent = 0: accepted are 5 to");
         check(|settings| settings.agent_silent_after_ms = 2_999, "agent_silent_after_ms");
     }
 }

@@ -10,7 +10,8 @@ use super::reason::{Seen, meaning};
 use super::roster::Roster;
 use super::routers::{Routers, TkoReport};
 use super::settings::{HealthThresholdError, HealthThresholds};
-use super::verdict::{AgentSight, MemberVerdict, ProbeSight, judge};
+use super::steadiness::{SeenNow, Steadiness};
+use super::verdict::{AgentSight, MemberVerdict, ProbeSight, RouterSight, Unmet, judge, unmet};
 use crate::{HostId, MemberId, ZoneName};
 
 mod alarms;
@@ -62,6 +63,17 @@ pub struct ProbeRound<'a> {
     pub outcomes: &'a [(MemberId, ProbeOutcome)],
 }
 
+/// Zones from which controllers probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProberZones {
+    /// Those that were heard.
+    pub zones: Vec<ZoneName>,
+    /// How many of them must have probed a member before probes say anything.
+    pub needed: u8,
+    /// Controllers that were never heard, so that their zones are not known.
+    pub unheard: usize,
+}
+
 /// A scope without members.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("freeze {0}: it has no members; name the fleet, or a zone or cluster of the present generation")]
@@ -78,8 +90,11 @@ struct Watched {
     announced: Option<(Now, Now)>,
     verdict: MemberVerdict,
     since: Now,
+    /// What no observer that accuses it was enough for.
+    unmet: Option<Unmet>,
     /// Since when without a pause it may be replaced.
     accused_since: Option<Now>,
+    steadiness: Steadiness,
 }
 
 impl Watched {
@@ -92,7 +107,9 @@ impl Watched {
             announced: None,
             verdict: MemberVerdict::Unobserved,
             since: now,
+            unmet: None,
             accused_since: None,
+            steadiness: Steadiness::default(),
         }
     }
 }
@@ -104,6 +121,8 @@ pub struct HealthWatch {
     settings: HealthThresholds,
     started: Now,
     last_pass: Now,
+    /// Controllers that probe, as far as is known by other means than by hearing them.
+    expected_probers: usize,
     roster: Roster,
     members: Vec<Watched>,
     losses: Vec<Loss>,
@@ -125,6 +144,7 @@ impl HealthWatch {
             settings,
             started: now,
             last_pass: now,
+            expected_probers: 1,
             members: vec![Watched::new(now); roster.places.len()],
             losses: vec![Loss::default(); roster.places.len()],
             probers: Probers::default(),
@@ -136,6 +156,22 @@ impl HealthWatch {
         watch.probers.reorder(&vec![None; watch.members.len()]);
         watch.routers.reorder(&[], &[], watch.roster.clusters.len());
         Ok(watch)
+    }
+
+    /// Takes the number of controllers, this one included. As long as one of them was not heard, it may be in another zone.
+    pub fn expect_probers(&mut self, count: usize) {
+        self.expected_probers = count;
+    }
+
+    /// The zones from which controllers probe.
+    pub fn prober_zones(&self) -> ProberZones {
+        let (needed, unheard) = self.zones_needed();
+        let zones = self.probers.zones(self.probers.all()).into_iter().cloned().collect();
+        ProberZones { zones, needed, unheard }
+    }
+
+    fn zones_needed(&self) -> (u8, usize) {
+        self.probers.zones_needed(self.expected_probers, self.settings.probe_zones_min)
     }
 
     /// Takes the roster of a newer generation, or of the same one if the inventory has changed. A slot with another member
@@ -261,9 +297,10 @@ impl HealthWatch {
         if now.ms().saturating_sub(self.last_pass.ms()) > self.settings.pass_gap_max_ms {
             self.forget(now);
         }
+        let elapsed_ms = now.ms().saturating_sub(self.last_pass.ms());
         self.last_pass = now;
         self.routers.expire(now, &self.settings);
-        self.judge_all(now);
+        self.judge_all(now, elapsed_ms);
         self.guard.begin_pass(now, &self.roster, &mut self.losses, &self.settings.guard);
         let mut decisions =
             HealthDecisions { generation: self.roster.generation, list: Vec::new(), left_out: 0 };
@@ -286,13 +323,23 @@ impl HealthWatch {
         }
     }
 
-    fn judge_all(&mut self, now: Now) {
+    fn judge_all(&mut self, now: Now, elapsed_ms: u64) {
         let voters = self.probers.voters(now, &self.settings);
         let zones = self.probers.zone_masks();
         for at in 0..self.members.len() {
-            let verdict = self.judge_member(now, at, voters, &zones);
+            let sights = self.sights(now, at, voters, &zones);
             let first_sign = self.first_sign(now, at, voters);
+            let is_new = self.is_new(now, &self.members[at]) && sights.agent != AgentSight::Restarting;
             let member = &mut self.members[at];
+            let verdict = if is_new {
+                MemberVerdict::Unobserved
+            } else {
+                member.steadiness.note(now, elapsed_ms, sights.now());
+                let verdict = judge(sights.agent, sights.probes, sights.routers);
+                member.steadiness.judge(now, verdict, &self.settings)
+            };
+            let needs_reason = matches!(verdict, MemberVerdict::Disputed | MemberVerdict::Unobserved);
+            member.unmet = needs_reason.then(|| unmet(sights.agent, sights.probes, sights.routers));
             if member.verdict != verdict {
                 (member.verdict, member.since) = (verdict, now);
             }
@@ -317,15 +364,17 @@ impl HealthWatch {
         failing_since.map_or(now, |since| since.max(earliest).min(now))
     }
 
-    fn judge_member(&self, now: Now, at: usize, voters: u8, zones: &[u8]) -> MemberVerdict {
-        let member = &self.members[at];
-        let agent = self.agent_sight(now, member);
-        if self.is_new(now, member) && agent != AgentSight::Restarting {
-            return MemberVerdict::Unobserved;
-        }
+    fn sights(&self, now: Now, at: usize, voters: u8, zones: &[u8]) -> Sights {
         let probes = self.probers.view(at, voters, now, &self.settings);
-        let probes = probe_sight(&probes, zones, self.settings.probe_zones_min);
-        judge(agent, probes, self.routers.view(at, self.roster.scopes[at].0).sight)
+        let zones = zone_counts(&probes, zones);
+        let (needed, _) = self.zones_needed();
+        Sights {
+            agent: self.agent_sight(now, &self.members[at]),
+            probes: zones.sight(needed),
+            is_failing: zones.failing > 0 && zones.failing == zones.heard && zones.heard >= needed,
+            is_late: zones.late * 2 > zones.seen && zones.seen >= needed,
+            routers: self.routers.view(at, self.roster.scopes[at].0).sight,
+        }
     }
 
     /// Not all observers have had the time to see it.
@@ -375,13 +424,17 @@ impl HealthWatch {
     fn replace_one(&mut self, now: Now, since: Now, at: usize) -> Option<HealthDecision> {
         let verdict = self.members[at].verdict;
         let wait_ms = match verdict {
-            MemberVerdict::Gone => self.settings.suspect_ms,
+            MemberVerdict::Gone | MemberVerdict::Flapping => self.settings.suspect_ms,
             _ => self.settings.restart_grace_ms,
         };
         let place = self.roster.places[at].clone();
         let until = Now::at_ms(since.ms() + wait_ms);
-        let begin =
-            format!("{} for {} s. {}", meaning(verdict), age_s(now, since), self.seen(now, at).evidence());
+        let begin = format!(
+            "{} for {} s. {}",
+            meaning(verdict, None),
+            age_s(now, since),
+            self.seen(now, at).evidence()
+        );
         if now < until {
             let left = until.ms().saturating_sub(now.ms()).div_ceil(1000);
             let reason = format!(
@@ -425,7 +478,7 @@ impl HealthWatch {
             let left = until.ms().saturating_sub(now.ms()).div_ceil(1000);
             let reason = format!(
                 "{}. {} Nothing is done for {left} s; if it is away then, the usual rules begin.",
-                meaning(member.verdict),
+                meaning(member.verdict, None),
                 self.seen(now, at).evidence()
             );
             decisions.push(HealthDecision::WaitUntil {
@@ -447,7 +500,17 @@ impl HealthWatch {
             MemberVerdict::RouterIll => self.routers.accusers(at, EXAMPLES_MAX),
             _ => Vec::new(),
         };
+        let (zones_needed, unheard) = self.zones_needed();
+        let away = [member.steadiness.agent, member.steadiness.probes, member.steadiness.routers];
         Seen {
+            verdict: member.verdict,
+            zones_needed,
+            unheard,
+            without_vote: self.probers.zones(self.probers.all() & !voters).len(),
+            away_percent: away.map(|share| (share * 100.0) as u8),
+            late_percent: (member.steadiness.late * 100.0) as u8,
+            falls: member.steadiness.falls_within(now, &self.settings),
+            falls_within_s: self.settings.flapping_window_ms / 1000,
             member: place.member.as_str(),
             host: place.host.as_str(),
             agent: self.agent_sight(now, member),
@@ -456,6 +519,7 @@ impl HealthWatch {
             late: zones(probes.late),
             failed: zones(probes.failed),
             failing_s: probes.failing_since.map(|since| age_s(now, since)),
+            serving: self.routers.view(at, self.roster.scopes[at].0).serving,
             tko: self.tko_counts(at),
             accusers: accusers.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", "),
         }
@@ -472,24 +536,68 @@ impl HealthWatch {
     }
 }
 
-fn probe_sight(view: &ProbeView, zones: &[u8], zones_min: u8) -> ProbeSight {
-    let (mut seen, mut late, mut failed) = (0, 0, 0);
-    for zone in zones.iter().filter(|zone| (view.answered | view.late | view.failed) & **zone != 0) {
-        seen += 1;
-        // One controller that gets answers proves more than another in the same zone that gets none.
-        if view.answered & zone != 0 {
-        } else if view.late & zone != 0 {
-            late += 1;
-        } else {
-            failed += 1;
+/// What the three kinds of observers see of one member now.
+struct Sights {
+    agent: AgentSight,
+    probes: ProbeSight,
+    /// The last probes from all zones have failed, be it for the first time.
+    is_failing: bool,
+    /// The last probes from most zones were answered late.
+    is_late: bool,
+    routers: RouterSight,
+}
+
+impl Sights {
+    /// What is remembered of it. Who is away as announced is not unsteady.
+    fn now(&self) -> SeenNow {
+        if self.agent == AgentSight::Restarting {
+            return SeenNow::default();
         }
+        let (agent, routers) = (self.agent == AgentSight::Down, self.routers == RouterSight::Most);
+        let is_away = agent || routers || self.probes == ProbeSight::Failed;
+        SeenNow { agent, probes: self.is_failing, routers, late: self.is_late, is_away }
     }
-    match failed {
-        _ if seen < zones_min => ProbeSight::Unknown,
-        0 if late == seen => ProbeSight::Late,
-        0 => ProbeSight::Ok,
-        _ if failed == seen => ProbeSight::Failed,
-        _ => ProbeSight::SomeZones,
+}
+
+/// Zones by what their probers say of one member.
+#[derive(Clone, Copy, Debug, Default)]
+struct ZoneCounts {
+    /// Zones that say something.
+    seen: u8,
+    late: u8,
+    failed: u8,
+    /// Zones that were heard, also those of which it is not sure yet that they fail.
+    heard: u8,
+    failing: u8,
+}
+
+fn zone_counts(view: &ProbeView, zones: &[u8]) -> ZoneCounts {
+    let mut counts = ZoneCounts::default();
+    for zone in zones {
+        let [answered, late, failed, failing] =
+            [view.answered, view.late, view.failed, view.failing].map(|bits| u8::from(bits & zone != 0));
+        // One controller that gets answers proves more than another in the same zone that gets none.
+        let is_late = late & !answered;
+        let is_silent = 1 - (answered | late);
+        counts.seen += answered | late | failed;
+        counts.late += is_late;
+        counts.failed += failed & is_silent;
+        counts.heard += answered | late | failing;
+        counts.failing += failing & is_silent;
+    }
+    counts
+}
+
+impl ZoneCounts {
+    fn sight(self, zones_needed: u8) -> ProbeSight {
+        let ZoneCounts { seen, late, failed, .. } = self;
+        match failed {
+            _ if seen == 0 || seen < zones_needed => ProbeSight::Unknown,
+            0 if late == seen => ProbeSight::Late,
+            0 => ProbeSight::Ok,
+            _ if failed == seen => ProbeSight::Failed,
+            _ => ProbeSight::SomeZones,
+        }
     }
 }
 

@@ -43,7 +43,7 @@ fn try_plan(
         Replacement { member: member.parse().expect("a name"), by }
     };
     let wishes: Vec<Replacement> = wishes.split_whitespace().map(wish).collect();
-    plan(&FleetPlanInput { policy, inventory, current, excluded: &BTreeSet::new() }, &wishes)
+    plan(&FleetPlanInput { policy, inventory, current, excluded: &Excluded::new() }, &wishes)
 }
 
 /// `web: m1 m2`.
@@ -194,7 +194,7 @@ fn members_that_are_held_back_or_excluded_take_no_slot() {
     let mut members: Vec<FleetMember> = inventory(FIVE).members().cloned().collect();
     members[0].is_held = true;
     let inventory = Inventory::new(members).expect("an inventory");
-    let excluded = ["m2".parse().expect("a name")].into();
+    let excluded = [("m2".parse().expect("a name"), UnfitMember::NoAnswer)].into();
     let (policy, current) = (policy("web=3"), FleetContent::default());
     let input =
         FleetPlanInput { policy: &policy, inventory: &inventory, current: &current, excluded: &excluded };
@@ -259,7 +259,7 @@ fn check_most(wishes: &str, expected: &str, refused: usize) {
         policy: &policy,
         inventory: &inventory,
         current: &current,
-        excluded: &BTreeSet::new(),
+        excluded: &Excluded::new(),
     };
     let (most, errors) = plan_most(&input, &wishes).expect("a plan");
     assert_eq!((shown(&most.content).as_str(), errors.len()), (expected, refused), "{errors:?}");

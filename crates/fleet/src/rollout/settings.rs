@@ -1,9 +1,26 @@
 //! Durations and shares of the lanes.
 
+use serde::{Deserialize, Serialize};
+
 use super::{RolloutLane, RolloutWave};
 
+/// No wave lasts longer than a day.
+const WAVE_MS_MAX: u64 = 86_400_000;
+/// Shares of a lane.
+const SHARES_MAX: usize = 8;
+
+/// A setting outside its bounds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("use {name} = {found}: {accepted}")]
+pub struct RolloutSettingsError {
+    name: &'static str,
+    found: String,
+    accepted: String,
+}
+
 /// How long waves last and how many routers they reach.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct RolloutSettings {
     /// Canaries of a slot change and of weights, percent of a view.
     pub canary_percent: u8,
@@ -47,6 +64,42 @@ impl Default for RolloutSettings {
 }
 
 impl RolloutSettings {
+    /// Refuses figures with which a rollout has no canaries, or never ends.
+    ///
+    /// # Errors
+    /// Names the first that is outside its bounds.
+    pub fn check(&self) -> Result<(), RolloutSettingsError> {
+        let rows = [
+            ("canary_percent", self.canary_percent.into(), 1, 50),
+            ("route_canaries", self.route_canaries as u64, 1, 1_000),
+            ("slot_hold_ms", self.slot_hold_ms, 100, WAVE_MS_MAX),
+            ("weights_hold_ms", self.weights_hold_ms, 1_000, WAVE_MS_MAX),
+            // An agent puts a file back within 30 s.
+            ("routes_hold_ms", self.routes_hold_ms, 30_000, WAVE_MS_MAX),
+            ("routes_wave_ms", self.routes_wave_ms, 1_000, WAVE_MS_MAX),
+            ("silence_ms", self.silence_ms, 5_000, 300_000),
+            ("fence_ms", self.fence_ms, 30_000, WAVE_MS_MAX),
+        ];
+        let outside = rows.into_iter().find(|(_, found, least, most)| !(least..=most).contains(&found));
+        if let Some((name, found, least, most)) = outside {
+            let accepted = format!("accepted are {least} to {most}");
+            return Err(RolloutSettingsError { name, found: found.to_string(), accepted });
+        }
+        let is_growing = self.shares.is_sorted_by(|one, next| one < next);
+        let is_share = self.shares.iter().all(|share| (1..100).contains(share));
+        if self.shares.len() > SHARES_MAX || !is_growing || !is_share {
+            let accepted = format!(
+                "accepted are at most {SHARES_MAX} shares from 1 to 99, each larger than the one before"
+            );
+            return Err(RolloutSettingsError {
+                name: "shares",
+                found: format!("{:?}", self.shares),
+                accepted,
+            });
+        }
+        Ok(())
+    }
+
     /// How long a wave runs after all have loaded the text.
     pub(super) fn hold_ms(&self, lane: RolloutLane, wave: &RolloutWave) -> u64 {
         match (lane, wave) {
@@ -80,4 +133,31 @@ impl RolloutSettings {
 /// A share of some routers, rounded up.
 pub(super) fn share(count: usize, percent: u8) -> usize {
     (count * usize::from(percent)).div_ceil(100).min(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut RolloutSettings), expected: &str) {
+        let mut settings = RolloutSettings::default();
+        change(&mut settings);
+        let found = settings.check().err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(if expected.is_empty() { found.is_empty() } else { found.contains(expected) }, "{found:?}");
+    }
+
+    #[test]
+    fn figures_that_would_skip_the_canaries_are_refused() {
+        check(|_| (), "");
+        check(|settings| settings.routes_hold_ms = 60_000, "");
+        check(|settings| settings.shares.clear(), "");
+        check(|settings| settings.routes_hold_ms = 0, "use routes_hold_ms = 0: accepted are 30000 to");
+        check(|settings| settings.route_canaries = 0, "use route_canaries = 0");
+        check(
+            |settings| settings.shares = vec![25, 5],
+            "use shares = [25, 5]: accepted are at most 8 shares",
+        );
+        check(|settings| settings.shares = vec![100], "from 1 to 99");
+    }
 }

@@ -1,6 +1,7 @@
 //! Words of a rollout: lanes, waves, events, states.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use stdx::clock::Now;
 
@@ -42,6 +43,17 @@ pub enum RolloutWave {
     Zone(ZoneName),
     /// What remains.
     All,
+}
+
+impl fmt::Display for RolloutWave {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            RolloutWave::Canaries => write!(formatter, "canaries"),
+            RolloutWave::Share { percent } => write!(formatter, "{percent} % of the routers"),
+            RolloutWave::Zone(zone) => write!(formatter, "zone {zone}"),
+            RolloutWave::All => write!(formatter, "all routers that are left"),
+        }
+    }
 }
 
 /// What happened.
@@ -89,6 +101,19 @@ pub enum Shortfall {
     FellSilent,
 }
 
+impl fmt::Display for Shortfall {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Shortfall::Refused(reason) => write!(formatter, "does not load the text: {reason}"),
+            Shortfall::Crashed(reason) => write!(formatter, "went back from the text: {reason}"),
+            Shortfall::NoAnswer => write!(formatter, "says nothing about the text, and its agent lives"),
+            Shortfall::FellSilent => {
+                write!(formatter, "is silent since it has the text, and others are, too")
+            }
+        }
+    }
+}
+
 /// The evidence for a halt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HaltEvidence {
@@ -106,6 +131,18 @@ pub enum HaltEvidence {
         /// As the person gave it.
         reason: String,
     },
+}
+
+impl fmt::Display for HaltEvidence {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            HaltEvidence::Router { router, is_canary, shortfall } => {
+                let canary = if *is_canary { ", a canary," } else { "" };
+                write!(formatter, "the router {router}{canary} {shortfall}")
+            }
+            HaltEvidence::Person { reason } => write!(formatter, "by hand: {reason}"),
+        }
+    }
 }
 
 /// Where a rollout is.
@@ -150,4 +187,34 @@ pub enum RolloutError {
         /// The text.
         digest: TextDigest,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(words: &dyn fmt::Display, expected: &str) {
+        assert_eq!(words.to_string(), expected);
+    }
+
+    #[test]
+    fn people_read_sentences() {
+        let router = |shortfall| HaltEvidence::Router {
+            router: "r1".parse().expect("a name"),
+            is_canary: true,
+            shortfall,
+        };
+        check(
+            &router(Shortfall::Crashed("it ended".into())),
+            "the router r1, a canary, went back from the text: it ended",
+        );
+        check(
+            &router(Shortfall::NoAnswer),
+            "the router r1, a canary, says nothing about the text, and its agent lives",
+        );
+        check(&HaltEvidence::Person { reason: "wait".into() }, "by hand: wait");
+        check(&RolloutWave::Share { percent: 5 }, "5 % of the routers");
+        check(&RolloutWave::Zone("z1".parse().expect("a name")), "zone z1");
+    }
 }

@@ -1,4 +1,5 @@
-//! I11: after the last fault lost members have successors, and routers the newest generation, or somebody says why not.
+//! I11 and I19: after the last fault lost members have successors, and routers the newest generation, or somebody says why not;
+//! flapping ends.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,8 @@ use crate::shape::FleetShape;
 
 /// The time that everything has.
 const CONVERGED_MS: u64 = 60_000;
+/// A member that has not died for this long does not flap.
+const STEADY_MS: u64 = 30_000;
 /// A new leader knows nothing for this long.
 const WINDOW_MS: u64 = 60_000;
 
@@ -32,6 +35,8 @@ pub(crate) struct Calm {
 #[derive(Debug, Default)]
 pub(crate) struct Convergence {
     dead: BTreeMap<usize, u64>,
+    /// The same of slots whose members flap, and when they have died last.
+    flapping: BTreeMap<usize, (u64, u64)>,
 }
 
 impl Convergence {
@@ -43,12 +48,22 @@ impl Convergence {
         self.dead.remove(&slot);
     }
 
+    /// Its member has died again and again within the last minute.
+    pub(crate) fn flaps(&mut self, now_ms: u64, slot: usize) {
+        self.flapping.entry(slot).or_insert((now_ms, now_ms)).1 = now_ms;
+    }
+
+    /// It has another member.
+    pub(crate) fn is_steady(&mut self, slot: usize) {
+        self.flapping.remove(&slot);
+    }
+
     /// Whether routers that are behind are of interest: whoever counts them need not do it before.
     pub(crate) fn is_due(now_ms: u64, calm: &Calm) -> bool {
         quiet_since(calm).is_some_and(|quiet_ms| now_ms > quiet_ms.max(calm.committed_ms) + CONVERGED_MS)
     }
 
-    /// I11, once a second.
+    /// I11 and I19, once a second.
     pub(crate) fn pass(
         &mut self,
         checker: &mut InvariantChecker,
@@ -59,15 +74,28 @@ impl Convergence {
         excuses: &[Excuse],
     ) {
         let Some(quiet_ms) = quiet_since(calm) else { return };
-        for (slot, since_ms) in &mut self.dead {
+        let is_excused = |slot: usize| {
             let cluster = format!("c{:02}", slot / shape.slots);
             let covers = |excuse: &Excuse| match excuse {
                 Excuse::Frozen(GuardScope::Fleet) => true,
-                Excuse::Frozen(GuardScope::Zone(zone)) => zone.as_str() == zone_of(*slot),
+                Excuse::Frozen(GuardScope::Zone(zone)) => zone.as_str() == zone_of(slot),
                 Excuse::Frozen(GuardScope::Cluster(name)) => name.as_str() == cluster,
-                Excuse::Slot(excused) => excused == slot,
+                Excuse::Slot(excused) => *excused == slot,
             };
-            if !calm.is_rolled_out || excuses.iter().any(covers) {
+            !calm.is_rolled_out || excuses.iter().any(covers)
+        };
+        self.flapping.retain(|_, (_, last_ms)| now_ms - *last_ms <= STEADY_MS);
+        for (slot, (since_ms, _)) in &mut self.flapping {
+            if is_excused(*slot) {
+                *since_ms = now_ms;
+            }
+            let late = now_ms.saturating_sub(quiet_ms.max(*since_ms));
+            checker.require(late <= CONVERGED_MS, now_ms, "I19", || {
+                format!("slot {slot} has a flapping member for {} s, and nobody says why", late / 1000)
+            });
+        }
+        for (slot, since_ms) in &mut self.dead {
+            if is_excused(*slot) {
                 *since_ms = now_ms;
             }
             let late = now_ms.saturating_sub(quiet_ms.max(*since_ms));
@@ -110,6 +138,30 @@ mod tests {
             convergence.pass(&mut checker, second * 1000, &shape, zone, &calm, &excuses);
         }
         assert_eq!(checker.has_found(), is_found, "{:?}", checker.into_first());
+    }
+
+    #[test]
+    fn a_flapping_member_is_replaced_in_time_or_steady_again() {
+        for (until_s, replaced_s, is_found) in [(400, 400, true), (400, 150, false), (150, 400, false)] {
+            let (mut convergence, mut checker) = (Convergence::default(), InvariantChecker::default());
+            let calm = Calm {
+                since_ms: 0,
+                leader_since_ms: Some(0),
+                committed_ms: 0,
+                behind: 0,
+                is_rolled_out: true,
+            };
+            for second in 100..400 {
+                if second == replaced_s {
+                    convergence.is_steady(3);
+                } else if second % 10 == 0 && second < until_s.min(replaced_s) {
+                    convergence.flaps(second * 1000, 3);
+                }
+                let (shape, zone) = (FleetShape::small(), |_| "za".to_owned());
+                convergence.pass(&mut checker, second * 1000, &shape, zone, &calm, &[]);
+            }
+            assert_eq!(checker.has_found(), is_found, "{until_s} {replaced_s}: {:?}", checker.into_first());
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use fleet::health::{ColdSlots, HealthWatch, HitCounts, StaleMember, UnitShare, WarmUpStep, check_headroom};
 use fleet::{
-    FleetContent, FleetPlan, FleetPlanInput, FleetPolicy, MemberId, PlanError, Replacement, plan_most,
+    Excluded, FleetContent, FleetPlan, FleetPlanInput, FleetPolicy, MemberId, PlanError, Replacement,
+    UnfitMember, plan_most,
 };
 use stdx::clock::Now;
 
@@ -129,7 +130,7 @@ impl ControllerGroup {
             if stale.is_empty() {
                 return Some((plan, errors));
             }
-            excluded.extend(stale);
+            excluded.extend(stale.into_iter().map(|member| (member, UnfitMember::NotEmptied)));
         }
         None
     }
@@ -142,7 +143,7 @@ impl ControllerGroup {
         current: &FleetContent,
         hosts: &[SimulatedHost],
         watch: &mut HealthWatch,
-    ) -> BTreeSet<MemberId> {
+    ) -> Excluded {
         let used: BTreeSet<&MemberId> =
             current.clusters.iter().flat_map(|one| one.slots.iter().map(|slot| &slot.member)).collect();
         let has_quarantine = !self.has(PlantedBug::QuarantineIgnored);
@@ -152,9 +153,9 @@ impl ControllerGroup {
                 || (has_quarantine && watch.quarantine().check(now, &host.member, &host.id).is_err())
         };
         let mut free = hosts.iter().enumerate().filter(|(_, host)| !used.contains(&host.member));
-        let mut excluded = BTreeSet::new();
+        let mut excluded = Excluded::new();
         free.by_ref().filter(|one| is_unfit(one)).for_each(|(_, host)| {
-            excluded.insert(host.member.clone());
+            excluded.insert(host.member.clone(), UnfitMember::NoAnswer);
         });
         excluded
     }

@@ -72,7 +72,7 @@ impl ControllerGroup {
         let mut outcomes = Vec::new();
         for (at, claimed) in claimed.iter().enumerate() {
             let host = &hosts[self.host_at(at)];
-            let fails = !host.answers_probes(now_ms);
+            let fails = !host.answers_probes(now_ms) && !self.hides(now_ms, host);
             answered += u32::from(!fails);
             let outcome = match () {
                 () if fails || *claimed => ProbeOutcome::Failed,
@@ -83,7 +83,8 @@ impl ControllerGroup {
             outcomes.push((host.member.clone(), outcome));
         }
         for at in (0..ZONES).filter(|at| self.works[*at]) {
-            let (prober, zone, asked) = (&self.probers[at], &self.zones[at], claimed.len() as u32);
+            let zone = &self.zones[at % self.shape.controller_zones];
+            let (prober, asked) = (&self.probers[at], claimed.len() as u32);
             watch.probed(now, &ProbeRound { prober, zone, asked, answered, outcomes: &outcomes });
         }
     }
@@ -105,11 +106,19 @@ impl ControllerGroup {
         if due.peek().is_none() {
             return;
         }
-        let dead = load.slots.iter().enumerate().filter(|(at, slot)| !hosts[slot.host].works || claimed[*at]);
+        let is_dead = |host: &SimulatedHost| !host.works && !self.hides(now_ms, host);
+        let dead =
+            load.slots.iter().enumerate().filter(|(at, slot)| is_dead(&hosts[slot.host]) || claimed[*at]);
         let tko: Vec<MemberId> = dead.map(|(_, slot)| hosts[slot.host].member.clone()).collect();
         for at in due {
             let (router, zone) = (&self.reporters[at], &self.zones[at % ZONES]);
-            watch.router_said(now, &TkoReport { router, zone, traffic: &self.clusters, tko: &tko });
+            let (serves, traffic, unasked) = (&*self.clusters, &*self.clusters, &[]);
+            watch.router_said(now, &TkoReport { router, zone, serves, traffic, unasked, tko: &tko });
         }
+    }
+
+    /// A planted bug: whoever observes a failure waits until it has lasted.
+    fn hides(&self, now_ms: u64, host: &SimulatedHost) -> bool {
+        self.has(PlantedBug::ShortFailuresHidden) && host.fell_lately(now_ms)
     }
 }

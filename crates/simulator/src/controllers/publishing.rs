@@ -289,7 +289,7 @@ pub(super) fn first_content(
         policy,
         inventory: &Inventory::default(),
         current: &current,
-        excluded: &std::collections::BTreeSet::new(),
+        excluded: &fleet::Excluded::new(),
     };
     plan(&input, &[]).expect("nothing is missing").content
 }

@@ -40,6 +40,11 @@ pub(super) fn faults(shape: &FleetShape, seed: u64) -> FleetScenario {
         push(&mut script, at_ms, for_ms, fault);
         at_ms += prng.below(3 * MINUTE_MS);
     }
+    // Last, so that the fault before has ended, and what was drawn before stays as it was.
+    at_ms += 6 * MINUTE_MS;
+    let host = prng.below(shape.servers() as u64) as usize;
+    let for_ms = 2 * MINUTE_MS + prng.below(3 * MINUTE_MS);
+    script.push((at_ms, FleetFault::HostFlaps { host, down_ms: 5_000, up_ms: 4_000, for_ms }));
     FleetScenario {
         name: "random-faults",
         summary: "faults of all kinds, one upon the other: no invariant breaks",

@@ -76,6 +76,7 @@ fn planted_bugs_are_found() {
     check_found(PlantedBug::UnknownIsDead, "silent-agents", "I6");
     check_found(PlantedBug::BudgetIgnored, "operator", "I5");
     check_found(PlantedBug::QuarantineIgnored, "flapping-host", "I5");
+    check_found(PlantedBug::ShortFailuresHidden, "flapping-member", "I19");
 }
 
 #[test]
@@ -108,6 +109,7 @@ fn a_hunt_finds_every_planted_bug_of_health() {
     check_hunt(PlantedBug::BudgetIgnored, "I5");
     check_hunt(PlantedBug::QuarantineIgnored, "I5");
     check_hunt(PlantedBug::FlushAssumed, "I7");
+    check_hunt(PlantedBug::ShortFailuresHidden, "I19");
 }
 
 #[test]

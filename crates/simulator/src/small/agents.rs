@@ -97,6 +97,8 @@ impl RouterAgent {
             text: self.text.clone(),
             suspects: self.suspects.clone(),
             has_traffic: true,
+            unasked: Vec::new(),
+            trouble: None,
             client_address: None,
             has_cluster_file: false,
         };

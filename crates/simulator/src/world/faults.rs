@@ -1,6 +1,6 @@
 //! Faults as they happen in the world.
 
-use super::{FleetWorld, RETRY_MS};
+use super::{Event, FleetWorld, RETRY_MS};
 use crate::checker::KeyOwners;
 use crate::fault::FleetFault;
 use crate::shape::ZONES;
@@ -23,6 +23,9 @@ impl FleetWorld {
             FleetFault::HostsDie(dead) => dead.into_iter().for_each(|host| self.die(now_ms, host)),
             FleetFault::AnyHostsDie(count) => {
                 self.some_hosts(count as u64, true).into_iter().for_each(|host| self.die(now_ms, host));
+            }
+            FleetFault::HostFlaps { host, down_ms, up_ms, for_ms } => {
+                self.flap(now_ms, host, down_ms, up_ms, now_ms + for_ms);
             }
             FleetFault::HostsReturn(back) => back.into_iter().for_each(|host| self.come_back(now_ms, host)),
             FleetFault::ZoneDies(zone) => self.zone(now_ms, zone, false),
@@ -109,12 +112,30 @@ impl FleetWorld {
     }
 
     fn die(&mut self, now_ms: u64, host: usize) {
-        self.hosts[host].works = false;
+        self.hosts[host].falls(now_ms);
         self.disturb(host);
         if let Some(slot) = self.slot_of[host] {
             self.convergence.died(now_ms, slot);
+            if self.hosts[host].flaps(now_ms) {
+                self.convergence.flaps(now_ms, slot);
+            }
         }
         self.old_member_is_open(host, false);
+    }
+
+    /// A host that flaps falls, or works again if it is away; in the end it works.
+    pub(super) fn flap(&mut self, now_ms: u64, host: usize, down_ms: u64, up_ms: u64, until_ms: u64) {
+        let works = self.hosts[host].works;
+        if works && now_ms >= until_ms {
+            return;
+        }
+        if works {
+            self.die(now_ms, host);
+        } else {
+            self.come_back(now_ms, host);
+        }
+        let next_ms = now_ms + if works { down_ms } else { up_ms };
+        self.queue.push(next_ms, Event::Flap { host, down_ms, up_ms, until_ms });
     }
 
     fn come_back(&mut self, now_ms: u64, host: usize) {

@@ -94,8 +94,11 @@ impl FleetWorld {
     fn changed(&mut self, now_ms: u64, change: &SlotChange, cold: &[f64]) {
         let h = self.shape.hit_ratio;
         let from = &self.hosts[change.from];
+        // What flaps was away, as probes and routers have seen, and may work at this moment.
+        let has_flapped = 2 * u32::from(from.flaps(now_ms));
         let facts = ChangeFacts {
-            accusing_kinds: u32::from(!from.has_agent(now_ms))
+            accusing_kinds: has_flapped
+                + u32::from(!from.has_agent(now_ms))
                 + u32::from(!from.answers_probes(now_ms))
                 + u32::from(!from.works),
             cold_load: cold[change.slot / self.shape.slots] + h / (1.0 - h) / self.shape.slots as f64,
@@ -113,6 +116,7 @@ impl FleetWorld {
         };
         *count += 1;
         self.slot_of[change.to] = Some(change.slot);
+        self.convergence.is_steady(change.slot);
         if self.hosts[change.to].works {
             self.convergence.works(change.slot);
         } else {

@@ -1,0 +1,105 @@
+//! Texts for people: each names the cause that decided.
+
+use super::*;
+
+#[test]
+fn a_plan_names_the_lane_in_which_its_generation_goes_out() {
+    let mut stage = Stage::known(40);
+    assert_eq!(stage.apply(&policy("{\"route\": \"PoolRoute|web\", \"unproven\": 1}")).status, 200);
+    stage.rounds(3);
+    // Most routers have the routes of generation 1, so what follows brings them other routes.
+    let plan = stage.plan(&replace("m1"));
+    let text = plan["text"].as_str().expect("a text");
+    assert!(
+        text.contains("goes out as other routes: canaries for 10 min, 5 %, 25 %, then zone by zone"),
+        "{text}"
+    );
+    assert_eq!(stage.apply(&replace("m1")).status, 200);
+    stage.rounds(20);
+    assert!(stage.text(ControlQuestion::Status).contains("rollout: canaries"), "not over after 20 s");
+}
+
+#[test]
+fn a_replacement_in_a_frozen_scope_is_refused_for_that() {
+    // There is no spare either.
+    let mut stage = Stage::running(2);
+    let plan = stage.plan(&replace("m1"));
+    let error = plan["error"].as_str().expect("no spare");
+    assert!(
+        error.contains("find a member for slot 0 of the cluster web: of 2 members: 2 × it has a slot"),
+        "{error}"
+    );
+    let scope: FreezeScope = "cluster/web".parse().expect("a scope");
+    stage.controller.answer(ControlQuestion::Freeze { scope, why: "we look".to_owned() }, &owner());
+    let plan = stage.plan(&replace("m1"));
+    assert_eq!(plan["error"], "m1 keeps its slot: cluster/web is frozen: we look");
+}
+
+#[test]
+fn each_spare_that_does_not_do_is_named_with_its_one_cause() {
+    let mut stage = Stage::running(5);
+    stage.agents[2].is_hung = true;
+    let whose: FreezeScope = "member/m4".parse().expect("a scope");
+    stage.controller.answer(ControlQuestion::Freeze { scope: whose, why: "bad".to_owned() }, &owner());
+    stage.agents[4].report.members[0].flushes = 0;
+    stage.rounds(1);
+    stage.controller.probes.remove(&"m5".parse().expect("a name"));
+    let plan = stage.plan(&replace("m1"));
+    let error = plan["error"].as_str().expect("no spare");
+    for words in [
+        "m3: it does not answer probes",
+        "m4: it or its host is in quarantine",
+        "m5: no probe of it was answered yet",
+        "2 × it has a slot",
+    ] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}
+
+#[test]
+fn the_status_names_routers_that_are_behind_and_agents_that_cannot_go_on() {
+    let mut stage = Stage::known(4);
+    assert!(stage.text(ControlQuestion::Status).contains("rollout: all routers have it\n"));
+    stage.agents[3].is_gone = true;
+    let full = "sync /var/agent: No space left on device".to_owned();
+    stage.agents[0].report.routers[0].trouble = Some(full);
+    assert_eq!(stage.apply(&replace("m1")).status, 200);
+    stage.rounds(60);
+    let text = stage.text(ControlQuestion::Status);
+    let behind = "rollout: all other routers have it; r4 has generation 1, and its agent is silent\n";
+    assert!(text.contains(behind), "{text}");
+    assert!(text.contains("its agent cannot go on: sync /var/agent: No space left on device"), "{text}");
+    for debug in ["RouterId", "Canaries", "{ "] {
+        assert!(!text.contains(debug), "{debug}: {text}");
+    }
+}
+
+#[test]
+fn a_halt_is_told_in_words() {
+    let mut stage = Stage::known(40);
+    stage.agents.iter_mut().for_each(|agent| agent.report.routers[0].text = TextReport::Foreign);
+    assert_eq!(stage.apply(&policy("{\"route\": \"PoolRoute|web\", \"other\": 1}")).status, 200);
+    stage.rounds(2);
+    let text = stage.text(ControlQuestion::Status);
+    let line = text.lines().find(|line| line.starts_with("rollout: halted: the router r"));
+    let line = line.unwrap_or_else(|| panic!("{text}"));
+    assert!(line.ends_with("does not load the text: somebody else has written the router's file"), "{line}");
+}
+
+#[test]
+fn a_register_that_is_away_is_in_the_status_at_once() {
+    let mut stage = Stage::running(2);
+    stage.rounds(5);
+    stage.register.add_fault(SimulatedFault::NotReached);
+    let text = stage.text(ControlQuestion::Status);
+    assert!(text.contains("the register is away, so nothing new is decided: "), "{text}");
+}
+
+#[test]
+fn the_policy_in_force_is_shown_as_it_was_given() {
+    let mut stage = Stage::running(2);
+    assert_eq!(stage.text(ControlQuestion::Policy), POLICY);
+    let mut stage = Stage::new(1);
+    let reply = stage.controller.answer(ControlQuestion::Policy, &owner());
+    assert_eq!(reply.status, 404, "{}", reply.json);
+}
