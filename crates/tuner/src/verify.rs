@@ -20,7 +20,6 @@ use crate::apply::host::HostAccess;
 use crate::apply::journal::JournalStep;
 use crate::diagnose::finding::{Finding, Severity};
 use crate::diagnose::rules::judge_each;
-use crate::observe::reading::Series;
 use crate::plan::change::{Change, Setting};
 use crate::plan::signal::{ExpectedSignals, Figure, Moves};
 use measure::{FigureSubject, Nothing, WindowFigure};
@@ -61,6 +60,11 @@ pub enum ExpectationResult {
     AsBefore,
     /// It did not move as expected.
     NotMoved,
+    /// It moved in the expected direction, but no further than it does from one window to the next.
+    WithinNoise {
+        /// What it did: `fell`, `rose`.
+        did: &'static str,
+    },
     /// Unknown.
     Unknown {
         /// The reason.
@@ -97,7 +101,7 @@ pub fn holding(host: &dyn HostAccess, step: &JournalStep, came: Option<u64>) -> 
         Err(error) => return Holding::No { found: format!("cannot be read: {error}") },
     }
     let (Some(irq), Some(came)) = (setting.irq(), came) else { return Holding::Yes };
-    match has_moved(host, irq, came, &step.wanted) {
+    match has_moved(host, irq, Some(came), &step.wanted) {
         Ok(true) => Holding::Yes,
         Ok(false) => Holding::Pending,
         Err(error) => Holding::No { found: error.to_string() },
@@ -179,8 +183,7 @@ fn one(
 
 /// The figure in each window of a capture.
 fn windows(figure: Figure, subject: &FigureSubject, capture: &Capture) -> Result<Vec<WindowFigure>, Nothing> {
-    let pairs = capture.series.readings().windows(2);
-    let series = pairs.map(|pair| Series::new(pair.to_vec()).expect("parts of a series are in order"));
+    let series = capture.series.windows().into_iter();
     series.map(|series| measure::measure(figure, subject, &capture.facts, &series)).collect()
 }
 
@@ -230,7 +233,17 @@ fn compared(moves: Moves, then: &[WindowFigure], now: &[WindowFigure]) -> Expect
         Moves::DoesNotRise if !rose => return ExpectationResult::AsBefore,
         Moves::DoesNotRise | Moves::StandsStill => false,
     };
-    if as_expected { ExpectationResult::Moved } else { ExpectationResult::NotMoved }
+    // The middles are apart, and windows of before and after overlap.
+    let within_noise = match moves {
+        Moves::Falls if far && new < old => Some("fell"),
+        Moves::Rises | Moves::Grows if far && new > old => Some("rose"),
+        _ => None,
+    };
+    match (as_expected, within_noise) {
+        (true, _) => ExpectationResult::Moved,
+        (false, Some(did)) => ExpectationResult::WithinNoise { did },
+        (false, None) => ExpectationResult::NotMoved,
+    }
 }
 
 /// The steps of several plans, the newest first, without those that a newer plan has set since, nor those that were
@@ -257,9 +270,12 @@ mod tests {
 
     #[test]
     fn a_figure_has_moved_when_no_window_overlaps_and_the_middle_is_a_tenth_away() {
-        use ExpectationResult::{AsBefore, Moved, NotMoved};
+        use ExpectationResult::{AsBefore, Moved, NotMoved, WithinNoise};
         check(Moves::Falls, &[90.0, 80.0, 85.0], &[50.0, 60.0, 55.0], Moved);
-        check(Moves::Falls, &[90.0, 80.0, 85.0], &[50.0, 81.0, 55.0], NotMoved);
+        check(Moves::Falls, &[90.0, 80.0, 85.0], &[50.0, 81.0, 55.0], WithinNoise { did: "fell" });
+        check(Moves::Falls, &[20.1, 30.7, 35.0], &[22.4, 19.0, 24.0], WithinNoise { did: "fell" });
+        check(Moves::Rises, &[20.0, 25.0, 22.0], &[24.0, 40.0, 30.0], WithinNoise { did: "rose" });
+        check(Moves::Falls, &[20.0, 25.0, 22.0], &[24.0, 40.0, 30.0], NotMoved);
         check(Moves::Falls, &[90.0, 90.0, 90.0], &[89.0, 89.0, 89.0], NotMoved);
         check(Moves::Rises, &[10.0], &[12.0], Moved);
         check(Moves::Rises, &[10.0], &[8.0], NotMoved);

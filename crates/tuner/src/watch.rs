@@ -228,7 +228,7 @@ impl Watch {
             return had_drifted.then(|| news(None, Act::HoldsAgain));
         }
         let because = because(seen, kept.held.as_ref(), events, at_ms, look);
-        let act = kept.decide(at_ms, policy, seen, because.cause, &look.online);
+        let act = kept.decide(at_ms, policy, seen, because.cause, look.online.as_ref());
         let is_new = kept.said.is_none();
         if is_new {
             *self.counts.drifts.entry((desired.setting.clone(), because.cause)).or_default() += 1;
@@ -280,7 +280,7 @@ impl Kept {
         policy: Policy,
         seen: &SettingReading,
         cause: Cause,
-        online: &CpuSet,
+        online: Option<&CpuSet>,
     ) -> Act {
         if matches!(cause, Cause::Gone | Cause::Renumbered) || seen.found == Found::Gone {
             return Act::Gone;
@@ -303,7 +303,7 @@ impl Kept {
                 return Act::BackOff;
             }
         }
-        if let Some(missing) = offline(&self.desired, online) {
+        if let Some(missing) = online.and_then(|online| offline(&self.desired, online)) {
             return Act::Wait(format!("it takes CPU {missing}, which is not in use"));
         }
         self.repairs_ms.push_back(at_ms);
@@ -314,7 +314,7 @@ impl Kept {
 /// CPUs that an interrupt should go to, if none of them is in use: the kernel would refuse.
 fn offline(desired: &DesiredState, online: &CpuSet) -> Option<CpuSet> {
     let wanted = CpuSet::parse_mask(&desired.wanted).ok().filter(|_| is_affinity(&desired.setting))?;
-    (!online.is_empty() && wanted.and(online).is_empty()).then_some(wanted)
+    wanted.and(online).is_empty().then_some(wanted)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use os::signals::Signals;
 use tuner::apply::host::FileHost;
 use tuner::apply::journal::{self, BootAndNamespace, Journal, JournalDoubt, PlanState};
-use tuner::apply::rollback::{Elsewhere, NOT_CONFIRMED, StepOutcome, check_place, undo_all};
+use tuner::apply::rollback::{Elsewhere, LaterValues, NOT_CONFIRMED, StepOutcome, check_place, undo_all};
 use tuner::{Root, Setting};
 
 use crate::error::Error;
@@ -70,6 +70,7 @@ pub fn rollback(
     directory: &StateDirectory,
     wait: Duration,
     all_of_them: bool,
+    later: LaterValues,
 ) -> Result<Undoing, Error> {
     // The way back may take the terminal's connection with it: what has begun is finished. Who only waits can be told to
     // end.
@@ -83,7 +84,7 @@ pub fn rollback(
     }
     found.truncate(if all_of_them { found.len() } else { 1 });
     let mut plans = Vec::new();
-    undo_all(&mut FileHost::new(root.clone()), &mut found, "asked", |journal, undone| {
+    undo_all(&mut FileHost::new(root.clone()), &mut found, "asked", later, |journal, undone| {
         plans.push(Undone {
             journal: journal.path().to_owned(),
             steps: undone.steps.clone(),

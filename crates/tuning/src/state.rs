@@ -13,7 +13,7 @@ use tuner::apply::journal::{
     self, BootAndNamespace, Found, Journal, JournalDoubt, Journals, Lock, OTHER_VERSION_REMEDY,
 };
 use tuner::apply::obstacle::Obstacle;
-use tuner::apply::rollback::{NOT_CONFIRMED, RolledBack, is_overdue, undo_all};
+use tuner::apply::rollback::{LaterValues, NOT_CONFIRMED, RolledBack, is_overdue, undo_all};
 
 use crate::error::Error;
 use crate::progress::{JobNotice, LateUndoing};
@@ -73,9 +73,15 @@ impl StateDirectory {
         let now_ms = since_boot_ms();
         let late = found.into_iter().rev().filter(|journal| is_overdue(journal, &here, now_ms));
         let mut late: Vec<Journal> = late.collect();
-        undo_all(&mut FileHost::new(root.clone()), &mut late, NOT_CONFIRMED, |journal, undone| {
-            (self.notice)(&JobNotice::UndoneLate(late_undoing(journal, undone)));
-        });
+        undo_all(
+            &mut FileHost::new(root.clone()),
+            &mut late,
+            NOT_CONFIRMED,
+            LaterValues::Keep,
+            |journal, undone| {
+                (self.notice)(&JobNotice::UndoneLate(late_undoing(journal, undone)));
+            },
+        );
         Ok(State { journals, here, _lock: lock })
     }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use tuner::Setting;
-use tuner::apply::rollback::StepOutcome;
+use tuner::apply::rollback::{LaterValues, StepOutcome};
 use tuner::report::folded;
 use tuning::{Undoing, Undone};
 
@@ -34,6 +34,9 @@ pub(super) struct RollbackArguments {
     /// All plans that are in force, not only the last one
     #[arg(long)]
     all: bool,
+    /// Overwrite values that settings were given after the plan, by a person, a program or a driver; without it they stay
+    #[arg(long)]
+    force: bool,
 }
 
 /// Keeps the last plan.
@@ -47,8 +50,9 @@ pub(super) fn confirm(arguments: &ConfirmArguments) -> Result<ExitCode, Failure>
 /// Restores the old values.
 pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failure> {
     let (place, wait) = (&arguments.place, arguments.patience.wait);
+    let later = if arguments.force { LaterValues::Overwrite } else { LaterValues::Keep };
     let Undoing { plans: undone, doubts } =
-        tuning::rollback(&place.root(), &place.state.request(), wait, arguments.all)?;
+        tuning::rollback(&place.root(), &place.state.request(), wait, arguments.all, later)?;
     tell(undone.iter().map(report).collect::<String>().as_bytes());
     let failures: Vec<String> = undone.iter().flat_map(|undone| undone.failures.clone()).collect();
     if !failures.is_empty() {
@@ -74,7 +78,14 @@ fn report(undone: &Undone) -> String {
         StepOutcome::AsBefore => format!("  {setting}: has its old value already"),
         StepOutcome::Restored => format!("  {setting}: restored"),
         StepOutcome::RestoredOver(found) => {
-            format!("  {setting}: restored; somebody else had set it to {found:?}")
+            format!(
+                "  {setting}: restored to its value before the plan; it was changed to {found} after the plan"
+            )
+        }
+        StepOutcome::KeptLater { found, before } => {
+            format!(
+                "  {setting}: kept at {found}, to which it was changed after the plan; before the plan it was {before}"
+            )
         }
         StepOutcome::Vanished => format!("  {setting}: is not there any more"),
         StepOutcome::Failed(why) => format!("  {setting}: NOT restored: {why}"),

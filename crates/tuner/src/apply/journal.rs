@@ -91,6 +91,8 @@ pub struct JournalStep {
     pub interface: Option<u32>,
     /// Whether it was left unchanged: refused, or only noted because the next step may reset it.
     pub left: bool,
+    /// Whether it is recorded as done: its planned value was written, and read back.
+    pub done: bool,
     /// Whether it is undone.
     pub undone: bool,
 }
@@ -424,6 +426,10 @@ impl Journal {
             JournalRecord::Left { step, .. } => Some(*step),
             _ => None,
         });
+        let done = numbers(|record| match record {
+            JournalRecord::Done { step } => Some(*step),
+            _ => None,
+        });
         let undone = numbers(|record| match record {
             JournalRecord::Undone { step } => Some(*step),
             _ => None,
@@ -433,6 +439,7 @@ impl Journal {
         steps.dedup();
         for step in &mut steps {
             step.left |= left.contains(&step.number);
+            step.done = done.contains(&step.number);
             step.undone = undone.contains(&step.number);
         }
         steps
@@ -454,6 +461,7 @@ impl JournalStep {
                     identity: identity.clone(),
                     interface: *interface,
                     left: false,
+                    done: false,
                     undone: false,
                 })
             }
@@ -467,6 +475,7 @@ impl JournalStep {
                 identity: None,
                 interface: *interface,
                 left: true,
+                done: false,
                 undone: false,
             }),
             _ => None,

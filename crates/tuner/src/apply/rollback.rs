@@ -30,10 +30,26 @@ pub enum StepOutcome {
     Restored,
     /// It has its old value again; another process had given it this value in between.
     RestoredOver(String),
+    /// It keeps this value, which it was given after the plan; its value from before the plan.
+    KeptLater {
+        /// Its value now.
+        found: String,
+        /// Its value before the plan.
+        before: String,
+    },
     /// It does not exist any more.
     Vanished,
     /// It could not be restored.
     Failed(String),
+}
+
+/// The treatment of values that settings were given after a plan, by a person, a program or a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaterValues {
+    /// They stay: whoever undoes the plan does not know them, and the one who chose them knew the plan's.
+    Keep,
+    /// They are overwritten by those from before the plan.
+    Overwrite,
 }
 
 /// The results of all steps, the newest first.
@@ -111,9 +127,10 @@ fn has_run_out(journal: &Journal, now_ms: u64) -> bool {
     is_open && journal.confirm_by_ms().is_some_and(|end| end <= now_ms)
 }
 
-/// Undoes a journal. The caller has the lock, and has checked boot and namespace.
+/// Undoes a journal that this process has just carried out: everything is as before then, whoever has changed something
+/// meanwhile. The caller has the lock, and has checked boot and namespace.
 pub fn undo(host: &mut dyn HostAccess, journal: &mut Journal, why: &str) -> RolledBack {
-    undo_below(host, journal, why, &BTreeSet::new())
+    undo_below(host, journal, why, LaterValues::Overwrite, &BTreeSet::new())
 }
 
 /// Undoes journals, the newest first, and reports each. A setting of a later plan that could not be undone there is
@@ -122,11 +139,12 @@ pub fn undo_all(
     host: &mut dyn HostAccess,
     newest_first: &mut [Journal],
     why: &str,
+    later: LaterValues,
     mut tell: impl FnMut(&Journal, &RolledBack),
 ) {
     let mut stuck = BTreeSet::new();
     for journal in newest_first {
-        let undone = undo_below(host, journal, why, &stuck);
+        let undone = undo_below(host, journal, why, later, &stuck);
         tell(journal, &undone);
         let failed =
             undone.steps.into_iter().filter(|(_, outcome)| matches!(outcome, StepOutcome::Failed(_)));
@@ -139,6 +157,7 @@ fn undo_below(
     host: &mut dyn HostAccess,
     journal: &mut Journal,
     why: &str,
+    later: LaterValues,
     stuck: &BTreeSet<Setting>,
 ) -> RolledBack {
     let mut undoing = Undoing::default();
@@ -152,11 +171,17 @@ fn undo_below(
     let begun = journal.rolling_back(why);
     let mut refused: Option<journal::JournalStep> = None;
     let steps = under_their_names(host, journal.steps());
+    // What a setting resets belongs to its value: queues that stay as they were chosen keep their masks.
+    let mut of_kept = BTreeSet::new();
     for step in steps.into_iter().rev().filter(|step| !step.undone) {
         let outcome = match stuck.contains(&step.setting) {
             true => StepOutcome::Failed("a later plan has set it, too, and could not be undone".to_owned()),
-            false => restore(host, &step),
+            false if step.left && of_kept.contains(&step.setting) => StepOutcome::AsBefore,
+            false => restore(host, &step, later),
         };
+        if matches!(outcome, StepOutcome::KeptLater { .. }) {
+            of_kept.extend(host.reset_by(&step.setting));
+        }
         // The settings that it resets are restored next, and may bring it back.
         let may_come_back =
             matches!(outcome, StepOutcome::Failed(_)) && !host.reset_by(&step.setting).is_empty();
@@ -234,7 +259,7 @@ impl Undoing {
     /// same limit as a ratio.
     fn again(&mut self, host: &mut dyn HostAccess, refused: Option<journal::JournalStep>) {
         let Some(step) = refused else { return };
-        let outcome = match restore(host, &step) {
+        let outcome = match restore(host, &step, LaterValues::Overwrite) {
             StepOutcome::AsBefore => StepOutcome::Restored,
             outcome => outcome,
         };
@@ -291,7 +316,7 @@ fn failed(setting: &Setting, error: &io::Error) -> StepOutcome {
     }
 }
 
-fn restore(host: &mut dyn HostAccess, step: &journal::JournalStep) -> StepOutcome {
+fn restore(host: &mut dyn HostAccess, step: &journal::JournalStep, later: LaterValues) -> StepOutcome {
     let setting = &step.setting;
     let failed = |error: io::Error| failed(setting, &error);
     // Its number is in use by another thread now, which the plan did not set.
@@ -304,6 +329,12 @@ fn restore(host: &mut dyn HostAccess, step: &journal::JournalStep) -> StepOutcom
         Ok(found) => found,
         Err(error) => return failed(error),
     };
+    // A step that is not recorded as done may have left any value, and one that was left out is reset by another step.
+    let is_later = step.done && !step.left && !setting.same(&found, &step.wanted);
+    if later == LaterValues::Keep && is_later {
+        let before = setting.written(&step.before).trim().to_owned();
+        return StepOutcome::KeptLater { found: setting.written(&found).trim().to_owned(), before };
+    }
     if let Err(error) = host.write(setting, setting.written(&step.before)) {
         return failed(error);
     }

@@ -5,6 +5,7 @@
 
 mod connections;
 mod contention;
+mod cores;
 mod datagrams;
 mod disks;
 mod figures;
@@ -14,6 +15,7 @@ mod limits;
 mod listeners;
 mod memory;
 mod packets;
+mod placement;
 mod queues;
 mod rule;
 mod scheduling;
@@ -37,8 +39,9 @@ pub use rule::Explanation;
 pub(crate) use rule::{AtBoot, Remedy, RemedyOrder, SettingsRemedy};
 
 /// All rules, by subject.
-const SUBJECTS: [&[Rule]; 13] = [
+const SUBJECTS: [&[Rule]; 15] = [
     packets::RULES,
+    placement::RULES,
     steering::RULES,
     queues::RULES,
     limits::RULES,
@@ -51,20 +54,25 @@ const SUBJECTS: [&[Rule]; 13] = [
     memory::RULES,
     disks::RULES,
     system::RULES,
+    cores::RULES,
 ];
 
 /// The findings of all rules, most severe first: each cause once, with its consequences and with similar findings.
 pub fn judge(facts: &Facts, series: &Series) -> Vec<Finding> {
-    fold::fold(&RuleInput::new(facts, series), judge_each(facts, series))
+    let host = RuleInput::new(facts, series);
+    fold::fold(&host, found(&host))
 }
 
 /// The findings of each rule by itself, most severe first.
 pub(crate) fn judge_each(facts: &Facts, series: &Series) -> Vec<Finding> {
-    let host = RuleInput::new(facts, series);
+    found(&RuleInput::new(facts, series))
+}
+
+fn found(host: &RuleInput) -> Vec<Finding> {
     let mut findings: Vec<Finding> = rules()
         .flat_map(|rule| {
             let named = |finding| Finding { rule: rule.explanation.rule.to_owned(), ..finding };
-            (rule.find)(&host).into_iter().map(named)
+            (rule.find)(host).into_iter().map(named)
         })
         .collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));

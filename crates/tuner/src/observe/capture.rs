@@ -33,7 +33,7 @@ struct Written {
 
 impl From<Capture> for Written {
     fn from(Capture { facts, series }: Capture) -> Written {
-        Written { facts, readings: series.readings().to_vec() }
+        Written { facts, readings: series.readings().iter().map(|reading| Reading::clone(reading)).collect() }
     }
 }
 

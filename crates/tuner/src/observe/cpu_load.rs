@@ -1,5 +1,6 @@
 //! CPU load over a window: shares of time, soft interrupts and interrupts by CPU.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::observe::reading::{Reading, Series};
@@ -49,22 +50,33 @@ pub fn loads(series: &Series) -> BTreeMap<u32, Load> {
     series.last().cpus.keys().filter_map(|cpu| Some((*cpu, load(cpu)?))).collect()
 }
 
-/// The increment of a per-CPU counter, on each.
-pub(crate) fn by_cpu(
-    series: &Series,
-    counts: impl Fn(&Reading) -> Option<BTreeMap<u32, u64>>,
+/// Counts by CPU, of a reading or made from it.
+pub(crate) type CpuCounts<'s> = Cow<'s, BTreeMap<u32, u64>>;
+
+/// The increment of a per-CPU counter, on each. The counts of a reading are taken once, and not once for each CPU: with
+/// 512 CPUs that was nearly all of the time that a check took.
+pub(crate) fn by_cpu<'s>(
+    series: &'s Series,
+    counts: impl Fn(&'s Reading) -> Option<CpuCounts<'s>>,
 ) -> BTreeMap<u32, u64> {
-    let Some(last) = counts(series.last()) else { return BTreeMap::new() };
-    let grown = |cpu: u32| series.rate(|reading| counts(reading)?.get(&cpu).copied());
-    last.keys().filter_map(|cpu| Some((*cpu, grown(*cpu)?.count))).collect()
+    let readings = series.readings().iter();
+    let Some(counts) = readings.map(|reading| counts(reading)).collect::<Option<Vec<_>>>() else {
+        return BTreeMap::new();
+    };
+    let grown = |(cpu, last): (&u32, &u64)| {
+        let ascends = |pair: &[CpuCounts]| Some(pair[0].get(cpu)? <= pair[1].get(cpu)?);
+        let all_ascend = counts.windows(2).all(|pair| ascends(pair) == Some(true));
+        all_ascend.then(|| (*cpu, last - counts[0][cpu]))
+    };
+    counts[counts.len() - 1].iter().filter_map(grown).collect()
 }
 
 /// The number of runs of a soft interrupt, by CPU.
 pub fn softirqs(series: &Series, kind: &str) -> BTreeMap<u32, u64> {
-    by_cpu(series, |reading| reading.softirqs.get(kind).cloned())
+    by_cpu(series, |reading| reading.softirqs.get(kind).map(Cow::Borrowed))
 }
 
 /// The number of an interrupt's arrivals, by CPU.
 pub fn arrivals(series: &Series, irq: u32) -> BTreeMap<u32, u64> {
-    by_cpu(series, |reading| reading.interrupts.get(&irq).cloned())
+    by_cpu(series, |reading| reading.interrupts.get(&irq).map(Cow::Borrowed))
 }

@@ -293,12 +293,25 @@ impl<'f> CpuModel<'f> {
         busiest >= NEARLY * cpu_load::BUSY_PERCENT || self.measured.interrupts_percent.is_empty()
     }
 
-    /// Whether the receive interrupts of an interface come to at most half as many CPUs as could take them; how many
-    /// could, if so.
+    /// Whether the receive interrupts of an interface come to at most half as many of the CPUs near it as could take
+    /// them; how many could, if so.
     pub fn is_piled(&self, nic: &Nic, taken: &CpuSet) -> Option<usize> {
         let receivers = of_queues(self.facts, nic).iter().filter(|irq| irq.receives()).count();
-        let could = receivers.min(self.near(nic).len());
-        (!taken.is_empty() && taken.len() * 2 <= could).then_some(could)
+        let near = self.near(nic);
+        let could = receivers.min(near.len());
+        (!taken.is_empty() && taken.and(&near).len() * 2 <= could).then_some(could)
+    }
+
+    /// Interrupts of an interface's queues that arrive on CPUs that should not take them: on isolated ones, or on
+    /// another node while some CPU near the interface takes none. Where all of them do, the rest has to go somewhere.
+    pub(crate) fn misplaced(&self, nic: &Nic) -> Vec<&'f Interrupt> {
+        let (near, isolated) = (self.near(nic), self.facts.isolated());
+        let has_room = !near.without(&self.irq_cpus(nic)).is_empty();
+        let is_misplaced = |interrupt: &&Interrupt| {
+            let outside = self.taken_by(interrupt).without(&near);
+            !outside.and(&isolated).is_empty() || (has_room && !outside.is_empty())
+        };
+        of_queues(self.facts, nic).iter().map(|irq| irq.interrupt).filter(is_misplaced).collect()
     }
 
     /// The number of cores that can take the interrupts of an interface; a second thread of a core does not help

@@ -26,6 +26,8 @@ pub struct Facts {
     pub cpus: Vec<Cpu>,
     /// CPUs that ordinary tasks are kept off (`isolcpus`, isolated partitions of cpusets).
     pub isolated: CpuSet,
+    /// CPUs that are slower than others by their design (efficiency cores); empty: all are alike, or it is unknown.
+    pub slower: CpuSet,
     /// CPUs whose kernel work is done by others (`nohz_full`).
     pub nohz_full: CpuSet,
     /// Its network interfaces but the loopback, in order of their names.
@@ -69,6 +71,10 @@ pub struct Facts {
     /// Facts that could not be read, and the reasons.
     pub gaps: Vec<String>,
 }
+
+/// What it means that an interface has no device.
+const WITHOUT_DEVICE: &str = "as bonds, VLANs, bridges, tunnels and the interfaces of containers: its queues and interrupts \
+                              are those of the devices that carry the packets, perhaps of another host";
 
 /// The kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -214,6 +220,8 @@ pub struct Coalescing {
 pub struct RxQueue {
     /// CPUs that packets are steered to (RPS).
     pub rps: CpuSet,
+    /// Whether these CPUs are unknown: a kernel without CONFIG_RPS, or a file that cannot be read.
+    pub rps_unknown: bool,
     /// Flows that are remembered for steering to the application's CPU (RFS); 0: off.
     pub flows: u32,
 }
@@ -579,6 +587,16 @@ impl Facts {
         self.nics.iter().find(|nic| nic.name == name)
     }
 
+    /// Why no interface of this host has queues and interrupts to set.
+    pub(crate) fn why_no_device(&self) -> String {
+        let up: Vec<&str> = self.nics.iter().filter(|nic| nic.up).map(|nic| nic.name.as_str()).collect();
+        match up.as_slice() {
+            [] => "there is no interface that is up; name one with --nic".to_owned(),
+            [one] => format!("{one} has no device of its own here, {WITHOUT_DEVICE}"),
+            _ => format!("{} have no devices of their own here, {WITHOUT_DEVICE}", up.join(", ")),
+        }
+    }
+
     /// The disk, array or volume behind a device file: `/dev/nvme0n1p1`, `/dev/mapper/data`.
     pub fn disk_of(&self, device: &str) -> Option<&BlockDevice> {
         let name = device.strip_prefix("/dev/")?;
@@ -611,6 +629,13 @@ impl Facts {
     /// Interrupts of an interface or disk.
     pub fn interrupts_of<'f>(&'f self, device: &'f str) -> impl Iterator<Item = &'f Interrupt> + 'f {
         self.interrupts.iter().filter(move |interrupt| interrupt.device.as_deref() == Some(device))
+    }
+
+    /// The read-only directory that holds a setting, if one does: `/proc/sys` in most containers.
+    pub(crate) fn read_only_place(&self, path: &str) -> Option<&str> {
+        let holds =
+            |place: &&String| path.strip_prefix(place.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        self.read_only.iter().find(holds).map(String::as_str)
     }
 
     /// A sysctl that is a number.

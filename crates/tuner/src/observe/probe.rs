@@ -36,7 +36,7 @@ pub(crate) mod view;
 use std::io;
 use std::path::PathBuf;
 
-use crate::observe::facts::{Agent, Facts, Interrupt};
+use crate::observe::facts::{Agent, Facts, Interrupt, Nic};
 use crate::observe::root::{Error, Root};
 use os::CpuSet;
 pub use process::pids_of_unit;
@@ -60,12 +60,15 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
     }
     listener::note_strangers(&view, &services);
     let agents = agent::agents(&view, &processes);
+    host::note_pressure(&view);
+    let cpus = cpu::cpus(&view);
     let mut facts = Facts {
         kernel: host::kernel(&view),
         guest: host::guest(&view),
         memory_bytes: host::memory(&view, "MemTotal").unwrap_or(0),
         swap_bytes: host::memory(&view, "SwapTotal"),
-        cpus: cpu::cpus(&view),
+        slower: cpu::slower(&view, &cpus),
+        cpus,
         isolated: cpu::isolated(&view),
         nohz_full: cpu::nohz_full(&view),
         interrupts: interrupt::interrupts(&view, &nics, &disks),
@@ -88,6 +91,9 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
         obsolete_sysctls: obsolete_sysctls::obsolete_sysctls(&view),
         gaps: Vec::new(),
     };
+    if facts.nics.iter().any(|nic| nic.up) && !facts.nics.iter().any(Nic::is_wire) {
+        view.note(format!("queues and interrupts of network devices: {}", facts.why_no_device()));
+    }
     facts.gaps = view.into_gaps();
     Ok(facts)
 }

@@ -24,7 +24,8 @@ pub use devices::devices;
 /// Fails only if `root` holds no host.
 pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
     let view = ProbeView::new(root);
-    let accepting = accepting(&view);
+    let (accepting, stalled_us) = (accepting(&view), stalled(&view));
+    let has_pressure = stalled_us.contains_key("cpu");
     Ok(Reading {
         queued: listener::queued(&view, facts, &accepting),
         datagrams: datagram::counts(&view, facts),
@@ -33,7 +34,9 @@ pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
         vmstat: pairs(&view, "/proc/vmstat"),
         threads: service::threads(&view, facts),
         processes: process::times(&view),
-        stalled_us: stalled(&view),
+        run_delay_ns: if has_pressure { BTreeMap::new() } else { cpu::run_delays(&view) },
+        heat_throttles: cpu::heat_throttles(&view, facts),
+        stalled_us,
         cgroups: service::cgroups(&view, facts),
         disks: disks(&view, |name| facts.disks.iter().any(|disk| disk.name == name)),
         accepting,

@@ -4,6 +4,7 @@
 //! that went down was reset (a driver, a restart): its difference counts as unknown, not as negative.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use os::cpu_time::ThreadTimes;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,11 @@ pub struct Reading {
     pub processes: BTreeMap<u32, ProcessTimes>,
     /// Microseconds in which some task was stalled: `cpu`, `memory`, `io` (/proc/pressure).
     pub stalled_us: BTreeMap<String, u64>,
+    /// Nanoseconds that tasks have waited for a CPU, added up, by CPU: /proc/schedstat. Read only where the kernel does
+    /// not report the pressure on CPUs.
+    pub run_delay_ns: BTreeMap<u32, u64>,
+    /// How often a CPU was slowed down for its heat or power, by CPU; empty: it does not count that.
+    pub heat_throttles: BTreeMap<u32, u64>,
     /// CPU quotas, by cgroup: cpu.stat.
     pub cgroups: BTreeMap<String, Throttling>,
     /// By disk: /sys/block/NAME/stat.
@@ -149,9 +155,10 @@ pub struct DiskTimes {
     pub in_flight: u64,
 }
 
-/// Readings in order of time, at least two.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Series(Vec<Reading>);
+/// Readings in order of time, at least two. Clones and parts share them: one reading of a large host has half a million
+/// counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series(Vec<Arc<Reading>>);
 
 /// A count in a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -194,7 +201,7 @@ impl Series {
     /// A series; `None` unless there are two readings in ascending order of time.
     pub fn new(readings: Vec<Reading>) -> Option<Series> {
         let ascending = readings.windows(2).all(|pair| pair[0].at_ms < pair[1].at_ms);
-        (readings.len() >= 2 && ascending).then_some(Series(readings))
+        (readings.len() >= 2 && ascending).then(|| Series(readings.into_iter().map(Arc::new).collect()))
     }
 
     /// The first reading.
@@ -208,7 +215,7 @@ impl Series {
     }
 
     /// All of them.
-    pub fn readings(&self) -> &[Reading] {
+    pub fn readings(&self) -> &[Arc<Reading>] {
         &self.0
     }
 
@@ -225,7 +232,7 @@ impl Series {
     /// The increment of the value that `count` reads, from the first to the last reading; `None` if it is missing in
     /// one, or was reset in between.
     pub fn rate(&self, count: impl Fn(&Reading) -> Option<u64>) -> Option<Rate> {
-        let counts: Vec<u64> = self.0.iter().map(&count).collect::<Option<_>>()?;
+        let counts: Vec<u64> = self.0.iter().map(|reading| count(reading)).collect::<Option<_>>()?;
         let ascending = counts.windows(2).all(|pair| pair[0] <= pair[1]);
         ascending.then(|| Rate { count: counts[counts.len() - 1] - counts[0], window_s: self.window_s() })
     }

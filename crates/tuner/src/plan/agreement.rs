@@ -242,7 +242,8 @@ fn settings(plan: &Plan) -> BTreeSet<Setting> {
 }
 
 /// Rules about the CPUs of packets and interrupts.
-const OF_CPUS: [&str; 9] = [
+const OF_CPUS: [&str; 10] = [
+    "irqs-misplaced",
     "softirq-one-core",
     "irqs-piled-up",
     "rps-missing",

@@ -12,16 +12,21 @@ use crate::diagnose::rules::{self, Remedy, RemedyOrder, SettingsRemedy};
 use crate::observe::cpu_model::CpuModel;
 use crate::observe::facts::{Facts, Nic};
 use crate::observe::irqbalance;
-use crate::settings::change::{Change, PlanRefusal, Setting, Stage};
+use crate::settings::change::{Change, Holds, PlanRefusal, Setting, Stage};
 use crate::settings::interrupts;
 use crate::settings::profile::Profile;
 use crate::settings::proposal::ProposedChanges;
 use crate::settings::scope::{FindingSubject, Scope};
+use crate::settings::steering;
 use crate::settings::strategy::Strategy;
 use os::CpuSet;
 
 /// The reason why a finding has no change in the plan.
 const SET_ALREADY: &str = "every remedy for it is in force already";
+
+/// The reason why queues are not added in the same plan.
+pub(super) const SPREAD_BEFORE_QUEUES: &str = "its interrupts are spread over the present queues first: look again \
+     under load, for more queues may not be needed then, and the link may blink when they are added";
 
 /// The reason why packets are not steered in the same plan.
 pub(super) const SPREAD_FIRST: &str =
@@ -57,7 +62,7 @@ pub(super) fn complete(facts: &Facts, asked: &PlanRequest, nics: &[&Nic]) -> Pla
     let fixable = each.iter().filter(|(finding, _)| finding.verdict == RemedyStatus::Fixable);
     let with_remedy = fixable.filter_map(|found| Some((found, rules::remedy(&found.0.rule)?)));
     let mut remedies: Vec<(&(Finding, Option<&str>), Remedy)> = with_remedy.collect();
-    remedies.sort_by_key(|(_, remedy)| !has_order(*remedy, RemedyOrder::MovesInterrupts));
+    remedies.sort_by_key(|(_, remedy)| place(*remedy));
     let mut draft = Draft::new(facts, asked, nics);
     for ((finding, cause), remedy) in remedies {
         match remedy {
@@ -71,8 +76,13 @@ pub(super) fn complete(facts: &Facts, asked: &PlanRequest, nics: &[&Nic]) -> Pla
     draft.finish()
 }
 
-fn has_order(remedy: Remedy, order: RemedyOrder) -> bool {
-    remedy.planned().is_some_and(|remedy| remedy.order == order)
+/// Interrupts are moved first, then those of new queues, then the rest.
+fn place(remedy: Remedy) -> u8 {
+    match remedy.planned().map(|remedy| remedy.order) {
+        Some(RemedyOrder::MovesInterrupts) => 0,
+        Some(RemedyOrder::AddsQueues) => 1,
+        Some(RemedyOrder::Any | RemedyOrder::AfterInterrupts | RemedyOrder::AfterCause) | None => 2,
+    }
 }
 
 /// The host after the change.
@@ -164,12 +174,14 @@ impl<'a> Draft<'a> {
             }
             nics = self.nics.to_vec();
         }
-        if remedy.order != RemedyOrder::AfterInterrupts {
-            return Some(nics);
-        }
+        let reason = match remedy.order {
+            RemedyOrder::AfterInterrupts => SPREAD_FIRST,
+            RemedyOrder::AddsQueues => SPREAD_BEFORE_QUEUES,
+            RemedyOrder::Any | RemedyOrder::MovesInterrupts | RemedyOrder::AfterCause => return Some(nics),
+        };
         let (wait, go): (Vec<&Nic>, Vec<&Nic>) =
             nics.into_iter().partition(|nic| self.spread.contains(nic.name.as_str()));
-        wait.iter().for_each(|nic| self.refuse(&nic.name, &finding.rule, SPREAD_FIRST));
+        wait.iter().for_each(|nic| self.refuse(&nic.name, &finding.rule, reason));
         (!go.is_empty()).then_some(go)
     }
 
@@ -177,7 +189,8 @@ impl<'a> Draft<'a> {
     fn note_interrupts(&mut self, finding: &Finding, remedy: SettingsRemedy, proposed: &ProposedChanges) {
         proposed.changes.iter().for_each(|change| move_interrupt(&mut self.moved, change));
         self.moved_irqs.extend(proposed.changes.iter().filter_map(|change| change.setting.irq()));
-        if remedy.order == RemedyOrder::MovesInterrupts && proposed.changes.iter().any(Change::is_due) {
+        let moves = [RemedyOrder::MovesInterrupts, RemedyOrder::AddsQueues].contains(&remedy.order);
+        if moves && proposed.changes.iter().any(Change::is_due) {
             let named = self.nics.iter().filter(|nic| nic.name == finding.subject);
             self.spread.extend(named.map(|nic| nic.name.as_str()));
         }
@@ -220,6 +233,11 @@ impl<'a> Draft<'a> {
     }
 
     fn finish(mut self) -> Plan {
+        // Findings are about devices, and none of these is one.
+        let asks_for_devices = self.asked.strategy.is_none() && self.asked.profile.is_none();
+        if self.nics.is_empty() && self.facts.nics.iter().any(|nic| nic.up) && asks_for_devices {
+            self.refuse("network", "findings", &self.facts.why_no_device());
+        }
         self.merge(self.left_alone());
         // Within a stage, the order of the requests is kept.
         self.plan.changes.sort_by_key(|change| change.stage);
@@ -244,20 +262,30 @@ impl<'a> Draft<'a> {
         proposed
     }
 
-    /// In a container, a plan would fail at its first step.
+    /// In a container, a plan would fail at its first step. What needs a setting that cannot be changed is left out with
+    /// it: alone it would do nothing, or harm.
     fn refuse_read_only(&mut self) {
-        let read_only = &self.facts.read_only;
-        let place = |change: &Change| {
-            let path = change.setting.to_string();
-            let holds =
-                |place: &&String| path.strip_prefix(place.as_str()).is_some_and(|rest| rest.starts_with('/'));
-            read_only.iter().find(holds)
-        };
+        let facts = self.facts;
+        let place = |change: &Change| facts.read_only_place(&change.setting.to_string());
         let (refused, changes): (Vec<Change>, Vec<Change>) =
             std::mem::take(&mut self.plan.changes).into_iter().partition(|change| place(change).is_some());
+        let missing = |change: &Change| refused.iter().find(|refused| needs(facts, change, refused));
+        let (stranded, changes): (Vec<Change>, Vec<Change>) =
+            changes.into_iter().partition(|change| missing(change).is_some());
         self.plan.changes = changes;
-        for change in refused {
-            self.refuse(place(&change).map_or("", String::as_str), &change.asked_by, READ_ONLY);
+        for change in &refused {
+            self.refuse(place(change).unwrap_or_default(), &change.asked_by, READ_ONLY);
+        }
+        for change in &stranded {
+            let subject = change.setting.nic().map_or_else(|| change.setting.to_string(), str::to_owned);
+            let (needed, place) = (missing(change).expect("it is stranded"), missing(change).and_then(place));
+            let reason = format!(
+                "{} needs {}, and {} is mounted read-only: make the plan on the host itself",
+                change.setting,
+                needed.setting,
+                place.unwrap_or_default()
+            );
+            self.refuse(&subject, &change.asked_by, &reason);
         }
     }
 
@@ -286,6 +314,27 @@ impl<'a> Draft<'a> {
         changes.iter().for_each(|change| move_interrupt(&mut moved, change));
         let then = model.after(&moved, changes.iter().filter_map(|change| change.setting.irq()));
         moved.nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&then.irq_cpus(nic)))
+    }
+}
+
+/// Whether a change has its effect only with another one of the same plan, or does harm without it.
+fn needs(facts: &Facts, change: &Change, other: &Change) -> bool {
+    let path = change.setting.to_string();
+    let moved = other.setting.irq();
+    match change.stage {
+        // A queue's table of flows is half of RFS, the host's table is the other one.
+        Stage::Steering if path.ends_with("/rps_flow_cnt") => {
+            other.setting == Setting::sysctl(steering::ENTRIES, Holds::Number)
+        }
+        // Packets are steered, and sent, around the CPUs that the plan gives to interrupts.
+        Stage::Steering => {
+            let irqs = facts.interrupts.iter().filter(|interrupt| Some(interrupt.irq) == moved);
+            irqs.filter_map(|interrupt| interrupt.device.as_deref())
+                .any(|nic| change.setting.nic() == Some(nic))
+        }
+        // Interrupts that stay where irqbalance has put them are left to it.
+        Stage::Irqbalance => moved.is_some(),
+        _ => false,
     }
 }
 

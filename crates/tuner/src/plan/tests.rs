@@ -404,3 +404,58 @@ fn wrong_steering_is_put_right_where_there_is_a_right_one_and_switched_off_where
     assert_eq!(masks(host, busy(2)), ["0"]);
     assert_eq!(masks(Shape { threads: 8, ..host }, busy(4)), ["0"]);
 }
+
+#[test]
+fn what_needs_a_setting_that_cannot_be_changed_is_left_out_with_it() {
+    let planned = |read_only: &str, strategy| {
+        let mut facts = HOST.facts();
+        facts.sysctls.insert("net.core.rps_sock_flow_entries".into(), "0".into());
+        facts.read_only = vec![read_only.into()];
+        let made = plan(&facts, &PlanRequest { strategy: Some(strategy), ..PlanRequest::default() });
+        let reasons: Vec<String> = made.refusals.iter().map(|refusal| refusal.reason.clone()).collect();
+        (settings(&made), reasons.join("; "))
+    };
+    // One half of RFS does nothing without the other one.
+    let (changes, why) = planned("/proc/sys", Strategy::RpsRfs);
+    assert!(changes.len() == 4 && changes.iter().all(|change| change.contains("rps_cpus")), "{changes:?}");
+    assert!(why.contains("rps_flow_cnt needs /proc/sys/net/core/rps_sock_flow_entries"), "{why}");
+    // Packets are steered around the CPU that gets all interrupts: these stay where they are.
+    let (changes, why) = planned("/proc/irq", Strategy::Irq0Rps);
+    let kept: Vec<_> = changes.iter().filter(|change| change.contains("/queues/")).collect();
+    assert!(kept.is_empty() && why.contains("rps_cpus needs /proc/irq/"), "{changes:?} {why}");
+}
+
+#[test]
+fn interrupts_are_spread_over_the_queues_that_there_are_before_more_are_added() {
+    let mut facts = HOST.facts();
+    (facts.nics[0].channels, facts.nics[0].channels_max) = (Some(4), Some(8));
+    let few = finding("queues-few", RemedyStatus::Fixable);
+    let queues = |findings: &[Finding]| {
+        let made = plan(&facts, &PlanRequest { findings, ..PlanRequest::default() });
+        (made.changes.iter().any(|change| change.stage == Stage::Queues), made)
+    };
+    assert!(queues(std::slice::from_ref(&few)).0);
+    for first in ["irqs-piled-up", "irqs-misplaced"] {
+        let (adds, made) = queues(&[few.clone(), finding(first, RemedyStatus::Fixable)]);
+        assert!(!adds && made.changes.iter().all(|change| change.setting.irq().is_some()), "{made:?}");
+        let why = made.refusals.iter().find(|refusal| refusal.asked_by == "queues-few");
+        assert!(
+            why.is_some_and(|why| why.reason.contains("spread over the present queues first")),
+            "{made:?}"
+        );
+    }
+}
+
+#[test]
+fn a_host_whose_interfaces_have_no_device_is_told_so() {
+    let virtual_nic = |name: &str| Nic { name: name.into(), up: true, ..Nic::default() };
+    let facts = Facts { nics: vec![virtual_nic("bond0"), virtual_nic("wg0")], ..HOST.facts() };
+    for strategy in [None, Some(Strategy::Spread)] {
+        let made = plan(&facts, &PlanRequest { strategy, ..PlanRequest::default() });
+        let why = made.refusals.iter().map(|refusal| refusal.reason.as_str()).collect::<Vec<_>>();
+        assert!(
+            why.len() == 1 && why[0].starts_with("bond0, wg0 have no devices of their own here"),
+            "{why:?}"
+        );
+    }
+}

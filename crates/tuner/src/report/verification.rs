@@ -90,6 +90,10 @@ fn signal(judged: &Judged, look: TextStyle) -> String {
         ExpectationResult::Moved => row("moved", Tint::Green, &said, look),
         ExpectationResult::AsBefore => row("as before", Tint::Green, &said, look),
         ExpectationResult::NotMoved => row("NOT MOVED", Tint::Red, &said, look),
+        ExpectationResult::WithinNoise { did } => {
+            let why = format!("{said} (it {did}, but within the noise: windows before and after overlap)");
+            row("unclear", Tint::Yellow, &why, look)
+        }
         ExpectationResult::Unknown { why } => row("unknown", Tint::Yellow, &format!("{said} ({why})"), look),
     }
 }
@@ -149,6 +153,13 @@ mod tests {
             vec![
                 judged("the share falls", Some(93.4), Some(51.25), "%", ExpectationResult::Moved),
                 judged("p99 falls", None, None, "", silent),
+                judged(
+                    "it falls",
+                    Some(30.7),
+                    Some(22.4),
+                    "%",
+                    ExpectationResult::WithinNoise { did: "fell" },
+                ),
                 judged("it grows", None, Some(1204.0), "/s", ExpectationResult::NotMoved),
             ],
             vec![ObjectiveResult { what: "./load".into(), seen: "status 0".into(), held: Some(true) }],
@@ -166,6 +177,7 @@ values
 signals of the newest plan
   moved     the share falls: 93.4 % → 51.2 %
   unknown   p99 falls (no load: NET_RX counted 2.0 a second, and it takes 100)
+  unclear   it falls: 30.7 % → 22.4 % (it fell, but within the noise: windows before and after overlap)
   NOT MOVED it grows: ? → 1,204 /s
   There is no measurement from before it; `evenkeel tune apply --before 60` makes one.
 
@@ -174,6 +186,6 @@ objectives
 
 Not verified: a value is no longer what it was set to.
 ";
-        assert_eq!(verification(&found, TextStyle { columns: 100, paint: Paint::Plain }), wanted);
+        assert_eq!(verification(&found, TextStyle { columns: 110, paint: Paint::Plain }), wanted);
     }
 }

@@ -28,7 +28,7 @@ pub(crate) const LEFT_ALONE: Reason = Reason {
 
 /// One interrupt per core.
 pub(crate) fn spread(proposed: &mut ProposedChanges, scope: &Scope) {
-    proposed.each(&scope.nics, |proposed, nic| spread_of(proposed, scope.then, nic));
+    proposed.each(scope, |proposed, nic| spread_of(proposed, scope.then, nic));
 }
 
 pub(super) fn spread_of(proposed: &mut ProposedChanges, model: &CpuModel, nic: &Nic) {
@@ -43,7 +43,7 @@ pub(super) fn spread_of(proposed: &mut ProposedChanges, model: &CpuModel, nic: &
 
 /// All interrupts to one CPU, and packets steered to the others.
 pub(crate) fn gather(proposed: &mut ProposedChanges, scope: &Scope) {
-    proposed.each(&scope.nics, |proposed, nic| gather_of(proposed, scope.then, nic));
+    proposed.each(scope, |proposed, nic| gather_of(proposed, scope.then, nic));
 }
 
 fn gather_of(proposed: &mut ProposedChanges, model: &CpuModel, nic: &Nic) {

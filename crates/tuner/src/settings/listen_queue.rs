@@ -5,7 +5,7 @@
 
 use crate::observe::facts::{Facts, ListeningSocket, Service, ServiceKind};
 use crate::observe::listening::{ListenerHandle, QueueLimit};
-use crate::settings::change::{Risk, Setting, Stage};
+use crate::settings::change::{Holds, Risk, Setting, Stage};
 use crate::settings::proposal::{ProposedChanges, Reason};
 use crate::settings::scope::Scope;
 use crate::settings::signal::{ExpectedSignals, Figure, Moves};
@@ -114,6 +114,11 @@ fn change(
         _ if facts.sysctl("kernel.yama.ptrace_scope") == Some(PTRACE_NEVER) => {
             "kernel.yama.ptrace_scope is 3, so until the next boot no running program can be changed"
         }
+        (Some(_), Some(_)) if limit_stays(facts, limit).is_some() => {
+            let why = limit_stays(facts, limit).expect("it is there");
+            proposed.refuse(address, why);
+            return false;
+        }
         (Some(pid), Some(started)) => {
             let socket =
                 ListenerHandle { pid: *pid, started: *started, inode: *inode, address: address.clone() };
@@ -132,6 +137,25 @@ fn change(
     };
     proposed.refuse(address, refusal);
     false
+}
+
+/// The sysctl that keeps a queue as short as it is and cannot be changed here, in words: a longer queue would be accepted,
+/// and have no effect.
+fn limit_stays(facts: &Facts, limit: QueueLimit) -> Option<String> {
+    /// `net.ipv4.tcp_fastopen`: servers may take requests with the SYN (ip-sysctl.rst).
+    const SERVERS: u64 = 2;
+    let fast_open = limit == QueueLimit::FastOpen;
+    let wanted = u64::from(if fast_open { FAST_OPEN } else { BACKLOG });
+    let too_low = |name: &'static str, suffices: fn(u64, u64) -> bool| {
+        let now = facts.sysctl(name).filter(|now| !suffices(*now, wanted))?;
+        let place = facts.read_only_place(&Setting::sysctl(name, Holds::Number).to_string())?;
+        Some(format!(
+            "{name} is {now}, which limits it, and {place} is mounted read-only: change it on the host"
+        ))
+    };
+    let longest = too_low("net.core.somaxconn", |now, wanted| now >= wanted);
+    let servers = || too_low("net.ipv4.tcp_fastopen", |now, _| now & SERVERS != 0);
+    longest.or_else(|| servers().filter(|_| fast_open))
 }
 
 fn holder(facts: &Facts, listener: &ListeningSocket) -> String {

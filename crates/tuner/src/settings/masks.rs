@@ -32,6 +32,11 @@ pub(crate) enum NoMask {
         /// CPUs that could be used.
         usable: CpuSet,
     },
+    /// There is no file to write.
+    #[error(
+        "its queues have no rps_cpus that can be read: a kernel without CONFIG_RPS, or no right to see it"
+    )]
+    Unsteerable,
     /// It has no movable interrupt.
     #[error("it has no interrupt that can be moved")]
     NoInterrupt,
@@ -42,12 +47,15 @@ pub(crate) enum NoMask {
 
 /// CPUs to steer received packets to, while `irqs` take the interrupts: the same for every queue.
 pub(crate) fn rps(model: &CpuModel, nic: &Nic, irqs: &CpuSet) -> Result<CpuSet, NoMask> {
+    if nic.rx.iter().any(|queue| queue.rps_unknown) {
+        return Err(NoMask::Unsteerable);
+    }
     let usable = model.home(nic, irqs);
     // Queues whose interrupts are gathered on few CPUs reach no more than these.
     let reached = model.choice.irq_cpus.as_ref().map_or(usize::MAX, CpuSet::len);
     let queues = nic.rx.len().min(reached);
-    // Interrupts that arrive elsewhere (isolated CPUs, another node) reach none of them.
-    let reach = irqs.is_empty() || !irqs.and(&usable).is_empty();
+    // Interrupts that arrive elsewhere (isolated CPUs, another node) reach none of them, however many they are.
+    let reach = irqs.is_empty() || irqs.without(&usable).len() < irqs.and(&usable).len();
     if queues >= usable.len() && reach {
         return Err(NoMask::QueuesEnough { queues, cpus: usable.len() });
     }

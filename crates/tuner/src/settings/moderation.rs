@@ -62,7 +62,7 @@ pub(crate) fn suspend(proposed: &mut ProposedChanges, scope: &Scope) {
         let reason = "no cache that polls runs here: start `evenkeel serve` with --busy-poll first";
         return proposed.refuse("services", reason);
     }
-    proposed.each(&scope.nics, suspend_of);
+    proposed.each(scope, suspend_of);
 }
 
 fn suspend_of(proposed: &mut ProposedChanges, nic: &Nic) {
@@ -83,17 +83,17 @@ fn suspend_of(proposed: &mut ProposedChanges, nic: &Nic) {
 
 /// Interrupts deferred for up to 20 µs.
 pub(crate) fn defer_20(proposed: &mut ProposedChanges, scope: &Scope) {
-    proposed.each(&scope.nics, |proposed, nic| defer_of(proposed, scope.facts(), nic, 20_000));
+    proposed.each(scope, |proposed, nic| defer_of(proposed, scope.facts(), nic, 20_000));
 }
 
 /// Interrupts deferred for up to 50 µs.
 pub(crate) fn defer_50(proposed: &mut ProposedChanges, scope: &Scope) {
-    proposed.each(&scope.nics, |proposed, nic| defer_of(proposed, scope.facts(), nic, 50_000));
+    proposed.each(scope, |proposed, nic| defer_of(proposed, scope.facts(), nic, 50_000));
 }
 
 /// Packets gathered by the device before it interrupts: for as long as the driver chooses, where it can adapt.
 pub(crate) fn coalesce(proposed: &mut ProposedChanges, scope: &Scope) {
-    proposed.each(&scope.nics, coalesce_of);
+    proposed.each(scope, coalesce_of);
 }
 
 /// Deferred interrupts or, where these are not to be had, coalesced ones, which are requested by the name of their

@@ -82,11 +82,11 @@ impl ProposedChanges {
     }
 
     /// For each interface of a scope, of which there has to be one.
-    pub(super) fn each(&mut self, nics: &[&Nic], propose: impl Fn(&mut ProposedChanges, &Nic)) {
-        if nics.is_empty() {
-            self.refuse("network", "there is no interface that is up; name one with --nic");
+    pub(super) fn each(&mut self, scope: &Scope, propose: impl Fn(&mut ProposedChanges, &Nic)) {
+        if scope.nics.is_empty() {
+            self.refuse("network", scope.facts().why_no_device());
         }
-        nics.iter().for_each(|nic| propose(self, nic));
+        scope.nics.iter().for_each(|nic| propose(self, nic));
     }
 }
 

@@ -32,7 +32,7 @@ const LONGER: &[ExpectedSignals] =
 
 /// One queue for each core near an interface, up to the device's maximum, and an interrupt on each. Never fewer than now.
 pub(crate) fn more(proposed: &mut ProposedChanges, scope: &Scope) {
-    proposed.each(&scope.nics, |proposed, nic| more_of(proposed, scope.then, nic));
+    proposed.each(scope, |proposed, nic| more_of(proposed, scope.then, nic));
 }
 
 /// The same, where the CPUs of the present queues have no time.
@@ -64,6 +64,13 @@ fn more_of(proposed: &mut ProposedChanges, model: &CpuModel, nic: &Nic) {
         "it receives on {} of {} queues, and {cores} cores are near it: the device itself can spread packets over more",
         now.0, now.1
     );
+    let above = model.facts.nics.iter().find(|above| above.lower.contains(&nic.name));
+    let why = match above {
+        Some(above) => {
+            format!("{why}; {} above it loses this link for as long as the driver takes", above.name)
+        }
+        None => why,
+    };
     let setting = Setting::Device { nic: nic.name.clone(), knob: Knob::Channels };
     proposed.propose_with(Stage::Queues, setting, is, to_be, why, Risk::Blink, MORE);
     // Without movable interrupts (virtual interfaces), more queues are the only change.
@@ -80,7 +87,7 @@ fn kinds(nic: &Nic) -> Option<Channels> {
 
 /// Receive rings that hold bursts, and that fit into the memory.
 pub(crate) fn longer(proposed: &mut ProposedChanges, scope: &Scope) {
-    proposed.each(&scope.nics, |proposed, nic| longer_of(proposed, scope, nic));
+    proposed.each(scope, |proposed, nic| longer_of(proposed, scope, nic));
 }
 
 /// The same, where the CPUs that empty the rings have time to do so.

@@ -36,12 +36,12 @@ const SEND: Reason = Reason {
     signal: &[ExpectedSignals::figure(Figure::BusyTimePerPacket, Moves::Falls)],
 };
 
-const ENTRIES: &str = "net.core.rps_sock_flow_entries";
+pub(crate) const ENTRIES: &str = "net.core.rps_sock_flow_entries";
 
 /// Packets to the node's other CPUs, and there to the programs that read them.
 pub(crate) fn steer(proposed: &mut ProposedChanges, scope: &Scope) {
     let model = scope.then;
-    proposed.each(&scope.nics, |proposed, nic| steer_of(proposed, model, nic, &model.receiving(nic)));
+    proposed.each(scope, |proposed, nic| steer_of(proposed, model, nic, &model.receiving(nic)));
 }
 
 /// Packets that are steered to the wrong CPUs steered to the right ones; to none, where there are none, or where the
@@ -66,7 +66,7 @@ pub(crate) fn no_steering(proposed: &mut ProposedChanges, scope: &Scope) {
 pub(crate) fn left_to_irqbalance(proposed: &mut ProposedChanges, scope: &Scope) {
     let is_there =
         |name: &str| scope.facts().agents.iter().any(|agent| agent.name == name && agent.pid.is_some());
-    proposed.each(&scope.nics, |proposed, nic| match is_there("irqbalance") {
+    proposed.each(scope, |proposed, nic| match is_there("irqbalance") {
         true => steer_to(proposed, nic, &CpuSet::new(), 0, NO_STEERING),
         false => proposed.refuse(&nic.name, "irqbalance does not run; start it first"),
     });
@@ -88,7 +88,7 @@ pub(crate) fn flows(proposed: &mut ProposedChanges, scope: &Scope) {
 
 /// A transmit queue near each CPU.
 pub(crate) fn send_near(proposed: &mut ProposedChanges, scope: &Scope) {
-    proposed.each(&scope.nics, |proposed, nic| send_near_of(proposed, scope.then, nic));
+    proposed.each(scope, |proposed, nic| send_near_of(proposed, scope.then, nic));
 }
 
 pub(super) fn steer_of(proposed: &mut ProposedChanges, model: &CpuModel, nic: &Nic, irqs: &CpuSet) {

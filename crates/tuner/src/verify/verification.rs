@@ -57,7 +57,7 @@ pub enum VerificationOutcome {
     ObjectiveMissed,
     /// A figure did not move as expected.
     NotMoved,
-    /// No load, or the host's limits came and went: nothing can be credited.
+    /// No load, or the host's limits came and went, or what moved is within the noise: nothing can be credited.
     NothingShown,
     /// Values hold, nothing contradicts, and at least one expectation was measured and met.
     Verified,
@@ -160,6 +160,9 @@ mod tests {
         check(&[Moved, unknown()], &[], 0, VerificationOutcome::Verified);
         check(&[AsBefore], &[], 0, VerificationOutcome::Verified);
         check(&[unknown()], &[], 0, VerificationOutcome::NothingShown);
+        let noise = || ExpectationResult::WithinNoise { did: "fell" };
+        check(&[noise()], &[], 0, VerificationOutcome::NothingShown);
+        check(&[Moved, noise()], &[], 0, VerificationOutcome::Verified);
         check(&[], &[], 0, VerificationOutcome::NothingShown);
         check(&[], &[None], 0, VerificationOutcome::NothingShown);
         check(&[unknown()], &[Some(true)], 0, VerificationOutcome::Verified);

@@ -75,8 +75,8 @@ pub(super) struct Held {
     pub identity: Option<String>,
     /// The interface that it belongs to.
     pub nic: Option<(String, NicState)>,
-    /// CPUs in use.
-    pub online: CpuSet,
+    /// CPUs in use; `None`: unknown.
+    pub online: Option<CpuSet>,
 }
 
 impl Cause {
@@ -215,8 +215,11 @@ impl<'a, E: Iterator<Item = &'a (u64, KernelEvent)> + Clone> DriftContext<'a, E>
             _ => None,
         });
         let mut evidence: Vec<String> = told.collect();
-        if let Some(held) = self.held.filter(|held| held.online != self.look.online) {
-            evidence.push(format!("CPUs in use were {} and are {} now", held.online, self.look.online));
+        let before = self.held.and_then(|held| held.online.as_ref());
+        if let Some((before, now)) =
+            before.zip(self.look.online.as_ref()).filter(|(before, now)| before != now)
+        {
+            evidence.push(format!("CPUs in use were {before} and are {now} now"));
         }
         (!evidence.is_empty()).then_some((Cause::Hotplug, Sure::Likely, evidence))
     }

@@ -34,7 +34,7 @@ pub struct WatchSnapshot {
     /// Interrupts of interfaces and disks, if an interrupt is watched.
     pub interrupts: Vec<Interrupt>,
     /// CPUs in use.
-    pub online: CpuSet,
+    pub online: Option<CpuSet>,
     /// Programs and files that set the same, if a setting has drifted.
     pub agents: Vec<Agent>,
     /// The count of an interrupt when it was first seen with its affinity; it has to follow from then on.
@@ -127,7 +127,7 @@ pub fn look(
     WatchSnapshot {
         nics: states(root, &nics),
         interrupts,
-        online: online.and_then(|list| CpuSet::parse_list(&list).ok()).unwrap_or_default(),
+        online: online.and_then(|list| CpuSet::parse_list(&list).ok()),
         agents,
         came,
         seen,
@@ -143,7 +143,7 @@ fn followed(
     let irq = seen.desired.setting.irq()?;
     let (now, effective) = host.interrupt(irq).ok()?;
     let Some(then) = came.get(&irq).copied() else { return Some((irq, now)) };
-    match has_moved(host, irq, then, &seen.desired.wanted) {
+    match has_moved(host, irq, Some(then), &seen.desired.wanted) {
         Ok(true) => Some((irq, now)),
         Ok(false) => Some((irq, then)),
         Err(_) => {

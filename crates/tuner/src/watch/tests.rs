@@ -58,7 +58,7 @@ impl Scene {
             ],
             nics: BTreeMap::from([("eth0".to_owned(), NicState { index: 4, queues: (2, 2), resets: 0 })]),
             interrupts: vec![interrupt(38, "eth0-Tx-Rx-0"), interrupt(39, "eth0-Tx-Rx-1")],
-            online: CpuSet::first(8),
+            online: Some(CpuSet::first(8)),
             agents: Vec::new(),
             came: BTreeMap::new(),
         };
@@ -80,7 +80,7 @@ impl Scene {
                 self.watch.event(at_ms, KernelEvent::Link { nic: (*nic).into(), index, up: *state == "up" });
             }
             ["asked"] => self.watch.event(at_ms, KernelEvent::Asked),
-            ["online", list] => self.look.online = CpuSet::parse_list(list).unwrap(),
+            ["online", list] => self.look.online = Some(CpuSet::parse_list(list).unwrap()),
             ["index", index] => {
                 let state = NicState { index: index.parse().unwrap(), queues: (2, 2), resets: 0 };
                 self.look.nics.insert("eth0".into(), state);

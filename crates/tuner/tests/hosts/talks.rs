@@ -50,7 +50,7 @@ fn c5_4xlarge_the_instances_packets_are_used_up() {
                   lower
            causes accept-overflow: an accept queue was full when handshakes ended, most likely that of
                   memcached (PID 700)
-         notes    packets-per-core, kernel-old
+         notes    packets-per-core
          by hand  memcached (PID 700) at 0.0.0.0:11211 listens with a backlog of 128: start it again with -b
                   4096, after net.core.somaxconn is raised; --live changes it as it runs
          spread   interrupts 0 1 2 3 4 5 6 7
@@ -78,7 +78,7 @@ fn r5_8xlarge_after_a_reset_all_interrupts_are_on_cpu_0() {
            causes rps-missing: eth0 has 8 receive queues for 32 CPUs, and packets stay on CPU 0
            causes ring-overrun: eth0 drops packets because the CPU that empties the ring is busy with
                   interrupts
-         notes    packets-per-core, kernel-old
+         notes    packets-per-core
          plan     interrupts 1 2 3 4 5 6 7
          refused  eth0: its interrupts are spread first: look again under load, for steering may not be
                   needed then
@@ -108,10 +108,10 @@ fn i3en_24xlarge_a_slice_above_the_service_has_the_quota() {
                   fixed here]
          warning  realtime-everywhere: 1 real-time threads of memcached leave no CPU to the kernel's own work
          warning  swapping: a part of memcached is in swap
-         notes    packets-per-core, xps-crossed, kernel-old, packet-taxes, agents
+         notes    packets-per-core, xps-crossed, packet-taxes, agents
          plan     ens6 xps_cpus 0,24,56 … 55,79
          by hand  realtime-everywhere (memcached (PID 700)): Leave the CPUs that take the interrupts, or at
-                  least one CPU, out of its set (AllowedCPUs=), or run NAPI in threads of at least the same priority
+                  least one CPU, out of the set of its unit (AllowedCPUs=); no plan does that
          by hand  swapping (memcached (PID 700)): Give services less memory than there is; vm.swappiness = 1
                   on hosts that hold data in memory
          spread   ens6: no, irqbalance (PID 800) would move its interrupts back, and does not answer on its
@@ -135,7 +135,7 @@ fn c6gn_16xlarge_has_a_queue_for_every_other_cpu() {
         "host     c6gn.16xlarge, Linux 6.1.79-99.164.amzn2023.aarch64, CPUs 0-63 on 1 nodes, ens5 (ena, 32
                   queues)
          warning  rps-missing: ens5 has 32 receive queues for 64 CPUs, and packets stay on CPUs 0-31
-         notes    packets-per-core, kernel-old
+         notes    packets-per-core
          plan     net.core.rps_sock_flow_entries 32768
          plan     ens5 rps_cpus 32×32-63
          plan     ens5 rps_flow_cnt 32×1024
@@ -160,7 +160,7 @@ fn metal_256_has_masks_of_eight_words() {
          warning  rps-harmful: packets of ens1f0np0 are steered away from NUMA node 1 to CPU 0
          warning  ring-overrun: ens1f0np0 drops packets because the CPU that empties the ring is busy with
                   interrupts
-         notes    packets-per-core, xps-crossed, kernel-old
+         notes    packets-per-core, xps-crossed
          plan     net.core.rps_sock_flow_entries 32768
          plan     ens1f0np0 rps_cpus 12×76-127,204-255
          plan     ens1f0np0 rps_flow_cnt 12×4096
@@ -190,7 +190,7 @@ fn gcp_gve_receives_with_the_second_half_of_its_interrupts() {
                   queues)
          warning  device-dropped: ens4 loses packets although the CPU that takes them has time [cannot be
                   fixed here]
-         notes    packets-per-core, kernel-old, agents
+         notes    packets-per-core, agents
          spread   interrupts 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15
          irq0-rps ens4: no, 16 receive queues for 16 CPUs: steering would only add a hop
          rps-rfs  ens4: no, 16 receive queues for 16 CPUs: steering would only add a hop
@@ -208,7 +208,7 @@ fn azure_mana_works_below_a_synthetic_interface() {
         "host     Virtual Machine, Linux 6.8.0-1018-azure, CPUs 0-15 on 1 nodes, enP30832s1 (mana, 16 queues)
          critical ring-overrun: enP30832s1 drops packets because the CPU that empties the ring is busy with
                   interrupts
-         notes    packets-per-core, kernel-old
+         notes    packets-per-core
          refused  enP30832s1: the CPU that empties its ring is busy with interrupts (40 %): a longer ring
                   would only delay the drops, so spread its packets first
          spread   interrupts 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15
@@ -234,7 +234,7 @@ fn a_vlan_on_a_bond_is_tuned_at_its_members() {
                   them [also eth1]
            causes softirq-one-core: CPU 0 handles 100 % of all received packets and spends 70 % of its time
                   on interrupts, while the other CPUs are 90 % idle
-         notes    packets-per-core, kernel-old
+         notes    packets-per-core
          plan     interrupts 1 2 3 1 2 3
          refused  eth0: its interrupts are spread first: look again under load, for steering may not be
                   needed then
@@ -258,7 +258,7 @@ fn a_container_without_sys_is_told_what_it_can_do() {
         "host     a host without firmware, Linux 6.1.0-18-amd64, CPUs 0,2 on 1 nodes, no interface
          critical cpu-throttled: the CPU quota of / was used up in 30 % of its periods [cannot be fixed here]
          critical accept-overflow: an accept queue was full when handshakes ended
-         notes    somaxconn-low, kernel-old
+         notes    somaxconn-low
          refused  /proc/sys: it is mounted read-only, as in most containers: make the plan on the host itself
          spread   network: no, there is no interface that is up; name one with --nic
          irq0-rps network: no, there is no interface that is up; name one with --nic
@@ -279,7 +279,7 @@ fn cpus_that_are_off_are_in_no_mask() {
          critical rps-missing: eth0 has 2 receive queues for 5 CPUs, and packets stay on CPUs 0,2
            causes softirq-one-core: CPU 0 handles 100 % of all received packets and spends 70 % of its time
                   on interrupts, while the other CPUs are 100 % idle
-         notes    packets-per-core, kernel-old
+         notes    packets-per-core
          plan     net.core.rps_sock_flow_entries 32768
          plan     eth0 rps_cpus 2×1,3
          plan     eth0 rps_flow_cnt 2×16384
@@ -302,7 +302,7 @@ fn nodes_that_make_no_sense_count_as_one() {
          critical rps-missing: eth0 has one receive queue for 8 CPUs, and packets stay on CPU 0
            causes softirq-one-core: CPU 0 handles 100 % of all received packets and spends 70 % of its time
                   on interrupts, while the other CPUs are 100 % idle
-         notes    packets-per-core, kernel-old
+         notes    packets-per-core
          plan     net.core.rps_sock_flow_entries 32768
          plan     eth0 rps_cpus 1-7
          plan     eth0 rps_flow_cnt 32768

@@ -71,7 +71,7 @@ fn undone(journals: &Journals, path: &std::path::Path, text: &[u8]) -> (Vec<&'st
     let mut all = journals.all().unwrap();
     all.retain(|journal| check_place(journal, &place()).is_ok());
     all.reverse();
-    undo_all(&mut host, &mut all, "asked", |_, undone| assert!(undone.is_whole()));
+    undo_all(&mut host, &mut all, "asked", LaterValues::Keep, |_, undone| assert!(undone.is_whole()));
     let left = NAMES.into_iter().filter(|name| host.values[&setting(name)] != VALUES.0).collect();
     // Also in what another process reads afterwards.
     (left, !journals.read().unwrap().doubts(&place()).is_empty())

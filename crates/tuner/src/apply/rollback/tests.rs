@@ -97,7 +97,9 @@ fn what_the_later_plan_cannot_undo_is_left_by_the_earlier_one_too() {
     let (mut host, mut journals) = stacked(&scratch);
     host.refused = Some(("2".into(), 1));
     let mut said = Vec::new();
-    undo_all(&mut host, &mut journals, "asked", |_, undone| said.extend(undone.failures()));
+    undo_all(&mut host, &mut journals, "asked", LaterValues::Keep, |_, undone| {
+        said.extend(undone.failures())
+    });
     assert_eq!(shown(&host), "a=3 b=1");
     let said: Vec<&str> = said.iter().map(String::as_str).collect();
     let name = setting("a");
@@ -110,7 +112,7 @@ fn what_the_later_plan_cannot_undo_is_left_by_the_earlier_one_too() {
     );
     let mut journals = newest_first(&scratch);
     assert!(journals.iter().all(|journal| journal.state() == PlanState::Unfinished));
-    undo_all(&mut host, &mut journals, "asked", |_, undone| assert!(undone.is_whole()));
+    undo_all(&mut host, &mut journals, "asked", LaterValues::Keep, |_, undone| assert!(undone.is_whole()));
     assert_eq!(shown(&host), "a=1 b=1");
     assert!(journals.iter().all(|journal| journal.state() == PlanState::RolledBack));
 }
@@ -126,7 +128,7 @@ fn everything_is_restored_also_if_nothing_can_be_recorded() {
         std::fs::create_dir(journal.path()).unwrap();
     }
     let mut unrecorded = 0;
-    undo_all(&mut host, &mut journals, "asked", |_, undone| {
+    undo_all(&mut host, &mut journals, "asked", LaterValues::Keep, |_, undone| {
         assert!(undone.is_whole());
         unrecorded += usize::from(undone.unrecorded.is_some());
     });
@@ -137,7 +139,9 @@ fn everything_is_restored_also_if_nothing_can_be_recorded() {
         std::fs::write(journal.path(), text).unwrap();
     }
     let mut journals = newest_first(&scratch);
-    undo_all(&mut host, &mut journals, "asked", |_, undone| assert!(undone.unrecorded.is_none()));
+    undo_all(&mut host, &mut journals, "asked", LaterValues::Keep, |_, undone| {
+        assert!(undone.unrecorded.is_none())
+    });
     assert_eq!(shown(&host), "a=1 b=1");
     assert!(newest_first(&scratch).iter().all(|journal| journal.state() == PlanState::RolledBack));
 }
@@ -189,4 +193,48 @@ fn a_plan_of_another_network_namespace_is_overdue_there() {
     assert_eq!(elsewhere(&journal), [None, Some("net:[1]".to_owned()), None, None]);
     journal.append(journal::JournalRecord::Confirmed).unwrap();
     assert_eq!(elsewhere(&journal), [None, None, None, None]);
+}
+
+#[test]
+fn a_value_that_was_chosen_after_the_plan_stays_unless_it_is_to_be_overwritten() {
+    let undone = |later: LaterValues, chosen: &str| {
+        let scratch = Scratch::new("rollback-chosen");
+        let (mut host, mut journals) = stacked(&scratch);
+        host.values.insert(setting("a"), chosen.into());
+        let mut steps = Vec::new();
+        undo_all(&mut host, &mut journals, "asked", later, |_, undone| steps.extend(undone.steps.clone()));
+        assert!(newest_first(&scratch).iter().all(|journal| journal.state() == PlanState::RolledBack));
+        let of_a = steps.into_iter().filter(|(step, _)| *step == setting("a")).map(|(_, outcome)| outcome);
+        (shown(&host), of_a.collect::<Vec<_>>())
+    };
+    let kept = |before: &str| StepOutcome::KeptLater { found: "9".into(), before: before.into() };
+    assert_eq!(undone(LaterValues::Keep, "9"), ("a=9 b=1".into(), vec![kept("2"), kept("1")]));
+    assert_eq!(
+        undone(LaterValues::Overwrite, "9"),
+        ("a=1 b=1".into(), vec![StepOutcome::RestoredOver("9".into()), StepOutcome::Restored])
+    );
+    // What is as planned, or as before, is nobody's choice.
+    assert_eq!(undone(LaterValues::Keep, "3").0, "a=1 b=1");
+    assert_eq!(undone(LaterValues::Keep, "2").0, "a=1 b=1");
+}
+
+#[test]
+fn a_value_of_a_step_that_was_never_finished_is_not_taken_for_a_choice() {
+    let scratch = Scratch::new("rollback-unfinished");
+    let (mut host, journals) = (Shelf::default(), Journals::new(scratch.path()));
+    host.values.insert(setting("a"), "7".into());
+    let mut journal = journals.begin(&place(), 0, None).unwrap();
+    let step = journal::JournalRecord::Step {
+        step: 0,
+        setting: setting("a"),
+        before: "1".into(),
+        wanted: "2".into(),
+        why: String::new(),
+        asked_by: String::new(),
+        interface: None,
+        identity: None,
+    };
+    journal.append(step).unwrap();
+    undo_all(&mut host, &mut [journal], "asked", LaterValues::Keep, |_, undone| assert!(undone.is_whole()));
+    assert_eq!(shown(&host), "a=1");
 }

@@ -183,8 +183,7 @@ fn retransmits(host: &RuleInput) -> Vec<Finding> {
 
 /// Whether this host lost packets itself: in a device's ring, a CPU's backlog, on output, or by an allowance.
 fn drops_here(host: &RuleInput) -> bool {
-    let backlog =
-        host.by_cpu(|reading| Some(reading.softnet.iter().map(|(cpu, row)| (*cpu, row.dropped)).collect()));
+    let backlog = host.softnet(|row| row.dropped);
     let is_lost = |counter: &str| ["tx_dropped", "tx_errors", "rx_dropped"].contains(&counter);
     backlog.values().any(|dropped| *dropped > 0)
         || host.wires().any(|nic| {

@@ -14,7 +14,9 @@ pub(super) const RULES: &[Rule] = &[Rule {
         rule: "cpus-full",
         title: "CPUs have no time left, and tasks wait for one",
         evidence: "CPUs are idle for less than 2 %, and some task waited for a CPU (pressure/cpu) for 20 % of the \
-                   window or more, both in most of its parts; critical from 60 % on, if it is all CPUs.",
+                   window or more, both in most of its parts; critical from 60 % on, if it is all CPUs. Where the \
+                   kernel does not report pressure (before Linux 4.20, Red Hat 8 without psi=1), the waiting is that of \
+                   /proc/schedstat; without either it is unknown, which is listed under \"not seen\".",
         meaning: "There is more work than these CPUs do. Every further request waits, and averages over all CPUs hide \
                   it where only some are full. The evidence names who used most of the time.",
         remedy: "Move the other programs away, or give the service CPUs of its own (AllowedCPUs=). If the service \
@@ -35,9 +37,11 @@ const SHARE_MIN_PERCENT: f64 = 5.0;
 const NAMED_MAX: usize = 3;
 
 fn full(host: &RuleInput) -> Vec<Finding> {
-    let (full, pressure) = (full_cpus(host), pressure_percent(host));
+    let full = full_cpus(host);
+    let Some((what, pressure)) = waiting(host, &full) else { return Vec::new() };
     let lasts = |part: &RuleInput| {
-        pressure_percent(part) >= PRESSURE_PERCENT && full.without(&full_cpus(part)).is_empty()
+        let waits = waiting(part, &full).is_some_and(|(_, percent)| percent >= PRESSURE_PERCENT);
+        waits && full.without(&full_cpus(part)).is_empty()
     };
     if full.is_empty() || pressure < PRESSURE_PERCENT || !host.mostly(lasts) {
         return Vec::new();
@@ -52,8 +56,11 @@ fn full(host: &RuleInput) -> Vec<Finding> {
         true => Severity::Critical,
         false => Severity::Warning,
     };
-    let idle = |cpus: &CpuSet| cpus.iter().map(|cpu| host.load(cpu).idle).sum::<f64>() / cpus.len() as f64;
-    let others = host.online.without(&full);
+    let idle = |cpus: &CpuSet| {
+        let known: Vec<f64> = cpus.iter().filter_map(|cpu| Some(host.load(cpu)?.idle)).collect();
+        known.iter().sum::<f64>() / known.len().max(1) as f64
+    };
+    let others: CpuSet = host.loads.keys().copied().filter(|cpu| !full.contains(*cpu)).collect();
     let subject = if is_all { "all CPUs".to_owned() } else { cpus(&full) };
     let cause = match is_all {
         true => format!("all CPUs are busy all the time, and tasks wait for one{whom}"),
@@ -65,7 +72,7 @@ fn full(host: &RuleInput) -> Vec<Finding> {
         .cause(cause)
         .effect("ready threads find a CPU")
         .saw(host.measured("idle, mean of these", percent(idle(&full))).threshold(percent(FULL_IDLE_PERCENT)))
-        .saw(host.measured("pressure/cpu some", percent(pressure)).threshold(percent(PRESSURE_PERCENT)));
+        .saw(host.measured(what, percent(pressure)).threshold(percent(PRESSURE_PERCENT)));
     let finding = busiest.iter().fold(finding, |finding, user| finding.saw(user.evidence(host)));
     vec![match is_all {
         true => finding
@@ -80,10 +87,15 @@ fn full_cpus(host: &RuleInput) -> CpuSet {
     full.map(|(cpu, _)| *cpu).collect()
 }
 
-/// Part of the time in which some task waited for a CPU; 0 where the kernel does not report it (no PSI).
-fn pressure_percent(host: &RuleInput) -> f64 {
-    let stalled = host.series.rate(|reading| reading.stalled_us.get("cpu").copied());
-    stalled.map_or(0.0, |stalled| stalled.per_s() / 1e4)
+/// Part of the time in which some task waited for a CPU, in percent, and the kernel's name of that; `None`: unknown.
+/// Without PSI it is the sum of all waiting for these CPUs, which is never less.
+fn waiting(host: &RuleInput, on: &CpuSet) -> Option<(&'static str, f64)> {
+    if let Some(stalled) = host.series.rate(|reading| reading.stalled_us.get("cpu").copied()) {
+        return Some(("pressure/cpu some", stalled.per_s() / 1e4));
+    }
+    let waited_ns = |cpu: u32| host.series.rate(|reading| reading.run_delay_ns.get(&cpu).copied());
+    let waited: Vec<f64> = on.iter().map(|cpu| Some(waited_ns(cpu)?.per_s() / 1e7)).collect::<Option<_>>()?;
+    Some(("waiting for these CPUs (schedstat)", waited.iter().sum::<f64>().min(100.0)))
 }
 
 /// A program, and its share of one CPU.
@@ -146,9 +158,12 @@ impl Competitor {
         if let Some(realtime) = realtime(host, service, thread, &allowed) {
             return realtime;
         }
-        let interrupts = |cpu: u32| host.load(cpu).interrupts();
-        if !allowed.is_empty() && allowed.iter().all(|cpu| interrupts(cpu) >= BUSY_PERCENT) {
-            let percent = allowed.iter().map(interrupts).sum::<f64>() / allowed.len() as f64;
+        let known: Vec<f64> = allowed.iter().filter_map(|cpu| host.interrupts(cpu)).collect();
+        if !allowed.is_empty()
+            && known.len() == allowed.len()
+            && known.iter().all(|percent| *percent >= BUSY_PERCENT)
+        {
+            let percent = known.iter().sum::<f64>() / known.len() as f64;
             return Competitor::Interrupts { cpus: allowed, percent };
         }
         Competitor::Others(busiest(host, &allowed, Some(service.pid)))
@@ -246,6 +261,19 @@ mod tests {
         check("cpus 2\n cpu 0-1 user=97\n pressure cpu=80", "no cpus-full");
         check("cpus 2\n cpu 0-1 user=100,0,0\n pressure cpu=80", "no cpus-full");
         check("cpus 2\n cpu 0-1 user=60 steal=40\n pressure cpu=80", "no cpus-full");
+    }
+
+    #[test]
+    fn without_pressure_the_waiting_for_each_cpu_counts_and_without_both_it_is_unknown() {
+        let host = "cpus 4\n cpu 0-1 user=100\n";
+        check(&format!("{host} schedstat 0-1 wait=30"), "cpus-full warning CPUs 0-1: 0.0 %, 60 %");
+        check(&format!("{host} schedstat 0-1 wait=9\n schedstat 2-3 wait=90"), "no cpus-full");
+        check(&format!("{host} schedstat 0-1 wait=90\n pressure cpu=19"), "no cpus-full");
+        check(
+            &format!("{host} cpu 2-3 user=100\n schedstat 0-3 wait=50"),
+            "cpus-full critical all CPUs: 0.0 %, 100 %",
+        );
+        check(host, "no cpus-full");
     }
 
     #[test]

@@ -78,8 +78,9 @@ fn receive_full(host: &RuleInput) -> Vec<Finding> {
         let (who, has) = holder(host, socket);
         let finding = finding(rate.count, who.clone())
             .saw(host.measured(format!("dropped at {}", socket.address), happened(rate)).threshold("0"));
-        let queued = host.series.last().datagrams.get(&socket.inode).map_or(0, |counts| counts.queued_bytes);
-        let finding = finding.saw(Evidence::setting("waiting to be read, at the end", bytes(queued)));
+        let queued = host.series.last().datagrams.get(&socket.inode);
+        let queued = queued.map_or_else(|| "unknown".to_owned(), |counts| bytes(counts.queued_bytes));
+        let finding = finding.saw(Evidence::setting("waiting to be read, at the end", queued));
         let finding = match host.facts.sysctl("net.core.rmem_default") {
             Some(room) => finding.saw(Evidence::setting("net.core.rmem_default", count(room))),
             None => finding,

@@ -1,6 +1,6 @@
 //! Disks, arrays of them, and file systems on them.
 
-use super::figures::{bytes, count, per_second, percent};
+use super::figures::{bytes, count, per_second, percent, percent_if_known};
 use super::host::RuleInput;
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::{BlockDevice, Mount, Service, ServiceKind};
@@ -122,14 +122,15 @@ fn has_database(host: &RuleInput) -> bool {
 fn scheduler(host: &RuleInput) -> Vec<Finding> {
     let finding = |disk: &BlockDevice| {
         let scheduler = disk.scheduler.as_deref().filter(|scheduler| *scheduler != "none")?;
-        let (busy, ..) = work(host, disk).unwrap_or_default();
-        let severity = if busy >= BUSY_PERCENT { Severity::Warning } else { Severity::Note };
+        let busy = work(host, disk).map(|(busy, ..)| busy);
+        let is_busy = busy.is_some_and(|busy| busy >= BUSY_PERCENT);
+        let severity = if is_busy { Severity::Warning } else { Severity::Note };
         disk.schedulers.iter().any(|scheduler| scheduler == "none").then(|| {
             Finding::about(severity, &disk.name)
                 .cause(format!("every request to {} passes through {scheduler}", disk.name))
                 .effect("less CPU per request, and lower latency")
                 .saw(Evidence::setting("queue/scheduler", scheduler).threshold("none"))
-                .saw(host.measured("busy", percent(busy)))
+                .saw(host.measured("busy", percent_if_known(busy)))
         })
     };
     fast(host).filter_map(finding).collect()

@@ -23,6 +23,11 @@ pub fn percent(percent: f64) -> String {
     }
 }
 
+/// `87 %`, or `unknown`.
+pub(crate) fn percent_if_known(share: Option<f64>) -> String {
+    share.map_or_else(|| "unknown".to_owned(), percent)
+}
+
 /// `1,204 /s`; below ten with a decimal.
 pub fn per_second(rate: f64) -> String {
     match rate {

@@ -37,14 +37,15 @@ type Cause = (&'static str, Severity, &'static [Consequence]);
 const CAUSES: &[Cause] = &[
     ("cpu-throttled", Severity::Note, &[("scheduling-delay", Share::Cgroup)]),
     ("cpu-stolen", Severity::Warning, &[("scheduling-delay", Share::Host)]),
-    (
-        "irqs-piled-up",
-        Severity::Warning,
-        &[("rps-missing", Share::Subject), ("softirq-one-core", Share::Cpu)],
-    ),
+    ("irqs-misplaced", Severity::Note, &[("irqs-piled-up", Share::Subject), ("queues-few", Share::Subject)]),
+    ("irqs-misplaced", Severity::Warning, PACKETS_OF_QUEUES),
+    ("irqs-misplaced", Severity::Warning, PACKETS),
+    ("irqs-misplaced", Severity::Note, &[("xps-crossed", Share::Subject)]),
+    ("irqs-piled-up", Severity::Note, &[("queues-few", Share::Subject)]),
+    ("irqs-piled-up", Severity::Warning, PACKETS_OF_QUEUES),
     ("irqs-piled-up", Severity::Warning, PACKETS),
     ("irqs-piled-up", Severity::Note, &[("xps-crossed", Share::Subject)]),
-    ("queues-few", Severity::Warning, &[("rps-missing", Share::Subject), ("softirq-one-core", Share::Cpu)]),
+    ("queues-few", Severity::Warning, PACKETS_OF_QUEUES),
     ("queues-few", Severity::Warning, PACKETS),
     ("rps-missing", Severity::Warning, &[("softirq-one-core", Share::Cpu)]),
     ("rps-missing", Severity::Warning, PACKETS),
@@ -78,6 +79,9 @@ const CAUSES: &[Cause] = &[
     ("backlog-dropped", Severity::Warning, LOST),
 ];
 
+/// Consequences of queues that reach too few CPUs, or the wrong ones.
+const PACKETS_OF_QUEUES: &[Consequence] =
+    &[("rps-missing", Share::Subject), ("softirq-one-core", Share::Cpu)];
 /// Consequences of a CPU without time for packets. Its programs wait, too.
 const PACKETS: &[Consequence] = &[
     ("ring-overrun", Share::Cpu),

@@ -1,31 +1,58 @@
 //! Input of the rules: facts and series, and sums that several rules use.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use crate::observe::cpu_load::{Load, arrivals, by_cpu, loads, softirqs};
+use crate::observe::cpu_load::{CpuCounts, Load, arrivals, by_cpu, loads, softirqs};
 use crate::observe::cpu_model::{Choice, CpuModel, Measured};
 use crate::observe::facts::{Interrupt, Nic, Service, ServiceKind};
 use crate::observe::irq_name::{OfQueue, of_queues};
-use crate::observe::reading::{Rate, Reading};
+use crate::observe::reading::{Rate, Softnet};
 use crate::{Evidence, Facts, Series};
 use os::CpuSet;
 
 /// Facts, series, and values derived from them once.
 pub(crate) struct RuleInput<'a> {
     pub(crate) facts: &'a Facts,
-    pub(crate) series: &'a Series,
+    pub(crate) series: Series,
     /// CPUs in use.
     pub(crate) online: CpuSet,
     /// The CPU model, the same as that of plans.
-    pub(crate) model: CpuModel<'a>,
+    pub(crate) model: Rc<CpuModel<'a>>,
     /// Each CPU's load in the window.
     pub(crate) loads: BTreeMap<u32, Load>,
+    /// The CPUs that are saturated by packets, once a rule has asked for them: several do.
+    pub(super) saturated: OnceCell<BTreeMap<u32, f64>>,
+    /// Those that are so over the window as a whole, whatever its parts.
+    pub(super) saturated_on_average: OnceCell<BTreeMap<u32, f64>>,
+    /// The same host in each window between two readings, once a rule has asked for them.
+    parts: OnceCell<Vec<RuleInput<'a>>>,
 }
 
 impl<'a> RuleInput<'a> {
-    pub(crate) fn new(facts: &'a Facts, series: &'a Series) -> RuleInput<'a> {
+    pub(crate) fn new(facts: &'a Facts, series: &Series) -> RuleInput<'a> {
         let model = CpuModel::new(facts, Measured::of(series), Choice::default());
-        RuleInput { facts, series, online: facts.online(), model, loads: loads(series) }
+        RuleInput::with_model(Rc::new(model), series.clone())
+    }
+
+    fn with_model(model: Rc<CpuModel<'a>>, series: Series) -> RuleInput<'a> {
+        RuleInput {
+            facts: model.facts,
+            online: model.online.clone(),
+            model,
+            loads: loads(&series),
+            series,
+            saturated: OnceCell::new(),
+            saturated_on_average: OnceCell::new(),
+            parts: OnceCell::new(),
+        }
+    }
+
+    /// The windows between readings, each with its own counts. Where interrupts arrive is that of the whole.
+    fn parts(&self) -> &[RuleInput<'a>] {
+        let part = |window| RuleInput::with_model(Rc::clone(&self.model), window);
+        self.parts.get_or_init(|| self.series.windows().into_iter().map(part).collect())
     }
 
     /// Evidence that was measured over the whole window.
@@ -33,51 +60,58 @@ impl<'a> RuleInput<'a> {
         Evidence::measured(what, value, self.series.window_s())
     }
 
-    /// A CPU's load in the window; all zeros if that is unknown.
-    pub(crate) fn load(&self, cpu: u32) -> Load {
-        self.loads.get(&cpu).copied().unwrap_or_default()
+    /// A CPU's load in the window; `None`: unknown.
+    pub(crate) fn load(&self, cpu: u32) -> Option<Load> {
+        self.loads.get(&cpu).copied()
     }
 
-    /// The highest share of interrupts that one of these CPUs has spent.
-    pub(crate) fn interrupts_at_most(&self, cpus: &CpuSet) -> f64 {
-        cpus.iter().map(|cpu| self.load(cpu).interrupts()).fold(0.0, f64::max)
+    /// A CPU's share of interrupts, in percent; `None`: unknown.
+    pub(crate) fn interrupts(&self, cpu: u32) -> Option<f64> {
+        self.load(cpu).map(Load::interrupts)
+    }
+
+    /// The highest share of interrupts that one of these CPUs has spent; `None`: unknown, also of no CPU.
+    pub(crate) fn interrupts_at_most(&self, cpus: &CpuSet) -> Option<f64> {
+        cpus.iter().filter_map(|cpu| self.interrupts(cpu)).reduce(f64::max)
+    }
+
+    /// Whether one of these CPUs is known to spend as much in interrupts.
+    pub(crate) fn has_interrupts(&self, cpus: &CpuSet, percent: f64) -> bool {
+        self.interrupts_at_most(cpus).is_some_and(|most| most >= percent)
     }
 
     /// Whether a condition holds in more than half of the windows between readings: a burst in one of them, or a job
     /// that ended, is not the normal load. Windows too short for the kernel's ticks are taken together.
     pub(crate) fn mostly(&self, holds: impl Fn(&RuleInput) -> bool) -> bool {
-        let windows = self.series.windows();
-        if windows.iter().any(|window| window.window_s() < WINDOW_MIN_S) {
+        let parts = self.parts();
+        if parts.iter().any(|part| part.series.window_s() < WINDOW_MIN_S) {
             return holds(self);
         }
-        let held = windows.iter().filter(|window| holds(&RuleInput::new(self.facts, window))).count();
-        held * 2 > windows.len()
+        parts.iter().filter(|part| holds(part)).count() * 2 > parts.len()
     }
 
-    /// Mean of a part over all CPUs whose times are known.
-    pub(crate) fn mean(&self, part: impl Fn(Load) -> f64) -> f64 {
-        match self.loads.len() {
-            0 => 0.0,
-            cpus => self.loads.values().map(|load| part(*load)).sum::<f64>() / cpus as f64,
-        }
+    /// Mean of a part over all CPUs whose times are known; `None`: of none.
+    pub(crate) fn mean(&self, part: impl Fn(Load) -> f64) -> Option<f64> {
+        let cpus = self.loads.len();
+        (cpus > 0).then(|| self.loads.values().map(|load| part(*load)).sum::<f64>() / cpus as f64)
     }
 
-    /// The increment of a per-CPU counter, on each.
-    pub(crate) fn by_cpu(
-        &self,
-        counts: impl Fn(&Reading) -> Option<BTreeMap<u32, u64>>,
-    ) -> BTreeMap<u32, u64> {
-        by_cpu(self.series, counts)
+    /// The increment of a column of softnet_stat, by CPU.
+    pub(crate) fn softnet(&self, column: impl Fn(&Softnet) -> u64) -> BTreeMap<u32, u64> {
+        by_cpu(&self.series, |reading| {
+            let row = |(cpu, row): (&u32, &Softnet)| (*cpu, column(row));
+            Some(CpuCounts::Owned(reading.softnet.iter().map(row).collect()))
+        })
     }
 
     /// The number of runs of a soft interrupt, by CPU.
     pub(crate) fn softirqs(&self, kind: &str) -> BTreeMap<u32, u64> {
-        softirqs(self.series, kind)
+        softirqs(&self.series, kind)
     }
 
     /// The number of an interrupt's arrivals, by CPU.
     pub(crate) fn arrivals(&self, irq: u32) -> BTreeMap<u32, u64> {
-        arrivals(self.series, irq)
+        arrivals(&self.series, irq)
     }
 
     /// Packets received by an interface.

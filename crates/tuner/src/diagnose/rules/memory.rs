@@ -4,6 +4,7 @@ use super::figures::{bytes, count, happened, per_second, percent};
 use super::host::{RuleInput, named};
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::{Service, ServiceKind};
+use crate::settings::profile::Profile;
 use crate::settings::{memory, sysctls};
 use crate::{Evidence, Finding, Severity};
 
@@ -12,11 +13,12 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "huge-pages-always",
             title: "transparent huge pages are forced on a service that suffers from them",
-            evidence: "transparent_hugepage/enabled is `always` and Redis or MySQL runs here; memcached and Evenkeel \
-                       only if the kernel also stops them to compact memory (`defrag` is `always`, too, and \
-                       compact_stall grows).",
+            evidence: "transparent_hugepage/enabled is `always` and Redis or MySQL runs here; beside \
+                       memcached and Evenkeel a note, and a warning if the kernel also stops them to compact memory \
+                       (`defrag` is `always`, too, and compact_stall grows).",
             meaning: "Redis copies 2 MiB instead of 4 KiB for every page touched during a save; MySQL's allocators \
-                      waste memory; direct compaction stops the thread that touches a page.",
+                      waste memory; direct compaction stops the thread that touches a page. A cache that fills slowly takes \
+                      more memory than its limit, as every first touch of a page takes 2 MiB.",
             remedy: "madvise for all, so that only programs that ask for huge pages get them; defrag not `always`.",
         },
         remedy: Remedy::settings(&[memory::huge_pages_on_request, memory::compaction_on_request]),
@@ -46,6 +48,18 @@ pub(super) const RULES: &[Rule] = &[
         },
         remedy: Remedy::settings(&[sysctls::swappiness]),
         find: swappiness,
+    },
+    Rule {
+        explanation: Explanation {
+            rule: "overcommit-guessed",
+            title: "the kernel may refuse the memory of a background save (Redis)",
+            evidence: "vm.overcommit_memory is 0 and Redis or Valkey runs here.",
+            meaning: "A save forks the server. With 0 the kernel guesses whether there is memory for a second copy of all \
+                      of it, and refuses the fork of a large server although it copies little.",
+            remedy: "vm.overcommit_memory = 1. The host then may run out of memory where it refused some before.",
+        },
+        remedy: Remedy::of_profile(Profile::Redis, &[sysctls::overcommit]),
+        find: overcommit,
     },
     Rule {
         explanation: Explanation {
@@ -108,26 +122,30 @@ fn huge_pages(host: &RuleInput) -> Vec<Finding> {
     let defrag = host.facts.huge_pages.defrag.as_deref();
     let compacts = defrag.is_none_or(|defrag| defrag == "always");
     let finding = |service: &Service| {
-        let why = match service.kind {
-            ServiceKind::Redis => "a save copies 2 MiB for every page that is touched meanwhile",
-            ServiceKind::Mysql => "its allocator wastes memory on huge pages",
-            _ if stalling.is_some() && compacts => {
-                "threads wait while the kernel compacts memory for huge pages"
+        let (severity, why) = match service.kind {
+            ServiceKind::Redis => {
+                (Severity::Warning, "a save copies 2 MiB for every page that is touched meanwhile")
             }
-            _ => return None,
+            ServiceKind::Mysql => (Severity::Warning, "its allocator wastes memory on huge pages"),
+            _ if stalling.is_some() && compacts => {
+                (Severity::Warning, "threads wait while the kernel compacts memory for huge pages")
+            }
+            _ => {
+                (Severity::Note, "each page that it touches first may take 2 MiB, and the time to clear them")
+            }
         };
-        let finding = Finding::about(Severity::Warning, named(service))
+        let finding = Finding::about(severity, named(service))
             .cause(format!("huge pages are forced on {}: {why}", service.name))
             .effect("fewer pauses, and less memory")
             .saw(Evidence::setting("transparent_hugepage/enabled", "always"))
             .saw(Evidence::setting("transparent_hugepage/defrag", defrag.unwrap_or("unknown")))
             .saw(Evidence::setting("memory in huge pages", bytes(service.huge_bytes)));
-        Some(match stalling {
+        match stalling {
             Some(rate) => finding.saw(host.measured("compact_stall", happened(rate)).threshold("0")),
             None => finding,
-        })
+        }
     };
-    host.services(&DATA).into_iter().filter_map(finding).collect()
+    host.services(&DATA).into_iter().map(finding).collect()
 }
 
 fn swapping(host: &RuleInput) -> Vec<Finding> {
@@ -182,13 +200,24 @@ fn swappiness(host: &RuleInput) -> Vec<Finding> {
     ]
 }
 
+fn overcommit(host: &RuleInput) -> Vec<Finding> {
+    let guesses = host.facts.sysctl("vm.overcommit_memory") == Some(0);
+    let services = host.services(&[ServiceKind::Redis]);
+    let Some(service) = services.first().filter(|_| guesses) else { return Vec::new() };
+    vec![
+        Finding::about(Severity::Warning, "vm.overcommit_memory")
+            .cause(format!("a background save of {} may fail although there is memory for it", service.name))
+            .effect("saves and full synchronisations of replicas begin")
+            .saw(Evidence::setting("vm.overcommit_memory", "0").threshold("1"))
+            .saw(Evidence::setting(format!("resident, {}", named(service)), bytes(service.resident_bytes))),
+    ]
+}
+
 fn pressure(host: &RuleInput) -> Vec<Finding> {
-    let share = stalled_percent(host);
-    if share < PRESSURE_WARNING_PERCENT
-        || !host.mostly(|part| stalled_percent(part) >= PRESSURE_WARNING_PERCENT)
-    {
+    let stalls = |part: &RuleInput| stalled_percent(part).filter(|share| *share >= PRESSURE_WARNING_PERCENT);
+    let Some(share) = stalls(host).filter(|_| host.mostly(|part| stalls(part).is_some())) else {
         return Vec::new();
-    }
+    };
     let critical = share >= PRESSURE_CRITICAL_PERCENT;
     vec![
         Finding::about(if critical { Severity::Critical } else { Severity::Warning }, "memory")
@@ -202,10 +231,10 @@ fn pressure(host: &RuleInput) -> Vec<Finding> {
     ]
 }
 
-/// Part of the time in which some task waited for memory; 0 where the kernel does not report it (no PSI).
-fn stalled_percent(host: &RuleInput) -> f64 {
+/// Part of the time in which some task waited for memory; `None`: the kernel does not report it (no PSI).
+fn stalled_percent(host: &RuleInput) -> Option<f64> {
     let stalled = host.series.rate(|reading| reading.stalled_us.get("memory").copied());
-    stalled.map_or(0.0, |stalled| stalled.per_s() / 1e4)
+    stalled.map(|stalled| stalled.per_s() / 1e4)
 }
 
 fn dirty(host: &RuleInput) -> Vec<Finding> {
@@ -253,10 +282,13 @@ mod tests {
         check("thp always\n service redis pid=7", "huge-pages-always redis (PID 7): always");
         check("thp always\n service mysqld pid=7", "huge-pages-always mysqld (PID 7): always");
         check("thp madvise\n service redis pid=7", "no huge-pages-always");
-        check("thp always\n service memcached pid=7\n count vmstat compact_stall=0", "no huge-pages-always");
+        check(
+            "thp always\n service memcached pid=7\n count vmstat compact_stall=0",
+            "huge-pages-always note fixable memcached (PID 7): always",
+        );
         check(
             "thp always\n service memcached pid=7\n count vmstat compact_stall=9",
-            "huge-pages-always memcached (PID 7): always, unknown, 0 B, 9 (0.3 /s)",
+            "huge-pages-always warning memcached (PID 7): always, unknown, 0 B, 9 (0.3 /s)",
         );
         check(
             "thp always always\n service memcached pid=7\n count vmstat compact_stall=9",
@@ -264,8 +296,18 @@ mod tests {
         );
         check(
             "thp always madvise\n service memcached pid=7\n count vmstat compact_stall=9",
-            "no huge-pages-always",
+            "huge-pages-always note memcached (PID 7): always, madvise",
         );
+        check("thp madvise\n service memcached pid=7", "no huge-pages-always");
+    }
+
+    #[test]
+    fn redis_forks_where_the_kernel_guesses() {
+        let host =
+            |kind: &str, value: u32| format!("service {kind} pid=7\n sysctl vm.overcommit_memory={value}");
+        check(&host("redis", 0), "overcommit-guessed warning fixable vm.overcommit_memory: 0");
+        check(&host("redis", 1), "no overcommit-guessed");
+        check(&host("memcached", 0), "no overcommit-guessed");
     }
 
     #[test]

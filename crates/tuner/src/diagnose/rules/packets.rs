@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::contention::share;
-use super::figures::{count, cpus, happened, per_second, percent};
+use super::figures::{count, cpus, happened, per_second, percent, percent_if_known};
 use super::host::RuleInput;
 use super::rule::{Explanation, Remedy, RemedyOrder, Rule};
 use crate::observe::cpu_load::{BUSY_PERCENT, Load};
 use crate::observe::facts::Nic;
-use crate::observe::reading::ProcessTimes;
+use crate::observe::reading::{ProcessTimes, Rate};
 use crate::settings::strategy::Strategy;
 use crate::settings::{interrupts, steering, sysctls};
 use crate::{Evidence, Finding, Severity};
@@ -37,8 +37,8 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "irqs-piled-up",
             title: "interrupts of a network device arrive on few CPUs",
-            evidence: "The receive interrupts of an interface arrive on at most half as many CPUs as there are queues \
-                       and CPUs near the device. A warning once those CPUs spend 30 % in interrupts, critical at 60 % \
+            evidence: "Of the CPUs near an interface, its receive interrupts arrive on at most half as many as there are \
+                       queues and such CPUs. A warning once those CPUs spend 30 % in interrupts, critical at 60 % \
                        or where one is saturated by packets. Below 30 % nothing is said where packets are steered on \
                        to other CPUs, or no service may run on these: CPUs for interrupts alone are a layout of its \
                        own.",
@@ -112,7 +112,7 @@ pub(super) const RULES: &[Rule] = &[
 
 /// A CPU that spends so much of its time in interrupts has little left for programs, and soon none for packets
 /// (proposal).
-const SATURATED_PERCENT: f64 = 60.0;
+pub(super) const SATURATED_PERCENT: f64 = 60.0;
 /// Below this a CPU counts as full.
 const FULL_IDLE_PERCENT: f64 = 10.0;
 /// Of a full CPU, packets are the reason when the kernel takes half of its time, and interrupts a good part of that.
@@ -120,6 +120,8 @@ const FULL_IDLE_PERCENT: f64 = 10.0;
 /// time, too, where a read or a wake-up follows from them.
 const FULL_KERNEL_PERCENT: f64 = 50.0;
 const FULL_INTERRUPTS_PERCENT: f64 = 15.0;
+/// CPUs with this share of NET_RX handle the packets of the host; the rest is noise (proposal).
+const NEARLY_ALL_PERCENT: f64 = 90.0;
 /// Other CPUs must have this much idle time.
 const OTHERS_IDLE_PERCENT: f64 = 30.0;
 /// netdata's alarm for `softnet` drops and squeezes: more than 10 a minute.
@@ -133,10 +135,16 @@ const PLANNING_OTHERS: f64 = 0.2;
 const PLANNING_STOLEN_PERCENT: f64 = 5.0;
 
 /// The CPUs that are saturated by packets while others idle, with their share of NET_RX in percent.
-pub(super) fn saturated(host: &RuleInput) -> BTreeMap<u32, f64> {
-    let mut saturated = saturated_in(host);
-    saturated.retain(|cpu, _| host.mostly(|part| saturated_in(part).contains_key(cpu)));
-    saturated
+pub(super) fn saturated<'h>(host: &'h RuleInput) -> &'h BTreeMap<u32, f64> {
+    host.saturated.get_or_init(|| {
+        let mut saturated = saturated_on_average(host).clone();
+        saturated.retain(|cpu, _| host.mostly(|part| saturated_on_average(part).contains_key(cpu)));
+        saturated
+    })
+}
+
+fn saturated_on_average<'h>(host: &'h RuleInput) -> &'h BTreeMap<u32, f64> {
+    host.saturated_on_average.get_or_init(|| saturated_in(host))
 }
 
 fn saturated_in(host: &RuleInput) -> BTreeMap<u32, f64> {
@@ -151,7 +159,7 @@ fn saturated_in(host: &RuleInput) -> BTreeMap<u32, f64> {
     let unfair = (2.0 * fair).min((fair + 100.0) / 2.0);
     let idle: f64 = host.loads.values().map(|load| load.idle).sum();
     let is_saturated = |cpu: u32| {
-        let load = host.load(cpu);
+        let Some(load) = host.load(cpu) else { return false };
         let others_idle = (idle - load.idle) / (cpus - 1) as f64;
         (load.interrupts() >= SATURATED_PERCENT || is_full(load)) && others_idle >= OTHERS_IDLE_PERCENT
     };
@@ -172,47 +180,78 @@ fn is_full(load: Load) -> bool {
         && load.interrupts() + load.system >= FULL_KERNEL_PERCENT
 }
 
+/// One finding for all saturated CPUs: they have the same cause.
 fn one_core(host: &RuleInput) -> Vec<Finding> {
-    saturated(host).into_iter().map(|(cpu, share)| one_core_finding(host, cpu, share)).collect()
-}
-
-fn one_core_finding(host: &RuleInput, cpu: u32, share: f64) -> Finding {
-    let load = host.load(cpu);
-    let others =
-        (host.mean(|load| load.idle) * host.loads.len() as f64 - load.idle) / (host.loads.len() - 1) as f64;
-    let full = if is_full(load) { " has no time left," } else { "" };
-    let mut finding = Finding::about(Severity::Critical, format!("CPU {cpu}"))
+    let saturated = saturated(host);
+    let set: CpuSet = saturated.keys().copied().collect();
+    let loads: Vec<Load> = set.iter().filter_map(|cpu| host.load(cpu)).collect();
+    if loads.is_empty() {
+        return Vec::new();
+    }
+    let mean = |part: fn(&Load) -> f64| loads.iter().map(part).sum::<f64>() / loads.len() as f64;
+    let share: f64 = saturated.values().sum();
+    let (interrupts, idle) = (mean(|load| load.interrupts()), mean(|load| load.idle));
+    let others = host.loads.iter().filter(|(cpu, _)| !set.contains(**cpu)).map(|(_, load)| load.idle);
+    let others = others.sum::<f64>() / (host.loads.len() - loads.len()).max(1) as f64;
+    let are_full = loads.iter().all(|load| is_full(*load));
+    let (them, words) = match loads.len() {
+        1 => (
+            format!("CPU {set}"),
+            ["has", "handles", "spends", "its", "this one; its programs get their CPU"],
+        ),
+        _ => (
+            format!("mean of CPUs {set}"),
+            ["have", "handle", "spend", "their", "these; the programs there get their CPUs"],
+        ),
+    };
+    let [has, handles, spends, their, relieved] = words;
+    let full = if are_full { format!(" {has} no time left,") } else { String::new() };
+    let finding = Finding::about(Severity::Critical, cpus(&set))
         .cause(format!(
-            "CPU {cpu}{full} handles {} of all received packets and spends {} of its time on interrupts, while the \
+            "{}{full} {handles} {} of all received packets and {spends} {} of {their} time on interrupts, while the \
              other CPUs are {} idle",
+            cpus(&set),
             percent(share),
-            percent(load.interrupts()),
+            percent(interrupts),
             percent(others),
         ))
-        .effect("packets handled by the idle CPUs, too, no longer wait for this one; its programs get their CPU back")
-        .saw(
-            host.measured(format!("irq + softirq, CPU {cpu}"), percent(load.interrupts()))
-                .threshold(percent(SATURATED_PERCENT)),
-        )
-        .saw(host.measured(format!("NET_RX, CPU {cpu}"), percent(share)))
+        .effect(format!("packets handled by the idle CPUs, too, no longer wait for {relieved} back"))
+        .saw(host.measured(format!("irq + softirq, {them}"), percent(interrupts)).threshold(percent(SATURATED_PERCENT)))
+        .saw(host.measured(format!("NET_RX, {}", cpus(&set)), percent(share)))
         .saw(host.measured("idle, mean of the others", percent(others)).threshold(percent(OTHERS_IDLE_PERCENT)))
-        .saw(host.measured(format!("system, CPU {cpu}"), percent(load.system)))
-        .saw(host.measured(format!("idle, CPU {cpu}"), percent(load.idle)).threshold(percent(FULL_IDLE_PERCENT)));
+        .saw(host.measured(format!("system, {them}"), percent(mean(|load| load.system))))
+        .saw(host.measured(format!("idle, {them}"), percent(idle)).threshold(percent(FULL_IDLE_PERCENT)));
     let packets: f64 = host.wires().map(|nic| host.packets_per_s(nic)).sum();
-    if packets > 0.0 {
-        let what = match is_full(load) {
-            true => format!("packets received per second when CPU {cpu} is full"),
-            false => "packets received".to_owned(),
-        };
-        finding = finding.saw(host.measured(what, per_second(packets)));
-    }
-    if let Some(squeezes) = host.series.rate(|reading| Some(reading.softnet.get(&cpu)?.time_squeeze))
-        && squeezes.count > 0
-    {
-        finding =
-            finding.saw(host.measured(format!("softnet_stat time_squeeze, CPU {cpu}"), happened(squeezes)));
-    }
-    finding
+    let finding = match packets > 0.0 {
+        true => {
+            // The rate of the whole host is that of these CPUs only if they handle nearly all packets.
+            let is_all = are_full && share >= NEARLY_ALL_PERCENT;
+            let what = match is_all {
+                true => format!("packets received per second when {} full", is(&set)),
+                false => "packets received by the whole host".to_owned(),
+            };
+            finding.saw(host.measured(what, per_second(packets)))
+        }
+        false => finding,
+    };
+    let squeezes: u64 = host
+        .softnet(|row| row.time_squeeze)
+        .iter()
+        .filter(|(cpu, _)| set.contains(**cpu))
+        .map(|(_, count)| count)
+        .sum();
+    vec![match squeezes {
+        0 => finding,
+        count => {
+            let rate = Rate { count, window_s: host.series.window_s() };
+            finding.saw(host.measured(format!("softnet_stat time_squeeze, {}", cpus(&set)), happened(rate)))
+        }
+    }]
+}
+
+/// `CPU 0 is`, `CPUs 0-3 are`
+fn is(set: &CpuSet) -> String {
+    format!("{} {}", cpus(set), if set.len() == 1 { "is" } else { "are" })
 }
 
 fn piled_up(host: &RuleInput) -> Vec<Finding> {
@@ -222,18 +261,23 @@ fn piled_up(host: &RuleInput) -> Vec<Finding> {
 fn pile(host: &RuleInput, nic: &Nic) -> Option<Finding> {
     let receivers = host.receivers(nic);
     let taken = host.receiving_cpus(nic);
+    // Interrupts that reach no CPU near the device are misplaced, and are spread for that reason.
+    if taken.and(&host.near(nic)).is_empty() {
+        return None;
+    }
     let could = host.model.is_piled(nic, &taken)?;
     let busiest = host.interrupts_at_most(&taken);
     let is_full = saturated(host).keys().any(|cpu| taken.contains(*cpu));
     let steered = nic.rx.iter().fold(CpuSet::new(), |all, queue| all.or(&queue.rps)).and(&host.online);
     let apart = !steered.without(&taken).is_empty() || is_kept_free(host, &taken);
-    if busiest < BUSY_PERCENT && !is_full && apart {
+    let is_busy = host.has_interrupts(&taken, BUSY_PERCENT);
+    if !is_busy && !is_full && apart {
         return None;
     }
-    let severity = match busiest {
-        _ if busiest >= SATURATED_PERCENT || is_full => Severity::Critical,
-        _ if busiest >= BUSY_PERCENT => Severity::Warning,
-        _ => Severity::Note,
+    let severity = match is_busy {
+        _ if host.has_interrupts(&taken, SATURATED_PERCENT) || is_full => Severity::Critical,
+        true => Severity::Warning,
+        false => Severity::Note,
     };
     let finding = Finding::about(severity, &nic.name)
         .cause(format!(
@@ -246,7 +290,7 @@ fn pile(host: &RuleInput, nic: &Nic) -> Option<Finding> {
         .saw(Evidence::setting(format!("receive interrupts of {}", nic.name), receivers.len().to_string()))
         .saw(host.measured("CPUs that take them", taken.to_string()))
         .saw(
-            host.measured("irq + softirq, busiest of these", percent(busiest))
+            host.measured("irq + softirq, busiest of these", percent_if_known(busiest))
                 .threshold(percent(BUSY_PERCENT)),
         );
     Some(match stays_piled(host, nic, could) {
@@ -269,7 +313,7 @@ fn stays_piled(host: &RuleInput, nic: &Nic, could: usize) -> bool {
     let (managed, movable): (Vec<_>, Vec<_>) =
         host.receivers(nic).into_iter().partition(|interrupt| interrupt.managed);
     let stay = managed.iter().fold(CpuSet::new(), |cpus, interrupt| cpus.or(&host.taken_by(interrupt)));
-    (stay.len() + movable.len()) * 2 <= could
+    (stay.and(&host.near(nic)).len() + movable.len()) * 2 <= could
 }
 
 fn irqbalance(host: &RuleInput) -> Vec<Finding> {
@@ -303,7 +347,7 @@ fn moved(host: &RuleInput, nic: &Nic, pid: Option<u32>) -> Option<Finding> {
 
 /// How often the CPU that takes most of an interrupt's arrivals changed between windows.
 fn moves(host: &RuleInput, irq: u32) -> usize {
-    let taker = |pair: &[crate::Reading]| {
+    let taker = |pair: &[std::sync::Arc<crate::Reading>]| {
         let (before, after) = (pair[0].interrupts.get(&irq)?, pair[1].interrupts.get(&irq)?);
         let grown = |cpu: &u32, after: &u64| after.saturating_sub(*before.get(cpu).unwrap_or(&0));
         let grown = after.iter().map(|(cpu, after)| (grown(cpu, after), *cpu));
@@ -317,8 +361,7 @@ fn moves(host: &RuleInput, irq: u32) -> usize {
 const ARRIVALS_MIN: u64 = 100;
 
 fn backlog_dropped(host: &RuleInput) -> Vec<Finding> {
-    let dropped =
-        host.by_cpu(|reading| Some(reading.softnet.iter().map(|(cpu, row)| (*cpu, row.dropped)).collect()));
+    let dropped = host.softnet(|row| row.dropped);
     let all: u64 = dropped.values().sum();
     let on: CpuSet = dropped.iter().filter(|(_, dropped)| **dropped > 0).map(|(cpu, _)| *cpu).collect();
     if all == 0 {
@@ -336,8 +379,7 @@ fn backlog_dropped(host: &RuleInput) -> Vec<Finding> {
 }
 
 fn squeezed(host: &RuleInput) -> Vec<Finding> {
-    let squeezes = host
-        .by_cpu(|reading| Some(reading.softnet.iter().map(|(cpu, row)| (*cpu, row.time_squeeze)).collect()));
+    let squeezes = host.softnet(|row| row.time_squeeze);
     let window_s = host.series.window_s();
     let often = |count: &u64| *count as f64 / window_s > SQUEEZES_PER_S;
     let on: CpuSet = squeezes.iter().filter(|(_, count)| often(count)).map(|(cpu, _)| *cpu).collect();
@@ -364,7 +406,7 @@ fn per_core(host: &RuleInput) -> Vec<Finding> {
     let busy: f64 = host.loads.values().map(|load| 100.0 - load.idle - load.steal).sum();
     let interrupts: f64 = host.loads.values().map(|load| load.interrupts()).sum();
     let others = others_percent(host);
-    let stolen = host.mean(|load| load.steal);
+    let stolen = host.mean(|load| load.steal).unwrap_or_default();
     let unknown = match others {
         _ if host.loads.is_empty() => Some("the CPUs' times are unknown".to_owned()),
         _ if busy < PLANNING_BUSY_PERCENT => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::figures::{count, happened, per_second, percent};
+use super::figures::{count, happened, per_second, percent, percent_if_known};
 use super::host::RuleInput;
 use super::packets::saturated;
 use super::rule::{Explanation, Remedy, RemedyOrder, Rule};
@@ -26,7 +26,7 @@ pub(super) const RULES: &[Rule] = &[
                      interrupt, as the numbers of interrupts change. The link may blink.",
         },
         remedy: Remedy::of_strategy(Strategy::Queues, &[queues::more_if_busy])
-            .ordered(RemedyOrder::MovesInterrupts),
+            .ordered(RemedyOrder::AddsQueues),
         find: few,
     },
     Rule {
@@ -123,7 +123,8 @@ fn few_of(host: &RuleInput, nic: &Nic) -> Option<Finding> {
         return None;
     }
     let busiest = host.interrupts_at_most(&host.receiving_cpus(nic));
-    let severity = if busiest >= BUSY_PERCENT { Severity::Warning } else { Severity::Note };
+    let is_busy = busiest.is_some_and(|busiest| busiest >= BUSY_PERCENT);
+    let severity = if is_busy { Severity::Warning } else { Severity::Note };
     Some(
         Finding::about(severity, &nic.name)
             .cause(format!("{} uses {now} of {max} queues, where {cores} cores could empty them", nic.name))
@@ -133,7 +134,7 @@ fn few_of(host: &RuleInput, nic: &Nic) -> Option<Finding> {
                     .threshold(max.to_string()),
             )
             .saw(Evidence::setting("cores near it", cores.to_string()))
-            .saw(host.measured("irq + softirq, busiest of its CPUs", percent(busiest))),
+            .saw(host.measured("irq + softirq, busiest of its CPUs", percent_if_known(busiest))),
     )
 }
 
@@ -150,11 +151,12 @@ fn overrun_of(host: &RuleInput, nic: &Nic) -> Option<Finding> {
     let overruns = host.grown(nic, |counter| OVERRUNS.contains(&counter));
     // Drivers count the same packet under several names.
     let lost = overruns.iter().map(|(_, rate)| rate.count).max()?;
-    let packets = host.packets(nic).map_or(0, |rate| rate.count);
-    let critical = lost as f64 >= LOSS_CRITICAL * (packets + lost) as f64;
+    // Without a count of packets their part is unknown.
+    let critical =
+        host.packets(nic).is_some_and(|rate| lost as f64 >= LOSS_CRITICAL * (rate.count + lost) as f64);
     let takes = host.receiving_cpus(nic);
     let busy = takes.iter().any(|cpu| saturated(host).contains_key(&cpu))
-        || host.interrupts_at_most(&takes) >= BUSY_PERCENT;
+        || host.has_interrupts(&takes, BUSY_PERCENT);
     let whole = nic.rx_ring.is_some_and(|(now, max)| now >= max);
     let (cause, effect) = match busy {
         true => (
@@ -176,8 +178,11 @@ fn overrun_of(host: &RuleInput, nic: &Nic) -> Option<Finding> {
             format!("{} / {}", count(now.into()), count(max.into())),
         ));
     }
-    finding = finding
-        .saw(host.measured("irq + softirq, busiest of its CPUs", percent(host.interrupts_at_most(&takes))));
+    finding =
+        finding.saw(host.measured(
+            "irq + softirq, busiest of its CPUs",
+            percent_if_known(host.interrupts_at_most(&takes)),
+        ));
     Some(match whole && !busy {
         true => finding.not_here("the ring is as long as the device allows, and its CPU has time: smooth the bursts at their source, or use more queues"),
         false => finding,

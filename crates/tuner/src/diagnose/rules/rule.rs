@@ -68,6 +68,9 @@ pub(crate) enum RemedyOrder {
     /// It moves interrupts, so it comes first: packets are steered to CPUs that do not take them, and these will be
     /// others.
     MovesInterrupts,
+    /// It moves interrupts after a change of queues, by which the link may blink. It waits for interfaces whose interrupts
+    /// the same plan moves over the queues that there are: that may be enough.
+    AddsQueues,
     /// It waits for interfaces whose interrupts the same plan moves: it may not be needed then.
     AfterInterrupts,
     /// It waits where the finding's cause has a remedy, too, because it would hide the consequences of that cause.

@@ -1,7 +1,7 @@
 //! Scheduling: threads that are ready and do not run.
 
 use super::contention::Competitor;
-use super::figures::percent;
+use super::figures::{percent, percent_if_known};
 use super::host::{RuleInput, named};
 use super::rule::{Explanation, Remedy, RemedyOrder, Rule};
 use crate::observe::facts::{Service, Thread};
@@ -17,7 +17,8 @@ pub(super) const RULES: &[Rule] = &[
             rule: "scheduling-delay",
             title: "threads of a service wait for a CPU",
             evidence: "A thread's waiting time (schedstat), as a share of the window and of most of its parts: from \
-                       2 % on while the host is idle for more than 20 %, from 5 % on otherwise; critical from 10 % on.",
+                       2 % on while the host is idle for more than 20 %, from 5 % on otherwise; critical from 10 % on. A \
+                       thread that runs for less than 0.1 % counts only if it waits for half of the time.",
             meaning: "The thread had work and no CPU. The cause names who had it: a quota that was used up, the \
                       hypervisor, real-time threads, interrupts, or other programs. With idle CPUs about it is a \
                       matter of placement, on a busy host of competition.",
@@ -40,8 +41,8 @@ pub(super) const RULES: &[Rule] = &[
                        is seen to leave time to other threads, else a warning; critical once a device starves.",
             meaning: "ksoftirqd is an ordinary thread: where a real-time thread does not sleep, packets wait for it, \
                       and drivers (ENA) reset the device in the belief that it hangs.",
-            remedy: "Leave the CPUs that take the interrupts, or at least one CPU, out of its set (AllowedCPUs=), or \
-                     run NAPI in threads of at least the same priority.",
+            remedy: "Leave the CPUs that take the interrupts, or at least one CPU, out of the set of its unit \
+                     (AllowedCPUs=); no plan does that.",
         },
         remedy: Remedy::ByHand,
         find: realtime,
@@ -67,6 +68,10 @@ const PLACEMENT_IDLE_PERCENT: f64 = 20.0;
 /// On a busy host some thread always waits a little (proposal).
 const CONTENTION_WAIT_PERCENT: f64 = 5.0;
 const CRITICAL_WAIT_PERCENT: f64 = 10.0;
+/// A thread that runs less than a thousandth of the time is idle (proposal): a timer, a log, a worker without clients…
+const IDLE_RUN_PERCENT: f64 = 0.1;
+/// … unless it waits for most of it (proposal).
+const STARVED_WAIT_PERCENT: f64 = 50.0;
 /// First version in which a thread may ask for a shorter slice (sched_setattr with SCHED_OTHER).
 const SLICE_SINCE: (u32, u32) = (6, 12);
 /// From this much stolen time on the hypervisor causes the waiting (netdata's warning).
@@ -78,6 +83,14 @@ struct Waited<'a> {
     percent: f64,
     run_percent: f64,
     slice_delay_us: f64,
+}
+
+impl Waited<'_> {
+    /// Whether a request may have waited with it: a thread that runs next to never has none to serve, unless it is kept
+    /// from running.
+    fn counts(&self) -> bool {
+        self.run_percent >= IDLE_RUN_PERCENT || self.percent >= STARVED_WAIT_PERCENT
+    }
 }
 
 fn waits<'a>(host: &RuleInput, service: &'a Service) -> Vec<Waited<'a>> {
@@ -103,9 +116,9 @@ fn delay(host: &RuleInput) -> Vec<Finding> {
 
 fn delay_of(host: &RuleInput, service: &Service) -> Option<Finding> {
     let waits = waits(host, service);
-    let worst = waits.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
+    let worst = waits.iter().filter(|wait| wait.counts()).max_by(|a, b| a.percent.total_cmp(&b.percent))?;
     let idle = host.mean(|load| load.idle);
-    let placement = idle > PLACEMENT_IDLE_PERCENT;
+    let placement = idle.is_some_and(|idle| idle > PLACEMENT_IDLE_PERCENT);
     let threshold = if placement { PLACEMENT_WAIT_PERCENT } else { CONTENTION_WAIT_PERCENT };
     let waits_in = |part: &RuleInput| {
         let of_part = self::waits(part, service);
@@ -130,7 +143,7 @@ fn delay_of(host: &RuleInput, service: &Service) -> Option<Finding> {
     let words = if outside.is_none() { competitor.words() } else { String::new() };
     let cause = format!("{cause} {words}").trim_end().to_owned();
     let reason = outside.map(|outside| outside.remedy).or_else(|| competitor.reason());
-    let late = waits.iter().filter(|wait| wait.percent >= threshold).count();
+    let late = waits.iter().filter(|wait| wait.counts() && wait.percent >= threshold).count();
     let mut finding = Finding::about(severity, named(service))
         .cause(cause)
         .effect(match reason {
@@ -144,7 +157,7 @@ fn delay_of(host: &RuleInput, service: &Service) -> Option<Finding> {
         .saw(host.measured("running, the same", percent(worst.run_percent)))
         .saw(host.measured("mean delay of a turn, the same", format!("{:.0} µs", worst.slice_delay_us)))
         .saw(host.measured("threads beyond the threshold", format!("{late} of {}", waits.len())))
-        .saw(host.measured("idle, mean of all CPUs", percent(idle)));
+        .saw(host.measured("idle, mean of all CPUs", percent_if_known(idle)));
     if let Some(stalled) = host.series.rate(|reading| reading.stalled_us.get("cpu").copied()) {
         finding = finding.saw(host.measured("pressure/cpu some", percent(stalled.per_s() / 1e4)));
     }
@@ -198,8 +211,8 @@ fn outside(host: &RuleInput, service: &Service) -> Option<Outside> {
             remedy: format!("the quota of {cgroup} stops it (cpu-throttled): raise it before anything else"),
         });
     }
-    let stolen = host.mean(|load| load.steal);
-    (stolen >= STOLEN_PERCENT).then(|| Outside {
+    let stolen = host.mean(|load| load.steal).filter(|stolen| *stolen >= STOLEN_PERCENT);
+    stolen.map(|stolen| Outside {
         cause: format!("the hypervisor takes {} of the CPU time", percent(stolen)),
         remedy: format!("the hypervisor takes {} of the CPU time (cpu-stolen)", percent(stolen)),
     })
@@ -269,6 +282,16 @@ mod tests {
             "scheduling-delay warning fixable memcached (PID 812): 3.0 %, 80 %, 30 µs, 1 of 1, 78 %, 4.0 %",
         );
         check(&format!("{host} thread 812 wait=1 run=80 turns=30000"), "no scheduling-delay");
+    }
+
+    #[test]
+    fn a_thread_that_hardly_runs_counts_only_if_it_is_kept_from_running() {
+        let host = "cpus 2\n cpu 0-1 user=95\n service memcached pid=812\n";
+        check(&format!("{host} thread 812 wait=30 run=0 turns=30"), "no scheduling-delay");
+        check(
+            &format!("{host} thread 812 wait=80 run=0 turns=30"),
+            "scheduling-delay critical memcached (PID 812): 80 %, 0.0 %",
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! ```text
 //! cpus 8 smt nodes=2            eight CPUs; hyperthreads i and i + 4; two nodes
 //! kernel 6.1                    and: memory 64, swap 8 (GiB), thp always madvise, clock xen of xen,tsc,
-//!                               governor powersave, sched_ext scx_rusty, dead kernel.x=/etc/sysctl.conf
+//!                               isolated 4-5, nohz_full 6-7, slower 8-15 (efficiency cores), governor powersave, sched_ext scx_rusty, dead kernel.x=/etc/sysctl.conf
 //! nic eth0 rx=2 tx=2 rps=1-7 flows=0 xps=0/1 max=8 ring=1024/8192 node=0 driver=ena
 //! irqs 40-41 eth0-TxRx- on 0,1 managed      names end in 0, 1…; the CPUs take turns
 //! service memcached pid=812 cgroup=/a policy=1 cpus=0-3 data=/data descriptors=9/10 connections=9/10     one thread
@@ -15,7 +15,8 @@
 //! NET_RX 0=900 1-7=10           soft interrupts; and BLOCK
 //! arrivals 40 0=10,0,5          interrupts in each of three windows, or in all of them alike
 //! count eth0 rx_packets=5       counters of an interface; or protocols: count TcpExt.X=1; or vmstat
-//! thread 812 wait=3 run=80 turns=9 | pressure cpu=4          percent of the window
+//! thread 812 wait=3 run=80 turns=9 | pressure cpu=4 | schedstat 0-1 wait=4     percent of the window
+//! heat 0-3 throttled=9          times that a CPU was slowed down
 //! process stress pid=9 run=190 cpu=1 state=RRTR policy=1 priority=50 cpus=0-1      a state for each reading
 //! cgroup /a periods=9 throttled=1 ms=5 | work md0 busy=40 requests=9 waited=9
 //! ```
@@ -208,6 +209,9 @@ impl Stage {
                 let (major, minor) = words[1].split_once('.').expect(words[1]);
                 self.facts.kernel.version = (major.parse().expect(major), minor.parse().expect(minor));
             }
+            "slower" => self.facts.slower = set(words[1]),
+            "isolated" => self.facts.isolated = set(words[1]),
+            "nohz_full" => self.facts.nohz_full = set(words[1]),
             "memory" => self.facts.memory_bytes = line.word(1) << 30,
             "swap" => self.facts.swap_bytes = Some(line.word(1) << 30),
             "sched_ext" => self.facts.sched_ext = Some(words[1].to_owned()),
@@ -284,6 +288,14 @@ impl Stage {
             "cpu" => set(words[1]).iter().for_each(|cpu| self.cpu_times(cpu, pairs)),
             kind @ ("NET_RX" | "BLOCK") => self.each(pairs, |reading, cpu, count| {
                 reading.softirqs.entry(kind.to_owned()).or_default().insert(cpu, count);
+            }),
+            "schedstat" | "heat" => set(words[1]).iter().for_each(|cpu| {
+                self.over_time(|reading, seconds| {
+                    let waited = line.number("wait").map(|percent| percent * seconds * 10_000_000);
+                    reading.run_delay_ns.extend(waited.map(|waited| (cpu, waited)));
+                    let throttles = line.number("throttled").map(|count| count * seconds / (10 * WINDOWS));
+                    reading.heat_throttles.extend(throttles.map(|count| (cpu, count)));
+                });
             }),
             "softnet" => set(words[1]).iter().for_each(|cpu| self.softnet(cpu, pairs)),
             "arrivals" => set(words[1]).iter().for_each(|irq| {
@@ -405,8 +417,11 @@ impl Stage {
 
     fn nic(&mut self, line: &Line) {
         let (value, number) = (|name: &str| line.value(name), |name: &str| line.number_u32(name));
-        let rx =
-            RxQueue { rps: value("rps").map(set).unwrap_or_default(), flows: number("flows").unwrap_or(0) };
+        let rx = RxQueue {
+            rps_unknown: value("rps") == Some("unknown"),
+            rps: value("rps").filter(|mask| *mask != "unknown").map(set).unwrap_or_default(),
+            flows: number("flows").unwrap_or(0),
+        };
         let masks: Vec<&str> = value("xps").map(|masks| masks.split('/').collect()).unwrap_or_default();
         let tx = |queue: usize| TxQueue {
             xps: masks

@@ -75,7 +75,8 @@ fn program(host: &RuleInput, pid: u32) -> String {
 }
 
 fn waiting(host: &RuleInput, listener: &ListeningSocket) -> u64 {
-    host.series.last().accepting.get(&listener.inode).map_or(0, |queue| queue.waiting.into())
+    // Where the last reading does not have it, it is as it was when the facts were gathered.
+    host.series.last().accepting.get(&listener.inode).map_or(listener.waiting, |queue| queue.waiting).into()
 }
 
 /// Why the program of a listener with waiting connections does not accept them; `None`: it does, or the reason is

@@ -1,6 +1,6 @@
 //! Packet steering, in software (RPS, RFS), and transmit queues (XPS).
 
-use super::figures::{count, cpus, per_second, percent};
+use super::figures::{count, cpus, per_second, percent, percent_if_known};
 use super::host::RuleInput;
 use super::packets::saturated;
 use super::rule::{Explanation, Remedy, RemedyOrder, Rule};
@@ -17,8 +17,8 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "rps-missing",
             title: "few receive queues, and packets are not steered to other CPUs (RPS)",
-            evidence: "An interface has fewer receive queues than there are CPUs near it (at least four), no queue \
-                       steers, other cores than those with interrupts are left, and a CPU that takes its interrupts \
+            evidence: "An interface has fewer receive queues than there are CPUs near it (at least four), or their \
+                       interrupts reach none of these, no queue steers, other cores than those with interrupts are left, and a CPU that takes its interrupts \
                        spends 30 % or more in interrupts in most parts of the window. Critical if that CPU is \
                        saturated.",
             meaning: "Without steering only the CPUs that take interrupts handle packets (Pinterest 2013: CPU 0 at \
@@ -69,7 +69,8 @@ pub(super) const RULES: &[Rule] = &[
             remedy: "net.core.rps_sock_flow_entries = 32768, and rps_flow_cnt of every queue that divided by the \
                      number of queues.",
         },
-        remedy: Remedy::of_strategy(Strategy::RpsRfs, &[steering::flows]),
+        remedy: Remedy::of_strategy(Strategy::RpsRfs, &[steering::flows])
+            .ordered(RemedyOrder::AfterInterrupts),
         find: half_set,
     },
     Rule {
@@ -81,7 +82,8 @@ pub(super) const RULES: &[Rule] = &[
             remedy: "net.core.rps_sock_flow_entries = 32768, and rps_flow_cnt of every queue that divided by the \
                      number of queues.",
         },
-        remedy: Remedy::of_strategy(Strategy::RpsRfs, &[steering::flows]),
+        remedy: Remedy::of_strategy(Strategy::RpsRfs, &[steering::flows])
+            .ordered(RemedyOrder::AfterInterrupts),
         find: flows_off,
     },
     Rule {
@@ -128,18 +130,20 @@ fn mask(nic: &Nic) -> Evidence {
 fn missing(host: &RuleInput) -> Vec<Finding> {
     let saturated = saturated(host);
     let wanting = |nic: &&Nic| {
-        let near = host.near(nic).len();
-        !nic.rx.is_empty() && nic.rx.len() < near && near >= CPUS_MIN && steered(nic).is_empty()
+        let (near, takes) = (host.near(nic), host.receiving_cpus(nic));
+        // Queues whose interrupts arrive elsewhere bring no packet to the CPUs near the device, however many they are.
+        let few = nic.rx.len() < near.len() || (!takes.is_empty() && takes.and(&near).is_empty());
+        !nic.rx.is_empty() && few && near.len() >= CPUS_MIN && steered(nic).is_empty()
     };
     let finding = |nic: &Nic| {
         let takes = host.receiving_cpus(nic);
         let busiest = host.interrupts_at_most(&takes);
         let full = takes.iter().any(|cpu| saturated.contains_key(&cpu));
         // Where an allowance is used up, more CPUs would only wait for it together.
-        if (busiest < BUSY_PERCENT && !full) || host.at_allowance(nic) {
+        if (!host.has_interrupts(&takes, BUSY_PERCENT) && !full) || host.at_allowance(nic) {
             return None;
         }
-        let is_busy = |part: &RuleInput| part.interrupts_at_most(&takes) >= BUSY_PERCENT;
+        let is_busy = |part: &RuleInput| part.has_interrupts(&takes, BUSY_PERCENT);
         // If the CPUs with interrupts and their siblings are all CPUs, there is none to steer to.
         if !(full || host.mostly(is_busy)) || masks::rps(&host.model, nic, &takes).is_err() {
             return None;
@@ -157,7 +161,7 @@ fn missing(host: &RuleInput) -> Vec<Finding> {
             .saw(Evidence::setting(format!("receive queues of {}", nic.name), nic.rx.len().to_string()))
             .saw(Evidence::setting("CPUs near it", near.len().to_string()))
             .saw(
-                host.measured("irq + softirq, busiest of its CPUs", percent(busiest))
+                host.measured("irq + softirq, busiest of its CPUs", percent_if_known(busiest))
                     .threshold(percent(BUSY_PERCENT)),
             );
         Some(match host.packets(nic) {
@@ -181,8 +185,7 @@ fn redundant(host: &RuleInput) -> Vec<Finding> {
             && !steered.is_empty()
             && (taken.is_empty() || !adds)
     };
-    let wakeups = host
-        .by_cpu(|reading| Some(reading.softnet.iter().map(|(cpu, row)| (*cpu, row.received_rps)).collect()));
+    let wakeups = host.softnet(|row| row.received_rps);
     let per_s = wakeups.values().sum::<u64>() as f64 / host.series.window_s();
     let finding = |nic: &Nic| {
         Finding::about(if per_s > WAKEUPS_PER_S { Severity::Warning } else { Severity::Note }, &nic.name)
@@ -232,7 +235,10 @@ fn far(host: &RuleInput, nic: &Nic) -> Option<Finding> {
 /// Packets are steered to the CPUs that have no time for them.
 fn full(host: &RuleInput, nic: &Nic) -> Option<Finding> {
     let takes = host.receiving_cpus(nic);
-    let busy: CpuSet = takes.iter().filter(|cpu| host.load(*cpu).interrupts() >= BUSY_PERCENT).collect();
+    let busy: CpuSet = {
+        let is_busy = |cpu: &u32| host.interrupts(*cpu).is_some_and(|percent| percent >= BUSY_PERCENT);
+        takes.iter().filter(is_busy).collect()
+    };
     let cores: CpuSet = busy
         .iter()
         .filter_map(|cpu| host.facts.cpu(cpu))
@@ -240,7 +246,8 @@ fn full(host: &RuleInput, nic: &Nic) -> Option<Finding> {
         .collect();
     let back = steered(nic).and(&cores);
     // Where every CPU takes interrupts, there is no other: that is rps-redundant.
-    (!back.is_empty() && takes.len() * 2 <= host.near(nic).len()).then(|| {
+    let near = host.near(nic);
+    (!back.is_empty() && takes.and(&near).len() * 2 <= near.len()).then(|| {
         Finding::about(Severity::Warning, &nic.name)
             .cause(format!(
                 "packets of {} are steered to {}, which take its interrupts",
@@ -250,8 +257,11 @@ fn full(host: &RuleInput, nic: &Nic) -> Option<Finding> {
             .effect("the CPUs that take interrupts only hand packets on")
             .saw(mask(nic))
             .saw(
-                host.measured("irq + softirq, busiest of these", percent(host.interrupts_at_most(&busy)))
-                    .threshold(percent(BUSY_PERCENT)),
+                host.measured(
+                    "irq + softirq, busiest of these",
+                    percent_if_known(host.interrupts_at_most(&busy)),
+                )
+                .threshold(percent(BUSY_PERCENT)),
             )
     })
 }
@@ -364,6 +374,11 @@ mod tests {
         );
         let steering = SINGLE_QUEUE.replace("rx=1", "rx=1 rps=1-7");
         check(&steering, "no rps-missing\n no rps-redundant\n no rps-harmful");
+        // A kernel without RPS has nothing to write.
+        check(
+            &SINGLE_QUEUE.replace("rx=1", "rx=1 rps=unknown"),
+            "no rps-missing\n softirq-one-core CPU 0: 88 %",
+        );
     }
 
     #[test]

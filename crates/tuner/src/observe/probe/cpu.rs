@@ -41,6 +41,22 @@ pub(crate) fn nohz_full(view: &ProbeView) -> CpuSet {
     CpuSet::parse_list(&text).unwrap_or_default()
 }
 
+/// CPUs that are slower than others of this host by their design: efficiency cores of x86, or those of less capacity
+/// (ARM). Empty: all are the same, or the kernel does not say.
+pub(super) fn slower(view: &ProbeView, cpus: &[Cpu]) -> CpuSet {
+    if let Some(efficient) = view.list("/sys/devices/cpu_atom/cpus").filter(|cpus| !cpus.is_empty()) {
+        // The kernel lists both kinds where there are both; a processor with one kind has nothing to choose.
+        let fast = view.list("/sys/devices/cpu_core/cpus").unwrap_or_default();
+        return if fast.is_empty() { CpuSet::new() } else { efficient };
+    }
+    let capacity = |id: u32| view.number::<u32>(&format!("{CPUS}/cpu{id}/cpu_capacity"));
+    // Where the first CPU has none, none has: hosts have hundreds.
+    let Some(first) = cpus.first().filter(|cpu| capacity(cpu.id).is_some()) else { return CpuSet::new() };
+    let known: Vec<(u32, u32)> = cpus.iter().filter_map(|cpu| Some((cpu.id, capacity(cpu.id)?))).collect();
+    let most = known.iter().map(|(_, capacity)| *capacity).max().or_else(|| capacity(first.id));
+    known.iter().filter(|(_, capacity)| Some(*capacity) < most).map(|(id, _)| *id).collect()
+}
+
 /// The NUMA node of each CPU.
 fn nodes(view: &ProbeView) -> BTreeMap<u32, u32> {
     let directory = "/sys/devices/system/node";

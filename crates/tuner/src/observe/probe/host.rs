@@ -59,6 +59,18 @@ const SYSCTLS: &[&str] = &[
     "vm.zone_reclaim_mode",
 ];
 
+/// Says which waiting is not seen on a kernel that does not report pressure (PSI).
+pub(super) fn note_pressure(view: &ProbeView) {
+    if view.root.exists("/proc/pressure/cpu") {
+        return;
+    }
+    const WHY: &str = "/proc/pressure is missing (Linux 4.20 with CONFIG_PSI has it, Red Hat with psi=1)";
+    view.note(match view.root.exists("/proc/schedstat") {
+        true => format!("{WHY}: tasks that wait for memory"),
+        false => format!("{WHY}, and so is /proc/schedstat: tasks that wait for memory or for a CPU"),
+    });
+}
+
 /// Makers of virtual machines as the firmware names them, and the hypervisor behind each.
 const MAKERS: &[(&str, &str)] = &[
     ("Amazon EC2", "kvm"),

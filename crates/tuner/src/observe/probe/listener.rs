@@ -44,6 +44,11 @@ const INODE: usize = 68;
 /// A request for all ports.
 const ANY_PORT: u16 = 0;
 
+/// As people call a family.
+fn name(family: AddressFamily) -> &'static str {
+    if family == AddressFamily::INET { "IPv4" } else { "IPv6" }
+}
+
 /// Of sockets.
 const FAMILIES: [AddressFamily; 2] = [AddressFamily::INET, AddressFamily::INET6];
 
@@ -131,7 +136,8 @@ fn queued_at(view: &ProbeView, port: u16) -> Option<BTreeSet<u64>> {
         };
         if let Err(errno) = dump(family, STATES_CONNECTED, port, each) {
             view.note(format!(
-                "the connections that wait to be accepted are unknown: inet_diag of {family:?}: {errno}"
+                "the connections that wait to be accepted are unknown: inet_diag of {}: {errno}",
+                name(family)
             ));
             return None;
         }
@@ -145,7 +151,9 @@ fn half_open(view: &ProbeView) -> Vec<(String, u16)> {
     for family in FAMILIES {
         match dump(family, STATES_HALF_OPEN, ANY_PORT, |body| all.extend(local_address(body))) {
             Ok(()) => {}
-            Err(errno) => view.note(format!("handshakes are unknown: inet_diag of {family:?}: {errno}")),
+            Err(errno) => {
+                view.note(format!("handshakes are unknown: inet_diag of {}: {errno}", name(family)))
+            }
         }
     }
     all
@@ -197,7 +205,7 @@ fn all(view: &ProbeView) -> Vec<Answer> {
     for family in FAMILIES {
         match dump(family, STATES_LISTEN, ANY_PORT, |body| all.extend(listener(body))) {
             Ok(()) => {}
-            Err(errno) => view.note(format!("listeners are unknown: inet_diag of {family:?}: {errno}")),
+            Err(errno) => view.note(format!("listeners are unknown: inet_diag of {}: {errno}", name(family))),
         }
     }
     all

@@ -112,8 +112,10 @@ fn queues(view: &ProbeView, here: &str, direction: &str) -> Vec<String> {
 }
 
 fn rx_queue(view: &ProbeView, queue: &str) -> RxQueue {
+    let rps = view.mask(&format!("{queue}/rps_cpus"));
     RxQueue {
-        rps: view.mask(&format!("{queue}/rps_cpus")).unwrap_or_default(),
+        rps_unknown: rps.is_none(),
+        rps: rps.unwrap_or_default(),
         flows: view.number(&format!("{queue}/rps_flow_cnt")).unwrap_or(0),
     }
 }

@@ -39,6 +39,34 @@ fn cpu_row(line: &str) -> Option<(u32, CpuTimes)> {
     Some((cpu, times))
 }
 
+/// Column of a CPU's row of /proc/schedstat, after its name (Documentation/scheduler/sched-stats.rst): the time that tasks
+/// have waited for it.
+const RUN_DELAY: usize = 7;
+
+pub(super) fn run_delays(view: &ProbeView) -> BTreeMap<u32, u64> {
+    view.lines("/proc/schedstat").iter().filter_map(|line| run_delay(line)).collect()
+}
+
+/// `cpu0 0 0 0 0 0 0 5893 1822 44`
+fn run_delay(line: &str) -> Option<(u32, u64)> {
+    let mut words = line.strip_prefix("cpu")?.split(' ');
+    Some((words.next()?.parse().ok()?, words.nth(RUN_DELAY)?.parse().ok()?))
+}
+
+/// Of the core and of its package, where x86 counts them.
+pub(super) fn heat_throttles(view: &ProbeView, facts: &Facts) -> BTreeMap<u32, u64> {
+    let directory = |cpu: u32| format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle");
+    let first = facts.cpus.iter().find(|cpu| cpu.online);
+    if !first.is_some_and(|cpu| view.root.exists(&directory(cpu.id))) {
+        return BTreeMap::new();
+    }
+    let counts = |cpu: u32| {
+        let count = |of: &str| view.number::<u64>(&format!("{}/{of}_throttle_count", directory(cpu)));
+        Some((cpu, count("core")? + count("package").unwrap_or(0)))
+    };
+    facts.online().iter().filter_map(counts).collect()
+}
+
 pub(super) fn softnet(view: &ProbeView) -> BTreeMap<u32, Softnet> {
     view.text("/proc/net/softnet_stat").map(|text| softnet_rows(&text, &online(view))).unwrap_or_default()
 }
@@ -135,6 +163,13 @@ mod tests {
     #[test]
     fn more_rows_than_cpus_in_use_belong_to_nobody() {
         check("10 0 0 0 0 0 0 0 0 0 0\n20 0 0 0 0 0 0 0 0 0 0", "5", &[(5, 16, 0)]);
+    }
+
+    #[test]
+    fn waiting_for_a_cpu_is_the_eighth_number_of_its_row() {
+        assert_eq!(run_delay("cpu3 0 0 0 0 0 0 5893 1822 44"), Some((3, 1822)));
+        assert_eq!(run_delay("cpu3 0 0 0 0 0 0"), None);
+        assert_eq!(run_delay("domain0 3 0 0 0 0 0 0 0 1 2"), None);
     }
 
     #[test]
