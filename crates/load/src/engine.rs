@@ -43,31 +43,27 @@ pub(crate) trait Engine {
         each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
     ) -> Result<(), Error>;
 
-    /// Closes a connection on which no request is pending, and opens it anew: `ConnectionEvent::Opened` reports when it is
-    /// open.
-    fn reopen(&mut self, _connection: usize) -> Result<(), Error> {
-        unreachable!("only an engine that was told of the address can");
-    }
+    /// Closes a connection, if it is open, and opens it anew: `Opened` or `Ended` reports what has come of it.
+    fn reopen(&mut self, connection: usize) -> Result<(), Error>;
 
-    /// Passes all other events since the last call: for most engines, none.
-    fn events(&mut self, _each: impl FnMut(ConnectionEvent)) -> Result<(), Error> {
-        Ok(())
-    }
+    /// Closes a connection, or gives up the attempt to open it. Nothing is reported of it until it is opened anew.
+    fn close(&mut self, connection: usize);
+
+    /// Passes all other events since the last call.
+    fn events(&mut self, each: impl FnMut(ConnectionEvent)) -> Result<(), Error>;
 }
 
-/// What can happen besides bytes that arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What can happen besides bytes that arrive. The worker decides what follows from it.
+#[derive(Debug)]
 pub(crate) enum ConnectionEvent {
-    /// The pending requests of this connection, if any, will not be answered.
+    /// The pending requests of this connection, if any, will not be answered; it stays open.
     Lost(usize),
     /// A connection is open again; opening took this long.
     Opened { connection: usize, took_ns: u64 },
-    /// The server has closed a connection, which is being opened anew.
-    Closed(usize),
-    /// A connection was refused; it is tried again a little later.
-    Refused,
-    /// The opening of a connection was not answered in time; it is tried again.
-    TimedOut,
+    /// A connection, or the attempt to open it anew, has ended. This may be reported more than once.
+    Ended { connection: usize, error: Error },
+    /// The server's host refuses datagrams.
+    Unreachable(Error),
     /// The TLS handshake of a connection is complete, after this time; it resumed an earlier session or began a new
     /// one.
     Agreed { took_ns: u64, is_resumed: bool },

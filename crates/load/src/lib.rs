@@ -44,12 +44,13 @@ mod types;
 mod workload;
 
 pub use agents::{agent, kubernetes_job, run_on_agents, search_on_agents};
+pub use measure::failures::Failures;
 pub use measure::latency::Latency;
 pub use measure::verdict::{InvalidReason, RunVerdict};
 pub use report::live::screen::{Screen, ScreenOutput, UserKey};
 pub use report::summary::{
-    AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Probes, Recorded, Second, Summary,
-    WaitsSummary,
+    AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Probes, Recorded, SCHEMA, Second,
+    Summary, WaitsSummary,
 };
 pub use run::knee::{Knee, Try, TryOutcome};
 pub use run::self_test::{Quantile, SelfTest, self_test};

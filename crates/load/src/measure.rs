@@ -3,6 +3,7 @@
 //! No connection and no plan here: figures in, figures out.
 
 pub(crate) mod backlog;
+pub(crate) mod failures;
 pub(crate) mod histogram;
 pub(crate) mod latency;
 pub(crate) mod packed;

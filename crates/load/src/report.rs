@@ -6,6 +6,7 @@
 pub(crate) mod figures;
 pub(crate) mod follower;
 pub(crate) mod hdr_log;
+pub(crate) mod interruptible;
 pub(crate) mod json;
 pub(crate) mod live;
 pub(crate) mod summary;

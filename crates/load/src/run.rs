@@ -22,6 +22,7 @@ use crate::engine::files;
 use crate::measure::tally::Tally;
 use crate::report::follower::{Follower, ProgressLine};
 use crate::report::hdr_log::HdrLog;
+use crate::report::interruptible::Interruptible;
 use crate::report::json::{check_json, write_json};
 use crate::report::live::Live;
 use crate::report::summary::{RunMeasurements, Summary};
@@ -40,14 +41,29 @@ use stdx::prng::Prng;
 /// Carries out the run and returns what was measured. `progress` receives lines that overwrite each other with
 /// `\r`: a terminal's standard error, or `io::sink()` without a viewer.
 pub fn run(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, Error> {
+    reported(arguments, || {
+        followed(arguments, progress, |follower| {
+            let plan = RunPlan::new(&arguments.run, Part::WHOLE)?;
+            carry_out(&plan, &mut Interruptible::new(follower)?).map(|(summary, _)| summary)
+        })
+    })
+}
+
+/// Writes the result to a file, if the arguments ask for it: also that of a run that has failed, with the reason.
+pub(crate) fn reported(
+    arguments: &Arguments,
+    run: impl FnOnce() -> Result<Summary, Error>,
+) -> Result<Summary, Error> {
     check_json(arguments)?;
-    let (summary, _) = followed(arguments, progress, |follower| {
-        carry_out(&RunPlan::new(&arguments.run, Part::WHOLE)?, follower)
-    })?;
+    let outcome = run();
     if let Some(path) = &arguments.json {
-        write_json(&summary, path)?;
+        match &outcome {
+            Ok(summary) => write_json(summary, path)?,
+            // The error of the run is the one to report.
+            Err(error) => drop(write_json(&Summary::failed(&arguments.run, error), path)),
+        }
     }
-    Ok(summary)
+    outcome
 }
 
 /// The result of `run`, followed as the arguments specify.
@@ -80,7 +96,9 @@ pub(crate) fn carry_out(plan: &RunPlan, follower: &mut dyn Follower) -> Result<(
 
 /// Warm-up and window of a run, for callers that make something other than a summary of it.
 pub(crate) fn measure(plan: &RunPlan, progress: &mut dyn Write) -> Result<RunMeasurements, Error> {
-    Runner { plan }.measure(&mut ProgressLine::new(progress))
+    let measured = Runner { plan }.measure(&mut ProgressLine::new(progress))?;
+    // A part of a run shows nothing about the rate that was tried.
+    measured.failure.map_or(Ok(RunMeasurements { failure: None, ..measured }), Err)
 }
 
 /// Looks for the highest rate at which `objective` holds: one run after the other, each with the arguments' warm-up and

@@ -2,16 +2,14 @@
 
 use super::talk::{End, FromAgent, ORDER_MAX, PROTOCOL, ToAgent, hear, say, shown};
 use crate::measure::packed::Packed;
-use crate::measure::seconds::SecondStats;
-use crate::measure::seconds::Whole;
+use crate::measure::seconds::{SecondCounts, SecondStats, Whole};
 use crate::report::follower::{Follower, GLANCE};
 use crate::report::summary::Second;
 use crate::run::carry_out;
 use crate::types::clock::now_ns;
-use crate::types::error::Error;
+use crate::types::error::{Error, told};
 use crate::types::part::Part;
 use crate::workload::plan::RunPlan;
-use std::error::Error as _;
 use std::io::{self, BufRead, Write};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
@@ -59,13 +57,7 @@ impl Agent<'_> {
         match self.carry_out() {
             Ok(end) => say(self.output, &FromAgent::End(Box::new(end))),
             Err(error) => {
-                let mut why = error.to_string();
-                let mut cause = error.source();
-                while let Some(source) = cause {
-                    why += &format!(": {source}");
-                    cause = source.source();
-                }
-                say(self.output, &FromAgent::Failed { why })?;
+                say(self.output, &FromAgent::Failed { why: told(&error) })?;
                 Err(error)
             }
         }
@@ -94,9 +86,10 @@ impl Agent<'_> {
     }
 
     fn tell(&mut self, whole: Vec<Whole>) -> Result<(), Error> {
-        for Whole { interval: SecondStats { second, errors, .. }, latency_ns, slip_ns } in whole {
-            let slip = slip_ns.map(Packed);
-            say(self.output, &FromAgent::Second { second, latency: latency_ns, slip, errors })?;
+        for Whole { interval: SecondStats { second, .. }, counts } in whole {
+            let SecondCounts { latency_ns, slip_ns, failures } = counts;
+            let (latency, slip) = (latency_ns.map(Packed), slip_ns.map(Packed));
+            say(self.output, &FromAgent::Second { second, latency, slip, failures })?;
         }
         Ok(())
     }
@@ -135,7 +128,7 @@ impl Follower for Agent<'_> {
         self.tell(whole)
     }
 
-    fn closed(&mut self, whole: Vec<Whole>) -> Result<(), Error> {
+    fn closed(&mut self, whole: Vec<Whole>, _: f64) -> Result<(), Error> {
         self.tell(whole)
     }
 

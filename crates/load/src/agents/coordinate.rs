@@ -9,11 +9,10 @@ mod rounds;
 
 use super::talk::{DESCRIPTION_MAX, FromAgent, ToAgent};
 use crate::report::follower::{Follower, ProgressLine};
-use crate::report::json::{check_json, write_json};
 use crate::report::summary::Summary;
 use crate::run::knee::Knee;
 use crate::run::shared::Start;
-use crate::run::{Prober, first, followed, search_by};
+use crate::run::{Prober, first, followed, reported, search_by};
 use crate::types::arguments::Arguments;
 use crate::types::description::Description;
 use crate::types::error::Error;
@@ -31,12 +30,7 @@ use std::time::Duration;
 /// Lets the agents of the arguments load the server, and combines what they measured.
 pub fn run_on_agents(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, Error> {
     let coordinator = Coordinator::new(arguments)?;
-    check_json(arguments)?;
-    let summary = followed(arguments, progress, |follower| coordinator.run(follower))?;
-    if let Some(path) = &arguments.json {
-        write_json(&summary, path)?;
-    }
-    Ok(summary)
+    reported(arguments, || followed(arguments, progress, |follower| coordinator.run(follower)))
 }
 
 /// Looks for the highest rate, over all agents, at which `objective` holds. Each run starts the agents anew; the first

@@ -3,17 +3,17 @@
 //! The order is: hello ► plan ◄ (busy …) ready ► clock ◄ clock, several times; start ◄ (passed second …), perhaps
 //! leave, end. Documented for users in docs/load/agents.md; a change of it makes another `PROTOCOL`.
 
-use crate::measure::packed::{self, Packed};
+use crate::measure::failures::Failures;
+use crate::measure::packed::Packed;
 use crate::measure::tally::Tally;
 use crate::report::summary::{Second, Summary};
 use crate::types::description::Description;
 use crate::types::error::Error;
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read, Write};
 
 /// The version of this protocol.
-pub(crate) const PROTOCOL: u32 = 5;
+pub(crate) const PROTOCOL: u32 = 6;
 
 /// From an agent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,14 +27,14 @@ pub(crate) enum FromAgent {
     Ready,
     /// The reading of its clock, at once.
     Clock { now_ns: u64 },
-    /// Latencies of the requests that were done in one second of the window; with `--live` their lateness, too.
+    /// The requests of one second of the window: latencies of those that were answered, with `--live` their lateness, too.
     Second {
         second: u64,
-        #[serde(with = "packed")]
-        latency: Histogram<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        latency: Option<Packed>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         slip: Option<Packed>,
-        errors: u64,
+        failures: Failures,
     },
     /// Counts of one second of its window, without latencies: also a sign of life.
     Passed(Second),

@@ -4,108 +4,10 @@
 //! INVALID.
 
 use super::talk::End;
-use crate::measure::latency::Latency;
-use crate::measure::seconds::SecondStats;
-use crate::measure::seconds::Whole;
+use crate::measure::failures::Failures;
+use crate::measure::seconds::Seconds;
 use crate::measure::verdict::{InvalidReason, RunVerdict};
 use crate::report::summary::{AgentSummary, CpuCost, Second, Summary};
-use hdrhistogram::Histogram;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-
-/// Latencies by second of all agents.
-pub(super) struct Seconds {
-    /// How many agents there are.
-    agents: usize,
-    /// For each, the second that it reports next.
-    next: Vec<u64>,
-    /// Agents that have ended, by the second that they would have reported next.
-    ended: Vec<u64>,
-    /// Seconds that an agent has still to report.
-    sums: BTreeMap<u64, Sum>,
-    whole: BTreeMap<u64, SecondStats>,
-    /// Whole seconds that `take` has not returned yet.
-    fresh: Vec<Whole>,
-}
-
-/// One agent's second, or what several agents reported for the same second.
-#[derive(Clone, Debug)]
-pub(super) struct SecondReport {
-    pub(super) latency_ns: Histogram<u64>,
-    pub(super) slip_ns: Option<Histogram<u64>>,
-    pub(super) errors: u64,
-}
-
-#[derive(Debug)]
-struct Sum {
-    agents: usize,
-    told: SecondReport,
-}
-
-impl SecondReport {
-    fn add(&mut self, other: &SecondReport) {
-        self.latency_ns.add(&other.latency_ns).expect(ONE_SHAPE);
-        if let Some((slip_ns, other)) = self.slip_ns.as_mut().zip(other.slip_ns.as_ref()) {
-            slip_ns.add(other).expect(ONE_SHAPE);
-        }
-        self.errors += other.errors;
-    }
-}
-
-const ONE_SHAPE: &str = "histograms of one shape";
-
-impl Seconds {
-    pub(super) fn new(agents: usize) -> Seconds {
-        let (sums, whole) = (BTreeMap::new(), BTreeMap::new());
-        Seconds { agents, next: vec![0; agents], ended: Vec::new(), sums, whole, fresh: Vec::new() }
-    }
-
-    /// One agent's second.
-    pub(super) fn add(&mut self, agent: usize, second: u64, told: SecondReport) {
-        match self.sums.entry(second) {
-            Entry::Vacant(free) => drop(free.insert(Sum { agents: 1, told })),
-            Entry::Occupied(mut sum) => {
-                sum.get_mut().agents += 1;
-                sum.get_mut().told.add(&told);
-            }
-        }
-        self.next[agent] = second.saturating_add(1);
-        self.settle();
-        if self.sums.len() > PENDING_MAX {
-            self.sums.pop_first();
-        }
-    }
-
-    /// An agent has ended: seconds that it has not reported are those of the others.
-    pub(super) fn end(&mut self, agent: usize) {
-        self.ended.push(self.next[agent]);
-        self.settle();
-    }
-
-    /// Adds the reports of all agents that load the server in that second.
-    fn settle(&mut self) {
-        let (all, ended) = (self.agents, &self.ended);
-        let is_whole =
-            |second: u64, agents: usize| agents + ended.iter().filter(|next| **next <= second).count() == all;
-        for (second, Sum { told, .. }) in
-            self.sums.extract_if(.., |second, sum| is_whole(*second, sum.agents))
-        {
-            let SecondReport { latency_ns, slip_ns, errors } = told;
-            let slip = slip_ns.as_ref().and_then(Latency::of);
-            let interval = SecondStats { second, latency: Latency::of(&latency_ns), slip, errors };
-            self.whole.insert(second, interval);
-            self.fresh.push(Whole { interval, latency_ns, slip_ns });
-        }
-    }
-
-    /// The seconds that have become whole since the last call.
-    pub(super) fn take(&mut self) -> Vec<Whole> {
-        std::mem::take(&mut self.fresh)
-    }
-}
-
-/// An agent that is behind by more than this loses its part of the seconds between, not of the run.
-const PENDING_MAX: usize = 64;
 
 /// The whole result, from each agent's name, the error of its clock, and its last message.
 pub(super) fn unite(parts: Vec<(String, u64, End)>, seconds: &Seconds) -> Summary {
@@ -126,7 +28,7 @@ pub(super) fn unite(parts: Vec<(String, u64, End)>, seconds: &Seconds) -> Summar
         add(&mut whole, end.summary);
     }
     for (number, second) in whole.series.iter_mut().enumerate() {
-        second.latency = seconds.whole.get(&(number as u64)).and_then(|interval| interval.latency);
+        second.count(seconds.of(number as u64));
     }
     Summary { verdict, agents, ..whole.counting(&tally) }
 }
@@ -169,6 +71,8 @@ pub(super) fn both(one: &Second, other: &Second) -> Second {
         busiest_thread: one.busiest_thread.max(other.busiest_thread),
         cpu_wait: one.cpu_wait.max(other.cpu_wait),
         latency: None,
+        failures: Failures::default(),
+        availability: None,
         probes: None,
     }
 }

@@ -3,10 +3,11 @@
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 /// Connections of one thread that are on their way at the same time: fewer than 128, the shortest queue that servers
 /// commonly listen with. What finds no room there is tried again by the kernel, a whole second later.
@@ -58,7 +59,7 @@ pub(crate) fn open(server: TcpServer, count: usize) -> Result<Vec<OwnedFd>, Fail
     Ok(sockets)
 }
 
-/// Sends the first packet; epoll reports the result. The socket does not block.
+/// Sends the first packet; that the socket can be written to reports the result. It does not block.
 pub(crate) fn begin(server: TcpServer) -> rustix::io::Result<OwnedFd> {
     let TcpServer { address, fast_open } = server;
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -77,6 +78,14 @@ pub(crate) fn begin(server: TcpServer) -> rustix::io::Result<OwnedFd> {
 fn finish(socket: &OwnedFd) -> rustix::io::Result<()> {
     sockopt::socket_error(socket)??;
     rustix::io::ioctl_fionbio(socket, false)
+}
+
+/// Begins to connect to a unix socket, which does not block. One whose queue is full refuses.
+pub(crate) fn begin_unix(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
 }
 
 #[cfg(test)]

@@ -2,16 +2,13 @@
 
 use super::reopening::Reopening;
 use super::{ConnectionEvent, Engine, RECEIVE_LEN, Wait, failed, precise};
-use crate::engine::connecting::TcpServer;
 use crate::engine::outbox::Outbox;
-use crate::types::clock;
+use crate::engine::target::Target;
 use crate::types::error::Error;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
-use std::io;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 /// Connections behind one epoll instance.
 pub(crate) struct Epoll {
@@ -21,12 +18,12 @@ pub(crate) struct Epoll {
     backlogs: Vec<Vec<u8>>,
     events: Vec<Event>,
     buffer: Vec<u8>,
-    /// If connections come and go.
-    reopening: Option<Reopening>,
+    reopening: Reopening,
 }
 
 impl Epoll {
-    pub(crate) fn new(sockets: Vec<OwnedFd>) -> Result<Epoll, Error> {
+    /// Connections are opened anew to `target`.
+    pub(crate) fn new(sockets: Vec<OwnedFd>, target: Option<Target>) -> Result<Epoll, Error> {
         let start = || -> rustix::io::Result<OwnedFd> {
             let epoll = epoll::create(CreateFlags::CLOEXEC)?;
             for (connection, socket) in sockets.iter().enumerate() {
@@ -38,60 +35,8 @@ impl Epoll {
         let epoll = start().map_err(|error| Error::Engine { engine: Epoll::NAME, source: error.into() })?;
         let backlogs = vec![Vec::new(); sockets.len()];
         let events = Vec::with_capacity(sockets.len());
-        Ok(Epoll { epoll, sockets, backlogs, events, buffer: vec![0; RECEIVE_LEN], reopening: None })
-    }
-
-    /// Connections that end are opened anew, to the same server.
-    pub(crate) fn reopening(self, server: TcpServer) -> Epoll {
-        let reopening = Some(Reopening::new(server, self.sockets.len()));
-        Epoll { reopening, ..self }
-    }
-
-    /// Closes a connection and begins to open it again.
-    fn renew(&mut self, connection: usize) -> Result<(), Error> {
-        self.leave(connection);
-        let now_ns = self.now_ns();
-        let Some(reopening) = &mut self.reopening else { return Ok(()) };
-        let Some(socket) = reopening.begin(connection, now_ns) else { return Ok(()) };
-        epoll::add(&self.epoll, &socket, EventData::new_u64(connection as u64), INTEREST)
-            .map_err(|error| Error::Exchange(error.into()))?;
-        self.sockets[connection] = socket;
-        Ok(())
-    }
-
-    /// Closes a connection, of which nothing is sent or reported any more. It may be gone already.
-    fn leave(&mut self, connection: usize) {
-        self.backlogs[connection].clear();
-        let _ = epoll::delete(&self.epoll, &self.sockets[connection]);
-        let _ = shutdown(&self.sockets[connection], Shutdown::Both);
-    }
-
-    /// A connection has ended, which ends the run unless connections come and go.
-    #[cold]
-    fn ended(&mut self, connection: usize, error: Error) -> Result<(), Error> {
-        let now_ns = self.now_ns();
-        let Some(reopening) = &mut self.reopening else { return Err(error) };
-        reopening.news.push(ConnectionEvent::Closed(connection));
-        if matches!(&error, Error::Broken { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused)
-        {
-            // Of a fast open: the request went with a SYN that was refused.
-            reopening.refused(connection, now_ns);
-            self.leave(connection);
-            return Ok(());
-        }
-        self.renew(connection)
-    }
-
-    /// Whether the event is about a connection that is being opened, and nothing else has happened on it.
-    fn settle(&mut self, connection: usize) -> bool {
-        let Some(reopening) = &mut self.reopening else { return false };
-        if !reopening.is_on_its_way(connection) {
-            return false;
-        }
-        let now_ns = clock::now_ns();
-        let is_open = matches!(sockopt::socket_error(&self.sockets[connection]), Ok(Ok(())));
-        reopening.ended(connection, is_open, now_ns);
-        true
+        let reopening = Reopening::new(target, sockets.len());
+        Ok(Epoll { epoll, sockets, backlogs, events, buffer: vec![0; RECEIVE_LEN], reopening })
     }
 
     /// Sends the backlog, or as much of it as the socket takes.
@@ -129,17 +74,13 @@ impl Engine for Epoll {
             let sent = match sent {
                 Ok(sent) => sent,
                 Err(error) => {
-                    self.ended(connection, error)?;
+                    self.reopening.ended(connection, error);
                     continue;
                 }
             };
             self.backlogs[connection].extend_from_slice(&bytes[sent..]);
         }
-        let mut at_most = wait.at_most;
-        if let Some(at_ns) = self.reopening.as_ref().and_then(Reopening::next_at_ns) {
-            at_most = at_most.min(Duration::from_nanos(at_ns.saturating_sub(self.now_ns())));
-        }
-        precise::wait(&self.epoll, &mut self.events, at_most)
+        precise::wait(&self.epoll, &mut self.events, wait.at_most)
     }
 
     fn arrivals(
@@ -150,21 +91,23 @@ impl Engine for Epoll {
         for at in 0..self.events.len() {
             let Event { flags, data } = self.events[at];
             let connection = data.u64() as usize;
-            if self.settle(connection) {
+            if self.reopening.is_on_its_way(connection) {
+                let now_ns = self.now_ns();
+                self.reopening.settle(connection, &self.sockets[connection], now_ns);
                 continue;
             }
             if flags.contains(EventFlags::OUT)
                 && !self.backlogs[connection].is_empty()
                 && let Err(error) = self.flush(connection)
             {
-                self.ended(connection, error)?;
+                self.reopening.ended(connection, error);
                 continue;
             }
             let readable = EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
             while flags.intersects(readable) {
                 match recv(&self.sockets[connection], &mut self.buffer[..], RecvFlags::empty()) {
                     Ok((0, _)) => {
-                        self.ended(connection, failed(connection, None))?;
+                        self.reopening.ended(connection, failed(connection, None));
                         break;
                     }
                     Ok((len, _)) => {
@@ -179,7 +122,7 @@ impl Engine for Epoll {
                     Err(Errno::AGAIN) => break,
                     Err(Errno::INTR) => {}
                     Err(error) => {
-                        self.ended(connection, failed(connection, Some(error.into())))?;
+                        self.reopening.ended(connection, failed(connection, Some(error.into())));
                         break;
                     }
                 }
@@ -189,20 +132,25 @@ impl Engine for Epoll {
     }
 
     fn reopen(&mut self, connection: usize) -> Result<(), Error> {
-        self.renew(connection)
+        self.close(connection);
+        let now_ns = self.now_ns();
+        let Some(socket) = self.reopening.begin(connection, now_ns) else { return Ok(()) };
+        epoll::add(&self.epoll, &socket, EventData::new_u64(connection as u64), INTEREST)
+            .map_err(|error| Error::Exchange(error.into()))?;
+        self.sockets[connection] = socket;
+        Ok(())
+    }
+
+    fn close(&mut self, connection: usize) {
+        self.reopening.give_up(connection);
+        self.backlogs[connection].clear();
+        // It may be gone already.
+        let _ = epoll::delete(&self.epoll, &self.sockets[connection]);
+        let _ = shutdown(&self.sockets[connection], Shutdown::Both);
     }
 
     fn events(&mut self, each: impl FnMut(ConnectionEvent)) -> Result<(), Error> {
-        if self.reopening.is_none() {
-            return Ok(());
-        }
-        let now_ns = self.now_ns();
-        while let Some(connection) =
-            self.reopening.as_mut().and_then(|reopening| reopening.next_retry(now_ns))
-        {
-            self.renew(connection)?;
-        }
-        self.reopening.iter_mut().flat_map(|reopening| reopening.news.drain(..)).for_each(each);
+        self.reopening.news.drain(..).for_each(each);
         Ok(())
     }
 }

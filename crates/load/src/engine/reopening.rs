@@ -1,121 +1,105 @@
 //! Connections of an engine that are opened anew while the others go on.
 
-use super::ConnectionEvent;
-use crate::engine::connecting::{self, TcpServer};
-use std::collections::VecDeque;
+use super::{ConnectionEvent, failed};
+use crate::engine::target::Target;
+use crate::types::error::Error;
+use rustix::net::sockopt;
 use std::os::fd::OwnedFd;
 
-/// Connections that are being opened, since when, and the results of others.
+/// Attempts to open connections, and what has become of connections.
 #[derive(Debug)]
 pub(crate) struct Reopening {
-    server: TcpServer,
-    /// By connection: when its present attempt began; `None`: it is open, or waits in `retries`.
+    /// `None` in tests whose connections cannot be opened anew.
+    target: Option<Target>,
+    /// By connection: when the attempt to open it began.
     began_ns: Vec<Option<u64>>,
-    /// Attempts in their order, including those that have ended.
-    attempts: VecDeque<(u64, usize)>,
-    /// Refused connections, and when to try again.
-    retries: VecDeque<(u64, usize)>,
     pub(crate) news: Vec<ConnectionEvent>,
 }
 
-/// Longer than the kernel takes to send the first packet three times.
-const ATTEMPT_NS_MAX: u64 = 5_000_000_000;
-/// After a refusal: so that a server which is gone is not flooded.
-const RETRY_AFTER_NS: u64 = 100_000_000;
-
 impl Reopening {
-    pub(crate) fn new(server: TcpServer, connections: usize) -> Reopening {
-        Reopening {
-            server,
-            began_ns: vec![None; connections],
-            attempts: VecDeque::new(),
-            retries: VecDeque::new(),
-            news: Vec::new(),
-        }
+    pub(crate) fn new(target: Option<Target>, connections: usize) -> Reopening {
+        Reopening { target, began_ns: vec![None; connections], news: Vec::new() }
     }
 
-    /// Begins to connect; `None` if that is refused at once.
+    /// Begins to connect; `None` if that fails at once.
     pub(crate) fn begin(&mut self, connection: usize, now_ns: u64) -> Option<OwnedFd> {
-        match connecting::begin(self.server) {
+        match self.target.as_ref()?.begin() {
             Ok(socket) => {
                 self.began_ns[connection] = Some(now_ns);
-                self.attempts.push_back((now_ns, connection));
                 Some(socket)
             }
-            Err(_) => {
-                self.refused(connection, now_ns);
+            Err(error) => {
+                self.ended(connection, failed(connection, Some(error.into())));
                 None
             }
         }
     }
 
+    #[inline]
     pub(crate) fn is_on_its_way(&self, connection: usize) -> bool {
         self.began_ns[connection].is_some()
     }
 
-    /// Handles the kernel's result of the attempt.
-    pub(crate) fn ended(&mut self, connection: usize, is_open: bool, now_ns: u64) {
-        let Some(began_ns) = self.began_ns[connection].take() else { return };
-        match is_open {
-            true => self.news.push(ConnectionEvent::Opened { connection, took_ns: now_ns - began_ns }),
-            false => self.refused(connection, now_ns),
-        }
+    /// The attempt is given up, if there is one.
+    pub(crate) fn give_up(&mut self, connection: usize) {
+        self.began_ns[connection] = None;
     }
 
-    /// Counts a refusal, and tries again a little later. Of a fast open it becomes known when the connection counts as
-    /// open already.
-    pub(crate) fn refused(&mut self, connection: usize, now_ns: u64) {
-        self.news.push(ConnectionEvent::Refused);
-        self.retries.push_back((now_ns + RETRY_AFTER_NS, connection));
-    }
-
-    /// When a connection that was refused is tried again.
-    pub(crate) fn next_at_ns(&self) -> Option<u64> {
-        self.retries.front().map(|(at_ns, _)| *at_ns)
-    }
-
-    /// The next connection to try again, because it was not answered or the time after a refusal is over.
-    pub(crate) fn next_retry(&mut self, now_ns: u64) -> Option<usize> {
-        while let Some((began_ns, connection)) = self.attempts.front().copied() {
-            let is_over = self.began_ns[connection] != Some(began_ns);
-            if !is_over && now_ns.saturating_sub(began_ns) < ATTEMPT_NS_MAX {
-                break;
+    /// Something has happened to a socket that is being opened. Returns whether it is open.
+    pub(crate) fn settle(&mut self, connection: usize, socket: &OwnedFd, now_ns: u64) -> bool {
+        let Some(began_ns) = self.began_ns[connection].take() else { return false };
+        match sockopt::socket_error(socket) {
+            Ok(Ok(())) => {
+                self.news.push(ConnectionEvent::Opened { connection, took_ns: now_ns - began_ns });
+                true
             }
-            self.attempts.pop_front();
-            if !is_over {
-                self.began_ns[connection] = None;
-                self.news.push(ConnectionEvent::TimedOut);
-                return Some(connection);
+            Ok(Err(error)) | Err(error) => {
+                self.ended(connection, failed(connection, Some(error.into())));
+                false
             }
         }
-        self.retries.pop_front_if(|(at_ns, _)| *at_ns <= now_ns).map(|(_, connection)| connection)
+    }
+
+    #[cold]
+    pub(crate) fn ended(&mut self, connection: usize, error: Error) {
+        self.news.push(ConnectionEvent::Ended { connection, error });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::connecting::TcpServer;
+    use rustix::event::{PollFd, PollFlags, poll};
     use std::net::TcpListener;
 
     #[test]
-    fn attempts_end_open_refused_or_too_late() {
+    fn attempts_end_open_or_refused() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("an address");
-        let mut reopening = Reopening::new(TcpServer { address, fast_open: false }, 3);
-        let sockets = [0, 1, 2].map(|connection| reopening.begin(connection, 1000));
-        assert!(sockets.iter().all(Option::is_some));
-        reopening.ended(0, true, 1500);
-        reopening.ended(1, false, 2000);
-        assert_eq!(
-            reopening.news,
-            [ConnectionEvent::Opened { connection: 0, took_ns: 500 }, ConnectionEvent::Refused]
+        let attempt = |address| {
+            let target = Target::Tcp(TcpServer { address, fast_open: false });
+            let mut reopening = Reopening::new(Some(target), 2);
+            if let Some(socket) = reopening.begin(1, 1000) {
+                assert!(reopening.is_on_its_way(1) && !reopening.is_on_its_way(0));
+                poll(&mut [PollFd::new(&socket, PollFlags::OUT)], None).expect("an event");
+                reopening.settle(1, &socket, 1500);
+                assert!(!reopening.is_on_its_way(1));
+            }
+            format!("{:?}", reopening.news)
+        };
+        let opened = attempt(listener.local_addr().expect("an address"));
+        assert_eq!(opened, "[Opened { connection: 1, took_ns: 500 }]");
+        let refused = attempt(([127, 0, 0, 1], 1).into());
+        assert!(
+            refused.starts_with("[Ended { connection: 1, error: Broken ") && refused.contains("refused"),
+            "{refused}"
         );
-        assert_eq!(reopening.next_at_ns(), Some(2000 + RETRY_AFTER_NS));
-        assert_eq!(reopening.next_retry(2000 + RETRY_AFTER_NS - 1), None);
-        assert_eq!(reopening.next_retry(2000 + RETRY_AFTER_NS), Some(1));
-        assert!(!reopening.is_on_its_way(1) && reopening.is_on_its_way(2));
-        assert_eq!(reopening.next_retry(1000 + ATTEMPT_NS_MAX), Some(2));
-        assert_eq!(reopening.next_retry(u64::MAX), None);
-        assert_eq!(reopening.news[2..], [ConnectionEvent::TimedOut]);
+    }
+
+    #[test]
+    fn a_unix_socket_that_is_not_there_refuses() {
+        let path = std::env::temp_dir().join("evenkeel-no-such-socket");
+        let mut reopening = Reopening::new(Some(Target::Unix(path)), 1);
+        assert!(reopening.begin(0, 0).is_none() && reopening.news.len() == 1);
     }
 }

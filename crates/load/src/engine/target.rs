@@ -74,6 +74,14 @@ impl Target {
             .collect()
     }
 
+    /// Begins to open a connection, which does not block.
+    pub(crate) fn begin(&self) -> rustix::io::Result<OwnedFd> {
+        match self {
+            Target::Tcp(server) => connecting::begin(*server),
+            Target::Unix(path) => connecting::begin_unix(path),
+        }
+    }
+
     /// Opens `count` connections. They block, as io_uring needs them.
     pub(crate) fn connect(&self, count: usize) -> Result<Vec<OwnedFd>, Error> {
         let opened = match self {

@@ -1,6 +1,8 @@
 //! Promises of both engines, on socket pairs.
 
+use super::connecting::TcpServer;
 use super::epoll::Epoll;
+use super::target::Target;
 use super::uring::UringEngine;
 use super::*;
 use std::io::{Read, Write};
@@ -27,11 +29,11 @@ fn unix_pair() -> (UnixStream, UnixStream) {
 
 /// `None` where io_uring is refused.
 fn uring(sockets: Vec<OwnedFd>) -> Option<UringEngine> {
-    UringEngine::new(sockets, false).ok()
+    UringEngine::new(sockets, None, false).ok()
 }
 
 fn epoll(sockets: Vec<OwnedFd>) -> Option<Epoll> {
-    Some(Epoll::new(sockets).expect("epoll"))
+    Some(Epoll::new(sockets, None).expect("epoll"))
 }
 
 /// Bytes that show when one is missing or comes twice.
@@ -81,13 +83,67 @@ fn check<E: Engine, S: Stream>(make: impl FnOnce(Vec<OwnedFd>) -> Option<E>, pai
     }
     assert!(echoed == sent, "every byte comes once and in order");
     drop(peer.join().expect("no panic"));
-    let end = loop {
-        engine.exchange(&outbox, WAIT).expect("an exchange");
-        if let Err(end) = engine.arrivals(|_, _, _| Ok(())) {
-            break end;
+    assert!(matches!(ended(&mut engine), Error::Closed { connection: 0 }));
+}
+
+/// Waits until the engine reports the end of its connection.
+fn ended(engine: &mut impl Engine) -> Error {
+    loop {
+        engine.exchange(&Outbox::default(), WAIT).expect("an exchange");
+        engine.arrivals(|_, _, _| Ok(())).expect("nothing but the end");
+        let mut end = None;
+        engine.events(|event| end = Some(event)).expect("events");
+        match end {
+            Some(ConnectionEvent::Ended { connection: 0, error }) => return error,
+            Some(other) => panic!("{other:?}"),
+            None => {}
         }
-    };
-    assert!(matches!(end, Error::Closed { connection: 0 }), "{end:?}");
+    }
+}
+
+/// What is opened anew takes the place of the old one, whatever is still said about that.
+fn check_reopened<E: Engine>(make: impl FnOnce(Vec<OwnedFd>, Option<Target>) -> Option<E>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let near = TcpStream::connect(address).expect("it listens");
+    let mut far = listener.accept().expect("it connected").0;
+    let target = Target::Tcp(TcpServer { address, fast_open: false });
+    let Some(mut engine) = make(vec![near.into()], Some(target)) else { return };
+    let nothing = Outbox::default();
+    for round in 0..5 {
+        // What the old connection says after it was closed here is nobody's.
+        far.write_all(b"late").expect("room");
+        engine.reopen(0).expect("a socket");
+        far = listener.accept().expect("it connects anew").0;
+        far.write_all(format!("new {round}").as_bytes()).expect("room");
+        let (mut heard, mut opened) = (Vec::new(), 0);
+        while heard.len() < 5 || opened == 0 {
+            engine.exchange(&nothing, WAIT).expect("an exchange");
+            let arrived = engine.arrivals(|_, bytes, _| {
+                heard.extend_from_slice(bytes);
+                Ok(())
+            });
+            arrived.expect("arrivals");
+            let count = |event| match event {
+                ConnectionEvent::Opened { connection: 0, .. } => opened += 1,
+                other => panic!("{other:?}"),
+            };
+            engine.events(count).expect("events");
+        }
+        assert_eq!((String::from_utf8(heard), opened), (Ok(format!("new {round}")), 1));
+    }
+    drop((far, listener));
+    assert!(matches!(ended(&mut engine), Error::Closed { .. } | Error::Broken { .. }));
+    engine.close(0);
+    engine.reopen(0).expect("an attempt");
+    assert!(matches!(ended(&mut engine), Error::Broken { .. }), "refused");
+}
+
+#[test]
+fn a_connection_that_is_opened_anew_has_nothing_of_the_old_one() {
+    check_reopened(|sockets, target| Some(Epoll::new(sockets, target).expect("epoll")));
+    check_reopened(|sockets, target| UringEngine::new(sockets, target, false).ok());
+    check_reopened(|sockets, target| UringEngine::new(sockets, target, true).ok());
 }
 
 /// More than any socket takes unread.
@@ -96,7 +152,7 @@ const LEN: usize = 12 << 20;
 #[test]
 fn what_a_full_socket_does_not_take_is_sent_later() {
     check(uring, tcp_pair());
-    check(|sockets| UringEngine::new(sockets, true).ok(), tcp_pair());
+    check(|sockets| UringEngine::new(sockets, None, true).ok(), tcp_pair());
     check(uring, unix_pair());
     check(epoll, tcp_pair());
     check(epoll, unix_pair());
@@ -159,7 +215,7 @@ fn waits_end_within_their_millisecond() {
 #[test]
 fn stamps_say_when_the_kernel_had_it() {
     let (near, mut far) = tcp_pair();
-    let Ok(mut engine) = UringEngine::new(vec![near.into()], true) else { return };
+    let Ok(mut engine) = UringEngine::new(vec![near.into()], None, true) else { return };
     let nothing = Outbox::default();
     // The first request for timestamps has to wait for them (`net_enable_timestamp` of net/core/dev.c).
     let stamp = (0..CHANCES).find_map(|_| {
@@ -185,13 +241,7 @@ fn stamps_say_when_the_kernel_had_it() {
         "{before_ns} {at_ns} {sent_ns}"
     );
     drop(far);
-    let end = loop {
-        engine.exchange(&nothing, WAIT).expect("an exchange");
-        if let Err(end) = engine.arrivals(|_, _, _| Ok(())) {
-            break end;
-        }
-    };
-    assert!(matches!(end, Error::Closed { connection: 0 }), "{end:?}");
+    assert!(matches!(ended(&mut engine), Error::Closed { connection: 0 }));
 }
 
 const CHANCES: usize = 20;

@@ -80,6 +80,11 @@ impl<E: Engine> Encrypted<E> {
             let before = self.agreed.len();
             self.exchange(&nothing, wait)?;
             self.arrivals(|_, _, _| Ok(()))?;
+            let mut ended = None;
+            self.engine.events(|event| ended = error_of(event).or(ended.take()))?;
+            if let Some(error) = self.news.drain(..).find_map(error_of).or(ended) {
+                return Err(error);
+            }
             silences = if self.agreed.len() > before { 0 } else { silences + 1 };
             if silences > SILENCES_MAX {
                 return Err(Error::HandshakeSilence);
@@ -140,21 +145,13 @@ impl<E: Engine> Engine for Encrypted<E> {
         engine.arrivals(|connection, mut bytes, at_ns| {
             let link = &mut links[connection];
             while !bytes.is_empty() {
-                let broken = |source| Error::Broken { connection, source };
-                if link.session.read_tls(&mut bytes).map_err(broken)? == 0 {
+                match link.decrypt(connection, &mut bytes, plain, |bytes| each(connection, bytes, at_ns)) {
+                    Ok(true) => {}
                     // The server has said goodbye, and the session wants nothing of what it says afterwards.
-                    break;
-                }
-                link.session
-                    .process_new_packets()
-                    .map_err(|source| Error::Handshake { connection, source })?;
-                loop {
-                    match link.session.reader().read(plain) {
-                        // The end of the connection itself follows.
-                        Ok(0) => break,
-                        Ok(len) => each(connection, &plain[..len], at_ns)?,
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                        Err(source) => return Err(Error::Broken { connection, source }),
+                    Ok(false) => break,
+                    Err(error) => {
+                        news.push(ConnectionEvent::Ended { connection, error });
+                        return Ok(());
                     }
                 }
             }
@@ -196,6 +193,48 @@ impl<E: Engine> Engine for Encrypted<E> {
     }
 
     fn reopen(&mut self, connection: usize) -> Result<(), Error> {
+        self.close(connection);
         self.engine.reopen(connection)
+    }
+
+    fn close(&mut self, connection: usize) {
+        self.talking.retain(|other| *other != connection);
+        let link = &mut self.links[connection];
+        (link.opening_ns, link.began_ns) = (None, None);
+        self.engine.close(connection);
+    }
+}
+
+/// The error of a connection that has ended.
+fn error_of(event: ConnectionEvent) -> Option<Error> {
+    match event {
+        ConnectionEvent::Ended { error, .. } => Some(error),
+        _ => None,
+    }
+}
+
+impl Link {
+    /// Passes on what some of the bytes hold; `false` if no more are wanted.
+    fn decrypt(
+        &mut self,
+        connection: usize,
+        bytes: &mut &[u8],
+        plain: &mut [u8],
+        mut each: impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let broken = |source| Error::Broken { connection, source };
+        if self.session.read_tls(bytes).map_err(broken)? == 0 {
+            return Ok(false);
+        }
+        self.session.process_new_packets().map_err(|source| Error::Handshake { connection, source })?;
+        loop {
+            match self.session.reader().read(plain) {
+                // The end of the connection itself follows.
+                Ok(0) => return Ok(true),
+                Ok(len) => each(&plain[..len])?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(source) => return Err(Error::Broken { connection, source }),
+            }
+        }
     }
 }

@@ -29,6 +29,10 @@ pub(crate) struct Udp {
     /// When lanes are next looked over for replies that are missing.
     look_at_ns: u64,
     strays: u64,
+    /// The server's host has answered that nothing takes datagrams there.
+    unreachable: Vec<Error>,
+    /// Lanes that were closed.
+    reopened: Vec<usize>,
 }
 
 /// How long to wait for a reply.
@@ -101,12 +105,14 @@ impl Udp {
             patience,
             look_at_ns: 0,
             strays: 0,
+            unreachable: Vec::new(),
+            reopened: Vec::new(),
         })
     }
 
     /// Sends everything that is queued, socket by socket.
     fn send_queued(&mut self, outbox: &Outbox) -> Result<(), Error> {
-        let Udp { sockets, lanes, queues, queued, .. } = self;
+        let Udp { sockets, lanes, queues, queued, unreachable, .. } = self;
         for socket in queued.drain(..) {
             let queue = &mut queues[socket];
             let mut rest = &queue[..];
@@ -121,6 +127,11 @@ impl Udp {
                     None | Some(Errno::INTR) => {}
                     // The device has no room for it: lost like one that the network loses.
                     Some(Errno::NOBUFS) => rest = &rest[1..],
+                    // The answer to an earlier one. This one was not sent, and is lost like that.
+                    Some(error) if is_unreachable(error) => {
+                        rest = &rest[1..];
+                        unreachable.push(failed(socket, Some(error.into())));
+                    }
                     Some(error) => return Err(failed(socket, Some(error.into()))),
                 }
             }
@@ -151,7 +162,7 @@ impl Engine for Udp {
         &mut self,
         mut each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Udp { sockets, lanes, arrivals, events, strays, .. } = self;
+        let Udp { sockets, lanes, arrivals, events, strays, unreachable, .. } = self;
         let mut is_later = false;
         for event in &*events {
             let socket = event.data.u64() as usize;
@@ -160,6 +171,10 @@ impl Engine for Udp {
                     Ok(()) => {}
                     Err(Errno::AGAIN) => break,
                     Err(Errno::INTR) => continue,
+                    Err(error) if is_unreachable(error) => {
+                        unreachable.push(failed(socket, Some(error.into())));
+                        continue;
+                    }
                     Err(error) => return Err(failed(socket, Some(error.into()))),
                 }
                 let at_ns = is_later.then(clock::now_ns);
@@ -184,6 +199,10 @@ impl Engine for Udp {
     fn events(&mut self, mut each: impl FnMut(ConnectionEvent)) -> Result<(), Error> {
         if self.strays > 0 {
             each(ConnectionEvent::Stray(std::mem::take(&mut self.strays)));
+        }
+        self.unreachable.drain(..).for_each(|error| each(ConnectionEvent::Unreachable(error)));
+        for connection in self.reopened.drain(..) {
+            each(ConnectionEvent::Opened { connection, took_ns: 0 });
         }
         let now_ns = self.now_ns();
         if now_ns < self.look_at_ns {
@@ -210,6 +229,22 @@ impl Engine for Udp {
         }
         Ok(())
     }
+
+    /// There is nothing to open: a lane can be used as soon as it is closed.
+    fn reopen(&mut self, lane: usize) -> Result<(), Error> {
+        self.close(lane);
+        self.reopened.push(lane);
+        Ok(())
+    }
+
+    fn close(&mut self, lane: usize) {
+        self.lanes.all[lane].sent_ns = None;
+    }
+}
+
+/// Errors that an answer of a host or router on the way brings about.
+fn is_unreachable(error: Errno) -> bool {
+    matches!(error, Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH)
 }
 
 impl Lanes {

@@ -5,17 +5,22 @@
 //! call returns; with `MSG_WAITALL` a partial send counts as failed and returns how far it came. Only failed sends
 //! report back. The rest of a failed send is kept and goes out when the socket has room.
 //!
+//! A connection that is opened anew takes the place of the old one among the registered files. What completes later about
+//! the old one is recognised by its generation.
+//!
 //! With `unsafe`: the memory that is shared with the kernel.
 #![expect(unsafe_code, reason = "submissions point to memory, and buffers are the kernel's for a while")]
 
 mod buffers;
 mod stamps;
 
-use super::{Engine, Wait, failed};
+use super::reopening::Reopening;
+use super::{ConnectionEvent, Engine, Wait, failed};
 use crate::engine::outbox::Outbox;
+use crate::engine::target::Target;
 use crate::types::error::Error;
 use buffers::Buffers;
-use io_uring::types::{Fixed, Timespec};
+use io_uring::types::{Fd, Fixed, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use stamps::Stamps;
 use std::io;
@@ -37,6 +42,9 @@ pub(crate) struct UringEngine {
     writable: Vec<usize>,
     /// Receives that `arrivals` passes on.
     received: Vec<Completion>,
+    /// By connection: how often it was closed, in 24 bits.
+    generations: Vec<u32>,
+    reopening: Reopening,
     can_gather: bool,
 }
 
@@ -45,11 +53,13 @@ struct Completion {
     about: About,
     /// The connection; for `About::Parcel` the number of the parcel.
     number: usize,
+    /// Of the connection.
+    generation: u32,
     result: i32,
     flags: u32,
 }
 
-/// What a completion is about: the upper half of `user_data`.
+/// What a completion is about: the uppermost byte of `user_data`. The generation is below it, the number in the lower half.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum About {
     /// A multishot receive.
@@ -60,15 +70,21 @@ enum About {
     Backlog,
     /// A socket with a backlog has room again.
     Room,
+    /// The attempt to open a connection anew has ended.
+    Connect,
 }
 
+const GENERATION_MAX: u32 = (1 << 24) - 1;
+
 impl UringEngine {
-    /// Fails where the kernel refuses io_uring or is too old for what is used here.
+    /// Fails where the kernel refuses io_uring or is too old for what is used here. Connections are opened anew to
+    /// `target`.
     pub(crate) fn new(
         sockets: Vec<OwnedFd>,
+        target: Option<Target>,
         stamped: bool,
     ) -> Result<UringEngine, (Vec<OwnedFd>, io::Error)> {
-        let stamps = if stamped { Stamps::ask(&sockets).map(Some) } else { Ok(None) };
+        let stamps = if stamped { Stamps::new(&sockets).map(Some) } else { Ok(None) };
         match stamps.and_then(|stamps| Ok((stamps, UringEngine::start(&sockets)?))) {
             Ok((stamps, (ring, buffers))) => Ok(UringEngine {
                 stamps,
@@ -77,6 +93,8 @@ impl UringEngine {
                 unarmed: (0..sockets.len()).collect(),
                 writable: Vec::new(),
                 received: Vec::new(),
+                generations: vec![0; sockets.len()],
+                reopening: Reopening::new(target, sockets.len()),
                 sockets,
                 ring,
                 buffers,
@@ -129,10 +147,12 @@ impl UringEngine {
     }
 
     fn push(&mut self, about: About, number: usize, entry: squeue::Entry) -> Result<(), Error> {
-        let entry = entry.user_data(((about as u64) << 32) | number as u64);
+        // The number of a parcel is no connection's, and its completion comes before any is closed.
+        let generation = if about == About::Parcel { 0 } else { self.generations[number] };
+        let entry = entry.user_data((about as u64) << 56 | u64::from(generation) << 32 | number as u64);
         loop {
             // SAFETY: receives point at nothing (they take ring buffers) or at the description in `stamps`, which the kernel
-            // copies when it takes the entry, and polls point at nothing. Sends point at the outbox
+            // copies when it takes the entry, and polls point at nothing: a socket that is closed meanwhile ends them. Sends point at the outbox
             // or a backlog; neither changes before `enter` returns (`queue` and `exchange` see to it), and by then
             // the kernel has read them: a send with MSG_DONTWAIT is over when its submission is.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
@@ -202,7 +222,11 @@ impl UringEngine {
     #[cold]
     fn settle(&mut self, completion: Completion, outbox: &Outbox) -> Result<(), Error> {
         let Completion { about, number, result, .. } = completion;
+        if about != About::Parcel && completion.generation != self.generations[number] {
+            return Ok(());
+        }
         let sent = match result {
+            _ if about == About::Connect => return self.connected(number),
             _ if about == About::Room => {
                 self.writable.push(number);
                 return Ok(());
@@ -212,7 +236,9 @@ impl UringEngine {
             error if error == -libc::EAGAIN || error == -libc::EINPROGRESS => 0,
             error => {
                 let connection = if about == About::Parcel { outbox.parcel(number).0 } else { number };
-                return Err(failed(connection, Some(io::Error::from_raw_os_error(-error))));
+                let error = io::Error::from_raw_os_error(-error);
+                self.reopening.ended(connection, failed(connection, Some(error)));
+                return Ok(());
             }
         };
         let connection = if about == About::Parcel {
@@ -228,6 +254,22 @@ impl UringEngine {
         }
         let poll = opcode::PollAdd::new(Fixed(connection as u32), libc::POLLOUT as u32).build();
         self.push(About::Room, connection, poll)
+    }
+
+    /// The attempt to open a connection anew has ended.
+    fn connected(&mut self, connection: usize) -> Result<(), Error> {
+        let (now_ns, socket) = (self.now_ns(), &self.sockets[connection]);
+        if !self.reopening.settle(connection, socket, now_ns) {
+            return Ok(());
+        }
+        rustix::io::ioctl_fionbio(socket, false).map_err(|error| Error::Exchange(error.into()))?;
+        if self.stamps.is_some() {
+            stamps::ask(socket).map_err(Error::Exchange)?;
+        }
+        let handles = [socket.as_raw_fd()];
+        self.ring.submitter().register_files_update(connection as u32, &handles).map_err(Error::Exchange)?;
+        self.unarmed.push(connection);
+        Ok(())
     }
 }
 
@@ -245,8 +287,9 @@ impl Engine for UringEngine {
         &mut self,
         mut each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let UringEngine { received, buffers, unarmed, stamps, .. } = self;
-        for &Completion { number, result, flags, .. } in &*received {
+        let UringEngine { received, buffers, unarmed, stamps, generations, reopening, .. } = self;
+        for &Completion { number, generation, result, flags, .. } in &*received {
+            let is_present = generation == generations[number];
             if result > 0
                 && let Some(buffer) = cqueue::buffer_select(flags)
             {
@@ -258,21 +301,50 @@ impl Engine for UringEngine {
                     None => (bytes, None),
                 };
                 let outcome = match bytes.is_empty() {
+                    _ if !is_present => Ok(()),
                     false => each(number, bytes, at_ns),
-                    true => Err(failed(number, None)),
+                    true => {
+                        reopening.ended(number, failed(number, None));
+                        Ok(())
+                    }
                 };
                 buffers.give_back(buffer);
                 outcome?;
-            } else if result != -libc::ENOBUFS {
+            } else if result != -libc::ENOBUFS && is_present {
                 let error = (result < 0).then(|| io::Error::from_raw_os_error(-result));
-                return Err(failed(number, error));
+                reopening.ended(number, failed(number, error));
+                continue;
             }
-            if !cqueue::more(flags) {
+            if !cqueue::more(flags) && is_present {
                 unarmed.push(number);
             }
         }
         received.clear();
         buffers.publish();
+        Ok(())
+    }
+
+    fn reopen(&mut self, connection: usize) -> Result<(), Error> {
+        self.close(connection);
+        let now_ns = self.now_ns();
+        let Some(socket) = self.reopening.begin(connection, now_ns) else { return Ok(()) };
+        let poll = opcode::PollAdd::new(Fd(socket.as_raw_fd()), libc::POLLOUT as u32).build();
+        self.sockets[connection] = socket;
+        self.push(About::Connect, connection, poll)
+    }
+
+    fn close(&mut self, connection: usize) {
+        self.reopening.give_up(connection);
+        self.generations[connection] = (self.generations[connection] + 1) & GENERATION_MAX;
+        self.backlogs[connection].clear();
+        self.unarmed.retain(|other| *other != connection);
+        self.writable.retain(|other| *other != connection);
+        // It may be gone already. Otherwise this ends what is pending on it.
+        let _ = rustix::net::shutdown(&self.sockets[connection], rustix::net::Shutdown::Both);
+    }
+
+    fn events(&mut self, each: impl FnMut(ConnectionEvent)) -> Result<(), Error> {
+        self.reopening.news.drain(..).for_each(each);
         Ok(())
     }
 }
@@ -294,14 +366,16 @@ impl Drop for UringEngine {
 impl Completion {
     #[inline]
     fn of(entry: &cqueue::Entry) -> Completion {
-        let about = match entry.user_data() >> 32 {
+        let about = match entry.user_data() >> 56 {
             0 => About::Receive,
             1 => About::Parcel,
             2 => About::Backlog,
-            _ => About::Room,
+            3 => About::Room,
+            _ => About::Connect,
         };
         let number = entry.user_data() as u32 as usize;
-        Completion { about, number, result: entry.result(), flags: entry.flags() }
+        let generation = (entry.user_data() >> 32) as u32 & GENERATION_MAX;
+        Completion { about, number, generation, result: entry.result(), flags: entry.flags() }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Tally of what one worker counts.
 
 use crate::measure::backlog::BacklogCounts;
+use crate::measure::failures::{FailureKind, Failures};
 use crate::measure::histogram::histogram;
 use crate::measure::packed;
+use crate::measure::seconds::{SecondCounts, Slots};
 use crate::types::mix::Command;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -25,20 +27,17 @@ pub(crate) struct Tally {
     /// Values that do not belong to their key.
     pub(crate) wrong: u64,
     pub(crate) errors: u64,
-    /// Requests whose reply was not waited for any longer, and datagrams that answered no request.
-    pub(crate) lost: u64,
+    /// Failed requests of the seconds that have been told of.
+    pub(crate) failures: Failures,
+    /// Datagrams that answered no request.
     pub(crate) strays: u64,
-    /// Requests of the window that were sent and not answered in time.
-    pub(crate) unanswered: u64,
     /// Of a closed loop: for how long a request had waited for its reply when the run ended.
     pub(crate) silence_ns: u64,
-    /// Requests of the window that an open loop's schedule had and that were never sent.
-    pub(crate) unsent: u64,
     /// Of an open loop: requests that were due and not answered, in the course of the window.
     pub(crate) backlog: BacklogCounts,
     /// How often each error line came; at most `LINES_MAX` of them.
     pub(crate) error_lines: BTreeMap<String, u64>,
-    /// From sent to done in a closed loop, from intended to done in an open one.
+    /// From sent to done in a closed loop, from intended to done in an open one; in the seconds that have been told of.
     #[serde(with = "packed")]
     pub(crate) latency_ns: Histogram<u64>,
     /// If connections come and go.
@@ -55,6 +54,9 @@ pub(crate) struct Tally {
     /// Requests of one turn have the same latency: counted here and recorded at once.
     #[serde(skip)]
     run: (u64, u64),
+    /// The seconds that have not been told of.
+    #[serde(skip)]
+    pub(crate) slots: Slots,
 }
 
 /// The parts of an open-loop request's latency.
@@ -88,6 +90,8 @@ pub(crate) struct ChurnTally {
     pub(crate) timed_out: u64,
     /// Closed by the server.
     pub(crate) closed: u64,
+    /// Ended otherwise: reset, given up after a timeout or a malformed reply.
+    pub(crate) broken: u64,
 }
 
 impl ChurnTally {
@@ -120,11 +124,9 @@ impl Tally {
             refills: 0,
             wrong: 0,
             errors: 0,
-            lost: 0,
+            failures: Failures::default(),
             strays: 0,
-            unanswered: 0,
             silence_ns: 0,
-            unsent: 0,
             backlog: BacklogCounts::default(),
             error_lines: BTreeMap::new(),
             latency_ns: histogram(),
@@ -134,6 +136,7 @@ impl Tally {
             unread: None,
             outside: (0, 0),
             run: (0, 0),
+            slots: Slots::default(),
         }
     }
 
@@ -166,20 +169,42 @@ impl Tally {
         self.keys_asked + self.requests() - self.gets()
     }
 
-    /// One more request took `latency_ns`.
+    /// One more request took `latency_ns`; by this time of it, it belongs to a second.
     #[inline]
-    pub(crate) fn took(&mut self, latency_ns: u64) {
-        if self.run.0 != latency_ns {
+    pub(crate) fn took(&mut self, at_ns: u64, latency_ns: u64) {
+        if self.run.0 != latency_ns || !self.slots.is_current(at_ns) {
             self.settle();
             self.run.0 = latency_ns;
+            if !self.slots.is_current(at_ns) {
+                self.slots.turn_to(at_ns);
+            }
         }
         self.run.1 += 1;
+    }
+
+    /// Requests failed, which by this time belong to a second.
+    #[cold]
+    pub(crate) fn fail(&mut self, at_ns: u64, kind: FailureKind, requests: u64) {
+        self.settle();
+        self.slots.fail(at_ns, kind, requests);
+    }
+
+    /// The seconds before this one, which get no more requests.
+    pub(crate) fn close(&mut self, until: u64) -> Vec<(u64, SecondCounts)> {
+        self.settle();
+        let closed = self.slots.close(until);
+        for (_, counts) in &closed {
+            counts.latency_ns.iter().for_each(|latency_ns| add(&mut self.latency_ns, latency_ns));
+            self.failures.add_all(&counts.failures);
+        }
+        closed
     }
 
     /// A request of an open loop waited for these times.
     #[inline]
     pub(crate) fn waited(&mut self, slip_ns: u64, late_ns: u64, service_ns: u64) {
         if let Some(waits) = &mut self.waits {
+            self.slots.slipped(slip_ns);
             waits.slip_ns.saturating_record(slip_ns);
             waits.late_ns.saturating_record(late_ns);
             waits.service_ns.saturating_record(service_ns);
@@ -202,7 +227,8 @@ impl Tally {
     /// Adds the counts of connections that come and go.
     #[cold]
     pub(crate) fn churn(&mut self) -> &mut ChurnTally {
-        let none = || Box::new(ChurnTally { took_ns: histogram(), refused: 0, timed_out: 0, closed: 0 });
+        let none =
+            || Box::new(ChurnTally { took_ns: histogram(), refused: 0, timed_out: 0, closed: 0, broken: 0 });
         self.churn.get_or_insert_with(none)
     }
 
@@ -228,10 +254,10 @@ impl Tally {
         self.handshakes = other.handshakes;
     }
 
-    /// Moves the pending run into the histogram.
+    /// Moves the pending run into the histogram of its second.
     pub(crate) fn settle(&mut self) {
         if self.run.1 > 0 {
-            self.latency_ns.saturating_record_n(self.run.0, self.run.1);
+            self.slots.latency_ns().saturating_record_n(self.run.0, self.run.1);
             self.run.1 = 0;
         }
     }
@@ -239,13 +265,17 @@ impl Tally {
     #[cold]
     pub(crate) fn error(&mut self, line: &[u8]) {
         self.errors += 1;
-        let shown = printable(line);
+        self.note(printable(line));
+    }
+
+    /// Counts a line to be shown, an error's or about a failure.
+    pub(crate) fn note(&mut self, shown: String) {
         if self.error_lines.len() < LINES_MAX || self.error_lines.contains_key(&shown) {
             *self.error_lines.entry(shown).or_default() += 1;
         }
     }
 
-    /// Adds another worker's counts; neither has a run pending.
+    /// Adds another worker's counts, both after their last second.
     pub(crate) fn add(&mut self, other: &Tally) {
         let counts = self.done.iter_mut().chain(&mut self.declined);
         for (sum, count) in counts.zip(other.done.iter().chain(&other.declined)) {
@@ -257,11 +287,9 @@ impl Tally {
         self.refills += other.refills;
         self.wrong += other.wrong;
         self.errors += other.errors;
-        self.lost += other.lost;
+        self.failures.add_all(&other.failures);
         self.strays += other.strays;
-        self.unanswered += other.unanswered;
         self.silence_ns = self.silence_ns.max(other.silence_ns);
-        self.unsent += other.unsent;
         self.backlog.iter_mut().zip(other.backlog).for_each(|(sum, count)| *sum += count);
         for (line, times) in &other.error_lines {
             *self.error_lines.entry(line.clone()).or_default() += times;
@@ -273,6 +301,7 @@ impl Tally {
             churn.refused += others.refused;
             churn.timed_out += others.timed_out;
             churn.closed += others.closed;
+            churn.broken += others.broken;
         }
         match (&mut self.handshakes, &other.handshakes) {
             (Some(handshakes), Some(others)) => {

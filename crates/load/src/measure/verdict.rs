@@ -24,7 +24,7 @@ pub struct RunVerdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InvalidReason {
     /// An identifier for programs: `client-saturated`, `client-waited`, `late`, `overloaded`, `rate-missed`,
-    /// `arrivals`, `steal`, `unsteady`, `lost`, `silent`, `empty`.
+    /// `arrivals`, `steal`, `unsteady`, `lost`, `silent`, `empty`, `failed`.
     pub what: String,
     /// A sentence with the number and the remedy.
     pub why: String,
@@ -33,6 +33,8 @@ pub struct InvalidReason {
 /// Measurements of the generator and of its surroundings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunEvidence {
+    /// What has ended the run before its time.
+    pub(crate) failure: Option<String>,
     /// By second: the share of it that the busiest client thread ran.
     pub(crate) busy: Vec<f64>,
     /// Share of the window that a client thread waited for a CPU: of the one that waited most.
@@ -106,7 +108,7 @@ impl OpenEvidence {
 
 impl RunVerdict {
     pub(crate) fn of(evidence: &RunEvidence) -> RunVerdict {
-        let reasons: Vec<InvalidReason> = [saturated, waited, stolen, unsteady, lost, silent]
+        let reasons: Vec<InvalidReason> = [failed, saturated, waited, stolen, unsteady, lost, silent]
             .into_iter()
             .map(|look| look(evidence))
             .chain(
@@ -135,6 +137,12 @@ impl fmt::Display for RunVerdict {
 
 fn reason(what: &str, why: String) -> Option<InvalidReason> {
     Some(InvalidReason { what: what.to_owned(), why })
+}
+
+/// What was measured until then is of another load than the requested one.
+fn failed(evidence: &RunEvidence) -> Option<InvalidReason> {
+    let failure = evidence.failure.as_ref()?;
+    reason("failed", format!("the run ended before its time: failed to {failure}"))
 }
 
 fn saturated(evidence: &RunEvidence) -> Option<InvalidReason> {

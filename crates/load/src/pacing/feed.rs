@@ -19,6 +19,8 @@ pub(crate) enum Feed {
     Closed {
         /// Connections to top up.
         served: Vec<usize>,
+        /// Requests that were given up: there are none.
+        nothing: Vec<u64>,
     },
     /// Requests go out when the schedule says, on any connection that has room.
     Open(Box<Open>),
@@ -44,6 +46,17 @@ pub(crate) struct Open {
     /// When the latest turn sent something.
     sent_ns: u64,
     passed: Passed,
+    /// A request that waits this long for a connection with room is not sent any more.
+    timeout_ns: Option<u64>,
+    /// When those were due, since the latest look.
+    expired: Vec<u64>,
+}
+
+/// Requests that were due at about this time and never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unsent {
+    pub(crate) at_ns: u64,
+    pub(crate) requests: u64,
 }
 
 /// The requests that have become due.
@@ -93,7 +106,7 @@ pub(crate) struct TurnInput<'t, 'p> {
 
 impl Feed {
     pub(crate) fn closed(connections: usize) -> Feed {
-        Feed::Closed { served: (0..connections).collect() }
+        Feed::Closed { served: (0..connections).collect(), nothing: Vec::new() }
     }
 
     pub(crate) fn open(schedule: Schedule, connections: usize, sleep: Sleep) -> Feed {
@@ -116,14 +129,45 @@ impl Feed {
             waking: Waking::default(),
             sent_ns: 0,
             passed: Passed::default(),
+            timeout_ns: None,
+            expired: Vec::new(),
         }))
+    }
+
+    /// Requests that wait this long for a connection with room are not sent any more.
+    pub(crate) fn patient_for(mut self, timeout_ns: Option<u64>) -> Feed {
+        if let Feed::Open(open) = &mut self {
+            open.timeout_ns = timeout_ns;
+        }
+        self
+    }
+
+    /// When those were due that were given up since the last call.
+    #[inline]
+    pub(crate) fn expired(&mut self) -> std::vec::Drain<'_, u64> {
+        match self {
+            Feed::Closed { nothing, .. } => nothing.drain(..),
+            Feed::Open(open) => open.expired.drain(..),
+        }
+    }
+
+    /// No request that has yet to be sent was due before this time.
+    pub(crate) fn oldest_ns(&self) -> u64 {
+        let Feed::Open(open) = self else { return u64::MAX };
+        let next_ns = match open.clock.seen() {
+            NextDue::At(next_ns) => next_ns,
+            // Times never go back.
+            NextDue::Unread => open.passed.last_ns,
+            NextDue::End => u64::MAX,
+        };
+        open.due.front().map_or(next_ns, |due_ns| next_ns.min(*due_ns))
     }
 
     /// Composes what this turn sends; `false` once there is nothing left to ask.
     #[inline]
     pub(crate) fn fill(&mut self, turn: &mut TurnInput<'_, '_>) -> bool {
         match self {
-            Feed::Closed { served } => {
+            Feed::Closed { served, .. } => {
                 let mut more = true;
                 for &connection in &*served {
                     let now_ns = turn.now_ns;
@@ -140,7 +184,7 @@ impl Feed {
     #[inline]
     pub(crate) fn served(&mut self, connection: usize, has_room: bool, done_ns: u64) {
         match self {
-            Feed::Closed { served } => served.push(connection),
+            Feed::Closed { served, .. } => served.push(connection),
             Feed::Open(open) => {
                 if has_room && open.free_since_ns[connection].is_none() {
                     open.free_since_ns[connection] = Some(done_ns);
@@ -163,7 +207,7 @@ impl Feed {
     /// This connection gets nothing more, until it is served again.
     pub(crate) fn withdraw(&mut self, connection: usize) {
         match self {
-            Feed::Closed { served } => served.retain(|other| *other != connection),
+            Feed::Closed { served, .. } => served.retain(|other| *other != connection),
             Feed::Open(open) => {
                 open.free.retain(|other| *other != connection);
                 open.free_since_ns[connection] = None;
@@ -217,19 +261,23 @@ impl Feed {
         open.due.len() as u64 + open.passed.in_time(now_ns.saturating_sub(from_ns))
     }
 
-    /// About how many requests the schedule had in the window that were not sent.
-    pub(crate) fn unsent(&self, composer: &mut Composer<'_>) -> u64 {
-        let Feed::Open(open) = self else { return 0 };
+    /// About which requests the schedule had in the window that were not sent.
+    pub(crate) fn unsent(&self, composer: &mut Composer<'_>) -> Vec<Unsent> {
+        let Feed::Open(open) = self else { return Vec::new() };
         // A server that does not answer may have kept all that was taken from the schedule in the warm-up waiting.
-        let taken = open.due.iter().filter(|due_ns| open.clock.counts(**due_ns)).count() as u64;
-        let later = match (&open.clock, composer.trace()) {
-            (Clock::Schedule(schedule), _) => schedule.left(),
+        let taken = open.due.iter().filter(|due_ns| open.clock.counts(**due_ns));
+        let mut unsent: Vec<Unsent> = taken.map(|due_ns| Unsent { at_ns: *due_ns, requests: 1 }).collect();
+        match (&open.clock, composer.trace()) {
+            (Clock::Schedule(schedule), _) => unsent.extend(schedule.left()),
             (Clock::Trace(trace), Some(replay)) => {
-                replay.left(trace.window_ns.end.saturating_sub(trace.start_ns), COUNTING_MAX)
+                let until_ns = trace.window_ns.end.saturating_sub(trace.start_ns);
+                replay.left(until_ns, COUNTING_MAX, |at_ns| {
+                    unsent.push(Unsent { at_ns: trace.start_ns + at_ns, requests: 1 });
+                });
             }
-            (Clock::Trace(_), None) => 0,
-        };
-        taken + later
+            (Clock::Trace(_), None) => {}
+        }
+        unsent
     }
 }
 
@@ -263,13 +311,24 @@ impl Open {
     }
 
     fn fill(&mut self, turn: &mut TurnInput<'_, '_>) -> bool {
+        let expires_ns = self.timeout_ns.map_or(0, |timeout_ns| turn.now_ns.saturating_sub(timeout_ns));
+        while self.due.front().is_some_and(|due_ns| *due_ns < expires_ns) {
+            self.expired.extend(self.due.pop_front());
+            turn.composer.leave_out();
+        }
         while self.due.len() < DUE_MAX
             && let NextDue::At(next) = self.clock.next(turn.composer)
             && next <= turn.now_ns
         {
-            self.due.push_back(next);
             self.passed.add(next);
             self.clock.advance(turn.composer);
+            if next < expires_ns {
+                // All that were due before it have expired, too.
+                self.expired.push(next);
+                turn.composer.leave_out();
+            } else {
+                self.due.push_back(next);
+            }
         }
         // One parcel for each connection: those that still have room afterwards rest until the next turn.
         // Sets of missed items are no part of the schedule: they go out first.

@@ -3,6 +3,8 @@
 //! Each thread has a schedule of its own, with its share of the rate. Poisson processes and renewal processes of
 //! small shares add up to nearly Poisson arrivals; threads of the constant schedule take turns.
 
+use crate::measure::seconds::SECOND_NS;
+use crate::pacing::feed::Unsent;
 use crate::types::arrivals::Arrivals;
 use crate::types::part::Share;
 use std::ops::Range;
@@ -82,16 +84,29 @@ impl Schedule {
         at_ns >= self.window_ns.start
     }
 
-    /// About how many times of the window are left.
-    pub(crate) fn left(&self) -> u64 {
-        match self.peek() {
-            Some(next) => {
-                // What it is behind with from before the window does not count.
-                let from = next.max(self.window_ns.start);
-                (((self.window_ns.end - from) as f64 / self.mean_ns) as u64 + 1).min(self.left)
-            }
-            None => 0,
+    /// About which times of the window are left: as many for each second as its rate makes of it.
+    pub(crate) fn left(&self) -> Vec<Unsent> {
+        let Some(next) = self.peek() else { return Vec::new() };
+        // What it is behind with from before the window does not count.
+        let mut from = next.max(self.window_ns.start);
+        let end = match self.window_ns.end {
+            // Only the number of requests ends it.
+            u64::MAX => return vec![Unsent { at_ns: from, requests: self.left }],
+            end => end,
+        };
+        let mut requests = (((end - from) as f64 / self.mean_ns) as u64 + 1).min(self.left);
+        let mut left = Vec::new();
+        while requests > 0 && from < end {
+            let into = (from - self.window_ns.start) % SECOND_NS;
+            let until = (from + SECOND_NS - into).min(end);
+            let part = match until == end {
+                true => requests,
+                false => (((until - from) as f64 / self.mean_ns).round() as u64).min(requests),
+            };
+            left.push(Unsent { at_ns: from, requests: part });
+            (from, requests) = (until, requests - part);
         }
+        left
     }
 
     #[inline]
@@ -116,6 +131,20 @@ const SALT: u64 = 0x6172_7269_7661_6c73;
 mod tests {
     use super::*;
 
+    fn left(schedule: &Schedule) -> u64 {
+        schedule.left().iter().map(|unsent| unsent.requests).sum()
+    }
+
+    #[test]
+    fn what_is_left_belongs_to_its_seconds() {
+        let schedule = Schedule::new(Arrivals::Constant, 100.0, Share { index: 0, threads: 1 }, 1);
+        let schedule = schedule.during(500_000_000, 1_500_000_000..4_000_000_000, u64::MAX);
+        let left: Vec<(u64, u64)> =
+            schedule.left().iter().map(|unsent| (unsent.at_ns, unsent.requests)).collect();
+        // The window begins a second after the schedule; its last second is half of one.
+        assert_eq!(left, [(1_500_000_000, 100), (2_500_000_000, 100), (3_500_000_000, 51)]);
+    }
+
     fn times(arrivals: Arrivals, rate: f64, threads: usize, end_ns: u64) -> Vec<u64> {
         let mut all: Vec<u64> = Vec::new();
         for index in 0..threads {
@@ -125,7 +154,7 @@ mod tests {
                 all.push(next);
                 schedule.advance();
             }
-            assert_eq!(schedule.left(), 0);
+            assert_eq!(left(&schedule), 0);
         }
         all.sort_unstable();
         all
@@ -190,7 +219,7 @@ mod tests {
         for arrivals in [Arrivals::Poisson, Arrivals::Pareto(0.4), Arrivals::Constant] {
             let schedule = Schedule::new(arrivals, 1e-12, Share { index: 1, threads: 2 }, 1);
             let schedule = schedule.during(5_000_000_000, 5_000_000_000..9_000_000_000, u64::MAX);
-            assert_eq!((schedule.peek(), schedule.left()), (None, 0), "{arrivals}");
+            assert_eq!((schedule.peek(), left(&schedule)), (None, 0), "{arrivals}");
         }
     }
 
@@ -198,7 +227,7 @@ mod tests {
     fn what_is_left_is_left_of_the_window() {
         let schedule = Schedule::new(Arrivals::Constant, 1000.0, Share { index: 0, threads: 1 }, 1);
         let schedule = schedule.during(0, 1_000_000_000..2_000_000_000, u64::MAX);
-        assert_eq!(schedule.left(), 1001, "and none of the warm-up's thousand, late as they are");
+        assert_eq!(left(&schedule), 1001, "and none of the warm-up's thousand, late as they are");
     }
 
     #[test]
@@ -212,6 +241,6 @@ mod tests {
             count += 1;
         }
         // Five while it warms up, three in the window.
-        assert_eq!((count, schedule.left()), (8, 0));
+        assert_eq!((count, left(&schedule)), (8, 0));
     }
 }

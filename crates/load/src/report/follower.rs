@@ -29,8 +29,8 @@ pub(crate) trait Follower {
         Ok(())
     }
 
-    /// The window has closed.
-    fn closed(&mut self, whole: Vec<Whole>) -> Result<(), Error>;
+    /// The window has closed, after so many seconds: the last ones, of which the very last may be shorter.
+    fn closed(&mut self, whole: Vec<Whole>, seconds: f64) -> Result<(), Error>;
 
     /// The interval at which to ask whether the run is to end.
     fn asks_every(&self) -> Option<Duration> {
@@ -117,7 +117,7 @@ impl Follower for ProgressLine<'_> {
         Ok(())
     }
 
-    fn closed(&mut self, _: Vec<Whole>) -> Result<(), Error> {
+    fn closed(&mut self, _: Vec<Whole>, _: f64) -> Result<(), Error> {
         Ok(writeln!(self.out)?)
     }
 }

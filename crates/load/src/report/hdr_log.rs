@@ -1,9 +1,10 @@
 //! HdrHistogram's interval log: the latencies of every second, for the tools that read such logs.
 //!
 //! Version 1.3 of the log, as HistogramLogWriter of the Java library writes it: one line for each second with its start,
-//! its length, its longest latency in milliseconds and the histogram of nanoseconds (V2, compressed, base64). A last part
-//! of the window that is shorter than a second is not in it.
+//! its length, its longest latency in milliseconds and the histogram of nanoseconds (V2, compressed, base64). The last one
+//! is as long as what is left of the window.
 
+use crate::measure::histogram::histogram;
 use crate::measure::seconds::Whole;
 use crate::report::follower::{AgentNow, Follower};
 use crate::report::summary::Second;
@@ -44,17 +45,21 @@ impl<'a> HdrLog<'a> {
         written.map_err(|source| Error::Output { path: self.path.clone(), source })
     }
 
-    fn intervals(&mut self, whole: &[Whole]) -> Result<(), Error> {
-        whole.iter().try_for_each(|whole| self.write(&line(whole)))
+    fn intervals(&mut self, whole: &[Whole], seconds: f64) -> Result<(), Error> {
+        whole.iter().try_for_each(|whole| self.write(&line(whole, seconds)))
     }
 }
 
-/// Start and length in seconds; the start counts from the window's beginning, which the header gives.
-fn line(Whole { interval, latency_ns, .. }: &Whole) -> String {
+/// Start and length in seconds, of a window of so many; the start counts from the window's beginning, which the header
+/// gives.
+fn line(Whole { interval, counts }: &Whole, seconds: f64) -> String {
+    let none = histogram();
+    let latency_ns = counts.latency_ns.as_ref().unwrap_or(&none);
     let mut bytes = Vec::new();
     V2DeflateSerializer::new().serialize(latency_ns, &mut bytes).expect("a vector takes everything");
     let longest_ms = latency_ns.max() as f64 / 1e6;
-    format!("{}.000,1.000,{longest_ms:.3},{}\n", interval.second, STANDARD.encode(bytes))
+    let len_s = (seconds - interval.second as f64).clamp(0.001, 1.0);
+    format!("{}.000,{len_s:.3},{longest_ms:.3},{}\n", interval.second, STANDARD.encode(bytes))
 }
 
 /// The header of a log; the window opens at this time.
@@ -83,7 +88,7 @@ impl Follower for HdrLog<'_> {
     }
 
     fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error> {
-        self.intervals(&whole)?;
+        self.intervals(&whole, f64::INFINITY)?;
         self.inner.second(second, whole)
     }
 
@@ -91,9 +96,9 @@ impl Follower for HdrLog<'_> {
         self.inner.agents(agents)
     }
 
-    fn closed(&mut self, whole: Vec<Whole>) -> Result<(), Error> {
-        self.intervals(&whole)?;
-        self.inner.closed(whole)
+    fn closed(&mut self, whole: Vec<Whole>, seconds: f64) -> Result<(), Error> {
+        self.intervals(&whole, seconds)?;
+        self.inner.closed(whole, seconds)
     }
 
     fn asks_every(&self) -> Option<Duration> {
@@ -108,7 +113,7 @@ impl Follower for HdrLog<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::seconds::SecondStats;
+    use crate::measure::seconds::{SecondCounts, SecondStats};
     use hdrhistogram::Histogram;
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -119,18 +124,18 @@ mod tests {
         latency_ns.saturating_record_n(2_500_000, 7);
         let whole = |second| Whole {
             interval: SecondStats { second, ..SecondStats::default() },
-            latency_ns: latency_ns.clone(),
-            slip_ns: None,
+            counts: SecondCounts { latency_ns: Some(latency_ns.clone()), ..SecondCounts::default() },
         };
-        let log = head(1_700_000_000.25) + &line(&whole(0)) + &line(&whole(1));
-        let mut starts = Vec::new();
+        let log = head(1_700_000_000.25) + &line(&whole(0), f64::INFINITY) + &line(&whole(1), 1.5);
+        let (mut starts, mut lengths) = (Vec::new(), Vec::new());
         for entry in IntervalLogIterator::new(log.as_bytes()) {
             match entry.expect("a line that is understood") {
                 LogEntry::BaseTime(time) => assert_eq!(time.as_secs_f64(), 1_700_000_000.25),
                 LogEntry::StartTime(_) => {}
                 LogEntry::Interval(interval) => {
                     starts.push(interval.start_timestamp().as_secs());
-                    assert_eq!((interval.duration().as_secs(), interval.max()), (1, 2.501));
+                    lengths.push(interval.duration().as_millis());
+                    assert_eq!(interval.max(), 2.501);
                     let bytes = STANDARD.decode(interval.encoded_histogram()).expect("base64");
                     let read: Histogram<u64> =
                         Deserializer::new().deserialize(&mut bytes.as_slice()).expect("a histogram");
@@ -138,6 +143,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(starts, [0, 1]);
+        assert_eq!((starts, lengths), (vec![0, 1], vec![1000, 500]));
     }
 }

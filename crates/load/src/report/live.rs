@@ -70,7 +70,7 @@ impl Follower for Live {
         self.show()
     }
 
-    fn closed(&mut self, _: Vec<Whole>) -> Result<(), Error> {
+    fn closed(&mut self, _: Vec<Whole>, _: f64) -> Result<(), Error> {
         // The summary belongs to the first screen.
         self.screen = None;
         Ok(())

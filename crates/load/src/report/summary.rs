@@ -14,10 +14,12 @@ pub(crate) use probes::Probing;
 #[cfg(test)]
 pub(crate) use render::TOLD;
 
+use crate::measure::failures::Failures;
 use crate::measure::latency::Latency;
 use crate::measure::tally::Tally;
-use crate::measure::verdict::RunVerdict;
+use crate::measure::verdict::{RunEvidence, RunVerdict};
 use crate::types::description::Description;
+use crate::types::error::{Error, told};
 use crate::types::mix::Command;
 use crate::workload::plan::RunPlan;
 use measured::{busiest, client_cost, ratio, server_cost};
@@ -27,6 +29,9 @@ use serde::{Deserialize, Serialize};
 /// The result of a run. Rates and CPU-seconds are those between the two edges of the measured window.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
+    /// The version of this format: [`SCHEMA`].
+    #[serde(default)]
+    pub schema: u32,
     /// The request, for all machines together: every flag of the run. Defaults are filled in, except those that do
     /// not matter to this run.
     pub run: Description,
@@ -69,8 +74,17 @@ pub struct Summary {
     pub errors: u64,
     /// Which ones, the most frequent first.
     pub error_lines: Vec<ErrorLine>,
-    /// Requests given up: a datagram of theirs or of their reply was lost.
+    /// Requests given up: their connection ended, a datagram was lost, or `--timeout` was over.
     pub lost: u64,
+    /// All that failed, by kind; of a closed loop also attempts to connect.
+    #[serde(default)]
+    pub failures: Failures,
+    /// The share of requests that did not fail; `None`: there was none.
+    #[serde(default)]
+    pub availability: Option<f64>,
+    /// Why the run ended before its time, if it did: the figures are of the time before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Datagrams that answered no request: too late, or twice.
     pub stray_datagrams: u64,
 
@@ -115,15 +129,33 @@ pub struct Summary {
     pub agents: Vec<AgentSummary>,
 }
 
+/// The version of the JSON of results. A field that is added leaves it; one that goes, or comes to mean something else,
+/// raises it.
+pub const SCHEMA: u32 = 1;
+
 impl Summary {
+    /// Of a run that ended before anything was measured.
+    pub(crate) fn failed(run: &Description, error: &Error) -> Summary {
+        let verdict = RunVerdict::of(&RunEvidence { failure: Some(told(error)), ..RunEvidence::default() });
+        Summary {
+            schema: SCHEMA,
+            run: run.clone(),
+            verdict,
+            failure: Some(told(error)),
+            ..Summary::default()
+        }
+    }
+
     pub(crate) fn new(plan: &RunPlan, measured: RunMeasurements) -> Summary {
         let span = measured.span(plan);
         let steal = measured.close.host.stolen_since(measured.open.host);
         let verdict = measured.verdict(plan, &span, steal);
         let probes = measured.probes.as_ref().and_then(|probed| probed.figures(plan, span.seconds, steal));
-        let RunMeasurements { engine, tally, open, close, series, recorded, .. } = measured;
+        let RunMeasurements { engine, tally, open, close, series, failure, recorded, .. } = measured;
         let (busiest_thread, cpu_wait) = busiest(&span, &open, &close);
         let summary = Summary {
+            schema: SCHEMA,
+            failure: failure.as_ref().map(told),
             run: plan.run.clone(),
             r#loop: String::from(if plan.pace.is_some() { "open" } else { "closed" }),
             verdict,
@@ -165,7 +197,9 @@ impl Summary {
             not_stored: tally.not_stored(),
             wrong_values: tally.wrong,
             errors: tally.errors,
-            lost: tally.lost,
+            lost: tally.failures.lost(),
+            failures: tally.failures,
+            availability: tally.failures.availability(tally.requests()),
             stray_datagrams: tally.strays,
             error_lines: error_lines(tally),
             latency: Latency::or_zero(&tally.latency_ns),
@@ -176,6 +210,7 @@ impl Summary {
                 refused: churn.refused,
                 timed_out: churn.timed_out,
                 closed_by_server: churn.closed,
+                broken: churn.broken,
                 latency: Latency::or_zero(&churn.took_ns),
             }),
             handshakes: tally.handshakes.as_ref().map(|handshakes| Handshakes {
@@ -190,7 +225,7 @@ impl Summary {
     /// With the results of probes that ran on another machine than the load's.
     pub(crate) fn with_probing(mut self, probing: Probing) -> Summary {
         for (at, second) in self.series.iter_mut().enumerate() {
-            second.probes = probing.seconds.of(at as u64);
+            second.probes = probing.seconds.of(at as u64).and_then(|stats| stats.latency);
         }
         Summary { probes: probing.figures, ..self }
     }
@@ -211,9 +246,12 @@ impl Summary {
         self.run.threads * self.agents.len().max(1)
     }
 
-    /// Whether every reply was that of a healthy server: no error line, no wrong value.
+    /// Whether every request was answered as by a healthy server: no error line, no wrong value, no connection that ended
+    /// with requests on their way. Datagrams may get lost.
     pub fn is_clean(&self) -> bool {
         self.errors == 0
+            && self.failure.is_none()
+            && self.failures.broken() == 0
             && self.wrong_values == 0
             && self.not_stored == 0
             && self.probes.as_ref().is_none_or(Probes::is_clean)

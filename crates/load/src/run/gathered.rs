@@ -1,6 +1,6 @@
 //! Reports of the threads of a run, combined.
 
-use super::workers::Report;
+use super::workers::{Report, Worked};
 use crate::measure::seconds::Seconds;
 use crate::measure::tally::Tally;
 use crate::types::clock::now_ns;
@@ -14,6 +14,8 @@ pub(super) struct All {
     ready: usize,
     pub(super) load: Group,
     pub(super) probes: Group,
+    /// Why a worker has ended before its time: the first that has. The others go on until they are stopped.
+    pub(super) failure: Option<Error>,
 }
 
 /// What threads of one kind have reported so far.
@@ -32,7 +34,7 @@ impl Group {
 
 impl All {
     pub(super) fn new(workers: usize, probes: usize) -> All {
-        All { ready: 0, load: Group::new(workers), probes: Group::new(probes) }
+        All { ready: 0, load: Group::new(workers), probes: Group::new(probes), failure: None }
     }
 
     /// Waits until all have their connections.
@@ -46,6 +48,16 @@ impl All {
     /// Waits for workers of the load until the given time; `true` once none is left.
     pub(super) fn wait(&mut self, reports: &Receiver<Report>, until_ns: u64) -> Result<bool, Error> {
         self.wait_while(reports, until_ns, |all| all.load.running > 0)
+    }
+
+    /// The same, but not after a worker has failed, which ends the run.
+    pub(super) fn wait_or_fail(&mut self, reports: &Receiver<Report>, until_ns: u64) -> Result<bool, Error> {
+        self.wait_while(reports, until_ns, |all| all.load.running > 0 && all.failure.is_none())
+    }
+
+    /// The error of a worker, if one has failed.
+    pub(super) fn checked(&mut self) -> Result<(), Error> {
+        self.failure.take().map_or(Ok(()), Err)
     }
 
     /// Waits for all threads until the given time.
@@ -77,13 +89,16 @@ impl All {
     fn take(&mut self, report: Report) -> Result<(), Error> {
         match report {
             Report::Ready => self.ready += 1,
-            Report::Seconds(traffic, seconds, total) => self.group(traffic).seconds.add(seconds, &total),
-            Report::Over(traffic, from, total) => self.group(traffic).seconds.end(from, *total),
-            Report::End(traffic, end) => {
-                let (engine, tally) = (*end)?;
+            Report::Second(traffic, worker, second, counts) => {
+                self.group(traffic).seconds.add(worker, second, *counts);
+            }
+            Report::End(traffic, worker, end) => {
+                let Worked { engine, tally, error } = (*end)?;
+                self.failure = self.failure.take().or(error);
                 let group = self.group(traffic);
                 group.engine = engine;
                 group.tally.add(&tally);
+                group.seconds.end(worker);
                 group.running -= 1;
             }
         }

@@ -61,11 +61,14 @@ impl Runner<'_> {
                 // The latency of storing is not reported.
                 drop(all.load.seconds.take());
             }
+            all.checked()?;
             Ok(all.load.tally)
         })?;
-        let refused = tally.errors + tally.not_stored() + tally.lost;
+        // What a connection that has ended took with it was stored again.
+        let lost = tally.failures.lost();
+        let refused = tally.errors + tally.not_stored() + lost;
         if refused > 0 {
-            let other = if tally.lost > 0 { "no reply" } else { "NOT_STORED" };
+            let other = if lost > 0 { "no reply" } else { "NOT_STORED" };
             let example = tally.error_lines.into_keys().next().unwrap_or_else(|| String::from(other));
             return Err(Error::Prefill { refused, keys: count, example });
         }

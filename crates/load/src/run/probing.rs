@@ -115,6 +115,7 @@ impl Runner<'_> {
             all.wait_all(reports, now_ns() + DRAIN_MAX.as_nanos() as u64)?;
             shared.stop();
             while !all.wait_all(reports, u64::MAX)? {}
+            all.checked()?;
             let probed = Probed { tally: all.probes.tally, time, completed };
             let seconds = closed_ns.saturating_sub(window_ns.start) as f64 / 1e9;
             Ok(Probing { figures: probed.figures(self.plan, seconds, steal), seconds: all.probes.seconds })

@@ -104,6 +104,7 @@ impl Runner<'_> {
         if self.rest(&mut all, reports, open_ns, follower)? == Rest::Left {
             return Err(Error::Left);
         }
+        all.checked()?;
         let mut open = self.edge(shared)?;
         if plan.pace.is_none() {
             // A closed loop's workers count from 0 when they see the window open.
@@ -119,20 +120,25 @@ impl Runner<'_> {
         let probes_after = probes.map(done).unwrap_or_default();
         probes.inspect(|probes| probes.drain());
         self.drain(shared, probes, &mut all, reports, close.at_ns)?;
-        follower.closed(all.load.seconds.take())?;
+        let seconds = close.at_ns.saturating_sub(open.at_ns) as f64 / 1e9;
+        follower.closed(all.load.seconds.take(), seconds)?;
         for (number, second) in &mut series {
-            second.latency = all.load.seconds.of(*number);
-            second.probes = all.probes.seconds.of(*number);
+            second.count(all.load.seconds.of(*number));
+            second.probes = all.probes.seconds.of(*number).and_then(|stats| stats.latency);
         }
         let series = series.into_iter().map(|(_, second)| second).collect();
-        let All { load, probes: probed, .. } = all;
+        if all.load.tally.requests() == 0 {
+            // Nothing is worth a result.
+            all.checked()?;
+        }
+        let All { load, probes: probed, failure, .. } = all;
         let probes = probes.map(|_| Probed {
             tally: probed.tally,
             time: probes_after.0.since(probes_before.0),
             completed: probes_after.1.saturating_sub(probes_before.1),
         });
         let (engine, tally) = (load.engine, load.tally);
-        Ok(RunMeasurements { engine, tally, probes, open, close, series, has_left, recorded: None })
+        Ok(RunMeasurements { engine, tally, probes, open, close, series, has_left, failure, recorded: None })
     }
 
     /// Waits for the last replies of a window that closed at `close_ns`, and for all threads.
@@ -144,7 +150,7 @@ impl Runner<'_> {
         reports: &Receiver<Report>,
         close_ns: u64,
     ) -> Result<(), Error> {
-        if self.plan.pace.is_some() {
+        if self.plan.pace.is_some() && all.failure.is_none() {
             // Requests of the window that are still on their way count, too. A schedule ends with the window, unless
             // somebody has ended that before.
             shared.drain();
@@ -185,7 +191,7 @@ impl Runner<'_> {
             let passed = (now.at_ns - open.at_ns) / SECOND_NS;
             series.push((number.max(passed.saturating_sub(1)), second));
             if rest != Rest::Time || now.at_ns >= close_ns {
-                break (now, rest == Rest::Left);
+                break (now, rest == Rest::Left || all.failure.is_some());
             }
             number = passed.max(number + 1);
             last = now;
@@ -204,7 +210,7 @@ impl Runner<'_> {
         loop {
             let now_ns = now_ns();
             let glance_ns = follower.asks_every().map(|time| now_ns + time.as_nanos() as u64);
-            if all.wait(reports, glance_ns.map_or(until_ns, |glance_ns| glance_ns.min(until_ns)))? {
+            if all.wait_or_fail(reports, glance_ns.map_or(until_ns, |glance_ns| glance_ns.min(until_ns)))? {
                 return Ok(Rest::Ended);
             }
             if follower.leaves()? {
@@ -230,7 +236,7 @@ impl Runner<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Time,
-    /// No worker of the load is left.
+    /// No worker of the load is left, or one has failed.
     Ended,
     /// The follower has asked for the end.
     Left,

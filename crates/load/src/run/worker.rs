@@ -1,20 +1,24 @@
 //! LoadWorker, one thread of load: exchange with the kernel, read replies, compose requests, again.
 
-use self::standing::{OnSecond, Standing, unanswered};
+pub(crate) use self::links::Links;
+use self::links::{ATTEMPT_NS_MAX, DueLink, LinkState};
+pub(crate) use self::standing::Standing;
+use self::standing::{OnSecond, unanswered};
 use crate::engine::{ConnectionEvent, Engine, Wait};
 use crate::measure::backlog::Backlog;
+use crate::measure::failures::FailureKind;
 use crate::measure::tally::Tally;
 use crate::pacing::churn::Churn;
 use crate::pacing::feed::{Feed, TurnInput};
 use crate::run::shared::{Phase, RunState, WorkerSlot};
-use crate::run::silence::Silence;
 use crate::types::error::Error;
 use crate::workload::compose::Composer;
 use crate::workload::conversation::{Conversation, ReplyContext};
 use crate::workload::items::Items;
-use std::ops::Range;
+use std::io;
 use std::time::Duration;
 
+mod links;
 mod standing;
 
 /// One thread's connections and their load.
@@ -23,7 +27,6 @@ pub(crate) struct LoadWorker<'a, E> {
     pub(crate) composer: Composer<'a>,
     pub(crate) feed: Feed,
     pub(crate) items: &'a Items,
-    pub(crate) connections: usize,
     pub(crate) depth: usize,
     pub(crate) verify: bool,
     pub(crate) backfill: bool,
@@ -34,59 +37,72 @@ pub(crate) struct LoadWorker<'a, E> {
     pub(crate) requests_max: Option<u64>,
     /// If connections come and go.
     pub(crate) churn: Option<Churn>,
-    /// Nothing but replies ends the run.
-    pub(crate) is_endless: bool,
+    pub(crate) links: Links,
+    /// A reply is waited for this long.
+    pub(crate) timeout_ns: Option<u64>,
+    /// The first failure of a connection ends the run.
+    pub(crate) fail_fast: bool,
     pub(crate) shared: &'a RunState,
     pub(crate) slot: &'a WorkerSlot,
 }
 
 impl<E: Engine> LoadWorker<'_, E> {
-    /// Loads the server until the window closes, the requests are used up or there is nothing left to send.
-    pub(crate) fn run(mut self, window_ns: Range<u64>, on_second: OnSecond<'_>) -> Result<(Tally, E), Error> {
-        let is_open = matches!(self.feed, Feed::Open(_));
-        let silence = self.is_endless.then(|| Silence::new(self.engine.now_ns()));
-        let mut standing = Standing::new(self.connections, window_ns.clone(), is_open, silence);
+    /// Loads the server until the window closes, the requests are used up or there is nothing left to send. What was
+    /// counted until then stands, also if an error was the end.
+    pub(crate) fn run(mut self, mut standing: Standing, on_second: OnSecond<'_>) -> Ended<E> {
+        let outcome = self.work(&mut standing, on_second);
+        let ended_ns = outcome.as_ref().copied().unwrap_or_else(|_| self.engine.now_ns());
+        let unsent = self.feed.unsent(&mut self.composer);
+        let (tally, told) = standing.end(ended_ns, &unsent, on_second);
+        let recorded = self.composer.recorder.as_mut().map_or(Ok(()), |recorder| recorder.end());
+        Ended { tally, told, engine: self.engine, error: outcome.map(drop).and(recorded).err() }
+    }
+
+    /// Returns when it has ended.
+    fn work(&mut self, standing: &mut Standing, on_second: OnSecond<'_>) -> Result<u64, Error> {
+        let (is_open, window_ns) = (standing.is_open, standing.window_ns.clone());
         if let Some(recorder) = self.composer.recorder.as_mut().filter(|_| is_open) {
             recorder.open(window_ns);
         }
         // On a busy machine the window may be open before this thread runs.
         let begun_ns = self.engine.now_ns();
-        self.follow_phase(&mut standing, begun_ns);
-        let ended_ns = loop {
-            let (more, done_ns) = self.exchange(&mut standing)?;
-            if self.follow_phase(&mut standing, done_ns) == Phase::Stop {
-                break done_ns;
+        self.follow_phase(standing, begun_ns);
+        loop {
+            let (more, done_ns) = self.exchange(standing)?;
+            if self.follow_phase(standing, done_ns) == Phase::Stop {
+                return Ok(done_ns);
             }
             standing.begin_if_due(done_ns);
-            self.read(&mut standing, done_ns)?;
+            self.read(standing, done_ns)?;
+            self.follow_links(standing, done_ns)?;
             self.slot.publish(standing.tally.completed());
-            standing.check_silence(done_ns)?;
+            standing.check_silence(done_ns, self.links.is_any_away())?;
             if let Some(recorder) = &mut self.composer.recorder {
                 recorder.turn()?;
             }
-            standing.tell(done_ns, on_second);
+            standing.tell(done_ns, &self.feed, on_second);
             let enough = standing.phase == Phase::Measure
                 && self.requests_max.is_some_and(|max| standing.tally.requests() >= max);
-            if enough || (!more && standing.waits_for_nothing()) {
-                break done_ns;
+            if enough || (!more && standing.waits_for_nothing() && self.composer.missed.is_empty()) {
+                return Ok(done_ns);
             }
-        };
-        let mut tally = standing.end(ended_ns, on_second);
-        if let Some(recorder) = &mut self.composer.recorder {
-            recorder.end()?;
         }
-        tally.unsent = self.feed.unsent(&mut self.composer);
-        Ok((tally, self.engine))
     }
 
     /// Sends what is due and waits for replies. Returns whether there will be more to send, and when that was over.
     #[inline]
     fn exchange(&mut self, standing: &mut Standing) -> Result<(bool, u64), Error> {
         let now_ns = self.engine.now_ns();
+        let look_rest = standing.look_rest(now_ns);
         let Standing { conversations, outbox, backlog, .. } = standing;
         let mut turn =
             TurnInput { composer: &mut self.composer, conversations, outbox, depth: self.depth, now_ns };
         let more = self.feed.fill(&mut turn);
+        for due_ns in self.feed.expired() {
+            if standing.window_ns.contains(&due_ns) {
+                standing.tally.fail(due_ns, FailureKind::Timeout, 1);
+            }
+        }
         if let Some(backlog) = backlog {
             take_stock(&self.feed, backlog, conversations, now_ns);
         }
@@ -97,6 +113,7 @@ impl<E: Engine> LoadWorker<'_, E> {
         if let Some(churn) = &self.churn {
             at_most = at_most.min(churn.rest(sent_ns));
         }
+        at_most = at_most.min(self.links.rest(sent_ns)).min(look_rest);
         let wait = Wait { gather, gather_time: self.gather_time, at_most };
         self.engine.exchange(outbox, wait)?;
         let done_ns = self.engine.now_ns();
@@ -132,7 +149,7 @@ impl<E: Engine> LoadWorker<'_, E> {
     #[inline]
     fn read(&mut self, standing: &mut Standing, done_ns: u64) -> Result<(), Error> {
         let LoadWorker { engine, composer, feed, items, depth, verify, backfill, churn, .. } = self;
-        let Standing { conversations, tally, silence, window_ns, .. } = standing;
+        let Standing { conversations, tally, window_ns, news, .. } = standing;
         let mut reading = ReplyContext {
             items,
             verify: *verify,
@@ -148,10 +165,12 @@ impl<E: Engine> LoadWorker<'_, E> {
             reading.done_ns = at_ns.unwrap_or(done_ns);
             // What was read later than the turn's time had no time to lie there.
             reading.unread_ns = at_ns.and_then(|at_ns| done_ns.checked_sub(at_ns));
-            silence.iter_mut().for_each(Silence::hear);
             let conversation = &mut conversations[connection];
             let before = conversation.outstanding();
-            conversation.receive(bytes, &mut reading)?;
+            if let Err(error) = conversation.receive(bytes, &mut reading) {
+                news.push(ConnectionEvent::Ended { connection, error });
+                return Ok(());
+            }
             if let Some(churn) = churn
                 && !churn.answered(connection, before - conversation.outstanding())
             {
@@ -161,35 +180,138 @@ impl<E: Engine> LoadWorker<'_, E> {
             feed.served(connection, conversation.outstanding() < *depth, reading.done_ns);
             Ok(())
         })?;
-        engine.events(|event| match event {
-            ConnectionEvent::Lost(connection) => {
-                conversations[connection].abandon(&mut reading);
-                feed.served(connection, true, done_ns);
+        engine.events(|event| news.push(event))
+    }
+
+    /// Does what has become of connections asks for, and what is due about them.
+    #[inline]
+    fn follow_links(&mut self, standing: &mut Standing, now_ns: u64) -> Result<(), Error> {
+        if !standing.news.is_empty() {
+            for event in std::mem::take(&mut standing.news) {
+                self.follow(event, standing, now_ns)?;
             }
-            ConnectionEvent::Opened { connection, took_ns } => {
-                reading.tally.churn().opened(took_ns);
-                churn.iter_mut().for_each(|churn| churn.opened(connection));
-                feed.served(connection, true, done_ns);
+        }
+        if let Some(timeout_ns) = self.timeout_ns {
+            for connection in standing.late(timeout_ns, now_ns) {
+                let error = Error::Timeout { connection, ms: timeout_ns / 1_000_000 };
+                self.end(connection, error, standing, now_ns)?;
             }
-            ConnectionEvent::Closed(connection) => {
-                reading.tally.churn().closed += 1;
-                conversations[connection].abandon(&mut reading);
-                churn.iter_mut().for_each(|churn| churn.closed(connection));
-                feed.withdraw(connection);
-            }
-            ConnectionEvent::Refused => reading.tally.churn().refused += 1,
-            ConnectionEvent::TimedOut => reading.tally.churn().timed_out += 1,
-            ConnectionEvent::Agreed { took_ns, is_resumed } => reading.tally.agreed(took_ns, is_resumed),
-            ConnectionEvent::Stray(datagrams) => reading.tally.strays += datagrams,
-        })?;
+        }
+        let LoadWorker { engine, feed, churn, links, .. } = self;
         if let Some(churn) = churn {
-            churn.leave_due(done_ns, |connection| feed.withdraw(connection));
-            while let Some(connection) = churn.next_away(conversations) {
+            churn.leave_due(now_ns, |connection| feed.withdraw(connection));
+            while let Some(connection) = churn.next_away(&standing.conversations) {
+                links.opens(connection, now_ns);
                 engine.reopen(connection)?;
+            }
+        }
+        while let Some(due) = self.links.next(now_ns) {
+            match due {
+                DueLink::Open(connection) => self.engine.reopen(connection)?,
+                DueLink::Late(connection) => {
+                    let error = Error::OpenTimeout { connection, ms: ATTEMPT_NS_MAX / 1_000_000 };
+                    self.end(connection, error, standing, now_ns)?;
+                }
             }
         }
         Ok(())
     }
+
+    #[cold]
+    fn follow(&mut self, event: ConnectionEvent, standing: &mut Standing, now_ns: u64) -> Result<(), Error> {
+        match event {
+            ConnectionEvent::Lost(connection) => {
+                self.abandon(connection, FailureKind::LostDatagram, standing, now_ns);
+                self.feed.served(connection, true, now_ns);
+            }
+            ConnectionEvent::Opened { connection, took_ns } => {
+                standing.tally.churn().opened(took_ns);
+                self.links.opened(connection);
+                self.churn.iter_mut().for_each(|churn| churn.opened(connection));
+                self.feed.served(connection, true, now_ns);
+            }
+            ConnectionEvent::Ended { connection, error } => self.end(connection, error, standing, now_ns)?,
+            // Nothing has ever listened there, as far as is known.
+            ConnectionEvent::Unreachable(error) if self.fail_fast || !standing.has_answered() => {
+                return Err(error);
+            }
+            ConnectionEvent::Unreachable(_) => standing.tally.churn().refused += 1,
+            ConnectionEvent::Agreed { took_ns, is_resumed } => standing.tally.agreed(took_ns, is_resumed),
+            ConnectionEvent::Stray(datagrams) => standing.tally.strays += datagrams,
+        }
+        Ok(())
+    }
+
+    /// A connection, or the attempt to open one, has ended: its requests have failed, and it is opened again.
+    #[cold]
+    fn end(
+        &mut self,
+        connection: usize,
+        error: Error,
+        standing: &mut Standing,
+        now_ns: u64,
+    ) -> Result<(), Error> {
+        // A server that has never answered, and then sends what is no reply, speaks another protocol.
+        if self.fail_fast || matches!(error, Error::Reply { .. }) && !standing.has_answered() {
+            return Err(error);
+        }
+        let has_answered = standing.conversations[connection].has_answered();
+        let tally = &mut standing.tally;
+        match self.links.state(connection) {
+            // The engine may report an end twice, or one that the worker has brought about.
+            LinkState::Down(_) => return Ok(()),
+            LinkState::Opening(_) => {
+                match error {
+                    Error::OpenTimeout { .. } => tally.churn().timed_out += 1,
+                    _ => tally.churn().refused += 1,
+                }
+                if !standing.is_open {
+                    tally.fail(now_ns, FailureKind::Unconnected, 1);
+                }
+            }
+            LinkState::Open => {
+                let kind = FailureKind::of(&error);
+                match kind {
+                    FailureKind::Closed => tally.churn().closed += 1,
+                    _ => tally.churn().broken += 1,
+                }
+                // Of a fast open: the request went with a SYN that was refused.
+                let is_refused = matches!(&error, Error::Broken { source, .. }
+                    if source.kind() == io::ErrorKind::ConnectionRefused);
+                tally.churn().refused += u64::from(is_refused);
+                if kind == FailureKind::Malformed {
+                    tally.note(error.to_string());
+                }
+                self.abandon(connection, kind, standing, now_ns);
+                self.churn.iter_mut().for_each(|churn| churn.closed(connection));
+                self.feed.withdraw(connection);
+            }
+        }
+        self.engine.close(connection);
+        self.links.ended(connection, has_answered, now_ns);
+        Ok(())
+    }
+
+    /// The requests that are on their way on a connection have failed.
+    fn abandon(&mut self, connection: usize, kind: FailureKind, standing: &mut Standing, now_ns: u64) {
+        let Standing { conversations, tally, window_ns, .. } = standing;
+        // A datagram was sent as often as it may be.
+        let missed = (kind != FailureKind::LostDatagram).then_some(&mut self.composer.missed);
+        conversations[connection].abandon(missed, window_ns, |at_ns| {
+            tally.fail(at_ns.unwrap_or(now_ns), kind, 1);
+        });
+    }
+}
+
+/// What a worker leaves.
+pub(crate) struct Ended<E> {
+    pub(crate) tally: Tally,
+    /// It has told of the seconds before this one.
+    pub(crate) told: u64,
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests look at what they have made of it"))]
+    pub(crate) engine: E,
+    /// Why it ended before its time, if it did.
+    pub(crate) error: Option<Error>,
 }
 
 /// Counts what is due and not answered, if it is time to.

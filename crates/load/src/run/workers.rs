@@ -2,19 +2,19 @@
 
 use super::Runner;
 use crate::engine::epoll::Epoll;
-use crate::engine::target::Target;
 use crate::engine::tls::Encrypted;
 use crate::engine::udp::{Patience, Udp};
 use crate::engine::uring::UringEngine;
 use crate::engine::{Engine, GATHER_TIME, failed_to_start};
-use crate::measure::seconds::Total;
+use crate::measure::seconds::SecondCounts;
 use crate::measure::tally::Tally;
 use crate::pacing::churn::Churn;
 use crate::pacing::feed::Feed;
 use crate::pacing::schedule::Schedule;
 use crate::run::affinity::pin;
 use crate::run::shared::{Phase, RunState, Start};
-use crate::run::worker::LoadWorker;
+use crate::run::silence::Silence;
+use crate::run::worker::{Ended, Links, LoadWorker, Standing};
 use crate::types::arrivals::Arrivals;
 use crate::types::churn::{ChurnPlan, Storm};
 use crate::types::clock::now_ns;
@@ -26,7 +26,6 @@ use crate::types::probes::Traffic;
 use crate::workload::compose::Composer;
 use crate::workload::trace::Reader;
 use std::num::NonZeroU64;
-use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -63,12 +62,18 @@ pub(super) struct Task<'a> {
 pub(super) enum Report {
     /// Its connections are open.
     Ready,
-    /// Totals since the window opened, at the end of these seconds of it.
-    Seconds(Traffic, Range<u64>, Box<Total>),
-    /// It has reported every second before this one; its total now.
-    Over(Traffic, u64, Box<Total>),
-    /// It has ended; with the engine's name.
-    End(Traffic, Box<Result<(&'static str, Tally), Error>>),
+    /// The requests of a second of the window. A worker, by its place among those of its kind, reports all of them.
+    Second(Traffic, usize, u64, Box<SecondCounts>),
+    /// It has ended, with these counts, or before it had any.
+    End(Traffic, usize, Box<Result<Worked, Error>>),
+}
+
+/// What a worker leaves.
+pub(super) struct Worked {
+    pub(super) engine: &'static str,
+    pub(super) tally: Tally,
+    /// Why it ended before its time, if it did.
+    pub(super) error: Option<Error>,
 }
 
 impl Runner<'_> {
@@ -83,12 +88,12 @@ impl Runner<'_> {
             let (sender, reports) = channel();
             let shared: Vec<&RunState> = tasks.iter().map(|task| task.shared).collect();
             for task in tasks {
-                let (traffic, name) = (task.traffic, task.name());
+                let (traffic, slot, name) = (task.traffic, task.slot, task.name());
                 let sender = sender.clone();
                 thread::Builder::new().name(name).spawn_scoped(scope, move || {
                     let end = self.work(task, &sender);
                     // The receiver is gone when another worker failed first.
-                    let _ = sender.send(Report::End(traffic, Box::new(end)));
+                    let _ = sender.send(Report::End(traffic, slot, Box::new(end)));
                 })?;
             }
             if let Some(mut reader) = reader {
@@ -96,7 +101,7 @@ impl Runner<'_> {
                 thread::Builder::new().name(String::from("load-trace")).spawn_scoped(scope, move || {
                     if let Err(error) = reader.run() {
                         // The reader still holds the queues: no worker has taken this for the end of the trace.
-                        let _ = sender.send(Report::End(Traffic::Load, Box::new(Err(error))));
+                        let _ = sender.send(Report::End(Traffic::Load, 0, Box::new(Err(error))));
                     }
                     drop(reader);
                 })?;
@@ -108,7 +113,7 @@ impl Runner<'_> {
         })
     }
 
-    fn work(&self, task: Task<'_>, reports: &Sender<Report>) -> Result<(&'static str, Tally), Error> {
+    fn work(&self, task: Task<'_>, reports: &Sender<Report>) -> Result<Worked, Error> {
         if let Some(cpus) = &self.plan.run.cpu {
             pin(cpus.of(task.index))?;
         }
@@ -127,20 +132,17 @@ impl Runner<'_> {
             return self.drive(engine, task, reports);
         }
         let sockets = self.plan.target.connect(task.connections)?;
-        if task.churn.is_some()
-            && let Target::Tcp(server) = self.plan.target
-        {
-            return self.encrypt(Epoll::new(sockets)?.reopening(server), task, reports);
-        }
+        let target = || Some(self.plan.target.clone());
         let sockets = match self.plan.run.engine {
             EngineChoice::Epoll => sockets,
-            choice => match UringEngine::new(sockets, self.plan.stamped) {
+            _ if task.churn.is_some() => sockets,
+            choice => match UringEngine::new(sockets, target(), self.plan.stamped) {
                 Ok(engine) => return self.encrypt(engine, task, reports),
                 Err((sockets, _)) if choice == EngineChoice::Auto && !self.plan.stamped => sockets,
                 Err((_, error)) => return Err(failed_to_start(UringEngine::NAME, error)),
             },
         };
-        self.encrypt(Epoll::new(sockets)?, task, reports)
+        self.encrypt(Epoll::new(sockets, target())?, task, reports)
     }
 
     /// Wraps the engine where the plan needs it: otherwise it is driven as it is.
@@ -149,7 +151,7 @@ impl Runner<'_> {
         engine: E,
         task: Task<'_>,
         reports: &Sender<Report>,
-    ) -> Result<(&'static str, Tally), Error> {
+    ) -> Result<Worked, Error> {
         let Some(tls) = &self.plan.tls else { return self.drive(engine, task, reports) };
         let parties = (0..task.connections).map(|_| tls.party()).collect();
         self.drive(Encrypted::new(engine, parties)?, task, reports)
@@ -160,7 +162,7 @@ impl Runner<'_> {
         engine: E,
         mut task: Task<'_>,
         reports: &Sender<Report>,
-    ) -> Result<(&'static str, Tally), Error> {
+    ) -> Result<Worked, Error> {
         let (plan, shared, traffic) = (self.plan, task.shared, task.traffic);
         let slot = &shared.workers[task.slot];
         if let Some(replay) = task.composer.trace() {
@@ -169,51 +171,46 @@ impl Runner<'_> {
         // The receiver is gone when another worker failed first.
         let _ = reports.send(Report::Ready);
         let Some(start) = shared.start() else {
-            return Ok((E::NAME, Tally::new()));
+            return Ok(Worked { engine: E::NAME, tally: Tally::new(), error: None });
         };
         let window_ns = start.window_ns.clone();
         let is_scheduled = task.has_schedule() && task.requests_max.is_none() && plan.duration.is_some();
         let (gather, gather_time) = self.gather(&task);
+        let timeout_ns = plan.run.timeout.map(|timeout| timeout.0.as_nanos() as u64);
+        let is_open = task.pace.is_some();
+        let silence = task.is_endless.then(|| Silence::new(now_ns()));
+        let standing =
+            Standing::new(task.connections, window_ns.clone(), (is_open, is_open && plan.run.live), silence);
         let worker = LoadWorker {
             engine,
-            feed: task.feed(&start),
+            feed: task.feed(&start).patient_for(timeout_ns),
             churn: self.churn(&task, &start),
+            links: Links::new(task.connections),
+            timeout_ns,
+            fail_fast: plan.run.fail_fast,
             // The schedule of an open loop ends it, so that the last requests are waited for.
             requests_max: task.requests_max.filter(|_| !task.has_schedule()),
             composer: task.composer,
             items: &plan.items,
-            connections: task.connections,
             depth: task.depth,
             verify: task.verify,
             backfill: task.backfill,
             gather,
             gather_time,
-            is_endless: task.is_endless,
             shared,
             slot,
         };
-        let seconds_max = plan.duration.map_or(u64::MAX, |duration| duration.as_secs());
-        let mut told = 0;
-        let tell = |seconds: Range<u64>, tally: &Tally| {
-            // Requests done after the window, while the last replies are waited for, are in none of its seconds.
-            let seconds = seconds.start..seconds.end.min(seconds_max);
-            if !seconds.is_empty() {
-                let total = Box::new(Total::of(tally, plan.run.live));
-                let _ = reports.send(Report::Seconds(traffic, seconds, total));
-            }
+        let mut tell = |second: u64, counts: SecondCounts| {
+            let _ = reports.send(Report::Second(traffic, task.slot, second, Box::new(counts)));
         };
-        let (tally, _) = worker.run(window_ns.clone(), &mut |seconds, tally| {
-            told = seconds.end;
-            tell(seconds, tally);
-        })?;
+        let Ended { tally, told, error, .. } = worker.run(standing, &mut tell);
         // The last request of a schedule comes before the end of the window: there is nothing more to do in it.
-        if is_scheduled && (shared.phase() == Phase::Measure || now_ns() >= window_ns.end) {
-            tell(told..seconds_max, &tally);
-            told = seconds_max;
+        if is_scheduled && error.is_none() && (shared.phase() == Phase::Measure || now_ns() >= window_ns.end)
+        {
+            (told..=tally.slots.last()).for_each(|second| tell(second, SecondCounts::default()));
         }
-        let _ = reports.send(Report::Over(traffic, told, Box::new(Total::of(&tally, plan.run.live))));
         slot.end();
-        Ok((E::NAME, tally))
+        Ok(Worked { engine: E::NAME, tally, error })
     }
 }
 

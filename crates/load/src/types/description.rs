@@ -72,12 +72,13 @@ pub struct Description {
     /// Times between the requests of --rate: poisson, constant, pareto or pareto:SHAPE [default: poisson]
     #[arg(long, value_name = "LAW", help_heading = "Shape of the load")]
     pub arrivals: Option<Arrivals>,
-    /// Replay this trace, in an open loop by its times: lines of timestamp,key,key size,value size,client id,operation,TTL
+    /// Replay this trace, in an open loop by its times, or at --rate if it has none: lines of timestamp,key,key
+    /// size,value size,client id,operation,TTL, or of the columns that a first line names, or what Redis' MONITOR prints
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = [
-            "rate", "arrivals", "gets", "mix", "multiget", "keys", "key_size", "value_size", "ttl", "popularity", "workload",
+            "arrivals", "gets", "mix", "multiget", "keys", "key_size", "value_size", "ttl", "popularity", "workload",
             "prefill", "backfill", "verify", "requests", "udp",
         ],
         help_heading = "Shape of the load"
@@ -190,6 +191,13 @@ pub struct Description {
     /// Load the server this long before the window opens
     #[arg(long, default_value = "1s", value_name = "TIME", help_heading = "Run")]
     pub warm_up: Span,
+    /// Wait this long for a reply, or for a connection to send a request on; then the request has failed, and a connection
+    /// without a reply is closed and opened anew [default: as long as the run lasts]
+    #[arg(long, value_name = "TIME", conflicts_with = "udp", help_heading = "Run")]
+    pub timeout: Option<Span>,
+    /// End the run when a connection ends, a request times out or a reply is none, instead of counting that
+    #[arg(long, help_heading = "Run")]
+    pub fail_fast: bool,
     /// Show the run on the terminal, second by second; q ends it
     #[arg(long, help_heading = "Run")]
     pub live: bool,

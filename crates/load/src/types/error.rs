@@ -110,6 +110,22 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A request was not answered in time.
+    #[error("get a reply on connection {connection} within {ms} ms (--timeout)")]
+    Timeout {
+        /// The connection's number within its thread.
+        connection: usize,
+        /// The time it had.
+        ms: u64,
+    },
+    /// A connection was not open in time.
+    #[error("open connection {connection} anew within {ms} ms")]
+    OpenTimeout {
+        /// The connection's number within its thread.
+        connection: usize,
+        /// The time it had.
+        ms: u64,
+    },
     /// The server sent a line that is no reply to the request.
     #[error("understand the reply {line:?}: expected {expected}")]
     Reply {
@@ -120,7 +136,7 @@ pub enum Error {
     },
     /// The server does not answer any more, and nothing else would have ended the run.
     #[error(
-        "get replies: requests are pending, and the server has sent nothing for {seconds} s (--duration ends a run in \
+        "get replies: requests are pending, and the server has answered none for {seconds} s (--duration ends a run in \
          any case)"
     )]
     Silence {
@@ -221,6 +237,17 @@ fn advice(source: &io::Error) -> &'static str {
         }
         _ => "",
     }
+}
+
+/// An error with its causes, in a line.
+pub(crate) fn told(error: &Error) -> String {
+    let mut told = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(source) = cause {
+        told += &format!(": {source}");
+        cause = source.source();
+    }
+    told
 }
 
 impl From<os::cpu_time::Error> for Error {

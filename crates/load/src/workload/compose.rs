@@ -91,11 +91,23 @@ impl<'a> Composer<'a> {
         }
     }
 
-    /// Appends a set of an item that was missed; `false` when there is none.
+    /// The next request that is due is not sent.
+    pub(crate) fn leave_out(&mut self) {
+        if let Source::Trace(replay) = &mut self.source {
+            replay.take();
+        }
+    }
+
+    /// Appends a set of an item that was missed, or whose set was lost; `false` when there is none.
     #[inline]
     pub(crate) fn refill(&mut self, out: &mut Vec<u8>, conversation: &mut Conversation) -> bool {
         let Some(item) = self.missed.pop_front() else { return false };
         let writer = Writer { number: conversation.next_number(), ..self.writer };
+        if matches!(self.source, Source::Fill(_)) {
+            writer.fill(item, out);
+            conversation.expect_stored(RequestKind::Refill(self.writer.protocol), item);
+            return true;
+        }
         writer.change(Command::Set, item, out);
         if let Some(recorder) = &mut self.recorder {
             recorder.note(Command::Set, item);
@@ -112,12 +124,9 @@ impl<'a> Composer<'a> {
         let protocol = writer.protocol;
         match source {
             Source::Fill(range) => {
-                match range.next() {
-                    Some(item) if item < writer.items.count => writer.change(Command::Set, item, out),
-                    Some(beyond) => writer.set_counter(beyond - writer.items.count, out),
-                    None => return false,
-                }
-                conversation.expect(RequestKind::Change(Command::Set, protocol));
+                let Some(item) = range.next() else { return false };
+                writer.fill(item, out);
+                conversation.expect_stored(RequestKind::Change(Command::Set, protocol), item);
             }
             Source::Trace(replay) => {
                 let Some(record) = replay.take() else { return false };

@@ -5,6 +5,7 @@ mod packets;
 
 pub(crate) use kind::RequestKind;
 
+use crate::measure::failures::FailureKind;
 use crate::measure::tally::{Tally, printable};
 use crate::types::error::Error;
 use crate::types::mix::Command;
@@ -23,6 +24,8 @@ pub(crate) struct Conversation {
     packets: PacketFramer,
     value_is_wanted: bool,
     ledger: Ledger,
+    /// Something that is no reply has come: nothing more is read.
+    is_broken: bool,
 }
 
 /// Requests that are not yet answered.
@@ -51,8 +54,11 @@ struct Pending {
     /// where items are tracked.
     unanswered: u32,
     passed: u32,
-    /// The end of the key of a get that asks for one, where items are not tracked and the reply names it.
+    /// The end of the key of a get that asks for one, where items are not tracked and the reply names it; of a set before
+    /// the run, the item's number and one.
     key_end: Option<NonZeroU64>,
+    /// An error line or a wrong value was part of the reply.
+    has_failed: bool,
 }
 
 /// The last eight bytes of a key, in which numbered keys differ: enough to see that a server answers another request.
@@ -147,6 +153,12 @@ impl Conversation {
         self.ledger.expect(kind, key_end(key));
     }
 
+    /// A set was composed that is repeated if its connection ends.
+    #[inline]
+    pub(crate) fn expect_stored(&mut self, kind: RequestKind, item: u64) {
+        self.ledger.expect(kind, NonZeroU64::new(item + 1));
+    }
+
     /// Where items are tracked: the latest request will ask for `item` too.
     #[inline]
     pub(crate) fn expect_item(&mut self, item: u64) {
@@ -173,11 +185,38 @@ impl Conversation {
         }
     }
 
-    /// Pending requests will not be answered.
+    /// Pending requests will not be answered. Sets that are to be repeated go to `missed`, if that is there; the time of
+    /// each other that counts is passed on, `None` without a schedule.
     #[cold]
-    pub(crate) fn abandon(&mut self, reading: &mut ReplyContext<'_>) {
-        reading.tally.lost += self.unanswered(&reading.window_ns);
+    pub(crate) fn abandon(
+        &mut self,
+        mut missed: Option<&mut VecDeque<u64>>,
+        window_ns: &Range<u64>,
+        mut each: impl FnMut(Option<u64>),
+    ) {
+        let Ledger { pending, intended, .. } = &self.ledger;
+        for (at, Pending { kind, key_end, .. }) in pending.iter().enumerate() {
+            let at_ns = intended.get(at).map(|intended| intended.at_ns);
+            match (kind, key_end, &mut missed) {
+                (RequestKind::Change(..) | RequestKind::Refill(_), Some(item), Some(missed)) => {
+                    missed.push_back(item.get() - 1);
+                }
+                (RequestKind::Refill(_), None, _) => {}
+                _ if at_ns.is_none_or(|at_ns| window_ns.contains(&at_ns)) => each(at_ns),
+                _ => {}
+            }
+        }
         *self = Conversation::default();
+    }
+
+    /// Whether any request was answered on this connection.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.ledger.next_number as usize != self.ledger.pending.len()
+    }
+
+    /// Of an open loop: when the oldest pending request was due.
+    pub(crate) fn oldest_ns(&self) -> Option<u64> {
+        self.ledger.intended.iter().map(|intended| intended.at_ns).min()
     }
 
     /// Pending requests that would count: no sets of missed items, and for an open loop those intended in the window.
@@ -190,12 +229,22 @@ impl Conversation {
         pending.iter().enumerate().filter(|(at, pending)| asked(pending) && counts(*at)).count() as u64
     }
 
-    /// Takes received bytes and counts the requests that they complete.
+    /// Takes received bytes and counts the requests that they complete. After an error nothing more is read.
     #[inline]
-    pub(crate) fn receive(&mut self, mut input: &[u8], reading: &mut ReplyContext<'_>) -> Result<(), Error> {
-        if reading.packets {
-            return self.receive_packets(input, reading);
+    pub(crate) fn receive(&mut self, input: &[u8], reading: &mut ReplyContext<'_>) -> Result<(), Error> {
+        if self.is_broken {
+            return Ok(());
         }
+        let received = match reading.packets {
+            true => self.receive_packets(input, reading),
+            false => self.receive_lines(input, reading),
+        };
+        self.is_broken = received.is_err();
+        received
+    }
+
+    #[inline]
+    fn receive_lines(&mut self, mut input: &[u8], reading: &mut ReplyContext<'_>) -> Result<(), Error> {
         while let Some(piece) = self.framer.next(&mut input).map_err(broken)? {
             match piece {
                 Piece::Line { line, raw } => self.ledger.line(&line, raw, reading)?,
@@ -210,7 +259,8 @@ impl Ledger {
     #[inline]
     fn expect(&mut self, kind: RequestKind, key_end: Option<NonZeroU64>) {
         self.next_number = self.next_number.wrapping_add(1);
-        self.pending.push_back(Pending { kind, found: 0, unanswered: kind.keys(), passed: 0, key_end });
+        let unanswered = kind.keys();
+        self.pending.push_back(Pending { kind, found: 0, unanswered, passed: 0, key_end, has_failed: false });
     }
 
     /// The number of the request at the front.
@@ -255,6 +305,7 @@ impl Ledger {
             }
             (kind, Line::Error { line, .. }) => {
                 reading.tally.error(line);
+                self.fail();
                 // Within quiet gets an error answers one key; `MN` still ends the request.
                 if !matches!(kind, RequestKind::MetaGets { .. }) {
                     self.complete(Ending::Error, reading);
@@ -301,13 +352,22 @@ impl Ledger {
         }
         if end && body.wrong {
             reading.tally.wrong += 1;
+            self.fail();
         }
+    }
+
+    /// The reply that is arriving is not as it should be.
+    #[cold]
+    fn fail(&mut self) {
+        self.pending.iter_mut().take(1).for_each(|pending| pending.has_failed = true);
     }
 
     /// The reply to the request at the front is whole.
     #[inline]
     fn complete(&mut self, ending: Ending, reading: &mut ReplyContext<'_>) {
-        let Some(Pending { kind, found, unanswered, .. }) = self.pending.pop_front() else { return };
+        let Some(Pending { kind, found, unanswered, has_failed, .. }) = self.pending.pop_front() else {
+            return;
+        };
         if reading.track {
             let unanswered = self.asked.drain(..unanswered as usize);
             if let Some(missed) = reading.missed.as_mut().filter(|_| ending == Ending::Answered) {
@@ -341,11 +401,16 @@ impl Ledger {
         // With a clock that was set meanwhile the reply may seem to come before its request.
         let done_ns = reading.done_ns.max(sent_ns);
         match intended {
-            None => tally.took(done_ns - sent_ns),
+            None => tally.took(done_ns, done_ns - sent_ns),
             Some(Intended { at_ns, possible_ns }) => {
-                tally.took(done_ns - at_ns);
+                tally.took(at_ns, done_ns - at_ns);
                 tally.waited(sent_ns - at_ns, sent_ns.saturating_sub(possible_ns), done_ns - sent_ns);
             }
+        }
+        // A refusal to store is no failure of an add or a replace.
+        let is_refused = ending == Ending::Declined && kind.command() == Command::Set;
+        if has_failed || is_refused {
+            tally.fail(intended.map_or(done_ns, |intended| intended.at_ns), FailureKind::ErrorReply, 1);
         }
     }
 

@@ -71,7 +71,7 @@ impl RunPlan {
         }
         let start = unix_s();
         let expiry = asked.ttl.expiry(start);
-        let trace = run.trace.clone().map(|path| Trace { path, speed: run.speed });
+        let trace = run.trace.clone().map(|path| Trace { path, speed: run.speed, rate: run.rate });
         let timing = match &trace {
             Some(_) => Some(Timing::Trace),
             None => run.rate.map(|rate| Timing::Law(rate, asked.arrivals)),
@@ -168,6 +168,14 @@ fn check(run: &Description, part: Part) -> Result<(), String> {
     }
     if run.udp && (run.socket.is_some() || run.tls) || run.tls && run.socket.is_some() {
         return Err(String::from("--udp, --tls and --socket exclude each other"));
+    }
+    if let Some(Span(timeout)) = run.timeout {
+        if run.udp {
+            return Err(String::from("--timeout is for connections: datagrams have --udp-timeout"));
+        }
+        if timeout < TIMEOUT_MIN {
+            return Err(format!("--timeout must be at least {TIMEOUT_MIN:?}, not {}", Span(timeout)));
+        }
     }
     if !(run.speed > 0.0 && run.speed.is_finite()) {
         return Err(format!("--speed must be above 0, not {}", run.speed));
@@ -309,6 +317,8 @@ fn check_udp(run: &Description, mix: &Mix, item_max: usize) -> Result<(), String
 /// The bytes of a request besides key and value: a packet's header and extras, which are longer than `prepend `,
 /// ` 0 2147483647 65507` and two line ends.
 const SET_WORDS_MAX: usize = 32;
+/// Late replies are looked for every millisecond.
+const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 /// Shorter than a server that the scheduler delays once may need.
 const UDP_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 /// Pending keys per connection: bounds the memory of a conversation.

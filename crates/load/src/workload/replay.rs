@@ -62,23 +62,28 @@ impl Replay {
         self.queue.pop_front()
     }
 
-    /// Requests before a time that were never due. The reader still has most of them, if the load is far behind: they
-    /// are counted for as long as `patience`.
-    pub(crate) fn left(&mut self, before_ns: u64, patience: Duration) -> u64 {
+    /// Passes the times of requests before a time that were never due. The reader still has most of them, if the load is
+    /// far behind: they are counted for as long as `patience`.
+    pub(crate) fn left(&mut self, before_ns: u64, patience: Duration, mut each: impl FnMut(u64)) {
         let end_ns = now_ns().saturating_add(patience.as_nanos() as u64);
         let is_before = |record: &&TraceRecord| record.at_ns < before_ns;
+        let mut count = |record: &TraceRecord| each(record.at_ns);
         let mut round_len = self.queue.len() - self.due;
-        let mut in_round = self.queue.iter().skip(self.due).take_while(is_before).count();
-        let mut left = in_round;
+        let mut in_round = 0;
+        for record in self.queue.iter().skip(self.due).take_while(is_before) {
+            in_round += 1;
+            count(record);
+        }
         while in_round == round_len {
             let rest = Duration::from_nanos(end_ns.saturating_sub(now_ns()));
             // Either the trace ends here or the reader is too slow: there is no more to count.
             let Ok(round) = self.rounds.recv_timeout(rest) else { break };
-            round_len = round.len();
-            in_round = round.iter().take_while(is_before).count();
-            left += in_round;
+            (round_len, in_round) = (round.len(), 0);
+            for record in round.iter().take_while(is_before) {
+                in_round += 1;
+                count(record);
+            }
         }
-        left as u64
     }
 }
 
@@ -115,11 +120,16 @@ mod tests {
             assert_eq!(replay.next(), NextDue::At(at_ns));
             replay.advance();
         }
-        assert_eq!(replay.left(5, Duration::MAX), 2);
-        assert_eq!(replay.left(25, Duration::MAX), 22);
+        let left = |replay: &mut Replay, before_ns| {
+            let mut times = Vec::new();
+            replay.left(before_ns, Duration::MAX, |at_ns| times.push(at_ns));
+            times
+        };
+        assert_eq!(left(&mut replay, 5), [3, 4]);
+        assert_eq!(left(&mut replay, 25), (3..25).collect::<Vec<_>>());
         // Of the round 20..30, five are beyond; after it come two.
         assert_eq!(replay.rounds.iter().map(|round| round.len()).sum::<usize>(), 20);
         reader.join().expect("no panic");
-        assert_eq!(replay.left(u64::MAX, Duration::MAX), 7);
+        assert_eq!(left(&mut replay, u64::MAX), (3..10).collect::<Vec<_>>());
     }
 }

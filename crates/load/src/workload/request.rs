@@ -174,8 +174,16 @@ impl Writer<'_> {
         }
     }
 
+    /// A set before the run: of the item of this number, or, beyond the last one, of a counter.
+    pub(crate) fn fill(self, number: u64, out: &mut Vec<u8>) {
+        match number.checked_sub(self.items.count) {
+            None => self.change(Command::Set, number, out),
+            Some(counter) => self.set_counter(counter, out),
+        }
+    }
+
     /// Stores a counter at 0.
-    pub(crate) fn set_counter(self, number: u64, out: &mut Vec<u8>) {
+    fn set_counter(self, number: u64, out: &mut Vec<u8>) {
         let key = |out: &mut Vec<u8>| self.items.keys.write_counter(number, out);
         self.store_head(Command::Set, key, self.items.ttl(number), 1, out);
         out.push(b'0');

@@ -1,12 +1,13 @@
-//! Traces: the requests to a cache with their times, a line for each, as Twitter published them.
+//! Traces: the requests to a cache with their times, a line for each, as Twitter and others published them (format.rs).
 //!
-//! `timestamp,key,key size,value size,client id,operation,TTL`. A thread of its own reads ahead of the run, by a bounded
-//! queue for each worker, so a trace may be longer than memory.
+//! A thread of its own reads ahead of the run, by a bounded queue for each worker, so a trace may be longer than memory.
 
+mod format;
+
+use self::format::{Format, Parsed};
 use crate::types::error::Error;
 use crate::types::mix::Command;
 use crate::types::part::Part;
-use crate::workload::keyspace::KEY_SIZE_MAX;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -36,6 +37,8 @@ impl TraceRecord {
 pub(crate) struct Trace {
     pub(crate) path: PathBuf,
     pub(crate) speed: f64,
+    /// Requests per second of a trace without times.
+    pub(crate) rate: Option<f64>,
 }
 
 /// Requests that all workers together get at once: worth the wake-up, and few enough to stay in the cache.
@@ -71,15 +74,20 @@ impl Reader {
 
     /// Reads until the end, or until the workers have ended.
     pub(crate) fn run(&mut self) -> Result<(), Error> {
+        let Trace { path, speed, rate } = self.trace.clone();
         let (mut line, mut number) = (Vec::new(), 0);
+        let mut format: Option<Format> = None;
         let mut first = None;
         let mut second = Vec::new();
         let mut last_s: f64 = 0.0;
+        // Of a trace without times.
+        let mut passed = 0_u64;
         loop {
             line.clear();
-            let mut bounded = self.lines.by_ref().take(LINE_LEN_MAX);
+            let most = format.as_ref().map_or(FIRST_LINE_LEN_MAX, Format::line_len_max);
+            let mut bounded = self.lines.by_ref().take(most);
             let read = bounded.read_until(b'\n', &mut line);
-            if read.map_err(|source| unreadable(&self.trace.path, source))? == 0 {
+            if read.map_err(|source| unreadable(&path, source))? == 0 {
                 self.spread(&mut second);
                 self.send();
                 return Ok(());
@@ -89,33 +97,51 @@ impl Reader {
             let text = String::from_utf8_lossy(&line);
             let text = text.trim_end_matches(['\n', '\r']);
             let wrong = |expected: &'static str| Error::Trace {
-                path: self.trace.path.clone(),
+                path: path.clone(),
                 line: number,
                 expected,
                 found: text.chars().take(LINE_SHOWN_MAX).collect(),
             };
-            let (at_s, is_whole, mut record) = parse(text).map_err(wrong)?;
-            if at_s < last_s {
-                return Err(wrong("a timestamp not before that of the line above"));
-            }
-            if second.len() == SECOND_MAX {
-                return Err(wrong("at most 1,048,576 requests with one whole timestamp"));
-            }
-            if at_s > last_s {
-                self.spread(&mut second);
-            }
-            last_s = at_s;
-            let since_s = at_s - *first.get_or_insert(at_s);
-            record.at_ns = (since_s * 1e9 / self.trace.speed) as u64;
-            let listened = match is_whole {
-                true => {
-                    second.push(record);
-                    true
+            let format = match &format {
+                Some(format) => format,
+                None => {
+                    // redis-cli prints this before the first request.
+                    if text == "OK" {
+                        continue;
+                    }
+                    let (found, is_names) = Format::of(text).map_err(wrong)?;
+                    check_pace(&found, rate).map_err(Error::Arguments)?;
+                    let found = format.insert(found);
+                    if is_names {
+                        continue;
+                    }
+                    found
                 }
-                false => self.pass(record),
             };
-            if !listened {
-                return Ok(());
+            let Parsed { at_s, records, times } = format.parse(text).map_err(wrong)?;
+            for _ in 0..times {
+                for mut record in records.iter().cloned() {
+                    let untimed_s = || passed as f64 / rate.unwrap_or(1.0);
+                    let (at_s, is_whole) = at_s.unwrap_or_else(|| (untimed_s() * speed, false));
+                    passed += 1;
+                    if at_s < last_s {
+                        return Err(wrong("a timestamp not before that of the line above"));
+                    }
+                    if second.len() == SECOND_MAX {
+                        return Err(wrong("at most 1,048,576 requests with one whole timestamp"));
+                    }
+                    if at_s > last_s {
+                        self.spread(&mut second);
+                    }
+                    last_s = at_s;
+                    let since_s = at_s - *first.get_or_insert(at_s);
+                    record.at_ns = (since_s * 1e9 / speed) as u64;
+                    match is_whole {
+                        true => second.push(record),
+                        false if self.pass(record) => {}
+                        false => return Ok(()),
+                    }
+                }
             }
         }
     }
@@ -154,46 +180,21 @@ impl Reader {
 }
 
 const LINE_SHOWN_MAX: usize = 120;
-/// Far more than a key of 250 bytes and six numbers take: a longer line is cut, and refused.
-const LINE_LEN_MAX: u64 = 1024;
+/// A longer first line is cut: only MONITOR's are, which their beginning shows, and they are refused then.
+const FIRST_LINE_LEN_MAX: u64 = 8 << 20;
 
 fn unreadable(path: &Path, source: io::Error) -> Error {
     Error::TraceFile { path: path.to_path_buf(), source }
 }
 
-/// A line: its time in seconds, whether that has no fraction, and the request; `Err` says what was expected.
-fn parse(line: &str) -> Result<(f64, bool, TraceRecord), &'static str> {
-    // A key may have commas, the other fields have none.
-    let (time, rest) = line.split_once(',').ok_or(FIELDS)?;
-    let mut fields = rest.rsplitn(6, ',');
-    let mut field = || fields.next().ok_or(FIELDS);
-    let (ttl, operation, _client, value_size, key_size, key) =
-        (field()?, field()?, field()?, field()?, field()?, field()?);
-    let at_s =
-        time.parse().ok().filter(|at_s: &f64| (0.0..1e12).contains(at_s)).ok_or("a timestamp in seconds")?;
-    let key_size: usize = key_size.parse().map_err(|_| "a key size")?;
-    let mut key = key.as_bytes().to_vec();
-    // An anonymous key may be shorter than its original.
-    key.resize(key.len().max(key_size), b'0');
-    if key.is_empty() || key.len() > KEY_SIZE_MAX || key.iter().any(|byte| !byte.is_ascii_graphic()) {
-        return Err(KEY);
+/// A trace has times, or is replayed at a rate.
+fn check_pace(format: &Format, rate: Option<f64>) -> Result<(), String> {
+    match (format.has_times(), rate) {
+        (true, Some(_)) => Err(String::from("this --trace has times of its own: leave out --rate")),
+        (false, None) => Err(String::from("this --trace has no times: give a --rate to replay it at")),
+        _ => Ok(()),
     }
-    let command = match operation {
-        // Its unique is not in the trace.
-        "cas" => Command::Set,
-        name => Command::of_name(name).ok_or(
-            "an operation: get, gets, set, add, replace, cas, append, prepend, delete, incr, decr, touch",
-        )?,
-    };
-    let value_len =
-        value_size.parse().ok().filter(|len| *len <= VALUE_LEN_MAX).ok_or("a value size of at most 1 GiB")?;
-    let ttl = ttl.parse().map_err(|_| "a TTL in seconds")?;
-    Ok((at_s, !time.contains('.'), TraceRecord { at_ns: 0, command, key: key.into(), value_len, ttl }))
 }
-
-const KEY: &str = "a key of 1 to 250 letters, digits and signs of ASCII";
-const FIELDS: &str = "timestamp,key,key size,value size,client id,operation,TTL";
-const VALUE_LEN_MAX: usize = 1 << 30;
 
 #[cfg(test)]
 mod tests {
@@ -202,12 +203,16 @@ mod tests {
 
     /// What two workers get of a trace, in order of time; or what the reader says.
     fn read(text: &str, speed: f64) -> Result<Vec<String>, String> {
+        read_at(text, speed, None)
+    }
+
+    fn read_at(text: &str, speed: f64, rate: Option<f64>) -> Result<Vec<String>, String> {
         static FILES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = FILES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("evenkeel-trace-{}-{number}", std::process::id()));
         std::fs::write(&path, text).expect("a file");
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..2).map(|_| sync_channel(ROUNDS_AHEAD)).unzip();
-        let outcome = Reader::open(&Trace { path: path.clone(), speed }, Part::WHOLE, senders)
+        let outcome = Reader::open(&Trace { path: path.clone(), speed, rate }, Part::WHOLE, senders)
             .and_then(|mut reader| reader.run());
         std::fs::remove_file(&path).expect("the file");
         outcome.map_err(|error| error.to_string().replace(&path.display().to_string(), "FILE"))?;
@@ -237,20 +242,81 @@ mod tests {
     }
 
     #[test]
+    fn a_first_line_of_names_says_where_the_columns_are() {
+        let names = "timestamp,anonymized key,key size,value size,client id,operation,TTL\n";
+        let wanted = ["0 get a 0 0", "500 set b 30 60"];
+        let lines = "100,a,1,0,7,get,0\n100,b,1,30,8,set,60\n";
+        assert_eq!(read(&format!("{names}{lines}"), 1.0).expect("a trace"), wanted);
+        let other = "ttl,operation,timestamp,key,value_size\n0,get,1.5,x,0\n9,set,1.75,y,z,7\n";
+        assert_eq!(read(other, 1.0).expect("a trace"), ["0 get x 0 0", "250 set y,z 7 9"]);
+        let error = read("key,when\nx,1\n", 1.0).expect_err("no operation");
+        assert!(
+            error.starts_with("read FILE, line 1: expected names of columns with key, op and size"),
+            "{error}"
+        );
+        let error = read("key,op,size,op_time\nx,get\n", 1.0).expect_err("two fields");
+        assert!(
+            error.starts_with("read FILE, line 2: expected as many fields as the first line has names"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn metas_traces_are_read_with_and_without_times() {
+        let timed = "op_time,key,key_size,op,op_count,size,cache_hits,ttl,usecase,sub_usecase\n\
+                     100,7,3,GET,2,62,1,0,366,300\n100,8,255,SET_LEASE,1,10,0,60,366,300\n101,7,3,DELETE,1,0,0,0,1,1\n";
+        let long = format!("8{}", "0".repeat(249));
+        let wanted =
+            ["0 get 700 62 0", "333 get 700 62 0", &format!("666 set {long} 10 60"), "1000 delete 700 0 0"];
+        assert_eq!(read(timed, 1.0).expect("a trace"), wanted);
+        let untimed = "key,op,size,op_count,key_size\n7,SET,82,1,2\n7,GET_LEASE,82,3,2\n";
+        let wanted = ["0 set 70 82 0", "100 get 70 82 0", "200 get 70 82 0", "300 get 70 82 0"];
+        assert_eq!(read_at(untimed, 1.0, Some(10.0)).expect("a trace"), wanted);
+        let refused = |text: &str, rate| read_at(text, 1.0, rate).expect_err("no pace");
+        assert!(refused(untimed, None).ends_with("this --trace has no times: give a --rate to replay it at"));
+        assert!(refused(timed, Some(1.0)).ends_with("this --trace has times of its own: leave out --rate"));
+        let count = untimed.replace(",3,", ",0,");
+        assert!(refused(&count, Some(1.0)).contains("line 3: expected an op_count of 1 to 1,048,576"));
+    }
+
+    #[test]
+    fn what_redis_monitor_prints_is_read() {
+        let text = "OK\n1764031576.5 [0 127.0.0.1:51682] \"SET\" \"a\" \"v\\x00\\\"\" \"EX\" \"60\"\n\
+                    +1764031576.6 [0 lua] \"mget\" \"a\" \"b\"\n1764031576.7 [3 [::1]:5] \"ping\"\n\
+                    1764031577.0 [0 x] \"setex\" \"c\" \"5\" \"12\"\n1764031577.5 [0 x] \"del\" \"c\"\n\
+                    1764031577.5 [0 x] \"expire\" \"a\" \"7\"\n";
+        let wanted = [
+            "0 set a 3 60",
+            "99 get a 0 0",
+            "99 get b 0 0",
+            "500 set c 2 5",
+            "1000 delete c 0 0",
+            "1000 touch a 0 7",
+        ];
+        let mut found = read(text, 1.0).expect("a trace");
+        found.sort_by_key(|line| wanted.iter().position(|wanted| wanted == line));
+        assert_eq!(found, wanted);
+        let error = |line: &str| read(&format!("{text}{line}\n"), 1.0).expect_err(line);
+        assert!(error("1764031578.0 [0 x] \"lpush\" \"l\" \"1\"").contains("line 8: expected GET, MGET"));
+        assert!(error("1764031578.0 [0 x] \"get\" \"a b\"").contains(format::KEY));
+        assert!(error("1764031578.0 [0 x] \"get").contains("expected a line of MONITOR"));
+    }
+
+    #[test]
     fn a_wrong_line_is_named() {
         let check = |line: &str, expected: &str| {
             let text = format!("5,a,1,0,7,get,0\n{line}\n");
             let wanted = format!("read FILE, line 2: expected {expected}, found {line:?}");
             assert_eq!(read(&text, 1.0), Err(wanted));
         };
-        check("5,a,1,0,7,get", FIELDS);
-        check("", FIELDS);
+        check("5,a,1,0,7,get", format::FIELDS);
+        check("", format::FIELDS);
         check("x,a,1,0,7,get,0", "a timestamp in seconds");
         check("4,a,1,0,7,get,0", "a timestamp not before that of the line above");
-        check("5,,0,0,7,get,0", KEY);
-        check("5,a b,3,0,7,get,0", KEY);
-        check("5,a,251,0,7,get,0", KEY);
-        check("5,ä,1,0,7,get,0", KEY);
+        check("5,,0,0,7,get,0", format::KEY);
+        check("5,a b,3,0,7,get,0", format::KEY);
+        check("5,a,256,0,7,get,0", format::KEY);
+        check("5,ä,1,0,7,get,0", format::KEY);
         check("5,a,x,0,7,get,0", "a key size");
         check("5,a,1,-1,7,get,0", "a value size of at most 1 GiB");
         check("5,a,1,0,7,get,x", "a TTL in seconds");
@@ -273,9 +339,13 @@ mod tests {
         let mut receivers = Vec::new();
         for index in 0..2 {
             let (senders, two): (Vec<_>, Vec<_>) = (0..2).map(|_| sync_channel(ROUNDS_AHEAD)).unzip();
-            Reader::open(&Trace { path: path.clone(), speed: 1.0 }, Part { index, of: 2 }, senders)
-                .and_then(|mut reader| reader.run())
-                .expect("a trace");
+            Reader::open(
+                &Trace { path: path.clone(), speed: 1.0, rate: None },
+                Part { index, of: 2 },
+                senders,
+            )
+            .and_then(|mut reader| reader.run())
+            .expect("a trace");
             receivers.extend(two);
         }
         std::fs::remove_file(&path).expect("the file");

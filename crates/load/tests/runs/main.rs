@@ -1,6 +1,7 @@
 //! Whole runs of the load generator: against scripted servers and against memcached.
 
 mod churn;
+mod hostile;
 mod memcached;
 mod open;
 mod packets;

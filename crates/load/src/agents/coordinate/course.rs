@@ -1,10 +1,11 @@
 //! The course of a load by agents, from its beginning until all have ended.
 
 use super::super::talk::{End, FromAgent, ToAgent};
-use super::super::unite::{SecondReport, Seconds, unite};
+use super::super::unite::unite;
 use super::crew::Crew;
 use super::meter::Meter;
 use super::rounds::Rounds;
+use crate::measure::seconds::{SecondCounts, Seconds};
 use crate::report::follower::{AgentNow, AgentState, Follower, GLANCE};
 use crate::report::summary::{Second, Summary};
 use crate::run::Prober;
@@ -90,9 +91,9 @@ impl<'a, 's> Course<'a, 's> {
 
     fn hear(&mut self, crew: &Crew, agent: usize, said: FromAgent) -> Result<bool, Error> {
         match said {
-            FromAgent::Second { second, latency, slip, errors } => {
-                let slip_ns = slip.map(|slip| slip.0);
-                self.seconds.add(agent, second, SecondReport { latency_ns: latency, slip_ns, errors });
+            FromAgent::Second { second, latency, slip, failures } => {
+                let [latency_ns, slip_ns] = [latency, slip].map(|packed| packed.map(|packed| packed.0));
+                self.seconds.add(agent, second, SecondCounts { latency_ns, slip_ns, failures });
                 Ok(false)
             }
             FromAgent::Passed(second) => {
@@ -162,7 +163,8 @@ impl<'a, 's> Course<'a, 's> {
 
     /// All have ended: the result of the whole.
     pub(super) fn end(mut self) -> Result<Summary, Error> {
-        self.follower.closed(self.seconds.take())?;
+        let longest = self.ends.iter().flatten().map(|end| end.summary.seconds).fold(0.0, f64::max);
+        self.follower.closed(self.seconds.take(), longest)?;
         let parts = self.names_and_errors.into_iter().zip(self.ends);
         let parts = parts.filter_map(|((name, clock_error_ns), end)| Some((name, clock_error_ns, end?)));
         let mut summary = unite(parts.collect(), &self.seconds);

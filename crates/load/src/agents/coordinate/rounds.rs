@@ -96,6 +96,8 @@ mod tests {
             busiest_thread,
             cpu_wait: 0.0,
             latency: None,
+            failures: Default::default(),
+            availability: None,
             probes: None,
         }
     }

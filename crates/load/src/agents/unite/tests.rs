@@ -1,4 +1,5 @@
 use super::*;
+use crate::measure::seconds::SecondCounts;
 use crate::measure::tally::Tally;
 use crate::report::summary::{Edge, RunMeasurements};
 use crate::types::clock::now_ns;
@@ -8,15 +9,21 @@ use crate::workload::plan::RunPlan;
 
 /// The end of an agent whose requests took these times in milliseconds, in one second.
 fn end(latencies_ms: &[u64], valid: bool) -> End {
+    end_and_second(latencies_ms, valid).0
+}
+
+/// The same, with the report of that second.
+fn end_and_second(latencies_ms: &[u64], valid: bool) -> (End, SecondCounts) {
     let run = Description::of("--rate 2000 --connections 16 --duration 1s".split(' ')).expect("good flags");
     let plan = RunPlan::new(&run, Part { index: 0, of: 2 }).expect("a good plan");
     let mut tally = Tally::open();
     for ms in latencies_ms {
         tally.done[0] += 1;
-        tally.took(ms * 1_000_000);
+        tally.took(1, ms * 1_000_000);
         tally.waited(1000, 1000, ms * 1_000_000);
     }
-    tally.settle();
+    let counts = tally.close(1).remove(0).1;
+    (tally.failures.unanswered, tally.failures.unsent) = (1, 2);
     let at_ns = now_ns();
     let edge = |at_ns, requests| Edge {
         at_ns,
@@ -28,7 +35,6 @@ fn end(latencies_ms: &[u64], valid: bool) -> End {
     };
     let (open, close) = (edge(at_ns, 0), edge(at_ns + 1_000_000_000, latencies_ms.len() as u64));
     let series = vec![Second::between(&open, &close)];
-    (tally.unanswered, tally.unsent) = (1, 2);
     let measured = RunMeasurements {
         engine: "epoll",
         tally: tally.clone(),
@@ -36,29 +42,24 @@ fn end(latencies_ms: &[u64], valid: bool) -> End {
         close,
         series,
         has_left: false,
+        failure: None,
         recorded: None,
         probes: None,
     };
     let mut summary = Summary::new(&plan, measured);
     let reason = InvalidReason { what: String::from("late"), why: String::from("it was") };
     summary.verdict = RunVerdict { valid, reasons: if valid { Vec::new() } else { vec![reason] } };
-    End { summary, tally }
-}
-
-/// An agent's report of a second in which it did all this.
-fn told(tally: &Tally) -> SecondReport {
-    let slip_ns = tally.waits.as_ref().map(|waits| waits.slip_ns.clone());
-    SecondReport { latency_ns: tally.latency_ns.clone(), slip_ns, errors: tally.errors }
+    (End { summary, tally }, counts)
 }
 
 #[test]
 fn percentiles_are_those_of_all_requests() {
-    let quick = end(&[1; 98], true);
-    let slow = end(&[1000; 2], true);
+    let (quick, quick_second) = end_and_second(&[1; 98], true);
+    let (slow, slow_second) = end_and_second(&[1000; 2], true);
     let mut seconds = Seconds::new(2);
-    seconds.add(0, 0, told(&quick.tally));
+    seconds.add(0, 0, quick_second);
     assert!(seconds.take().is_empty(), "the other one has said nothing yet");
-    seconds.add(1, 0, told(&slow.tally));
+    seconds.add(1, 0, slow_second);
     let parts = vec![(String::from("a"), 5000, quick), (String::from("b"), 7000, slow)];
     let whole = unite(parts, &seconds);
     // Their mean would say 500 ms of the median.
@@ -69,6 +70,8 @@ fn percentiles_are_those_of_all_requests() {
     assert_eq!((whole.run.rate, whole.requests_per_second), (Some(2000.0), 100.0));
     let waits = whole.waits.expect("an open loop");
     assert_eq!((waits.unanswered, waits.unsent, waits.service.max_us as u64 / 1000), (2, 4, 1000));
+    // Three of each were not answered.
+    assert_eq!(whole.availability, Some(100.0 / 106.0));
     assert!(whole.verdict.valid);
     assert_eq!(whole.agents[1].clock_error_us, 7.0);
     assert!(whole.to_string().contains("  agent     b: 2 requests/s, p99 1,000,"), "{whole}");
@@ -93,35 +96,4 @@ fn texts_of_an_agent_stay_in_their_lines() {
     let whole = unite(vec![(String::from("a"), 0, bad)], &Seconds::new(1)).to_string();
     assert_eq!(whole.matches("x\\u001b[2J\\u000aVALID").count(), 8, "{whole}");
     assert!(!whole.contains('\x1b') && !whole.contains("\nVALID"), "{whole}");
-}
-
-/// What the agents do, a word each, and the seconds that are known after it: `b3` is second 3 of agent b, `b.` its end.
-#[track_caller]
-fn check(line: &str, known: &str) {
-    let mut seconds = Seconds::new(2);
-    let mut tally = Tally::new();
-    tally.took(1000);
-    tally.settle();
-    let mut taken = Vec::new();
-    for word in line.split(' ') {
-        let (agent, what) = (usize::from(word.starts_with('b')), &word[1..]);
-        match what.parse() {
-            Ok(second) => seconds.add(agent, second, told(&tally)),
-            Err(_) => seconds.end(agent),
-        }
-        let one = |whole: &Whole| format!("{}x{}", whole.interval.second, whole.latency_ns.len());
-        taken.extend(seconds.take().iter().map(one));
-    }
-    assert_eq!(taken.join(" "), known, "{line}");
-}
-
-#[test]
-fn a_second_is_known_when_all_have_told_it() {
-    check("a0 a1 b0 a2 b1", "0x2 1x2");
-    // One that was held up has lost its second 1: so have all.
-    check("a0 b0 a1 a2 b2", "0x2 2x2");
-    // One that has ended has no part in what comes then; what it did before, all of it was known.
-    check("a0 b0 b1 b. a1 a2 a3", "0x2 1x2 2x1 3x1");
-    check("a0 a1 b0 b. a2 a.", "0x2 1x1 2x1");
-    check("a0 a1 a2 b0 b.", "0x2 1x1 2x1");
 }

@@ -53,7 +53,7 @@ impl Peer {
     }
 
     /// What arrives, lane by lane, and what else happens.
-    fn arrivals(&mut self) -> (String, Vec<ConnectionEvent>) {
+    fn arrivals(&mut self) -> (String, Vec<String>) {
         let (mut text, mut events) = (String::new(), Vec::new());
         self.exchange();
         self.engine
@@ -62,7 +62,7 @@ impl Peer {
                 Ok(())
             })
             .expect("arrivals");
-        self.engine.events(|event| events.push(event)).expect("events");
+        self.engine.events(|event| events.push(format!("{event:?}"))).expect("events");
         (text, events)
     }
 }
@@ -90,7 +90,7 @@ fn what_comes_twice_or_too_late_answers_nothing() {
     let (first, _) = peer.heard();
     peer.answer(first, 0, 1, "END");
     peer.answer(first, 0, 1, "END");
-    assert_eq!(peer.arrivals(), (String::from("1:END "), vec![ConnectionEvent::Stray(1)]));
+    assert_eq!(peer.arrivals(), (String::from("1:END "), vec![String::from("Stray(1)")]));
     peer.ask(1, "second");
     peer.exchange();
     let (second, _) = peer.heard();
@@ -100,7 +100,7 @@ fn what_comes_twice_or_too_late_answers_nothing() {
     peer.answer(second | 3, 0, 1, "END");
     peer.socket.send(b"END").expect("room");
     peer.answer(second, 0, 1, "found");
-    assert_eq!(peer.arrivals(), (String::from("1:found "), vec![ConnectionEvent::Stray(3)]));
+    assert_eq!(peer.arrivals(), (String::from("1:found "), vec![String::from("Stray(3)")]));
 }
 
 #[test]
@@ -117,10 +117,10 @@ fn a_request_without_a_whole_reply_is_lost() {
         assert_eq!(text, "");
         lost.extend(events);
     }
-    assert_eq!(lost, [ConnectionEvent::Lost(0), ConnectionEvent::Lost(2)]);
+    assert_eq!(lost, ["Lost(0)", "Lost(2)"]);
     // It is forgotten.
     peer.answer(id, 0, 2, "one part");
-    assert_eq!(peer.arrivals(), (String::new(), vec![ConnectionEvent::Stray(1)]));
+    assert_eq!(peer.arrivals(), (String::new(), vec![String::from("Stray(1)")]));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_request_that_may_is_sent_again() {
     while events.is_empty() {
         events = peer.arrivals().1;
     }
-    assert_eq!(events, [ConnectionEvent::Lost(1)]);
+    assert_eq!(events, ["Lost(1)"]);
     let first = peer.heard();
     assert_eq!((first.1.as_str(), peer.heard(), peer.heard()), ("set a", first.clone(), first.clone()));
 }

@@ -28,19 +28,9 @@ pub(super) struct Stamps {
 const CONTROL_LEN: usize = size_of::<libc::cmsghdr>() + size_of::<libc::timespec>();
 
 impl Stamps {
-    /// From now on, or from a little later, the kernel notes when it receives something for one of these.
-    pub(super) fn ask(sockets: &[OwnedFd]) -> io::Result<Stamps> {
-        for socket in sockets {
-            let on: libc::c_int = 1;
-            // SAFETY: the value is an int that outlives the call, and its length is passed.
-            let outcome = unsafe {
-                let (value, len) = ((&raw const on).cast(), size_of::<libc::c_int>() as libc::socklen_t);
-                libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, value, len)
-            };
-            if outcome != 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
+    /// For connections that bring times.
+    pub(super) fn new(sockets: &[OwnedFd]) -> io::Result<Stamps> {
+        sockets.iter().try_for_each(ask)?;
         // SAFETY: all zeros is a msghdr: no name, no vector, no flags.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
         header.msg_controllen = CONTROL_LEN;
@@ -68,6 +58,17 @@ impl Stamps {
         // What came lies at the end.
         (&buffer[buffer.len() - message.payload_data().len()..], at_ns)
     }
+}
+
+/// From now on, or from a little later, the kernel notes when it receives something for this socket.
+pub(super) fn ask(socket: &OwnedFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the value is an int that outlives the call, and its length is passed.
+    let outcome = unsafe {
+        let (value, len) = ((&raw const on).cast(), size_of::<libc::c_int>() as libc::socklen_t);
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, value, len)
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The time in a control message of SO_TIMESTAMPNS.

@@ -41,12 +41,12 @@ impl Heat {
     pub(super) const HEAD: &str = "latency in µs by second: █ 10 % of its requests, ▓ 1 %, ▒ 0.1 %, ░ fewer";
 
     /// A second more.
-    pub(super) fn push(&mut self, latency_ns: &Histogram<u64>) {
+    pub(super) fn push(&mut self, latency_ns: Option<&Histogram<u64>>) {
         if self.seconds.len() == SECONDS_MAX {
             self.seconds.pop_front();
         }
         let mut column = [0; BUCKETS];
-        for value in latency_ns.iter_recorded() {
+        for value in latency_ns.iter().flat_map(|latency_ns| latency_ns.iter_recorded()) {
             let count = &mut column[bucket(value.value_iterated_to())];
             *count =
                 u32::try_from(value.count_since_last_iteration()).unwrap_or(u32::MAX).saturating_add(*count);
@@ -116,13 +116,13 @@ mod tests {
             let mut latency_ns = histogram();
             latency_ns.record_n(40_000, 2_000 - slow).expect("in range");
             latency_ns.record_n(700_000, slow).expect("in range");
-            heat.push(&latency_ns);
+            heat.push(Some(&latency_ns));
         }
-        heat.push(&histogram());
+        heat.push(Some(&histogram()));
         let mut one = histogram();
         one.record_n(40_000, 9_999).expect("in range");
         one.record(90_000).expect("in range");
-        heat.push(&one);
+        heat.push(Some(&one));
         let shown = |rows: u16, columns: u16| {
             let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
             heat.draw(buffer.area, &mut buffer);

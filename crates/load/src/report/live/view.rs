@@ -80,9 +80,9 @@ impl View {
         self.passed_s += second.seconds;
         push(&mut self.rates, second.requests_per_second);
         self.latest = Some(*second);
-        for Whole { interval, latency_ns, .. } in known {
-            self.heat.push(latency_ns);
-            self.errors += interval.errors;
+        for Whole { interval, counts } in known {
+            self.heat.push(counts.latency_ns.as_ref());
+            self.errors += interval.failures.total();
             self.interval = Some(*interval);
         }
     }

@@ -4,6 +4,7 @@ use super::{CpuCost, Second};
 use crate::measure::backlog::Growth;
 use crate::measure::tally::Tally;
 use crate::measure::verdict::{OpenEvidence, RunEvidence, RunVerdict};
+use crate::types::error::{Error, told};
 use crate::types::pace::Timing;
 use crate::types::probes::Traffic;
 use crate::workload::plan::RunPlan;
@@ -33,6 +34,8 @@ pub(crate) struct RunMeasurements {
     pub(crate) series: Vec<Second>,
     /// The user has ended the window before its time.
     pub(crate) has_left: bool,
+    /// What has ended the run before its time.
+    pub(crate) failure: Option<Error>,
     pub(crate) recorded: Option<recording::Recorded>,
     pub(crate) probes: Option<Probed>,
 }
@@ -139,7 +142,7 @@ impl RunMeasurements {
         let busy = |second: &Second| (second.seconds > SHORT_S).then_some(second.busiest_thread);
         let open = plan.pace.zip(self.tally.waits.as_ref()).map(|(pace, waits)| {
             let answered = self.tally.requests();
-            let scheduled = answered + self.tally.lost + self.tally.unanswered + self.tally.unsent;
+            let scheduled = answered + self.tally.failures.without_reply();
             let us = |histogram: &Histogram<u64>| histogram.value_at_quantile(0.99) as f64 / 1e3;
             let (asked, asked_within) = match (plan.requests, pace.timing) {
                 // The exact time at which the user ended a schedule is not known.
@@ -175,12 +178,15 @@ impl RunMeasurements {
                 spins: pace.sleep.is_spin(),
             }
         });
+        let lost = self.tally.failures.lost();
+        let whole = self.series.iter().filter(|second| second.seconds > SHORT_S);
         RunVerdict::of(&RunEvidence {
             busy: self.series.iter().filter_map(busy).collect(),
             waited: busiest(span, &self.open, &self.close).1,
             steal,
-            lost: ratio(self.tally.lost as f64, (self.tally.lost + self.tally.requests()) as f64),
-            p50_us: self.series.iter().filter_map(|second| Some(second.latency?.p50_us)).collect(),
+            failure: self.failure.as_ref().map(told),
+            lost: ratio(lost as f64, (lost + self.tally.requests()) as f64),
+            p50_us: whole.filter_map(|second| Some(second.latency?.p50_us)).collect(),
             silence_s: self.tally.silence_ns as f64 / 1e9,
             longest_s: self.tally.latency_ns.max() as f64 / 1e9,
             seconds: span.seconds,

@@ -1,6 +1,7 @@
 //! The parts of a summary.
 
 use super::measured::{Edge, Span, busiest, client_cost, ratio, server_cost};
+use crate::measure::failures::Failures;
 use crate::measure::latency::Latency;
 use crate::measure::seconds::SecondStats;
 use crate::measure::tally::Tally;
@@ -70,6 +71,9 @@ pub struct Connects {
     pub timed_out: u64,
     /// How many the server closed.
     pub closed_by_server: u64,
+    /// How many ended otherwise: reset, or given up after a timeout or a malformed reply.
+    #[serde(default)]
+    pub broken: u64,
     /// How long it took to open those that were opened, without their encryption.
     pub latency: Latency,
 }
@@ -125,8 +129,15 @@ pub struct Second {
     /// How much of it the generator's thread which waited most waited for a CPU.
     #[serde(default)]
     pub cpu_wait: f64,
-    /// Latencies of the requests that were done in it; `None`: none was.
+    /// Latencies of its requests, whenever their replies came: of an open loop those that were due in it, of a closed one
+    /// those that were done in it; `None`: none was answered.
     pub latency: Option<Latency>,
+    /// Those of its requests that failed.
+    #[serde(default)]
+    pub failures: Failures,
+    /// The share of its requests that did not fail; `None`: it has none.
+    #[serde(default)]
+    pub availability: Option<f64>,
     /// The same of probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<Latency>,
@@ -144,13 +155,24 @@ impl Second {
             busiest_thread,
             cpu_wait,
             latency: None,
+            failures: Failures::default(),
+            availability: None,
             probes: None,
         }
     }
 
+    /// With the requests that belong to it, if they are known.
+    pub(crate) fn count(&mut self, stats: Option<&SecondStats>) {
+        let Some(SecondStats { latency, answered, failures, .. }) = stats else { return };
+        (self.latency, self.failures) = (*latency, *failures);
+        self.availability = failures.availability(*answered);
+    }
+
     /// For the live view; `latest` is of the last second that is complete.
     pub(crate) fn line(&self, latest: Option<&SecondStats>) -> String {
-        let rate = format!("{:.0} requests/s", self.requests_per_second);
+        let failed = latest.map_or(0, |interval| interval.failures.total());
+        let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+        let rate = format!("{:.0} requests/s{failed}", self.requests_per_second);
         match latest.and_then(|interval| interval.latency) {
             Some(Latency { p50_us, p99_us, .. }) => format!("{rate}, p50 {p50_us:.0} µs, p99 {p99_us:.0} µs"),
             None => rate,
@@ -182,8 +204,8 @@ impl WaitsSummary {
             slip: Latency::or_zero(&waits.slip_ns),
             late: Latency::or_zero(&waits.late_ns),
             service: Latency::or_zero(&waits.service_ns),
-            unanswered: tally.unanswered,
-            unsent: tally.unsent,
+            unanswered: tally.failures.unanswered,
+            unsent: tally.failures.unsent,
         })
     }
 }

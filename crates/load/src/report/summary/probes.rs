@@ -3,6 +3,7 @@
 use super::measured::{Probed, Room, growth, ratio};
 use super::parts::{error_lines, unread};
 use super::{ErrorLine, WaitsSummary};
+use crate::measure::failures::Failures;
 use crate::measure::latency::Latency;
 use crate::measure::seconds::Seconds;
 use crate::measure::verdict::{OpenEvidence, RunEvidence, RunVerdict};
@@ -30,6 +31,12 @@ pub struct Probes {
     pub misses: u64,
     /// Requests given up.
     pub lost: u64,
+    /// All that failed, by kind.
+    #[serde(default)]
+    pub failures: Failures,
+    /// The share of requests that did not fail.
+    #[serde(default)]
+    pub availability: Option<f64>,
     /// Values that were not their key's own; always 0 without verification.
     pub wrong_values: u64,
     /// Error lines received.
@@ -62,12 +69,13 @@ impl Probed {
         let scheduled = asked.rate * scheduled_s;
         let (latency, waits) = (Latency::or_zero(&tally.latency_ns), WaitsSummary::of(tally)?);
         let answered = tally.requests();
-        let due = answered + tally.lost + tally.unanswered + tally.unsent;
+        let due = answered + tally.failures.without_reply();
+        let lost = tally.failures.lost();
         let completed_per_s = ratio(self.completed as f64, scheduled_s.max(seconds));
         let verdict = RunVerdict::of(&RunEvidence {
             steal,
             waited: ratio(self.time.wait_ns as f64 / 1e9, seconds),
-            lost: ratio(tally.lost as f64, (tally.lost + answered) as f64),
+            lost: ratio(lost as f64, (lost + answered) as f64),
             open: Some(OpenEvidence {
                 traffic: Traffic::Probes,
                 asked: scheduled,
@@ -89,7 +97,9 @@ impl Probed {
             requests: answered,
             requests_per_second: completed_per_s,
             misses: tally.misses,
-            lost: tally.lost,
+            lost,
+            failures: tally.failures,
+            availability: tally.failures.availability(answered),
             wrong_values: tally.wrong,
             errors: tally.errors,
             error_lines: error_lines(tally),
@@ -103,7 +113,7 @@ impl Probed {
 
 impl Probes {
     pub(super) fn is_clean(&self) -> bool {
-        self.errors == 0 && self.wrong_values == 0
+        self.errors == 0 && self.wrong_values == 0 && self.failures.broken() == 0
     }
 }
 

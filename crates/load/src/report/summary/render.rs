@@ -1,6 +1,6 @@
 //! The summary for people. What agents say in theirs is escaped like everything else that comes from another machine.
 
-use super::{CommandCount, Connects, CpuCost, Recorded, Summary, WaitsSummary};
+use super::{CommandCount, Connects, CpuCost, Recorded, Second, Summary, WaitsSummary};
 use crate::report::figures::{grouped, percentiles};
 use crate::types::mix::{Command, Mix};
 use crate::types::span::Span;
@@ -125,11 +125,15 @@ impl Summary {
             if connects.opened > 0 {
                 percentiles(f, "connect", &connects.latency)?;
             }
-            let Connects { opened, refused, timed_out, closed_by_server, .. } = connects;
+            let Connects { opened, refused, timed_out, closed_by_server, broken, .. } = connects;
             let [opened, refused, timed_out, closed] =
                 [opened, refused, timed_out, closed_by_server].map(|n| grouped(*n as f64));
             write!(f, "  {:<10}{opened} opened, {refused} refused, ", "connects")?;
-            writeln!(f, "{timed_out} timed out, {closed} closed by the server")?;
+            write!(f, "{timed_out} timed out, {closed} closed by the server")?;
+            match *broken {
+                0 => writeln!(f)?,
+                broken => writeln!(f, ", {} broken", grouped(broken as f64))?,
+            }
         }
         Ok(())
     }
@@ -238,13 +242,27 @@ impl Summary {
                 "missing"
             )?;
         }
-        if self.transport == "udp" || self.lost > 0 {
+        if self.transport == "udp" || self.lost + self.failures.unconnected > 0 {
             let share = self.lost as f64 / (self.lost + self.requests).max(1) as f64;
             write!(f, "  {:<10}{} requests ({:.2} %)", "lost", grouped(self.lost as f64), share * 100.0)?;
+            let told = self.failures.told();
+            if !told.is_empty() {
+                write!(f, ": {told}")?;
+            }
             if self.transport == "udp" {
                 write!(f, ", {} datagrams too late or twice", grouped(self.stray_datagrams as f64))?;
             }
             writeln!(f)?;
+        }
+        if let Some(availability) = self.availability.filter(|availability| *availability < 1.0) {
+            let failed = grouped(self.failures.total() as f64);
+            write!(f, "  {:<10}{:.4} %: {failed} requests failed", "available", availability * 100.0)?;
+            let [bad, all] = [true, false].map(|only_bad| {
+                let counts =
+                    |second: &&Second| second.availability.is_some_and(|share| !only_bad || share < 1.0);
+                self.series.iter().filter(counts).count()
+            });
+            writeln!(f, ", in {bad} of {all} s")?;
         }
         Ok(())
     }

@@ -4,9 +4,11 @@ use super::*;
 use crate::engine::GATHER_TIME;
 use crate::engine::outbox::Outbox;
 use crate::measure::backlog::Growth;
+use crate::measure::failures::Failures;
+use crate::measure::seconds::SecondCounts;
 use crate::pacing::schedule::Schedule;
 use crate::run::shared::Start;
-use crate::run::silence::SECONDS_MAX;
+use crate::run::silence::{SECONDS_MAX, Silence};
 use crate::types::arrivals::Arrivals;
 use crate::types::description::Description;
 use crate::types::pace::Sleep;
@@ -34,6 +36,9 @@ struct Simulated {
     /// A wait ends this much later than it should.
     late_ns: u64,
     waits: u64,
+    news: Vec<ConnectionEvent>,
+    /// The first request is never answered.
+    hangs: bool,
 }
 
 /// What a turn costs the worker.
@@ -51,10 +56,15 @@ impl Simulated {
             suspended_ns: 0,
             late_ns: 0,
             waits: 0,
+            news: Vec::new(),
+            hangs: false,
         }
     }
 
     fn answer(&mut self, connection: usize) {
+        if std::mem::take(&mut self.hangs) {
+            return;
+        }
         let mut start = self.idle_ns.max(self.now_ns);
         let into = start % SECOND;
         if into < self.stall_ns {
@@ -98,14 +108,28 @@ impl Engine for Simulated {
         }
         Ok(())
     }
+
+    fn reopen(&mut self, connection: usize) -> Result<(), Error> {
+        self.news.push(ConnectionEvent::Opened { connection, took_ns: 1000 });
+        Ok(())
+    }
+
+    fn close(&mut self, connection: usize) {
+        self.replies.retain(|(_, other)| *other != connection);
+    }
+
+    fn events(&mut self, each: impl FnMut(ConnectionEvent)) -> Result<(), Error> {
+        self.news.drain(..).for_each(each);
+        Ok(())
+    }
 }
 
 /// What 20 seconds of gets come to; `rate` of an open loop.
 fn run(server: Simulated, rate: Option<(f64, Arrivals)>, connections: usize, depth: usize) -> Tally {
-    try_run(server, rate, connections, depth, &mut |_, _| {}).expect("a server that answers")
+    run_with(server, rate, connections, depth, &mut |_, _| {}).expect("a server that answers")
 }
 
-fn try_run(
+fn run_with(
     server: Simulated,
     rate: Option<(f64, Arrivals)>,
     connections: usize,
@@ -137,8 +161,10 @@ fn try_sleeping(
     };
     let mut worker = worker(server, &plan, feed, (connections, depth), &shared);
     worker.requests_max = rate.is_none().then_some(200_000);
-    worker.is_endless = rate.is_none();
-    worker.run(window_ns, on_second)
+    let silence = rate.is_none().then(|| Silence::new(SECOND));
+    let standing = Standing::new(connections, window_ns, (rate.is_some(), false), silence);
+    let Ended { tally, engine, error, .. } = worker.run(standing, on_second);
+    error.map_or(Ok((tally, engine)), Err)
 }
 
 /// A worker that runs until the window closes.
@@ -151,10 +177,12 @@ fn worker<'r>(
 ) -> LoadWorker<'r, Simulated> {
     LoadWorker {
         engine,
+        links: Links::new(connections),
+        timeout_ns: None,
+        fail_fast: false,
         composer: Composer::mix(plan, 1, 0, None),
         feed,
         items: &plan.items,
-        connections,
         depth,
         verify: false,
         backfill: false,
@@ -162,7 +190,6 @@ fn worker<'r>(
         gather_time: GATHER_TIME,
         requests_max: None,
         churn: None,
-        is_endless: false,
         shared,
         slot: &shared.workers[0],
     }
@@ -179,7 +206,8 @@ fn a_worker_that_starts_after_the_window_has_opened_records_its_requests() {
     let mut worker = worker(Simulated::new(2_000, 0), &plan, Feed::closed(1), (1, 1), &shared);
     worker.composer.recorder = recorders.pop();
     worker.requests_max = Some(100);
-    worker.run(SECOND..21 * SECOND, &mut |_, _| {}).expect("a server that answers");
+    let standing = Standing::new(1, SECOND..21 * SECOND, (false, false), None);
+    assert!(worker.run(standing, &mut |_, _| {}).error.is_none(), "a server that answers");
     let recorded = recording.join().and_then(|notes| notes.write(&plan.items)).expect("a disk");
     std::fs::remove_file(path).expect("a recording");
     assert!(recorded.requests >= 100, "{recorded:?}");
@@ -198,7 +226,7 @@ fn check_stall(arrivals: Arrivals, connections: usize, depth: usize) {
     let asked: f64 = 200_000.0;
     let requests = tally.requests() as f64;
     assert!((requests - asked).abs() < 4.0 * asked.sqrt(), "{requests} of {asked}");
-    assert_eq!((tally.unanswered, tally.unsent), (0, 0));
+    assert_eq!(tally.failures, Failures::default());
     for (share, theory_ms) in [(0.95, 50.0), (0.99, 90.0), (0.999, 99.0)] {
         let found_ms = quantile_ms(&tally, share);
         assert!((found_ms / theory_ms - 1.0).abs() < 0.04, "{share}: {found_ms} of {theory_ms} ms");
@@ -226,7 +254,7 @@ fn a_closed_loop_does_not_see_the_stall() {
 fn what_a_slow_server_leaves_undone_is_counted() {
     // It manages half of the rate.
     let tally = run(Simulated::new(200_000, 0), Some((10_000.0, Arrivals::Constant)), 10, 1);
-    let total = tally.requests() + tally.unanswered + tally.unsent;
+    let total = tally.requests() + tally.failures.total();
     assert_eq!(total, 200_000, "{tally:?}");
     // An answered request has waited in the schedule, up to the end.
     assert!(quantile_ms(&tally, 0.5) > 1000.0);
@@ -236,7 +264,7 @@ fn what_a_slow_server_leaves_undone_is_counted() {
 fn a_server_that_is_a_little_too_slow_is_found_out_though_it_answers_all() {
     let growth = |service_ns, stall_ns, rate: f64, arrivals| {
         let tally = run(Simulated::new(service_ns, stall_ns), Some((rate, arrivals)), 50, 4);
-        assert_eq!(tally.unanswered + tally.unsent, 0, "there is time for all");
+        assert_eq!(tally.failures.total(), 0, "there is time for all");
         let usual = rate * tally.latency_ns.value_at_quantile(0.1) as f64 / 1e9;
         (Growth::of(&tally.backlog, usual), tally.requests())
     };
@@ -301,16 +329,64 @@ fn a_lone_request_takes_its_service_and_a_turn() {
 #[test]
 fn a_server_that_never_answers_is_given_up() {
     let silent = Simulated::new(24 * 3600 * SECOND, 0);
-    let error = try_run(silent, None, 3, 2, &mut |_, _| {}).expect_err("nobody answers");
+    let error = run_with(silent, None, 3, 2, &mut |_, _| {}).expect_err("nobody answers");
     assert!(matches!(error, Error::Silence { seconds: SECONDS_MAX }), "{error}");
 }
 
 #[test]
-fn a_worker_that_was_suspended_tells_of_the_seconds_at_once() {
+fn a_worker_that_was_suspended_tells_of_each_second_of_the_window() {
     let server = Simulated { suspended_ns: 3600 * SECOND, ..Simulated::new(2_000, 0) };
     let mut told = Vec::new();
-    let tally = try_run(server, None, 50, 1, &mut |seconds, tally| told.push((seconds, tally.requests())));
-    assert!(tally.expect("a server that answers").requests() >= 200_000);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0].0, 0..3600);
+    let mut tell =
+        |second, counts: SecondCounts| told.push((second, counts.latency_ns.map_or(0, |all| all.len())));
+    let tally = run_with(server, None, 50, 1, &mut tell).expect("a server that answers");
+    assert!(tally.requests() >= 200_000);
+    // What it did when it had woken up, long after the window, is in the last second.
+    assert_eq!(told.iter().map(|(second, _)| *second).collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
+    assert_eq!(told.iter().map(|(_, requests)| requests).sum::<u64>(), tally.requests());
+}
+
+/// A server that stops for the last 800 ms of every second, which 10,000 requests a second are sent to, until after the
+/// window: each is in the second in which it was due, and those of the end are not missing.
+#[test]
+fn every_request_of_an_open_loop_is_in_the_second_in_which_it_was_due() {
+    let server = Simulated::new(2_000, 800 * MS);
+    let mut told = Vec::new();
+    let tally = run_with(server, Some((10_000.0, Arrivals::Constant)), 50, 1, &mut |second, counts| {
+        let latency_ns = counts.latency_ns.expect("10,000 requests");
+        told.push((second, latency_ns.len(), latency_ns.value_at_quantile(0.5) / MS));
+    });
+    let tally = tally.expect("a server that answers");
+    assert_eq!(told.len(), 20, "{told:?}");
+    for (second, requests, p50_ms) in &told {
+        assert!((9_999..=10_001).contains(requests) && (280..=330).contains(p50_ms), "{second}: {told:?}");
+    }
+    assert_eq!(told.iter().map(|(_, requests, _)| requests).sum::<u64>(), tally.requests());
+    assert_eq!(tally.latency_ns.len(), tally.requests());
+}
+
+#[test]
+fn a_connection_that_hangs_keeps_no_second_from_being_known() {
+    // One request is never answered: its connection hangs.
+    let server = Simulated { hangs: true, ..Simulated::new(2_000, 0) };
+    let plan = RunPlan::new(&Description::default(), Part::WHOLE).expect("defaults");
+    let shared = RunState::new(1, Phase::WarmUp);
+    shared.open(SECOND);
+    let window_ns = SECOND..101 * SECOND;
+    let schedule = Schedule::new(Arrivals::Constant, 100.0, Share { index: 0, threads: 1 }, 1);
+    let schedule = schedule.during(SECOND, window_ns.clone(), u64::MAX);
+    let feed = Feed::open(schedule, 2, Sleep::Spin(Duration::ZERO));
+    let worker = worker(server, &plan, feed, (2, 1), &shared);
+    let standing = Standing::new(2, window_ns, (true, false), None);
+    let mut told = Vec::new();
+    let ended = worker.run(standing, &mut |second, counts| {
+        told.push((second, counts.latency_ns.map_or(0, |all| all.len()), counts.failures.unanswered));
+        if second == 5 {
+            shared.stop();
+        }
+    });
+    assert_eq!(told[..6], [(0, 99, 0), (1, 100, 0), (2, 100, 0), (3, 100, 0), (4, 100, 0), (5, 100, 0)]);
+    // It is counted in the oldest second that was not told of.
+    assert_eq!((told[6].0, told[6].2), (6, 1), "{told:?}");
+    assert_eq!(ended.tally.failures.unanswered, 1);
 }

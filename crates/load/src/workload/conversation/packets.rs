@@ -63,6 +63,7 @@ impl Ledger {
             Some(status) if Some(status) == declines(kind) => self.complete(Ending::Declined, reading),
             status => {
                 reading.tally.error(status.map_or("unknown status", ReplyStatus::text).as_bytes());
+                self.fail();
                 // Within quiet gets an error answers one key; the `noop` still ends the request.
                 if is_end || !matches!(kind, RequestKind::PacketGets { .. }) {
                     self.complete(Ending::Error, reading);

@@ -1,6 +1,8 @@
 //! Views, drawn to a terminal in memory.
 
 use super::*;
+use crate::measure::failures::Failures;
+use crate::measure::seconds::SecondCounts;
 use crate::report::summary::CpuCost;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -23,6 +25,8 @@ fn second(requests_per_second: f64, server: Option<CpuCost>) -> Second {
         busiest_thread: 0.9,
         cpu_wait: 0.0,
         latency: None,
+        failures: Failures::default(),
+        availability: None,
         probes: None,
     }
 }
@@ -30,11 +34,12 @@ fn second(requests_per_second: f64, server: Option<CpuCost>) -> Second {
 /// A second whose latencies are known: of 100 requests, one took as long as the p99.
 fn whole(p99_us: f64, errors: u64) -> Whole {
     let (latency, slip) = (Some(latency(p99_us)), Some(latency(p99_us / 2.0)));
-    let interval = SecondStats { second: 0, latency, slip, errors };
+    let failures = Failures { error_replies: errors, ..Failures::default() };
+    let interval = SecondStats { second: 0, latency, slip, answered: 100, failures };
     let mut latency_ns = crate::measure::histogram::histogram();
     latency_ns.record_n(20_000, 99).expect("in range");
     latency_ns.record((p99_us * 1e3) as u64).expect("in range");
-    Whole { interval, latency_ns, slip_ns: None }
+    Whole { interval, counts: SecondCounts { latency_ns: Some(latency_ns), slip_ns: None, failures } }
 }
 
 #[track_caller]

@@ -1,7 +1,8 @@
 use super::*;
+use crate::measure::failures::Failures;
 use crate::measure::latency::Latency;
 use crate::measure::verdict::{InvalidReason, RunVerdict};
-use crate::report::summary::{ErrorLine, WaitsSummary};
+use crate::report::summary::{ErrorLine, SCHEMA, WaitsSummary};
 use crate::types::description::Description;
 use crate::types::part::Part;
 use crate::workload::plan::RunPlan;
@@ -19,6 +20,10 @@ fn summary() -> Summary {
         keys_per_cpu_second: per_second * 10.0,
     };
     Summary {
+        schema: SCHEMA,
+        failures: Failures::default(),
+        availability: Some(1.0),
+        failure: None,
         run: run("--depth 16 --gets 0.9 --multiget 10 --value-size 64-1k --popularity zipf"),
         r#loop: String::from("closed"),
         verdict: RunVerdict { valid: true, reasons: Vec::new() },
