@@ -94,7 +94,8 @@ impl Server {
     /// The lines before the one that it serves.
     fn notes(&self) -> Vec<&str> {
         assert!(self.start.contains(" serves on "), "{}", self.start);
-        let lines: Vec<_> = self.start.lines().collect();
+        let without_time = |line: &'_ str| line.find("Z ").map_or(0, |time| time + 2);
+        let lines: Vec<_> = self.start.lines().map(|line| &line[without_time(line)..]).collect();
         lines[..lines.len() - 1].to_vec()
     }
 
@@ -372,7 +373,7 @@ fn check_untold(socket: &str, why: &str) {
     let mut line = String::new();
     said.read_line(&mut line).expect("text");
     let expected = format!("the supervisor is not told (NOTIFY_SOCKET={socket}): {why}");
-    assert!(line.starts_with(&format!("evenkeel: serve: {expected}")), "{line}");
+    assert!(line.contains(&format!("Z warning serve: {expected}")), "{line}");
     kill_process(Pid::from_child(&child.0), Signal::TERM).expect("it runs");
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("text");
@@ -418,10 +419,7 @@ fn check_queue(somaxconn: u32, arguments: &[&str], length: u32, notes: &[&str]) 
     let server = Server::start(&mut serve(arguments));
     let address = server.address();
     assert_eq!(queue(address), length.to_string(), "{somaxconn} {arguments:?}");
-    assert_eq!(
-        server.notes(),
-        notes.iter().map(|note| format!("evenkeel: serve: {note}")).collect::<Vec<_>>()
-    );
+    assert_eq!(server.notes(), notes.iter().map(|note| format!("warning serve: {note}")).collect::<Vec<_>>());
     // Also where only one connection may wait.
     let clients: Vec<_> = (0..10).map(|_| ask(tcp(address))).collect();
     assert_eq!(setting(clients.into_iter().next().expect("some"), "tcp_backlog"), length.to_string());
@@ -523,9 +521,9 @@ fn fast_open_that_the_kernel_does_not_allow_is_reported_and_the_server_serves() 
     set_sysctl("ipv4/tcp_fastopen", 1);
     set_sysctl("core/somaxconn", 8);
     let server = Server::start(&mut serve(&["--fast-open", "16"]));
-    let cut = "evenkeel: serve: the kernel allows 8 pending TCP Fast Open requests, not 16 \
+    let cut = "warning serve: the kernel allows 8 pending TCP Fast Open requests, not 16 \
                (`sysctl -w net.core.somaxconn=16`, then start again)";
-    let off = "evenkeel: serve: TCP Fast Open is off for servers: net.ipv4.tcp_fastopen is 1 \
+    let off = "warning serve: TCP Fast Open is off for servers: net.ipv4.tcp_fastopen is 1 \
                (`sysctl -w net.ipv4.tcp_fastopen=3` turns it on at once)";
     assert_eq!(server.notes(), [cut, off]);
     assert_eq!(fast_opens(server.address()), 0);
@@ -537,7 +535,7 @@ fn fast_open_that_the_kernel_does_not_allow_is_reported_and_the_server_serves() 
     let local = UnixListener::bind(directory.path("socket")).expect("a listener");
     let mut command = by(WITH_SOCKETS, &["--listen-fd", "3", "--fast-open", "8"]);
     let server = Server::start(command.stdin(Stdio::from(OwnedFd::from(local))));
-    let none = "evenkeel: serve: TCP Fast Open has no effect: no listener is TCP";
+    let none = "warning serve: TCP Fast Open has no effect: no listener is TCP";
     assert_eq!(server.notes(), [none]);
     ask(unix(&directory.path("socket")));
 }
@@ -569,7 +567,7 @@ fn a_socket_that_another_process_shuts_down_is_given_up() {
     let mut line = String::new();
     server.said.read_line(&mut line).expect("text");
     let expected = format!("no longer listens on {address}: another process has shut the socket down\n");
-    assert_eq!(line, format!("evenkeel: serve: {expected}"));
+    assert!(line.ends_with(&format!("Z warning serve: {expected}")), "{line}");
     ask(tcp(own));
     assert_eq!(server.end(), "", "it is said once");
 }

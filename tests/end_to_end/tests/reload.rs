@@ -78,7 +78,7 @@ fn check(subject: &ServerUnderTest, name: &str, complaint: Option<&str>) {
     hang_up(&server);
     let Some(complaint) = complaint else { return };
     let complains = |of: &str| {
-        let line = format!("evenkeel: serve: the users stay as they were: -Y {path}: {of}\n");
+        let line = format!("Z warning serve: the users stay as they were: -Y {path}: {of}\n");
         clock::wait_for(|| server.said().contains(&line).then_some(())).expect(&line);
     };
     complains(complaint);

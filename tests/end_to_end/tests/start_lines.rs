@@ -227,7 +227,7 @@ fn check(number: usize, limits: &str, line: &str, outcome: &Outcome) {
     if matches!(outcome, Starts) && !line.contains("-v") {
         let lines = started.said();
         let of_flags =
-            lines.lines().filter(|line| line.starts_with("evenkeel: serve: -") || line.contains("taken as"));
+            lines.lines().filter(|line| line.contains("Z warning serve: -") || line.contains("taken as"));
         assert_eq!(of_flags.collect::<Vec<_>>(), [""; 0], "{line}: nothing to be said");
     }
 }

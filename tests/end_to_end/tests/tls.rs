@@ -217,7 +217,7 @@ fn certificates_are_chosen_by_name_and_replaced_while_clients_are_served() {
     assert_eq!(refused, format!("Error {reason}\n"));
     hang_up(&server);
     let line =
-        format!("evenkeel: serve: certificates, keys, tickets and roles stay as they were: {reason}\n");
+        format!("Z warning serve: certificates, keys, tickets and roles stay as they were: {reason}\n");
     clock::wait_for(|| (server.said().matches(&line).count() == 2).then_some(())).expect("a line for each");
     assert_eq!(shown(&server, "localhost"), "CN=other");
 
