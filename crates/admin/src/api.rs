@@ -11,7 +11,6 @@ mod connections;
 mod requests;
 
 use std::future::Future;
-use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::net::UnixListener;
 use std::path::Path;

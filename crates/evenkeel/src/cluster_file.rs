@@ -3,9 +3,7 @@
 //! A file that cannot be used changes nothing: the last good list stays, a line says why, once for each content, and the
 //! statistics have it. No worker reads it, and a fifo in its place keeps nobody waiting.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,7 +102,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::fs::{self, Permissions};
+    use std::fs::{self, File, Permissions};
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;

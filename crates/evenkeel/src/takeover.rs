@@ -47,14 +47,18 @@ mod state;
 mod successor;
 mod wire;
 
+use wire::Wire;
+
 pub(crate) use predecessor::{OfferedServer, TakeoverOutcome, TakeoverSocket};
 pub(crate) use successor::{Inheritance, Predecessor};
 
 /// Time for an answer that takes no work.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Time for a process that has closed its end to be gone.
-const GOING: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// Time for a process that has closed its end to be gone: one that is killed closes it before its memory is given back, which takes
+/// seconds where there is much of it, or the host is busy.
+const GOING: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// What nobody can do any more to memory that is offered.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
@@ -79,26 +83,26 @@ fn is_sealed(memory: impl AsFd) -> bool {
 }
 
 /// The process at the other end.
-#[derive(Clone)]
 struct OtherProcess {
     /// `None`: it was gone before it could be watched.
-    pidfd: Option<Arc<OwnedFd>>,
+    pidfd: Option<OwnedFd>,
 }
 
 impl OtherProcess {
     fn of(stream: impl AsFd) -> Result<OtherProcess, String> {
         let peer = socket_peercred(stream).map_err(|error| error.to_string())?;
         match pidfd_open(peer.pid, PidfdFlags::empty()) {
-            Ok(pidfd) => Ok(OtherProcess { pidfd: Some(Arc::new(pidfd)) }),
+            Ok(pidfd) => Ok(OtherProcess { pidfd: Some(pidfd) }),
             Err(Errno::SRCH) => Ok(OtherProcess { pidfd: None }),
             // In another PID namespace, or where pidfd_open is forbidden, it could not be told who serves if one of both ends.
             Err(error) => Err(format!("its process cannot be watched: {error}")),
         }
     }
 
-    /// Whether it lives, and goes on living for a moment.
-    fn is_alive(&self) -> bool {
-        let ended = |pidfd: &Arc<OwnedFd>| poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&GOING));
+    /// Whether it lives; if it has closed its end, whether it goes on living for a while.
+    fn is_alive(&self, wire: &Wire) -> bool {
+        let patience = if wire.is_closed() { GOING } else { AT_ONCE };
+        let ended = |pidfd: &OwnedFd| poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&patience));
         self.pidfd.as_ref().is_some_and(|pidfd| !matches!(ended(pidfd), Ok(1..)))
     }
 }

@@ -1,10 +1,8 @@
 //! The configuration of a router: its files, and the plan that follows.
 
 use std::cell::{Cell, RefCell};
-use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, UdpSocket};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -236,7 +236,7 @@ fn give(wire: &mut Wire, stopped: &mut Stopped) -> Result<(), String> {
     match wire.expect(TakeoverStep::Taken, ANSWER) {
         Ok(_) => Ok(()),
         // It serves, however slowly it says so: two servers must not use the same memory.
-        Err(_) if successor.is_alive() => Ok(()),
+        Err(_) if successor.is_alive(wire) => Ok(()),
         Err(why) => Err(why),
     }
 }

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +35,41 @@ pub(crate) struct Predecessor {
     flash: Vec<File>,
 }
 
+/// Its offer, with the descriptors by their meaning.
+struct OfferedParts {
+    offer: ServerOffer,
+    listeners: Vec<Arc<OwnedFd>>,
+    metrics: Vec<OwnedFd>,
+    memory: Arc<File>,
+    flash: Vec<File>,
+}
+
+impl OfferedParts {
+    fn ask_for(wire: &mut Wire) -> Result<OfferedParts, String> {
+        let hello = SuccessorHello { format: FORMAT, version: env!("CARGO_PKG_VERSION").to_owned() };
+        let bytes = serde_json::to_vec(&hello).map_err(|error| error.to_string())?;
+        wire.send(TakeoverStep::Hello, &bytes, &[]).map_err(|error| error.to_string())?;
+        let message = wire.expect(TakeoverStep::Offer, ANSWER)?;
+        let offer: ServerOffer = parse(&message.bytes)?;
+        if offer.format != FORMAT {
+            return Err(format!("version {} hands over otherwise", offer.version));
+        }
+        let mut descriptors = message.descriptors.into_iter();
+        let mut take = |count: usize| -> Vec<OwnedFd> { descriptors.by_ref().take(count).collect() };
+        let (listeners, metrics) = (take(offer.listeners), take(offer.metrics));
+        let memory = Arc::new(File::from(take(1).pop().ok_or("it has passed too few descriptors")?));
+        if !is_sealed(&memory) {
+            return Err("the length of its memory is not sealed".to_owned());
+        }
+        let flash: Vec<File> = descriptors.map(File::from).collect();
+        if flash.len() != offer.flash.as_ref().map_or(0, |flash| flash.devices.len()) {
+            return Err("it has passed other descriptors than it says".to_owned());
+        }
+        let listeners = listeners.into_iter().map(Arc::new).collect();
+        Ok(OfferedParts { offer, listeners, metrics, memory, flash })
+    }
+}
+
 /// What it had.
 pub(crate) struct Inheritance {
     pub(crate) manifest: Manifest,
@@ -44,8 +78,8 @@ pub(crate) struct Inheritance {
     pub(crate) dropped: usize,
 }
 
-fn failed(path: &Path, process: &OtherProcess, why: impl std::fmt::Display) -> Failure {
-    let hint = match process.is_alive() {
+fn failed(path: &Path, is_alive: bool, why: impl std::fmt::Display) -> Failure {
+    let hint = match is_alive {
         true => "the other server goes on serving",
         false => "the other server has ended, too: start this one again",
     };
@@ -84,39 +118,17 @@ impl Predecessor {
         let process = process.map_err(|why| {
             Failure::other(anyhow::anyhow!("take over at {} (--takeover): {why}", path.display()))
         })?;
-        match Predecessor::answer(stream, process.clone()) {
-            Ok(predecessor) => Ok(Some(predecessor)),
-            Err(why) if process.is_alive() => Err(failed(path, &process, why)),
+        let mut wire = Wire::new(stream).map_err(|error| failed(path, true, error))?;
+        match OfferedParts::ask_for(&mut wire) {
+            Ok(OfferedParts { offer, listeners, metrics, memory, flash }) => {
+                Ok(Some(Predecessor { wire, process, offer, listeners, metrics, memory, flash }))
+            }
+            Err(why) if process.is_alive(&wire) => Err(failed(path, true, why)),
             Err(why) => {
                 notice_alone(path, &why);
                 Ok(None)
             }
         }
-    }
-
-    fn answer(stream: UnixStream, process: OtherProcess) -> Result<Predecessor, String> {
-        let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
-        let hello = SuccessorHello { format: FORMAT, version: env!("CARGO_PKG_VERSION").to_owned() };
-        let bytes = serde_json::to_vec(&hello).map_err(|error| error.to_string())?;
-        wire.send(TakeoverStep::Hello, &bytes, &[]).map_err(|error| error.to_string())?;
-        let message = wire.expect(TakeoverStep::Offer, ANSWER)?;
-        let offer: ServerOffer = parse(&message.bytes)?;
-        if offer.format != FORMAT {
-            return Err(format!("version {} hands over otherwise", offer.version));
-        }
-        let mut descriptors = message.descriptors.into_iter();
-        let mut take = |count: usize| -> Vec<OwnedFd> { descriptors.by_ref().take(count).collect() };
-        let (listeners, metrics) = (take(offer.listeners), take(offer.metrics));
-        let memory = Arc::new(File::from(take(1).pop().ok_or("it has passed too few descriptors")?));
-        if !is_sealed(&memory) {
-            return Err("the length of its memory is not sealed".to_owned());
-        }
-        let flash: Vec<File> = descriptors.map(File::from).collect();
-        if flash.len() != offer.flash.as_ref().map_or(0, |flash| flash.devices.len()) {
-            return Err("it has passed other descriptors than it says".to_owned());
-        }
-        let listeners = listeners.into_iter().map(Arc::new).collect();
-        Ok(Predecessor { wire, process, offer, listeners, metrics, memory, flash })
     }
 
     /// Its clock, which goes on, and the time of day when that showed 0.
@@ -132,7 +144,7 @@ impl Predecessor {
     /// Its devices of flash, if they are those of this server's options.
     pub(crate) fn devices(&mut self, path: &Path, own: &FlashOptions) -> Result<Option<Devices>, Failure> {
         let files = std::mem::take(&mut self.flash);
-        adopt(own, self.offer.flash.as_ref(), files).map_err(|why| failed(path, &self.process, why))
+        adopt(own, self.offer.flash.as_ref(), files).map_err(|why| self.failed(path, why))
     }
 
     /// Stops it and takes what it has. `addresses` are those of this server. `None`: it has ended before it had given all of it, and
@@ -144,7 +156,7 @@ impl Predecessor {
     ) -> Result<Option<Inheritance>, Failure> {
         match self.receive(addresses) {
             Ok(inheritance) => Ok(Some(inheritance)),
-            Err(why) if self.process.is_alive() => Err(failed(path, &self.process, why)),
+            Err(why) if self.process.is_alive(&self.wire) => Err(failed(path, true, why)),
             Err(why) => {
                 notice_alone(path, &why);
                 Ok(None)
@@ -154,7 +166,11 @@ impl Predecessor {
 
     /// This server is to end before it has begun.
     pub(crate) fn told_to_end(&self, path: &Path) -> Failure {
-        failed(path, &self.process, "a signal has told this one to end")
+        self.failed(path, "a signal has told this one to end")
+    }
+
+    fn failed(&self, path: &Path, why: impl std::fmt::Display) -> Failure {
+        failed(path, self.process.is_alive(&self.wire), why)
     }
 
     fn receive(&mut self, addresses: &[String]) -> Result<Inheritance, String> {
@@ -186,10 +202,10 @@ impl Predecessor {
         match self.wire.receive_answer(ANSWER) {
             Ok(TakeoverMessage { kind: TakeoverStep::Yours, .. }) => Ok(()),
             // It has gone on, and its memory is not as it was, even if it has ended since.
-            Ok(message) => Err(failed(path, &self.process, message.unexpected(TakeoverStep::Yours))),
+            Ok(message) => Err(self.failed(path, message.unexpected(TakeoverStep::Yours))),
             // Whoever has ended without a word has not gone on.
-            Err(_) if !self.process.is_alive() => Ok(()),
-            Err(why) => Err(failed(path, &self.process, why)),
+            Err(_) if !self.process.is_alive(&self.wire) => Ok(()),
+            Err(why) => Err(failed(path, true, why)),
         }
     }
 

@@ -6,6 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -71,6 +72,13 @@ impl Wire {
 
     pub(super) fn stream(&self) -> &UnixStream {
         &self.0
+    }
+
+    /// Whether the other end is closed. Messages may still have to be read.
+    pub(super) fn is_closed(&self) -> bool {
+        let mut end = [PollFd::new(&self.0, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut end, Some(&now)).is_ok() && end[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
     pub(super) fn send(
@@ -207,7 +215,9 @@ mod tests {
         assert_eq!(error, Some("expected Offer, found Hello".to_owned()));
         let error = far.expect(TakeoverStep::Offer, Duration::from_millis(1)).err().expect("silence");
         assert!(error.starts_with("the other process says nothing"), "{error}");
+        assert!(!far.is_closed());
         drop(near);
+        assert!(far.is_closed());
         assert_eq!(
             far.expect(TakeoverStep::Offer, SILENCE).err(),
             Some("the other process is gone".to_owned())
