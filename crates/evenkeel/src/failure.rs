@@ -88,6 +88,11 @@ impl Failure {
         self.error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>()).map(std::io::Error::kind)
     }
 
+    /// With its hint in one line, where it is no reason to end.
+    pub(crate) fn in_one_line(&self) -> String {
+        self.hint.as_ref().map_or_else(|| self.to_string(), |hint| format!("{self}; {hint}"))
+    }
+
     /// The exit status of the process.
     pub(crate) fn status(&self) -> u8 {
         self.status

@@ -112,7 +112,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     let write_pidfile = || {
         let written = options.process.pidfile.as_deref().map(PidFile::write).transpose().map_err(explain);
         written.unwrap_or_else(|failure| {
-            notice(format!("the process id is in no file: {failure}"));
+            notice(format!("the process id is in no file: {}", failure.in_one_line()));
             None
         })
     };

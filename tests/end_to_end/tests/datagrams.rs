@@ -265,3 +265,37 @@ fn a_flood_of_datagrams_leaves_other_clients_their_turns() {
         assert_eq!(pair.ask("get nothing\r\n").len(), 1, "it still answers");
     }
 }
+
+/// Requests that arrive while the only worker is stopped, as while it has something else to do: all are answered where the server was
+/// granted its buffer, and else those that are lost are counted.
+#[test]
+fn requests_that_wait_are_not_lost_or_are_counted() {
+    const REQUESTS: usize = 3000;
+    let subject = ServerUnderTest::evenkeel(SocketDriver::Epoll);
+    let pair = Pair::start(&subject, &["-t", "1"]);
+    let pid = rustix::process::Pid::from_raw(pair.server.pid() as i32).expect("a process has an id");
+    let signal = |signal| rustix::process::kill_process(pid, signal).expect("a signal");
+    signal(rustix::process::Signal::STOP);
+    let clients: Vec<UdpSocket> = (0..100).map(|_| client(pair.at)).collect();
+    for number in 0..REQUESTS {
+        clients[number % clients.len()].send(&framed("version\r\n")).expect("send");
+    }
+    signal(rustix::process::Signal::CONT);
+    let mut buffer = [0; 100];
+    let answered: usize = clients
+        .iter()
+        .map(|client| {
+            // Where none is lost, none is waited for in vain.
+            client.set_read_timeout(Some(Duration::from_secs(3))).expect("a time limit");
+            (0..REQUESTS / clients.len()).take_while(|_| client.recv(&mut buffer).is_ok()).count()
+        })
+        .sum();
+    let mut admin = Client::new(pair.server.connect().expect("a connection"));
+    let lost = admin.statistic("evenkeel_udp_lost").expect("a number") as usize;
+    let is_granted = !pair.server.said().contains("UDP sockets have");
+    assert_eq!(
+        (answered + lost, lost == 0 || !is_granted),
+        (REQUESTS, true),
+        "{answered} answered, {lost} lost"
+    );
+}
