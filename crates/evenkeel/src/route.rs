@@ -82,8 +82,9 @@ pub(crate) fn words(typed: &[OsString]) -> Vec<OsString> {
 pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
     // A log that has reached the limit on file sizes must not end the router.
     os::signals::survive_file_size_limit();
-    // Before anything else is open.
-    let inherited = listening::inherited(&options)?;
+    // Before anything else is open. A check listens nowhere, so its descriptor need not be there.
+    let is_check = options.validate == Some(Validate::Exit);
+    let inherited = if is_check { None } else { listening::inherited(&options)? };
     parent::follow()?;
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let options = options.check(cpus).map_err(refused)?;

@@ -1,4 +1,5 @@
-//! Files of mcrouter's tests that are refused here, and why. `mcrouter-cases` fails if one of them is valid, or another is not.
+//! Files of mcrouter's tests that are refused here, or have a field that is not known, and why. `mcrouter-cases` fails if one of
+//! them is valid, or another is not.
 
 /// Why files are refused.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,14 @@ const SLOW_WARM_UP: Reason = Reason {
 };
 const LEASES: Reason =
     Reason { why: "clients cannot send lease commands", words: "`enable_lease_pairing` is not supported" };
+const LOAD_BALANCER: Reason =
+    Reason { why: "servers do not tell their load in text", words: "found hash function `LoadBalancer`" };
+const TYPING_ERROR: Reason = Reason {
+    why: "valid, and has a field that mcrouter does not read",
+    words: "`default` is not known in OperationSelectorRoute",
+};
+const OLD_FIELD: Reason =
+    Reason { why: "valid, and has a field of an older mcrouter", words: "`pool_locality` is not known in a pool" };
 const OTHER_ROUTE: Reason =
     Reason { why: "a route of Facebook's own services", words: "expected a named handle or one of" };
 const NO_POOL: Reason = Reason {
@@ -58,13 +67,15 @@ pub(super) const REFUSED: &[(&str, Reason)] = &[
     ("mcrouter/test/test_dump_config_invalid.json", OTHER_ROUTE),
     ("mcrouter/test/test_lease_pairing_basic.json", LEASES),
     ("mcrouter/test/test_lease_pairing_nested.json", LEASES),
-    ("mcrouter/test/test_loadbalancer_route.json", OTHER_ROUTE),
+    ("mcrouter/test/test_loadbalancer_route.json", LOAD_BALANCER),
     ("mcrouter/test/test_loadbalancer_route_thrift.json", THRIFT),
     ("mcrouter/test/test_mcrefill.json", OTHER_ROUTE),
     ("mcrouter/test/test_migrated_pools.json", TEMPLATE),
     ("mcrouter/test/test_migrated_pools_failover.json", TEMPLATE),
     ("mcrouter/test/test_poolstats_config.json", NO_ROUTE),
     ("mcrouter/test/test_regional_replicated_pools.json", NO_POOL),
+    ("mcrouter/test/test_same_pool_failover.json", TYPING_ERROR),
+    ("mcrouter/test/test_shadow.json", OLD_FIELD),
     ("mcrouter/test/test_shard_splits.json", SHARD_SPLITS),
     ("mcrouter/test/test_shadow_with_file_config.json", NO_ROUTE),
     ("mcrouter/test/test_slow_warmup.json", SLOW_WARM_UP),

@@ -7,7 +7,7 @@ use super::service::TEXT_MAX;
 use crate::key::RoutedKey;
 use crate::key_tracer::KeyTracer;
 use crate::operation::Operation;
-use crate::plan::{Node, NodeId, RoutePlan};
+use crate::plan::{CompoundKind, Node, NodeId, RoutePlan};
 
 /// Stands at the end of a text that was cut.
 const CUT: &str = "\n(the rest is left out)";
@@ -99,7 +99,17 @@ pub(super) fn name_of(plan: &RoutePlan, node: NodeId) -> String {
         Node::ByOperation { .. } => "operation-selector".to_owned(),
         Node::ByClass { .. } => "routing-group".to_owned(),
         Node::ByPrefix { .. } => "prefix-selector".to_owned(),
-        Node::Compound(compound) => kebab(&compound.kind),
+        Node::Compound(compound) => match &compound.kind {
+            CompoundKind::Delay(_) => "latency-injection".to_owned(),
+            CompoundKind::Fill(fill) if fill.negative.is_some() => "l1l2-cache".to_owned(),
+            CompoundKind::Fill(_) => "warm-up".to_owned(),
+            CompoundKind::KeySplit(_) => "keysplit".to_owned(),
+            CompoundKind::Log => "logging".to_owned(),
+            CompoundKind::Outstanding(_) => "outstanding-limit".to_owned(),
+            CompoundKind::SizeSplit(_) => "l1l2-sizesplit".to_owned(),
+            // Ours have the names of mcrouter's.
+            other => kebab(other),
+        },
         Node::Logged { log, .. } => format!("asynclog:{}", plan.logs[usize::from(log.0)]),
         other => kebab(other),
     }

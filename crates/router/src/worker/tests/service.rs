@@ -60,6 +60,38 @@ fn a_route_is_told_by_its_servers_and_as_a_tree() {
 }
 
 #[test]
+fn routes_have_mcrouters_names_in_a_tree() {
+    let null = r#""NullRoute""#;
+    for (route, expected) in [
+        (r#"{"type": "LoggingRoute", "target": "NullRoute"}"#.to_owned(), "logging"),
+        (
+            format!(r#"{{"type": "LatencyInjectionRoute", "child": {null}, "total_latency_ms": 1}}"#),
+            "latency-injection",
+        ),
+        (format!(r#"{{"type": "WarmUpRoute", "cold": {null}, "warm": {null}}}"#), "warm-up"),
+        (
+            format!(r#"{{"type": "L1L2CacheRoute", "l1": {null}, "l2": {null}, "upgradingL1Exptime": 5}}"#),
+            "l1l2-cache",
+        ),
+        (
+            format!(r#"{{"type": "L1L2SizeSplitRoute", "l1": {null}, "l2": {null}, "threshold": 5}}"#),
+            "l1l2-sizesplit",
+        ),
+        (
+            format!(r#"{{"type": "KeySplitRoute", "destination": {null}, "replicas": 2, "all_sync": true}}"#),
+            "keysplit",
+        ),
+        (r#"{"type": "PoolRoute", "pool": "A", "max_outstanding": 5}"#.to_owned(), "outstanding-limit"),
+        (format!(r#"{{"type": "ModifyExptimeRoute", "target": {null}, "exptime": 5}}"#), "modify-exptime"),
+    ] {
+        let mut conversation = Conversation::new(&super::routes::config(&route));
+        let tree = conversation.about("route_handles(get,abc)");
+        let found = tree.lines().any(|line| line.trim() == expected);
+        assert!(found, "{route}: {tree}");
+    }
+}
+
+#[test]
 fn a_route_and_the_requests_that_follow_it_agree() {
     let mut conversation = Conversation::new(THREE);
     for number in 0..50 {
