@@ -5,7 +5,7 @@ use super::*;
 impl Conversation {
     /// The value of a key about the router.
     #[track_caller]
-    fn about(&mut self, request: &str) -> String {
+    pub(super) fn about(&mut self, request: &str) -> String {
         let client = self.clients[2];
         let key = format!("__mcrouter__.{request}");
         self.send(client, &format!("get {key}\\r\\n"));
