@@ -68,21 +68,20 @@ impl RouteWorker {
             _ => 1,
         };
         self.count_outcome(place, outcome, count, failed.target);
-        self.count_wait(place, operation, outcome);
+        self.count_wait(place, operation, outcome, failed.sent_us);
     }
 
     /// A get over UDP is lost.
-    pub(super) fn count_lost(&mut self, place: u32, outcome: Outcome, target: ReplyTarget) {
+    pub(super) fn count_lost(&mut self, place: u32, outcome: Outcome, target: ReplyTarget, sent_us: u64) {
         self.count_outcome(place, outcome, 1, target);
-        self.count_wait(place, Operation::Get, outcome);
+        self.count_wait(place, Operation::Get, outcome, sent_us);
     }
 
-    fn count_wait(&mut self, place: u32, operation: Operation, outcome: Outcome) {
+    fn count_wait(&mut self, place: u32, operation: Operation, outcome: Outcome, sent_us: u64) {
         if outcome == Outcome::Timeout {
-            let destination = &self.destinations[place as usize];
-            let us = u64::from(destination.spec.timeout_ms) * 1000;
+            let us = self.now.us.saturating_sub(sent_us);
             self.cells.took(operation, us);
-            destination.cells.took(us);
+            self.destinations[place as usize].cells.took(us);
         }
     }
 
