@@ -313,6 +313,8 @@ pub struct Fill {
     pub exptime: Option<u32>,
     /// Items that stand for misses.
     pub negative: Option<NegativeCache>,
+    /// The second answers all reads while the first fails, also those that are about the item in the first.
+    pub stands_in: bool,
 }
 
 /// Items in the first cache that stand for misses of the second.
