@@ -98,6 +98,8 @@ pub enum Node {
     },
     /// Answers as if there were no item.
     Null,
+    /// The same, and counts it.
+    DevNull,
     /// Answers an error, with this message.
     Error(Outcome, Box<str>),
     /// The child that the key's hash names.
@@ -487,6 +489,10 @@ impl RoutePlan {
                     *child
                 }
                 Node::Null => return RouteStep::Answer(None),
+                Node::DevNull => {
+                    choices.counted.dropped += 1;
+                    return RouteStep::Answer(None);
+                }
                 Node::Error(outcome, message) => return RouteStep::Answer(Some((*outcome, message))),
                 Node::Random(children) => children[(choices.random() % children.len() as u64) as usize],
                 Node::ByOperation { children, default } => {

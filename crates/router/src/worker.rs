@@ -31,7 +31,7 @@ use stdx::clock::Now;
 use stdx::gather::Gather;
 use stdx::prng::Prng;
 
-use crate::choices::Choices;
+use crate::choices::{Choices, RouteCounts};
 use crate::client::{ClientWindow, HeldOutput, WindowMemory};
 use crate::client_state::{ClientState, SpareBodies};
 use crate::destination::Destination;
@@ -303,6 +303,9 @@ impl Handler for RouteWorker {
         self.end_spooled(turn);
         self.send_gathered(turn);
         self.count_hot();
+        if self.choices.counted != RouteCounts::default() {
+            self.count_routes();
+        }
         if self.held.is_due() {
             self.free_memory(turn);
         }

@@ -324,7 +324,7 @@ impl<'j> Compiler<'j, '_> {
         match node {
             Node::Server { .. } => 1,
             Node::Logged { child, .. } => of(child),
-            Node::Null | Node::Error(..) => 0,
+            Node::Null | Node::DevNull | Node::Error(..) => 0,
             Node::Hash { children, .. } | Node::Random(children) => {
                 children.iter().map(of).max().unwrap_or(0)
             }

@@ -126,6 +126,7 @@ impl RoutePlan {
                 }
                 Node::Compound(compound) => compound.children[0],
                 Node::Null
+                | Node::DevNull
                 | Node::Error(..)
                 | Node::Random(_)
                 | Node::ByWorker(_)

@@ -110,6 +110,7 @@ pub(super) fn name_of(plan: &RoutePlan, node: NodeId) -> String {
         }
         Node::Error(outcome, message) => format!("error|log|mc_res_{}|{message}", outcome.name()),
         Node::Hash { hash, .. } => format!("selection|hash|{}", hash.name()),
+        Node::DevNull => "devnull".to_owned(),
         Node::ByOperation { .. } => "operation-selector".to_owned(),
         Node::ByClass { .. } => "routing-group".to_owned(),
         Node::Compound(compound) => kebab(&compound.kind),

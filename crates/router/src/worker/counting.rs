@@ -2,6 +2,7 @@
 
 use super::RouteWorker;
 use super::servers::NotSent;
+use crate::choices::RouteCounts;
 use crate::destination::{Delivery, FailedExchange, ReplyTarget};
 use crate::operation::Operation;
 use crate::outcome::Outcome;
@@ -90,6 +91,15 @@ impl RouteWorker {
         let is_failover = self.flights.is_failover(target);
         self.cells.ended(outcome, count, is_failover);
         self.destinations[place as usize].cells.ended(outcome, count);
+    }
+
+    /// Takes over what routes have counted.
+    #[cold]
+    pub(super) fn count_routes(&mut self) {
+        let RouteCounts { dropped, failed_over, unavailable } = std::mem::take(&mut self.choices.counted);
+        self.cells.dev_null.add(dropped);
+        self.cells.policy_errors.add(failed_over);
+        self.cells.policy_unavailable.add(unavailable);
     }
 
     /// Takes over what flights have counted.
