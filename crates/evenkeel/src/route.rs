@@ -16,6 +16,7 @@ mod resolver;
 mod shadow_file;
 mod stats_files;
 mod tls;
+mod unused_memory;
 mod variables;
 mod watched;
 
