@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use router::config::{CompileOptions, Environment, compile, expand_config};
-use router::{KeyTracer, Operation, RoutePlan};
+use router::{KeyTracer, Operation, RoutePlan, RoutingPrefix};
 use stdx::prng::Prng;
 
 /// Keys that are routed through the configuration before and after: a share of 1 in 100 is found with an error of 0.03 in 100.
@@ -69,7 +69,8 @@ impl CheckedRoutes {
     pub fn compile_for(name: &str, text: &str, route_prefix: Option<&str>) -> Result<CheckedRoutes, String> {
         let mut options = CompileOptions::default();
         if let Some(prefix) = route_prefix {
-            options.default_prefix = prefix.to_owned();
+            options.default_prefix = RoutingPrefix::parse(prefix)
+                .ok_or_else(|| format!("expected a routing prefix /region/cluster/, found `{prefix}`"))?;
         }
         let mut importer =
             |path: &str| Err(format!("expected a configuration that is complete, found @import of {path}"));
@@ -114,8 +115,8 @@ impl CheckedRoutes {
 
     /// None, and those that name one route.
     fn prefixes(&self) -> Vec<&[u8]> {
-        let single = self.plan.roots.routes.iter().map(|(prefix, _)| &**prefix);
-        let mut prefixes: Vec<&[u8]> = single.filter(|prefix| !prefix.contains(&b'*')).collect();
+        let single = self.plan.roots.by_prefix.keys();
+        let mut prefixes: Vec<&[u8]> = single.map(|prefix| &**prefix).collect();
         prefixes.sort_unstable();
         prefixes.truncate(4);
         prefixes.insert(0, b"");

@@ -17,6 +17,7 @@ mod shadow_file;
 mod stats_files;
 mod tls;
 mod unresolved;
+mod unused_memory;
 mod variables;
 pub(crate) mod watched;
 

@@ -20,6 +20,27 @@ pub(crate) fn share_one_heap() {
     }
 }
 
+/// Bytes of memory that the program has from its allocator; `None` if that does not tell.
+pub(crate) fn heap_in_use() -> Option<u64> {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: reads figures of the allocator, which takes its own locks, and touches no memory of ours.
+        let figures = unsafe { libc::mallinfo2() };
+        Some((figures.uordblks + figures.hblkhd) as u64)
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
+}
+
+/// Returns memory to the system that the allocator keeps and the program does not use.
+pub(crate) fn return_unused_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: gives back pages that hold nothing of ours; the allocator takes its own locks.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Removes variables from the environment. There must be no other thread yet: it could be reading them.
 pub(crate) fn forget_variables(names: &[&str]) {
     for name in names {

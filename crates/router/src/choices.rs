@@ -24,8 +24,21 @@ pub(crate) struct Choices {
     pub(crate) shadows: Vec<NodeId>,
     /// The shadow whose reply to the present request is compared: its place among the children of its route.
     compared: Option<(u16, Arc<ShadowCounts>)>,
+    /// What routes have counted since the worker has taken it.
+    pub(crate) counted: RouteCounts,
     /// The state of the routes of each plan that is in use, by its generation; the newest last.
     plans: Vec<(u64, Vec<RouteState>)>,
+}
+
+/// Events at routes that statistics name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RouteCounts {
+    /// Requests at a DevNullRoute.
+    pub(crate) dropped: u64,
+    /// Errors after which a FailoverRoute may ask another child, of servers that were asked.
+    pub(crate) failed_over: u64,
+    /// The same of servers that are unavailable.
+    pub(crate) unavailable: u64,
 }
 
 impl Choices {
@@ -37,6 +50,7 @@ impl Choices {
             unix_s: 0,
             shadows: Vec::new(),
             compared: None,
+            counted: RouteCounts::default(),
             plans: Vec::new(),
         }
     }

@@ -40,8 +40,9 @@ pub(crate) const UPLOADED_MAX: usize = 1 << 20;
 /// values of memcached's usual limit, or a whole window of 4 KiB each.
 const AWAITED_MAX: usize = 4 << 20;
 
-/// Length of a reply before there was one: a connection may begin with 64 requests at once.
-const REPLY_LEN_FIRST: u32 = 64 << 10;
+/// Length of a reply before there was one: a connection may begin with 16 requests at once. If these are for large values, they
+/// are in front of what others ask the same servers for.
+const REPLY_LEN_FIRST: u32 = 256 << 10;
 
 /// The longest value that is accepted from a client or a server.
 pub(crate) const VALUE_MAX: usize = 128 << 20;
@@ -479,7 +480,7 @@ mod tests {
             |client: &mut ClientWindow, len, exchange: &mut dyn FnMut(&mut ClientWindow, usize) -> usize| {
                 [(); 3].map(|()| exchange(client, len))
             };
-        assert_eq!(rounds(&mut client, 100, &mut exchange), [64, WINDOW_MAX, WINDOW_MAX]);
+        assert_eq!(rounds(&mut client, 100, &mut exchange), [16, 136, WINDOW_MAX]);
         assert_eq!(rounds(&mut client, 64 << 10, &mut exchange), [WINDOW_MAX, 65, 65]);
         assert_eq!(rounds(&mut client, 1 << 20, &mut exchange), [65, 5, 5]);
         assert_eq!(rounds(&mut client, 8 << 20, &mut exchange), [5, 1, 1]);

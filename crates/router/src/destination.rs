@@ -3,6 +3,7 @@
 //! Replies come in the order of requests. An exchange that has timed out stays in the queue until its reply comes, which
 //! is dropped. Nothing here sends: what is to be done is returned.
 
+mod arrival;
 mod exchange;
 mod hot_side;
 mod large;
@@ -22,6 +23,7 @@ use crate::plan::DestinationSpec;
 use crate::stats::DestinationCells;
 use crate::udp::UdpSide;
 
+use arrival::Arrival;
 pub(crate) use exchange::{Exchange, LateFailover, ReplyKind, ReplyTarget};
 pub(crate) use hot_side::{HotNote, HotSide};
 use large::LargeReply;
@@ -35,6 +37,10 @@ pub(crate) const EXCHANGES_MAX: usize = 10_000;
 /// Bytes of requests that a destination has not taken: 64 clients may send a value of memcached's usual limit at the same
 /// moment, before anybody's request is refused.
 pub(crate) const UNSENT_MAX: usize = 64 << 20;
+
+/// Time limits that an exchange waits for at most, while large values in front of it arrive: by then another server may have
+/// answered.
+const WAITS_MAX: u64 = 10;
 
 /// A server, for one worker.
 pub(crate) struct Destination {
@@ -64,6 +70,8 @@ pub(crate) struct Destination {
     pub(crate) hot: Option<Box<HotSide>>,
     /// A large reply that is being received.
     pub(crate) large: Option<LargeReply>,
+    /// What has arrived of large replies.
+    pub(crate) arrival: Arrival,
     /// An entry among the worker's timers.
     pub(crate) has_timer: bool,
     /// Time between the last two probes, while this worker probes the server.
@@ -116,6 +124,7 @@ impl Destination {
             udp: None,
             hot: None,
             large: None,
+            arrival: Arrival::default(),
             has_timer: false,
             probe_interval_ms: None,
             group: None,
@@ -141,10 +150,18 @@ impl Destination {
         self.exchanges.len() < EXCHANGES_MAX && unsent <= UNSENT_MAX
     }
 
-    /// When the oldest exchange that has not timed out does.
+    /// Time limit for a reply.
+    pub(crate) fn timeout_us(&self) -> u64 {
+        u64::from(self.spec.timeout_ms) * 1000
+    }
+
+    /// When the oldest exchange that has not timed out does. While large values arrive, which may be those of other clients,
+    /// no time passes for those that wait behind them, up to a limit.
     pub(crate) fn next_timeout(&self) -> Option<Now> {
         let oldest = self.exchanges.get(self.expired)?;
-        Some(Now { us: oldest.sent_us + u64::from(self.spec.timeout_ms) * 1000 })
+        let waits_since_us = oldest.sent_us.max(self.arrival.last_us());
+        let at_most_us = oldest.sent_us + self.timeout_us() * WAITS_MAX;
+        Some(Now { us: (waits_since_us + self.timeout_us()).min(at_most_us) })
     }
 
     /// Takes the oldest exchange that should have a reply by `now`: whom it was for. Its reply is dropped when it comes.
@@ -192,6 +209,7 @@ impl Destination {
 #[derive(Debug)]
 pub(crate) struct FailedExchange {
     pub(crate) target: ReplyTarget,
+    pub(crate) sent_us: u64,
     pub(crate) operation: Option<crate::Operation>,
     /// For [`ReplyTarget::Values`]: the parts without an answer.
     pub(crate) parts: Vec<u32>,
@@ -202,8 +220,8 @@ pub(crate) struct FailedExchange {
 
 impl FailedExchange {
     fn new(exchange: &Exchange) -> FailedExchange {
-        let Exchange { target, operation, late_failover, .. } = *exchange;
-        FailedExchange { target, operation, parts: Vec::new(), late_failover, keys: Vec::new() }
+        let Exchange { target, sent_us, operation, late_failover, .. } = *exchange;
+        FailedExchange { target, sent_us, operation, parts: Vec::new(), late_failover, keys: Vec::new() }
     }
 
     fn add(&mut self, token: ReplyToken<'_>) {

@@ -226,11 +226,11 @@ impl Flights {
             }
         };
         let leg = Leg { marks, ..leg };
-        let nobody = Leg { owner: ReplyTarget::Nobody, ..leg };
         let compound = plan.compound(node);
         let children = &compound.children;
         match &compound.kind {
             CompoundKind::AllAsync => {
+                let nobody = Leg { owner: ReplyTarget::Nobody, ..leg };
                 for child in children {
                     self.begin(plan, *child, nobody, choices);
                 }
@@ -238,11 +238,12 @@ impl Flights {
                 return Some(FlightReply::own(None, &shared.request.message()));
             }
             CompoundKind::AllInitial => {
-                let first = self.begin(plan, children[0], leg, choices);
-                for child in &children[1..] {
-                    self.begin(plan, *child, nobody, choices);
-                }
-                return first;
+                return self.begin_first_waited(plan, children, leg, choices);
+            }
+            CompoundKind::Broadcast(places) => {
+                let key = self.requests.get_mut(request)?.request.key();
+                let targets = plan.targets(places, children, &key);
+                return self.begin_first_waited(plan, &targets, leg, choices);
             }
             CompoundKind::Shadow(_) => {
                 let compared = compared.expect("the step has drawn it");
@@ -314,6 +315,22 @@ impl Flights {
             }
         }
         done
+    }
+
+    /// Sends a request to several routes. Only the reply of the first is waited for.
+    fn begin_first_waited(
+        &mut self,
+        plan: &Arc<RoutePlan>,
+        routes: &[NodeId],
+        leg: Leg,
+        choices: &mut Choices,
+    ) -> Option<FlightReply<'static>> {
+        let (first, others) = routes.split_first()?;
+        let reply = self.begin(plan, *first, leg, choices);
+        for other in others {
+            self.begin(plan, *other, Leg { owner: ReplyTarget::Nobody, ..leg }, choices);
+        }
+        reply
     }
 
     /// A FailoverRoute whose first child was asked without a flight, and fails.

@@ -6,7 +6,7 @@
 
 mod guard;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stdx::clock::Now;
@@ -48,6 +48,8 @@ pub struct Health {
     unavailable: AtomicBool,
     /// The outcome that made it unavailable.
     reason: AtomicU8,
+    /// When some worker last saw large values arrive from it, in microseconds; 0 for never.
+    delivered_us: AtomicU64,
     /// Locked only where the server becomes unavailable or available.
     detail: Mutex<HealthDetail>,
 }
@@ -105,6 +107,19 @@ impl Health {
         if self.failures.load(Relaxed) != 0 && !self.unavailable.load(Relaxed) {
             self.failures.store(0, Relaxed);
         }
+    }
+
+    /// Large values are arriving. Called for some hundred kilobytes at a time, because workers share the cache line.
+    #[inline]
+    pub fn delivers(&self, now: Now) {
+        self.delivered_us.store(now.us, Relaxed);
+    }
+
+    /// Whether large values have arrived within this time: then a request without a reply waits behind them, or for the CPU that
+    /// sends them, and says nothing about the server.
+    pub fn is_delivering(&self, now: Now, within_us: u64) -> bool {
+        let delivered_us = self.delivered_us.load(Relaxed);
+        delivered_us > 0 && now.us.saturating_sub(delivered_us) < within_us
     }
 
     /// A request has failed.

@@ -55,6 +55,7 @@ mod report_facts;
 mod reports;
 mod request;
 mod route_state;
+mod routing_prefix;
 mod service_texts;
 mod shadow_counts;
 mod shared;
@@ -78,14 +79,15 @@ pub use names::{LookupKind, NameTable};
 pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{
-    AddedLatency, BigValue, Compound, CompoundKind, DestinationSpec, DeterministicOrder, FailoverErrors,
-    FailoverOrder, FailoverSettings, FailureDomains, Fill, KeyPolicies, KeyPolicy, KeySplit, LogId,
-    Migration, NegativeCache, Node, NodeId, Roots, RoutePlan, ServerId, ServerPlace, ShadowKeys, ShadowRule,
-    SizeSplit, TotalLatency,
+    AddedLatency, BigValue, BroadcastPlace, Compound, CompoundKind, DestinationSpec, DeterministicOrder,
+    FailoverErrors, FailoverOrder, FailoverSettings, FailureDomains, Fill, KeyPolicies, KeyPolicy, KeySplit,
+    LogId, Migration, NegativeCache, Node, NodeId, Roots, RoutePlan, ServerId, ServerPlace, ShadowKeys,
+    ShadowRule, SizeSplit, TotalLatency,
 };
 pub use plan_pools::{PlanPool, PlanPools};
 pub use report_facts::{ConfigLoads, ProcessFacts, ReportFacts, StartupFacts};
 pub use route_state::{FailoverLimit, Rates, RequestRate, StateId, StateSpec};
+pub use routing_prefix::RoutingPrefix;
 pub use shadow_counts::{LatencyHistogram, ShadowComparison, ShadowCounts, ShadowReport};
 pub use shared::{RouterShared, Settings};
 pub use spool::{

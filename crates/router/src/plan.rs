@@ -6,7 +6,7 @@ mod failover;
 mod shadow;
 mod test_routes;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use net::{Place, ServerName};
@@ -24,6 +24,7 @@ use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
 use crate::plan_pools::PlanPools;
 use crate::route_state::{StateId, StateKey, StateSpec};
+use crate::routing_prefix::{PrefixPattern, RoutingPrefix};
 use crate::shadow_counts::{ShadowCounts, ShadowReport};
 use crate::variables::RuntimeVariable;
 
@@ -97,6 +98,8 @@ pub enum Node {
     },
     /// Answers as if there were no item.
     Null,
+    /// The same, and counts it.
+    DevNull,
     /// Answers an error, with this message.
     Error(Outcome, Box<str>),
     /// The child that the key's hash names.
@@ -222,6 +225,8 @@ pub enum CompoundKind {
     AllFastest,
     /// All; the reply of the first.
     AllInitial,
+    /// Those whose routing prefix, which is in the same place, matches that of the key; the reply of the first.
+    Broadcast(Box<[BroadcastPlace]>),
     /// All; no reply is waited for.
     AllAsync,
     /// All; the reply that most give.
@@ -257,6 +262,15 @@ pub enum CompoundKind {
     Fill(Fill),
     /// The only child, which is a server, with compressed values.
     Compression(Arc<Compression>),
+}
+
+/// A child of a broadcast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BroadcastPlace {
+    /// Its routing prefix.
+    pub prefix: RoutingPrefix,
+    /// The route below it that chooses by the beginning of a key; the child itself, if none does.
+    pub by_key: NodeId,
 }
 
 /// How a key is split into replicas: the key itself, and keys with `::1`, `::2` and so on.
@@ -301,6 +315,8 @@ pub struct Fill {
     pub exptime: Option<u32>,
     /// Items that stand for misses.
     pub negative: Option<NegativeCache>,
+    /// The second answers all reads while the first fails, also those that are about the item in the first.
+    pub stands_in: bool,
 }
 
 /// Items in the first cache that stand for misses of the second.
@@ -356,18 +372,26 @@ pub(crate) enum RouteStep<'p> {
 pub struct Roots {
     /// For keys without a prefix.
     pub default: Option<NodeId>,
-    /// By prefix, with its slashes; those for several routes (`/*/*/`, `/region/*/`), too.
+    /// By prefix, with its slashes.
     pub by_prefix: HashMap<Box<[u8]>, NodeId>,
-    /// All prefixes, in the order of the configuration.
-    pub routes: Vec<(Box<[u8]>, NodeId)>,
-    /// Keys with a prefix that is not known go to the default route.
+    /// For keys whose prefix is a pattern: a [`CompoundKind::Broadcast`], whose first child is the default route.
+    pub broadcast: Option<NodeId>,
+    /// Keys with a prefix that no route is for go to the default route.
     pub invalid_to_default: bool,
 }
 
 impl Roots {
-    /// The route for a prefix that has none of its own: that of the region's cluster `fallback`.
+    /// All of them; most of them several times.
+    pub(crate) fn nodes_mut(&mut self) -> impl Iterator<Item = &mut NodeId> {
+        self.by_prefix.values_mut().chain(&mut self.default).chain(&mut self.broadcast)
+    }
+
+    /// The route for a prefix that none has: a pattern, or that of a cluster for which the region's `fallback` stands in.
     #[cold]
-    fn fallback(&self, prefix: &[u8]) -> Option<NodeId> {
+    fn not_found(&self, prefix: &[u8]) -> Option<NodeId> {
+        if PrefixPattern::of(prefix).is_some() {
+            return self.broadcast;
+        }
         let region = prefix.split(|byte| *byte == b'/').nth(1).unwrap_or_default();
         let fallback = [b"/", region, b"/fallback/"].concat();
         let found = self.by_prefix.get(&fallback[..]).copied();
@@ -440,7 +464,7 @@ impl RoutePlan {
         }
         match self.roots.by_prefix.get(key.prefix()) {
             Some(node) => Some(*node),
-            None => self.roots.fallback(key.prefix()),
+            None => self.roots.not_found(key.prefix()),
         }
     }
 
@@ -465,6 +489,10 @@ impl RoutePlan {
                     *child
                 }
                 Node::Null => return RouteStep::Answer(None),
+                Node::DevNull => {
+                    choices.counted.dropped += 1;
+                    return RouteStep::Answer(None);
+                }
                 Node::Error(outcome, message) => return RouteStep::Answer(Some((*outcome, message))),
                 Node::Random(children) => children[(choices.random() % children.len() as u64) as usize],
                 Node::ByOperation { children, default } => {
@@ -473,13 +501,10 @@ impl RoutePlan {
                 Node::ByClass { children, default } => {
                     children.get(&operation.class()).copied().unwrap_or(*default)
                 }
-                Node::ByPrefix { children, default } => {
-                    let found = children.iter().find(|(prefix, _)| key.bare().starts_with(prefix));
-                    match found.map(|(_, child)| *child).or(*default) {
-                        Some(child) => child,
-                        None => return RouteStep::Answer(Some((Outcome::LocalError, NO_ROUTE))),
-                    }
-                }
+                Node::ByPrefix { children, default } => match by_key_prefix(children, *default, key) {
+                    Some(child) => child,
+                    None => return RouteStep::Answer(Some((Outcome::LocalError, NO_ROUTE))),
+                },
                 Node::Migrate(migration) => migration.child(operation, key, choices.unix_s),
                 Node::RateLimit { state, target, fallback } => {
                     match (choices.permits(self.state(*state), operation), fallback) {
@@ -502,9 +527,43 @@ impl RoutePlan {
                     }
                     children[0]
                 }
+                Node::Compound(Compound { kind: CompoundKind::Broadcast(places), children }) => {
+                    match self.targets(places, children, key)[..] {
+                        [] if self.roots.invalid_to_default => children[0],
+                        [] => return RouteStep::Answer(Some((Outcome::LocalError, NO_ROUTE))),
+                        [only] => only,
+                        _ => return RouteStep::Compound(node, log),
+                    }
+                }
                 Node::Compound(_) => return RouteStep::Compound(node, log),
             };
         }
+    }
+
+    /// The routes of a broadcast for a key: each route once, however many prefixes lead there, and none that has no
+    /// route for the key.
+    #[cold]
+    pub(crate) fn targets(
+        &self,
+        places: &[BroadcastPlace],
+        children: &[NodeId],
+        key: &RoutedKey<'_>,
+    ) -> Vec<NodeId> {
+        let Some(pattern) = PrefixPattern::of(key.prefix()) else { return Vec::new() };
+        let (mut seen, mut found) = (HashSet::new(), Vec::new());
+        for (place, child) in places.iter().zip(children) {
+            if !pattern.matches(&place.prefix) {
+                continue;
+            }
+            let target = match &self.nodes[place.by_key.0 as usize] {
+                Node::ByPrefix { children, default } => by_key_prefix(children, *default, key),
+                _ => Some(place.by_key),
+            };
+            if target.is_some_and(|target| seen.insert(target)) {
+                found.push(*child);
+            }
+        }
+        found
     }
 
     /// The server to which a route leads that depends on nothing but the key, and whether it gets keys with their prefix. Logs
@@ -554,6 +613,16 @@ impl RoutePlan {
             other => unreachable!("a step ended at {other:?}"),
         }
     }
+}
+
+/// The child by the longest matching beginning of what is hashed of a key; they are sorted by it.
+pub(crate) fn by_key_prefix(
+    children: &[(Box<[u8]>, NodeId)],
+    default: Option<NodeId>,
+    key: &RoutedKey<'_>,
+) -> Option<NodeId> {
+    let found = children.iter().find(|(prefix, _)| key.routing().starts_with(prefix));
+    found.map(|(_, child)| *child).or(default)
 }
 
 /// mcrouter's words for a key that no route is for.

@@ -31,7 +31,7 @@ use stdx::clock::Now;
 use stdx::gather::Gather;
 use stdx::prng::Prng;
 
-use crate::choices::Choices;
+use crate::choices::{Choices, RouteCounts};
 use crate::client::{ClientWindow, HeldOutput, WindowMemory};
 use crate::client_state::{ClientState, SpareBodies};
 use crate::destination::Destination;
@@ -84,6 +84,8 @@ pub struct RouteWorker {
     flights: Flights,
     /// Deletes that may go to a log; `None` without one.
     spooling: Option<Spooling>,
+    /// Until then no request times out: this worker was late, and reads first what has arrived meanwhile.
+    reads_until: Now,
     /// When to look at a destination for requests without a reply: at most one entry for each.
     timers: BinaryHeap<Reverse<(Now, u32)>>,
     /// When to probe which destination.
@@ -125,7 +127,19 @@ pub enum RouterPeer {
     Server(u32),
 }
 
+/// A turn that begins so long after it was due, or lasts so long, is this host's fault: its CPUs were busy. Replies have arrived
+/// meanwhile, and are read for as long before any request times out.
+const LATE_US: u64 = 100_000;
+
 impl RouteWorker {
+    /// Whether the turn that begins now is late.
+    #[cold]
+    fn note_late(&mut self, now: Now) {
+        if self.deadline().is_some_and(|due| now.us.saturating_sub(due.us) > LATE_US) {
+            self.reads_until = Now { us: now.us + LATE_US };
+        }
+    }
+
     /// A worker. `seed` is for choices at random. It takes the plan in force with its first turn.
     pub fn new(shared: Arc<RouterShared>, seed: u64) -> RouteWorker {
         let (number, WorkerShare { cells, tray, hot_table, hot_marks }) = shared.add_worker();
@@ -148,6 +162,7 @@ impl RouteWorker {
             by_name: HashMap::new(),
             flights: Flights::default(),
             spooling: shared.settings.spool.clone().map(|queue| Spooling::new(queue, number)),
+            reads_until: Now::default(),
             timers: BinaryHeap::new(),
             probes: BinaryHeap::new(),
             now: Now::default(),
@@ -272,6 +287,9 @@ impl Handler for RouteWorker {
     }
 
     fn begin_turn(&mut self, now: Now) {
+        if now.us.saturating_sub(self.now.us) > LATE_US {
+            self.note_late(now);
+        }
         (self.now, self.choices.now) = (now, now);
         self.choices.unix_s = self.shared.unix_s();
         self.turn_number = self.turn_number.wrapping_add(1);
@@ -285,6 +303,9 @@ impl Handler for RouteWorker {
         self.end_spooled(turn);
         self.send_gathered(turn);
         self.count_hot();
+        if self.choices.counted != RouteCounts::default() {
+            self.count_routes();
+        }
         if self.held.is_due() {
             self.free_memory(turn);
         }
@@ -299,10 +320,10 @@ impl Handler for RouteWorker {
 
     fn deadline(&self) -> Option<Now> {
         let first = |heap: &BinaryHeap<Reverse<(Now, u32)>>| heap.peek().map(|Reverse((at, _))| *at);
+        let timeouts = [first(&self.timers), first(&self.udp_timers)].into_iter().flatten().min();
         [
-            first(&self.timers),
+            timeouts.map(|at| at.max(self.reads_until)),
             first(&self.probes),
-            first(&self.udp_timers),
             self.upkeep.next(),
             self.names.next(),
             self.next_look(),

@@ -295,6 +295,44 @@ fn a_server_that_stands_still_is_unavailable_until_it_answers_a_probe() {
 }
 
 #[test]
+fn a_delete_for_a_cluster_of_all_regions_is_done_in_all_of_them() {
+    let servers = [evenkeel(), evenkeel(), evenkeel()];
+    let [own, other, third] = servers.each_ref().map(|server| list([server]));
+    let configuration = Configuration::new(&format!(
+        r#"{{"pools": {{"E": {{"servers": [{own}]}}, "C": {{"servers": [{other}]}}, "T": {{"servers": [{third}]}}}},
+            "routes": [{{"aliases": ["/eqiad/mw/", "/eqiad/mw-wan/"], "route": "PoolRoute|E"}},
+                       {{"aliases": ["/codfw/mw-wan/"], "route": "PoolRoute|C"}},
+                       {{"aliases": ["/codfw/other/"], "route": "PoolRoute|T"}}]}}"#
+    ));
+    const ERROR: &str = "SERVER_ERROR RootRoute: No rh found";
+    let own = &["-R", "/eqiad/mw"][..];
+    let with_default = &["-R", "/eqiad/mw", "--send-invalid-route-to-default"][..];
+    for (flags, prefix, expected, reached) in [
+        (own, "/*/mw-wan/", "DELETED", [true, true, false]),
+        (with_default, "/*/mw-wan/", "DELETED", [true, true, false]),
+        (own, "/*d*/*w-w*n/", "DELETED", [true, true, false]),
+        (with_default, "/cod*/*/", "DELETED", [false, true, true]),
+        (own, "/*/none/", ERROR, [false; 3]),
+        (with_default, "/*/none/", "DELETED", [true, false, false]),
+    ] {
+        let router = router(&configuration, flags);
+        for server in &servers {
+            assert_eq!(client(server).ask(b"set k 0 0 1\r\nx\r\n").expect("an answer"), "STORED");
+        }
+        let reply = client(&router).ask(format!("delete {prefix}k\r\n").as_bytes()).expect("an answer");
+        assert_eq!(reply, expected, "{prefix}");
+        for (server, is_reached) in servers.iter().zip(reached) {
+            let is_gone = || client(server).ask(b"get k\r\n").expect("an answer") == "END";
+            match is_reached {
+                // The others are not waited for.
+                true => assert!(clock::wait_for(|| is_gone().then_some(())).is_some(), "{prefix}"),
+                false => assert!(!is_gone(), "{prefix}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn a_new_configuration_is_used_while_clients_send() {
     let (old, new) = (evenkeel(), evenkeel());
     for (server, value) in [(&old, "old"), (&new, "new")] {

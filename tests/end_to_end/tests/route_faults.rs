@@ -8,7 +8,7 @@ use end_to_end::open_loop::{AnsweredRequest, OpenLoop};
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
@@ -249,6 +249,61 @@ fn a_server_that_is_slow_delays_its_own_requests_only() {
     let quick = others.iter().filter(|request| request.waited() < DELAY).count();
     assert!(quick > 50, "{quick} of {} did not wait", others.len());
     assert!(!cluster.router.said().contains("unavailable"), "{}", cluster.router.said());
+}
+
+/// Large values that take longer than the time limit: so many parts, each of so many bytes, each so much later than the last.
+const PARTS: usize = 12;
+const PART_LEN: usize = 512 << 10;
+const PART_DELAY: Duration = Duration::from_millis(500);
+
+/// A server that has one large value, which it takes longer to send than the time limit, and no other item.
+fn with_a_large_value() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("the router");
+        let mut requests = BufReader::new(stream.try_clone().expect("share"));
+        let mut replies = stream;
+        let mut line = String::new();
+        while requests.read_line(&mut line).is_ok_and(|len| len > 0) {
+            if line == "get large\r\n" {
+                let head = format!("VALUE large 0 {}\r\n", PARTS * PART_LEN);
+                replies.write_all(head.as_bytes()).expect("send");
+                for _ in 0..PARTS {
+                    clock::pass(PART_DELAY);
+                    replies.write_all(&vec![b'x'; PART_LEN]).expect("send");
+                }
+                replies.write_all(b"\r\n").expect("send");
+            }
+            replies.write_all(b"END\r\n").expect("send");
+            line.clear();
+        }
+    });
+    address.to_string()
+}
+
+#[test]
+fn a_large_value_that_its_client_does_not_take_makes_no_server_unavailable() {
+    let server = with_a_large_value();
+    let configuration = format!(
+        r#"{{"pools": {{"A": {{"servers": ["{server}"], "server_timeout": {LIMIT_MS}}}}}, "route": "PoolRoute|A"}}"#
+    );
+    let router = Server::start_router(&["--config", &configuration]).expect("a router");
+    let mut idle = router.connect().expect("a connection");
+    idle.write_all(b"get large\r\n").expect("send");
+    let others: Vec<TcpStream> = (0..4).map(|_| router.connect().expect("a connection")).collect();
+    for mut other in &others {
+        other.write_all(b"get small\r\n").expect("send");
+    }
+    let begun = clock::now();
+    for other in others {
+        let mut client = Client::new(other);
+        assert_eq!(client.line().expect("an answer"), "END");
+        assert_eq!(client.ask(b"get small\r\n").expect("an answer"), "END");
+    }
+    let limit = Duration::from_millis(LIMIT_MS);
+    assert!(begun.elapsed() > limit, "the value has taken no longer than the time limit");
+    assert!(!router.said().contains("unavailable"), "{}", router.said());
 }
 
 /// Nobody's time limit passes here: whoever waits for the server that stands still waits for ever.

@@ -76,7 +76,7 @@ impl LogFiles {
     pub(super) fn new(options: &RouteOptions) -> LogFiles {
         let service = options.service_name.clone();
         let source = format!("{service}-{}", options.name_of_router()).replace('/', "_");
-        let region = options.route_prefix.trim_matches('/').split('/').next().unwrap_or_default().to_owned();
+        let region = options.own_prefix().region().to_owned();
         let format = match options.asynclog_version2 {
             true => SpoolFormat::Two { service, region },
             false => SpoolFormat::One,

@@ -116,7 +116,7 @@ impl Configuration {
         let mut importer = |path: &str| read(&self.source.import(path));
         let params = self.options.params().expect("options are checked");
         let globals = GlobalParams {
-            default_route: &self.options.route_prefix,
+            default_route: &self.options.own_prefix(),
             host_id: self.compile.host_id,
             router_name: &self.options.name_of_router(),
             service_name: &self.options.service_name,

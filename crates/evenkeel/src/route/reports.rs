@@ -11,6 +11,8 @@ use os::process_stat::{self, ProcessStat, field};
 use router::{ProcessFacts, ReportFacts, RouterShared};
 use rustix::param::{clock_ticks_per_second, page_size};
 
+use super::unused_memory::UnusedMemory;
+
 /// Time between two readings of the sums.
 const TICK_US: u64 = 1_000_000;
 
@@ -36,11 +38,13 @@ impl Reports {
     /// Runs until the process ends.
     pub(super) fn run(self) {
         let mut next_tick_us = 0;
+        let mut unused = UnusedMemory::default();
         loop {
             let now = self.clock.now();
             if now.us >= next_tick_us {
                 self.shared.tick(now);
                 tell_time(&self.shared);
+                unused.look(now.us, || process().resident_bytes);
                 next_tick_us = now.us + TICK_US;
             }
             self.shared.wait_for_orders(Duration::from_micros(next_tick_us - now.us));

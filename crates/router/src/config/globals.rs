@@ -1,12 +1,13 @@
 //! Constants that every configuration has without defining them: names of this router, and its options.
 
 use super::json::JsonValue;
+use crate::routing_prefix::RoutingPrefix;
 
 /// What this router knows of itself.
 #[derive(Clone, Debug)]
 pub struct GlobalParams<'a> {
-    /// `/region/cluster/`.
-    pub default_route: &'a str,
+    /// `--route-prefix`.
+    pub default_route: &'a RoutingPrefix,
     /// Names the host, as `HostIdRoute` uses it.
     pub host_id: u32,
     /// `--router-name`.
@@ -25,12 +26,10 @@ impl GlobalParams<'_> {
     /// Names and values. Of a name that stands twice, the first value counts.
     pub fn constants(&self) -> Vec<(String, JsonValue)> {
         let text = |value: &str| JsonValue::String(value.to_owned());
-        let mut parts = self.default_route.split('/').filter(|part| !part.is_empty());
-        let (region, cluster) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let own = [
-            ("default-route", text(self.default_route)),
-            ("default-region", text(region)),
-            ("default-cluster", text(cluster)),
+            ("default-route", text(self.default_route.as_str())),
+            ("default-region", text(self.default_route.region())),
+            ("default-cluster", text(self.default_route.cluster())),
             ("hostid", JsonValue::Int(i64::from(self.host_id))),
             ("router-name", text(self.router_name)),
             ("service-name", text(self.service_name)),
@@ -74,7 +73,7 @@ mod tests {
         let params = config_params("pool:a,x:1,x:2", "").expect("are pairs");
         let options = [("server_timeout_ms".to_owned(), "200".to_owned())];
         let globals = GlobalParams {
-            default_route: "/west/c1/",
+            default_route: &RoutingPrefix::parse("/west/c1/").expect("a prefix"),
             host_id: 7,
             router_name: "libmcrouter.11211",
             service_name: "main",

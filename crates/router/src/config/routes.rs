@@ -35,6 +35,7 @@ use super::json::{Json, JsonValue};
 use crate::plan::{BigValue, Compound, CompoundKind, DestinationSpec, Node, NodeId, RoutePlan, ServerId};
 use crate::plan_pools::PlanPools;
 use crate::route_state::{StateId, StateSpec};
+use crate::routing_prefix::RoutingPrefix;
 use crate::variables::RuntimeVariable;
 
 /// Routes inside of each other.
@@ -53,8 +54,8 @@ const NOTES_MAX: usize = 100;
 /// What a plan depends on beside the configuration.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// `/region/cluster/` of keys without one (`--route-prefix`).
-    pub default_prefix: String,
+    /// The prefix of keys without one (`--route-prefix`).
+    pub default_prefix: RoutingPrefix,
     /// Time limit of servers whose pool has none (`--server-timeout`).
     pub server_timeout_ms: u32,
     /// The same for pools of the same region and cluster; 0 for none (`--within-cluster-timeout-ms`).
@@ -91,7 +92,7 @@ impl Default for CompileOptions {
     /// mcrouter's defaults.
     fn default() -> CompileOptions {
         CompileOptions {
-            default_prefix: "/././".to_owned(),
+            default_prefix: RoutingPrefix::default(),
             server_timeout_ms: 1000,
             within_cluster_timeout_ms: 0,
             cross_cluster_timeout_ms: 0,
@@ -330,7 +331,7 @@ impl<'j> Compiler<'j, '_> {
         match node {
             Node::Server { .. } => 1,
             Node::Logged { child, .. } => of(child),
-            Node::Null | Node::Error(..) => 0,
+            Node::Null | Node::DevNull | Node::Error(..) => 0,
             Node::Hash { children, .. } | Node::Random(children) => {
                 children.iter().map(of).max().unwrap_or(0)
             }
@@ -360,6 +361,10 @@ impl<'j> Compiler<'j, '_> {
             Node::Compound(Compound { kind: CompoundKind::Fill(_), children }) => {
                 // Asked, given a copy, asked again; and what it is filled from.
                 of(&children[0]).saturating_mul(3).saturating_add(of(&children[1]))
+            }
+            Node::Compound(Compound { kind: CompoundKind::Broadcast(_), children }) => {
+                // A route that has several prefixes gets one request.
+                children.iter().collect::<HashSet<_>>().into_iter().map(of).fold(0, u32::saturating_add)
             }
             Node::ByWorker(children) => children.iter().map(of).max().unwrap_or(0),
             Node::Blackhole { blackhole, default, .. } => of(blackhole).max(of(default)),

@@ -9,6 +9,7 @@ use super::tls_options::RouteTlsOptions;
 use crate::config::{CompileOptions, DictionaryFiles, config_params};
 use crate::health::HealthSettings;
 use crate::plan::BigValue;
+use crate::routing_prefix::{self, RoutingPrefix};
 
 /// The maximum number of threads, more than the CPUs of present machines.
 pub(super) const THREADS_MAX: i64 = 1024;
@@ -213,8 +214,10 @@ impl RouteOptions {
                 self.proxies = count.ok_or_else(|| wrong("--proxy-threads", &expected, text))?;
             }
         }
-        self.route_prefix =
-            prefix(&self.route_prefix).ok_or_else(|| wrong("-R", "/region/cluster/", &self.route_prefix))?;
+        match RoutingPrefix::parse(&self.route_prefix) {
+            Some(prefix) => self.route_prefix = prefix.to_string(),
+            None => return Err(wrong("-R", routing_prefix::EXPECTED, &self.route_prefix)),
+        }
         let flag = match config_params(&self.config_params, "") {
             Ok(_) => "--additional-config-params",
             Err(_) => "--config-params",
@@ -361,10 +364,15 @@ impl RouteOptions {
         all
     }
 
+    /// The routing prefix of this router.
+    pub fn own_prefix(&self) -> RoutingPrefix {
+        RoutingPrefix::parse(&self.route_prefix).expect("options are checked")
+    }
+
     /// What the routes depend on.
     pub fn compile_options(&self, host_id: u32) -> CompileOptions {
         CompileOptions {
-            default_prefix: self.route_prefix.clone(),
+            default_prefix: self.own_prefix(),
             server_timeout_ms: self.server_timeout_ms,
             within_cluster_timeout_ms: self.within_cluster_timeout_ms,
             cross_cluster_timeout_ms: self.cross_cluster_timeout_ms,
@@ -420,15 +428,4 @@ fn host_and_port(text: &str) -> Option<(Option<&str>, u16)> {
         port => port.parse().ok()?,
     };
     (!host.is_empty()).then(|| ((host != "*").then_some(host), port))
-}
-
-/// `/region/cluster/`, with the slashes at both ends that the text may lack, as in mcrouter.
-fn prefix(text: &str) -> Option<String> {
-    let before = if text.starts_with('/') { "" } else { "/" };
-    let after = if text.ends_with('/') { "" } else { "/" };
-    let full = format!("{before}{text}{after}");
-    let parts: Vec<&str> = full.split('/').collect();
-    let is_prefix =
-        matches!(parts[..], ["", region, cluster, ""] if !region.is_empty() && !cluster.is_empty());
-    is_prefix.then_some(full)
 }

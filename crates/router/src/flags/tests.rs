@@ -143,8 +143,8 @@ fn what_would_not_be_done_is_refused() {
     check_refused("-f a", NOWHERE);
     check_refused("-p 1", "expected a configuration (--config file:PATH), found none");
     check_refused("-p 1,x -f a", "-p: expected ports from 0 to 65535, found `x`");
-    check_refused("-p 1 -f a -R west", "-R: expected /region/cluster/, found `west`");
-    check_refused("-p 1 -f a -R /a/b/c/", "-R: expected /region/cluster/, found `/a/b/c/`");
+    check_refused("-p 1 -f a -R west", "-R: expected a routing prefix /region/cluster/, found `west`");
+    check_refused("-p 1 -f a -R /a/b/c/", "-R: expected a routing prefix /region/cluster/, found `/a/b/c/`");
     check_refused("-p 1 -f a --num-proxies 0", "--num-proxies: expected a number from 1 to 1024, found `0`");
     let threads = "--proxy-threads: expected auto or a number from 1 to 1024, found `many`";
     check_refused("-p 1 -f a --proxy-threads many", threads);

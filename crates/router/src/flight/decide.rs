@@ -105,6 +105,7 @@ impl State {
             CompoundKind::Failover(_) => unreachable!("decided by State::failover"),
             CompoundKind::Shadow(_) => unreachable!("decided by State::compared"),
             CompoundKind::AllInitial
+            | CompoundKind::Broadcast(_)
             | CompoundKind::AllAsync
             | CompoundKind::ModifyKey(_)
             | CompoundKind::ModifyExptime(_) => {

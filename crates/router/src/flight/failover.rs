@@ -85,6 +85,13 @@ impl FailoverProgress {
         if is_first {
             self.begin(settings, &mut context);
         }
+        if outcome.is_error() {
+            let counted = &mut context.choices.counted;
+            match is_unavailable(outcome) {
+                true => counted.unavailable += 1,
+                false => counted.failed_over += 1,
+            }
+        }
         // Nothing was sent: that has cost the server nothing.
         if is_unavailable(outcome) {
             self.note_domain(settings, child, &context);

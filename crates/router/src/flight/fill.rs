@@ -5,6 +5,8 @@
 //! gets, gat  near ─ hit ─► answer      near ─ miss ─► far ─ hit ─► near gets a copy ─► near is asked again ─► answer
 //! ```
 //!
+//! While near fails, far gets the second kind, too, as the client wrote it, if the route wants that (L1L2CacheRoute).
+//!
 //! The second form is for requests that are also about the item itself: its CAS, its time of expiry. An `mg` has it if one
 //! of its flags is.
 
@@ -81,8 +83,10 @@ impl State {
         match stage {
             FillStage::Near => self.near(need, fill, scene, reply),
             FillStage::Far => self.far(need, fill, scene, reply),
+            FillStage::Storing | FillStage::Again if stands_in(fill, &reply) => self.ask_stand_in(),
             FillStage::Storing => self.ask_near_again(fill, scene),
             FillStage::Again => Decision::Done(near_reply(fill, &scene.message, reply)),
+            FillStage::StandIn => Decision::Done(reply),
             FillStage::Renewing => renew(fill, scene, &reply),
         }
     }
@@ -96,6 +100,9 @@ impl State {
     ) -> Decision<'a> {
         if is_negative(fill, &reply) {
             return self.negative(fill, scene);
+        }
+        if matches!(need, Need::Item | Need::ItemFacts) && stands_in(fill, &reply) {
+            return self.ask_stand_in();
         }
         if reply.outcome.is_hit() || need == Need::ItemFacts {
             return Decision::Done(near_reply(fill, &scene.message, reply));
@@ -130,19 +137,23 @@ impl State {
             };
             (!item.is_stale).then(|| store(message, &Stored::item(&item, exptime)))
         });
-        match (need, copy) {
-            (Need::Item, Some(copy)) => self.ask(FillStage::Storing, NEAR, Some(copy)),
-            (Need::Item, None) => self.give_kept(),
-            (Need::Value, copy) => {
-                let is_miss = reply.outcome == Outcome::NotFound;
-                let negative = fill.negative.filter(|negative| is_miss && negative.update_period > 0);
-                let negative = negative.map(|negative| negative_item(message, &negative, true));
-                let answer = as_asked(message, reply);
-                let copy = copy.or(negative).map(|copy| (NEAR, copy));
-                Decision::from(Orders { copy, answer: Some(answer), ..Orders::default() })
-            }
-            _ => Decision::Done(reply),
-        }
+        let is_miss = reply.outcome == Outcome::NotFound;
+        let negative = fill.negative.filter(|negative| is_miss && negative.update_period > 0);
+        let negative = negative.map(|negative| negative_item(message, &negative, true));
+        let (answer, copy) = match (need, copy) {
+            (Need::Item, Some(copy)) => return self.ask(FillStage::Storing, NEAR, Some(copy)),
+            (Need::Item, None) if stands_in(fill, &reply) => return Decision::Done(reply),
+            (Need::Item, None) => (self.take_kept(), negative),
+            (Need::Value, copy) => (as_asked(message, reply), copy.or(negative)),
+            _ => return Decision::Done(reply),
+        };
+        let copy = copy.map(|copy| (NEAR, copy));
+        Decision::from(Orders { copy, answer: Some(answer), ..Orders::default() })
+    }
+
+    fn ask_stand_in<'a>(&mut self) -> Decision<'a> {
+        self.kept = None;
+        self.ask(FillStage::StandIn, FAR, None)
     }
 
     fn ask_near_again<'a>(&mut self, fill: &Fill, scene: &Scene<'_>) -> Decision<'a> {
@@ -187,6 +198,11 @@ fn negative_item(message: &RoutedRequest<'_>, negative: &NegativeCache, is_new: 
     let len = NEGATIVE_VALUE.len() - 2;
     let exptime = i64::from(negative.exptime);
     store(message, &Stored { is_new, flags: NEGATIVE_FLAG, exptime, len, body })
+}
+
+/// Whether it is an error, and far is to be asked whatever the request is about.
+fn stands_in(fill: &Fill, reply: &FlightReply<'_>) -> bool {
+    fill.stands_in && reply.outcome.is_error()
 }
 
 fn is_negative(fill: &Fill, reply: &FlightReply<'_>) -> bool {

@@ -112,6 +112,8 @@ pub(super) enum FillStage {
     /// Of the copy, before near is asked again.
     Storing,
     Again,
+    /// Of far, for a request about the item itself: near fails.
+    StandIn,
     /// Of far, for an item that stands for a miss and is to be renewed.
     Renewing,
 }

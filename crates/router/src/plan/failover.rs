@@ -58,6 +58,13 @@ pub struct DeterministicOrder {
 #[derive(Clone, Debug, Default)]
 pub struct FailureDomains(pub HashMap<NodeId, u32>);
 
+impl FailureDomains {
+    /// That of a server; 0 if it has none.
+    pub(crate) fn of(&self, server: NodeId) -> u32 {
+        self.0.get(&server).copied().unwrap_or(0)
+    }
+}
+
 /// Where routes that depend on nothing but the request lead.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RouteTrace {
@@ -119,6 +126,7 @@ impl RoutePlan {
                 }
                 Node::Compound(compound) => compound.children[0],
                 Node::Null
+                | Node::DevNull
                 | Node::Error(..)
                 | Node::Random(_)
                 | Node::ByWorker(_)
@@ -134,6 +142,6 @@ impl RoutePlan {
             return 0;
         }
         let server = self.trace(node, operation, key).server;
-        server.and_then(|server| self.failure_domains.0.get(&server).copied()).unwrap_or(0)
+        server.map_or(0, |server| self.failure_domains.of(server))
     }
 }

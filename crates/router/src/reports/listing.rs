@@ -193,6 +193,9 @@ fn results(shared: &RouterShared, totals: &RouteTotals, lines: &mut Lines) {
         lines.add(groups, &format!("{name}_failed"), rate(&|totals| totals.failed_failovers));
     }
     lines.add(ODS | COUNT, "failover_all_failed_count", totals.failed_failovers);
+    lines.add(ODS | COUNT, "failover_policy_result_error", totals.policy_errors);
+    lines.add(ODS | COUNT, "failover_policy_tko_error", totals.policy_unavailable);
+    lines.add(DETAILED, "dev_null_requests", totals.dev_null);
     let errors: Vec<Outcome> =
         Outcome::all().map(|(outcome, _)| outcome).filter(|outcome| outcome.is_error()).collect();
     for (name, outcomes) in std::iter::once(("error", &errors[..])).chain(RESULTS) {

@@ -7,7 +7,7 @@ use super::service::TEXT_MAX;
 use crate::key::RoutedKey;
 use crate::key_tracer::KeyTracer;
 use crate::operation::Operation;
-use crate::plan::{CompoundKind, Node, NodeId, RoutePlan};
+use crate::plan::{Compound, CompoundKind, Node, NodeId, RoutePlan, by_key_prefix};
 
 /// Stands at the end of a text that was cut.
 const CUT: &str = "\n(the rest is left out)";
@@ -39,12 +39,22 @@ pub(super) fn handles(plan: &RoutePlan, operation: Operation, key: &str) -> Stri
         if out.len() > TEXT_MAX {
             break;
         }
-        let _ = writeln!(out, "{:depth$}{}", "", name_of(plan, node));
         let children = children_of(plan, node, operation, &key);
-        waiting.extend(children.into_iter().rev().map(|child| (child, depth + 1)));
+        let children = children.into_iter().rev();
+        if is_of_root(&plan.nodes[node.0 as usize]) {
+            waiting.extend(children.map(|child| (child, depth)));
+            continue;
+        }
+        let _ = writeln!(out, "{:depth$}{}", "", name_of(plan, node));
+        waiting.extend(children.map(|child| (child, depth + 1)));
     }
     cut(&mut out);
     out
+}
+
+/// Whether it stands for a part of what mcrouter's `root` does: the choice by prefixes, of routing and of keys.
+fn is_of_root(node: &Node) -> bool {
+    matches!(node, Node::ByPrefix { .. } | Node::Compound(Compound { kind: CompoundKind::Broadcast(_), .. }))
 }
 
 /// The children of a route that a request for a key may go to.
@@ -59,8 +69,7 @@ fn children_of(plan: &RoutePlan, node: NodeId, operation: Operation, key: &Route
     } else if let Node::ByClass { children, default } = node {
         vec![children.get(&operation.class()).copied().unwrap_or(*default)]
     } else if let Node::ByPrefix { children, default } = node {
-        let found = children.iter().find(|(prefix, _)| key.bare().starts_with(prefix));
-        found.map(|(_, child)| *child).or(*default).into_iter().collect()
+        by_key_prefix(children, *default, key).into_iter().collect()
     } else if let Node::Logged { child, .. } = node {
         vec![*child]
     } else if let Node::Migrate(migration) = node {
@@ -71,6 +80,11 @@ fn children_of(plan: &RoutePlan, node: NodeId, operation: Operation, key: &Route
         children.first().copied().into_iter().collect()
     } else if let Node::Blackhole { blackhole, default, .. } = node {
         vec![*default, *blackhole]
+    } else if let Node::Compound(Compound { kind: CompoundKind::Broadcast(places), children }) = node {
+        match plan.targets(places, children, key) {
+            targets if targets.is_empty() && plan.roots.invalid_to_default => vec![children[0]],
+            targets => targets,
+        }
     } else if let Node::Compound(compound) = node {
         compound.children.to_vec()
     } else {
@@ -96,9 +110,9 @@ pub(super) fn name_of(plan: &RoutePlan, node: NodeId) -> String {
         }
         Node::Error(outcome, message) => format!("error|log|mc_res_{}|{message}", outcome.name()),
         Node::Hash { hash, .. } => format!("selection|hash|{}", hash.name()),
+        Node::DevNull => "devnull".to_owned(),
         Node::ByOperation { .. } => "operation-selector".to_owned(),
         Node::ByClass { .. } => "routing-group".to_owned(),
-        Node::ByPrefix { .. } => "prefix-selector".to_owned(),
         Node::Compound(compound) => match &compound.kind {
             CompoundKind::Delay(_) => "latency-injection".to_owned(),
             CompoundKind::Fill(fill) if fill.negative.is_some() => "l1l2-cache".to_owned(),

@@ -133,16 +133,18 @@ fn pools(plan: &RoutePlan) -> Json {
     }))
 }
 
-/// Servers of a pool with their domains: no configuration can name domains yet, and those without have number 0.
+/// Servers of a pool with their failure domains, whose names mcrouter's public version does not keep. Those without have number 0.
 fn failure_domains(plan: &RoutePlan, name: &str) -> String {
     let servers = plan.pools.find(name).into_iter().flat_map(|pool| &pool.children).filter_map(|node| {
         match &plan.nodes[node.0 as usize] {
-            Node::Server { server, .. } => Some(plan.servers[server.0 as usize].name.clone()),
+            Node::Server { server, .. } => {
+                let domain = plan.failure_domains.of(*node);
+                Some((plan.servers[server.0 as usize].name.clone(), text(format!("{domain}()"))))
+            }
             _ => None,
         }
     });
-    let mut text =
-        object(servers.map(|server| (server, JsonValue::String("0()".to_owned())))).to_pretty_json();
+    let mut text = object(servers).to_pretty_json();
     routes::cut(&mut text);
     text
 }

@@ -2,6 +2,7 @@
 
 use super::hosts::{Answerer, Scene};
 use crate::config::{Environment, GlobalParams, expand_config};
+use crate::routing_prefix::RoutingPrefix;
 
 /// The configuration's name in errors.
 const NAME: &str = "route.json";
@@ -29,7 +30,7 @@ pub fn check_config(input: &[u8]) {
         import.map(|text| text.to_vec()).ok_or_else(|| "no such import".to_owned())
     };
     let params = GlobalParams {
-        default_route: "/././",
+        default_route: &RoutingPrefix::default(),
         host_id: 1,
         router_name: "libmcrouter.11211",
         service_name: "main",

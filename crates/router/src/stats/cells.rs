@@ -43,6 +43,11 @@ pub(crate) struct RouteCells {
     pub(crate) failovers: Counter,
     /// Those of them that ended with an error.
     pub(crate) failed_failovers: Counter,
+    /// Errors after which another server may be asked, and those of them that need no server to know.
+    pub(crate) policy_errors: Counter,
+    pub(crate) policy_unavailable: Counter,
+    /// Requests at a DevNullRoute.
+    pub(crate) dev_null: Counter,
     pub(crate) clients_opened: Counter,
     pub(crate) clients_closed: Counter,
     /// Clients that were closed because they held too much, and values that were refused because of too much in all.

@@ -2,6 +2,7 @@
 
 use super::RouteWorker;
 use super::servers::NotSent;
+use crate::choices::RouteCounts;
 use crate::destination::{Delivery, FailedExchange, ReplyTarget};
 use crate::operation::Operation;
 use crate::outcome::Outcome;
@@ -68,21 +69,20 @@ impl RouteWorker {
             _ => 1,
         };
         self.count_outcome(place, outcome, count, failed.target);
-        self.count_wait(place, operation, outcome);
+        self.count_wait(place, operation, outcome, failed.sent_us);
     }
 
     /// A get over UDP is lost.
-    pub(super) fn count_lost(&mut self, place: u32, outcome: Outcome, target: ReplyTarget) {
+    pub(super) fn count_lost(&mut self, place: u32, outcome: Outcome, target: ReplyTarget, sent_us: u64) {
         self.count_outcome(place, outcome, 1, target);
-        self.count_wait(place, Operation::Get, outcome);
+        self.count_wait(place, Operation::Get, outcome, sent_us);
     }
 
-    fn count_wait(&mut self, place: u32, operation: Operation, outcome: Outcome) {
+    fn count_wait(&mut self, place: u32, operation: Operation, outcome: Outcome, sent_us: u64) {
         if outcome == Outcome::Timeout {
-            let destination = &self.destinations[place as usize];
-            let us = u64::from(destination.spec.timeout_ms) * 1000;
+            let us = self.now.us.saturating_sub(sent_us);
             self.cells.took(operation, us);
-            destination.cells.took(us);
+            self.destinations[place as usize].cells.took(us);
         }
     }
 
@@ -91,6 +91,15 @@ impl RouteWorker {
         let is_failover = self.flights.is_failover(target);
         self.cells.ended(outcome, count, is_failover);
         self.destinations[place as usize].cells.ended(outcome, count);
+    }
+
+    /// Takes over what routes have counted.
+    #[cold]
+    pub(super) fn count_routes(&mut self) {
+        let RouteCounts { dropped, failed_over, unavailable } = std::mem::take(&mut self.choices.counted);
+        self.cells.dev_null.add(dropped);
+        self.cells.policy_errors.add(failed_over);
+        self.cells.policy_unavailable.add(unavailable);
     }
 
     /// Takes over what flights have counted.

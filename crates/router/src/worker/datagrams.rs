@@ -183,7 +183,7 @@ impl RouteWorker {
     /// Ends requests whose replies have not come in time.
     pub(super) fn expire_datagrams(&mut self, turn: &mut Turn<Arc<[u8]>>) {
         while let Some(&Reverse((at, place))) = self.udp_timers.peek() {
-            if at > self.now {
+            if at > self.now || self.reads_until > self.now {
                 return;
             }
             self.udp_timers.pop();
@@ -215,7 +215,7 @@ impl RouteWorker {
     /// A key is lost: as if there were no item. For statistics it has failed.
     fn miss(&mut self, place: u32, request: &UdpRequest, outcome: Outcome, turn: &mut Turn<Arc<[u8]>>) {
         UdpCounts::count(&self.shared.udp.lost);
-        self.count_lost(place, outcome, request.target);
+        self.count_lost(place, outcome, request.target, request.sent.us);
         let target = match request.target {
             ReplyTarget::Values(client, slot) => ReplyTarget::Part(client, slot, request.part),
             target => target,

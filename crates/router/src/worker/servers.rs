@@ -462,9 +462,14 @@ impl RouteWorker {
                 let taken = large.fill(&input[*consumed..]);
                 *consumed += taken;
                 self.held.note(taken);
-                if !large.is_whole() {
+                let is_whole = large.is_whole();
+                if destination.arrival.note(taken, self.now) {
+                    destination.health.delivers(self.now);
+                }
+                if !is_whole {
                     break Ok(());
                 }
+                destination.health.answered();
                 match destination.finish_large() {
                     Ok(delivery) => {
                         self.count_reply(place, asked, &delivery);
@@ -543,12 +548,15 @@ impl RouteWorker {
     /// Ends requests that have waited too long.
     pub(super) fn expire(&mut self, turn: &mut Turn<Arc<[u8]>>) {
         while let Some(&Reverse((at, place))) = self.timers.peek() {
-            if at > self.now {
+            if at > self.now || self.reads_until > self.now {
                 return;
             }
             self.timers.pop();
             while let Some(failed) = self.destinations[place as usize].expire(self.now) {
-                self.note_failure(place, Outcome::Timeout, None);
+                let Destination { health, .. } = &self.destinations[place as usize];
+                if !health.is_delivering(self.now, self.destinations[place as usize].timeout_us()) {
+                    self.note_failure(place, Outcome::Timeout, None);
+                }
                 self.count_failed(place, &failed, Outcome::Timeout);
                 // It is known not to answer in time, but not that there is nobody.
                 let is_early = std::mem::take(&mut self.destinations[place as usize].is_early);

@@ -144,3 +144,30 @@ fn a_server_that_does_not_read_takes_no_memory_and_delays_nobody_else() {
     assert!(peak < before + 64, "{before} MB resident before, {peak} MB then");
     println!("{before} MB resident before, {peak} MB; others waited at most {:?}", experience.longest);
 }
+
+#[test]
+fn memory_of_values_that_were_not_taken_goes_back_to_the_system() {
+    const MB: u64 = 1 << 20;
+    let server = evenkeel();
+    let router = router(&pool([&server]), &[]);
+    let mut small = client(&router);
+    let mut store = |key: &str, len: usize| {
+        let request = format!("set {key} 0 0 {len}\r\n{}\r\n", "x".repeat(len));
+        assert_eq!(small.ask(request.as_bytes()).expect("an answer"), "STORED");
+    };
+    store("large", 1_000_000);
+    let resident = || router.resident().expect("it is there");
+    let before = resident();
+    let idle: Vec<TcpStream> = (0..12)
+        .map(|number| {
+            let mut stream = router.connect().expect("a connection");
+            stream.write_all("get large\r\n".repeat(16).as_bytes()).expect("send");
+            // What is smaller lies between the large values.
+            store(&format!("small{number}"), 20_000);
+            stream
+        })
+        .collect();
+    assert!(clock::wait_for(|| (resident() > before + 100 * MB).then_some(())).is_some(), "{}", resident());
+    drop(idle);
+    assert!(clock::wait_for(|| (resident() < before + 40 * MB).then_some(())).is_some(), "{}", resident());
+}

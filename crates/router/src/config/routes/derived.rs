@@ -9,6 +9,7 @@ use crate::config::error::ConfigError;
 use crate::config::json::{Json, Object};
 use crate::operation::OperationClass;
 use crate::plan::{BigValue, Compound, CompoundKind, KeySplit, Node, NodeId};
+use crate::routing_prefix::{self, RoutingPrefix};
 
 /// mcrouter's names of these routes, and their fields.
 pub(super) const DERIVED_TYPES: [Fields; 10] = [
@@ -171,15 +172,15 @@ impl Compiler<'_, '_> {
 
 const KIND: &str = "a ModifyExptimeRoute";
 
-/// `/region/cluster/`, or nothing.
+/// A routing prefix, or nothing.
 fn routing_prefix(json: &Json) -> Result<Box<[u8]>, ConfigError> {
-    let text = part(json, "`set_routing_prefix`")?;
-    let is_prefix = text.first() == Some(&b'/')
-        && text.last() == Some(&b'/')
-        && text.iter().filter(|byte| **byte == b'/').count() == 3;
-    match text.is_empty() || is_prefix {
-        true => Ok(text),
-        false => Err(json.wrong("a routing prefix /region/cluster/, or an empty string")),
+    let what = "`set_routing_prefix`";
+    if part(json, what)?.is_empty() {
+        return Ok(Box::default());
+    }
+    match RoutingPrefix::parse(json.string(what)?) {
+        Some(prefix) => Ok(prefix.as_str().as_bytes().into()),
+        None => Err(json.wrong(format_args!("{}, or an empty string", routing_prefix::EXPECTED))),
     }
 }
 

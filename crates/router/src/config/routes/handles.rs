@@ -146,7 +146,8 @@ impl Compiler<'_, '_> {
         let node = match kind {
             "Pool" => return self.pool(json),
             "PoolRoute" => return Ok(vec![self.pool_route(definition)?]),
-            "NullRoute" | "DevNullRoute" => Node::Null,
+            "NullRoute" => Node::Null,
+            "DevNullRoute" => Node::DevNull,
             "ErrorRoute" => error_route(definition)?,
             "AllSyncRoute" => return self.compound(definition, CompoundKind::AllSync),
             "AllAsyncRoute" => return self.compound(definition, CompoundKind::AllAsync),

@@ -195,9 +195,8 @@ impl<'j> Compiler<'j, '_> {
         if region.is_empty() || cluster.is_empty() {
             return own_ms;
         }
-        let mut here = self.options.default_prefix.trim_matches('/').split('/');
-        let (our_region, our_cluster) = (here.next().unwrap_or_default(), here.next().unwrap_or_default());
-        let limit = match (region == our_region, cluster == our_cluster) {
+        let own = &self.options.default_prefix;
+        let limit = match (region == own.region(), cluster == own.cluster()) {
             (true, true) => self.options.within_cluster_timeout_ms,
             (true, false) => self.options.cross_cluster_timeout_ms,
             (false, _) => self.options.cross_region_timeout_ms,

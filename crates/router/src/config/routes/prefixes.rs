@@ -7,15 +7,30 @@ use super::Compiler;
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::operation::OperationClass;
-use crate::plan::{Compound, CompoundKind, Node, NodeId};
+use crate::plan::{BroadcastPlace, Compound, CompoundKind, Node, NodeId};
+use crate::routing_prefix::{self, RoutingPrefix};
 
 /// Routing prefixes of a configuration.
 const ROOTS_MAX: usize = 10_000;
 
+/// A route with its prefix.
+struct Root {
+    prefix: RoutingPrefix,
+    top: Top,
+}
+
+/// A route at the top.
+#[derive(Clone, Copy)]
+struct Top {
+    node: NodeId,
+    /// The part of it that chooses by the beginning of keys; itself, if it does not.
+    by_key: NodeId,
+}
+
 impl Compiler<'_, '_> {
     /// `route`, or `routes` with their prefixes.
     pub(super) fn roots(&mut self, top: &Object<'_>) -> Result<(), ConfigError> {
-        let mut roots: Vec<(String, NodeId)> = Vec::new();
+        let mut roots: Vec<Root> = Vec::new();
         match (top.get("route"), top.get("routes")) {
             (Some(_), Some(routes)) => {
                 return Err(routes.error("expected either `route` or `routes`, found both"));
@@ -24,113 +39,81 @@ impl Compiler<'_, '_> {
                 return Err(ConfigError::new(top.place(), "expected `route` or `routes`, found neither"));
             }
             (Some(route), None) => {
-                let node = self.top(route)?;
-                roots.push((self.options.default_prefix.clone(), node));
+                let prefix = self.options.default_prefix.clone();
+                roots.push(Root { prefix, top: self.top(route)? });
             }
             (None, Some(routes)) => match &routes.value {
                 JsonValue::Array(items) => {
                     for item in items {
                         let object = item.object("an item of `routes`")?;
-                        let node = self.top(object.require("route")?)?;
+                        let top = self.top(object.require("route")?)?;
                         for alias in object.require("aliases")?.array("`aliases`")? {
-                            roots.push((prefix(alias.string("an alias")?, alias)?, node));
+                            roots.push(Root { prefix: prefix(alias.string("an alias")?, alias)?, top });
                         }
                     }
                 }
                 _ => {
                     for (alias, route) in routes.object("`routes`")?.entries() {
-                        let node = self.top(route)?;
-                        roots.push((prefix(alias, route)?, node));
+                        roots.push(Root { prefix: prefix(alias, route)?, top: self.top(route)? });
                     }
                 }
             },
         }
-        let default = self.options.default_prefix.clone();
-        let own = roots.iter().find(|(prefix, _)| *prefix == default).map(|(_, node)| *node);
-        let Some(own) = own else {
+        if roots.len() > ROOTS_MAX {
+            let message = format!("expected at most {ROOTS_MAX} routing prefixes, found {}", roots.len());
+            return Err(ConfigError::new(top.place(), message));
+        }
+        let default = &self.options.default_prefix;
+        let roots = ordered(roots, default);
+        let Some(own) = roots.first().filter(|root| root.prefix == *default) else {
             let message = format!("expected a route for the default prefix {default}, found none");
             return Err(ConfigError::new(top.place(), message));
         };
-        self.plan.roots.default = Some(own);
+        self.plan.roots.default = Some(own.top.node);
         self.plan.roots.invalid_to_default = self.options.invalid_to_default;
-        self.plan.roots.routes =
-            roots.iter().map(|(prefix, node)| (prefix.as_bytes().into(), *node)).collect();
-        self.broadcasts(&roots, &default, top)?;
-        for (prefix, node) in roots {
-            self.plan.roots.by_prefix.insert(prefix.into_bytes().into(), node);
+        for Root { prefix, top } in &roots {
+            // A key's prefix with a star is a pattern, also where a route has the very same.
+            if !prefix.as_str().contains('*') {
+                self.plan.roots.by_prefix.insert(prefix.as_str().as_bytes().into(), top.node);
+            }
         }
+        let children = roots.iter().map(|root| root.top.node).collect();
+        let places = roots
+            .into_iter()
+            .map(|Root { prefix, top }| BroadcastPlace { prefix, by_key: top.by_key })
+            .collect();
+        let broadcast = Compound { kind: CompoundKind::Broadcast(places), children };
+        self.plan.roots.broadcast = Some(self.add_at(Node::Compound(broadcast), top.place())?);
         if self.options.log_requests { self.log_all(top) } else { Ok(()) }
     }
 
     /// A log in front of all routes.
     fn log_all(&mut self, top: &Object<'_>) -> Result<(), ConfigError> {
         let mut logged = HashMap::new();
-        let mut all: Vec<NodeId> = self.plan.roots.by_prefix.values().copied().collect();
-        all.extend(self.plan.roots.default);
+        let all: Vec<NodeId> = self.plan.roots.nodes_mut().map(|node| *node).collect();
         for node in all {
             if let Entry::Vacant(entry) = logged.entry(node) {
                 let compound = Compound { kind: CompoundKind::Log, children: Box::new([node]) };
                 entry.insert(self.add_at(Node::Compound(compound), top.place())?);
             }
         }
-        let roots = &mut self.plan.roots;
-        roots.by_prefix.values_mut().chain(&mut roots.default).for_each(|node| *node = logged[&*node]);
-        Ok(())
-    }
-
-    /// `/*/*/`, and `/region/*/` for each region: the local route answers, the others get copies.
-    fn broadcasts(
-        &mut self,
-        roots: &[(String, NodeId)],
-        default: &str,
-        top: &Object<'_>,
-    ) -> Result<(), ConfigError> {
-        if roots.len() > ROOTS_MAX {
-            let message = format!("expected at most {ROOTS_MAX} routing prefixes, found {}", roots.len());
-            return Err(ConfigError::new(top.place(), message));
-        }
-        let region_of = |prefix: &str| prefix.split('/').nth(1).unwrap_or_default().to_owned();
-        let mut regions: Vec<String> = roots.iter().map(|(prefix, _)| region_of(prefix)).collect();
-        regions.sort_unstable();
-        regions.dedup();
-        let mut patterns: Vec<(String, Option<String>)> = vec![("/*/*/".to_owned(), None)];
-        patterns.extend(regions.into_iter().map(|region| (format!("/{region}/*/"), Some(region))));
-        for (pattern, region) in patterns {
-            let is_meant = |prefix: &str| region.as_ref().is_none_or(|region| region_of(prefix) == *region);
-            let chosen = roots.iter().filter(|(prefix, _)| is_meant(prefix));
-            // The local one first: its reply is the answer.
-            let mut chosen: Vec<_> = chosen.map(|(prefix, node)| (prefix != default, *node)).collect();
-            chosen.sort_by_key(|(is_other, _)| *is_other);
-            let mut children: Vec<NodeId> = Vec::new();
-            for (_, node) in chosen {
-                if !children.contains(&node) {
-                    children.push(node);
-                }
-            }
-            let node = match children[..] {
-                [only] => only,
-                _ => {
-                    let compound = Compound { kind: CompoundKind::AllInitial, children: children.into() };
-                    self.add_at(Node::Compound(compound), top.place())?
-                }
-            };
-            self.plan.roots.by_prefix.insert(pattern.into_bytes().into(), node);
-        }
+        self.plan.roots.nodes_mut().for_each(|node| *node = logged[&*node]);
         Ok(())
     }
 
     /// A route at the top, with long values in parts if that is asked for.
-    fn top(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
-        let node = self.by_key_prefix(json)?;
-        let node = match self.options.big_value {
-            Some(big) => self.in_parts(big, node, json)?,
-            None => node,
+    fn top(&mut self, json: &Json) -> Result<Top, ConfigError> {
+        let by_key = self.by_key_prefix(json)?;
+        let mut node = match self.options.big_value {
+            Some(big) => self.in_parts(big, by_key, json)?,
+            None => by_key,
         };
-        if !self.options.only_gets {
-            return Ok(node);
+        if self.options.only_gets {
+            let default = self.add(Node::Null, json)?;
+            node =
+                self.add(Node::ByClass { children: [(OperationClass::Get, node)].into(), default }, json)?;
         }
-        let default = self.add(Node::Null, json)?;
-        self.add(Node::ByClass { children: [(OperationClass::Get, node)].into(), default }, json)
+        Ok(Top { node, by_key })
     }
 
     /// A route at the top: by the beginning of keys, or the same for all.
@@ -160,11 +143,25 @@ impl Compiler<'_, '_> {
     }
 }
 
-/// `/region/cluster/`.
-fn prefix(text: &str, json: &Json) -> Result<String, ConfigError> {
-    let slashes = text.bytes().filter(|byte| *byte == b'/').count();
-    if slashes != 3 || !text.starts_with('/') || !text.ends_with('/') {
-        return Err(json.error(format!("expected a routing prefix /region/cluster/, found {text:?}")));
+/// Routes in the order in which a request for several of them reaches them: that of `default` first, whose reply is the
+/// answer. Of a prefix that stands twice, the last route counts, as in mcrouter.
+fn ordered(roots: Vec<Root>, default: &RoutingPrefix) -> Vec<Root> {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut found: Vec<Root> = Vec::new();
+    for root in roots {
+        match places.entry(root.prefix.to_string()) {
+            Entry::Occupied(place) => found[*place.get()] = root,
+            Entry::Vacant(place) => {
+                place.insert(found.len());
+                found.push(root);
+            }
+        }
     }
-    Ok(text.to_owned())
+    found.sort_by_key(|root| root.prefix != *default);
+    found
+}
+
+fn prefix(text: &str, json: &Json) -> Result<RoutingPrefix, ConfigError> {
+    let error = || json.error(format!("expected {}, found {text:?}", routing_prefix::EXPECTED));
+    RoutingPrefix::parse(text).ok_or_else(error)
 }

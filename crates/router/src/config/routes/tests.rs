@@ -2,6 +2,7 @@
 
 use super::{CompileOptions, compile};
 use crate::config::json::parse;
+use crate::routing_prefix::RoutingPrefix;
 
 #[track_caller]
 fn refused(config: &str, expected: &str) {
@@ -345,7 +346,7 @@ fn the_distance_of_a_pool_does_not_change_the_time_for_connecting() {
     let json = parse(0, config.as_bytes()).expect("JSON");
     let mut resolve = |_: &str, port: u16| Some(([127, 0, 0, 1], port).into());
     let options = CompileOptions {
-        default_prefix: "/west/c/".to_owned(),
+        default_prefix: RoutingPrefix::parse("/west/c/").expect("a prefix"),
         cross_region_timeout_ms: 700,
         ..CompileOptions::default()
     };

@@ -53,7 +53,7 @@ impl Compiler<'_, '_> {
             None if asks_for_ttl => None,
             configured => Some(configured.unwrap_or(0) as u32),
         };
-        self.fill(Fill { exptime, negative: None }, cold, warm, json)
+        self.fill(Fill { exptime, negative: None, stands_in: false }, cold, warm, json)
     }
 
     pub(super) fn l1_l2_cache(&mut self, object: &Object<'_>, json: &Json) -> Result<NodeId, ConfigError> {
@@ -64,7 +64,8 @@ impl Compiler<'_, '_> {
             exptime: seconds("ncacheExptime")?,
             update_period: seconds("ncacheUpdatePeriod")?,
         };
-        let fill = Fill { exptime: Some(seconds("upgradingL1Exptime")?), negative: Some(negative) };
+        let exptime = Some(seconds("upgradingL1Exptime")?);
+        let fill = Fill { exptime, negative: Some(negative), stands_in: true };
         self.fill(fill, l1, l2, json)
     }
 

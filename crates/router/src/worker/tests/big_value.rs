@@ -356,7 +356,7 @@ fn the_flag_puts_every_route_at_the_top_into_parts() {
     };
     let config = r#"{"routes": {"/././": "NullRoute", "/a/b/": "ErrorRoute|x"}}"#;
     let plan = super::compiled(config, 1, &super::Places::new(), &options);
-    for (_, root) in &plan.roots.routes {
+    for root in plan.roots.by_prefix.values() {
         let Node::ByClass { children, .. } = &plan.nodes[root.0 as usize] else { panic!("{root}") };
         let node = children[&crate::OperationClass::Get];
         assert!(matches!(plan.compound(node).kind, CompoundKind::BigValue(_)));

@@ -461,6 +461,93 @@ fn misses_of_l2_are_kept_in_l1_and_renewed_every_so_many_times() {
 }
 
 #[test]
+fn l2_answers_every_read_as_its_client_wrote_it_while_l1_fails() {
+    let route = l1_l2("");
+    for (request, answer) in [
+        ("gets k", "VALUE k 5 3 77\\r\\nabc\\r\\nEND"),
+        ("gat 7 k", "VALUE k 5 3\\r\\nabc\\r\\nEND"),
+        ("gats 7 k", "VALUE k 5 3 77\\r\\nabc\\r\\nEND"),
+        ("gets k", "END"),
+        ("gat 7 k", "SERVER_ERROR y"),
+    ] {
+        let shown = answer.replace("\\r\\n", "\n< ");
+        // It refuses connections, answers an error, or is too late.
+        let asked = format!("b> {request}\nb< {answer}\n< {shown}\nnothing");
+        play(&route, &format!("a down\n> {request}\nwait 1100\n{asked}"));
+        play(&route, &format!("> {request}\na> {request}\na< SERVER_ERROR x\n{asked}"));
+        play(&route, &format!("> {request}\na> {request}\nwait 1100\n{asked}"));
+    }
+    play(
+        &route,
+        "a down
+         > mg k v f T0
+         wait 1100
+         b> mg k v f T0 O1
+         b< VA 3 f5 O1\\r\\nabc
+         < VA 3 f5
+         < abc
+         > mg k T0 k O7
+         b> mg k T0 k O7
+         b< HD kk O7
+         < HD kk O7
+         > mg k v
+         b> mg k v f O2
+         b< VA 3 f5 O2\\r\\nabc
+         < VA 3
+         < abc
+         nothing",
+    );
+}
+
+#[test]
+fn l2_answers_if_l1_fails_while_it_is_filled() {
+    for request in ["gets k", "gat 7 k"] {
+        let exptime = if request == "gets k" { 90 } else { 7 };
+        let filled = format!(
+            "> {request}
+             a> {request}
+             a< END
+             b> get k
+             b< VALUE k 5 3\\r\\nabc\\r\\nEND
+             a> add k 5 {exptime} 3
+             a> abc\n"
+        );
+        let asked =
+            format!("b> {request}\nb< VALUE k 5 3 9\\r\\nabc\\r\\nEND\n< VALUE k 5 3 9\n< abc\n< END");
+        play(&l1_l2(""), &format!("{filled}a< SERVER_ERROR out of memory storing object\n{asked}"));
+        play(&l1_l2(""), &format!("{filled}a< STORED\na> {request}\na!\n{asked}"));
+        let of_l2 =
+            format!("> {request}\na> {request}\na< END\nb> get k\nb< SERVER_ERROR y\n< SERVER_ERROR y");
+        play(&l1_l2(""), &of_l2);
+    }
+}
+
+#[test]
+fn misses_of_requests_about_the_item_are_kept_in_l1_too() {
+    for request in ["gets k", "gat 7 k", "gats 7 k"] {
+        play(
+            &l1_l2(r#", "ncacheExptime": 8, "ncacheUpdatePeriod": 3"#),
+            &format!(
+                "> {request}
+                 a> {request}
+                 a< END
+                 b> get k
+                 b< END
+                 < END
+                 a> add k 65536 8 6
+                 a> ncache
+                 a< STORED
+                 > {request}
+                 a> {request}
+                 a< VALUE k 65536 6 3\\r\\nncache\\r\\nEND
+                 < END
+                 nothing"
+            ),
+        );
+    }
+}
+
+#[test]
 fn copies_that_nobody_waits_for_are_bounded() {
     // Copies go through a failover, which keeps them until c has answered.
     let cold = r#"{"type": "OperationSelectorRoute", "default_policy": "NullRoute", "operation_policies":

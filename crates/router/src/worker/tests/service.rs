@@ -5,7 +5,7 @@ use super::*;
 impl Conversation {
     /// The value of a key about the router.
     #[track_caller]
-    fn about(&mut self, request: &str) -> String {
+    pub(super) fn about(&mut self, request: &str) -> String {
         let client = self.clients[2];
         let key = format!("__mcrouter__.{request}");
         self.send(client, &format!("get {key}\\r\\n"));
@@ -56,6 +56,12 @@ fn a_route_is_told_by_its_servers_and_as_a_tree() {
     assert_eq!(conversation.about("pools"), pools);
     assert_eq!(conversation.about("failure_domains(B)"), "{\n  \"c:1\": \"0()\"\n}");
     assert_eq!(conversation.about("failure_domains(none)"), "{}");
+    conversation.replace(
+        r#"{"pools": {"A": {"servers": ["a:1", "b:1", "c:1"], "failure_domains": [7, "rack-2", 0]}}, "route": "PoolRoute|A"}"#,
+    );
+    let rack = crate::hash::spooky32(b"rack-2", 0);
+    let expected = format!("{{\n  \"a:1\": \"7()\",\n  \"b:1\": \"{rack}()\",\n  \"c:1\": \"0()\"\n}}");
+    assert_eq!(conversation.about("failure_domains(A)"), expected);
     conversation.expect_nothing();
 }
 

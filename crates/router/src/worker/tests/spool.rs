@@ -128,3 +128,20 @@ fn a_log_with_too_many_deletes_takes_no_more() {
     let waiting = logged.queue.take(Duration::ZERO).len();
     assert!(count == 12_000 && waiting == crate::spool::WAITING_MAX, "{waiting}");
 }
+
+#[test]
+fn a_log_takes_the_deletes_of_a_pattern_that_fail_elsewhere() {
+    let config = r#"{"pools": {"A": {"servers": ["a:1"]}, "B": {"servers": ["b:1"]},
+            "C": {"servers": ["c:1"], "keep_routing_prefix": true}},
+        "routes": {"/././": "PoolRoute|A", "/x/one/": "PoolRoute|B", "/y/one/": "PoolRoute|C"}}"#;
+    let mut logged = Logged::new(config);
+    logged.play(
+        "> delete /*/o*/k
+         b> delete k
+         c> delete /*/o*/k
+         b< DELETED
+         < DELETED
+         c!",
+    );
+    logged.take(&[r#"["c",1,"delete /*/o*/k\r\n"]]"#]);
+}

@@ -170,6 +170,39 @@ fn a_server_that_is_unavailable_is_suspect() {
 }
 
 #[test]
+fn what_routes_drop_or_give_to_another_server_is_counted() {
+    let config = r#"{"pools": {"A": {"servers": ["a:1"]}, "B": {"servers": ["b:1"]}},
+        "route": {"type": "OperationSelectorRoute", "default_policy": "DevNullRoute", "operation_policies":
+            {"get": {"type": "FailoverRoute", "children": ["PoolRoute|A", "PoolRoute|B", "DevNullRoute"]},
+             "set": "NullRoute"}}}"#;
+    let mut conversation = play(
+        config,
+        "> delete k
+         < NOT_FOUND
+         > incr k 1
+         < NOT_FOUND
+         > set k 0 0 1\\r\\nx
+         < NOT_STORED
+         > get k
+         a> get k
+         a< SERVER_ERROR no
+         b> get k
+         b< SERVER_ERROR no
+         < END
+         a down
+         a!
+         > get k
+         wait 1100
+         b> get k
+         b< END
+         < END",
+    );
+    conversation
+        .counts("failover_policy_result_error=2 failover_policy_tko_error=1 failover_all_failed_count=0");
+    conversation.counts("dev_null_requests=3");
+}
+
+#[test]
 fn failovers_are_counted_apart() {
     let config = r#"{"pools": {"A": {"servers": ["a:1"]}, "B": {"servers": ["b:1"]}},
         "route": {"type": "FailoverRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}}"#;
@@ -230,7 +263,8 @@ fn only_known_groups_are_answered() {
     assert_eq!(basic, conversation.stats("basic"));
     assert!(basic.contains_key("uptime") && !basic.contains_key("config_age"), "{basic:?}");
     let count = conversation.stats("count");
-    assert!(count.keys().all(|name| name.ends_with("_count")), "{count:?}");
+    let is_count = |name: &String| name.ends_with("_count") || name.starts_with("failover_policy_");
+    assert!(count.keys().all(is_count), "{count:?}");
     let (detailed, all) = (conversation.stats("detailed"), conversation.stats("all"));
     assert!(detailed.contains_key("config_age") && detailed.keys().all(|name| all.contains_key(name)));
     assert!(conversation.stats("cmd").keys().all(|name| name.starts_with("cmd_")));
