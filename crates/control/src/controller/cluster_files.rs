@@ -9,6 +9,7 @@ use std::net::IpAddr;
 
 use fleet::{ClusterName, ClusterRecord, GenerationNumber, TextDigest};
 use protocol::discovery::DiscoveryList;
+use stdx::log_level::LogLevel;
 
 use super::Controller;
 use crate::router_client::digest_of;
@@ -59,7 +60,10 @@ impl Controller {
         let mut reports = self.agents.values().flat_map(|record| &record.report.members);
         if reports.any(|report| report.has_cluster_file) {
             for (cluster, why) in &self.cluster_files.refused {
-                (self.say)(&format!("cluster {cluster} has no file for auto-discovery: {why}"));
+                (self.say)(
+                    LogLevel::Warning,
+                    &format!("cluster {cluster} has no file for auto-discovery: {why}"),
+                );
             }
         }
     }

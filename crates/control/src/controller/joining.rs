@@ -5,6 +5,7 @@ use fleet::MemberId;
 use os::clock::unix_s;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::json;
+use stdx::log_level::LogLevel;
 
 use super::{Controller, document, refusal, register_away};
 use crate::access::Requester;
@@ -59,7 +60,7 @@ impl Controller {
             Ok(Ok(used)) => used,
             Ok(Err(reply)) => return reply,
             Err(why) => {
-                (self.say)(&format!("a newcomer is refused: {why}"));
+                (self.say)(LogLevel::Warning, &format!("a newcomer is refused: {why}"));
                 return refusal(403, &why.peer_answer());
             }
         };
@@ -74,7 +75,7 @@ impl Controller {
         };
         match self.decisions.set_join_tokens(&next, revision) {
             Ok(true) => {
-                (self.say)(&format!("{identity} has joined"));
+                (self.say)(LogLevel::Info, &format!("{identity} has joined"));
                 let authority = authority.certificate_pem();
                 let json = json!({"certificate": signed.pem, "authority": authority, "identity": identity});
                 document(format!("{identity} has joined\n"), json)
