@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use os::Entry;
+use os::DirectoryEntry;
 
 /// For the owner alone.
 pub(crate) const PRIVATE: u32 = 0o600;
@@ -18,14 +18,14 @@ pub(crate) const PUBLIC: u32 = 0o644;
 /// Creates a file, which must not exist, and puts it on disk.
 pub(crate) fn create(path: &Path, content: &str, mode: u32) -> io::Result<()> {
     // The mode is the file's from its first moment: nobody can open it before a later change of the mode.
-    let mut file = Entry::of(path)?.create_new(mode)?;
+    let mut file = DirectoryEntry::of(path)?.create_new(mode)?;
     file.write_all(content.as_bytes())?;
     file.sync_all()
 }
 
 /// Replaces a file, or creates it, in one step: by a temporary file on disk that takes its name.
 pub(crate) fn replace(path: &Path, content: &str, mode: u32) -> io::Result<()> {
-    let entry = Entry::of(path)?;
+    let entry = DirectoryEntry::of(path)?;
     entry.replace(mode, |file| {
         file.write_all(content.as_bytes())?;
         file.sync_all()
@@ -45,7 +45,7 @@ pub(crate) fn create_directory(path: &Path, files: &[(&str, &str, u32)]) -> io::
         files.iter().try_for_each(|(name, content, mode)| create(&temporary.join(name), content, *mode))?;
         sync_directory(&temporary)?;
         // rename(2) replaces an empty directory only, and decides that together with the change.
-        Entry::of(&temporary)?.rename_to(&Entry::of(path)?)
+        DirectoryEntry::of(&temporary)?.rename_to(&DirectoryEntry::of(path)?)
     };
     let filled = fill();
     if filled.is_err() && temporary.exists() {

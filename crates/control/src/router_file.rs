@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use os::Entry;
+use os::DirectoryEntry;
 
 /// A router's configuration file.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ impl RouterFile {
         // One name, so that what an interrupted agent left behind is overwritten and does not pile up. The router's
         // name is not in it: with a suffix a name of full length would be too long.
         let temporary = directory.join(format!(".evenkeel-{:08x}.tmp", lot(name.as_encoded_bytes())));
-        let entry = Entry::of(&temporary).map_err(failed("create", &temporary))?;
+        let entry = DirectoryEntry::of(&temporary).map_err(failed("create", &temporary))?;
         let written = write_new(&entry, &temporary, text, old.as_ref()).and_then(|()| {
             let renamed = entry.sibling(name).and_then(|file| entry.rename_to(&file));
             renamed.map_err(failed("rename a new file to", &self.path))
@@ -111,7 +111,7 @@ impl RouterFile {
 }
 
 fn write_new(
-    entry: &Entry,
+    entry: &DirectoryEntry,
     path: &Path,
     text: &[u8],
     old: Option<&fs::Metadata>,

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use os::Entry;
+use os::DirectoryEntry;
 use rustix::fs::OFlags;
 use rustix::process::WaitOptions;
 use server::options::{Listen, Options};
@@ -52,7 +52,8 @@ impl Background {
             rustix::process::chdir("/").map_err(|error| failed(error.into()))?;
         }
         if options.verbosity == 0 {
-            let null = Entry::of(Path::new("/dev/null")).and_then(|entry| entry.open(OFlags::RDWR, 0));
+            let null =
+                DirectoryEntry::of(Path::new("/dev/null")).and_then(|entry| entry.open(OFlags::RDWR, 0));
             let null = null.map_err(failed)?;
             rustix::stdio::dup2_stdin(&null).map_err(|error| failed(error.into()))?;
             rustix::stdio::dup2_stdout(&null).map_err(|error| failed(error.into()))?;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use os::Entry;
+use os::DirectoryEntry;
 use os::clock::unix_time;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxAttributes, StatxFlags, fchmod, fstatfs, statx};
 use rustix::process::geteuid;
@@ -35,7 +35,7 @@ pub(crate) struct MemoryFile {
     file: Arc<File>,
     path: PathBuf,
     /// FILE.meta: its name in the file's directory, and for messages.
-    meta: Entry,
+    meta: DirectoryEntry,
     meta_path: PathBuf,
 }
 
@@ -94,7 +94,7 @@ impl MemoryFile {
     pub(crate) fn open(path: &Path) -> Result<MemoryFile, Failure> {
         let failed = |error| Failure::system(format!("open {} (-e)", path.display()), error);
         let refused = |why: String| Failure::other(anyhow::anyhow!("-e {}: {why}", path.display()));
-        let entry = Entry::of(path).map_err(failed)?;
+        let entry = DirectoryEntry::of(path).map_err(failed)?;
         // A fifo keeps nobody waiting.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
         let file = entry.open(flags, MODE).map_err(failed)?;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use os::Entry;
+use os::DirectoryEntry;
 use rustix::fs::{Mode, fchmod};
 
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ impl PidFile {
     /// Writes it under another name first: a script that waits for the file never finds it empty.
     pub(crate) fn write(path: &Path) -> Result<Self, Failure> {
         let write = || {
-            Entry::of(path)?.replace(MODE, |file| {
+            DirectoryEntry::of(path)?.replace(MODE, |file| {
                 fchmod(&*file, Mode::from_raw_mode(MODE))?;
                 writeln!(file, "{}", std::process::id())
             })
@@ -34,7 +34,7 @@ impl Drop for PidFile {
     /// It may be gone already, or its directory may not be writable for the user that the server has become: then it
     /// stays.
     fn drop(&mut self) {
-        let _ = Entry::of(&self.path).and_then(|entry| entry.remove());
+        let _ = DirectoryEntry::of(&self.path).and_then(|entry| entry.remove());
     }
 }
 

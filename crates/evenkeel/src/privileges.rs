@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
-use os::Entry;
+use os::DirectoryEntry;
 use rustix::process::{geteuid, getgroups, getuid};
 use server::options::{Listen, USER_DEFAULT};
 
@@ -75,7 +75,7 @@ impl TargetUser {
     pub(crate) fn own_sockets(&self, listeners: &[Listen]) -> Result<(), Failure> {
         for listener in listeners {
             let Listen::Unix { path, .. } = listener else { continue };
-            let given = Entry::of(path).and_then(|entry| entry.give_socket(self.user, self.group));
+            let given = DirectoryEntry::of(path).and_then(|entry| entry.give_socket(self.user, self.group));
             given.map_err(|error| {
                 let what = format!("give {} to user `{}` (-u)", path.display(), self.name);
                 self.refused(what, error)

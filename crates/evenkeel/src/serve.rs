@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use flash::{Devices, OpeningDevices};
 use net::clock::Clock;
-use os::Entry;
+use os::DirectoryEntry;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, geteuid, getrlimit};
 use server::options::Options;
@@ -425,7 +425,7 @@ fn open_files(opening: OpeningDevices) -> Result<Devices, Failure> {
 
 /// A device's path usually leads over links, as in /dev/disk.
 fn open_path(path: &Path, flags: OFlags, mode: Mode) -> io::Result<File> {
-    Entry::behind_links(path)?.open(flags, mode.as_raw_mode())
+    DirectoryEntry::behind_links(path)?.open(flags, mode.as_raw_mode())
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {

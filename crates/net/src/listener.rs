@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
-use os::Entry;
+use os::DirectoryEntry;
 use os::socket_file::{SocketInode, bind_at};
 use rustix::fs::lstat;
 use rustix::io::Errno;
@@ -221,7 +221,7 @@ struct SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if !self.stays
-            && let Ok(entry) = Entry::of(&self.path)
+            && let Ok(entry) = DirectoryEntry::of(&self.path)
             && entry.status().is_ok_and(|present| (present.st_dev, present.st_ino) == self.inode)
         {
             // If it fails, the file is gone or may not be removed by this process: nothing is left to do.

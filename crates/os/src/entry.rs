@@ -24,25 +24,25 @@ const LINKS_MAX: u32 = 40;
 
 /// A name in a directory that is open.
 #[derive(Debug)]
-pub struct Entry {
+pub struct DirectoryEntry {
     directory: OwnedFd,
     name: OsString,
 }
 
-impl Entry {
+impl DirectoryEntry {
     /// The name at the end of a path, whatever it is, even if nothing has it.
     ///
     /// # Errors
     /// If there is no such directory, if the path has no name at its end, or if another user could have made a link on the way.
-    pub fn of(path: &Path) -> io::Result<Entry> {
+    pub fn of(path: &Path) -> io::Result<DirectoryEntry> {
         walk(path, false)
     }
 
     /// The same, but a link at the end is followed as those on the way are.
     ///
     /// # Errors
-    /// As [`Entry::of`].
-    pub fn behind_links(path: &Path) -> io::Result<Entry> {
+    /// As [`DirectoryEntry::of`].
+    pub fn behind_links(path: &Path) -> io::Result<DirectoryEntry> {
         walk(path, true)
     }
 
@@ -50,8 +50,8 @@ impl Entry {
     ///
     /// # Errors
     /// If no descriptor is left.
-    pub fn sibling(&self, name: impl Into<OsString>) -> io::Result<Entry> {
-        Ok(Entry { directory: self.directory.try_clone()?, name: name.into() })
+    pub fn sibling(&self, name: impl Into<OsString>) -> io::Result<DirectoryEntry> {
+        Ok(DirectoryEntry { directory: self.directory.try_clone()?, name: name.into() })
     }
 
     /// The name.
@@ -115,7 +115,7 @@ impl Entry {
         self.create_unfinished(mode)?.0.remove()
     }
 
-    fn create_unfinished(&self, mode: u32) -> io::Result<(Entry, File)> {
+    fn create_unfinished(&self, mode: u32) -> io::Result<(DirectoryEntry, File)> {
         let mut random = [0; 8];
         getrandom(&mut random, GetRandomFlags::empty())?;
         // Not made of the file's name: that may be as long as names can be.
@@ -127,7 +127,7 @@ impl Entry {
     /// The same with these bytes.
     ///
     /// # Errors
-    /// As [`Entry::replace`].
+    /// As [`DirectoryEntry::replace`].
     pub fn replace_with(&self, bytes: &[u8], mode: u32) -> io::Result<()> {
         self.replace(mode, |file| file.write_all(bytes))
     }
@@ -136,7 +136,7 @@ impl Entry {
     ///
     /// # Errors
     /// Those of renameat(2).
-    pub fn rename_to(&self, other: &Entry) -> io::Result<()> {
+    pub fn rename_to(&self, other: &DirectoryEntry) -> io::Result<()> {
         Ok(renameat(&self.directory, &*self.name, &other.directory, &*other.name)?)
     }
 
@@ -194,7 +194,7 @@ impl Entry {
     }
 }
 
-fn walk(path: &Path, behind_links: bool) -> io::Result<Entry> {
+fn walk(path: &Path, behind_links: bool) -> io::Result<DirectoryEntry> {
     let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path has no name at its end");
     let open_directory =
         |path: &str| openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -212,11 +212,11 @@ fn walk(path: &Path, behind_links: bool) -> io::Result<Entry> {
             return Err(no_name());
         }
         if is_last && !behind_links {
-            return Ok(Entry { directory, name });
+            return Ok(DirectoryEntry { directory, name });
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = match openat(&directory, &*name, flags, Mode::empty()) {
-            Err(Errno::NOENT) if is_last => return Ok(Entry { directory, name }),
+            Err(Errno::NOENT) if is_last => return Ok(DirectoryEntry { directory, name }),
             found => found?,
         };
         let status = fstat(&found)?;
@@ -235,7 +235,7 @@ fn walk(path: &Path, behind_links: bool) -> io::Result<Entry> {
             let target = readlinkat(&found, "", Vec::new())?.into_bytes();
             push(&mut left, Path::new(&OsString::from_vec(target)));
         } else if is_last {
-            return Ok(Entry { directory, name });
+            return Ok(DirectoryEntry { directory, name });
         } else {
             here.push(&name);
             directory = found;
@@ -299,7 +299,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(path: &Path, expected: &str) {
-        let error = Entry::of(path).err().expect("refused").to_string();
+        let error = DirectoryEntry::of(path).err().expect("refused").to_string();
         assert!(error.contains(expected), "{error}");
     }
 
@@ -308,7 +308,7 @@ mod tests {
         let folder = Folder::new("last");
         fs::write(folder.path("victim"), "precious").expect("a file");
         symlink("victim", folder.path("link")).expect("a link");
-        let link = Entry::of(&folder.path("link")).expect("a name");
+        let link = DirectoryEntry::of(&folder.path("link")).expect("a name");
         for flags in [OFlags::RDWR, OFlags::RDWR | OFlags::CREATE, OFlags::RDWR | OFlags::TRUNC] {
             let error = link.open(flags, 0o600).expect_err("a link");
             assert_eq!(error.to_string(), "it is a symbolic link: give the path that it leads to");
@@ -328,7 +328,7 @@ mod tests {
         symlink(folder.path("own"), folder.path("absolute")).expect("a link");
         symlink("../own/../own", folder.path("real/up")).expect("a link");
         for way in ["real", "own", "absolute", "real/up", "real/../own/./"] {
-            let entry = Entry::of(&folder.path(way).join("file")).expect(way);
+            let entry = DirectoryEntry::of(&folder.path(way).join("file")).expect(way);
             entry.replace_with(way.as_bytes(), 0o644).expect("room");
             assert_eq!(folder.text("real/file"), way);
         }
@@ -336,7 +336,7 @@ mod tests {
         check_refused(&folder.path("loop/file"), "Too many levels");
         check_refused(&folder.path("no/file"), "No such file");
         fs::write(folder.path("file"), "").expect("a file");
-        assert!(Entry::of(&folder.path("file/file")).and_then(|entry| entry.status()).is_err());
+        assert!(DirectoryEntry::of(&folder.path("file/file")).and_then(|entry| entry.status()).is_err());
     }
 
     #[test]
@@ -348,8 +348,11 @@ mod tests {
             &public.join("link/file"),
             "link is a symbolic link where another user could have made it",
         );
-        assert!(Entry::behind_links(&public.join("link")).is_err());
-        Entry::of(&public.join("link")).expect("a name").remove().expect("the link itself can be removed");
+        assert!(DirectoryEntry::behind_links(&public.join("link")).is_err());
+        DirectoryEntry::of(&public.join("link"))
+            .expect("a name")
+            .remove()
+            .expect("the link itself can be removed");
     }
 
     #[test]
@@ -367,7 +370,7 @@ mod tests {
         lchown(&theirs, Some(5), None).expect("root may");
         check_refused(&theirs.join("link/file"), "could have made it");
         // Their folders are theirs: what is made there can do no harm elsewhere.
-        Entry::of(&theirs.join("file")).expect("a name").replace_with(b"x", 0o644).expect("room");
+        DirectoryEntry::of(&theirs.join("file")).expect("a name").replace_with(b"x", 0o644).expect("room");
         assert_eq!(folder.text("theirs/file"), "x");
     }
 
@@ -379,7 +382,7 @@ mod tests {
         symlink("nothing", folder.path("dangling")).expect("a link");
         for (path, expected) in [("file", "file"), ("link", "file"), ("dangling", "nothing"), ("new", "new")]
         {
-            assert_eq!(Entry::behind_links(&folder.path(path)).expect(path).name(), expected);
+            assert_eq!(DirectoryEntry::behind_links(&folder.path(path)).expect(path).name(), expected);
         }
     }
 
@@ -388,13 +391,16 @@ mod tests {
         for path in ["/", "", "..", "/..", "."] {
             check_refused(Path::new(path), "the path has no name at its end");
         }
-        assert_eq!(Entry::of(Path::new("Cargo.toml")).expect("a name").status().expect("a file").st_nlink, 1);
+        assert_eq!(
+            DirectoryEntry::of(Path::new("Cargo.toml")).expect("a name").status().expect("a file").st_nlink,
+            1
+        );
     }
 
     #[test]
     fn a_file_that_cannot_be_finished_leaves_the_old_one_and_no_other() {
         let folder = Folder::new("unfinished");
-        let entry = Entry::of(&folder.path("a")).expect("a name");
+        let entry = DirectoryEntry::of(&folder.path("a")).expect("a name");
         entry.replace_with(b"old", 0o640).expect("room");
         let failed = entry.replace(0o640, |file| {
             file.write_all(b"half")?;

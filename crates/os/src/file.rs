@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::retry_on_intr;
 
-use crate::entry::Entry;
+use crate::entry::DirectoryEntry;
 
 /// For everyone to read.
 const PUBLIC: u32 = 0o644;
@@ -17,7 +17,7 @@ const PUBLIC: u32 = 0o644;
 /// # Errors
 /// Then the old content is there.
 pub fn replace(path: &Path, text: impl AsRef<[u8]>) -> io::Result<()> {
-    Entry::of(path)?.replace_with(text.as_ref(), PUBLIC)
+    DirectoryEntry::of(path)?.replace_with(text.as_ref(), PUBLIC)
 }
 
 /// Opens a file to read, wherever links lead. A pipe without a writer keeps nobody waiting.

@@ -22,5 +22,5 @@ pub mod socket_file;
 
 pub use cpu_list::CpuList;
 pub use cpu_set::{CpuSet, CpuSetError};
-pub use entry::Entry;
+pub use entry::DirectoryEntry;
 pub use locked_file::LockedFile;

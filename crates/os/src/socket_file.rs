@@ -12,7 +12,7 @@ use rustix::net::{
 };
 use rustix::process::{geteuid, umask};
 
-use crate::entry::Entry;
+use crate::entry::DirectoryEntry;
 
 /// The file of a bound socket: the number by which it is recognised later, of a device and there.
 pub type SocketInode = (u64, u64);
@@ -25,7 +25,7 @@ pub type SocketInode = (u64, u64);
 /// # Errors
 /// If a process listens there, if there is something else, or if another user has replaced the file.
 pub fn bind_at(path: &Path, mode: u32) -> io::Result<(OwnedFd, SocketInode)> {
-    let entry = Entry::of(path)?;
+    let entry = DirectoryEntry::of(path)?;
     let name = SocketAddrUnix::new(path)?;
     remove_stale(&entry, &name)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -59,7 +59,7 @@ pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
 
 /// Removes a socket file that a process left behind. A socket with a listener and a file that is no socket stay, and `bind` reports
 /// the error.
-fn remove_stale(entry: &Entry, name: &SocketAddrUnix) -> io::Result<()> {
+fn remove_stale(entry: &DirectoryEntry, name: &SocketAddrUnix) -> io::Result<()> {
     let is_socket =
         entry.status().is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Socket);
     let probe = || socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None);

@@ -76,8 +76,8 @@ pub enum Error {
         /// What can be had.
         most: u64,
     },
-    /// The file that holds items cannot be examined.
-    #[error("examine the file that holds items")]
+    /// The file that holds items cannot be examined, or written.
+    #[error("use the file that holds items")]
     File(#[source] io::Error),
     /// The operating system refused to reserve address space.
     #[error("reserve {bytes} bytes of address space")]

@@ -147,7 +147,8 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).expect("it is there").mode() & 0o777
 }
 
-const TCP: [&str; 4] = ["-l", "127.0.0.1", "-p", "0"];
+/// A port that the kernel chooses.
+const TCP: [&str; 4] = ["-l", "127.0.0.1", "-p", "-1"];
 
 #[test]
 fn a_flash_file_is_opened_as_the_servers_user_and_no_link_of_others_is_followed() {

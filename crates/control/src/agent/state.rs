@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fleet::TextDigest;
-use os::Entry;
+use os::DirectoryEntry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -85,7 +85,7 @@ impl AgentStore {
     /// Forgets a text.
     pub(super) fn forget_text(&self, digest: &TextDigest) {
         // One that stays costs nothing but its bytes.
-        let _ = Entry::of(&self.text_path(digest)).and_then(|entry| entry.remove());
+        let _ = DirectoryEntry::of(&self.text_path(digest)).and_then(|entry| entry.remove());
     }
 
     fn text_path(&self, digest: &TextDigest) -> PathBuf {

@@ -12,7 +12,7 @@ use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use os::Entry;
+use os::DirectoryEntry;
 use rustix::fs::OFlags;
 
 /// The longest file: two million changes with some 500 bytes each, which is years, and which is still verified in seconds.
@@ -221,7 +221,7 @@ impl<D: AuditDisk> AuditLog<D> {
 /// The file, for this process alone.
 fn locked(path: &Path) -> Result<File, AuditError> {
     let open = |source| AuditError::Open { path: path.to_owned(), source };
-    let entry = Entry::of(path).map_err(open)?;
+    let entry = DirectoryEntry::of(path).map_err(open)?;
     let file = entry.open(OFlags::RDWR | OFlags::APPEND | OFlags::CREATE, PRIVATE).map_err(open)?;
     match file.try_lock() {
         Ok(()) => {}

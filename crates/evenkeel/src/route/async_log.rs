@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::Nudge;
-use os::Entry;
+use os::DirectoryEntry;
 use os::clock::{unix_s, unix_time};
 use router::flags::RouteOptions;
 use router::{SpoolFormat, SpoolQueue, WaitingDelete, write_record};
@@ -147,7 +147,7 @@ fn create(folder: &Path, source: &str, now_s: u64) -> io::Result<File> {
     let name = format!("{}-{now_s}-{source}-p{}", stamp(now_s), std::process::id());
     // A pipe without a reader would keep this thread waiting.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NONBLOCK;
-    let file = Entry::of(&hour.join(name))?.open(flags, 0o644)?;
+    let file = DirectoryEntry::of(&hour.join(name))?.open(flags, 0o644)?;
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(io::Error::other("expected a file, found something else"));

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use os::Entry;
+use os::DirectoryEntry;
 use router::flags::RouteOptions;
 
 use super::configuration::read;
@@ -50,7 +50,7 @@ impl ConfigDump {
 
     fn keep_one(&self, path: &Path, text: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        Entry::of(&self.copy_of(path))?.replace(MODE, |file| {
+        DirectoryEntry::of(&self.copy_of(path))?.replace(MODE, |file| {
             file.set_permissions(Permissions::from_mode(MODE))?;
             file.write_all(text)
         })

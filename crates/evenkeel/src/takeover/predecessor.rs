@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use os::Entry;
+use os::DirectoryEntry;
 use os::socket_file::{check_peer, listen_privately};
 use server::options::FlashOptions;
 use server::{FlashSizes, HandOver, HandedConnection, Stopped, TlsFiles};
@@ -79,8 +79,8 @@ impl TakeoverSocket {
             new.push(format!(".{}", std::process::id()));
             let new = PathBuf::from(new);
             let listener = listen_privately(&new)?;
-            let new = Entry::of(&new)?;
-            let made = Entry::of(path).and_then(|entry| new.rename_to(&entry));
+            let new = DirectoryEntry::of(&new)?;
+            let made = DirectoryEntry::of(path).and_then(|entry| new.rename_to(&entry));
             if made.is_err() {
                 // If it fails, too, the file is in nobody's way.
                 let _ = new.remove();

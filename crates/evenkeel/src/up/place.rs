@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use os::Entry;
+use os::DirectoryEntry;
 
 use crate::failure::Failure;
 
@@ -67,7 +67,7 @@ impl Place {
     /// The same for a file that only this user may read. One that is there already, with other permissions, is replaced.
     pub(super) fn write_secret(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
         let path = self.file(name);
-        let written = Entry::of(&path).and_then(|entry| entry.replace_with(text.as_bytes(), 0o600));
+        let written = DirectoryEntry::of(&path).and_then(|entry| entry.replace_with(text.as_bytes(), 0o600));
         written.map_err(|error| Failure::system(format!("write {}", path.display()), error))?;
         Ok(path)
     }

@@ -1,6 +1,6 @@
 //! File systems that are full, or that cannot do what is asked of them. Each is mounted where nobody else sees it.
 
-use crate::{MIB, check_use, close, open, open_path, run, specification, with_own_mounts};
+use crate::{Folder, MIB, check_use, close, open, open_path, run, specification, with_own_mounts};
 use flash::Devices;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;

@@ -3,7 +3,7 @@
 use crate::{Folder, MIB, check_refused, check_use, open, open_path, specification};
 use flash::{Bucket, Devices};
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 

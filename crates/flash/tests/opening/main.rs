@@ -90,9 +90,9 @@ fn check_use(devices: &Devices, number: usize) {
         assert!(*bytes == *page(position), "what was written at {position}");
     }
     let error = devices.read(number, end - 4096, &mut bytes).expect_err("beyond the end");
-    assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
+    assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     let error = devices.write(number, end - 4096, &bytes).expect_err("beyond the end");
-    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     devices.read(number + 1, 0, &mut bytes).expect_err("no such device");
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use os::Entry;
+use os::DirectoryEntry;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::capture::Capture;
@@ -31,7 +31,7 @@ impl ExpectedEffect {
 
     /// Removes it when the plan is undone: it is not needed any more.
     pub(crate) fn forget(journal: &Path) -> io::Result<()> {
-        Entry::of(&ExpectedEffect::path(journal))?.remove_if_there()
+        DirectoryEntry::of(&ExpectedEffect::path(journal))?.remove_if_there()
     }
 
     /// Reads it; none if the journal has none.

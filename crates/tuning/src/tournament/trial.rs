@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use os::Entry;
+use os::DirectoryEntry;
 use os::clock::{Stopwatch, unix_s};
 use os::command::{CommandRunner, Ended};
 use tuner::apply::host::FileHost;
@@ -123,7 +123,7 @@ impl<'a> TrialContext<'a> {
             return Err(Error::refused(error).with_hint("`evenkeel tune rollback` tries again"));
         }
         // The old values of each of many trials need not be kept: they are in force again.
-        let removed = Entry::of(journal.path()).and_then(|entry| entry.remove());
+        let removed = DirectoryEntry::of(journal.path()).and_then(|entry| entry.remove());
         removed.map_err(|error| Error::system(format_args!("remove {}", journal.path().display()), error))
     }
 

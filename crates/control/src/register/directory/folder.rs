@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use os::Entry;
+use os::DirectoryEntry;
 use rustix::fs::OFlags;
 
 /// Longest file: more than all contents take at their limit, as JSON.
@@ -39,8 +39,8 @@ pub(crate) trait Folder: Send {
 pub(crate) struct HostFolder(pub(crate) PathBuf);
 
 impl HostFolder {
-    fn entry(&self, name: &str) -> io::Result<Entry> {
-        Entry::of(&self.0.join(name))
+    fn entry(&self, name: &str) -> io::Result<DirectoryEntry> {
+        DirectoryEntry::of(&self.0.join(name))
     }
 }
 

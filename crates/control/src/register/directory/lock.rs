@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use os::{Entry, LockedFile};
+use os::{DirectoryEntry, LockedFile};
 use rustix::fs::OFlags;
 
 use super::load::LOCK;
@@ -28,7 +28,7 @@ pub(super) struct Lock {
 pub(super) fn take(folder: &Path) -> Result<Lock, RegisterError> {
     let path = folder.join(LOCK);
     let failed = |what, source| RegisterError::Disk { what, path: path.clone(), source };
-    let file = Entry::of(&path).and_then(|entry| entry.open(OFlags::RDWR | OFlags::CREATE, 0o600));
+    let file = DirectoryEntry::of(&path).and_then(|entry| entry.open(OFlags::RDWR | OFlags::CREATE, 0o600));
     let file = file.map_err(|source| failed("open", source))?;
     match LockedFile::try_lock(file).map_err(|source| failed("lock", source))? {
         Err(file) => {

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use os::Entry;
+use os::DirectoryEntry;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +56,7 @@ pub(super) fn keep(
     let head = Head { journal, file_len: file.len(), whole_len };
     let text = serde_json::to_string(&head)? + "\n" + &lines(records);
     // Without room for all, nothing of it is left: a part is useless and would take the room.
-    Entry::of(&path)?.replace(0o600, |file| {
+    DirectoryEntry::of(&path)?.replace(0o600, |file| {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     })
@@ -80,7 +80,7 @@ pub(super) fn read(directory: &Path, journal: &Path) -> Option<Spare> {
 
 /// Removes it. A file that cannot be removed does not count any more: the journal has become longer.
 pub(super) fn forget(directory: &Path, journal: &Path) {
-    let _ = absolute(journal).and_then(|journal| Entry::of(&path(directory, &journal))?.remove());
+    let _ = absolute(journal).and_then(|journal| DirectoryEntry::of(&path(directory, &journal))?.remove());
 }
 
 /// The path of a journal's spare records.
