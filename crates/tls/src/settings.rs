@@ -2,7 +2,7 @@
 
 use crate::cipher::Ciphers;
 use crate::files::TlsFileError;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Certificates of one server, with the default one. All are read again at once.
 pub const CERTIFICATES_MAX: usize = 256;
@@ -44,6 +44,13 @@ impl TlsSettings {
             session_cache: false,
             kernel: false,
         }
+    }
+
+    /// All files that are read, at the start and again.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let own = self.certificates.iter().flat_map(|files| [Some(&files.chain), files.key.as_ref()]);
+        let others = [self.authorities.as_ref(), self.ticket_keys.as_ref(), self.roles.as_ref()];
+        own.chain(others).flatten().map(PathBuf::as_path)
     }
 }
 
