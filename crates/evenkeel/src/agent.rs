@@ -22,7 +22,7 @@ use settings::AgentFile;
 /// Longest file of settings in bytes: 256 servers and routers with long paths.
 const FILE_LEN_MAX: u64 = 1024 * 1024;
 
-/// Command line of `agent`.
+/// Do on this host what controllers decide
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Arguments {
     /// What is on this host, and where the controllers are (TOML)

@@ -98,11 +98,36 @@ impl Failure {
         self.status
     }
 
+    /// The hint at a refusal of the system that means the same for every verb.
+    fn usual_hint(&self) -> Option<&'static str> {
+        let said = self.to_string();
+        if said.contains("CaUsedAsEndEntity") {
+            return Some(
+                "that certificate is an authority's own (CA:TRUE), which is not accepted of a server or client: make one with \
+                 basicConstraints=CA:FALSE, signed by the authority (docs/serve/tls.md, A certificate to begin with)",
+            );
+        }
+        if said.contains("invalid peer certificate: UnknownIssuer") {
+            return Some(
+                "its authority is not among those that are trusted: --tls-ca names the file with that authority",
+            );
+        }
+        match self.io_kind()? {
+            ErrorKind::AddrInUse => Some(
+                "another process listens there: `ss -ltnup` names it; end that one, or choose another port or path",
+            ),
+            ErrorKind::AddrNotAvailable => Some(
+                "no interface of this host has that address: `ip -brief address` lists those that there are",
+            ),
+            _ => None,
+        }
+    }
+
     /// Prints it, and returns the exit status.
     pub(crate) fn report(&self, verb: Option<&str>) -> ExitCode {
         let verb = verb.map_or(String::new(), |verb| format!("{verb}: "));
         say(format_args!("evenkeel: {verb}{self}"));
-        if let Some(hint) = &self.hint {
+        if let Some(hint) = self.hint.as_deref().or(self.usual_hint()) {
             say(format_args!("  hint: {hint}"));
         }
         ExitCode::from(self.status())

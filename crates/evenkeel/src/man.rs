@@ -45,6 +45,7 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
         }
         Some("route") => statuses(&mut page, &crate::route::STATUSES)?,
         Some("replay") => statuses(&mut page, &crate::replay::STATUSES)?,
+        Some("top") => statuses(&mut page, &crate::top::STATUSES)?,
         Some("tune-check") => statuses(&mut page, &crate::tune::STATUSES)?,
         Some("tune-verify") => statuses(&mut page, &crate::tune::VERIFY_STATUSES)?,
         Some("tune-tournament") => statuses(&mut page, &crate::tune::TOURNAMENT_STATUSES)?,

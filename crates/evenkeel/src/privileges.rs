@@ -1,6 +1,8 @@
 //! Privileges: changing from root to an ordinary user (`-u`).
 
+use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::path::Path;
 
 use os::DirectoryEntry;
 use rustix::process::{geteuid, getgroups, getuid};
@@ -82,6 +84,21 @@ impl TargetUser {
             })?;
         }
         Ok(())
+    }
+
+    /// Of these files, which root has read, those that this user cannot read again: in a line for each. Called as this
+    /// user.
+    pub(crate) fn cannot_read<'p>(&self, files: impl Iterator<Item = &'p Path>) -> Vec<String> {
+        let refused =
+            |path: &&Path| File::open(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+        let line = |path: &Path| {
+            let (shown, user) = (path.display(), &self.name);
+            format!(
+                "user `{user}` (-u) cannot read {shown}, which root has read at the start: SIGHUP and refresh_certs will fail; \
+                 let that user read it (chgrp and chmod 640, and 750 of its directory)"
+            )
+        };
+        files.filter(refused).map(line).collect()
     }
 
     /// Becomes this user, irrevocably.

@@ -92,6 +92,9 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     if let Some(identity) = &identity {
         identity.own_sockets(&options.listeners)?;
         identity.assume()?;
+        let files = options.tls.iter().flat_map(|tls| tls.settings.files());
+        let files = files.chain(options.auth.iter().map(|auth| auth.file.as_path()));
+        identity.cannot_read(files).into_iter().for_each(|line| say(format_args!("evenkeel: serve: {line}")));
     }
     parent::follow()?;
     if options.process.core_dumps {
@@ -361,8 +364,8 @@ fn start_line(
     identity: Option<&TargetUser>,
 ) -> String {
     let megabytes = options.memory_limit_bytes / stdx::units::MIB;
-    let threads =
-        if options.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", options.threads) };
+    let cpus = thread::available_parallelism().map_or(usize::MAX, usize::from);
+    let threads = threads_on(options.threads, cpus);
     format!(
         "evenkeel {} serves on {}: {megabytes} MB for items, {threads} driven by {driver}, at most {} connections{}",
         env!("CARGO_PKG_VERSION"),
@@ -370,6 +373,15 @@ fn start_line(
         options.connection_limit,
         identity.map(TargetUser::said).unwrap_or_default(),
     )
+}
+
+/// `4 threads`; with the number of CPUs where threads have to share them, and replies wait for that.
+fn threads_on(threads: usize, cpus: usize) -> String {
+    let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    match threads > cpus {
+        true => format!("{} on {}", counted(threads, "thread"), counted(cpus, "CPU")),
+        false => counted(threads, "thread"),
+    }
 }
 
 /// Starts the threads beside the workers before any client is answered: if the system refuses one, the server has not
@@ -452,11 +464,22 @@ fn answer_signals(signals: &Signals, stop: impl Fn(), reload: &Reload, verbosity
             Signal::Interrupt | Signal::Terminate | Signal::Graceful if stopping => std::process::exit(1),
             signal @ (Signal::Interrupt | Signal::Terminate | Signal::Graceful) => {
                 if verbosity > 0 {
-                    log::info("serve", format_args!("stopping ({signal:?})"));
+                    log::info("serve", format_args!("stopping ({})", signal.name()));
                 }
                 stopping = true;
                 stop();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::threads_on;
+
+    #[test]
+    fn threads_that_share_cpus_are_told_so() {
+        let lines = [(1, 2), (4, 4), (4, 2), (2, 1)].map(|(threads, cpus)| threads_on(threads, cpus));
+        assert_eq!(lines, ["1 thread", "4 threads", "4 threads on 2 CPUs", "2 threads on 1 CPU"]);
     }
 }

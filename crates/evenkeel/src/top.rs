@@ -23,7 +23,25 @@ mod watcher;
 
 use host::LocalHost;
 use view::View;
-use watcher::Watcher;
+use watcher::{ServerState, Watcher};
+
+/// With `--once`, a server is asked this often before it counts as one without rates: rates need two readings of the same
+/// run, and a server may have been started again in between.
+const ROUNDS_MAX: u64 = 4;
+
+/// The exit status of `--once` if figures of a server are missing.
+const NOT_ALL_SEEN: u8 = 1;
+
+/// Exit statuses.
+pub(crate) const STATUSES: [(&str, &str); 4] = [
+    ("0", "With --once: the figures of all servers are shown."),
+    (
+        "1",
+        "With --once: a server cannot be reached, or its uptime stands still. What is known of the others is shown.",
+    ),
+    ("64", "The command line is wrong."),
+    ("71", "The system refused something."),
+];
 
 /// Watch servers that were started with `--metrics-listen`
 #[derive(Clone, Debug, clap::Args)]
@@ -57,7 +75,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let host = host.map_err(|error| Failure::system("start thread host", error))?;
         return live::show(&mut View::new(watchers, host, paint()), interval, &signals);
     }
-    while !watchers.iter().all(Watcher::has_rates) {
+    // A server whose uptime stands still, or that is started again and again, never has rates.
+    while !watchers.iter().all(|watcher| watcher.has_rates() || watcher.rounds() >= ROUNDS_MAX) {
         pause(Duration::from_millis(10));
     }
     let states: Vec<_> = watchers.iter().map(Watcher::state).collect();
@@ -65,5 +84,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         true => json::report(&states),
         false => picture::picture(&states, columns(), usize::MAX),
     };
-    print(text.as_bytes()).map(|()| ExitCode::SUCCESS)
+    print(text.as_bytes())?;
+    Ok(match states.iter().all(ServerState::has_figures) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(NOT_ALL_SEEN),
+    })
 }

@@ -17,7 +17,7 @@ use crate::{agent, control, lab, man, replay, route, serve, top, tune, up};
 pub(crate) fn command(columns: usize) -> Command {
     let page = clap::Arg::new("verb").help("The verb whose page it is").value_parser(pages());
     let shell = clap::Arg::new("shell").help("The shell").required(true).value_parser(value_parser!(Shell));
-    Command::new("evenkeel")
+    let whole = Command::new("evenkeel")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A memcached-compatible cache, and what it takes to run one")
         .after_help("`evenkeel <command> --help` says more about each.")
@@ -44,13 +44,16 @@ pub(crate) fn command(columns: usize) -> Command {
             Command::new("agent").about("Do on this host what controllers decide"),
         ))
         .subcommand(Command::new("man").about("Print the man page of a command").arg(page))
-        .subcommand(Command::new("completions").about("Print completions for a shell").arg(shell))
+        .subcommand(Command::new("completions").about("Print completions for a shell").arg(shell));
+    short_help::with_short_help(whole)
 }
 
 /// Names of the man pages: the verbs that have flags, and the jobs of `tune` and `lab` as `tune-check`.
 fn pages() -> Vec<String> {
+    // Those that only this program itself starts are hidden.
     let jobs = |verb: Command| -> Vec<String> {
-        verb.get_subcommands().map(|job| format!("{}-{}", verb.get_name(), job.get_name())).collect()
+        let jobs = verb.get_subcommands().filter(|job| !job.is_hide_set());
+        jobs.map(|job| format!("{}-{}", verb.get_name(), job.get_name())).collect()
     };
     let verbs = ["up", "serve", "route", "replay", "load", "top", "tune", "lab", "control", "agent"]
         .map(str::to_owned)
@@ -155,8 +158,22 @@ fn refused(error: clap::Error, typed: &[OsString]) -> Result<ExitCode, Failure> 
     // Below the first paragraph there are a usage line and a tip, which the failure's hint replaces.
     let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
     let line = lines.join(" ");
-    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    let line = in_plain_words(line.strip_prefix("error: ").unwrap_or(&line));
     Err(Failure::usage(line, Some(hint(&error, typed))))
+}
+
+/// A message with the words of the standard library's parsers replaced by what is accepted.
+fn in_plain_words(line: &str) -> String {
+    const WORDS: [(&str, &str); 7] = [
+        ("invalid float literal", "expected a number such as 2 or 0.5"),
+        ("cannot parse float from empty string", "expected a number such as 2 or 0.5"),
+        ("invalid digit found in string", "expected a whole number"),
+        ("cannot parse integer from empty string", "expected a whole number"),
+        ("number too large to fit in target type", "the number is too large"),
+        ("number too small to fit in target type", "the number is too small"),
+        ("provided string was not `true` or `false`", "expected true or false"),
+    ];
+    WORDS.iter().fold(line.to_owned(), |line, (from, to)| line.replace(from, to))
 }
 
 /// What was probably meant, or where one reads what is accepted.
@@ -274,6 +291,8 @@ fn completions(shell: Shell) -> Vec<u8> {
     script
 }
 
+mod short_help;
+
 #[cfg(test)]
 mod pages;
 
@@ -317,7 +336,34 @@ mod tests {
                      too many to be sent here; record without --agents, and let these replay that with --trace and --speed";
         check("evenkeel load --agents a,b --record x", alone);
         check("evenkeel load --depth 0", "64 use these arguments: --depth must be at least 1");
+        check(
+            "evenkeel load --rate fast",
+            "64 invalid value 'fast' for '--rate <N>': expected a number such as 2 or 0.5",
+        );
+        check(
+            "evenkeel tune check --seconds few",
+            "64 invalid value 'few' for '--seconds <N>': expected a whole number",
+        );
         check("evenkeel tune explain nothing", "64 there is no rule `nothing`");
+    }
+
+    #[test]
+    fn what_only_the_program_itself_starts_has_no_page_and_no_line_of_help() {
+        let pages = pages();
+        assert!(pages.contains(&"tune-check".to_owned()) && pages.contains(&"lab-run".to_owned()));
+        for hidden in ["tune-watch-over", "lab-inside"] {
+            assert!(!pages.iter().any(|page| page == hidden), "{hidden}");
+        }
+        let help = command(100).render_help().to_string();
+        assert!(!help.contains("Command line of"), "{help}");
+    }
+
+    #[test]
+    fn completions_know_the_names_of_strategies_and_profiles() {
+        let script = String::from_utf8(completions(Shell::Bash)).expect("a script is text");
+        for name in ["rps-rfs", "irq0-rps", "memcached mysql"] {
+            assert!(script.contains(name), "{name}");
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn one_cpu_handles_all_packets() {
         1,
         &[
             "eth0/queues/rx-0/rps_cpus: 0 → ",
-            "1 of 1 changes are in force",
+            "1 of 1 change is in force",
             "Confirmed",
             "eth0/queues/rx-0/rps_cpus = ",
             ": holds",

@@ -209,6 +209,39 @@ fn the_commands_in_the_pages_of_tune_succeed() {
 }
 
 #[test]
+fn the_page_on_tls_makes_a_certificate_that_clients_accept() {
+    if Command::new("openssl").arg("version").output().is_err() {
+        return eprintln!("there is no openssl here");
+    }
+    let name = "docs/serve/tls.md";
+    let scratch = std::env::temp_dir().join(format!("evenkeel-pages-tls-{}", std::process::id()));
+    fs::create_dir_all(&scratch).unwrap();
+    let script = block(name, "openssl req -x509");
+    let made = Command::new("sh").args(["-ec", &script]).current_dir(&scratch).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    // The same commands with any free port, a shorter load, and the files' directory.
+    let typed = block(name, "evenkeel serve -Z -o ssl_chain_cert=server.pem");
+    let (serve, load) = typed.trim().split_once('\n').unwrap();
+    let there = |words: &str| words.replace("server", &format!("{}/server", scratch.display()));
+    let serve: Vec<String> = serve.split(' ').skip(1).take(4).map(str::to_owned).collect();
+    let files = there(&serve[3]);
+    let served = Served::start(&[&serve[0], &serve[1], &serve[2], &files, "-u", "root"]);
+    let ca = scratch.join("ca.pem").display().to_string();
+    let load: Vec<String> = load.split(' ').skip(1).map(str::to_owned).collect();
+    let load = shortened(&[vec!["evenkeel".to_owned()], load].concat()).into_iter().map(|word| {
+        match word.as_str() {
+            "ca.pem" => ca.clone(),
+            "127.0.0.1:11211" => served.address.clone(),
+            _ => word,
+        }
+    });
+    let output = Command::new(EVENKEEL).args(load).output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    fs::remove_dir_all(&scratch).unwrap();
+    assert!(output.status.success(), "{complaint}");
+}
+
+#[test]
 fn the_manifest_of_the_page_on_agents_is_generated() {
     let name = "docs/load/agents.md";
     let found = pages::commands(name, &page(name), &[("evenkeel", &["load"])]);

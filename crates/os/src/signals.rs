@@ -37,6 +37,16 @@ impl Signal {
         }
     }
 
+    /// `SIGINT`
+    pub fn name(self) -> &'static str {
+        match self {
+            Signal::Interrupt => "SIGINT",
+            Signal::Terminate => "SIGTERM",
+            Signal::Graceful => "SIGUSR1",
+            Signal::Reload => "SIGHUP",
+        }
+    }
+
     /// The exit status of a program that ends because of it, as in shells.
     pub fn status(self) -> u8 {
         128 + self.number() as u8

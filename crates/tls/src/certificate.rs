@@ -21,6 +21,8 @@ pub(crate) struct CertificateFacts {
     pub(crate) not_before_s: u64,
     /// The last second at which it is valid, since 1970.
     pub(crate) not_after_s: u64,
+    /// Whether it is that of an authority, which clients do not accept of a server (CA:TRUE).
+    pub(crate) is_authority: bool,
 }
 
 /// A name that an authority has put into a certificate.
@@ -77,6 +79,11 @@ const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 /// 2.5.29.17.
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 
+/// 2.5.29.19.
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
+
+const BOOLEAN: u8 = 0x01;
+
 /// Reads a certificate in DER (RFC 5280, 4.1). `None` if it is none.
 pub(crate) fn facts(certificate: &[u8]) -> Option<CertificateFacts> {
     let mut certificate = Der(Der(certificate).expect(SEQUENCE)?);
@@ -90,11 +97,12 @@ pub(crate) fn facts(certificate: &[u8]) -> Option<CertificateFacts> {
     let (not_before_s, not_after_s) = (bound()?, bound()?);
     let subject = body.expect(SEQUENCE)?;
     let mut names = Names { kept: Vec::new(), are_all: true, addresses: Vec::new() };
+    let is_authority = is_authority(Der(body.0)) == Some(true);
     // What is no extension for names, or no subject, ends the search.
     let _ends = alternative_names(body, &mut names);
     let _ends = subject_names(subject, &mut names);
     let Names { kept: names, are_all: all_names, addresses } = names;
-    Some(CertificateFacts { names, all_names, addresses, not_before_s, not_after_s })
+    Some(CertificateFacts { names, all_names, addresses, not_before_s, not_after_s, is_authority })
 }
 
 struct Names {
@@ -120,8 +128,8 @@ impl Names {
     }
 }
 
-/// Adds the names of kinds that we know in the extension for names, if there is one in what follows the subject.
-fn alternative_names(mut rest: Der<'_>, found: &mut Names) -> Option<()> {
+/// The value of an extension, if there is one of this kind in what follows the subject.
+fn extension<'d>(mut rest: Der<'d>, kind: &[u8]) -> Option<Der<'d>> {
     let mut extensions = loop {
         match rest.next()? {
             (EXTENSIONS, wrapped) => break Der(Der(wrapped).expect(SEQUENCE)?),
@@ -130,27 +138,37 @@ fn alternative_names(mut rest: Der<'_>, found: &mut Names) -> Option<()> {
     };
     while let Some(extension) = extensions.expect(SEQUENCE) {
         let mut extension = Der(extension);
-        if extension.expect(OBJECT_IDENTIFIER)? != SUBJECT_ALT_NAME {
+        if extension.expect(OBJECT_IDENTIFIER)? != kind {
             continue;
         }
-        let value = loop {
+        loop {
             match extension.next()? {
-                (OCTET_STRING, value) => break value,
+                (OCTET_STRING, value) => return Some(Der(Der(value).expect(SEQUENCE)?)),
                 _ => continue, // whether it is critical
             }
-        };
-        let mut names = Der(Der(value).expect(SEQUENCE)?);
-        while let Some((tag, text)) = names.next() {
-            match tag {
-                DNS_NAME => found.add(name(NameKind::Dns, text)),
-                URI_NAME => found.add(name(NameKind::Uri, text)),
-                ADDRESS => found.add_address(text),
-                _ => {}
-            }
         }
-        return Some(());
     }
     None
+}
+
+/// Whether its first constraint says so; without one it is no authority (RFC 5280, 4.2.1.9).
+fn is_authority(rest: Der<'_>) -> Option<bool> {
+    let (tag, value) = extension(rest, BASIC_CONSTRAINTS)?.next()?;
+    Some(tag == BOOLEAN && value.iter().any(|byte| *byte != 0))
+}
+
+/// Adds the names of kinds that we know in the extension for names.
+fn alternative_names(rest: Der<'_>, found: &mut Names) -> Option<()> {
+    let mut names = extension(rest, SUBJECT_ALT_NAME)?;
+    while let Some((tag, text)) = names.next() {
+        match tag {
+            DNS_NAME => found.add(name(NameKind::Dns, text)),
+            URI_NAME => found.add(name(NameKind::Uri, text)),
+            ADDRESS => found.add_address(text),
+            _ => {}
+        }
+    }
+    Some(())
 }
 
 /// Adds the common names in a subject. Those in letters that are neither ASCII nor UTF-8 cannot be read.

@@ -53,6 +53,13 @@ impl TlsSettings {
             kernel: false,
         }
     }
+
+    /// All files that are read, at the start and again.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let own = self.certificates.iter().flat_map(|files| [Some(&files.chain), files.key.as_ref()]);
+        let others = [self.authorities.as_ref(), self.ticket_keys.as_ref(), self.roles.as_ref()];
+        own.chain(others).flatten().map(PathBuf::as_path)
+    }
 }
 
 /// The files of one certificate.

@@ -132,25 +132,35 @@ pub(crate) fn objective(
             return ObjectiveResult { what, seen: format!("it cannot be asked: {error}"), held: Some(false) };
         }
     };
-    let now = |name: &str| after.get(name).copied().unwrap_or(0);
-    let grown = |name: &str| now(name).saturating_sub(before.get(name).copied().unwrap_or(0));
-    if before.get("pid") != after.get("pid") || now("uptime") < before.get("uptime").copied().unwrap_or(0) {
+    // `None`: it does not count that, or did not say so once.
+    let grown = |name: &str| Some(after.get(name)?.saturating_sub(*before.get(name)?));
+    let is_younger =
+        after.get("uptime").zip(before.get("uptime")).is_some_and(|(after, before)| after < before);
+    if before.get("pid") != after.get("pid") || is_younger {
         return ObjectiveResult { what, seen: "it was started again meanwhile".into(), held: Some(false) };
     }
-    let commands: u64 = ["cmd_get", "cmd_set", "cmd_touch"].into_iter().map(grown).sum();
-    let turned_away = grown("listen_disabled_num") + grown("rejected_connections");
-    let per_s = commands as f64 / window_s;
+    let counts: Vec<u64> = ["cmd_get", "cmd_set", "cmd_touch"].into_iter().filter_map(grown).collect();
+    let refusals = [grown("listen_disabled_num"), grown("rejected_connections")];
+    let per_s = counts.iter().sum::<u64>() as f64 / window_s;
+    let added = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| format!("+{count}"));
+    let connections = after.get("curr_connections").map_or("unknown".to_owned(), u64::to_string);
+    let [disabled, rejected] = refusals.map(added);
     let seen = format!(
-        "{} commands, {} connections; listen_disabled_num +{}, rejected_connections +{}",
+        "{} commands, {connections} connections; listen_disabled_num {disabled}, rejected_connections {rejected}",
         per_second(per_s),
-        now("curr_connections"),
-        grown("listen_disabled_num"),
-        grown("rejected_connections")
     );
+    let turned_away = refusals.into_iter().flatten().reduce(|one, other| one + other);
     match (turned_away, per_s >= COMMANDS_PER_S_MIN) {
-        (0, true) => ObjectiveResult { what, seen, held: Some(true) },
-        (0, false) => ObjectiveResult { what, seen: format!("no load: {seen}"), held: None },
-        _ => ObjectiveResult { what, seen, held: Some(false) },
+        (Some(1..), _) => ObjectiveResult { what, seen, held: Some(false) },
+        _ if counts.is_empty() => {
+            ObjectiveResult { what, seen: format!("it does not count commands: {seen}"), held: None }
+        }
+        (None, _) => {
+            let seen = format!("it does not count the clients that it turns away: {seen}");
+            ObjectiveResult { what, seen, held: None }
+        }
+        (_, true) => ObjectiveResult { what, seen, held: Some(true) },
+        (_, false) => ObjectiveResult { what, seen: format!("no load: {seen}"), held: None },
     }
 }
 
@@ -214,7 +224,7 @@ mod tests {
     #[test]
     fn the_objective_holds_if_the_server_serves_and_turns_no_client_away() {
         let before = [("cmd_get", 100), ("listen_disabled_num", 2), ("pid", 8), ("uptime", 50)];
-        let still = "listen_disabled_num +0, rejected_connections +0";
+        let still = "listen_disabled_num +0, rejected_connections unknown";
         check(
             &before,
             &[
@@ -231,13 +241,29 @@ mod tests {
             &before,
             &[("cmd_get", 100), ("listen_disabled_num", 2), ("pid", 8), ("uptime", 60)],
             None,
-            &format!("no load: 0.0 /s commands, 0 connections; {still}"),
+            &format!("no load: 0.0 /s commands, unknown connections; {still}"),
         );
         check(
             &before,
             &[("cmd_get", 700), ("listen_disabled_num", 5), ("pid", 8), ("uptime", 60)],
             Some(false),
-            "60 /s commands, 0 connections; listen_disabled_num +3, rejected_connections +0",
+            "60 /s commands, unknown connections; listen_disabled_num +3, rejected_connections unknown",
+        );
+        // What it does not count is unknown, and not zero.
+        let unknown = "listen_disabled_num unknown, rejected_connections unknown";
+        check(
+            &[("cmd_get", 100), ("pid", 8)],
+            &[("cmd_get", 700), ("pid", 8)],
+            None,
+            &format!(
+                "it does not count the clients that it turns away: 60 /s commands, unknown connections; {unknown}"
+            ),
+        );
+        check(
+            &[("pid", 8)],
+            &[("pid", 8)],
+            None,
+            &format!("it does not count commands: 0.0 /s commands, unknown connections; {unknown}"),
         );
         check(&before, &[("pid", 9), ("uptime", 1)], Some(false), "it was started again meanwhile");
     }

@@ -18,6 +18,13 @@ pub(super) struct ServerState {
     pub(super) seen: Seen,
 }
 
+impl ServerState {
+    /// Whether there are figures.
+    pub(super) fn has_figures(&self) -> bool {
+        matches!(self.seen, Seen::Figures(_))
+    }
+}
+
 /// The outcome of the last attempt.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
@@ -69,6 +76,10 @@ impl Watcher {
     }
 }
 
+/// Its answers come, and no time passes between them: the process is stopped behind a cache of its answers, or another
+/// program repeats an old one.
+const STANDS_STILL: &str = "its uptime stands still: something repeats an old answer of it";
+
 fn watch(place: &Place, interval: Duration, seen: &Mutex<Seen>, rounds: &AtomicU64) -> ! {
     let mut before: Option<ServerReading> = None;
     loop {
@@ -76,6 +87,9 @@ fn watch(place: &Place, interval: Duration, seen: &Mutex<Seen>, rounds: &AtomicU
         let read = fetch(place).and_then(|report| ServerReading::parse(&report));
         let now = match (&read, &before) {
             (Err(why), _) => Seen::Unreachable(why.clone()),
+            (Ok(after), Some(before)) if after.uptime_us == before.uptime_us => {
+                Seen::Unreachable(STANDS_STILL.to_owned())
+            }
             (Ok(after), Some(before)) => ServerFigures::between(before, after)
                 .map_or(Seen::Once, |figures| Seen::Figures(Box::new(figures))),
             (Ok(_), None) => Seen::Once,

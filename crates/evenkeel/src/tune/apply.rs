@@ -9,6 +9,7 @@ use tuner::report::folded;
 use tuning::apply::{ApplyOutcome, InForce, Request, What};
 
 use super::arguments::{Patience, PlanArguments, StateDirectory, duration};
+use super::messages;
 use super::plan::shown;
 use crate::failure::Failure;
 use crate::output::{print, tell};
@@ -61,7 +62,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let request = arguments.request()?;
     let outcome = match arguments.dry_run {
         true => ApplyOutcome::Nothing(Box::new(request.dry_run()?)),
-        false => request.carry_out()?,
+        false => {
+            // It may be a minute until the next line.
+            let measured_s = arguments.before.unwrap_or(0) + arguments.wanted.measured_s().unwrap_or(0);
+            if measured_s > 0 && arguments.plan.is_none() && arguments.intent.is_none() {
+                messages::say_line(&format!("measuring for {measured_s} s before the first change"));
+            }
+            request.carry_out()?
+        }
     };
     match outcome {
         ApplyOutcome::Nothing(plan) => print(shown(&plan).as_bytes())?,
@@ -70,13 +78,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// `1 of 2 changes is in force.`
+fn in_force_line(done: usize, count: usize) -> String {
+    let noun = if count == 1 { "change" } else { "changes" };
+    let verb = if done == 1 || count == 1 { "is" } else { "are" };
+    format!("{done} of {count} {noun} {verb} in force.")
+}
+
 fn report(in_force: &InForce, confirm_within: Option<Duration>) -> String {
     let InForce { plan, rest, applied, journal } = in_force;
     let rest = rest.as_ref();
     let count = plan.changes.len() + rest.map_or(0, |rest| rest.changes.len());
-    let mut lines = vec![format!("{} of {count} changes are in force.", applied.done.len())];
+    let mut lines = vec![in_force_line(applied.done.len(), count)];
     if let Some(rest) = rest {
-        lines.push(format!("{} of them were planned with the new queues.", rest.changes.len()));
+        let were = if rest.changes.len() == 1 { "was" } else { "were" };
+        lines.push(format!("{} of them {were} planned with the new queues.", rest.changes.len()));
     }
     lines.extend(rest.iter().flat_map(|rest| &rest.refusals).map(|refusal| {
         format!("Not planned ({}): {}: {}.", refusal.asked_by, refusal.subject, refusal.reason)
@@ -105,4 +121,22 @@ fn report(in_force: &InForce, confirm_within: Option<Duration>) -> String {
         None => "`evenkeel tune rollback` undoes it.".to_owned(),
     });
     folded(&lines).join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_force_line;
+
+    #[test]
+    fn one_change_is_and_several_are() {
+        let lines = [(1, 1), (0, 1), (1, 2), (2, 2), (0, 3)].map(|(done, count)| in_force_line(done, count));
+        let wanted = [
+            "1 of 1 change is in force.",
+            "0 of 1 change is in force.",
+            "1 of 2 changes is in force.",
+            "2 of 2 changes are in force.",
+            "0 of 3 changes are in force.",
+        ];
+        assert_eq!(lines, wanted);
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use os::CpuSet;
 use tuner::Root;
 use tuner::plan::profile::Profile;
@@ -39,12 +40,11 @@ impl HostArguments {
 pub(super) struct PlanArguments {
     #[command(flatten)]
     pub(super) host: HostArguments,
-    /// A strategy: none, irqbalance, spread, irq0-rps, rps-rfs, xps, queues, rings, coalesce, defer-20, defer-50,
-    /// busy-poll, irq-suspend, sched-slice or sched-fifo
-    #[arg(long, value_name = "NAME", value_parser = strategy)]
+    /// A strategy: one layout of interrupts, packets or threads
+    #[arg(long, value_name = "NAME", value_parser = strategies())]
     strategy: Option<Strategy>,
-    /// The needs of a kind of service: memcached (or evenkeel), mysql, redis, generic, or flash (the disks of -o ext_path)
-    #[arg(long, value_name = "NAME", value_parser = profile)]
+    /// The needs of a kind of service; memcached is evenkeel's, too, and flash is for the disks of -o ext_path
+    #[arg(long, value_name = "NAME", value_parser = profiles())]
     pub(super) profile: Option<Profile>,
     /// Only this network interface; of a bond or VLAN, the devices below [default: all that are up and have a device]
     #[arg(long, value_name = "NAME")]
@@ -73,6 +73,11 @@ pub(super) struct PlanArguments {
 }
 
 impl PlanArguments {
+    /// How many seconds it measures before there is a plan; `None`: it needs no measurement.
+    pub(super) fn measured_s(&self) -> Option<u32> {
+        (self.strategy.is_none() && self.profile.is_none()).then_some(self.seconds)
+    }
+
     pub(super) fn request(&self) -> Result<plan::PlanInput, Failure> {
         if self.accept_risk && self.strategy != Some(Strategy::SchedFifo) {
             return Err(Failure::usage("--accept-risk takes --strategy sched-fifo", None));
@@ -136,18 +141,19 @@ impl Place {
     }
 }
 
-pub(super) fn strategy(name: &str) -> Result<Strategy, String> {
-    let names = || Strategy::ALL.map(Strategy::name).join(", ");
-    Strategy::named(name).ok_or_else(|| format!("there are {}", names()))
-}
-
 fn cpus(list: &str) -> Result<CpuSet, String> {
     CpuSet::parse_list(list).map_err(|error| error.to_string())
 }
 
-fn profile(name: &str) -> Result<Profile, String> {
-    let names = || Profile::ALL.map(Profile::name).join(", ");
-    Profile::named(name).ok_or_else(|| format!("there are {}", names()))
+/// Names that help and completions list.
+pub(super) fn strategies() -> impl TypedValueParser<Value = Strategy> {
+    PossibleValuesParser::new(Strategy::ALL.map(Strategy::name))
+        .map(|name| Strategy::named(&name).expect("it is one of the names"))
+}
+
+fn profiles() -> impl TypedValueParser<Value = Profile> {
+    PossibleValuesParser::new(Profile::ALL.map(Profile::name))
+        .map(|name| Profile::named(&name).expect("it is one of the names"))
 }
 
 /// `30s`, `5m` or `1h`.

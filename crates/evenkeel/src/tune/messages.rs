@@ -11,6 +11,11 @@ pub(super) fn notice(notice: &JobNotice) {
     say(format_args!("evenkeel: tune: {notice}"));
 }
 
+/// A line about this process.
+pub(super) fn say_line(line: &str) {
+    say(format_args!("evenkeel: tune: {line}"));
+}
+
 /// One line of a terminal that is overwritten each time.
 pub(super) fn progress(progress: &JobProgress) {
     if io::stderr().is_terminal() {

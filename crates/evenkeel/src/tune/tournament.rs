@@ -13,7 +13,7 @@ use tuning::tournament::{
     Ending, MissingCapability, RefusedStrategy, Request, TournamentResult, TournamentRun, tournament,
 };
 
-use super::arguments::{HostArguments, StateDirectory, duration, strategy};
+use super::arguments::{HostArguments, StateDirectory, duration, strategies};
 use super::terminal;
 use crate::failure::{Failure, say};
 use crate::output::print;
@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     host: HostArguments,
     /// The strategies; the others are compared with `none`, or else with the first
-    #[arg(long, value_name = "NAMES", required = true, value_delimiter = ',', value_parser = strategy)]
+    #[arg(long, value_name = "NAMES", required = true, value_delimiter = ',', value_parser = strategies())]
     strategies: Vec<Strategy>,
     /// The command that puts load on the service and prints the figure
     #[arg(long, value_name = "COMMAND")]

@@ -21,6 +21,8 @@ pub enum HandshakeFault {
     UnknownAuthority,
     /// The peer's certificate is for others.
     OtherName,
+    /// The peer's certificate is that of an authority, which is no server's.
+    CertificateOfAuthority,
     /// There is another fault of the peer's certificate.
     BadCertificate,
     /// The peer asks for a certificate, and there is none to show.
@@ -63,6 +65,10 @@ fn of_certificate(error: &CertificateError) -> HandshakeFault {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             HandshakeFault::OtherName
         }
+        // webpki's own error, which rustls hides behind a trait.
+        CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            HandshakeFault::CertificateOfAuthority
+        }
         _ => HandshakeFault::BadCertificate,
     }
 }
@@ -94,6 +100,10 @@ impl fmt::Display for HandshakeFault {
             HandshakeFault::NotValidYet => "the server's certificate is not valid yet",
             HandshakeFault::UnknownAuthority => "the authority of the server's certificate is not trusted",
             HandshakeFault::OtherName => "the server's certificate is for another name",
+            HandshakeFault::CertificateOfAuthority => {
+                "the server's certificate is that of an authority (CA:TRUE): give it one with \
+                 basicConstraints=CA:FALSE"
+            }
             HandshakeFault::BadCertificate => "the server's certificate is not valid",
             HandshakeFault::CertificateRequired => "the server asks for a certificate",
             HandshakeFault::CertificateRefused => "the server does not accept our certificate",

@@ -206,9 +206,15 @@ fn role_rules(path: &Path) -> Result<RoleRules, TlsFileError> {
 /// What is wrong with a certificate that can be used.
 fn warning(files: &CertificateFiles, own: &CertifiedKey, clock: &Arc<dyn TimeProvider>) -> Option<String> {
     let now_s = clock.current_time()?.as_secs();
-    let expired = own.cert.first().and_then(|own| facts(own)).is_some_and(|facts| facts.not_after_s < now_s);
-    if expired {
-        return Some(format!("the certificate in {} has expired", files.chain.display()));
+    let (facts, chain) = (own.cert.first().and_then(|own| facts(own)), files.chain.display());
+    if facts.as_ref().is_some_and(|facts| facts.not_after_s < now_s) {
+        return Some(format!("the certificate in {chain} has expired"));
+    }
+    if facts.is_some_and(|facts| facts.is_authority) {
+        return Some(format!(
+            "the certificate in {chain} is that of an authority (CA:TRUE), which many clients do not accept of a server \
+             (CaUsedAsEndEntity): make one with basicConstraints=CA:FALSE (docs/serve/tls.md, A certificate to begin with)"
+        ));
     }
     public(files.key.as_ref().unwrap_or(&files.chain))
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::cipher::Ciphers;
 use crate::client::{Trust, client};
 use crate::files::{authorities, certificates, key};
+use crate::issue::{SigningAuthority, Validity};
 use crate::settings::{CertificateFiles, KeyFormat};
 use crate::testing::{FakeClock, Scratch, tests_file};
 use rustls::client::{ClientSessionMemoryCache, Resumption, Tls12Resumption};
@@ -170,6 +171,17 @@ fn a_certificate_that_has_expired_is_refused() {
         let error = handshake(&client_named(Some("reader"), version), &acceptor, "localhost").err();
         assert!(error.expect("an error").to_string().contains("certificate expired"));
     }
+}
+
+#[test]
+fn a_certificate_of_an_authority_is_used_and_named_with_its_remedy() {
+    let validity = Validity { not_before_s: 0, not_after_s: 4_000_000_000 };
+    let authority = SigningAuthority::new("cache", validity).expect("an authority");
+    let scratch = Scratch::new();
+    let pem = authority.certificate_pem() + &authority.key_pem();
+    let files = CertificateFiles { chain: scratch.file("own.pem", &pem), key: None };
+    let (_, warnings) = ListenerTls::load(TlsSettings::new(vec![files])).expect("settings");
+    assert!(warnings[0].contains("CaUsedAsEndEntity") && warnings[0].contains("CA:FALSE"), "{warnings:?}");
 }
 
 #[test]

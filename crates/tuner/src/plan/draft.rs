@@ -270,8 +270,12 @@ impl<'a> Draft<'a> {
         let (refused, changes): (Vec<Change>, Vec<Change>) =
             std::mem::take(&mut self.plan.changes).into_iter().partition(|change| place(change).is_some());
         let missing = |change: &Change| refused.iter().find(|refused| needs(facts, change, refused));
-        let (stranded, changes): (Vec<Change>, Vec<Change>) =
+        let (stranded, mut changes): (Vec<Change>, Vec<Change>) =
             changes.into_iter().partition(|change| missing(change).is_some());
+        // The host's table of flows is for those of queues.
+        if stranded.iter().any(remembers_flows) && !changes.iter().any(remembers_flows) {
+            changes.retain(|change| change.setting != Setting::sysctl(steering::ENTRIES, Holds::Number));
+        }
         self.plan.changes = changes;
         for change in &refused {
             self.refuse(place(change).unwrap_or_default(), &change.asked_by, READ_ONLY);
@@ -317,15 +321,17 @@ impl<'a> Draft<'a> {
     }
 }
 
+/// Whether a queue remembers flows with it: half of RFS, of which the host's table is the other one.
+fn remembers_flows(change: &Change) -> bool {
+    change.setting.to_string().ends_with("/rps_flow_cnt")
+}
+
 /// Whether a change has its effect only with another one of the same plan, or does harm without it.
 fn needs(facts: &Facts, change: &Change, other: &Change) -> bool {
-    let path = change.setting.to_string();
     let moved = other.setting.irq();
+    let entries = Setting::sysctl(steering::ENTRIES, Holds::Number);
     match change.stage {
-        // A queue's table of flows is half of RFS, the host's table is the other one.
-        Stage::Steering if path.ends_with("/rps_flow_cnt") => {
-            other.setting == Setting::sysctl(steering::ENTRIES, Holds::Number)
-        }
+        Stage::Steering if remembers_flows(change) && other.setting == entries => true,
         // Packets are steered, and sent, around the CPUs that the plan gives to interrupts.
         Stage::Steering => {
             let irqs = facts.interrupts.iter().filter(|interrupt| Some(interrupt.irq) == moved);
