@@ -93,8 +93,10 @@ impl Engine for Epoll {
             let connection = data.u64() as usize;
             if self.reopening.is_on_its_way(connection) {
                 let now_ns = self.now_ns();
-                self.reopening.settle(connection, &self.sockets[connection], now_ns);
-                continue;
+                if !self.reopening.settle(connection, &self.sockets[connection], now_ns) {
+                    continue;
+                }
+                // A server that speaks first, or closes at once, is in the same edge.
             }
             if flags.contains(EventFlags::OUT)
                 && !self.backlogs[connection].is_empty()

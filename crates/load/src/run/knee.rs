@@ -111,6 +111,9 @@ pub struct Try {
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
+    /// The version of this format, that of results: [`crate::SCHEMA`].
+    #[serde(default)]
+    pub schema: u32,
     /// The request, as in a summary: the first run.
     pub run: Description,
     /// The objective.
@@ -275,6 +278,7 @@ impl Search {
         let missed_from =
             self.rates(TryOutcome::Missed).filter(|rate| *rate > last_held).fold(f64::INFINITY, f64::min);
         Knee {
+            schema: crate::SCHEMA,
             run,
             objective: objective.to_string(),
             rate: self.most_likely(),

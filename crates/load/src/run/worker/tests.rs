@@ -386,7 +386,7 @@ fn a_connection_that_hangs_keeps_no_second_from_being_known() {
         }
     });
     assert_eq!(told[..6], [(0, 99, 0), (1, 100, 0), (2, 100, 0), (3, 100, 0), (4, 100, 0), (5, 100, 0)]);
-    // It is counted in the oldest second that was not told of.
+    // It is counted in the oldest second that was not told of; one more was on its way when the run ended.
     assert_eq!((told[6].0, told[6].2), (6, 1), "{told:?}");
-    assert_eq!(ended.tally.failures.unanswered, 1);
+    assert!((1..=2).contains(&ended.tally.failures.unanswered), "{told:?}");
 }
