@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use fleet::{
     FleetContent, FleetMember, FleetPlanInput, FleetPolicy, Inventory, MemberId, Replacement, SLOTS_MAX,
-    SlotRecord, plan, texts,
+    SlotRecord, change_slots, plan, texts,
 };
 use router::Operation;
 use stdx::prng::Prng;
@@ -66,7 +66,10 @@ fn content(policy: &FleetPolicy, prng: &mut Prng) -> FleetContent {
     let (inventory, excluded) = (inventory(), BTreeSet::new());
     let planned = |current: &FleetContent, wishes: &[Replacement]| {
         let input = FleetPlanInput { policy, inventory: &inventory, current, excluded: &excluded };
-        plan(&input, wishes).expect("a plan").content
+        match wishes {
+            [] => plan(&input).expect("a plan").content,
+            _ => change_slots(&input, wishes).plan.content,
+        }
     };
     let first = planned(&FleetContent::default(), &[]);
     let lost = first.clusters[0].slots.iter().filter(|_| prng.below(4) == 0);
