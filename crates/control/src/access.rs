@@ -123,6 +123,7 @@ pub fn verb_of(question: &ControlQuestion) -> ControlVerb {
         ControlQuestion::Members { why: Some(_), .. } => ControlVerb::Apply,
         ControlQuestion::Freeze { .. } => ControlVerb::Freeze,
         ControlQuestion::Thaw { .. } => ControlVerb::Thaw,
+        ControlQuestion::Rollout { .. } => ControlVerb::Rollout,
         ControlQuestion::Turn(_) => ControlVerb::Turn,
         ControlQuestion::Liveness(_) => ControlVerb::Liveness,
         ControlQuestion::IssueToken(_) => ControlVerb::TokenIssue,

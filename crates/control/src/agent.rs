@@ -43,6 +43,7 @@ const NEWS_TRIES: u32 = 2;
 /// Orders that wait: a newer one replaces what is older, so two are enough.
 const ORDERS_MAX: usize = 2;
 
+pub use controllers::ControllerChoice;
 pub use settings::{AgentRouter, AgentServer, AgentSettings, ProcessLook};
 
 /// Why an agent does not begin.
@@ -81,6 +82,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<(), AgentError> {
         turn: 0,
         seen: 0,
         wait_ms: None,
+        stays: None,
         texts: Vec::new(),
         members: Vec::new(),
         routers: Vec::new(),

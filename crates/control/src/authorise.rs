@@ -20,6 +20,8 @@ pub enum ControlVerb {
     Freeze,
     /// Allow them again.
     Thaw,
+    /// Halt a rollout, let it go on, or give it up.
+    Rollout,
     /// Move a member's keys away.
     Drain,
     /// Put another member into a slot.
@@ -101,13 +103,14 @@ pub enum Denied {
 
 impl ControlVerb {
     /// All verbs, in the order of the documentation.
-    pub const ALL: [ControlVerb; 20] = [
+    pub const ALL: [ControlVerb; 21] = [
         ControlVerb::Status,
         ControlVerb::Plan,
         ControlVerb::Apply,
         ControlVerb::Rollback,
         ControlVerb::Freeze,
         ControlVerb::Thaw,
+        ControlVerb::Rollout,
         ControlVerb::Drain,
         ControlVerb::Replace,
         ControlVerb::History,
@@ -133,6 +136,7 @@ impl ControlVerb {
             ControlVerb::Rollback => "rollback",
             ControlVerb::Freeze => "freeze",
             ControlVerb::Thaw => "thaw",
+            ControlVerb::Rollout => "rollout",
             ControlVerb::Drain => "drain",
             ControlVerb::Replace => "replace",
             ControlVerb::History => "history",
@@ -170,6 +174,7 @@ impl ControlVerb {
             | ControlVerb::Rollback
             | ControlVerb::Freeze
             | ControlVerb::Thaw
+            | ControlVerb::Rollout
             | ControlVerb::Drain
             | ControlVerb::Replace
             | ControlVerb::PolicyWrite
@@ -231,6 +236,7 @@ mod tests {
         rollback      -     -           -      -       -       yes       -
         freeze        -     -           -      -       -       yes       -
         thaw          -     -           -      -       -       yes       -
+        rollout       -     -           -      -       -       yes       -
         drain         -     -           -      -       -       yes       -
         replace       -     -           -      -       -       yes       -
         history       -     -           -      -       -       yes       yes

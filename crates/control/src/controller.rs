@@ -6,6 +6,8 @@
 //!        ├──► health.rs: verdicts, with probes and routers ─► a generation with another member in a slot
 //!        ├──► drain.rs: routers that have a phase of a drain ─► a generation with the next phase
 //!        └──► warm_up.rs: hit ratios ─► a generation without its warm-up
+//! a person ─► by_hand.rs: the rollout halts, goes on or is given up ─► register, and from there to every controller
+//! who takes a slot ─► slots.rs: the one way in which a slot changes its member
 //! failures ─► learnt.rs ─► register, and from there to every controller
 //! replaced ─► replaced.rs ─► register, with its generation, and from there to every controller
 //! loaded by all ─► settled.rs ─► register: what routers may have whose turn has not come
@@ -18,6 +20,7 @@
 
 mod adopting;
 mod answers;
+mod by_hand;
 mod change;
 mod cluster_files;
 mod drain;
@@ -36,6 +39,7 @@ mod replaced;
 mod router_lists;
 mod routers;
 mod settled;
+mod slots;
 mod state;
 mod trail;
 mod view;
@@ -79,6 +83,8 @@ pub use members::MemberState;
 const READ_EVERY_MS: u64 = 60_000;
 /// Time until a register that was away is asked again.
 const RETRY_MS: u64 = 1_000;
+/// Interval of questions whether the register answers: a controller that does not hear of decisions sends its agents to others.
+const ASK_EVERY_MS: u64 = 2_000;
 
 /// Choices of whoever starts a controller.
 #[derive(Clone, Debug)]
@@ -116,6 +122,8 @@ pub struct Controller {
     settings: ControllerSettings,
     view: FleetView,
     rollout: Option<Rollout>,
+    /// When it began here.
+    rollout_since: Now,
     /// A controller that has just started does not know all routers until then: it would draw other canaries than the others,
     /// and each would wait for the routers of the other ones.
     hears_until: Option<Now>,
@@ -181,6 +189,8 @@ pub struct Controller {
     lost_since: Option<Now>,
     /// When the register is read again, and why it could not be read.
     read_at: Now,
+    /// When it is asked whether it answers.
+    ask_at: Now,
     away: Option<String>,
     /// Other controllers, and when they have spoken last.
     others: BTreeMap<HostId, Now>,
@@ -242,6 +252,7 @@ impl Controller {
             settings,
             view,
             rollout: None,
+            rollout_since: now,
             hears_until: None,
             settled: None,
             settle_at: now,
@@ -280,6 +291,7 @@ impl Controller {
             zones_line: None,
             lost_since: None,
             read_at: Now::at_ms(now.ms() + READ_EVERY_MS),
+            ask_at: Now::at_ms(now.ms() + ASK_EVERY_MS),
             away: None,
             others: BTreeMap::new(),
             outboxes: Vec::new(),
@@ -352,9 +364,13 @@ impl Controller {
     /// Does what is due, at least every second and after messages.
     pub fn tick(&mut self, now: Now) {
         self.now = self.now.max(now);
+        if self.read_at > self.now && self.ask_at <= self.now {
+            self.ask_register();
+        }
         if self.read_at <= self.now {
             self.read();
         }
+        self.seats.set_without_register(self.away.is_some());
         self.find_silent();
         self.find_oldest_read();
         self.advance_rollout();
@@ -417,6 +433,9 @@ impl Controller {
             ControlQuestion::Thaw { scope, why } => {
                 self.recorded(&act(AuditReach::Nothing, None, &why), |this| this.thaw(&scope, &why))
             }
+            ControlQuestion::Rollout { act: wanted, why } => {
+                self.recorded(&act(AuditReach::Routes, None, &why), |this| this.on_rollout_act(wanted, &why))
+            }
             ControlQuestion::Members { members, remove, remove_hosts, why: None } => {
                 self.change_members(&members, &remove, &remove_hosts, false)
             }
@@ -465,6 +484,7 @@ impl Controller {
                 } else if has_new_members {
                     self.set_roster();
                 }
+                self.follow_rollout_word();
                 self.register_read_at = Some(self.now);
             }
             // What is known stays in force: a register that is away changes nothing.
@@ -472,6 +492,17 @@ impl Controller {
                 self.read_at = Now::at_ms(self.now.ms() + RETRY_MS);
                 self.away = Some(in_full(&error));
             }
+        }
+        self.ask_at = Now::at_ms(self.now.ms() + ASK_EVERY_MS);
+    }
+
+    /// Asks for the target alone: whether the register answers, and whether there was news that nobody has told.
+    fn ask_register(&mut self) {
+        self.ask_at = Now::at_ms(self.now.ms() + ASK_EVERY_MS);
+        match self.decisions.target() {
+            Ok(target) if target == self.view.target => {}
+            // The one that reads says what is wrong.
+            _ => self.read_at = self.now,
         }
     }
 

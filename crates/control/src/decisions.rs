@@ -7,6 +7,7 @@
 //! /evenkeel/FLEET/generations/N    a generation, as JSON; a number with 20 digits, so that the order of keys is theirs
 //! /evenkeel/FLEET/texts/SHA256     a text that routers read
 //! /evenkeel/FLEET/freeze/SCOPE     why nothing may change there
+//! /evenkeel/FLEET/rollout          what a person wants of the target's rollout, as JSON
 //! /evenkeel/FLEET/condemned        texts that have failed in a router, as a list in JSON
 //! /evenkeel/FLEET/quarantine       members and hosts that take no slot, as a list in JSON
 //! /evenkeel/FLEET/gone             hosts that have left lately, as a list in JSON
@@ -36,6 +37,7 @@ mod router_lists;
 
 pub use gone::{GONE_MAX, GoneHost};
 pub use learnt::{CONDEMNED_MAX, HELD_MAX, HeldRecord};
+pub use records::RolloutWord;
 pub use replaced::{REPLACED_GONE_MAX, REPLACED_KEPT, REPLACED_SLOTS_MAX, ReplacedChange, ReplacedRecord};
 pub use router_lists::{ListScope, ListedRouter, RouterList};
 

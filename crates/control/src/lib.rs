@@ -33,20 +33,22 @@ mod words;
 mod testing;
 
 pub use access::{Requester, verb_of};
-pub use agent::{AgentError, AgentRouter, AgentServer, AgentSettings, ProcessLook, start_agent};
+pub use agent::{
+    AgentError, AgentRouter, AgentServer, AgentSettings, ControllerChoice, ProcessLook, start_agent,
+};
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{Controller, ControllerError, ControllerSettings, MemberState};
 pub use controller_thread::{moment, run_controller, start_watch};
 pub use decisions::{
     CONDEMNED_MAX, FleetDecisions, GENERATIONS_KEPT, GONE_MAX, GoneHost, HELD_MAX, HeldRecord, ListScope,
     ListedRouter, NewGeneration, Publication, REPLACED_GONE_MAX, REPLACED_KEPT, REPLACED_SLOTS_MAX,
-    ReplacedChange, ReplacedRecord, RouterList, SharedRegister, TargetRecord, sha256_hex,
+    ReplacedChange, ReplacedRecord, RolloutWord, RouterList, SharedRegister, TargetRecord, sha256_hex,
 };
 pub use liveness::{LivenessOutbox, LivenessReport, ProbeDigest, TURNS_PER_MESSAGE};
 pub use probe::{ProbeList, ProbeResult, ProbeSink, ProbeTarget, start_probes};
 pub use questions::{
-    AdoptQuestion, ChangeQuestion, ChangeRequest, ControlQuestion, FreezeScope, JoinQuestion, QuestionFault,
-    question,
+    AdoptQuestion, ChangeQuestion, ChangeRequest, ControlQuestion, DrainQuestion, FreezeScope, JoinQuestion,
+    QuestionFault, RolloutAct, question,
 };
 pub use relay::{RelaySettings, start_relay};
 pub use route_check::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};

@@ -5,6 +5,7 @@
 //! POST /v1/plan    {policy | requests | rollback | adopt}           what would change, and the plan's name
 //! POST /v1/apply   the same with {plan, why}                        done if it is still that plan
 //! POST /v1/freeze  /v1/thaw {scope, why}
+//! POST /v1/rollout {act: resume | hurry | halt | abandon, why}    what a person wants of the rollout that is going on
 //! POST /v1/members {members, remove, remove_hosts[, why]}           what would change in the inventory; with `why`, done
 //! POST /v1/token   {role, zone[, id]}                               a join token
 //! POST /v1/join    {token, role, zone, id, request}                 a first certificate
@@ -93,6 +94,13 @@ pub enum ControlQuestion {
         /// The reason.
         why: String,
     },
+    /// What a person wants of the rollout that is going on.
+    Rollout {
+        /// What.
+        act: RolloutAct,
+        /// The reason.
+        why: String,
+    },
     /// Members that join or change, and members that leave; only shown without a reason.
     Members {
         /// Those that shall be as given.
@@ -117,6 +125,20 @@ pub enum ControlQuestion {
     Turn(TurnReport),
     /// What another controller has heard.
     Liveness(LivenessReport),
+}
+
+/// What a person wants of a rollout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RolloutAct {
+    /// It goes on, whatever routers do that fail now.
+    Resume,
+    /// It goes on, and waits for no time of a wave.
+    Hurry,
+    /// No further router gets it.
+    Halt,
+    /// Routers get what they had before, with the members that slots have now.
+    Abandon,
 }
 
 /// A newcomer that shows a join token.
@@ -188,6 +210,9 @@ pub enum ChangeRequest {
         member: MemberId,
         /// The one that takes it; the best spare if none.
         by: Option<MemberId>,
+        /// At once, although it lives: what is deleted or set meanwhile may be lost.
+        #[serde(default)]
+        now: bool,
     },
 }
 
@@ -269,6 +294,13 @@ struct ScopeBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct RolloutBody {
+    act: RolloutAct,
+    why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct MembersBody {
     #[serde(default)]
     members: Vec<FleetMember>,
@@ -342,6 +374,10 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
         (Post, "/v1/thaw") => {
             let (scope, why) = scope(body(request)?)?;
             ControlQuestion::Thaw { scope, why }
+        }
+        (Post, "/v1/rollout") => {
+            let RolloutBody { act, why } = body(request)?;
+            ControlQuestion::Rollout { act, why: reason(why)? }
         }
         (Post, "/v1/turn") => {
             let report: TurnReport = body(request)?;

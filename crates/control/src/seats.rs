@@ -26,6 +26,8 @@ struct SeatsState {
     texts: BTreeMap<TextDigest, Arc<str>>,
     cluster_files: BTreeMap<TextDigest, Arc<str>>,
     router_lists: BTreeMap<TextDigest, Arc<str>>,
+    /// The controller hears of no decision.
+    is_without_register: bool,
 }
 
 /// What a turn waits for.
@@ -81,18 +83,30 @@ impl AgentSeats {
         }
     }
 
-    /// The orders that answer a turn: when they are not those that it has seen, when the agent is recalled, at the latest after
-    /// `wait`.
+    /// Says whether the controller does not reach its register. Turns that wait are answered then: another controller may know more.
+    pub fn set_without_register(&self, is_without: bool) {
+        let mut state = self.lock();
+        if !std::mem::replace(&mut state.is_without_register, is_without) && is_without {
+            state.seats.values().for_each(|seat| seat.send_modify(|seat| seat.recalls += 1));
+        }
+    }
+
+    /// The orders that answer a turn: when they are not those that it has seen, when the agent is recalled, at once without a register
+    /// unless the agent stays, at the latest after `wait`.
     ///
     /// # Errors
     /// At [`SEATS_MAX`].
     pub async fn answer(&self, report: &TurnReport, wait: Duration) -> Result<TurnOrders, NoSeat> {
-        let mut seat = self.lock().seat(&report.host)?.subscribe();
+        let (mut seat, is_sent_away) = {
+            let mut state = self.lock();
+            let is_sent_away = state.is_without_register && report.stays == Some(false);
+            (state.seat(&report.host)?.subscribe(), is_sent_away)
+        };
         let recalls = seat.borrow().recalls;
         // Version 0 are the orders of nobody: there is nothing to say yet.
         let is_over = |seat: &Seat| {
             let version = seat.orders.version;
-            version != 0 && version != report.seen || seat.recalls != recalls
+            is_sent_away || version != 0 && version != report.seen || seat.recalls != recalls
         };
         // It ends with an error only if the seat is gone, and seats stay.
         let _ = timeout(wait, seat.wait_for(is_over)).await;
@@ -108,7 +122,8 @@ impl AgentSeats {
             let text = texts.get(digest)?;
             Some((digest.clone(), text.to_string()))
         });
-        Ok(TurnOrders { texts: texts.collect(), ..(*orders).clone() })
+        let elsewhere = state.is_without_register;
+        Ok(TurnOrders { texts: texts.collect(), elsewhere, ..(*orders).clone() })
     }
 
     /// Frees the seat of a host that has left the fleet.
@@ -134,7 +149,7 @@ impl SeatsState {
 }
 
 fn with_version(orders: TurnOrders) -> TurnOrders {
-    let orders = TurnOrders { version: 0, texts: Default::default(), ..orders };
+    let orders = TurnOrders { version: 0, texts: Default::default(), elsewhere: false, ..orders };
     let json = serde_json::to_vec(&orders).expect("orders have names and numbers");
     let digest = digest(&SHA256, &json);
     let first = digest.as_ref().first_chunk().expect("a digest has 32 bytes");
@@ -165,7 +180,8 @@ mod tests {
         let texts = texts.iter().map(|text| digest_of(text)).collect();
         let zone = "a".parse().expect("a name");
         let (members, routers) = Default::default();
-        TurnReport { host: name("h1"), zone, boot: 1, turn: 1, seen, wait_ms: None, texts, members, routers }
+        let (host, stays) = (name("h1"), Some(false));
+        TurnReport { host, zone, boot: 1, turn: 1, seen, wait_ms: None, stays, texts, members, routers }
     }
 
     fn orders(generation: u64, digest: &str) -> TurnOrders {
@@ -261,6 +277,34 @@ mod tests {
             timeout(Duration::from_millis(1), seats.answer(&report(seen, &[]), MINUTE)).await
         });
         assert!(next.is_err(), "it waits");
+    }
+
+    #[test]
+    fn without_a_register_agents_are_sent_away_unless_they_have_asked_all_controllers() {
+        let seats = Arc::new(AgentSeats::default());
+        seats.set_orders(&name("h1"), orders(1, "1")).expect("a seat");
+        let seen = ask(&seats, &report(0, &[]), MINUTE).version;
+        let other = Arc::clone(&seats);
+        // A turn that waits, and the next ones.
+        let waiting = runtime().block_on(async {
+            let losing = tokio::spawn(async move { other.set_without_register(true) });
+            let found = seats.answer(&report(seen, &[]), MINUTE).await.expect("a seat");
+            losing.await.expect("it has run");
+            found
+        });
+        assert!(waiting.elsewhere && ask(&seats, &report(seen, &[]), MINUTE).elsewhere);
+        let staying = TurnReport { stays: Some(true), ..report(seen, &[]) };
+        let waits = runtime()
+            .block_on(async { timeout(Duration::from_millis(1), seats.answer(&staying, MINUTE)).await });
+        assert!(waits.is_err(), "it waits");
+        let older = TurnReport { stays: None, ..staying.clone() };
+        let waits = runtime()
+            .block_on(async { timeout(Duration::from_millis(1), seats.answer(&older, MINUTE)).await });
+        assert!(waits.is_err(), "one that goes nowhere else would ask again at once");
+        assert!(ask(&seats, &staying, Duration::from_millis(1)).elsewhere);
+        seats.set_without_register(false);
+        let found = ask(&seats, &report(seen, &[]), Duration::from_millis(1));
+        assert!(!found.elsewhere && found.version == seen, "it waits again");
     }
 
     #[test]

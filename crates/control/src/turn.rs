@@ -33,6 +33,10 @@ pub struct TurnReport {
     /// How long an answer may wait at most; the usual time if it does not say. An agent that has news waits for nothing.
     #[serde(default)]
     pub wait_ms: Option<u32>,
+    /// Whether it waits here although the controller is without its register: it has asked all controllers, and each is. An older
+    /// agent, which goes nowhere else, does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stays: Option<bool>,
     /// Texts that it holds.
     #[serde(default)]
     pub texts: Vec<TextDigest>,
@@ -164,6 +168,9 @@ pub struct TurnOrders {
     /// Lists that the routers of the host shall tell clients with auto-discovery.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<ListOrder>,
+    /// The controller does not reach its register: it hears of no decision. Another one may, and these orders may be old.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub elsewhere: bool,
 }
 
 /// What a router shall read.

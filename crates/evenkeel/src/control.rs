@@ -43,11 +43,11 @@ enum Job {
     Policy(PolicyArguments),
     /// Show what would change: by a policy, or nothing but what the fleet needs now
     Plan(change::PlanArguments),
-    /// Put another server into the slot of a member, in place
+    /// Put another server into the slot of a member, in place: by the phases of a drain if the member lives
     Replace(change::ReplaceArguments),
     /// Move a living member's slot to another server: no delete is lost, and the new one is warmed up
     Drain(change::DrainArguments),
-    /// Put the content of an earlier generation in force again, as a new one
+    /// Put the routes of an earlier generation in force again, as a new one; slots keep their members
     Rollback(change::RollbackArguments),
     /// List generations, the newest first
     History(ReadArguments),
@@ -59,6 +59,8 @@ enum Job {
     Freeze(change::FreezeArguments),
     /// Let a scope change again
     Thaw(change::ThawArguments),
+    /// Halt the rollout that is going on, let it go on, or give it up
+    Rollout(change::RolloutArguments),
     /// Make a configuration of mcrouter's the policy, the members and the first generation, if its keys stay where they are
     Adopt(adopt::AdoptArguments),
 }
@@ -136,6 +138,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         }
         Job::Policy(PolicyArguments { job: PolicyJob::Show(job) }) => read(&job.place, "/v1/policy"),
         Job::Plan(job) => change::plan(job),
+        Job::Rollout(job) => change::rollout(job),
         Job::Replace(job) => change::replace(job),
         Job::Drain(job) => change::drain(job),
         Job::Rollback(job) => change::rollback(job),

@@ -94,7 +94,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         identity.assume()?;
         let files = options.tls.iter().flat_map(|tls| tls.settings.files());
         let files = files.chain(options.auth.iter().map(|auth| auth.file.as_path()));
-        identity.cannot_read(files).into_iter().for_each(|line| say(format_args!("evenkeel: serve: {line}")));
+        identity.cannot_read(files).into_iter().for_each(|line| log::warning("serve", line));
     }
     parent::follow()?;
     if options.process.core_dumps {

@@ -187,6 +187,14 @@ impl FleetContent {
             .find_map(|cluster| Some((cluster, cluster.slots.iter().position(|slot| slot.has(member))?)))
     }
 
+    /// A member that has two slots, which nobody may have.
+    pub fn member_of_two_slots(&self) -> Option<&MemberId> {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut members =
+            self.clusters.iter().flat_map(|cluster| cluster.slots.iter().map(|slot| &slot.member));
+        members.find(|member| !seen.insert(*member))
+    }
+
     /// The same, without the warm-up of these members.
     #[must_use]
     pub fn without_warm_up(mut self, members: &[MemberId]) -> FleetContent {

@@ -28,7 +28,9 @@ pub use inventory::{FleetMember, Inventory, InventoryError, MEMBERS_MAX};
 pub use names::{
     ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, SlotId, ViewName, ZoneName,
 };
-pub use plan::{Excluded, FleetPlan, FleetPlanInput, PlanError, Replacement, UnfitMember, plan, plan_most};
+pub use plan::{
+    Excluded, FleetPlan, FleetPlanInput, PlanError, Replacement, SlotChanges, UnfitMember, change_slots, plan,
+};
 pub use policy::{
     CLUSTERS_MAX, ClusterPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, GutterPolicy, POLICY_LEN_MAX,
     PolicyError, SLOTS_MAX, VIEWS_MAX, ViewPolicy, WARM_UP_EXPTIME_S_MAX, WarmUpPolicy,

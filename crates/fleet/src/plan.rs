@@ -3,6 +3,9 @@
 //! What is in force stays wherever the policy allows it: a member that is missing from the inventory keeps its slot until
 //! somebody asks to replace it. A cluster grows and shrinks at its end; a replacement takes the slot of the member that it
 //! replaces. So a plan moves no key that it need not.
+//!
+//! [`plan`] follows the policy and gives no slot that exists to another member. [`change_slots`] does that, and nothing else: the policy says
+//! only who may take a slot. After a rollback it wants routes and sizes that are not in force, and nobody has asked for those.
 
 mod seats;
 
@@ -89,6 +92,14 @@ pub enum PlanError {
     /// The member has no slot.
     #[error("replace {0}: it has no slot in any cluster")]
     NoSlot(MemberId),
+    /// Nobody may take a slot of a cluster that nobody wants.
+    #[error("replace {member}: the policy has no cluster {cluster} any more")]
+    NoCluster {
+        /// Whose slot it is.
+        member: MemberId,
+        /// The cluster.
+        cluster: ClusterName,
+    },
     /// The same member twice.
     #[error("replace {0}: it is asked for twice")]
     Twice(MemberId),
@@ -118,17 +129,15 @@ pub enum PlanError {
     },
 }
 
-/// Plans.
+/// Plans what the policy wants.
 ///
 /// # Errors
 /// If a slot finds no member: a plan is carried out whole or not at all.
-pub fn plan(input: &FleetPlanInput<'_>, replacements: &[Replacement]) -> Result<FleetPlan, PlanError> {
-    check(input.current, replacements)?;
-    let mut planner = Planner { input: *input, used: BTreeSet::new(), steps: Vec::new() };
-    planner.used = members(input.current).cloned().collect();
+pub fn plan(input: &FleetPlanInput<'_>) -> Result<FleetPlan, PlanError> {
+    let mut planner = Planner::new(input);
     let mut clusters = Vec::new();
     for policy in &input.policy.clusters {
-        clusters.push(planner.cluster(policy, replacements)?);
+        clusters.push(planner.cluster(policy)?);
     }
     for gone in input.current.clusters.iter().filter(|old| input.policy.cluster(&old.name).is_none()) {
         planner.steps.push(format!(
@@ -149,48 +158,52 @@ pub fn plan(input: &FleetPlanInput<'_>, replacements: &[Replacement]) -> Result<
     Ok(FleetPlan { content, steps: planner.steps })
 }
 
-/// Plans as many of the replacements as find a member, the first ones first, and says why the others do not: a fleet that runs
-/// out of spares mends what it can.
-///
-/// # Errors
-/// If there is no plan even without replacements.
-pub fn plan_most(
-    input: &FleetPlanInput<'_>,
-    replacements: &[Replacement],
-) -> Result<(FleetPlan, Vec<PlanError>), PlanError> {
-    if let Ok(whole) = plan(input, replacements) {
-        return Ok((whole, Vec::new()));
-    }
-    let mut most = plan(input, &[])?;
-    let (mut accepted, mut errors) = (Vec::new(), Vec::new());
-    for replacement in replacements {
-        accepted.push(replacement.clone());
-        match plan(input, &accepted) {
-            Ok(larger) => most = larger,
-            Err(error) => {
-                accepted.pop();
-                errors.push(error);
-            }
+/// Other members for slots, and why some wishes are not fulfilled.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SlotChanges {
+    /// What shall be in force: what is, with these members.
+    pub plan: FleetPlan,
+    /// What does not find a member, in the order of the wishes.
+    pub unmet: Vec<PlanError>,
+}
+
+/// Gives slots to other members: the only way in which a slot changes its member, whoever asks for it. As many wishes as find a member are
+/// fulfilled, the first ones first: a fleet that runs out of spares mends what it can.
+pub fn change_slots(input: &FleetPlanInput<'_>, wishes: &[Replacement]) -> SlotChanges {
+    let mut planner = Planner::new(input);
+    let (mut content, mut unmet, mut seen) = (input.current.clone(), Vec::new(), BTreeSet::new());
+    let mut seats: BTreeMap<usize, ClusterSeats<'_>> = BTreeMap::new();
+    for wish in wishes {
+        let member = || wish.member.clone();
+        let place = input.current.clusters.iter().enumerate().find_map(|(number, cluster)| {
+            Some((number, cluster.slots.iter().position(|slot| slot.member == wish.member)?))
+        });
+        if !seen.insert(&wish.member) {
+            unmet.push(PlanError::Twice(member()));
+            continue;
+        }
+        let Some((number, at)) = place else {
+            unmet.push(PlanError::NoSlot(member()));
+            continue;
+        };
+        let record = &mut content.clusters[number];
+        let Some(policy) = input.policy.cluster(&record.name) else {
+            unmet.push(PlanError::NoCluster { member: member(), cluster: record.name.clone() });
+            continue;
+        };
+        let new = || ClusterSeats::new(input.inventory, policy, &input.current.clusters[number]);
+        let seats = seats.entry(number).or_insert_with(new);
+        if let Err(error) = planner.replace(seats, record, at, wish.by.as_ref()) {
+            unmet.push(error);
         }
     }
-    Ok((most, errors))
+    SlotChanges { plan: FleetPlan { content, steps: planner.steps }, unmet }
 }
 
 fn members(content: &FleetContent) -> impl Iterator<Item = &MemberId> {
-    content.clusters.iter().flat_map(|cluster| cluster.slots.iter().map(|slot| &slot.member))
-}
-
-fn check(current: &FleetContent, replacements: &[Replacement]) -> Result<(), PlanError> {
-    let mut seen = BTreeSet::new();
-    for replacement in replacements {
-        if current.slot_of(&replacement.member).is_none() {
-            return Err(PlanError::NoSlot(replacement.member.clone()));
-        }
-        if !seen.insert(&replacement.member) {
-            return Err(PlanError::Twice(replacement.member.clone()));
-        }
-    }
-    Ok(())
+    let slots = content.clusters.iter().flat_map(|cluster| &cluster.slots);
+    // A slot that is drained has two.
+    slots.flat_map(|slot| std::iter::once(&slot.member).chain(slot.drain.as_ref().map(|drain| &drain.other)))
 }
 
 struct Planner<'i> {
@@ -202,11 +215,11 @@ struct Planner<'i> {
 }
 
 impl<'i> Planner<'i> {
-    fn cluster(
-        &mut self,
-        policy: &'i ClusterPolicy,
-        replacements: &[Replacement],
-    ) -> Result<ClusterRecord, PlanError> {
+    fn new(input: &FleetPlanInput<'i>) -> Planner<'i> {
+        Planner { input: *input, used: members(input.current).cloned().collect(), steps: Vec::new() }
+    }
+
+    fn cluster(&mut self, policy: &'i ClusterPolicy) -> Result<ClusterRecord, PlanError> {
         let name = &policy.name;
         let pool = attributes(policy);
         let old = self.input.current.cluster(name);
@@ -234,19 +247,6 @@ impl<'i> Planner<'i> {
         }
         self.follow_addresses(&mut record);
         let mut seats = ClusterSeats::new(self.input.inventory, policy, &record);
-        for at in 0..record.slots.len() {
-            let wish = replacements.iter().find(|wish| wish.member == record.slots[at].member);
-            if let Some(wish) = wish {
-                let member = self.choose(&mut seats, &record, at, wish.by.as_ref())?;
-                seats.replace(&record.slots[at].member, &member);
-                let old = std::mem::replace(&mut record.slots[at].member, member.id.clone());
-                record.slots[at].address = member.address;
-                record.slots[at].drain = None;
-                record.slots[at].is_cold = record.warm_source().is_some();
-                let (id, new) = (&record.slots[at].id, &member.id);
-                self.steps.push(format!("cluster {name}: {new} takes slot {id} in place of {old}"));
-            }
-        }
         while record.slots.len() < policy.slots {
             let at = record.slots.len();
             let member = self.choose(&mut seats, &record, at, None)?;
@@ -259,6 +259,28 @@ impl<'i> Planner<'i> {
             record.slots.push(SlotRecord { id, member, address, is_cold: false, drain: None });
         }
         Ok(record)
+    }
+
+    /// Gives a slot to another member.
+    fn replace(
+        &mut self,
+        seats: &mut ClusterSeats<'i>,
+        record: &mut ClusterRecord,
+        at: usize,
+        by: Option<&MemberId>,
+    ) -> Result<(), PlanError> {
+        let FleetMember { id: member, address, .. } = {
+            let new = self.choose(seats, record, at, by)?;
+            seats.replace(&record.slots[at].member, &new);
+            new
+        };
+        let (is_cold, id) = (record.warm_source().is_some(), record.slots[at].id.clone());
+        let new = SlotRecord { id, member, address, is_cold, drain: None };
+        let old = std::mem::replace(&mut record.slots[at], new);
+        let (name, slot) = (&record.name, &record.slots[at]);
+        let (id, new, old) = (&slot.id, &slot.member, &old.member);
+        self.steps.push(format!("cluster {name}: {new} takes slot {id} in place of {old}"));
+        Ok(())
     }
 
     /// A slot that nothing warms any more is not cold for routers.

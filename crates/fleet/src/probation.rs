@@ -85,6 +85,9 @@ pub struct Probation {
     refused: Vec<TextDigest>,
     #[serde(skip)]
     foreign: Option<TextDigest>,
+    /// The file is ours again, and the router has not loaded it yet.
+    #[serde(skip)]
+    is_given_back: bool,
     #[serde(skip)]
     latest: Option<RouterObservation>,
     #[serde(skip)]
@@ -186,14 +189,18 @@ impl Probation {
         let actions = match self.foreign_text(&seen) {
             Some(found) if self.foreign.as_ref() == Some(&found) => Vec::new(),
             Some(found) => {
-                // Somebody decides here by hand. What the router does from now on says nothing about the trial.
-                self.trial = None;
+                // Somebody decides here by hand. What the router does from now on says nothing about the trial, which begins anew
+                // when its text is back.
                 self.foreign = Some(found.clone());
                 keep_and(Some(AgentReport::Foreign(found)))
             }
             None => {
-                self.foreign = None;
-                self.watch(&seen, now)
+                if self.foreign.take().is_some() {
+                    self.take_back(&seen, now);
+                }
+                let mut actions = self.watch(&seen, now);
+                actions.extend(self.loaded_again(&seen).map(AgentAction::Report));
+                actions
             }
         };
         self.remember(seen);
@@ -203,7 +210,8 @@ impl Probation {
     fn foreign_text(&self, seen: &RouterObservation) -> Option<TextDigest> {
         let found = seen.file.as_ref().filter(|found| !self.refused.contains(found))?;
         let is_ours = match &self.trial {
-            Some(trial) if trial.is_written => trial.text.digest == *found,
+            // Who has changed the file by hand may put back either text.
+            Some(trial) if trial.is_written && self.foreign.is_none() => trial.text.digest == *found,
             Some(trial) if trial.text.digest == *found => true,
             // The agent ended before it wrote.
             Some(TextTrial { stood: Some(stood), .. }) if stood.digest == *found => true,
@@ -214,6 +222,29 @@ impl Probation {
             },
         };
         (!is_ours).then(|| found.clone())
+    }
+
+    /// The file is one of ours again: somebody has put it back, or has taken it away.
+    fn take_back(&mut self, seen: &RouterObservation, now: Now) {
+        self.is_given_back = true;
+        let has = |text: &GivenText| seen.file.as_ref().is_none_or(|found| text.digest == *found);
+        self.trial = self.trial.take().and_then(|trial| {
+            let TextTrial { text, stood, before, losses, .. } = trial;
+            let (text, stood) = if has(&text) { (text, stood) } else { (stood.filter(has)?, None) };
+            let begun = TextTrial::put_back(text, before, losses);
+            Some(TextTrial { stood, is_put_back: false, since: Some(now), ..begun })
+        });
+    }
+
+    /// Controllers know of a file that was given back when the router has loaded it.
+    fn loaded_again(&mut self, seen: &RouterObservation) -> Option<AgentReport> {
+        let good = self
+            .good
+            .as_ref()
+            .filter(|good| self.is_given_back && seen.loaded.as_ref() == Some(&good.digest));
+        // A trial says so itself.
+        self.is_given_back = self.is_given_back && self.trial.is_none() && good.is_none();
+        good.filter(|_| self.trial.is_none()).cloned().map(AgentReport::Loaded)
     }
 
     fn watch(&mut self, seen: &RouterObservation, now: Now) -> Vec<AgentAction> {
@@ -263,6 +294,11 @@ impl Probation {
         match (&self.good, &seen.file) {
             // The agent ended, or the disk was full, after a text was refused and before the old one was back.
             (Some(good), Some(found)) if good.digest != *found => {
+                vec![AgentAction::Write(good.digest.clone())]
+            }
+            // Whoever takes a file away that he has written gives it back to the agent. The first file was never sent.
+            (Some(good), None) if good.generation > GenerationNumber(0) => {
+                self.is_given_back = true;
                 vec![AgentAction::Write(good.digest.clone())]
             }
             (None, Some(found)) if !self.refused.contains(found) => {

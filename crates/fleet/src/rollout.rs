@@ -33,7 +33,14 @@ pub struct Rollout {
     wave: RolloutWave,
     /// Since when all that count in this wave have loaded the text.
     settled_since: Option<Now>,
+    /// What routers have done with the text, or have not.
     halt: Option<HaltEvidence>,
+    /// Why a person has halted it.
+    halted_by_hand: Option<String>,
+    /// Routers that halt nothing, as a person has said.
+    excused: BTreeSet<RouterId>,
+    /// A person does not want to wait for the time of waves.
+    is_hurried: bool,
     condemned: BTreeSet<TextDigest>,
     /// Views of which a canary has run the text for the canaries' time.
     proven: BTreeSet<ViewName>,
@@ -46,6 +53,8 @@ pub struct Rollout {
     is_changed: bool,
     /// All routers had the generation then.
     is_done: bool,
+    /// They had it at some time: what one of them says later is that router's matter, unless the text has ended it.
+    was_done: bool,
     /// When it has to look again although nothing happens.
     due: Option<Now>,
     /// Routers whose turn has come, and that nobody has taken out yet.
@@ -61,6 +70,21 @@ struct Entry {
     progress: Progress,
     is_canary: bool,
     silent_since: Option<Now>,
+    /// Its file is somebody else's: it keeps that, and nobody waits for it.
+    is_aside: bool,
+    /// Whatever is wrong with it does not halt the rollout: a person has said so, or all others had the text before.
+    is_excused: bool,
+    /// What was wrong with it, while it has failed.
+    shortfall: Option<Shortfall>,
+}
+
+impl Entry {
+    /// A router whose turn has not come.
+    fn kept(zone: ZoneName, view: ViewName, has: GenerationNumber) -> Entry {
+        let (progress, is_canary, silent_since) = (Progress::Kept, false, None);
+        let (is_aside, is_excused, shortfall) = (false, false, None);
+        Entry { zone, view, has, progress, is_canary, silent_since, is_aside, is_excused, shortfall }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +124,9 @@ impl Rollout {
             wave,
             settled_since: None,
             halt: None,
+            halted_by_hand: None,
+            excused: BTreeSet::new(),
+            is_hurried: false,
             condemned: BTreeSet::new(),
             proven: BTreeSet::new(),
             has_begun: false,
@@ -108,6 +135,7 @@ impl Rollout {
             now: Now::default(),
             is_changed: true,
             is_done: false,
+            was_done: false,
             due: None,
             admitted: Vec::new(),
         })
@@ -128,11 +156,9 @@ impl Rollout {
         )?;
         for (router, entry) in &self.routers {
             let has = if entry.progress == Progress::Kept { entry.has } else { self.texts.generation };
-            let (zone, view) = (entry.zone.clone(), entry.view.clone());
-            let silent_since = entry.silent_since;
-            let (has, progress) = (has.max(entry.has), Progress::Kept);
-            back.routers
-                .insert(router.clone(), Entry { zone, view, has, progress, is_canary: false, silent_since });
+            let kept = Entry::kept(entry.zone.clone(), entry.view.clone(), has.max(entry.has));
+            let (silent_since, is_aside) = (entry.silent_since, entry.is_aside);
+            back.routers.insert(router.clone(), Entry { silent_since, is_aside, ..kept });
         }
         back.base.generation = self.base.generation;
         back.is_frozen = self.is_frozen;
@@ -154,19 +180,21 @@ impl Rollout {
         self.now = self.now.max(now);
         let is_news = match event {
             RolloutEvent::Appeared { router, zone, view, has } => self.appear(router, zone, view, has),
-            RolloutEvent::Left { router } => self.routers.remove(&router).is_some(),
+            RolloutEvent::Left { router } => {
+                self.lift(&router);
+                self.routers.remove(&router).is_some()
+            }
             RolloutEvent::Acknowledged { router, digest } => self.acknowledge(&router, &digest),
             RolloutEvent::Unanswered { router } => self.unload(&router),
             RolloutEvent::Refused { router, reason } => self.fail(router, Shortfall::Refused(reason)),
             RolloutEvent::Crashed { router, reason } => self.fail(router, Shortfall::Crashed(reason)),
             RolloutEvent::Silent { router, since } => self.miss(&router, since),
             RolloutEvent::Heard { router } => self.hear(&router),
+            RolloutEvent::SetAside { router } => self.put_aside(&router),
             RolloutEvent::Tick => !std::mem::replace(&mut self.has_begun, true),
-            RolloutEvent::Halt { reason } => {
-                self.halt.get_or_insert(HaltEvidence::Person { reason });
-                true
-            }
-            RolloutEvent::Resume => self.resume(),
+            RolloutEvent::Halt { reason } => self.halted_by_hand.replace(reason).is_none(),
+            RolloutEvent::Resume { excused } => self.resume(&excused),
+            RolloutEvent::Hurry => !std::mem::replace(&mut self.is_hurried, true),
             RolloutEvent::Freeze => !std::mem::replace(&mut self.is_frozen, true),
             RolloutEvent::Thaw => std::mem::replace(&mut self.is_frozen, false),
         };
@@ -180,14 +208,13 @@ impl Rollout {
         if !self.has_begun || !is_due {
             return;
         }
-        if !self.is_stopped() {
-            self.find_overdue();
-        }
+        self.find_missing();
         if !self.is_stopped() {
             self.advance();
         }
         self.due = self.next_call();
         self.is_done = self.all_have_it();
+        self.was_done |= self.is_done && !self.is_stopped();
         self.is_changed = false;
     }
 
@@ -224,13 +251,31 @@ impl Rollout {
         &self.condemned
     }
 
+    /// What has halted it.
+    fn halt(&self) -> Option<HaltEvidence> {
+        let by_hand = || self.halted_by_hand.clone().map(|reason| HaltEvidence::Person { reason });
+        self.halt.clone().or_else(by_hand)
+    }
+
+    /// Routers that have halted it, or would: what a person excuses who lets it go on.
+    pub fn failing(&self) -> BTreeSet<RouterId> {
+        let missing = self.views().into_iter().flat_map(|view| self.missing(view));
+        let failed = self.routers.iter().filter(|(_, entry)| entry.progress == Progress::Failed);
+        missing.chain(failed.map(|(router, _)| router)).cloned().collect()
+    }
+
+    /// Routers whose files somebody else has written.
+    pub fn set_aside(&self) -> impl Iterator<Item = &RouterId> {
+        self.routers.iter().filter(|(_, entry)| entry.is_aside).map(|(router, _)| router)
+    }
+
     /// Where the rollout is.
     pub fn state(&self) -> RolloutState {
         if let Some(to) = self.rolled_back_to {
             return RolloutState::RollingBack { to };
         }
-        if let Some(halt) = &self.halt {
-            return RolloutState::Halted(halt.clone());
+        if let Some(halt) = self.halt() {
+            return RolloutState::Halted(halt);
         }
         if self.is_frozen {
             return RolloutState::Frozen;
@@ -254,7 +299,7 @@ impl Rollout {
             return None;
         }
         let hold = self.settled_since.filter(|_| self.wave != RolloutWave::All);
-        let hold = hold.map(|since| after(since, self.settings.hold_ms(self.lane, &self.wave)));
+        let hold = hold.map(|since| after(since, self.hold_ms(&self.wave)));
         let answers = self.routers.values().filter_map(|entry| match (entry.progress, entry.silent_since) {
             (Progress::Told { .. } | Progress::Loaded { .. }, Some(since)) => {
                 Some(after(since, self.settings.silence_ms))
@@ -264,7 +309,7 @@ impl Rollout {
         });
         let proofs = self.routers.values().filter_map(|entry| match entry.progress {
             Progress::Loaded { since } if entry.is_canary && !self.proven.contains(&entry.view) => {
-                Some(after(since, self.settings.hold_ms(self.lane, &RolloutWave::Canaries)))
+                Some(after(since, self.hold_ms(&RolloutWave::Canaries)))
             }
             _ => None,
         });
@@ -282,7 +327,9 @@ impl Rollout {
         let has_it = has == self.texts.generation;
         let is_canary = has_it && self.wave == RolloutWave::Canaries;
         let progress = if has_it { Progress::Told { since: self.now } } else { Progress::Kept };
-        self.routers.insert(router, Entry { zone, view, has, progress, is_canary, silent_since: None });
+        let kept = Entry::kept(zone, view, has);
+        let is_excused = self.excused.contains(&router);
+        self.routers.insert(router, Entry { progress, is_canary, is_excused, ..kept });
         true
     }
 
@@ -304,11 +351,15 @@ impl Rollout {
     }
 
     fn acknowledge(&mut self, router: &RouterId, digest: &TextDigest) -> bool {
-        let is_heard = self.hear(router);
+        let is_heard = self.hear(router) | self.take_back(router);
         let Some(entry) = self.routers.get_mut(router) else { return false };
         let is_ours = self.texts.digests.get(&entry.view) == Some(digest);
         match entry.progress {
-            Progress::Told { .. } if is_ours => entry.progress = Progress::Loaded { since: self.now },
+            Progress::Told { .. } | Progress::Failed if is_ours => {
+                entry.progress = Progress::Loaded { since: self.now };
+                entry.is_excused = false;
+                self.lift(router);
+            }
             // Something else was put there, or the router started with another file.
             Progress::Loaded { .. } if !is_ours => entry.progress = Progress::Told { since: self.now },
             _ => return is_heard,
@@ -316,10 +367,49 @@ impl Rollout {
         true
     }
 
+    /// Somebody else has written its file. It keeps that, as a silent router keeps its own: nobody waits for it, and it is no fault of the
+    /// text.
+    fn put_aside(&mut self, router: &RouterId) -> bool {
+        let is_heard = self.hear(router);
+        let Some(entry) = self.routers.get_mut(router) else { return false };
+        let is_news = !std::mem::replace(&mut entry.is_aside, true);
+        if entry.progress == Progress::Failed {
+            entry.progress = Progress::Told { since: self.now };
+            self.lift(router);
+        }
+        is_news || is_heard
+    }
+
+    /// Its file is its agent's again.
+    fn take_back(&mut self, router: &RouterId) -> bool {
+        let Some(entry) = self.routers.get_mut(router) else { return false };
+        let was_aside = std::mem::take(&mut entry.is_aside);
+        if let (true, Progress::Told { since }) = (was_aside, &mut entry.progress) {
+            *since = self.now;
+        }
+        was_aside
+    }
+
+    /// The cause of a halt is gone, if it was this router and no text has failed.
+    fn lift(&mut self, router: &RouterId) {
+        let is_cause = |halt: &HaltEvidence| matches!(halt, HaltEvidence::Router { router: cause, .. } if cause == router);
+        if self.condemned.is_empty() && self.halt.as_ref().is_some_and(is_cause) {
+            // Another router may have failed as well.
+            let mut others = self.routers.iter().filter(|(other, entry)| {
+                *other != router && entry.progress == Progress::Failed && !entry.is_excused
+            });
+            self.halt = others.find_map(|(other, entry)| {
+                let (router, is_canary) = (other.clone(), entry.is_canary);
+                let shortfall = entry.shortfall.clone()?;
+                Some(HaltEvidence::Router { router, is_canary, shortfall })
+            });
+        }
+    }
+
     /// A canary that ends may have ended because of the text: its time begins anew when it has loaded it again. Whether another
     /// router runs is no concern of the rollout once it has loaded the text.
     fn unload(&mut self, router: &RouterId) -> bool {
-        let is_heard = self.hear(router);
+        let is_heard = self.hear(router) | self.take_back(router);
         let (wave, now) = (&self.wave, self.now);
         let Some(entry) = self.routers.get_mut(router) else { return false };
         let is_on_trial = entry.is_canary && *wave == RolloutWave::Canaries;
@@ -331,70 +421,78 @@ impl Rollout {
     }
 
     fn fail(&mut self, router: RouterId, shortfall: Shortfall) -> bool {
+        let is_heard = self.hear(&router) | self.take_back(&router);
         let Some(entry) = self.routers.get_mut(&router) else { return false };
-        let was_silent = entry.silent_since.take().is_some();
-        // A late report about an earlier generation says nothing about this one.
-        if entry.progress == Progress::Kept {
-            return was_silent;
+        // A late report about an earlier generation says nothing about this one. What was said before is no news.
+        if matches!(entry.progress, Progress::Kept | Progress::Failed) {
+            return is_heard;
         }
-        entry.progress = Progress::Failed;
+        (entry.progress, entry.shortfall) = (Progress::Failed, Some(shortfall.clone()));
+        let is_crash = matches!(shortfall, Shortfall::Crashed(_));
+        entry.is_excused |= self.was_done && !is_crash;
+        if entry.is_excused && !is_crash {
+            return true;
+        }
         let (is_canary, view) = (entry.is_canary, entry.view.clone());
-        if is_canary || matches!(shortfall, Shortfall::Crashed(_)) {
+        if is_canary || is_crash {
             self.condemned.extend(self.texts.digests.get(&view).cloned());
         }
         self.halt = Some(HaltEvidence::Router { router, is_canary, shortfall });
         true
     }
 
-    /// A person overrules what a person or a late wave said, never a condemned text.
-    fn resume(&mut self) -> bool {
+    /// A person overrules what a person has said, and what these routers do; never a condemned text.
+    fn resume(&mut self, excused: &BTreeSet<RouterId>) -> bool {
+        let was_halted = self.halted_by_hand.take().is_some();
         if !self.condemned.is_empty() {
-            return false;
+            return was_halted;
         }
-        self.halt = None;
-        for entry in self.routers.values_mut().filter(|entry| entry.progress == Progress::Failed) {
-            entry.progress = Progress::Told { since: self.now };
+        self.excused.extend(excused.iter().cloned());
+        let mut is_news = was_halted;
+        for (_, entry) in self.routers.iter_mut().filter(|(router, _)| excused.contains(router)) {
+            is_news |= !std::mem::replace(&mut entry.is_excused, true);
         }
-        for entry in self.routers.values_mut() {
-            if let Progress::Told { since } = &mut entry.progress {
-                *since = self.now;
-            }
-        }
-        true
+        excused.iter().for_each(|router| self.lift(router));
+        is_news
     }
 
-    /// A living agent answers within the fence; if not, something is wrong that nobody has foreseen.
-    fn find_overdue(&mut self) {
-        let late = self.routers.iter().find(|(_, entry)| match entry.progress {
-            Progress::Told { since } => {
-                entry.silent_since.is_none() && after(since, self.settings.fence_ms) <= self.now
-            }
-            _ => false,
-        });
-        if let Some((router, entry)) = late {
-            let (router, is_canary) = (router.clone(), entry.is_canary);
-            self.halt = Some(HaltEvidence::Router { router, is_canary, shortfall: Shortfall::NoAnswer });
-        } else if let Some(router) = self.lost_canary() {
-            self.halt =
-                Some(HaltEvidence::Router { router, is_canary: true, shortfall: Shortfall::FellSilent });
-        }
-    }
-
-    /// A silent canary is replaced by another one; more silent ones than a view has canaries are no accident: the text
-    /// may take whole hosts down, which then report no crash.
-    fn lost_canary(&self) -> Option<RouterId> {
-        let is_lost = |entry: &Entry| {
-            entry.is_canary
-                && entry.has < self.texts.generation
-                && self.is_away(entry)
-                && entry.progress != Progress::Kept
+    /// Routers that shall have the text and say nothing about it: silent canaries, and any that live and have not answered within the
+    /// fence. Other ones take the place of canaries. More of a view than it has canaries are no accident: the text may take whole
+    /// hosts down, which then report no crash. That ends when they answer.
+    fn find_missing(&mut self) {
+        let is_absence = |halt: &HaltEvidence| {
+            matches!(
+                halt,
+                HaltEvidence::Router { shortfall: Shortfall::NoAnswer | Shortfall::FellSilent, .. }
+            )
         };
-        self.views().into_iter().find_map(|view| {
-            let of_view = || self.routers.iter().filter(|(_, entry)| entry.view == *view);
-            let wanted = self.settings.canaries(self.lane, of_view().count());
-            let mut lost = of_view().filter(|(_, entry)| is_lost(entry));
-            lost.nth(wanted).map(|(router, _)| router.clone())
-        })
+        let is_stopped =
+            self.is_stopped_by_hand() || self.halt.as_ref().is_some_and(|halt| !is_absence(halt));
+        if self.was_done || is_stopped {
+            return;
+        }
+        let too_many = self.views().into_iter().find_map(|view| {
+            let of_view = self.routers.values().filter(|entry| entry.view == *view).count();
+            let mut missing = self.missing(view);
+            let router = missing.nth(self.settings.canaries(self.lane, of_view))?;
+            let entry = &self.routers[router];
+            let shortfall =
+                if entry.silent_since.is_some() { Shortfall::FellSilent } else { Shortfall::NoAnswer };
+            Some(HaltEvidence::Router { router: router.clone(), is_canary: entry.is_canary, shortfall })
+        });
+        // The first evidence stays.
+        self.halt = too_many.map(|new| self.halt.take().unwrap_or(new));
+    }
+
+    fn missing<'r>(&'r self, view: &ViewName) -> impl Iterator<Item = &'r RouterId> + use<'r> {
+        let is_missing = |entry: &Entry| {
+            let is_told = matches!(entry.progress, Progress::Told { .. } | Progress::Loaded { .. });
+            let is_lost = entry.is_canary && entry.has < self.texts.generation && self.is_silent(entry);
+            is_told && !entry.is_aside && !entry.is_excused && (is_lost || self.is_overdue(entry))
+        };
+        let view = view.clone();
+        let of_view = self.routers.iter().filter(move |(_, entry)| entry.view == view);
+        of_view.filter(move |(_, entry)| is_missing(entry)).map(|(router, _)| router)
     }
 
     fn views(&self) -> BTreeSet<&ViewName> {
@@ -402,7 +500,7 @@ impl Rollout {
     }
 
     fn prove(&mut self) {
-        let hold = self.settings.hold_ms(self.lane, &RolloutWave::Canaries);
+        let hold = self.hold_ms(&RolloutWave::Canaries);
         let proofs = self.routers.values().filter(|entry| match entry.progress {
             Progress::Loaded { since } => entry.is_canary && after(since, hold) <= self.now,
             _ => false,
@@ -426,7 +524,7 @@ impl Rollout {
                 return;
             }
             let since = *self.settled_since.get_or_insert(self.now);
-            if after(since, self.settings.hold_ms(self.lane, &self.wave)) > self.now {
+            if after(since, self.hold_ms(&self.wave)) > self.now {
                 return;
             }
             self.settled_since = None;
@@ -478,12 +576,19 @@ impl Rollout {
         // One that has just fallen silent would hold up the wave until it counts as away.
         let may_begin = |router: &&RouterId| {
             let entry = &self.routers[*router];
-            entry.progress == Progress::Kept && entry.silent_since.is_none()
+            entry.progress == Progress::Kept && entry.silent_since.is_none() && !entry.is_aside
         };
         order.into_iter().filter(may_begin).take(missing).cloned().collect()
     }
 
+    fn hold_ms(&self, wave: &RolloutWave) -> u64 {
+        if self.is_hurried { 0 } else { self.settings.hold_ms(self.lane, wave) }
+    }
+
     fn next_wave(&self) -> RolloutWave {
+        if self.is_hurried {
+            return RolloutWave::All;
+        }
         let shares = self.settings.shares(self.lane);
         match &self.wave {
             RolloutWave::Canaries if !shares.is_empty() => RolloutWave::Share { percent: shares[0] },
@@ -507,19 +612,40 @@ impl Rollout {
         }
     }
 
-    /// A router that must load the text before the wave ends. Silent ones do not hold it up: they keep their file, and
+    /// A router that must load the text before the wave ends. Those that are away do not hold it up: they keep their file, and
     /// get the generation when they come back.
     fn unsettled(&self) -> Option<&RouterId> {
-        let open = |entry: &Entry| !matches!(entry.progress, Progress::Loaded { .. } | Progress::Kept);
+        let open = |entry: &Entry| {
+            !matches!(entry.progress, Progress::Loaded { .. } | Progress::Kept) && !entry.is_excused
+        };
         self.routers.iter().find(|(_, entry)| open(entry) && !self.is_away(entry)).map(|(router, _)| router)
     }
 
+    /// Nobody waits for it.
     fn is_away(&self, entry: &Entry) -> bool {
+        entry.is_aside || self.is_silent(entry) || self.is_overdue(entry)
+    }
+
+    fn is_silent(&self, entry: &Entry) -> bool {
         entry.silent_since.is_some_and(|since| after(since, self.settings.silence_ms) <= self.now)
     }
 
+    /// It lives, and has said nothing about the text for too long.
+    fn is_overdue(&self, entry: &Entry) -> bool {
+        match entry.progress {
+            Progress::Told { since } => {
+                entry.silent_since.is_none() && after(since, self.settings.fence_ms) <= self.now
+            }
+            _ => false,
+        }
+    }
+
     fn is_stopped(&self) -> bool {
-        self.halt.is_some() || self.is_frozen || self.rolled_back_to.is_some()
+        self.halt.is_some() || self.is_stopped_by_hand()
+    }
+
+    fn is_stopped_by_hand(&self) -> bool {
+        self.halted_by_hand.is_some() || self.is_frozen || self.rolled_back_to.is_some()
     }
 
     fn kept(&self) -> usize {

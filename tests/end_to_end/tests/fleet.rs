@@ -24,7 +24,7 @@ fn a_fleet_of_memcached_begins_and_a_host_is_replaced() {
 
     // A member leaves the slot that it has; the one that has none takes it, in every router.
     let member = fleet.member_of("web/s0");
-    fleet.control(&["replace", &member, "--apply", "--why", "its host is serviced"]);
+    fleet.control(&["replace", &member, "--now", "--apply", "--why", "its host is serviced"]);
     fleet.until(|fleet| fleet.status().contains("all routers have it") && fleet.has_loaded(2));
     assert_ne!(fleet.member_of("web/s0"), member);
     let why = fleet.control(&["why", "a"]);
@@ -66,7 +66,7 @@ fn a_server_that_ends_right_after_a_text_was_loaded_condemns_no_text() {
 #[track_caller]
 fn replace(fleet: &Fleet, slot: &str, generation: u64) {
     let member = fleet.member_of(slot);
-    let words = ["replace", &member, "--apply", "--why", "its host is serviced"];
+    let words = ["replace", &member, "--now", "--apply", "--why", "its host is serviced"];
     fleet.until(|fleet| fleet.try_control(&words).is_ok());
     fleet.until(|fleet| fleet.has_loaded(generation));
 }
@@ -188,7 +188,7 @@ fn an_agent_renews_its_certificate_and_goes_on() {
     let is_fit = |line: &str| line.contains(" spare ") && line.contains("; answers within");
     fleet.until(|fleet| fleet.status().lines().any(is_fit));
     let member = fleet.member_of("web/s0");
-    fleet.control(&["replace", &member, "--apply", "--why", "to see that turns go on"]);
+    fleet.control(&["replace", &member, "--now", "--apply", "--why", "to see that turns go on"]);
     fleet.until(|fleet| fleet.has_loaded(2));
     assert_eq!((fleet.read("h1.pem"), fleet.read("h2.pem")), (renewed, young), "neither is due");
 }
@@ -228,7 +228,7 @@ fn servers_tell_clients_of_the_cluster_and_of_each_replacement() {
     fleet.begin(POLICY);
     check_cluster(&fleet, 1);
     let left = fleet.member_of("web/s0");
-    fleet.control(&["replace", &left, "--apply", "--why", "its host is serviced"]);
+    fleet.control(&["replace", &left, "--now", "--apply", "--why", "its host is serviced"]);
     check_cluster(&fleet, 2);
     let left: usize = left[1..].parse().expect("a number");
     assert_eq!(fleet.member_of("web/s0").find(&format!("m{left}")), None);
@@ -303,7 +303,7 @@ fn three_controllers_are_one_and_a_fleet_goes_on_without_any() {
     // The one that was asked first ends: another one is asked, and knows as much.
     fleet.kill_controller(1);
     let member = fleet.member_of("web/s1");
-    fleet.control(&["replace", &member, "--apply", "--why", "without the first"]);
+    fleet.control(&["replace", &member, "--now", "--apply", "--why", "without the first"]);
     fleet.until(|fleet| fleet.has_loaded(2));
 
     // Without etcd nothing new is decided, and that is said; requests are answered.

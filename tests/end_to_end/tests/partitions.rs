@@ -293,7 +293,7 @@ fn a_router_keeps_to_the_old_server(stage: &mut Stage) {
     stage.clients.clear();
     let present = format!("m{}", stage.host_of(2, "web/s0"));
     let by = format!("m{old}");
-    let words = ["replace", &present, "--by", &by, "--apply", "--why", "back to where it was"];
+    let words = ["replace", &present, "--by", &by, "--now", "--apply", "--why", "back to where it was"];
     stage.fleet.control_at(2, &words).expect("it is a spare");
     stage.until(|stage| stage.has_loaded(2, &ROUTERS, 4));
     stage.clients = stage.new_clients();

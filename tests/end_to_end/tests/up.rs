@@ -365,9 +365,13 @@ fn a_cluster_is_a_control_plane_with_one_host() {
 
     // A replacement is shown, and carried out with its reason.
     let (code, text, _) = control(&up, &["replace", "server-2"]);
+    assert!(code == Some(0) && text.contains("server-2 leaves slot s1 to server-4, in phases"), "{text}");
+    let (code, text, _) = control(&up, &["replace", "server-2", "--now"]);
     assert!(code == Some(0) && text.contains("server-4 takes slot s1 in place of server-2"), "{text}");
-    assert_eq!(control(&up, &["replace", "server-2", "--apply"]).0, Some(64), "without a reason");
-    let (code, text, _) = control(&up, &["replace", "server-2", "--apply", "--why", "a disk that groans"]);
+    assert!(text.contains("server-2 lives: until all routers have this generation"), "{text}");
+    assert_eq!(control(&up, &["replace", "server-2", "--now", "--apply"]).0, Some(64), "without a reason");
+    let words = ["replace", "server-2", "--now", "--apply", "--why", "a disk that groans"];
+    let (code, text, _) = control(&up, &words);
     assert!(code == Some(0) && text.contains("generation 2 is in force"), "{text}");
     status("router               main       2");
     assert!(control(&up, &["history"]).1.starts_with("generation 2: a disk that groans\n"));
@@ -378,7 +382,9 @@ fn a_cluster_is_a_control_plane_with_one_host() {
     assert_eq!(count(), 0, "nobody writes to it");
     let back = || control(&up, &["rollback", "1", "--apply", "--why", "the disk was not to blame"]);
     assert!(clock::wait_for(|| (back().0 == Some(0)).then_some(())).is_some(), "{:?}", back());
-    status("router               main       3");
+    // By phases: deletes go to both, and each is a generation of its own.
+    status("router               main       6");
+    status("all routers have it");
 
     // Nothing changes where it is frozen.
     assert_eq!(control(&up, &["freeze", "cluster/cache", "--why", "the big day"]).0, Some(0));
@@ -389,7 +395,7 @@ fn a_cluster_is_a_control_plane_with_one_host() {
     assert_eq!(control(&up, &["thaw", "cluster/cache", "--why", "over"]).0, Some(0));
 
     let (_, text, _) = control(&up, &["why", "key1"]);
-    assert!(text.contains("  get     server-") && text.contains("by generation 3"), "{text}");
+    assert!(text.contains("  get     server-") && text.contains("by generation 6"), "{text}");
     let (code, _, said) = control(&up, &["replace", "server-9"]);
     assert!(code == Some(1) && said.contains("server-9: it has no slot in any cluster"), "{said}");
 }

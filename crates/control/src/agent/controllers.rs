@@ -23,18 +23,19 @@ const PAUSE_FIRST: Duration = Duration::from_millis(250);
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(15);
+/// Time of a turn while every controller is without its register. The next one is asked then, which may have it again.
+const STAYS_FOR: Duration = Duration::from_secs(10);
 
 /// Controllers in the order in which this agent asks them.
+///
+/// Which of them is asked is the affair of [`ControllerChoice`].
 pub(super) struct Controllers {
     places: Vec<ControlPlace>,
     tls: Arc<ClientTls>,
     /// The connection, and the TLS settings that it was made with.
     client: Option<(Arc<ClientConfig>, ControlClient)>,
-    /// The place in use.
-    at: usize,
+    choice: ControllerChoice,
     prng: Prng,
-    /// Failures since the last answer.
-    failures: u32,
 }
 
 impl Controllers {
@@ -49,7 +50,8 @@ impl Controllers {
         let lot = |text: &str| text.bytes().fold(0, |sum, byte| mix(sum ^ u64::from(byte)));
         places.sort_by_key(|place| lot(&format!("{host} {place:?}")));
         let prng = Prng::new(boot);
-        Controllers { places, tls: Arc::clone(tls), client: None, at: 0, prng, failures: 0 }
+        let choice = ControllerChoice::new(places.len());
+        Controllers { places, tls: Arc::clone(tls), client: None, choice, prng }
     }
 
     /// Takes turns for ever, and passes orders on.
@@ -72,27 +74,33 @@ impl Controllers {
         }
     }
 
-    /// One turn. `None` if nobody has answered: then the next controller's turn comes.
+    /// One turn. `None` if nobody has answered who hears of decisions: then the next controller's turn comes.
     pub(super) fn turn(&mut self, shared: &SharedReport, wait_ms: Option<u32>) -> Option<TurnOrders> {
         let report = {
             let mut report = shared.lock().unwrap_or_else(PoisonError::into_inner);
             report.turn += 1;
             let mut report = report.clone();
-            report.wait_ms = wait_ms;
+            let (stays, longest) = (self.choice.stays(), STAYS_FOR.as_millis() as u32);
+            report.stays = Some(stays);
+            report.wait_ms = if stays { Some(wait_ms.unwrap_or(longest).min(longest)) } else { wait_ms };
             report
         };
-        let wait = wait_ms.map_or(TURN_WAIT + TURN_WAIT_SPREAD, |ms| Duration::from_millis(ms.into()));
+        let wait = report.wait_ms.map_or(TURN_WAIT + TURN_WAIT_SPREAD, |ms| Duration::from_millis(ms.into()));
         let answer = self.client()?.post("/v1/turn", &json!(report), wait + GRACE);
         let orders = answer.ok().filter(|answer| answer.is_ok());
         match orders.and_then(|answer| serde_json::from_value(answer.json).ok()) {
             Some(orders) => {
-                self.failures = 0;
-                Some(orders)
+                let orders: TurnOrders = orders;
+                let before = self.choice.at();
+                let counts = self.choice.answered(orders.elsewhere);
+                if self.choice.at() != before {
+                    self.client = None;
+                }
+                counts.then_some(orders)
             }
             None => {
                 self.client = None;
-                self.at = (self.at + 1) % self.places.len();
-                self.failures += 1;
+                self.choice.failed();
                 None
             }
         }
@@ -102,7 +110,7 @@ impl Controllers {
         let tls = self.tls.current();
         // A connection would outlive the certificate that it was made with.
         if self.client.as_ref().is_none_or(|(before, _)| !Arc::ptr_eq(before, &tls)) {
-            let place = self.places.get(self.at)?;
+            let place = self.places.get(self.choice.at())?;
             let client = ControlClient::new(place, Arc::clone(&tls)).ok();
             self.client = client.map(|client| (tls, client));
         }
@@ -111,9 +119,106 @@ impl Controllers {
 
     /// None before every controller was asked once; then longer and longer, and different for each agent.
     fn pause(&mut self) -> Duration {
-        let rounds = self.failures / u32::try_from(self.places.len().max(1)).unwrap_or(1);
+        let rounds = self.choice.failures / u32::try_from(self.places.len().max(1)).unwrap_or(1);
         let most = PAUSE_FIRST.saturating_mul(1 << rounds.min(10)).min(PAUSE_MAX);
         let half = most / 2;
         half + Duration::from_micros(self.prng.below(half.as_micros() as u64 + 1))
+    }
+}
+
+/// Which controller an agent asks: it keeps to one that answers and hears of decisions, and leaves one that is without its register, as
+/// long as there is another one to ask.
+#[derive(Clone, Debug)]
+pub struct ControllerChoice {
+    count: usize,
+    at: usize,
+    /// Failures since the last answer.
+    failures: u32,
+    /// Controllers that were asked since the first one that was without its register.
+    without: usize,
+}
+
+impl ControllerChoice {
+    /// Of so many controllers, the first one first.
+    pub fn new(count: usize) -> ControllerChoice {
+        ControllerChoice { count, at: 0, failures: 0, without: 0 }
+    }
+
+    /// The place of the controller that is asked next.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// All were asked, and none hears of decisions: there is nowhere to go.
+    pub fn stays(&self) -> bool {
+        self.without >= self.count
+    }
+
+    /// Takes an answer, and whether that says that its controller is without its register. Whether its orders count: another controller
+    /// may know of a later decision.
+    pub fn answered(&mut self, is_without: bool) -> bool {
+        self.failures = 0;
+        let counts = !is_without || self.stays();
+        if is_without {
+            self.go_on();
+        } else {
+            self.without = 0;
+        }
+        counts
+    }
+
+    /// Takes that there was no answer.
+    pub fn failed(&mut self) {
+        self.failures += 1;
+        self.at = (self.at + 1) % self.count.max(1);
+        // It is one of those that know nothing.
+        self.without = if self.without > 0 { (self.without + 1).min(self.count) } else { 0 };
+    }
+
+    fn go_on(&mut self) {
+        self.at = (self.at + 1) % self.count.max(1);
+        self.without = (self.without + 1).min(self.count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Turns with three controllers, of which these answers come (`+` with, `-` without a register, `.` none): which are asked, and
+    /// a `!` where the orders count.
+    #[track_caller]
+    fn check(answers: &[[char; 3]], expected: &str) {
+        let mut choice = ControllerChoice::new(3);
+        let turn = |now: &[char; 3]| {
+            let at = choice.at();
+            let counts = match now[at] {
+                '.' => {
+                    choice.failed();
+                    false
+                }
+                answer => choice.answered(answer == '-'),
+            };
+            format!("{at}{}", if counts { "!" } else { "" })
+        };
+        assert_eq!(answers.iter().map(turn).collect::<Vec<_>>().join(" "), expected);
+    }
+
+    #[test]
+    fn an_agent_leaves_a_controller_without_a_register_and_keeps_to_one_that_has_it() {
+        check(&[['-', '+', '+']; 4], "0 1! 1! 1!");
+        check(&[['-', '.', '+']; 4], "0 1 2! 2!");
+        check(&[['+', '+', '+'], ['-', '-', '+'], ['-', '-', '+'], ['-', '-', '+']], "0! 0 1 2!");
+    }
+
+    #[test]
+    fn where_no_controller_has_its_register_orders_count_and_each_is_asked_in_turn() {
+        check(&[['-', '-', '-']; 6], "0 1 2 0! 1! 2!");
+        check(&[['-', '.', '-']; 7], "0 1 2 0! 1 2! 0!");
+        // The first one that has it again keeps the agent.
+        let (none, second) = (['-', '-', '-'], ['-', '+', '-']);
+        check(&[none, none, none, none, second, second], "0 1 2 0! 1! 1!");
+        let mut alone = ControllerChoice::new(1);
+        assert!(!alone.answered(true) && alone.answered(true) && alone.at() == 0);
     }
 }

@@ -6,15 +6,15 @@ use admin::api::ApiReply;
 use fleet::health::GuardScope;
 use fleet::rollout::{RolloutLane, RolloutSettings};
 use fleet::{
-    FleetContent, FleetMember, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, Replacement,
-    ViewName, counted, plan, texts,
+    FleetContent, FleetMember, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, ViewName, counted,
+    gone_back_to, plan, texts,
 };
 use serde_json::json;
 
 use super::view::published;
 use super::{Controller, document, refusal, register_away};
 use crate::decisions::{Publication, sha256_hex};
-use crate::questions::{ChangeQuestion, ChangeRequest, FreezeScope};
+use crate::questions::{ChangeQuestion, FreezeScope};
 use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};
 
 /// Letters of a plan's name: as many as nobody types, and enough to tell plans apart.
@@ -95,7 +95,7 @@ impl Controller {
         document(text, json!({"generation": number}))
     }
 
-    fn put_in_force(&mut self, content: FleetContent, why: &str) -> Result<(), ApiReply> {
+    pub(super) fn put_in_force(&mut self, content: FleetContent, why: &str) -> Result<(), ApiReply> {
         let parent = self.target();
         let generation = self.successor(why.to_owned(), content);
         match self.publish(&generation) {
@@ -168,68 +168,29 @@ impl Controller {
     fn planned(&self, change: &ChangeQuestion) -> Result<PlannedChange, ApiReply> {
         self.refused_while_draining(change)?;
         let current = self.view.content();
-        let (policy, text, replacements) = match change {
-            ChangeQuestion::Drain(question) => return self.planned_drain(question),
+        let (policy, text) = match change {
+            ChangeQuestion::Drain(question) => return self.planned_drain(question, "drain"),
             ChangeQuestion::CancelDrain(member) => return self.planned_cancel(member),
             ChangeQuestion::Adopt(question) => return self.adopted(question),
-            ChangeQuestion::Rollback(number) => {
-                return Ok(PlannedChange { plan: self.earlier(*number)?, ..PlannedChange::default() });
-            }
+            ChangeQuestion::Rollback(number) => return self.planned_rollback(*number),
+            ChangeQuestion::Requests(requests) => return self.planned_replacements(requests),
             ChangeQuestion::Policy(Some(text)) => {
                 let policy = FleetPolicy::parse(text).map_err(|error| refusal(422, &error.to_string()))?;
-                (Some(policy), Some(text.clone()), Vec::new())
+                (Some(policy), Some(text.clone()))
             }
-            ChangeQuestion::Policy(None) => (self.view.policy.clone(), None, Vec::new()),
-            ChangeQuestion::Requests(requests) => {
-                self.refused_while_frozen(requests)?;
-                let wish = |request: &ChangeRequest| match request {
-                    ChangeRequest::Replace { member, by } => {
-                        Replacement { member: member.clone(), by: by.clone() }
-                    }
-                };
-                (self.view.policy.clone(), None, requests.iter().map(wish).collect())
-            }
+            ChangeQuestion::Policy(None) => (self.view.policy.clone(), None),
         };
         let Some(policy) = policy else {
             return Err(refusal(422, "the fleet has no policy\n  hint: give one with --policy FILE"));
         };
         let (inventory, excluded) = (&self.view.inventory, &self.excluded());
         let input = FleetPlanInput { policy: &policy, inventory, current: &current, excluded };
-        let mut plan = plan(&input, &replacements).map_err(|error| refusal(422, &error.to_string()))?;
+        let mut plan = plan(&input).map_err(|error| refusal(422, &error.to_string()))?;
         // After a rollback, the policy in force wants what was gone back from.
         if plan.steps.is_empty() && text.is_some() && self.view.policy.as_ref() != Some(&policy) {
             plan.steps.push("another policy, which wants what is in force".to_owned());
         }
         Ok(PlannedChange { plan, policy: text, ..PlannedChange::default() })
-    }
-
-    /// The content of an earlier generation.
-    fn earlier(&self, number: GenerationNumber) -> Result<FleetPlan, ApiReply> {
-        let Some(earlier) = self.view.generations.get(&number) else {
-            let kept = self.view.generations.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            return Err(refusal(404, &format!("there is no generation {number}; kept are {kept}")));
-        };
-        // Of a drain that was going on then, the member that was read is left.
-        let content = earlier.content.clone().without_drain();
-        // A member that has left its slot since may hold what was deleted meanwhile.
-        let (current, excluded) = (self.view.content(), self.excluded());
-        let came_back = content
-            .clusters
-            .iter()
-            .flat_map(|cluster| &cluster.slots)
-            .find(|slot| current.slot_of(&slot.member).is_none() && excluded.contains_key(&slot.member));
-        if let Some(slot) = came_back {
-            let member = &slot.member;
-            let error = format!("{member} would get slot {} again and is not fit for it", slot.id);
-            return Err(refusal(
-                422,
-                &format!(
-                    "{error}\n  hint: it must answer and have been emptied; `control status` says what is missing"
-                ),
-            ));
-        }
-        let steps = super::answers::differences(&current, &content);
-        Ok(FleetPlan { content, steps })
     }
 
     /// What changes for keys, for each view whose text changes; an error for a text that no router takes.
@@ -312,7 +273,7 @@ impl Controller {
     }
 
     /// A wish about what is frozen is refused for that, whatever else is in its way.
-    fn refused_while_frozen(&self, requests: &[ChangeRequest]) -> Result<(), ApiReply> {
+    pub(super) fn refused_while_frozen(&self, requests: &[ChangeRequest]) -> Result<(), ApiReply> {
         for request in requests {
             let ChangeRequest::Replace { member, .. } = request;
             let Some((cluster, _)) = self.view.slot_of(member) else { continue };

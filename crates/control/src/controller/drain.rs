@@ -19,7 +19,6 @@ use super::Controller;
 use super::state::{ALL_HEARD_MS, DrainWatch};
 use super::view::published;
 use crate::authorise::ControlVerb;
-use crate::turn::ProcessReport;
 
 /// A new member that is not read yet and does not answer for this long is given up: nothing is lost with it.
 const NEW_LOST_AFTER_MS: u64 = 10_000;
@@ -287,19 +286,13 @@ impl Controller {
     }
 
     /// Probes have failed for so long.
-    fn is_silent_for(&self, member: &MemberId, ms: u64) -> bool {
+    pub(super) fn is_silent_for(&self, member: &MemberId, ms: u64) -> bool {
         let probe = self.probes.get(member);
         probe.is_some_and(|probe| probe.answer.is_err() && probe.since.ms() + ms <= self.now.ms())
     }
 
-    /// No probe answers, and no agent says that it runs.
     fn is_gone(&self, member: &MemberId) -> bool {
-        let host = self.view.inventory.get(member).map(|member| &member.host);
-        let is_silent = host.and_then(|host| self.agents.get(host)).is_none_or(|record| record.is_silent);
-        let runs = self
-            .report_of(member)
-            .is_some_and(|report| matches!(report.process, ProcessReport::Running { .. }));
-        self.is_silent_for(member, OLD_GONE_AFTER_MS) && (is_silent || !runs)
+        self.is_gone_for(member, OLD_GONE_AFTER_MS)
     }
 
     /// A router's process is gone, as its agent says.

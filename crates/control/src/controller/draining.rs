@@ -2,7 +2,7 @@
 
 use admin::api::ApiReply;
 use fleet::drain::{DRAINS_MAX, DrainPhase, DrainSettings};
-use fleet::{FleetContent, FleetMember, FleetPlan, FleetPlanInput, MemberId, Replacement, plan};
+use fleet::{FleetContent, FleetMember, FleetPlan, MemberId, Replacement};
 
 use super::change::PlannedChange;
 use super::drain::phase_words;
@@ -33,21 +33,26 @@ impl Controller {
     }
 
     /// The first phase of a drain.
-    pub(super) fn planned_drain(&self, question: &DrainQuestion) -> Result<PlannedChange, ApiReply> {
+    pub(super) fn planned_drain(
+        &self,
+        question: &DrainQuestion,
+        verb: &str,
+    ) -> Result<PlannedChange, ApiReply> {
         let DrainQuestion { member, to, warm_up_s } = question;
-        let refused = |error: &str| refusal(422, &format!("drain {member}: {error}"));
+        let refused = |error: &str| refusal(422, &format!("{verb} {member}: {error}"));
         let current = self.view.content();
         let Some((cluster, at)) = current.slot_of(member) else {
             return Err(refused("it has no slot in any cluster"));
         };
         if let Some(name) = MOVES_SERVERS.iter().find(|name| cluster.pool.contains_key(**name)) {
             let why = "with which a router cannot find the keys of one slot";
-            return Err(refused(&format!("the pool of {} has `{name}`, {why}", cluster.name)));
+            let hint = "hint: `control replace --now` gives the slot to another member at once, which may lose deletes";
+            return Err(refused(&format!("the pool of {} has `{name}`, {why}\n  {hint}", cluster.name)));
         }
         if !self.is_rolled_out() {
             return Err(refusal(
                 409,
-                "a rollout is going on; drain when all routers have it (`control status`)",
+                "a rollout is going on; a living member leaves its slot when all routers have it (`control status`)",
             ));
         }
         let new = self.member_for(&current, member, to.as_ref())?;
@@ -88,22 +93,12 @@ impl Controller {
         member: &MemberId,
         to: Option<&MemberId>,
     ) -> Result<FleetMember, ApiReply> {
-        let Some(policy) = &self.view.policy else {
-            return Err(refusal(
-                422,
-                "the fleet has no policy\n  hint: give one with `control plan --policy FILE`",
-            ));
-        };
-        let excluded = self.excluded();
-        let input = FleetPlanInput { policy, inventory: &self.view.inventory, current, excluded: &excluded };
         let wish = Replacement { member: member.clone(), by: to.cloned() };
-        let planned = plan(&input, &[wish]).map_err(|error| refusal(422, &error.to_string()))?;
+        let planned = self.all_changed_slots(current, &[wish]).map_err(|error| refusal(422, &error))?;
         let (cluster, at) = current.slot_of(member).expect("it has a slot");
         let taken = planned.content.cluster(&cluster.name).and_then(|cluster| cluster.slots.get(at));
-        let new =
-            taken.and_then(|slot| self.view.inventory.get(&slot.member)).filter(|new| new.id != *member);
-        new.cloned()
-            .ok_or_else(|| refusal(422, &format!("drain {member}: the policy has no such slot any more")))
+        let new = taken.and_then(|slot| self.view.inventory.get(&slot.member));
+        Ok(new.expect("it was chosen from the inventory").clone())
     }
 
     /// The end of a drain before it is done.

@@ -5,13 +5,10 @@
 //! those that came with the text: empty ones, which no router knows yet.
 
 use fleet::rollout::{HaltEvidence, Rollout, RolloutState};
-use fleet::{
-    FleetContent, FleetPlanInput, Generation, GenerationNumber, MemberId, Replacement, gone_back_to, plan,
-};
+use fleet::{FleetContent, Generation, GenerationNumber, MemberId, Replacement, gone_back_to};
 use stdx::clock::Now;
 
 use super::Controller;
-use super::health::with_slots_of;
 use super::view::published;
 use crate::authorise::ControlVerb;
 use crate::decisions::Publication;
@@ -110,17 +107,9 @@ impl Controller {
                  router, then `control replace`"
             ));
         }
-        let policy = self.view.policy.clone().ok_or_else(|| "the fleet has no policy".to_owned())?;
-        let (current, excluded) = (current.content.clone(), self.excluded());
-        let inventory = &self.view.inventory;
-        let input = FleetPlanInput { policy: &policy, inventory, current: &current, excluded: &excluded };
         let waits =
             |error: String| format!("nobody can take the place of {who}, so it waits for a spare: {error}");
-        let plan = plan(&input, &entered).map_err(|error| waits(error.to_string()))?;
-        let content = with_slots_of(&current, &plan.content, &entered);
-        if entered.iter().any(|one| content.slot_of(&one.member).is_some()) {
-            return Err(waits("the policy has no such slot any more".to_owned()));
-        }
+        let content = self.all_changed_slots(&current.content, &entered).map_err(waits)?.content;
         if self.frozen_by(&content).is_some() {
             return Err(format!("the scope of {who} is frozen"));
         }

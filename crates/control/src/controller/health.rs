@@ -5,10 +5,7 @@ use std::time::Duration;
 use fleet::health::{
     HealthDecision, ProbeOutcome, ProbeRound, ProcessSight, Roster, RosterError, SlotMember, TkoReport,
 };
-use fleet::{
-    ClusterName, FleetContent, FleetPlanInput, GenerationNumber, MemberId, Replacement, SlotRecord, ViewName,
-    plan_most,
-};
+use fleet::{ClusterName, FleetContent, GenerationNumber, MemberId, Replacement, ViewName};
 use stdx::clock::Now;
 
 use super::{Controller, ProbeRecord};
@@ -22,6 +19,8 @@ const PASS_EVERY_MS: u64 = 1000;
 const PASS_SOON_MS: u64 = 200;
 /// Age of a probe that counts for a round: a second between probes, and one for its time limit, and room.
 const PROBE_FRESH_MS: u64 = 5000;
+/// How long a lost member waits for a rollout that is going on. A slot change has come to its end by then.
+pub(super) const HEAL_WAIT_MS: u64 = 15_000;
 /// Longest part of the evidence that a generation's reason has.
 const REASON_LEN_MAX: usize = 400;
 
@@ -141,10 +140,11 @@ impl Controller {
                 }
             }
         }
-        let since = if lost.is_empty() { None } else { Some(self.lost_since.unwrap_or(self.now)) };
-        self.lost_since = since;
         let emptying = std::mem::take(&mut self.emptying);
         let saved = self.save_one(&lost);
+        let is_any = !lost.is_empty() || saved.is_some();
+        let since = is_any.then(|| self.lost_since.unwrap_or(self.now));
+        self.lost_since = since;
         let is_my_turn = since.is_some_and(|since| since.ms() + self.waits_ms() <= self.now.ms());
         if let Some((place, evidence, saved)) = saved {
             if self.waits_ms() == 0 {
@@ -159,6 +159,7 @@ impl Controller {
         }
         notes.extend(self.advance_drain());
         self.has_new_orders |= self.emptying != emptying;
+        notes.extend(self.rollout_notes());
         notes.extend(self.failure.note.clone());
         notes.extend(self.health_trouble.clone());
         notes.extend(self.audit_trouble.clone());
@@ -209,33 +210,39 @@ impl Controller {
         if let Some(away) = &self.away {
             return Err(format!("{who}, and waits for the register: {away}"));
         }
-        // The texts of a rollout that is going are not proven: nobody shall get them because of a replacement.
-        if !self.is_rolled_out() {
-            return Err(format!("{who}, and waits for the present rollout: {evidence}"));
+        if self.is_rollout_waited_for() {
+            return Err(format!(
+                "{who}, and waits for the present rollout, for {} s at most: {evidence}",
+                HEAL_WAIT_MS / 1000
+            ));
         }
-        let policy = self.view.policy.clone().ok_or_else(|| format!("{who}, and there is no policy"))?;
-        let current = self.view.content();
-        let excluded = self.excluded();
-        let input = FleetPlanInput {
-            policy: &policy,
-            inventory: &self.view.inventory,
-            current: &current,
-            excluded: &excluded,
-        };
+        let (ground, given_up) = self.ground();
         let replacements: Vec<Replacement> =
             lost.iter().map(|(place, _)| Replacement { member: place.member.clone(), by: None }).collect();
         // A fleet that runs out of spares mends what it can.
-        let (plan, unmet) = plan_most(&input, &replacements).map_err(|error| format!("{who}: {error}"))?;
-        let content = with_slots_of(&current, &plan.content, &replacements);
-        if content == current {
-            let why = unmet.first().map_or("the policy has no such slot".to_owned(), ToString::to_string);
+        let changed =
+            self.changed_slots(&ground, &replacements).map_err(|error| format!("{who}: {error}"))?;
+        if changed.plan.steps.is_empty() {
+            let why = changed.unmet.first().map_or("it has left its slot".to_owned(), ToString::to_string);
             return Err(format!("{who}: {why}"));
         }
+        let content = changed.plan.content;
         if self.frozen_by(&content).is_some() {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }
-        self.publish_unasked(ControlVerb::Replace, &format!("{who}: {evidence}"), content)
+        let given_up = given_up.map_or(String::new(), |number| {
+            format!(" (generation {number}, which was not with all routers, is given up: publish it again)")
+        });
+        let reason = format!("{who}{given_up}: {evidence}");
+        self.publish_unasked(ControlVerb::Replace, &reason, content)
             .map_err(|error| format!("{who}: {error}"))
+    }
+
+    /// Whether a loss waits for the rollout that is going on: not without a bound, for nobody knows when it ends.
+    fn is_rollout_waited_for(&self) -> bool {
+        // A member that nobody can replace may be lost for long before another one is.
+        let since = self.lost_since.unwrap_or(self.now).max(self.rollout_since);
+        !self.is_rolled_out() && self.now.ms() < since.ms() + HEAL_WAIT_MS
     }
 
     /// Publishes a generation in which the other member of a drained slot has it alone.
@@ -247,8 +254,11 @@ impl Controller {
     ) -> Result<(), String> {
         let content = saved?;
         let who = format!("{} is lost while its slot is drained", lost.member);
-        if !self.is_rolled_out() {
-            return Err(format!("{who}, and waits for the present rollout: {evidence}"));
+        if self.is_rollout_waited_for() {
+            return Err(format!(
+                "{who}, and waits for the present rollout, for {} s at most: {evidence}",
+                HEAL_WAIT_MS / 1000
+            ));
         }
         if self.away.is_some() || self.frozen_by(&content).is_some() {
             return Err(format!("{who}, and its scope is frozen or the register away: {evidence}"));
@@ -286,26 +296,4 @@ impl Controller {
             }
         }
     }
-}
-
-/// What is in force, with other members for those that are lost and nothing else of a plan. The policy may want more than that:
-/// a rollback leaves it as it is, and what a person has gone back from does not come again because a server is lost.
-pub(super) fn with_slots_of(
-    current: &FleetContent,
-    planned: &FleetContent,
-    lost: &[Replacement],
-) -> FleetContent {
-    let mut content = current.clone();
-    for cluster in &mut content.clusters {
-        let Some(new) = planned.cluster(&cluster.name) else { continue };
-        let is_cold = cluster.warm_source().is_some();
-        for slot in cluster.slots.iter_mut().filter(|slot| lost.iter().any(|lost| lost.member == slot.member))
-        {
-            let taken = new.slots.iter().find(|taken| taken.id == slot.id && taken.member != slot.member);
-            if let Some(taken) = taken {
-                *slot = SlotRecord { is_cold, ..taken.clone() };
-            }
-        }
-    }
-    content
 }

@@ -25,6 +25,7 @@ impl Controller {
 
     /// Begins the rollout of the target. `before` is the target before it, if that is known.
     pub(super) fn begin_rollout(&mut self, before: Option<GenerationNumber>) {
+        self.rollout_since = self.now;
         self.set_roster();
         self.set_cluster_files();
         let Some(current) = self.view.current() else { return };
@@ -53,6 +54,7 @@ impl Controller {
         for host in hosts {
             self.tell_rollout(&host);
         }
+        self.follow_rollout_word();
         self.act_on_rollout();
     }
 
@@ -144,10 +146,8 @@ impl Controller {
                 TextReport::Crashed { generation, reason } if target == Some(generation) => {
                     self.tell(RolloutEvent::Crashed { router, reason });
                 }
-                TextReport::Foreign => {
-                    let reason = "somebody else has written the router's file".to_owned();
-                    self.tell(RolloutEvent::Refused { router, reason });
-                }
+                // It keeps what somebody has put there, which is that router's matter.
+                TextReport::Foreign => self.tell(RolloutEvent::SetAside { router }),
                 _ => self.tell(match report.loaded {
                     Some(digest) => RolloutEvent::Acknowledged { router, digest },
                     None => RolloutEvent::Unanswered { router },

@@ -9,8 +9,8 @@ use fleet::{
 };
 
 use crate::decisions::{
-    FleetDecisions, GENERATIONS_KEPT, GoneHost, HeldRecord, ListScope, ReplacedRecord, RouterList,
-    TargetRecord,
+    FleetDecisions, GENERATIONS_KEPT, GoneHost, HeldRecord, ListScope, ReplacedRecord, RolloutWord,
+    RouterList, TargetRecord,
 };
 use crate::register::{RegisterEntry, RegisterError, Revision};
 use crate::router_client::digest_of;
@@ -29,6 +29,8 @@ pub(super) struct FleetView {
     pub(super) settled: Option<GenerationNumber>,
     /// Scopes, and why nothing may change there.
     pub(super) frozen: Vec<(String, String)>,
+    /// What a person wants of a rollout.
+    pub(super) rollout_word: Option<RolloutWord>,
     /// Texts that have failed in a router, the oldest first.
     pub(super) condemned: Vec<TextDigest>,
     /// Members and hosts that take no slot.
@@ -61,6 +63,7 @@ impl FleetView {
             slots: LastSlots::default(),
             settled: None,
             frozen: Vec::new(),
+            rollout_word: None,
             condemned: Vec::new(),
             quarantine: Vec::new(),
             router_lists: BTreeMap::new(),
@@ -87,7 +90,9 @@ impl FleetView {
         let (settled, frozen) = (decisions.settled()?, decisions.frozen()?);
         let (condemned, quarantine) = (decisions.condemned()?, decisions.quarantine()?);
         let (router_lists, gone) = (decisions.router_lists()?, decisions.gone()?);
+        let rollout_word = decisions.rollout_word()?.0;
         self.replaced = decisions.replaced()?;
+        self.rollout_word = rollout_word;
         (self.settled, self.frozen) = (settled, frozen);
         (self.condemned, self.quarantine) = (condemned, quarantine);
         (self.router_lists, self.gone) = (router_lists, gone);

@@ -4,18 +4,60 @@
 //! /evenkeel/FLEET/join-tokens      tokens that were issued lately, as JSON
 //! /evenkeel/FLEET/audit/NAME       the last record of a controller's audit log, as JSON
 //! /evenkeel/FLEET/settled          the newest generation that all routers have had, as JSON
+//! /evenkeel/FLEET/rollout          what a person wants of a generation's rollout, as JSON
 //! ```
 
-use fleet::GenerationNumber;
-use serde::Serialize;
+use std::collections::BTreeSet;
+
+use fleet::{GenerationNumber, RouterId};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::{FleetDecisions, misunderstood};
 use crate::audit::AuditHead;
 use crate::join_token::JoinTokens;
 use crate::register::{RegisterError, RegisterKey, Revision, Transaction};
 
+/// What a person wants of the rollout of a generation. It says nothing about any other one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RolloutWord {
+    /// Which.
+    pub generation: GenerationNumber,
+    /// Why no further router gets it, if it is halted.
+    #[serde(default)]
+    pub halted: Option<String>,
+    /// Its waves wait for no time.
+    #[serde(default)]
+    pub is_hurried: bool,
+    /// Routers that do not halt it, whatever they do.
+    #[serde(default)]
+    pub excused: BTreeSet<RouterId>,
+}
+
+impl RolloutWord {
+    /// Nothing is wanted.
+    pub fn none(generation: GenerationNumber) -> RolloutWord {
+        RolloutWord { generation, halted: None, is_hurried: false, excused: BTreeSet::new() }
+    }
+}
+
 impl FleetDecisions {
+    /// What a person wants of a rollout, and the revision to compare.
+    ///
+    /// # Errors
+    /// If the register cannot be asked or believed.
+    pub fn rollout_word(&self) -> Result<(Option<RolloutWord>, Revision), RegisterError> {
+        self.record(&self.key("rollout"))
+    }
+
+    /// Writes down what a person wants of a rollout if nobody has since `revision`; whether it did.
+    ///
+    /// # Errors
+    /// If the register cannot be asked. [`RegisterError::Unsettled`]: it may have happened.
+    pub fn set_rollout_word(&self, word: &RolloutWord, revision: Revision) -> Result<bool, RegisterError> {
+        self.set_record(self.key("rollout"), word, revision)
+    }
+
     /// Join tokens, and the revision to compare.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ fn a_change_is_one_of_policy_requests_rollback_adopt_and_drain() {
     let rollback = ChangeQuestion::Rollback(GenerationNumber(4));
     assert_eq!(ask(r#"POST /v1/plan {"rollback":4}"#), Ok(ControlQuestion::Plan(rollback)));
     let member = "m1".parse().expect("a name");
-    let requests = ChangeQuestion::Requests(vec![ChangeRequest::Replace { member, by: None }]);
+    let requests = ChangeQuestion::Requests(vec![ChangeRequest::Replace { member, by: None, now: false }]);
     let found = ask(r#"POST /v1/plan {"requests":[{"replace":{"member":"m1"}}]}"#);
     assert_eq!(found, Ok(ControlQuestion::Plan(requests)));
     let (view, zone, text) = ("v".parse().expect("a name"), "a".parse().expect("a name"), "{}".to_owned());
@@ -99,6 +99,17 @@ fn a_scope_is_the_fleet_a_cluster_a_zone_a_member_or_a_host() {
             "expected fleet, cluster/NAME, zone/NAME, member/ID or host/ID",
         );
     }
+}
+
+#[test]
+fn a_person_wants_something_of_a_rollout_and_says_why() {
+    let halt = ControlQuestion::Rollout { act: RolloutAct::Halt, why: "load".to_owned() };
+    assert_eq!(ask(r#"POST /v1/rollout {"act":"halt","why":"load"}"#), Ok(halt));
+    refused(
+        r#"POST /v1/rollout {"act":"stop","why":"load"}"#,
+        "expected one of `resume`, `hurry`, `halt`, `abandon`",
+    );
+    refused(r#"POST /v1/rollout {"act":"abandon","why":" "}"#, "expected a reason");
 }
 
 #[test]

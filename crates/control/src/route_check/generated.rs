@@ -1,11 +1,10 @@
 //! Routes that are generated for random policies: a router takes all of them, and keys go where they went before.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use fleet::{
     FleetContent, FleetMember, FleetPlanInput, FleetPolicy, Inventory, MemberId, Replacement, SLOTS_MAX,
-    SlotRecord, plan, texts,
+    SlotRecord, change_slots, plan, texts,
 };
 use router::Operation;
 use stdx::prng::Prng;
@@ -63,10 +62,13 @@ fn inventory() -> Inventory {
 
 /// The content of a policy in which some slots of `web` were replaced.
 fn content(policy: &FleetPolicy, prng: &mut Prng) -> FleetContent {
-    let (inventory, excluded) = (inventory(), BTreeSet::new());
+    let (inventory, excluded) = (inventory(), fleet::Excluded::new());
     let planned = |current: &FleetContent, wishes: &[Replacement]| {
         let input = FleetPlanInput { policy, inventory: &inventory, current, excluded: &excluded };
-        plan(&input, wishes).expect("a plan").content
+        match wishes {
+            [] => plan(&input).expect("a plan").content,
+            _ => change_slots(&input, wishes).plan.content,
+        }
     };
     let first = planned(&FleetContent::default(), &[]);
     let lost = first.clusters[0].slots.iter().filter(|_| prng.below(4) == 0);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::ask::Place;
@@ -51,6 +51,10 @@ pub(super) struct ReplaceArguments {
     /// The member that takes it; without it, the best spare
     #[arg(long, value_name = "MEMBER")]
     by: Option<String>,
+    /// At once, even if the member lives: what is deleted or set until all routers know of it may be lost. Without it, a member
+    /// that lives leaves its slot by the phases of a drain
+    #[arg(long)]
+    now: bool,
     #[command(flatten)]
     change: Change,
 }
@@ -108,6 +112,31 @@ pub(super) struct ThawArguments {
     place: Place,
 }
 
+/// Arguments of `rollout`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct RolloutArguments {
+    /// What becomes of the generation that is on its way
+    act: RolloutAct,
+    /// The reason, for the history
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What a person wants of a rollout.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RolloutAct {
+    /// It goes on, without the routers that have halted it
+    Resume,
+    /// It goes on, and its waves wait for no time
+    Hurry,
+    /// No further router gets it
+    Halt,
+    /// Routers get the routes that they had before, with the members that slots have now
+    Abandon,
+}
+
 /// Plans for a policy, or for what the fleet needs now.
 pub(super) fn plan(job: &PlanArguments) -> Result<ExitCode, Failure> {
     let policy = job.policy.as_ref().map(|path| read_file(path, POLICY_LEN_MAX));
@@ -116,7 +145,8 @@ pub(super) fn plan(job: &PlanArguments) -> Result<ExitCode, Failure> {
 
 /// Replaces a member in its slot.
 pub(super) fn replace(job: &ReplaceArguments) -> Result<ExitCode, Failure> {
-    change(&job.change, json!({"requests": [{"replace": {"member": job.member, "by": job.by}}]}))
+    let wish = json!({"member": job.member, "by": job.by, "now": job.now});
+    change(&job.change, json!({"requests": [{"replace": wish}]}))
 }
 
 /// Moves the slot of a member, or gives that up.
@@ -143,6 +173,18 @@ pub(super) fn freeze(job: &FreezeArguments) -> Result<ExitCode, Failure> {
 pub(super) fn thaw(job: &ThawArguments) -> Result<ExitCode, Failure> {
     let body = json!({"scope": job.scope, "why": job.why});
     job.place.show(&job.place.ask(|client, within| client.post("/v1/thaw", &body, within))?)
+}
+
+/// Halts a rollout, lets it go on, or gives it up.
+pub(super) fn rollout(job: &RolloutArguments) -> Result<ExitCode, Failure> {
+    let act = match job.act {
+        RolloutAct::Resume => "resume",
+        RolloutAct::Hurry => "hurry",
+        RolloutAct::Halt => "halt",
+        RolloutAct::Abandon => "abandon",
+    };
+    let body = json!({"act": act, "why": job.why});
+    job.place.show(&job.place.ask(|client, within| client.post("/v1/rollout", &body, within))?)
 }
 
 /// Shows the plan of a change; with `--apply`, carries out that plan and no other.

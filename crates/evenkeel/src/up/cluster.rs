@@ -34,6 +34,8 @@ const RESTART_EVERY: Duration = Duration::from_secs(2);
 const SERVER_TIMEOUT_MS: &str = "200";
 /// Milliseconds until a server that was unavailable is asked again.
 const PROBE_AFTER_MS: &str = "1000";
+/// The longest time between two such questions, in milliseconds: one that is back is refused for half as long again at most.
+const PROBE_EVERY_MS: &str = "5000";
 
 /// A key that nobody stores: the miss proves that the router and a server answer.
 const QUESTION: &[u8] = b"get evenkeel-up-is-there\r\n";
@@ -132,6 +134,8 @@ impl Cluster {
             SERVER_TIMEOUT_MS,
             "-r",
             PROBE_AFTER_MS,
+            "--probe-timeout-max",
+            PROBE_EVERY_MS,
         ];
         let mut words = vec![
             "route".to_owned(),

@@ -37,7 +37,7 @@ fn check_whole(adoption: &Adoption, value: &Value) {
         current: &read.content,
         excluded: &std::collections::BTreeSet::new(),
     };
-    let next = plan(&input, &[]).expect("a plan");
+    let next = plan(&input).expect("a plan");
     assert_eq!(
         (next.steps, next.content),
         (Vec::new(), read.content),

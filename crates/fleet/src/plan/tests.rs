@@ -43,7 +43,12 @@ fn try_plan(
         Replacement { member: member.parse().expect("a name"), by }
     };
     let wishes: Vec<Replacement> = wishes.split_whitespace().map(wish).collect();
-    plan(&FleetPlanInput { policy, inventory, current, excluded: &Excluded::new() }, &wishes)
+    let input = FleetPlanInput { policy, inventory, current, excluded: &Excluded::new() };
+    if wishes.is_empty() {
+        return plan(&input);
+    }
+    let SlotChanges { plan, unmet } = change_slots(&input, &wishes);
+    unmet.into_iter().next().map_or(Ok(plan), Err)
 }
 
 /// `web: m1 m2`.
@@ -198,7 +203,7 @@ fn members_that_are_held_back_or_excluded_take_no_slot() {
     let (policy, current) = (policy("web=3"), FleetContent::default());
     let input =
         FleetPlanInput { policy: &policy, inventory: &inventory, current: &current, excluded: &excluded };
-    assert_eq!(shown(&plan(&input, &[]).expect("a plan").content), "web: m3 m4 m5");
+    assert_eq!(shown(&plan(&input).expect("a plan").content), "web: m3 m4 m5");
 }
 
 /// Any history of sizes, replacements and additions: who has a slot keeps it unless the plan says otherwise.
@@ -261,8 +266,8 @@ fn check_most(wishes: &str, expected: &str, refused: usize) {
         current: &current,
         excluded: &Excluded::new(),
     };
-    let (most, errors) = plan_most(&input, &wishes).expect("a plan");
-    assert_eq!((shown(&most.content).as_str(), errors.len()), (expected, refused), "{errors:?}");
+    let SlotChanges { plan, unmet } = change_slots(&input, &wishes);
+    assert_eq!((shown(&plan.content).as_str(), unmet.len()), (expected, refused), "{unmet:?}");
 }
 
 #[test]
@@ -271,4 +276,18 @@ fn with_too_few_spares_the_first_ones_are_replaced() {
     check_most("m1 m2 m5", "web: m3 m4 m5", 1);
     check_most("m9 m5 m5 m2", "web: m1 m4 m3", 2);
     check_most("", "web: m1 m2 m5", 0);
+}
+
+#[test]
+fn a_slot_changes_its_member_and_nothing_else_whatever_the_policy_wants() {
+    let inventory = inventory(FIVE);
+    let present = policy("web=2");
+    let current = try_plan(&present, &inventory, &FleetContent::default(), "").expect("a plan").content;
+    // What it wants was gone back from, and there is nobody for its last slots.
+    let mut wanted = policy("web=9");
+    wanted.views[0].routes = "{\"route\": \"ErrorRoute\"}".to_owned();
+    let changed = try_plan(&wanted, &inventory, &current, "m1").expect("a plan").content;
+    assert_eq!((shown(&changed).as_str(), &changed.views), ("web: m3 m2", &current.views));
+    let error = try_plan(&policy("ads=1"), &inventory, &current, "m1").expect_err("nobody may take it");
+    assert_eq!(error.to_string(), "replace m1: the policy has no cluster web any more");
 }

@@ -249,6 +249,60 @@ fn a_foreign_file_stays_as_it_is() {
 }
 
 #[test]
+fn a_file_that_is_put_back_is_the_agents_again_and_the_router_says_what_it_has() {
+    // The last good text.
+    check_after(
+        "t=93 sees
+        t=100 sees file=99 → foreign 99
+        t=101 sees loaded=99
+        t=102 sees file=7
+        t=103 sees loaded=7 → loaded g7
+        t=104 sees",
+    );
+    // One on probation: its time begins anew.
+    check_after(
+        "t=63 sees file=99 loaded=99 → foreign 99
+        t=64 sees file=7
+        t=65 sees loaded=7 → loaded g7
+        t=94 sees
+        t=96 sees
+        t=97 sees pid=2
+        t=98 sees pid=3",
+    );
+    // The text before one on probation, which is what the next generation stands on.
+    check_after(
+        "t=93 sees
+        target g8 → write 8
+        t=94 sees file=8 loaded=8 → loaded g8
+        t=95 sees file=99 → foreign 99
+        t=96 sees file=7 loaded=7 → loaded g7
+        target g8 → write 8",
+    );
+}
+
+#[test]
+fn whoever_takes_a_file_away_that_he_has_written_gives_it_back() {
+    check_after(
+        "t=93 sees
+        t=100 sees file=99 loaded=99 → foreign 99
+        t=101 sees file=none → write 7
+        t=102 sees file=7
+        t=103 sees loaded=7 → loaded g7",
+    );
+    check_after(
+        "t=63 sees file=99 loaded=99 → foreign 99
+        t=64 sees file=none → write 7
+        t=65 sees file=7 loaded=7 → loaded g7",
+    );
+    // What was there before the first generation was never sent: there is nothing to write.
+    check(
+        "t=0 sees file=6 loaded=6 pid=1
+        t=1 sees file=99 → foreign 99
+        t=2 sees file=none → loaded g0",
+    );
+}
+
+#[test]
 fn an_older_generation_is_ignored() {
     check_after(
         "target g7

@@ -103,7 +103,7 @@ fn one_crash_in_a_canary_halts_and_condemns_the_text() {
     acknowledge_all(&mut rollout, Now::at_ms(100));
     let router = told.first().expect("a canary").clone();
     rollout.on(RolloutEvent::Crashed { router, reason: "ended by signal 11".into() }, Now::at_ms(1_900));
-    rollout.on(RolloutEvent::Resume, Now::at_ms(3_000));
+    rollout.on(RolloutEvent::Resume { excused: having(&rollout) }, Now::at_ms(3_000));
     rollout.on(RolloutEvent::Tick, Now::at_ms(10_000_000));
     assert!(matches!(rollout.state(), RolloutState::Halted(_)), "{:?}", rollout.state());
     assert_eq!(having(&rollout), told);
@@ -153,15 +153,147 @@ fn canaries_that_fall_silent_are_replaced_once_and_then_halt() {
     assert_eq!(having(&rollout).len(), 4, "of two views, one canary each and one in its place");
 }
 
+fn halted_by(rollout: &Rollout) -> Option<Shortfall> {
+    match rollout.state() {
+        RolloutState::Halted(HaltEvidence::Router { shortfall, .. }) => Some(shortfall),
+        _ => None,
+    }
+}
+
+fn acknowledged(router: &RouterId) -> RolloutEvent {
+    RolloutEvent::Acknowledged { router: router.clone(), digest: digest(8) }
+}
+
+fn refused(router: &RouterId) -> RolloutEvent {
+    RolloutEvent::Refused { router: router.clone(), reason: "it was not loaded".to_owned() }
+}
+
 #[test]
-fn a_living_router_that_never_answers_halts_by_the_fence() {
+fn a_living_canary_that_never_answers_is_replaced_and_too_many_halt_until_they_answer() {
     let mut rollout = with_routers(RolloutLane::SlotChange, 5);
+    let first = having(&rollout);
     assert_eq!(rollout.next_call(), Some(Now::at_ms(300_000)));
     rollout.on(RolloutEvent::Tick, Now::at_ms(300_000));
-    assert!(matches!(
-        rollout.state(),
-        RolloutState::Halted(HaltEvidence::Router { shortfall: Shortfall::NoAnswer, .. })
-    ));
+    assert_eq!((halted_by(&rollout), having(&rollout).len()), (None, 2), "it is no fault of the text");
+    rollout.on(RolloutEvent::Tick, Now::at_ms(600_000));
+    assert_eq!((halted_by(&rollout), having(&rollout).len()), (Some(Shortfall::NoAnswer), 2));
+    let answers = first.first().expect("a canary");
+    rollout.on(acknowledged(answers), Now::at_ms(700_000));
+    assert_eq!(halted_by(&rollout), None);
+    rollout.on(RolloutEvent::Tick, Now::at_ms(702_000));
+    acknowledge_all(&mut rollout, Now::at_ms(702_000));
+    assert_eq!(rollout.state(), RolloutState::Done);
+}
+
+#[test]
+fn a_router_whose_file_somebody_else_has_written_halts_nothing_and_holds_up_nobody() {
+    for is_canary in [true, false] {
+        let mut rollout = with_routers(RolloutLane::SlotChange, 50);
+        let canaries = having(&rollout);
+        let all = rollout.routers.keys().cloned().collect::<BTreeSet<_>>();
+        let of = if is_canary { canaries.clone() } else { all.difference(&canaries).cloned().collect() };
+        let aside = of.first().expect("a router").clone();
+        rollout.on(RolloutEvent::SetAside { router: aside.clone() }, Now::at_ms(1));
+        for second in 1..20 {
+            let now = Now::at_ms(second * 1000);
+            for router in having(&rollout).iter().filter(|router| **router != aside) {
+                rollout.on(acknowledged(router), now);
+            }
+            rollout.on(RolloutEvent::SetAside { router: aside.clone() }, now);
+            rollout.on(RolloutEvent::Tick, now);
+        }
+        assert_eq!(rollout.state(), RolloutState::Done, "canary: {is_canary}");
+        assert_eq!(rollout.set_aside().collect::<Vec<_>>(), [&aside]);
+        rollout
+            .on(RolloutEvent::Acknowledged { router: aside.clone(), digest: digest(7) }, Now::at_ms(30_000));
+        assert_eq!(rollout.set_aside().count(), 0, "its file is its agent's again");
+        assert!(
+            matches!(rollout.state(), RolloutState::Going { waits_for: Some(router), .. } if router == aside)
+        );
+        rollout.on(acknowledged(&aside), Now::at_ms(31_000));
+        assert_eq!(rollout.state(), RolloutState::Done);
+    }
+}
+
+/// A rollout that a router halts which is no canary.
+fn halted_by_a_refusal() -> (Rollout, RouterId) {
+    let mut rollout = with_routers(RolloutLane::SlotChange, 50);
+    let canaries = having(&rollout);
+    acknowledge_all(&mut rollout, Now::at_ms(1));
+    rollout.on(RolloutEvent::Tick, Now::at_ms(2_001));
+    let router = having(&rollout).difference(&canaries).next().expect("another router").clone();
+    rollout.on(refused(&router), Now::at_ms(2_100));
+    assert!(matches!(halted_by(&rollout), Some(Shortfall::Refused(_))));
+    (rollout, router)
+}
+
+#[test]
+fn a_halt_ends_when_its_cause_is_gone() {
+    let causes: [fn(RouterId) -> RolloutEvent; 3] = [
+        |router| acknowledged(&router),
+        |router| RolloutEvent::Left { router },
+        |router| RolloutEvent::SetAside { router },
+    ];
+    for gone in causes {
+        let (mut rollout, router) = halted_by_a_refusal();
+        let other = having(&rollout).into_iter().find(|other| *other != router).expect("another one");
+        rollout.on(refused(&other), Now::at_ms(2_200));
+        rollout.on(gone(router), Now::at_ms(2_300));
+        assert!(halted_by(&rollout).is_some(), "another router refuses it as well");
+        rollout.on(gone(other), Now::at_ms(2_400));
+        assert_eq!(halted_by(&rollout), None);
+    }
+}
+
+#[test]
+fn a_person_lets_a_rollout_go_on_without_a_router_which_halts_it_no_more() {
+    let (mut rollout, router) = halted_by_a_refusal();
+    assert_eq!(rollout.failing(), [router.clone()].into());
+    let mut excused = rollout.failing();
+    rollout.on(RolloutEvent::Resume { excused: excused.clone() }, Now::at_ms(3_000));
+    for other in having(&rollout).iter().filter(|other| **other != router) {
+        rollout.on(acknowledged(other), Now::at_ms(3_000));
+    }
+    rollout.on(refused(&router), Now::at_ms(4_000));
+    rollout.on(RolloutEvent::Tick, Now::at_ms(10_000));
+    assert_eq!(rollout.state(), RolloutState::Done);
+    // What others refuse that a person has not seen halts it.
+    let (mut rollout, _) = halted_by_a_refusal();
+    excused.insert("r99".parse().expect("a name"));
+    let other = having(&rollout).into_iter().find(|other| !excused.contains(other)).expect("another one");
+    rollout.on(RolloutEvent::Resume { excused }, Now::at_ms(3_000));
+    rollout.on(refused(&other), Now::at_ms(4_000));
+    assert!(halted_by(&rollout).is_some());
+}
+
+#[test]
+fn a_person_halts_resumes_and_hurries_a_rollout() {
+    let mut rollout = with_routers(RolloutLane::Routes, 600);
+    acknowledge_all(&mut rollout, Now::at_ms(1));
+    rollout.on(RolloutEvent::Halt { reason: "we look".to_owned() }, Now::at_ms(2));
+    rollout.on(RolloutEvent::Tick, Now::at_ms(10_000_000));
+    let reason = "we look".to_owned();
+    assert_eq!(rollout.state(), RolloutState::Halted(HaltEvidence::Person { reason }));
+    let canaries = having(&rollout).len();
+    rollout.on(RolloutEvent::Hurry, Now::at_ms(10_000_001));
+    assert_eq!(having(&rollout).len(), canaries, "halted is halted");
+    rollout.on(RolloutEvent::Resume { excused: BTreeSet::new() }, Now::at_ms(10_000_002));
+    assert_eq!(having(&rollout).len(), 600);
+    // Before the canaries have loaded it, nobody else gets it, however much in a hurry somebody is.
+    let mut rollout = with_routers(RolloutLane::Routes, 600);
+    rollout.on(RolloutEvent::Hurry, Now::at_ms(1));
+    assert_eq!(having(&rollout).len(), canaries);
+}
+
+#[test]
+fn what_a_router_says_of_a_text_that_all_have_had_halts_nothing_unless_the_text_has_ended_it() {
+    let mut rollout = with_routers(RolloutLane::Rollback, 50);
+    acknowledge_all(&mut rollout, Now::at_ms(1));
+    assert_eq!(rollout.state(), RolloutState::Done);
+    rollout.on(refused(&router(3)), Now::at_ms(2));
+    assert_eq!(rollout.state(), RolloutState::Done);
+    rollout.on(RolloutEvent::Crashed { router: router(4), reason: "ended".to_owned() }, Now::at_ms(3));
+    assert!(matches!(halted_by(&rollout), Some(Shortfall::Crashed(_))));
 }
 
 /// One random history of two controllers: the invariants hold after every event, and it ends when events end.
@@ -186,7 +318,7 @@ fn random_history(seed: u64) {
             6 => RolloutEvent::Freeze,
             7 | 8 => RolloutEvent::Thaw,
             9 => RolloutEvent::Halt { reason: "person".into() },
-            10 | 11 => RolloutEvent::Resume,
+            10 | 11 => RolloutEvent::Resume { excused: [some].into() },
             12 => RolloutEvent::Heard { router: some },
             13..20 => RolloutEvent::Tick,
             20 => RolloutEvent::Acknowledged { router: some, digest: digest(6) },
@@ -194,13 +326,15 @@ fn random_history(seed: u64) {
             _ => RolloutEvent::Acknowledged { router: some, digest: digest(8) },
         };
         let (before, was_stopped) = (having(&rollout), rollout.is_stopped());
-        let may_start = matches!(event, RolloutEvent::Thaw | RolloutEvent::Resume);
+        let was_by_hand = rollout.is_frozen || rollout.halted_by_hand.is_some();
+        let is_by_hand = matches!(event, RolloutEvent::Thaw | RolloutEvent::Resume { .. });
         rollout.on(event.clone(), now);
         twin.on(event, now);
         let after = having(&rollout);
         let fresh = after.difference(&before).collect::<Vec<_>>();
         assert_eq!(after, having(&twin), "seed {seed}: two controllers differ");
-        assert!(fresh.is_empty() || !was_stopped || may_start, "seed {seed}: went on while halted");
+        let is_stopped = was_stopped && rollout.is_stopped() || was_by_hand && !is_by_hand;
+        assert!(fresh.is_empty() || !is_stopped, "seed {seed}: went on while halted");
         assert!(fresh.is_empty() || !is_condemned, "seed {seed}: condemned and published");
         is_condemned |= !rollout.condemned().is_empty();
         wanted.retain(|router, _| rollout.wanted(router).is_some());

@@ -1,6 +1,6 @@
 //! Words of a rollout: lanes, waves, events, states.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use stdx::clock::Now;
@@ -76,12 +76,16 @@ pub enum RolloutEvent {
     Silent { router: RouterId, since: Now },
     /// The agent is heard from again.
     Heard { router: RouterId },
+    /// Somebody else has written the router's file, and its agent leaves it as it is.
+    SetAside { router: RouterId },
     /// A moment passed.
     Tick,
     /// A person stops the rollout.
     Halt { reason: String },
-    /// A person lets a halted rollout go on.
-    Resume,
+    /// A person lets a halted rollout go on, whatever these routers do.
+    Resume { excused: BTreeSet<RouterId> },
+    /// A person does not want to wait for the time of waves.
+    Hurry,
     /// A person forbids changes in the scope that this rollout is in.
     Freeze,
     /// A person allows them again.
@@ -95,7 +99,7 @@ pub enum Shortfall {
     Refused(String),
     /// The agent put the old text back.
     Crashed(String),
-    /// Its agent lives, and said nothing about the text within the fence.
+    /// Its agent lives, and said nothing about the text within the fence; so did too many of its view.
     NoAnswer,
     /// Too many canaries of its view are silent since they have the text.
     FellSilent,

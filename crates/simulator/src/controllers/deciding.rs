@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fleet::health::{ColdSlots, HealthWatch, HitCounts, StaleMember, UnitShare, WarmUpStep, check_headroom};
 use fleet::{
     Excluded, FleetContent, FleetPlan, FleetPlanInput, FleetPolicy, MemberId, PlanError, Replacement,
-    UnfitMember, plan_most,
+    SlotChanges, UnfitMember, change_slots, plan,
 };
 use stdx::clock::Now;
 
@@ -125,7 +125,14 @@ impl ControllerGroup {
         let mut excluded = self.excluded(now, now_ms, current, hosts, watch);
         for _ in 0..PLANS_MAX {
             let input = FleetPlanInput { policy, inventory: &self.inventory, current, excluded: &excluded };
-            let (plan, errors) = plan_most(&input, wishes).ok()?;
+            // Routes change with routes, and slots with slots.
+            let (plan, errors) = match wishes {
+                [] => (plan(&input).ok()?, Vec::new()),
+                _ => {
+                    let SlotChanges { plan, unmet } = change_slots(&input, wishes);
+                    (plan, unmet)
+                }
+            };
             let stale = self.flush(now, now_ms, current, &plan.content, hosts);
             if stale.is_empty() {
                 return Some((plan, errors));

@@ -291,7 +291,7 @@ pub(super) fn first_content(
         current: &current,
         excluded: &fleet::Excluded::new(),
     };
-    plan(&input, &[]).expect("nothing is missing").content
+    plan(&input).expect("nothing is missing").content
 }
 
 pub(super) fn first_generation(content: FleetContent) -> PublishedGeneration {

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::{MemberReport, ProcessReport, RouterOrder, RouterReport, TextReport, TurnOrders, TurnReport};
+use control::{
+    ControllerChoice, MemberReport, ProcessReport, RouterOrder, RouterReport, TextReport, TurnOrders,
+    TurnReport,
+};
 use fleet::probation::{AgentAction, AgentReport, GivenText, Probation, RouterObservation};
 use fleet::{GenerationNumber, TextDigest};
 use stdx::clock::Now;
@@ -10,7 +13,7 @@ use stdx::clock::Now;
 use super::bug::SmallBug;
 use super::disk::{AgentDisk, DiskFault, FileText};
 use super::members::SmallServer;
-use super::shape::{VIEW, router, zone};
+use super::shape::{CONTROLLERS, VIEW, router, zone};
 
 /// An agent beside a router.
 #[derive(Debug)]
@@ -25,6 +28,7 @@ pub(super) struct RouterAgent {
     boot: u64,
     turns: u64,
     seen: u64,
+    pub(super) choice: ControllerChoice,
     /// It does nothing until then.
     pub(super) away_until_ms: u64,
     /// The generations that were ordered with a text.
@@ -53,6 +57,7 @@ impl RouterAgent {
             boot: number as u64,
             turns: 0,
             seen: 0,
+            choice: ControllerChoice::new(CONTROLLERS),
             away_until_ms: 0,
             ordered: BTreeMap::new(),
             orders: Vec::new(),
@@ -107,6 +112,7 @@ impl RouterAgent {
             format!("e{}", self.number),
             self.number,
             (self.boot, self.turns, self.seen),
+            &self.choice,
             texts,
             Vec::new(),
             vec![router],
@@ -228,7 +234,7 @@ pub(super) fn server_report(server: &mut SmallServer, number: usize) -> TurnRepo
         member: server.id.clone(),
         process,
         flushes: server.flushes,
-        is_kept_empty: false,
+        is_kept_empty: server.is_kept_empty,
         hits: 0,
         misses: 0,
         has_cluster_file: false,
@@ -237,6 +243,7 @@ pub(super) fn server_report(server: &mut SmallServer, number: usize) -> TurnRepo
         format!("h{number}"),
         number,
         (number as u64, server.turns, server.seen),
+        &server.choice,
         Vec::new(),
         vec![member],
         Vec::new(),
@@ -247,12 +254,14 @@ fn report(
     host: String,
     number: usize,
     (boot, turn, seen): (u64, u64, u64),
+    choice: &ControllerChoice,
     texts: Vec<TextDigest>,
     members: Vec<MemberReport>,
     routers: Vec<RouterReport>,
 ) -> TurnReport {
     let (host, zone) = (host.parse().expect("a name"), zone(number).parse().expect("a name"));
-    TurnReport { host, zone, boot, turn, seen, wait_ms: None, texts, members, routers }
+    let stays = Some(choice.stays());
+    TurnReport { host, zone, boot, turn, seen, wait_ms: None, stays, texts, members, routers }
 }
 
 pub(super) fn digest_of(text: &str) -> TextDigest {

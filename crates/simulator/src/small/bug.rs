@@ -13,15 +13,30 @@ pub enum SmallBug {
     WrittenInPlace,
     /// An agent sorts the servers of a text by their names.
     ServersSorted,
+    /// A router asks a server that it has lost at intervals that grow without a bound.
+    ProbesGrow,
+    /// An agent stays with a controller that does not reach its register.
+    AgentStays,
+    /// A controller publishes nothing while a rollout is halted.
+    HaltHoldsHealing,
+    /// A member that lives leaves its slot at once when it is replaced by hand.
+    ReplacedAtOnce,
+    /// Whoever has a member replaced by hand publishes what the policy wants as well.
+    SlotsBringRoutes,
 }
 
 impl SmallBug {
     /// All of them.
-    pub const ALL: [SmallBug; 5] = [
+    pub const ALL: [SmallBug; 10] = [
         SmallBug::FlushAssumed,
         SmallBug::DeleteErrorHidden,
         SmallBug::OlderTextTaken,
         SmallBug::WrittenInPlace,
         SmallBug::ServersSorted,
+        SmallBug::ProbesGrow,
+        SmallBug::AgentStays,
+        SmallBug::HaltHoldsHealing,
+        SmallBug::ReplacedAtOnce,
+        SmallBug::SlotsBringRoutes,
     ];
 }

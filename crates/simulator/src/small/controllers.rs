@@ -8,10 +8,13 @@ use std::time::Duration;
 use control::identity::FleetIdentity;
 use control::register::{Revision, SimulatedRegister};
 use control::{
-    AgentSeats, ControlQuestion, Controller, ControllerMessage, ControllerSettings, FleetDecisions,
-    LivenessOutbox, NewGeneration, ProbeResult, Publication, Requester, TurnOrders, TurnReport,
+    AgentSeats, ChangeQuestion, ChangeRequest, ControlQuestion, Controller, ControllerChoice,
+    ControllerMessage, ControllerSettings, FleetDecisions, LivenessOutbox, NewGeneration, ProbeResult,
+    Publication, Requester, RolloutAct, TurnOrders, TurnReport,
 };
-use fleet::{FleetContent, FleetPlanInput, FleetPolicy, Generation, GenerationNumber, Inventory};
+use fleet::{
+    FleetContent, FleetPlanInput, FleetPolicy, Generation, GenerationNumber, Inventory, MemberId, Replacement,
+};
 use stdx::clock::Now;
 use tokio::runtime::Runtime;
 
@@ -34,6 +37,9 @@ struct ControllerSeat {
     outboxes: Vec<Arc<LivenessOutbox>>,
     starts_ms: Option<u64>,
     written: u64,
+    /// Since when its way to the register is cut, or is not.
+    is_cut: bool,
+    cut_since_ms: u64,
 }
 
 /// All of them.
@@ -43,6 +49,8 @@ pub(super) struct SmallControllers {
     decisions: FleetDecisions,
     written: Arc<AtomicU64>,
     seen_written: u64,
+    /// A planted bug: agents stay with a controller that is without its register.
+    pub(super) agents_stay: bool,
     /// Seats' orders are futures, and need a timer that never ends here.
     runtime: Runtime,
 }
@@ -67,16 +75,31 @@ impl SmallControllers {
             decisions.set_member(&name, &json, Revision::ABSENT).expect("a register");
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        let mut group =
-            SmallControllers { all: Vec::new(), register, decisions, written, seen_written: 0, runtime };
+        let mut group = SmallControllers {
+            all: Vec::new(),
+            register,
+            decisions,
+            written,
+            seen_written: 0,
+            agents_stay: false,
+            runtime,
+        };
         group.publish_policy(&policy(ROUTES));
         for number in 0..CONTROLLERS {
             let client = MortalRegister::new(group.register.client(), Arc::clone(&group.written));
             let outboxes = (0..CONTROLLERS).map(|_| Arc::default()).collect();
             let (controller, seats) = (None, Arc::default());
             let register = Arc::new(client);
-            let seat =
-                ControllerSeat { controller, seats, register, outboxes, starts_ms: Some(0), written: 0 };
+            let seat = ControllerSeat {
+                controller,
+                seats,
+                register,
+                outboxes,
+                starts_ms: Some(0),
+                written: 0,
+                is_cut: false,
+                cut_since_ms: 0,
+            };
             group.all.push(seat);
             group.start_due(number, 0);
         }
@@ -85,6 +108,14 @@ impl SmallControllers {
 
     /// An operator gives the fleet another policy, which reaches the register whole or not at all.
     pub(super) fn publish_policy(&mut self, text: &str) -> bool {
+        self.publish_with(text, |input| fleet::plan(input).ok().map(|plan| plan.content))
+    }
+
+    fn publish_with(
+        &mut self,
+        text: &str,
+        planned: impl Fn(&FleetPlanInput<'_>) -> Option<FleetContent>,
+    ) -> bool {
         let policy = FleetPolicy::parse(text).expect("a policy");
         let members = self.decisions.members().expect("a register");
         let members = members.iter().map(|entry| serde_json::from_slice(&entry.value).expect("a member"));
@@ -94,11 +125,10 @@ impl SmallControllers {
         let current = before.map_or_else(FleetContent::default, |before| before.content);
         let excluded = &Default::default();
         let input = FleetPlanInput { policy: &policy, inventory: &inventory, current: &current, excluded };
-        let Ok(plan) = fleet::plan(&input, &[]) else { return false };
+        let Some(content) = planned(&input) else { return false };
         let parent = target.map(|target| target.number);
         let number = GenerationNumber(parent.map_or(1, |parent| parent.0 + 1));
-        let generation =
-            Generation { number, parent, reason: "an operator".to_owned(), content: plan.content };
+        let generation = Generation { number, parent, reason: "an operator".to_owned(), content };
         let texts = fleet::texts(&generation.content).into_values().collect();
         let json = serde_json::to_vec(&generation).expect("names and texts");
         let (_, revision) = self.decisions.policy().expect("a register");
@@ -147,8 +177,62 @@ impl SmallControllers {
     }
 
     /// Cuts a controller's way to the register, or mends it.
-    pub(super) fn set_register_away(&mut self, number: usize, is_away: bool) {
-        self.all[number].register.set_away(is_away);
+    pub(super) fn set_register_away(&mut self, number: usize, is_away: bool, now_ms: u64) {
+        let seat = &mut self.all[number];
+        seat.register.set_away(is_away);
+        if std::mem::replace(&mut seat.is_cut, is_away) != is_away {
+            seat.cut_since_ms = now_ms;
+        }
+    }
+
+    /// Whether a controller works and has or has not reached its register for so long.
+    pub(super) fn is_cut_for(&self, number: usize, is_cut: bool, for_ms: u64, now_ms: u64) -> bool {
+        let seat = &self.all[number];
+        seat.controller.is_some() && seat.is_cut == is_cut && now_ms > seat.cut_since_ms + for_ms
+    }
+
+    /// A planted bug: it publishes nothing while a rollout is halted.
+    pub(super) fn hold_while_halted(&mut self, number: usize, now_ms: u64) {
+        let is_halted = self.status(now_ms).iter().any(|rollout| rollout.contains("halted"));
+        let is_cut = self.all[number].is_cut;
+        self.all[number].register.set_away(is_cut || is_halted);
+    }
+
+    /// An operator asks a controller that works.
+    fn ask(&mut self, question: ControlQuestion, now_ms: u64) -> Option<serde_json::Value> {
+        let seat = self.all.iter_mut().find(|seat| seat.controller.is_some() && !seat.is_cut)?;
+        let (reply, mut answer) = tokio::sync::oneshot::channel();
+        let message = ControllerMessage::Question(question, identity(0), reply);
+        seat.controller.as_mut()?.on_message(message, clock(now_ms), unix_s(clock(now_ms)));
+        serde_json::from_str(&answer.try_recv().ok()?.json).ok()
+    }
+
+    /// An operator has a member replaced, as `control replace` does it.
+    pub(super) fn replace(&mut self, member: &MemberId, is_at_once: bool, now_ms: u64) {
+        let (by, now) = (None, is_at_once);
+        let change =
+            ChangeQuestion::Requests(vec![ChangeRequest::Replace { member: member.clone(), by, now }]);
+        let plan = self.ask(ControlQuestion::Plan(change.clone()), now_ms);
+        let plan = plan.and_then(|plan| Some(plan["plan"].as_str()?.to_owned()));
+        if let Some(plan) = plan {
+            self.ask(ControlQuestion::Apply { change, plan, why: "an operator".to_owned() }, now_ms);
+        }
+    }
+
+    /// A planted bug: an operator who publishes all that the policy wants with another member.
+    pub(super) fn replace_with_routes(&mut self, member: &MemberId) {
+        let (text, _) = self.decisions.policy().expect("a register");
+        self.publish_with(&text.expect("a policy"), |input| {
+            let wish = Replacement { member: member.clone(), by: None };
+            let slots = fleet::change_slots(input, &[wish]).plan.content;
+            let FleetContent { views, .. } = fleet::plan(input).ok()?.content;
+            Some(FleetContent { clusters: slots.clusters, views })
+        });
+    }
+
+    /// A person halts the rollout, or lets it go on.
+    pub(super) fn halt(&mut self, act: RolloutAct, now_ms: u64) {
+        self.ask(ControlQuestion::Rollout { act, why: "an operator".to_owned() }, now_ms);
     }
 
     fn start_due(&mut self, number: usize, now_ms: u64) {
@@ -230,19 +314,33 @@ impl SmallControllers {
         texts
     }
 
-    /// An agent's turn, with the first controller that works, from its own on. The orders, if they are others than it has seen.
-    pub(super) fn turn(&mut self, first: usize, report: &TurnReport, now_ms: u64) -> Option<TurnOrders> {
-        let mut all = (first..first + CONTROLLERS).map(|at| at % CONTROLLERS);
-        let at = all.find(|at| self.all[*at].controller.is_some())?;
-        let seat = &mut self.all[at];
-        let controller = seat.controller.as_mut()?;
-        controller.on_message(ControllerMessage::Turn(report.clone()), clock(now_ms), unix_s(clock(now_ms)));
-        let _entered = self.runtime.enter();
-        let mut answer = std::pin::pin!(seat.seats.answer(report, Duration::from_secs(3600)));
-        match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(orders) => orders.ok(),
-            Poll::Pending => None,
+    /// An agent's turn with the controller that it has chosen, or the next ones if that does not work. The orders, if they are others
+    /// than it has seen, and count.
+    pub(super) fn turn(
+        &mut self,
+        first: usize,
+        choice: &mut ControllerChoice,
+        report: &TurnReport,
+        now_ms: u64,
+    ) -> Option<TurnOrders> {
+        for _ in 0..CONTROLLERS {
+            let seat = &mut self.all[(first + choice.at()) % CONTROLLERS];
+            let Some(controller) = seat.controller.as_mut() else {
+                choice.failed();
+                continue;
+            };
+            let message = ControllerMessage::Turn(report.clone());
+            controller.on_message(message, clock(now_ms), unix_s(clock(now_ms)));
+            let _entered = self.runtime.enter();
+            let mut answer = std::pin::pin!(seat.seats.answer(report, Duration::from_secs(3600)));
+            let Poll::Ready(orders) = answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+                return None;
+            };
+            let orders = orders.ok()?;
+            let is_elsewhere = orders.elsewhere && !self.agents_stay;
+            return choice.answered(is_elsewhere).then_some(orders);
         }
+        None
     }
 }
 

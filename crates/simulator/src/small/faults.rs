@@ -2,7 +2,7 @@
 
 use stdx::prng::Prng;
 
-use super::shape::{CALM_MS, CONTROLLERS, FAULTS_FROM_MS, FAULTS_UNTIL_MS, ROUTERS};
+use super::shape::{CALM_MS, CONTROLLERS, FAULTS_FROM_MS, FAULTS_UNTIL_MS, ROUTERS, SLOTS};
 
 /// Something that goes wrong, or that an operator wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +62,33 @@ pub(super) enum SmallFault {
     OrderRepeated {
         router: usize,
     },
+    /// Somebody writes into the router's file, and puts it back later.
+    FileEdited {
+        router: usize,
+    },
+    /// An operator has the member of a slot replaced.
+    MemberReplaced {
+        slot: usize,
+    },
+    /// A person halts the rollout that is going on, and lets it go on later.
+    RolloutHalted,
     /// An operator publishes other routes.
     RoutesChanged {
         kind: RoutesText,
     },
+}
+
+impl SmallFault {
+    /// Whether a router may lose a server by it.
+    pub(super) fn parts(&self, at: usize, other: usize) -> bool {
+        match *self {
+            SmallFault::ServerStops { server } | SmallFault::HostCutOff { server } => server == other,
+            SmallFault::PathCut { router, server }
+            | SmallFault::PathLossy { router, server }
+            | SmallFault::PathReset { router, server } => (router, server) == (at, other),
+            _ => false,
+        }
+    }
 }
 
 /// What routes an operator gives.
@@ -86,10 +109,46 @@ pub(super) struct Scheduled {
     pub(super) fault: SmallFault,
 }
 
-/// Faults of a run.
-pub(super) fn script(prng: &mut Prng, servers: usize) -> Vec<Scheduled> {
+/// Faults of a run: of any kind, with changes of slots by hand, or of what halts rollouts while a host is lost.
+pub(super) fn script(prng: &mut Prng, seed: u64, servers: usize) -> Vec<Scheduled> {
     let count = 5 + prng.below(8);
-    (0..count).map(|_| scheduled(prng, servers)).collect()
+    let mut all: Vec<Scheduled> = (0..count).map(|_| scheduled(prng, servers)).collect();
+    // Lots of its own: the other faults of a seed stay what they are.
+    let lots = &mut Prng::new(seed ^ 0x5107);
+    match seed % 4 {
+        0 => all.extend((0..1 + lots.below(3)).map(|_| change_of_slots(lots))),
+        2 => all = lost_in_a_halt(lots),
+        _ => {}
+    }
+    all
+}
+
+fn change_of_slots(lots: &mut Prng) -> Scheduled {
+    let from_ms = FAULTS_FROM_MS + lots.below(FAULTS_UNTIL_MS - FAULTS_FROM_MS);
+    let fault = match lots.below(4) {
+        0 => SmallFault::FileEdited { router: lots.below(ROUTERS as u64) as usize },
+        _ => SmallFault::MemberReplaced { slot: lots.below(SLOTS as u64) as usize },
+    };
+    Scheduled { from_ms, until_ms: (from_ms + 2_000 + lots.below(8_000)).min(CALM_MS), fault }
+}
+
+/// A host that does not come back before the end, and what halts rollouts before and after.
+fn lost_in_a_halt(lots: &mut Prng) -> Vec<Scheduled> {
+    let lost_ms = FAULTS_FROM_MS + 3_000 + lots.below(6_000);
+    let lost = SmallFault::HostCutOff { server: lots.below(SLOTS as u64) as usize };
+    let halting = |lots: &mut Prng| {
+        let from_ms = FAULTS_FROM_MS + lots.below(lost_ms + 8_000 - FAULTS_FROM_MS);
+        let fault = match lots.below(5) {
+            0 | 1 => SmallFault::FileEdited { router: lots.below(ROUTERS as u64) as usize },
+            2 => SmallFault::RoutesChanged { kind: RoutesText::Good },
+            3 => SmallFault::RoutesChanged { kind: RoutesText::Deadly },
+            _ => SmallFault::RolloutHalted,
+        };
+        Scheduled { from_ms, until_ms: CALM_MS, fault }
+    };
+    let mut all: Vec<Scheduled> = (0..1 + lots.below(4)).map(|_| halting(lots)).collect();
+    all.push(Scheduled { from_ms: lost_ms, until_ms: CALM_MS, fault: lost });
+    all
 }
 
 fn scheduled(prng: &mut Prng, servers: usize) -> Scheduled {

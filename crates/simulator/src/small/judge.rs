@@ -4,6 +4,8 @@
 //!   the router that answers uses an older member for the slot than the one that the later write may have gone to (two owners,
 //!   until all routers have loaded the generation), or if the set of the value itself was answered by an error: nobody knows
 //!   when that arrives. A delete that was answered by an error promises nothing.
+//!   A member that lives leaves its slot by phases, in which deletes go to both: after a delete nothing is allowed, but for a copy that
+//!   crossed it on its way. A set may be overtaken by what is on its way to the other member.
 //! * **I7**: a value was stored in an earlier member of the slot than any that the answering router may have used: the member
 //!   has been in a slot before, and was not emptied.
 //! * **Lost**: a value that was stored last is missing, although its server has run since then, is still meant to have the
@@ -11,6 +13,9 @@
 
 use super::history::{KeyHistory, Reply, Request, Wish};
 use super::route_log::RouteLog;
+
+/// A copy is on its way to the new member for so long after the get that it was made for was answered.
+const COPY_WITHIN_US: u64 = 3_000_000;
 
 /// What the judge must know besides routes.
 pub(super) trait MemberLives {
@@ -48,9 +53,9 @@ fn judge_value(
     if !set.is_acknowledged() {
         return None;
     }
-    let epochs = |request: &Request| routes.epochs(request.router, slot, request.from_us, request.until_us);
-    let answered_by = epochs(get);
-    let stored_in = epochs(set);
+    let owners = |request: &Request| routes.owners(request, slot);
+    let answered_by = owners(get);
+    let stored_in = owners(set);
     if stored_in.end() < answered_by.start() {
         return Some((
             "I7",
@@ -61,10 +66,22 @@ fn judge_value(
             ),
         ));
     }
-    let is_broken = |later: &&Request| {
-        let reached = epochs(later);
-        later.is_acknowledged() && later.until_us < get.from_us && answered_by.start() >= reached.end()
+    let is_later = |later: &Request| later.is_acknowledged() && later.until_us < get.from_us;
+    let is_old = |later: &Request| {
+        // Who reads one member while the other one is written is told by the later of the two.
+        let is_excused = match later.wish {
+            Wish::Delete => history.requests.iter().any(|copied| {
+                let until_us = copied.until_us.saturating_add(COPY_WITHIN_US);
+                let crosses = copied.from_us < later.until_us && until_us > later.from_us;
+                copied.wish == Wish::Get && crosses && routes.is_drained(copied, slot)
+            }),
+            _ => {
+                routes.is_drained(later, slot) || routes.is_drained(get, slot) || routes.is_drained(set, slot)
+            }
+        };
+        !is_excused && answered_by.start() >= owners(later).end()
     };
+    let is_broken = |later: &&Request| is_later(later) && is_old(later);
     let later = history.writes_after(place).find(is_broken)?;
     let invariant = if later.wish == Wish::Delete { "I8" } else { "I4" };
     Some((invariant, format!("version {version} comes back after {later}")))
@@ -89,7 +106,7 @@ fn judge_miss(
     let answered_by = routes.epochs(get.router, slot, get.from_us, get.until_us);
     let epoch = *stored_in.start();
     let is_one = stored_in == answered_by && *stored_in.end() == epoch;
-    if !is_one || epoch != routes.newest_epoch(slot) {
+    if !is_one || !routes.is_steady(slot, epoch) {
         return None;
     }
     let member = routes.member(slot, epoch);

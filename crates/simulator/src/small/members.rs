@@ -1,11 +1,12 @@
 //! Servers and their processes.
 
+use control::ControllerChoice;
 use fleet::MemberId;
 use net::Options;
 use net::sim::{HostId, World};
 
 use super::judge::MemberLives;
-use super::shape::{PORT, member};
+use super::shape::{CONTROLLERS, PORT, member};
 
 /// Memory of a server: a few keys.
 const MEMORY_BYTES: u64 = 4 << 20;
@@ -25,6 +26,10 @@ pub(super) struct SmallServer {
     /// Orders to be emptied that its agent has carried out, and the one that is on its way.
     pub(super) flushes: u64,
     pub(super) flushing: Option<u64>,
+    /// Its last order was to be kept empty, and the one that is on its way is.
+    pub(super) is_kept_empty: bool,
+    pub(super) keeps_empty: bool,
+    pub(super) choice: ControllerChoice,
     pub(super) turns: u64,
     pub(super) seen: u64,
 }
@@ -44,6 +49,9 @@ impl SmallServers {
             is_cut_off: false,
             flushes: 0,
             flushing: None,
+            is_kept_empty: false,
+            keeps_empty: false,
+            choice: ControllerChoice::new(CONTROLLERS),
             turns: 0,
             seen: 0,
         };

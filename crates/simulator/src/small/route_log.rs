@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use fleet::{FleetContent, Generation};
+use fleet::{FleetContent, Generation, MemberId};
 
+use super::history::Request;
 use super::shape::{ROUTERS, SLOTS};
 
 /// A generation as it was published.
@@ -15,6 +16,10 @@ pub(super) struct KnownGeneration {
     reason: String,
     /// The generation with which each slot got its member.
     epochs: [u64; SLOTS],
+    /// The same, but for members that came by phases: whatever was deleted before was deleted from them as well.
+    owners: [u64; SLOTS],
+    /// The newest generation that all routers had when it was published.
+    pub(super) had_by_all: u64,
 }
 
 /// The history of routes.
@@ -26,22 +31,28 @@ pub(super) struct RouteLog {
 }
 
 impl RouteLog {
-    /// Notes a generation that has become the target.
-    pub(super) fn publish(&mut self, generation: Generation) {
+    /// Notes a generation that has become the target. `lives` says of members that leave a slot at once whether they could have left it by
+    /// phases.
+    pub(super) fn publish(&mut self, generation: Generation, lives: impl Fn(&MemberId) -> bool) {
         let number = generation.number.0;
         let parent = generation.parent.and_then(|parent| self.generations.get(&parent.0));
         let slots = &generation.content.clusters[0].slots;
-        let mut epochs = [number; SLOTS];
+        let (mut epochs, mut owners) = ([number; SLOTS], [number; SLOTS]);
         if let Some(parent) = parent {
-            for (slot, epoch) in epochs.iter_mut().enumerate() {
-                if parent.content.clusters[0].slots[slot].member == slots[slot].member {
-                    *epoch = parent.epochs[slot];
+            for (slot, new) in slots.iter().enumerate() {
+                let old = &parent.content.clusters[0].slots[slot];
+                if old.member == new.member {
+                    epochs[slot] = parent.epochs[slot];
+                }
+                if old.has(&new.member) || lives(&old.member) {
+                    owners[slot] = parent.owners[slot];
                 }
             }
         }
         let text = fleet::texts(&generation.content).into_values().next().expect("a view");
         let (content, reason) = (generation.content, generation.reason);
-        let known = KnownGeneration { content, text, reason, epochs };
+        let had_by_all = self.everywhere();
+        let known = KnownGeneration { content, text, reason, epochs, owners, had_by_all };
         self.generations.insert(number, known);
     }
 
@@ -82,8 +93,40 @@ impl RouteLog {
         epochs.fold(first..=first, |range, epoch| *range.start().min(&epoch)..=*range.end().max(&epoch))
     }
 
+    /// The same for those that did not come by phases.
+    pub(super) fn owners(&self, request: &Request, slot: usize) -> RangeInclusive<u64> {
+        let mut owners = self.within(request).map(|generation| self.generations[&generation].owners[slot]);
+        let first = owners.next().unwrap_or(0);
+        owners.fold(first..=first, |range, owner| *range.start().min(&owner)..=*range.end().max(&owner))
+    }
+
+    /// Generations that a router had during a request.
+    fn within(&self, request: &Request) -> impl Iterator<Item = u64> {
+        let loads = &self.loads[request.router];
+        let before = loads.iter().rev().find(|(at_us, _)| *at_us < request.from_us);
+        let first = before.map(|(_, generation)| *generation);
+        first.into_iter().chain(self.loads_within(request.router, request.from_us, request.until_us))
+    }
+
+    /// Whether a router had a phase of a drain of a slot during a request.
+    pub(super) fn is_drained(&self, request: &Request, slot: usize) -> bool {
+        let drain = |number: u64| self.generations[&number].content.clusters[0].slots[slot].drain.as_ref();
+        self.within(request).any(|number| drain(number).is_some())
+    }
+
+    /// Whether a slot has had nobody but this member since a generation.
+    pub(super) fn is_steady(&self, slot: usize, epoch: u64) -> bool {
+        let slots = self.generations.range(epoch..).map(|(_, known)| &known.content.clusters[0].slots[slot]);
+        slots.clone().all(|slot| slot.drain.is_none()) && epoch == self.newest_epoch(slot)
+    }
+
+    /// The newest generation that every router has, or a later one.
+    pub(super) fn everywhere(&self) -> u64 {
+        (0..ROUTERS).map(|router| self.present(router)).min().unwrap_or(0)
+    }
+
     /// The member that got a slot with a generation.
-    pub(super) fn member(&self, slot: usize, epoch: u64) -> &fleet::MemberId {
+    pub(super) fn member(&self, slot: usize, epoch: u64) -> &MemberId {
         &self.generations[&epoch].content.clusters[0].slots[slot].member
     }
 

@@ -25,6 +25,7 @@ pub(super) struct SmallRouter {
     pub(super) starts_ms: Option<u64>,
     /// Processes so far.
     pub(super) starts: u64,
+    probe_max_ms: u32,
 }
 
 pub(super) struct RouterProcess {
@@ -103,7 +104,7 @@ impl SmallRouter {
             Ok(_) if file.text.contains(DEADLY) => return FileLook::Ended,
             Ok(plan) => plan,
         };
-        let process = RouterProcess::new(plan, file);
+        let process = RouterProcess::new(plan, file, self.probe_max_ms);
         net.start_again(
             self.host,
             RouteWorker::new(Arc::clone(&process.shared), now_ms),
@@ -116,20 +117,25 @@ impl SmallRouter {
     }
 
     /// A router that runs with its first file.
-    pub(super) fn start(net: &mut World, file: &FileText, servers: &[SocketAddr], seed: u64) -> SmallRouter {
+    pub(super) fn start(
+        net: &mut World,
+        file: &FileText,
+        servers: &[SocketAddr],
+        probe_max_ms: u32,
+        seed: u64,
+    ) -> SmallRouter {
         let plan = plan(&file.text, 1, servers).expect("the first text is good");
-        let process = RouterProcess::new(plan, file);
+        let process = RouterProcess::new(plan, file, probe_max_ms);
         let worker = RouteWorker::new(Arc::clone(&process.shared), seed);
         let host = net.add(worker, &[PORT], &options());
-        SmallRouter { host, process: Some(process), starts_ms: None, starts: 1 }
+        SmallRouter { host, process: Some(process), starts_ms: None, starts: 1, probe_max_ms }
     }
 }
 
 impl RouterProcess {
-    fn new(plan: RoutePlan, file: &FileText) -> RouterProcess {
+    fn new(plan: RoutePlan, file: &FileText, probe_max_ms: u32) -> RouterProcess {
         // A server that is back is asked soon: runs are short.
-        let health =
-            HealthSettings { probe_initial_ms: 500, probe_max_ms: 2_000, ..HealthSettings::default() };
+        let health = HealthSettings { probe_initial_ms: 500, probe_max_ms, ..HealthSettings::default() };
         let settings = Settings { health, ..Settings::default() };
         let shared = Arc::new(RouterShared::new(settings, plan));
         RouterProcess { shared, loaded: file.clone(), seen: file.text.clone(), plans: 1 }

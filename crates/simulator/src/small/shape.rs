@@ -25,6 +25,17 @@ pub(super) const FAULTS_FROM_MS: u64 = 63_000;
 pub(super) const FAULTS_UNTIL_MS: u64 = 100_000;
 /// From here on nothing is broken any more.
 pub(super) const CALM_MS: u64 = 106_000;
+/// A host that is lost is replaced within this time, whatever has halted rollouts: it is suspect for some seconds, a rollout is waited for
+/// 15 s, and so much is room.
+pub(super) const HEALED_WITHIN_MS: u64 = 28_000;
+/// An agent leaves a controller that has been without its register for this long: that asks it every 2 s, and an agent has its turn once
+/// a second.
+pub(super) const LEFT_WITHIN_MS: u64 = 6_000;
+/// The longest time between two probes of a server that a router has lost.
+pub(super) const PROBE_MAX_MS: u32 = 2_000;
+/// A router asks a server again within this time after the last fault between them: an interval, half of it more at random, the time
+/// for a connection, and the second after which its agent hears of it.
+pub(super) const REFUSED_FOR_MS: u64 = PROBE_MAX_MS as u64 * 3 / 2 + 3_000;
 /// After this, everything must be as it should be.
 pub(super) const CONVERGED_WITHIN_MS: u64 = 60_000;
 

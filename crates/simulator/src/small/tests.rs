@@ -1,6 +1,6 @@
 //! The small world without and with planted bugs.
 
-use super::faults::{Scheduled, SmallFault};
+use super::faults::{RoutesText, Scheduled, SmallFault};
 use super::world::play_script;
 use super::*;
 
@@ -15,12 +15,7 @@ fn seeds_without_bugs_break_no_invariant() {
 /// Plays faults with their times in seconds, which break nothing. Returns how many members entered slots.
 #[track_caller]
 fn check(script: &[(u64, u64, SmallFault)]) -> u64 {
-    let script = script.iter().map(|(from_s, until_s, fault)| Scheduled {
-        from_ms: from_s * 1000,
-        until_ms: until_s * 1000,
-        fault: *fault,
-    });
-    let run = play_script(1, script.collect());
+    let run = play_script(1, &[], scheduled(script));
     assert!(run.violation.is_none(), "{}", run.violation.expect("there is one"));
     run.entered
 }
@@ -43,6 +38,62 @@ fn routers_that_end_after_a_slot_change_do_not_give_the_slot_back() {
     // It is back with its values before the slot could come back to it.
     let cut_off = (64, 73, SmallFault::HostCutOff { server: 1 });
     assert_eq!(check(&[cut_off, ends(0), ends(1), ends(2)]), 1);
+}
+
+/// Faults with their times in seconds.
+fn scheduled(script: &[(u64, u64, SmallFault)]) -> Vec<Scheduled> {
+    let one = |(from_s, until_s, fault): &(u64, u64, SmallFault)| {
+        let (from_ms, until_ms) = (from_s * 1000, until_s * 1000);
+        Scheduled { from_ms, until_ms, fault: *fault }
+    };
+    script.iter().map(one).collect()
+}
+
+/// With the bug these faults break the invariant in one of some seeds, and without it they break none.
+#[track_caller]
+fn check_broken(bug: SmallBug, script: &[(u64, u64, SmallFault)], seeds: u64, invariants: &[&str]) {
+    let run = play_script(1, &[], scheduled(script));
+    assert!(run.violation.is_none(), "{}", run.violation.expect("there is one"));
+    let found = (1..=seeds).find_map(|seed| play_script(seed, &[bug], scheduled(script)).violation);
+    let found = found.expect("a violation");
+    assert!(invariants.contains(&found.violation.invariant), "{found}");
+}
+
+const LOST: (u64, u64, SmallFault) = (68, 106, SmallFault::HostCutOff { server: 1 });
+const GOOD: SmallFault = SmallFault::RoutesChanged { kind: RoutesText::Good };
+const DEADLY: SmallFault = SmallFault::RoutesChanged { kind: RoutesText::Deadly };
+
+#[test]
+fn a_lost_host_is_replaced_whatever_has_halted_a_rollout() {
+    let halted = [(64, 106, GOOD), (66, 106, SmallFault::RolloutHalted), LOST];
+    assert_eq!(check(&halted), 1);
+    check_broken(SmallBug::HaltHoldsHealing, &halted, 1, &["I12"]);
+    assert_eq!(check(&[(64, 106, SmallFault::FileEdited { router: 0 }), LOST]), 1);
+    assert_eq!(check(&[(64, 106, DEADLY), (67, 106, SmallFault::FileEdited { router: 2 }), LOST]), 1);
+}
+
+#[test]
+fn no_agent_stays_with_a_controller_that_is_without_its_register() {
+    let cut = [(64, 90, SmallFault::RegisterCut { controller: Some(0) }), LOST];
+    check_broken(SmallBug::AgentStays, &cut, 1, &["I15"]);
+}
+
+#[test]
+fn a_member_that_is_replaced_by_hand_undoes_no_delete() {
+    let replaced = |slot| (64 + 10 * slot as u64, 65, SmallFault::MemberReplaced { slot });
+    check_broken(SmallBug::ReplacedAtOnce, &[replaced(0), replaced(1), replaced(2)], 30, &["I8", "I4"]);
+}
+
+#[test]
+fn a_server_that_can_be_reached_again_is_asked_again_within_a_bound() {
+    let cut = [(64, 84, SmallFault::PathCut { router: 1, server: 2 })];
+    check_broken(SmallBug::ProbesGrow, &cut, 1, &["I17"]);
+}
+
+#[test]
+fn routes_that_have_failed_do_not_come_again_with_a_change_of_slots() {
+    let script = [(64, 65, DEADLY), (80, 81, SmallFault::MemberReplaced { slot: 0 })];
+    check_broken(SmallBug::SlotsBringRoutes, &script, 1, &["I16"]);
 }
 
 #[test]

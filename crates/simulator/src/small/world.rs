@@ -4,6 +4,7 @@ mod disturbing;
 mod loading;
 mod moments;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -21,7 +22,9 @@ use super::judge::judge;
 use super::members::SmallServers;
 use super::route_log::RouteLog;
 use super::routers::{SmallRouter, address};
-use super::shape::{CALM_MS, CLIENTS_FROM_MS, CONTROLLERS, CONVERGED_WITHIN_MS, PORT, ROUTERS, SLOTS};
+use super::shape::{
+    CALM_MS, CLIENTS_FROM_MS, CONTROLLERS, CONVERGED_WITHIN_MS, PORT, PROBE_MAX_MS, ROUTERS, SLOTS,
+};
 use super::traffic::{Finished, Traffic};
 use crate::checker::Violation;
 use crate::queue::EventQueue;
@@ -96,6 +99,10 @@ struct SmallWorld {
     ended: Vec<(u64, usize)>,
     /// Routers that have ended without a reason.
     ended_by_accident: [bool; ROUTERS],
+    /// Files before somebody has edited them.
+    edited: [Option<FileText>; ROUTERS],
+    /// Since when a host reaches nobody.
+    lost_since_ms: BTreeMap<usize, u64>,
     /// Since when no controller works.
     without_controllers_ms: Option<u64>,
     run: SmallRun,
@@ -108,8 +115,8 @@ pub fn play(seed: u64, bugs: &[SmallBug]) -> SmallRun {
 
 /// Plays faults that a test chooses.
 #[cfg(test)]
-pub(super) fn play_script(seed: u64, script: Vec<Scheduled>) -> SmallRun {
-    SmallWorld::new(seed, &[], Some(script)).play()
+pub(super) fn play_script(seed: u64, bugs: &[SmallBug], script: Vec<Scheduled>) -> SmallRun {
+    SmallWorld::new(seed, bugs, Some(script)).play()
 }
 
 impl SmallWorld {
@@ -121,12 +128,14 @@ impl SmallWorld {
         let servers = SmallServers::new(&mut net, count);
         let addresses: Vec<SocketAddr> =
             servers.0.iter().map(|server| address(net.place(server.host, PORT))).collect();
-        let controllers = SmallControllers::new(count);
+        let mut controllers = SmallControllers::new(count);
+        controllers.agents_stay = bugs.contains(&SmallBug::AgentStays);
         let mut routes = RouteLog::default();
-        routes.publish(controllers.generation(1).expect("the first generation"));
+        routes.publish(controllers.generation(1).expect("the first generation"), |_| false);
         let file = FileText { text: routes.generations[&1].text.clone(), generation: 1 };
+        let probe_max_ms = if bugs.contains(&SmallBug::ProbesGrow) { 60_000 } else { PROBE_MAX_MS };
         let routers: Vec<SmallRouter> = (0..ROUTERS)
-            .map(|at| SmallRouter::start(&mut net, &file, &addresses, seed + at as u64))
+            .map(|at| SmallRouter::start(&mut net, &file, &addresses, probe_max_ms, seed + at as u64))
             .collect();
         let places = routers.iter().chain(&routers).map(|router| router.host);
         let places = places.chain(servers.0.iter().map(|server| server.host));
@@ -135,12 +144,14 @@ impl SmallWorld {
         let first = &routers[0].process.as_ref().expect("it runs");
         let slots = first.servers_of_keys().iter().map(|server| slot_of(&routes, 1, server)).collect();
         let mut world = SmallWorld {
-            script: chosen.unwrap_or_else(|| script(&mut prng, count)),
+            script: chosen.unwrap_or_else(|| script(&mut prng, seed, count)),
             agents: (0..ROUTERS).map(|at| RouterAgent::new(at, file.clone(), bugs)).collect(),
             traffic: Traffic::new(slots, bugs.contains(&SmallBug::DeleteErrorHidden)),
             bugs: bugs.to_vec(),
             ended: Vec::new(),
             ended_by_accident: [false; ROUTERS],
+            edited: Default::default(),
+            lost_since_ms: BTreeMap::new(),
             without_controllers_ms: None,
             run: SmallRun { generations: 1, ..SmallRun::default() },
             queue: EventQueue::new(),

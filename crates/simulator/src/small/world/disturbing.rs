@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use control::RolloutAct;
 use net::sim::PathConditions;
 
+use super::super::bug::SmallBug;
 use super::super::controllers::ROUTES;
 use super::super::faults::{RoutesText, Scheduled, SmallFault};
 use super::super::routers::{DEADLY, plan};
@@ -21,6 +23,7 @@ impl SmallWorld {
             SmallFault::ServerStops { server } => self.servers.stop(&mut self.net, server, until_ms),
             SmallFault::HostCutOff { server } => {
                 self.servers.0[server].is_cut_off = true;
+                self.lost_since_ms.insert(server, now_ms);
                 (0..ROUTERS).for_each(|router| self.set_cut(router, server, true));
             }
             SmallFault::PathCut { router, server } => self.set_cut(router, server, true),
@@ -36,14 +39,39 @@ impl SmallWorld {
                 (0..CONTROLLERS).for_each(|controller| self.controllers.kill(controller, until_ms));
                 self.without_controllers_ms.get_or_insert(now_ms);
             }
-            SmallFault::RegisterCut { controller } => self.set_register_away(controller, true),
+            SmallFault::RegisterCut { controller } => self.set_register_away(controller, true, now_ms),
             SmallFault::AgentAway { router } => self.agents[router].away_until_ms = until_ms,
             SmallFault::AgentKilledInWrite { router } => self.agents[router].disk.kills_writer = true,
             SmallFault::DiskFull { router } => self.agents[router].disk.is_full = true,
             SmallFault::RouterEnds { router } => self.end_router(now_ms, router),
             SmallFault::OrderRepeated { router } => self.repeat_order(now_ms, router),
             SmallFault::RoutesChanged { kind } => self.change_routes(now_ms, at, kind),
+            SmallFault::FileEdited { router } => {
+                let file = &mut self.agents[router].disk.file;
+                self.edited[router].get_or_insert_with(|| file.clone());
+                file.text.push(' ');
+            }
+            SmallFault::MemberReplaced { slot } => self.replace_member(now_ms, slot),
+            SmallFault::RolloutHalted => {
+                self.controllers.halt(RolloutAct::Halt, now_ms);
+                self.read_news(now_ms);
+            }
         }
+    }
+
+    /// An operator has the member of a slot replaced.
+    fn replace_member(&mut self, now_ms: u64, slot: usize) {
+        let target = self.controllers.target().0;
+        let Some(generation) = self.controllers.generation(target) else { return };
+        let member = generation.content.clusters[0].slots[slot].member.clone();
+        match self.bugs.contains(&SmallBug::SlotsBringRoutes) {
+            true => self.controllers.replace_with_routes(&member),
+            false => {
+                let is_at_once = self.bugs.contains(&SmallBug::ReplacedAtOnce);
+                self.controllers.replace(&member, is_at_once, now_ms);
+            }
+        }
+        self.read_news_of(now_ms, true);
     }
 
     pub(super) fn end_fault(&mut self, now_ms: u64, at: usize) {
@@ -51,6 +79,7 @@ impl SmallWorld {
             SmallFault::ServerStops { .. } => self.servers.start_due(&mut self.net, now_ms),
             SmallFault::HostCutOff { server } => {
                 self.servers.0[server].is_cut_off = false;
+                self.lost_since_ms.remove(&server);
                 (0..ROUTERS).for_each(|router| self.set_cut(router, server, false));
             }
             SmallFault::PathCut { router, server } => {
@@ -58,14 +87,21 @@ impl SmallWorld {
                 self.set_cut(router, server, is_cut_off);
             }
             SmallFault::PathLossy { router, server } => self.set_loss(router, server, 0),
-            SmallFault::RegisterCut { controller } => self.set_register_away(controller, false),
+            SmallFault::RegisterCut { controller } => self.set_register_away(controller, false, now_ms),
             SmallFault::DiskFull { router } => self.agents[router].disk.is_full = false,
+            SmallFault::FileEdited { router } => {
+                if let Some(before) = self.edited[router].take() {
+                    self.agents[router].disk.file = before;
+                }
+            }
+            SmallFault::RolloutHalted => self.controllers.halt(RolloutAct::Resume, now_ms),
             _ => {}
         }
     }
 
     /// From now on nothing is broken.
     pub(super) fn calm_down(&mut self, now_ms: u64) {
+        self.demand_healing(now_ms);
         (0..self.script.len()).for_each(|at| self.end_fault(now_ms, at));
         for agent in &mut self.agents {
             agent.disk.kills_writer = false;
@@ -94,10 +130,10 @@ impl SmallWorld {
         self.net.set_path(router, server, PathConditions { loss_ppm, ..PathConditions::default() });
     }
 
-    fn set_register_away(&mut self, controller: Option<usize>, is_away: bool) {
+    fn set_register_away(&mut self, controller: Option<usize>, is_away: bool, now_ms: u64) {
         let meant = |at: &usize| controller.is_none_or(|controller| controller == *at);
         for at in (0..CONTROLLERS).filter(meant) {
-            self.controllers.set_register_away(at, is_away);
+            self.controllers.set_register_away(at, is_away, now_ms);
         }
     }
 
@@ -127,7 +163,7 @@ impl SmallWorld {
             self.controllers.any_works() && self.routers.iter().all(|router| router.process.is_some());
         if is_accepted && is_possible {
             self.controllers.publish_policy(&policy(&routes));
-            self.read_news(now_ms);
+            self.read_news_of(now_ms, true);
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Generations: what is published, what routers load, and whether all of them have the same in the end.
 
+use fleet::{Generation, MemberId};
+
 use super::super::disk::FileText;
+use super::super::faults::SmallFault;
 use super::super::routers::FileLook;
-use super::super::shape::{ROUTERS, SLOTS};
+use super::super::shape::{CONTROLLERS, HEALED_WITHIN_MS, LEFT_WITHIN_MS, REFUSED_FOR_MS, ROUTERS, SLOTS};
 use super::super::traffic::key;
 use super::SmallWorld;
 
@@ -12,6 +15,11 @@ const ORDERS_DONE_MS: u64 = 4_000;
 impl SmallWorld {
     /// Notes generations that were published, and holds them against their parents.
     pub(super) fn read_news(&mut self, now_ms: u64) {
+        self.read_news_of(now_ms, false);
+    }
+
+    /// The same after what an operator has done.
+    pub(super) fn read_news_of(&mut self, now_ms: u64, is_by_hand: bool) {
         let Some(target) = self.controllers.news() else { return };
         let newest = self.routes.generations.last_key_value().map_or(0, |(number, _)| *number);
         for number in newest + 1..=target.0 {
@@ -27,10 +35,97 @@ impl SmallWorld {
             if ids(&parent.content) != ids(&generation.content) {
                 return self.violate(now_ms, "I4", format!("generation {number} has other slots"), None);
             }
-            self.routes.publish(generation);
+            if let Some(found) = self.unasked_routes(&generation, is_by_hand) {
+                return self.violate(now_ms, "I16", found, None);
+            }
+            let servers = &self.servers.0;
+            let lives = |member: &MemberId| {
+                is_by_hand
+                    && servers.iter().any(|server| server.id == *member && server.is_up && !server.is_cut_off)
+            };
+            self.routes.publish(generation, lives);
             self.run.generations += 1;
             let entered = (0..SLOTS).filter(|slot| self.routes.newest_epoch(*slot) == number);
             self.run.entered += entered.count() as u64;
+        }
+    }
+
+    /// Routes change because a person gives others, or because those that are on their way are given up.
+    fn unasked_routes(&self, generation: &Generation, is_by_hand: bool) -> Option<String> {
+        let known = self.routes.generations.get(&generation.parent?.0)?;
+        let parent = &known.content;
+        let content = &generation.content;
+        if parent.views == content.views {
+            return None;
+        }
+        let slots = |content: &fleet::FleetContent| {
+            content.clusters[0].slots.iter().map(|slot| slot.member.clone()).collect::<Vec<_>>()
+        };
+        // Controllers may not know yet that all routers have the parent.
+        let everywhere = known.had_by_all;
+        let had = self.routes.generations.get(&everywhere).map(|had| &had.content.views);
+        let goes_back = had.is_some_and(|views| *views == content.views);
+        let is_change_of_routes = is_by_hand && slots(parent) == slots(content);
+        (!goes_back && !is_change_of_routes).then(|| {
+            format!("generation {} has other routes than {everywhere}, which all routers have, and nobody gave them", generation.number)
+        })
+    }
+
+    /// A host that was lost for long enough has no slot, whatever has halted rollouts.
+    pub(super) fn demand_healing(&mut self, now_ms: u64) {
+        let halts = |fault: &SmallFault| {
+            matches!(
+                fault,
+                SmallFault::HostCutOff { .. }
+                    | SmallFault::FileEdited { .. }
+                    | SmallFault::RolloutHalted
+                    | SmallFault::RoutesChanged { .. }
+            )
+        };
+        let lost = self.lost_since_ms.iter().find(|(_, since_ms)| now_ms > **since_ms + HEALED_WITHIN_MS);
+        let (Some((server, since_ms)), true) = (lost, self.script.iter().all(|one| halts(&one.fault))) else {
+            return;
+        };
+        let (member, since_ms) = (self.servers.0[*server].id.clone(), *since_ms);
+        let target = self.controllers.target().0;
+        let content = self.controllers.generation(target).map(|generation| generation.content);
+        if content.is_some_and(|content| content.slot_of(&member).is_some()) {
+            let status = self.controllers.status(now_ms).join("; ");
+            let found = format!(
+                "{member} is lost since {since_ms} ms and has a slot still; controllers say: {status}"
+            );
+            self.violate(now_ms, "I12", found, None);
+        }
+    }
+
+    /// A router does not refuse a server for long that can be reached again.
+    pub(super) fn check_refusals(&mut self, now_ms: u64, at: usize) {
+        let is_refused_for_long = |server: &usize| {
+            let faults =
+                self.script.iter().filter(|one| one.from_ms <= now_ms && one.fault.parts(at, *server));
+            let last_ms = faults.map(|one| one.until_ms).max().unwrap_or(0);
+            let is_up = self.servers.0[*server].is_up;
+            let is_suspect = |name: &String| name.starts_with(&format!("m{server}:"));
+            is_up && now_ms > last_ms + REFUSED_FOR_MS && self.agents[at].suspects.iter().any(is_suspect)
+        };
+        if let Some(server) = (0..self.servers.0.len()).find(is_refused_for_long) {
+            let found = format!(
+                "router r{at} does not ask m{server}, which it has been able to reach for {REFUSED_FOR_MS} ms"
+            );
+            self.violate(now_ms, "I17", found, None);
+        }
+    }
+
+    /// An agent does not stay with a controller that hears of no decision, while another one does.
+    pub(super) fn check_holder(&mut self, now_ms: u64, at: usize) {
+        let holder = (at + self.agents[at].choice.at()) % CONTROLLERS;
+        let has_register = |other: usize| self.controllers.is_cut_for(other, false, LEFT_WITHIN_MS, now_ms);
+        let is_held = self.controllers.is_cut_for(holder, true, LEFT_WITHIN_MS, now_ms);
+        if is_held && (0..CONTROLLERS).any(has_register) {
+            let found = format!(
+                "the agent of router r{at} is with controller c{holder}, which is cut from its register"
+            );
+            self.violate(now_ms, "I15", found, None);
         }
     }
 
@@ -62,6 +157,10 @@ impl SmallWorld {
             let found = format!("router r{at} loads generation {generation}, which was never published");
             return self.violate(now_ms, "I2", found, None);
         };
+        // Somebody has edited it, who may do that.
+        if self.edited[at].is_some() {
+            return;
+        }
         let slots = &known.content.clusters[0].slots;
         let servers = process.servers_of_keys();
         let is_moved = |number: &usize| servers[*number] != slots[self.traffic.slots[*number]].address;

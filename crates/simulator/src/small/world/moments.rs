@@ -26,6 +26,9 @@ impl SmallWorld {
             ProbeResult { member: server.id.clone(), answer }
         };
         let probes = self.servers.0.iter().map(probe).collect();
+        if self.bugs.contains(&SmallBug::HaltHoldsHealing) {
+            self.controllers.hold_while_halted(at, now_ms);
+        }
         self.controllers.tick(at, now_ms, probes);
         self.without_controllers_ms = match self.controllers.any_works() {
             true => None,
@@ -42,8 +45,9 @@ impl SmallWorld {
         if self.servers.0[at].is_cut_off {
             return;
         }
-        let report = server_report(&mut self.servers.0[at], at);
-        if let Some(orders) = self.controllers.turn(at % CONTROLLERS, &report, now_ms) {
+        let server = &mut self.servers.0[at];
+        let report = server_report(server, at);
+        if let Some(orders) = self.controllers.turn(at % CONTROLLERS, &mut server.choice, &report, now_ms) {
             self.obey_flush(at, &orders);
         }
         self.read_news(now_ms);
@@ -56,7 +60,7 @@ impl SmallWorld {
         let server = &mut self.servers.0[at];
         server.flushing = None;
         match answer.text.as_deref() {
-            Some(b"OK\r\n") => server.flushes = wanted,
+            Some(b"OK\r\n") => (server.flushes, server.is_kept_empty) = (wanted, server.keeps_empty),
             // The order is asked for again.
             _ => server.seen = 0,
         }
@@ -66,11 +70,16 @@ impl SmallWorld {
         let server = &mut self.servers.0[at];
         server.seen = orders.version;
         let wanted = orders.members.iter().map(|order| order.flushes).max().unwrap_or(0);
-        if wanted <= server.flushes || server.flushing.is_some() {
+        // Who was kept empty is emptied once more: routers may have written to it since.
+        let keeps_empty = orders.members.iter().any(|order| order.keep_empty);
+        let is_due = wanted > server.flushes || keeps_empty || server.is_kept_empty;
+        if !is_due || server.flushing.is_some() {
             return;
         }
+        let wanted = wanted.max(server.flushes);
+        server.keeps_empty = keeps_empty;
         if self.bugs.contains(&SmallBug::FlushAssumed) {
-            server.flushes = wanted;
+            (server.flushes, server.is_kept_empty) = (wanted, keeps_empty);
             return;
         }
         server.flushing = Some(wanted);
@@ -90,6 +99,7 @@ impl SmallWorld {
         let answer = self.net.handler::<Askers>(self.askers).take(ROUTERS + at);
         if let Some(text) = answer.and_then(|answer| answer.text) {
             self.agents[at].suspects = suspects(&String::from_utf8_lossy(&text));
+            self.check_refusals(now_ms, at);
         }
         let now = Now::at_ms(now_ms);
         let process = self.routers[at].process.as_ref();
@@ -97,7 +107,10 @@ impl SmallWorld {
         let news = self.agents[at].look(now, process.map(|_| starts), loaded);
         self.note_generation(now_ms, at, news);
         let report = self.agents[at].report();
-        if let Some(orders) = self.controllers.turn(at % CONTROLLERS, &report, now_ms) {
+        let choice = &mut self.agents[at].choice;
+        let orders = self.controllers.turn(at % CONTROLLERS, choice, &report, now_ms);
+        self.check_holder(now_ms, at);
+        if let Some(orders) = orders {
             let news = self.agents[at].obey(orders, now);
             self.note_generation(now_ms, at, news);
         }
