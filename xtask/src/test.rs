@@ -32,7 +32,7 @@ const FOR_THEIR_USER: [&str; 6] = ["lab", "load", "simulator", "transcript", "en
 
 /// Libraries and programs without their tests, by the stricter rules of `xtask/shipped/clippy.toml`.
 fn shipped_lints() -> std::process::Command {
-    let mut command = cargo(&["clippy", "--workspace", "--lib", "--bins"]);
+    let mut command = cargo(&["clippy", "--no-deps", "--workspace", "--lib", "--bins"]);
     FOR_THEIR_USER.iter().for_each(|package| _ = command.args(["--exclude", package]));
     command.args(["--", "-D", "warnings", "-D", "clippy::disallowed_methods"]);
     command.env("CLIPPY_CONF_DIR", workspace().join("xtask/shipped"));

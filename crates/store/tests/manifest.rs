@@ -326,7 +326,12 @@ fn no_manifest_ends_the_process() {
         eprintln!("seed {seed} is accepted");
         let Ok(()) = store.begin(64 * MIB) else { continue };
         let mut handle = store.handle();
-        (400..500).for_each(|number| set(&mut handle, number));
+        for number in 400..500 {
+            let (name, value) = (key(number), value(number));
+            let key = handle.key(name.as_bytes());
+            // There may be no room: numbers can be possible and untrue.
+            let _ = handle.store(&key, &Change::default(), NewValue::Bytes(&value), NOW);
+        }
         (0..100).for_each(|_| handle.begin_turn(NOW));
         let _ = store.statistics();
         drop(handle);
