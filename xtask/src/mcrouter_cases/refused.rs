@@ -27,8 +27,10 @@ const TYPING_ERROR: Reason = Reason {
     why: "valid, and has a field that mcrouter does not read",
     words: "`default` is not known in OperationSelectorRoute",
 };
-const OLD_FIELD: Reason =
-    Reason { why: "valid, and has a field of an older mcrouter", words: "`pool_locality` is not known in a pool" };
+const OLD_FIELD: Reason = Reason {
+    why: "valid, and has a field of an older mcrouter",
+    words: "`pool_locality` is not known in a pool",
+};
 const OTHER_ROUTE: Reason =
     Reason { why: "a route of Facebook's own services", words: "expected a named handle or one of" };
 const NO_POOL: Reason = Reason {
