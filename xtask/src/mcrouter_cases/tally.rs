@@ -9,7 +9,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Counts a case, and prints how it differs.
-    pub(super) fn count(&mut self, name: &str, outcome: std::result::Result<(), String>) {
+    pub(super) fn count(&mut self, name: &str, outcome: Result<(), String>) {
         match outcome {
             Ok(()) => self.passed += 1,
             Err(difference) => {

@@ -254,9 +254,13 @@ impl Compiler<'_, '_> {
         let of_pool = |name: &str| pool.and_then(|pool| pool.get(name));
         if children.is_empty() {
             let refuses = of_pool("error_on_empty").map(|refuses| refuses.bool("`error_on_empty` of a pool"));
-            let node = match refuses.transpose()?.unwrap_or(true) && pool.is_some() {
-                true => Node::Error(Outcome::LocalError, "pool is empty".into()),
-                false => Node::Null,
+            let refuses = refuses.transpose()?.unwrap_or(true);
+            let node = match pool.filter(|_| refuses) {
+                Some(pool) => {
+                    let words = format!("HashRoute with empty children, name: {}", pool.name);
+                    Node::Error(Outcome::LocalError, words.into())
+                }
+                None => Node::Null,
             };
             return self.add(node, json);
         }
