@@ -1,6 +1,5 @@
 //! Routes that are generated for random policies: a router takes all of them, and keys go where they went before.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use fleet::{
@@ -63,7 +62,7 @@ fn inventory() -> Inventory {
 
 /// The content of a policy in which some slots of `web` were replaced.
 fn content(policy: &FleetPolicy, prng: &mut Prng) -> FleetContent {
-    let (inventory, excluded) = (inventory(), BTreeSet::new());
+    let (inventory, excluded) = (inventory(), fleet::Excluded::new());
     let planned = |current: &FleetContent, wishes: &[Replacement]| {
         let input = FleetPlanInput { policy, inventory: &inventory, current, excluded: &excluded };
         plan(&input, wishes).expect("a plan").content
