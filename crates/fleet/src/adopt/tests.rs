@@ -35,7 +35,7 @@ fn check_whole(adoption: &Adoption, value: &Value) {
         policy: &adoption.policy,
         inventory: &adoption.inventory,
         current: &read.content,
-        excluded: &std::collections::BTreeSet::new(),
+        excluded: &crate::Excluded::new(),
     };
     let next = plan(&input).expect("a plan");
     assert_eq!(

@@ -26,7 +26,7 @@ pub struct HealthThresholds {
     pub router_fresh_ms: u64,
     /// A member that is gone is replaced after this.
     pub suspect_ms: u64,
-    /// A process that is down on a living host has this long to be started again by the agent.
+    /// A process that is down on a living host has this long to be started again by the host's service manager.
     pub restart_grace_ms: u64,
     /// An answer to a probe that takes longer is late: a cache answers within a millisecond, and a busy host within some ten.
     pub probe_late_ms: u64,

@@ -62,7 +62,7 @@ pub enum MemberVerdict {
     Healthy,
     /// Away as announced.
     AnnouncedRestart,
-    /// The host lives, the process does not answer: its agent starts it again.
+    /// The host lives, the process does not answer: whatever runs the host's services starts it again.
     ProcessDown,
     /// Host and process are away.
     Gone,
