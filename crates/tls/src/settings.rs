@@ -31,14 +31,6 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// All files that are read.
-    pub fn files(&self) -> impl Iterator<Item = &Path> {
-        let of_certificates =
-            self.certificates.iter().flat_map(|files| [Some(&files.chain), files.key.as_ref()]).flatten();
-        let others = [&self.authorities, &self.ticket_keys, &self.roles].into_iter().flatten();
-        of_certificates.chain(others).map(PathBuf::as_path)
-    }
-
     /// These certificates with keys in PEM, and nothing else.
     pub fn new(certificates: Vec<CertificateFiles>) -> TlsSettings {
         TlsSettings {
