@@ -97,15 +97,15 @@ impl Handle {
             }
             Decision::Write(item) => item,
         };
+        if was_dead {
+            // As in memcached: an item is stored in the place of a dead one. If it lacks room, its next attempt finds none.
+            self.counters.reclaimed.add(1);
+        }
         item.cas = store.cas(&mut lock, change.new_cas);
         let mut put = |lock: &mut Locked<'_>, body: &Body<'_>| {
             let spare = &mut self.spare_page;
             put(store, &self.counters, set, spare, lock, key, old, &item, body, mark, now)?;
             self.counters.total_items.add(1);
-            // As in memcached: an item was stored in the place of a dead one.
-            if was_dead {
-                self.counters.reclaimed.add(1);
-            }
             Ok(Stored::Stored { cas: item.cas, len: body.len(), expiry: item.expiry })
         };
         let joins = matches!(change.condition, Condition::Append | Condition::Prepend);

@@ -216,7 +216,7 @@ fn check(number: usize, limits: &str, line: &str, outcome: &Outcome) {
     }
     let mut started = Started::by(limits, line, number);
     let serves = started.wait();
-    let expected = match outcome {
+    let expected: &str = match outcome {
         Starts | StartsHereOnly => "",
         Says(line) | Refused(line) | RefusedHereOnly(line) => line,
     };
