@@ -120,7 +120,13 @@ impl Runner<'_> {
         let probes_after = probes.map(done).unwrap_or_default();
         probes.inspect(|probes| probes.drain());
         self.drain(shared, probes, &mut all, reports, close.at_ns)?;
-        let seconds = close.at_ns.saturating_sub(open.at_ns) as f64 / 1e9;
+        // A schedule whose last request is answered ends before its window does.
+        let seconds = match plan.duration {
+            Some(duration) if !has_left && plan.requests.is_none() && plan.trace.is_none() => {
+                duration.as_secs_f64()
+            }
+            _ => close.at_ns.saturating_sub(open.at_ns) as f64 / 1e9,
+        };
         follower.closed(all.load.seconds.take(), seconds)?;
         for (number, second) in &mut series {
             second.count(all.load.seconds.of(*number));
