@@ -133,6 +133,13 @@ pub(super) fn route_types() -> impl Iterator<Item = &'static Fields> {
 const CHILDREN_MAX: usize = 10_000;
 
 impl Compiler<'_, '_> {
+    /// Notes fields of a route that its type does not have.
+    pub(super) fn note_unknown_of_route(&mut self, object: &Object<'_>, kind: &str) {
+        if let Some((kind, fields)) = route_types().find(|(name, _)| *name == kind) {
+            self.note_others(object, kind, &[fields, &vocabulary::OF_ROUTES[..]].concat());
+        }
+    }
+
     /// The routes that a type and its argument stand for.
     pub(super) fn handle(
         &mut self,

@@ -6,14 +6,13 @@
 use flags::nearest;
 
 use super::Compiler;
-use super::handles::route_types;
 use crate::config::json::Object;
 
 /// The name of an object's kind, and its fields.
 pub(super) type Fields = (&'static str, &'static [&'static str]);
 
 /// Fields of every route.
-const OF_ROUTES: [&str; 2] = ["type", "name"];
+pub(super) const OF_ROUTES: [&str; 2] = ["type", "name"];
 
 /// A pool, wherever it stands.
 pub(super) const POOL: Fields = (
@@ -126,19 +125,13 @@ pub(super) const HASH: Fields = (
 );
 
 impl Compiler<'_, '_> {
-    /// Notes fields of a route that its type does not have.
-    pub(super) fn note_unknown_of_route(&mut self, object: &Object<'_>, kind: &str) {
-        if let Some((kind, fields)) = route_types().find(|(name, _)| *name == kind) {
-            self.note_others(object, kind, &[fields, &OF_ROUTES[..]].concat());
-        }
-    }
-
     /// Notes fields that an object of this kind does not have.
     pub(super) fn note_unknown(&mut self, object: &Object<'_>, (kind, fields): Fields) {
         self.note_others(object, kind, fields);
     }
 
-    fn note_others(&mut self, object: &Object<'_>, kind: &str, fields: &[&'static str]) {
+    /// The same, with the kind and its fields apart.
+    pub(super) fn note_others(&mut self, object: &Object<'_>, kind: &str, fields: &[&'static str]) {
         for (name, json) in object.entries().iter().filter(|(name, _)| !fields.contains(&name.as_str())) {
             let meant = nearest(name, fields.iter().copied());
             let meant = meant.map(|meant| format!(", `{meant}` is")).unwrap_or_default();

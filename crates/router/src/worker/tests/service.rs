@@ -90,7 +90,7 @@ fn routes_have_mcrouters_names_in_a_tree() {
         (r#"{"type": "PoolRoute", "pool": "A", "max_outstanding": 5}"#.to_owned(), "outstanding-limit"),
         (format!(r#"{{"type": "ModifyExptimeRoute", "target": {null}, "exptime": 5}}"#), "modify-exptime"),
     ] {
-        let mut conversation = Conversation::new(&super::routes::config(&route));
+        let mut conversation = Conversation::new(&routes::config(&route));
         let tree = conversation.about("route_handles(get,abc)");
         let found = tree.lines().any(|line| line.trim() == expected);
         assert!(found, "{route}: {tree}");
