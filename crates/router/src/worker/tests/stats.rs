@@ -198,7 +198,7 @@ fn what_routes_drop_or_give_to_another_server_is_counted() {
          < END",
     );
     conversation
-        .counts("failover_policy_result_error=2 failover_policy_tko_error=1 failover_all_failed_count=0");
+        .counts("failover_policy_result_error=3 failover_policy_tko_error=0 failover_all_failed_count=0");
     conversation.counts("dev_null_requests=3");
 }
 
