@@ -118,6 +118,11 @@ fn planted_bugs_are_found() {
     check_found(SmallBug::DeleteErrorHidden, 0..5, "I8");
     check_found(SmallBug::OlderTextTaken, 0..5, "I1");
     check_found(SmallBug::WrittenInPlace, 0..5, "I2");
-    check_found(SmallBug::ServersSorted, 0..5, "I4");
+    // Without drains: their texts have routes in the place of servers, which sorting would break.
+    check_found(SmallBug::ServersSorted, 1..4, "I4");
+}
+
+#[test]
+fn a_flush_that_did_not_happen_is_found() {
     check_found(SmallBug::FlushAssumed, 865..866, "I7");
 }

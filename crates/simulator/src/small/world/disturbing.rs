@@ -78,6 +78,7 @@ impl SmallWorld {
         match self.script[at].fault {
             SmallFault::ServerStops { .. } => self.servers.start_due(&mut self.net, now_ms),
             SmallFault::HostCutOff { server } => {
+                self.demand_healing(now_ms);
                 self.servers.0[server].is_cut_off = false;
                 self.lost_since_ms.remove(&server);
                 (0..ROUTERS).for_each(|router| self.set_cut(router, server, false));
@@ -101,7 +102,6 @@ impl SmallWorld {
 
     /// From now on nothing is broken.
     pub(super) fn calm_down(&mut self, now_ms: u64) {
-        self.demand_healing(now_ms);
         (0..self.script.len()).for_each(|at| self.end_fault(now_ms, at));
         for agent in &mut self.agents {
             agent.disk.kills_writer = false;
