@@ -76,6 +76,7 @@ pub use key_tracer::KeyTracer;
 pub use md5::md5_hex;
 pub use metrics::{POOLS_SHOWN_MAX, SERVERS_SHOWN_MAX};
 pub use names::{LookupKind, NameTable};
+pub use notices::RouterNotice;
 pub use operation::{Operation, OperationClass};
 pub use outcome::Outcome;
 pub use plan::{

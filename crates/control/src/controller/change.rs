@@ -7,14 +7,14 @@ use fleet::health::GuardScope;
 use fleet::rollout::{RolloutLane, RolloutSettings};
 use fleet::{
     FleetContent, FleetMember, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, ViewName, counted,
-    gone_back_to, plan, texts,
+    plan, texts,
 };
 use serde_json::json;
 
 use super::view::published;
 use super::{Controller, document, refusal, register_away};
 use crate::decisions::{Publication, sha256_hex};
-use crate::questions::{ChangeQuestion, FreezeScope};
+use crate::questions::{ChangeQuestion, ChangeRequest, FreezeScope};
 use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};
 
 /// Letters of a plan's name: as many as nobody types, and enough to tell plans apart.
