@@ -102,11 +102,36 @@ pub fn tables(comparison: &Comparison) -> Vec<ReportTable> {
     tables
 }
 
-/// Trials with doubts or remarks.
+/// Trials with doubts or remarks. Those of one cell with the same kinds of notes are one row, with the first one's words.
 fn noted(title: &str, what: &'static str, trials: &[Noted]) -> Option<ReportTable> {
-    let row = |trial: &Noted| vec![format!("{:04}", trial.place), trial.cell.clone(), trial.notes.join("; ")];
-    let rows: Vec<Vec<String>> = trials.iter().map(row).collect();
+    let kinds =
+        |trial: &Noted| -> Vec<String> { trial.notes.iter().map(|note| kind(note).to_owned()).collect() };
+    let mut groups: Vec<Vec<&Noted>> = Vec::new();
+    for trial in trials {
+        let alike = |group: &&mut Vec<&Noted>| group[0].cell == trial.cell && kinds(group[0]) == kinds(trial);
+        match groups.iter_mut().find(alike) {
+            Some(group) => group.push(trial),
+            None => groups.push(vec![trial]),
+        }
+    }
+    let row = |group: &Vec<&Noted>| {
+        let (first, notes) = (group[0], group[0].notes.join("; "));
+        let (place, notes) = match group.len() {
+            1 => (format!("{:04}", first.place), notes),
+            2 => (format!("{:04}, {:04}", first.place, group[1].place), notes),
+            many => (format!("{:04} and {} more", first.place, many - 1), notes),
+        };
+        let is_same = group.iter().all(|trial| trial.notes == first.notes);
+        let notes = if is_same { notes } else { format!("{notes} (the others alike)") };
+        vec![place, first.cell.clone(), notes]
+    };
+    let rows: Vec<Vec<String>> = groups.iter().map(row).collect();
     (!rows.is_empty()).then(|| ReportTable { title: title.into(), header: vec!["trial", "cell", what], rows })
+}
+
+/// The kind of a doubt or remark: the word before its first colon.
+pub fn kind(note: &str) -> &str {
+    note.split_once(": ").map_or(note, |(kind, _)| kind)
 }
 
 fn metric(metric: &Metric) -> ReportTable {
@@ -115,10 +140,9 @@ fn metric(metric: &Metric) -> ReportTable {
         Some(Better::Higher) => "higher is better; ",
         None => "",
     };
-    let noise = match metric.noise {
-        0.0 => String::new(),
-        noise => format!("; equals differ by up to {} %", number(noise * 100.0)),
-    };
+    let noise = metric
+        .equals
+        .map_or_else(String::new, |equals| format!("; equals differ by {}", span(equals, change)));
     ReportTable {
         title: format!(
             "{}: {better}below {} % does not matter{noise}",

@@ -8,11 +8,12 @@
 //! RUN/work/               of the trial that runs
 //! ```
 
+mod neighbours;
 pub mod results;
 
 use crate::error::Error;
 use crate::experiment::difference;
-use crate::experiment::matrix::{TrialTurn, cells, lost, to_come};
+use crate::experiment::matrix::{self, TrialTurn, cells, lost, to_come};
 use crate::experiment::rounds::RoundPlan;
 use crate::experiment::{Experiment, Measure};
 use crate::guest::GuestMachine;
@@ -63,8 +64,16 @@ pub enum RunProgress<'a> {
         /// Seconds until all are over, once that can be estimated.
         left_s: Option<f64>,
     },
+    /// Other users of this host would disturb the trials: what was seen of them before the first.
+    Busy(String),
     /// It has ended.
     Ended {
+        /// Its number, from 1.
+        number: usize,
+        /// The number of all, as far as known now.
+        of: usize,
+        /// Seconds until all are over.
+        left_s: f64,
         /// Its record.
         record: &'a TrialRecord,
         /// The metrics of the experiment.
@@ -133,6 +142,9 @@ pub fn run(asked: &RunRequest, halt: &Halt, tell: &mut dyn FnMut(RunProgress)) -
     if let Some(plan) = RoundPlan::of(&experiment) {
         tell(RunProgress::Planned(plan, experiment.repeat.rounds));
     }
+    if let Some(busy) = neighbours::look(halt)? {
+        tell(RunProgress::Busy(busy));
+    }
     let conducted =
         conduct(&mut site, &mut records, tell).and_then(|()| sample_all(&mut site, &records, tell));
     // Whatever happened: the last trial has left nothing, so there is nothing to report about it.
@@ -187,9 +199,20 @@ fn conduct(
             return Err(error);
         }
         save(site.directory, &tried.record)?;
-        tell(RunProgress::Ended { record: &tried.record, measure: &experiment.measure });
-        records.insert(turn.place, tried.record);
         new += 1;
+        let place = turn.place;
+        records.insert(place, tried.record);
+        // A trial that does not count has brought another one with it.
+        let left = matrix::to_come(experiment, records).len();
+        let left_s = clock.passed().as_secs_f64() / f64::from(new) * left as f64;
+        let (number, of) = (records.len(), records.len() + left);
+        tell(RunProgress::Ended {
+            number,
+            of,
+            left_s,
+            record: &records[&place],
+            measure: &experiment.measure,
+        });
     }
 }
 

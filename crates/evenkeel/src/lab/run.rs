@@ -10,6 +10,7 @@ use lab::Halt;
 use lab::experiment::Measure;
 use lab::record::TrialRecord;
 use lab::record::quantity::number;
+use lab::report::kind;
 use lab::run::{RunOutcome, RunProgress, RunRequest};
 
 use super::ending::{SYSTEM, USAGE};
@@ -148,6 +149,7 @@ fn show_progress(progress: RunProgress) {
             lines.iter().map(|line| format!("left by a run that was killed: {line}\n")).collect()
         }
         RunProgress::Planned(plan, rounds) => format!("{}\n", plan.sentence(rounds)),
+        RunProgress::Busy(busy) => format!("warning: {busy}\n"),
         RunProgress::Begins { cell, number, of, repeat, left_s } if !erase.is_empty() => {
             let left = left_s.map_or(String::new(), |left_s| format!(", about {left_s:.0} s left"));
             format!("trial {number} of {of}: {cell}{}{left}", repeated(repeat))
@@ -157,12 +159,15 @@ fn show_progress(progress: RunProgress) {
             None => format!("{}: {} samples for its profile\n", profile.cell, profile.samples()),
             Some(why) => format!("{}: no profile: {why}\n", profile.cell),
         },
-        RunProgress::Ended { record, measure } => {
+        RunProgress::Ended { number, of, left_s, record, measure } => {
             let (place, round, cell) = (record.place, record.round + 1, record.cell());
-            let doubts = record.doubts.join("; ");
-            let doubts = if doubts.is_empty() { doubts } else { format!(" DOUBTFUL: {doubts}") };
+            // In a word: the record and the report have the sentences.
+            let doubts: Vec<&str> = record.doubts.iter().map(|doubt| kind(doubt)).collect();
+            let doubts =
+                if doubts.is_empty() { String::new() } else { format!(" DOUBTFUL ({})", doubts.join(", ")) };
             let (repeat, figures) = (repeated(record.repeat), figures(record, measure));
-            format!("{place:04} round {round} {cell}{repeat}:{doubts}{figures}\n")
+            let left = if number < of { format!(", about {left_s:.0} s left") } else { String::new() };
+            format!("{place:04} round {round} {cell}{repeat}:{doubts}{figures} ({number} of {of}{left})\n")
         }
     };
     // Progress only informs somebody who waits: the run does not depend on it. A subject's last output can be anything.

@@ -84,6 +84,7 @@ pub(crate) fn metric(
                 pairs: 0,
                 is_of_equals: false,
                 p: 1.0,
+                is_within_equals: false,
                 verdict,
             });
             plain
@@ -98,9 +99,9 @@ pub(crate) fn metric(
         let standing = &mut standings[*index];
         (standing.ratio, standing.p) = (Some(Interval::from(shift).exp()), shift.p);
         // Where no difference could be shown, `could_show` reports it for the whole metric.
-        standing.verdict = Verdict::of(&Shift { p_min: 0.0, ..shift }, band, 0.0, better);
+        standing.verdict = Verdict::of(&Shift { p_min: 0.0, ..shift }, band, better);
     }
-    Metric { name: name.to_owned(), better, band, noise: 0.0, standings, effects: Vec::new() }
+    Metric { name: name.to_owned(), better, band, equals: None, standings, effects: Vec::new() }
 }
 
 /// Whether any difference could be shown, however large, with this many values on each side in this many comparisons:

@@ -75,6 +75,7 @@ fn metric(
                 && cell.levels == baseline.levels
                 && equals(experiment, &cell.subject, &baseline.subject),
             p: 1.0,
+            is_within_equals: false,
             verdict: if is_baseline { Verdict::Baseline } else { Verdict::NotCompared },
         });
         if !logs.is_empty() {
@@ -82,17 +83,19 @@ fn metric(
         }
     }
     let comparisons = compared.len();
-    let noise = noise_of_equals(experiment, design, &values, comparisons);
+    let equals = difference_of_equals(experiment, design, &values, comparisons);
     for (index, logs) in &compared {
         let shift = Shift::of_pairs(logs, comparisons).expect("only pairs are judged");
         let standing = &mut standings[*index];
         (standing.ratio, standing.p) = (Some(Interval::from(shift).exp()), shift.p);
-        // The noise comes from these equal subjects; it does not excuse their own differences.
-        let noise = if standing.is_of_equals { 0.0 } else { noise };
-        standing.verdict = Verdict::of(&shift, band, noise, better);
+        standing.verdict = Verdict::of(&shift, band, better);
+        // What equals differ by comes from these themselves: it does not excuse their own differences.
+        let may_be_host = |ratio: Interval| equals.is_some_and(|equals| ratio.is_in(equals));
+        standing.is_within_equals =
+            standing.verdict.is_shown() && !standing.is_of_equals && standing.ratio.is_some_and(may_be_host);
     }
     let effects = effects(experiment, records, name, better);
-    Metric { name: name.to_owned(), better, band, noise, standings, effects }
+    Metric { name: name.to_owned(), better, band, equals, standings, effects }
 }
 
 /// The values of a cell by round; of a round that was repeated, the last.
@@ -116,25 +119,32 @@ fn log_ratios(values: &[(u32, f64)], baseline: &[(u32, f64)]) -> Vec<f64> {
     values.iter().filter_map(pair).collect()
 }
 
-/// Noise of this host: the largest difference between subjects that differ by nothing but their names.
-fn noise_of_equals(
+/// Noise of this host: the ratios of subjects that differ by nothing but their names, to the one that comes first. It is
+/// the interval as it is: one trial of one of them that was slow widens it on that side only.
+fn difference_of_equals(
     experiment: &Experiment,
     design: &Design,
     values: &impl Fn(&Cell) -> Vec<(u32, f64)>,
     comparisons: usize,
-) -> f64 {
-    let mut farthest: f64 = 0.0;
+) -> Option<Interval> {
+    let mut widest: Option<Interval> = None;
     for (index, cell) in design.cells.iter().enumerate() {
         let is_equal =
             |other: &&Cell| other.levels == cell.levels && equals(experiment, &cell.subject, &other.subject);
         for equal in design.cells[..index].iter().filter(is_equal) {
             let shift = Shift::of_pairs(&log_ratios(&values(cell), &values(equal)), comparisons);
             // With too few pairs for an interval, nothing follows about the host.
-            let ends = shift.filter(Shift::is_bounded).map_or(0.0, |shift| shift.high.max(-shift.low));
-            farthest = farthest.max(ends.exp_m1());
+            let Some(shift) = shift.filter(Shift::is_bounded) else { continue };
+            let ratio = Interval::from(shift).exp();
+            let both = |other: Interval| Interval {
+                low: ratio.low.min(other.low),
+                high: ratio.high.max(other.high),
+                ..ratio
+            };
+            widest = Some(widest.map_or(ratio, both));
         }
     }
-    farthest
+    widest
 }
 
 /// Whether two subjects differ by nothing but their names and ports.

@@ -61,9 +61,9 @@ pub struct Metric {
     pub better: Option<Better>,
     /// Relative differences below this are insignificant in practice.
     pub band: f64,
-    /// The largest difference between equal subjects, compared with each other: smaller differences are not shown. 0:
-    /// there are none.
-    pub noise: f64,
+    /// The ratios of equal subjects to each other that this run does not exclude: a difference in there may be the
+    /// host's. `None`: there are none, or too few pairs.
+    pub equals: Option<Interval>,
     /// In the order of the design.
     pub standings: Vec<CellStanding>,
     /// The effect of each factor, where several vary.
@@ -93,6 +93,8 @@ pub struct CellStanding {
     pub p: f64,
     /// The verdict.
     pub verdict: Verdict,
+    /// A difference is shown, and equals may differ by as much in this run.
+    pub is_within_equals: bool,
 }
 
 impl CellStanding {

@@ -63,7 +63,7 @@ pub(crate) fn effects(
             ratio: Interval::from(shift).exp(),
             rounds: logs.len(),
             p: shift.p,
-            verdict: Verdict::of(&shift, experiment.measure.equivalent, 0.0, better),
+            verdict: Verdict::of(&shift, experiment.measure.equivalent, better),
         }
     };
     contrasts.into_iter().zip(logs).map(effect).collect()

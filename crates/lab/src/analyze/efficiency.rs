@@ -86,7 +86,7 @@ fn judged(ladders: &[Ladder], band: f64) -> Vec<Efficiency> {
         let verdict = match (place, shift) {
             (0, _) => Verdict::Baseline,
             (_, None) => Verdict::NotCompared,
-            (_, Some(shift)) => Verdict::of(&shift, band, 0.0, Some(Better::Higher)),
+            (_, Some(shift)) => Verdict::of(&shift, band, Some(Better::Higher)),
         };
         let busy = || ladder.steps.iter().flat_map(|step| step.trials.values()).map(|trial| trial.busy);
         Efficiency {

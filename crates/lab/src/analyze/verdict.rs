@@ -43,6 +43,11 @@ impl Interval {
         self.low.is_finite() && self.high.is_finite()
     }
 
+    /// Whether the whole interval lies in another.
+    pub fn is_in(self, other: Interval) -> bool {
+        self.low >= other.low && self.high <= other.high
+    }
+
     /// Whether the whole interval lies within ±`log`.
     pub fn is_within(self, log: f64) -> bool {
         self.low >= -log && self.high <= log
@@ -78,9 +83,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict for a shift of logarithms: differences within `band` do not matter, and `noise` is the difference
-    /// between equals.
-    pub(crate) fn of(shift: &Shift, band: f64, noise: f64, better: Option<Better>) -> Verdict {
+    /// The verdict for a shift of logarithms: differences within `band` do not matter.
+    pub(crate) fn of(shift: &Shift, band: f64, better: Option<Better>) -> Verdict {
         let interval = Interval::from(*shift);
         if interval.is_within(band.ln_1p()) {
             return Verdict::Equivalent;
@@ -88,7 +92,7 @@ impl Verdict {
         if shift.p_min > ALPHA {
             return Verdict::TooFewPairs;
         }
-        if shift.p > ALPHA || interval.is_within(noise.ln_1p()) {
+        if shift.p > ALPHA {
             return Verdict::NoDifferenceShown;
         }
         match better {
@@ -96,6 +100,11 @@ impl Verdict {
             Some(better) if (shift.high < 0.0) == (better == Better::Lower) => Verdict::Better,
             Some(_) => Verdict::Worse,
         }
+    }
+
+    /// Whether it says that there is a difference.
+    pub fn is_shown(self) -> bool {
+        matches!(self, Verdict::Better | Verdict::Worse | Verdict::Different)
     }
 
     /// In words.

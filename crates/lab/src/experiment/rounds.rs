@@ -58,9 +58,10 @@ impl RoundPlan {
         Err(Error::Sense {
             place: "repeat.rounds".to_owned(),
             what: format!(
-                "{} show no difference in {rounds} rounds, however large it is: it takes {pairs} at least, and {planned} \
+                "{} show no difference in {rounds} {}, however large it is: it takes {pairs} at least, and {planned} \
                  with {} lost; leave the key out to have as many, or ask for no verdict with `verdict = false`",
                 plan.compared(["can", "can"]),
+                if rounds == 1 { "round" } else { "rounds" },
                 share(plan.lost)
             ),
         })
@@ -70,7 +71,8 @@ impl RoundPlan {
     pub fn sentence(&self, rounds: u32) -> String {
         let RoundPlan { pairs, rounds: planned, lost, .. } = *self;
         let compared = self.compared(["needs", "need"]);
-        let what = format!("{rounds} rounds: {compared} {pairs} pairs to show a difference, however large");
+        let round = if rounds == 1 { "round" } else { "rounds" };
+        let what = format!("{rounds} {round}: {compared} {pairs} pairs to show a difference, however large");
         if rounds < pairs {
             format!("{what}, so there will be no verdict")
         } else if rounds < planned {

@@ -12,7 +12,7 @@ use crate::analyze::compare::compare_metric;
 use crate::analyze::comparison::{Comparison, Metric};
 use crate::experiment::design::{Cell, Design};
 use crate::record::TrialRecord;
-use crate::record::quantity::Unit;
+use crate::record::quantity::{Unit, is_latency};
 use crate::report::picture::percentiles::{PERCENTILES, PercentileCurve};
 use crate::report::picture::{bars, curves, heat, percentiles, seconds};
 use crate::run::results::Results;
@@ -48,14 +48,22 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
         let cells: Vec<&Cell> = design.cells.iter().filter(|cell| cell.condition == condition).collect();
         let under = if condition.is_empty() { String::new() } else { format!(", {condition}") };
         let lines: Vec<PercentileCurve> = cells.iter().map(|cell| line(cell, &valid)).collect();
-        let what = format!("Percentiles of latency{under}: medians of trials");
+        let what = format!("Percentiles of latency{under}: medians of trials{}", doubtful(&cells, &valid));
         add(format!("percentiles{under}"), percentiles::percentiles(&what, &lines));
         for metric in sampled(&valid) {
+            // Trials that do not count, or whose figure is not compared, are drawn all the same, in grey.
+            let counts = |record: &&TrialRecord| {
+                record.is_valid() && !(record.latencies_are_doubtful && is_latency(&metric))
+            };
+            let counted: Vec<&TrialRecord> = valid.iter().copied().filter(counts).collect();
+            let others: Vec<&TrialRecord> = results.records.iter().filter(|record| !counts(record)).collect();
             let mut trials: Vec<seconds::Trials> =
-                cells.iter().map(|cell| series(cell, &valid, &metric)).collect();
-            let values = || trials.iter().flat_map(|(_, trials)| trials).flatten().map(|point| point.1);
-            let unit = Unit::of(&metric, values().fold(0.0, f64::max));
-            let points = trials.iter_mut().flat_map(|(_, trials)| trials).flatten();
+                cells.iter().map(|cell| series(cell, &counted, &metric)).collect();
+            let mut grey: Vec<Vec<(f64, f64)>> =
+                cells.iter().flat_map(|cell| series(cell, &others, &metric).1).collect();
+            let all = || trials.iter().flat_map(|(_, trials)| trials).chain(&grey).flatten();
+            let unit = Unit::of(&metric, all().map(|point| point.1).fold(0.0, f64::max));
+            let points = trials.iter_mut().flat_map(|(_, trials)| trials).chain(&mut grey).flatten();
             points.for_each(|point| point.1 *= unit.factor);
             let warm_up_s = f64::from(results.experiment.workload.warm_up_s);
             let most = trials.iter().map(|(_, trials)| trials.len()).max().unwrap_or(0);
@@ -63,8 +71,10 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
                 1 => "every trial".to_owned(),
                 some => format!("one trial in {some} and the median of all"),
             };
-            let what = format!("{}{under}: {drawn}, second by second", unit.title);
-            add(format!("seconds-{metric}{under}"), seconds::seconds(&what, &unit.title, &trials, warm_up_s));
+            let doubtful = if grey.is_empty() { "" } else { "; doubtful ones in grey" };
+            let what = format!("{}{under}: {drawn}, second by second{doubtful}", unit.title);
+            let picture = seconds::seconds(&what, &unit.title, &trials, &grey, warm_up_s);
+            add(format!("seconds-{metric}{under}"), picture);
         }
     }
     for cell in &design.cells {
@@ -179,6 +189,17 @@ fn sampled(records: &[&TrialRecord]) -> Vec<String> {
     };
     let found = [first(&["requests_per_second", "keys_per_second"]), first(&["p99_us", "p95_us", "mean_us"])];
     found.into_iter().flatten().collect()
+}
+
+/// A mark for pictures of latencies that are not compared.
+fn doubtful(cells: &[&Cell], records: &[&TrialRecord]) -> String {
+    let own = || records.iter().filter(|record| cells.iter().any(|cell| cell.holds(record)));
+    let doubtful = own().filter(|record| record.latencies_are_doubtful).count();
+    match doubtful {
+        0 => String::new(),
+        some if some == own().count() => String::from("; DOUBTFUL, not compared"),
+        some => format!("; {some} of {} DOUBTFUL, not compared", own().count()),
+    }
 }
 
 fn line(cell: &Cell, records: &[&TrialRecord]) -> PercentileCurve {

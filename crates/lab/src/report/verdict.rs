@@ -61,7 +61,7 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<(Mark, String)> {
                      over commits.";
         return vec![(Mark::Plain, alone.to_owned())];
     }
-    let told_apart = metric.standings.iter().find(|it| it.is_of_equals && is_shown(it.verdict));
+    let told_apart = metric.standings.iter().find(|it| it.is_of_equals && it.verdict.is_shown());
     let warning = told_apart.map(|standing| {
         let what = "is the baseline under another name: do not believe this run.";
         (Mark::Warning, format!("{} {what}", standing.cell()))
@@ -71,6 +71,7 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<(Mark, String)> {
     for verdict in [Verdict::Better, Verdict::Worse, Verdict::Different] {
         sentences.extend(of_cells(metric, verdict).into_iter().map(|it| (Mark::Shown(verdict), it)));
     }
+    sentences.extend(of_equals(metric).map(|sentence| (Mark::Warning, sentence)));
     for (verdict, words) in [
         (Verdict::Equivalent, "No difference that matters"),
         (Verdict::NoDifferenceShown, "No difference shown"),
@@ -88,8 +89,17 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<(Mark, String)> {
     sentences
 }
 
-fn is_shown(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Better | Verdict::Worse | Verdict::Different)
+/// A warning about differences that equals show, too.
+fn of_equals(metric: &Metric) -> Option<String> {
+    let within = metric.standings.iter().filter(|standing| standing.is_within_equals);
+    let names: Vec<String> = within.map(CellStanding::cell).collect();
+    let equals = metric.equals.filter(|_| !names.is_empty())?;
+    Some(format!(
+        "Equal subjects may differ by as much in this run ({}): {} may owe the difference to the host. A trial or two among \
+         them may be outliers; more rounds decide.",
+        span(equals, change),
+        names.join("; ")
+    ))
 }
 
 fn judged(metric: &Metric, verdict: Verdict) -> impl Iterator<Item = &CellStanding> {
@@ -97,7 +107,7 @@ fn judged(metric: &Metric, verdict: Verdict) -> impl Iterator<Item = &CellStandi
 }
 
 fn of_factors(metric: &Metric) -> Option<String> {
-    let shown = metric.effects.iter().filter(|effect| is_shown(effect.verdict));
+    let shown = metric.effects.iter().filter(|effect| effect.verdict.is_shown());
     let shown: Vec<String> = shown
         .map(|it| format!("{} {} ({})", it.name, change(it.ratio.middle), span(it.ratio, change)))
         .collect();

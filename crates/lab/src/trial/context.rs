@@ -256,7 +256,10 @@ impl<'a> Context<'a> {
             *sampled = self.perf_report(perf)?;
         }
         let failed = match ended? {
-            Some(status) if status.success() => None,
+            Some(status) if status.success() => {
+                let early = parse::too_early(end_s, f64::from(workload.seconds));
+                early.map(|what| Error::place(place, what))
+            }
             Some(status) => {
                 let lines = last_lines(&self.logs.join("load.log"));
                 Some(Error::place(place, format!("it ended with {status}{lines}")))

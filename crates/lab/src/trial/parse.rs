@@ -17,11 +17,37 @@ pub(crate) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Err
     let results = match &workload.parser {
         Parser::EvenkeelLoad => evenkeel_load::parse(text, workload),
         Parser::Sysbench => sysbench::parse(text, workload.warm_up_s),
-        Parser::Fio => fio::parse(text),
+        Parser::Fio => fio::parse(text, f64::from(workload.seconds - workload.warm_up_s)),
         Parser::Memtier => memtier::parse(text, workload.warm_up_s),
         Parser::Lines(patterns) => lines::parse(text, patterns),
     };
-    results.and_then(credible).map_err(|what| Error::place("workload.parser", what))
+    // Our own load's clock begins with the window, and fio's after its ramp: they are compared with that.
+    let seconds = match workload.parser {
+        Parser::EvenkeelLoad | Parser::Fio => 0.0,
+        _ => f64::from(workload.seconds),
+    };
+    let complete = |results: LoadResults| match too_early(results.end_s, seconds) {
+        Some(what) if results.end_s > 0.0 => Err(format!("by its own clock {what}")),
+        _ => Ok(results),
+    };
+    results.and_then(complete).and_then(credible).map_err(|what| Error::place("workload.parser", what))
+}
+
+/// The share of its time that a load has to last.
+const LASTS_MIN: f64 = 0.9;
+/// Samples, and most loads' own seconds, are this long: a shorter difference is none.
+const EARLY_MIN_S: f64 = 1.0;
+
+/// What to say of a load that ended far too early: it has measured less than the experiment asks for, whatever its exit
+/// status (a limit of events, a server that is gone).
+pub(crate) fn too_early(lasted_s: f64, seconds: f64) -> Option<String> {
+    let is_early = lasted_s < LASTS_MIN * seconds && lasted_s < seconds - EARLY_MIN_S;
+    is_early.then(|| {
+        format!(
+            "it ended after {lasted_s:.1} s of {seconds:.0}: give it its time with {{seconds}}, or {{warm_up}} and {{measured}}, and \
+             no limit of requests or events"
+        )
+    })
 }
 
 /// A load with an impossible figure is not believed at all; of a second, such a figure is left out.
@@ -47,6 +73,33 @@ pub(crate) fn check(parser: &Parser) -> Result<(), Error> {
 mod tests {
     use super::output::LoadFigures;
     use super::*;
+
+    #[test]
+    fn a_load_that_ends_far_too_early_is_refused_by_every_parser() {
+        let load = |parser, seconds, warm_up_s| TrialLoad {
+            prepare: Vec::new(),
+            run: String::new(),
+            parser,
+            seconds,
+            warm_up_s,
+        };
+        let check = |text: &str, parser: Parser, lasts: u32, longer: u32, words: &str| {
+            assert!(parse(text, &load(parser.clone(), lasts, 0)).is_ok(), "{lasts} s");
+            let error = parse(text, &load(parser, longer, 0)).expect_err("it lasted less").to_string();
+            assert!(error.contains(words), "{error}");
+        };
+        let sysbench = include_str!("parse/fixtures/sysbench-1.0.20-oltp_point_select.txt");
+        check(sysbench, Parser::Sysbench, 6, 8, "it ended after 6.0 s of 8");
+        let memtier = include_str!("parse/fixtures/memtier-2.3.1.json");
+        check(memtier, Parser::Memtier, 4, 6, "it ended after 4.0 s of 6");
+        let fio = include_str!("parse/fixtures/fio-3.33-randrw.json");
+        check(fio, Parser::Fio, 4, 6, "it ended after 4.0 s of 6");
+        let ours = include_str!("parse/fixtures/evenkeel-load-closed.json");
+        check(ours, Parser::EvenkeelLoad, 2, 4, "it ended after 2.0 s of 4");
+        // A second is not far, and half a second of three is.
+        assert!(too_early(29.1, 30.0).is_none() && too_early(26.9, 30.0).is_some());
+        assert!(too_early(0.1, 1.0).is_none() && too_early(0.5, 3.0).is_some());
+    }
 
     #[test]
     fn what_cannot_be_is_refused_by_its_name() {

@@ -1,4 +1,5 @@
-//! A metric second by second: a thin line for each trial, in the colour of its treatment, and their median.
+//! A metric second by second: a thin line for each trial, in the colour of its treatment, and their median. Trials that do
+//! not count are grey.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +22,19 @@ pub fn one_in(trials: usize, treatments: usize) -> usize {
     trials.div_ceil((LINES_MAX / treatments.max(1)).max(1)).max(1)
 }
 
-/// Draws them, with the dropped seconds at the beginning shaded; nothing without values.
-pub fn seconds(title: &str, y: &str, treatments: &[Trials], warm_up_s: f64) -> Option<String> {
-    let points = || treatments.iter().flat_map(|(_, trials)| trials).flatten();
+/// Trials that do not count: no treatment's colour, and not its grey.
+const DOUBTFUL: RGBColor = RGBColor(0xb5, 0xb9, 0xbf);
+
+/// Draws them, with the dropped seconds at the beginning shaded; nothing without values. `doubtful` trials are of any of
+/// the treatments.
+pub fn seconds(
+    title: &str,
+    y: &str,
+    treatments: &[Trials],
+    doubtful: &[Vec<(f64, f64)>],
+    warm_up_s: f64,
+) -> Option<String> {
+    let points = || treatments.iter().flat_map(|(_, trials)| trials).chain(doubtful).flatten();
     points().next()?;
     let x_range = 0.0..points().map(|point| point.0).fold(1.0, f64::max);
     let y_range = from_zero(points().map(|point| point.1));
@@ -36,6 +47,12 @@ pub fn seconds(title: &str, y: &str, treatments: &[Trials], warm_up_s: f64) -> O
             let shade = Rectangle::new([(0.0, low), (warm_up_s, high)], INK.mix(0.08).filled());
             chart.draw_series([shade]).expect(IN_MEMORY);
         }
+        let grey = doubtful.iter().step_by(one_in(doubtful.len(), 1)).map(|trial| {
+            let every = trial.len().div_ceil(POINTS_MAX).max(1);
+            let path: Vec<(f64, f64)> = trial.iter().copied().step_by(every).collect();
+            PathElement::new(path, DOUBTFUL.stroke_width(1))
+        });
+        chart.draw_series(grey).expect(IN_MEMORY);
         for (index, (_, trials)) in treatments.iter().enumerate() {
             let opacity = (1.6 / trials.len().max(1) as f64).clamp(0.2, 0.5);
             let some = trials.iter().step_by(one_in(trials.len(), treatments.len()));
@@ -45,6 +62,9 @@ pub fn seconds(title: &str, y: &str, treatments: &[Trials], warm_up_s: f64) -> O
                 PathElement::new(path, color(index).mix(opacity).stroke_width(1))
             });
             chart.draw_series(lines).expect(IN_MEMORY);
+            if trials.is_empty() {
+                continue;
+            }
             let middle = PathElement::new(middle(trials), color(index).stroke_width(2));
             chart.draw_series([middle]).expect(IN_MEMORY);
         }

@@ -1,8 +1,9 @@
 //! The JSON of `evenkeel load --json`.
 
 use super::output::{About, Doubt, LoadFigures, LoadResults, figures};
+use super::too_early;
 use crate::experiment::TrialLoad;
-use load::{CpuCost, InvalidReason, Latency, RunVerdict, Second, WaitsSummary};
+use load::{CpuCost, Failures, InvalidReason, Latency, RunVerdict, Second, WaitsSummary};
 use serde::{Deserialize, Serialize};
 
 /// The fields of a `load::Summary` that are used: another version may have more, or fewer of the rest.
@@ -15,6 +16,10 @@ struct Summary {
     errors: u64,
     wrong_values: u64,
     not_stored: u64,
+    #[serde(default)]
+    failures: Failures,
+    #[serde(default)]
+    availability: Option<f64>,
     requests_per_second: f64,
     keys_per_second: f64,
     latency: Latency,
@@ -50,6 +55,9 @@ pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Str
             summary.seconds
         ));
     }
+    if let Some(what) = too_early(summary.seconds, measured) {
+        return Err(format!("by its own clock {what}"));
+    }
     let mut metrics = figures([
         ("requests_per_second", Some(summary.requests_per_second)),
         ("keys_per_second", Some(summary.keys_per_second)),
@@ -59,6 +67,8 @@ pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Str
         ("client_wait_share", Some(summary.cpu_wait)),
         ("hit_share", (summary.keys_asked > 0).then(|| summary.hits as f64 / summary.keys_asked as f64)),
         ("errors", Some(summary.errors as f64)),
+        ("availability_share", summary.availability),
+        ("timeouts", Some(summary.failures.timeouts as f64)),
         ("slip_p99_us", summary.waits.map(|waits| waits.slip.p99_us)),
         ("service_p99_us", summary.waits.map(|waits| waits.service.p99_us)),
     ]);
@@ -78,10 +88,13 @@ pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Str
         .reasons
         .iter()
         .map(|InvalidReason { what, why }| Doubt { why: format!("{what}: {why}"), about: about(what) });
-    let is_clean = summary.errors == 0 && summary.wrong_values == 0 && summary.not_stored == 0;
+    let Failures { timeouts, closed, reset, malformed, unconnected, .. } = summary.failures;
+    let broken = timeouts + closed + reset + malformed + unconnected;
+    let is_clean = summary.errors == 0 && summary.wrong_values == 0 && summary.not_stored == 0 && broken == 0;
     let unclean = (!is_clean).then(|| Doubt {
         why: format!(
-            "errors: the server sent {} error lines, {} wrong values and declined {} sets",
+            "errors: the server sent {} error lines, {} wrong values and declined {} sets; {broken} requests failed \
+             without a reply",
             summary.errors, summary.wrong_values, summary.not_stored
         ),
         about: About::All,

@@ -1,12 +1,14 @@
 //! The JSON of `fio --output-format=json+`. It drops its warm-up itself (`--ramp_time`).
 
 use super::output::{LoadFigures, LoadResults, figures};
+use super::too_early;
 use serde_json::Value;
 
 /// The directions of fio's I/O, with the names of their figures here.
 const DIRECTIONS: [(&str, &str); 3] = [("read", "read"), ("write", "write"), ("trim", "trim")];
 
-pub(super) fn parse(text: &str) -> Result<LoadResults, String> {
+/// Of jobs that had to run for `measured_s`.
+pub(super) fn parse(text: &str, measured_s: f64) -> Result<LoadResults, String> {
     // Warnings may stand before it.
     let json = text.find("\n{").map_or(text, |start| &text[start..]);
     let value: Value = serde_json::from_str(json)
@@ -18,6 +20,12 @@ pub(super) fn parse(text: &str) -> Result<LoadResults, String> {
             "use the results: fio's job {} ended with error {}",
             job["jobname"], job["error"]
         ));
+    }
+    // In milliseconds, without the ramp.
+    let ran_s = |job: &Value| job["job_runtime"].as_f64().map(|ms| ms / 1000.0);
+    if let Some(what) = jobs.iter().filter_map(ran_s).reduce(f64::max).and_then(|s| too_early(s, measured_s))
+    {
+        return Err(format!("by its own clock {what}"));
     }
     let mut metrics = LoadFigures::new();
     for (direction, name) in DIRECTIONS {
@@ -62,7 +70,7 @@ mod tests {
 
     #[test]
     fn reads_and_writes_have_their_own_figures() {
-        let metrics = parse(RANDRW).expect("figures").metrics;
+        let metrics = parse(RANDRW, 4.0).expect("figures").metrics;
         assert_eq!(metrics["read_iops"], 10348.162959);
         assert_eq!(metrics["read_p99_us"], 201.728);
         assert_eq!(metrics["read_mib_per_second"], 42_386_075.0 / 1_048_576.0);
@@ -72,13 +80,15 @@ mod tests {
 
     #[test]
     fn what_is_no_result_is_said() {
-        assert!(parse("fio: command not found").expect_err("no JSON").starts_with("understand what `fio"));
-        assert_eq!(parse("{}").expect_err("no jobs"), "find the jobs in what fio wrote");
+        assert!(
+            parse("fio: command not found", 4.0).expect_err("no JSON").starts_with("understand what `fio")
+        );
+        assert_eq!(parse("{}", 4.0).expect_err("no jobs"), "find the jobs in what fio wrote");
         let failed = RANDRW.replace("\"error\" : 0", "\"error\" : 28");
         assert_eq!(
-            parse(&failed).expect_err("ENOSPC"),
+            parse(&failed, 4.0).expect_err("ENOSPC"),
             "use the results: fio's job \"r\" ended with error 28"
         );
-        assert_eq!(parse(&format!("note: both iodepth\n{RANDRW}")), parse(RANDRW));
+        assert_eq!(parse(&format!("note: both iodepth\n{RANDRW}"), 4.0), parse(RANDRW, 4.0));
     }
 }
