@@ -242,7 +242,7 @@ mod tests {
     fn refusal(peer: ApiPeer, path: &str) -> Option<u16> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let fleet = "prod".parse().expect("a name");
-        let (service, messages) = ControlService::new(Arc::default(), fleet, Arc::new(|_: &str| {}));
+        let (service, messages) = ControlService::new(Arc::default(), fleet, Arc::new(|_, _: &str| {}));
         // Nobody takes messages, so what is passed on is told to come again.
         let (method, query, body) = (admin::api::ApiMethod::Get, None, Vec::new());
         let request = ApiRequest { method, path: path.to_owned(), query, body, peer };
@@ -292,7 +292,7 @@ mod tests {
     fn of_questions_that_take_long_a_few_wait_and_others_come_again() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         let fleet = "prod".parse().expect("a name");
-        let (service, messages) = ControlService::new(Arc::default(), fleet, Arc::new(|_: &str| {}));
+        let (service, messages) = ControlService::new(Arc::default(), fleet, Arc::new(|_, _: &str| {}));
         let ask = |path: &str| {
             let (method, peer) = (admin::api::ApiMethod::Post, ApiPeer::Local);
             let request =

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use clap::Args;
 use control::identity::{FleetIdentity, FleetRole};
 use control::{AgentRouter, AgentServer, AgentSettings, ControlPlace, PeerPlace, SayLine, start_agent};
+use fleet::counted;
+use stdx::log_level::LogLevel;
 
 use crate::control::{Credentials, read_file};
 use crate::failure::Failure;
@@ -86,12 +88,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         say: Arc::clone(&say_line),
     })
     .map_err(Failure::other)?;
-    say_line(&format!(
-        "beside {} routers and {} servers of {}",
-        file.router.len(),
-        file.server.len(),
-        file.host
-    ));
+    let (routers, servers) = (counted(file.router.len(), "router"), counted(file.server.len(), "server"));
+    say_line(LogLevel::Info, &format!("beside {routers} and {servers} of {}", file.host));
     // Its threads end with the process.
     loop {
         std::thread::park();

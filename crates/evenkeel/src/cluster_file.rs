@@ -139,9 +139,9 @@ mod tests {
         /// The revision that is told after one look and after a second one, which tells nothing; and what is said.
         #[track_caller]
         fn check(&mut self, expected: Option<u64>, line: &str) {
-            self.file.look(|line| self.said.borrow_mut().push(line));
+            self.file.look(|_, _, line| self.said.borrow_mut().push(line));
             let told = self.told.lock().expect("a lock").len();
-            self.file.look(|line| panic!("said again: {line}"));
+            self.file.look(|_, _, line| panic!("said again: {line}"));
             let told_now = self.told.lock().expect("a lock");
             assert_eq!(told_now.len(), told);
             let last = told_now.last().and_then(|state| state.list.as_ref().map(|list| list.revision()));
@@ -181,7 +181,7 @@ mod tests {
         fs::remove_dir(&bench.path).expect("removed");
         rustix::fs::mkfifoat(rustix::fs::CWD, &bench.path, rustix::fs::Mode::RUSR).expect("a fifo");
         bench.said.borrow_mut().clear();
-        bench.file.look(|_| panic!("the same words as for a folder"));
+        bench.file.look(|_, _, _| panic!("the same words as for a folder"));
         fs::remove_file(&bench.path).expect("removed");
         symlink("members", &bench.path).expect("a circle");
         bench.check(Some(3), "stay those of revision 3");

@@ -285,7 +285,7 @@ mod tests {
             rustix::fs::CWD,
             &fifo,
             rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::from_raw_mode(0o600),
+            Mode::from_raw_mode(0o600),
             0,
         )
         .expect("a fifo");

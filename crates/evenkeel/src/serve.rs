@@ -138,10 +138,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     if is_successor && taken.is_none() {
         // Its memory goes with it, and nothing below waits for it.
         predecessor = None;
-        pidfile = write_pidfile().unwrap_or_else(|failure| {
-            notice(failure.to_string());
-            None
-        });
+        pidfile = write_pidfile();
     }
     let (shared_memory, memory, is_left) = match (&memory_file, &mut taken) {
         (Some(file), _) => {

@@ -1,7 +1,5 @@
 //! The page about the policy: its example, its keys and its limits.
 
-use std::collections::BTreeSet;
-
 use fleet::{
     CLUSTERS_MAX, FleetContent, FleetMember, FleetPlanInput, FleetPolicy, GUTTER_EXPTIME_S_MAX, Inventory,
     MEMBERS_MAX, POLICY_LEN_MAX, SLOTS_MAX, VIEWS_MAX, WARM_UP_EXPTIME_S_MAX, plan, texts,
@@ -37,10 +35,10 @@ fn members() -> Inventory {
 #[test]
 fn the_example_becomes_the_text_that_the_page_shows() {
     let policy = FleetPolicy::parse(block("toml")).expect("a policy");
-    let (inventory, current, excluded) = (members(), FleetContent::default(), BTreeSet::new());
+    let (inventory, current, excluded) = (members(), FleetContent::default(), fleet::Excluded::new());
     let input =
         FleetPlanInput { policy: &policy, inventory: &inventory, current: &current, excluded: &excluded };
-    let content = plan(&input, &[]).expect("a plan").content;
+    let content = plan(&input).expect("a plan").content;
     let texts = texts(&content);
     let text = |view: &str| &texts[&view.parse().expect("a name")];
     assert_eq!(text("batch"), block("json"));

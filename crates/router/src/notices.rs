@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn what_exceeds_the_limit_is_counted_and_reported_once() {
-        let notices = ServerNotices::new(|line| LINES.with_borrow_mut(|lines| lines.push(line.to_owned())));
+        let notices =
+            ServerNotices::new(|_, line| LINES.with_borrow_mut(|lines| lines.push(line.to_owned())));
         let at = |s: u64| Now { us: s * 1_000_000 };
         for server in 0..10 {
             let due = notices.say(NoticeKind::Unavailable, at(3), || format!("server {server}"));

@@ -378,7 +378,7 @@ impl Fleet {
         let said = clock::wait_for(|| {
             let has_ended = process.0.try_wait().expect("a child").is_some();
             let said = self.read(&log);
-            (has_ended || said.contains("beside 1 routers")).then_some((has_ended, said))
+            (has_ended || said.contains("beside 1 router ")).then_some((has_ended, said))
         });
         match said.expect("it joins or is refused") {
             (false, _) => Ok(()),

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use router::RoutingPrefix;
 use router::config::{
     CompileOptions, Environment, GlobalParams, Json, compile, config_params, expand_config,
 };
@@ -79,8 +80,9 @@ fn validate(path: &Path) -> std::result::Result<(), String> {
     let source = ConfigSource::File(path.to_owned());
     let params = config_params(PARAMS, "").expect("they are pairs");
     let defaults = RouteOptions::default();
+    let own = RoutingPrefix::parse(&defaults.route_prefix).unwrap_or_default();
     let globals = GlobalParams {
-        default_route: &defaults.route_prefix,
+        default_route: &own,
         host_id: 1,
         router_name: "1",
         service_name: &defaults.service_name,
@@ -93,8 +95,8 @@ fn validate(path: &Path) -> std::result::Result<(), String> {
         Environment { globals: globals.constants(), importer: &mut importer, is_local: &|_| false, seed: 1 };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let expanded = expand_config(&name, &text, environment).map_err(|error| error.to_string())?;
-    let prefix = first_prefix(&expanded.root).unwrap_or(&defaults.route_prefix);
-    let options = CompileOptions { default_prefix: prefix.to_owned(), ..defaults.compile_options(1) };
+    let default_prefix = first_prefix(&expanded.root).and_then(RoutingPrefix::parse).unwrap_or(own);
+    let options = CompileOptions { default_prefix, ..defaults.compile_options(1) };
     let mut resolve = |_: &str, _| None;
     let plan = compile(&expanded.root, 1, &options, &mut resolve);
     let plan = plan.map_err(|error| error.located(&expanded.sources).to_string())?;

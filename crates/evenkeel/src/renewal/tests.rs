@@ -62,7 +62,7 @@ impl Bench {
             signer: Signer::Nobody,
             users: CertificateUsers { clients: vec![Arc::new(tls)], listener: None },
             end_s: Arc::default(),
-            say: Arc::new(move |line: &str| heard.lock().expect("a lock").push(line.to_owned())),
+            say: Arc::new(move |_, line: &str| heard.lock().expect("a lock").push(line.to_owned())),
             schedule: Schedule::new(Prng::new(1)),
             trouble: None,
         };

@@ -120,7 +120,7 @@ fn switches_have_the_values_that_mcrouter_knows() {
 fn a_routing_prefix_may_lack_its_outer_slashes() {
     for text in ["/eq/mw/", "/eq/mw", "eq/mw/", "eq/mw"] {
         let line = format!("-p 1 -f a -R {text}");
-        assert_eq!(read(&line).expect(&line).compile_options(0).default_prefix, "/eq/mw/", "{line}");
+        assert_eq!(read(&line).expect(&line).compile_options(0).default_prefix.as_str(), "/eq/mw/", "{line}");
     }
 }
 

@@ -15,6 +15,7 @@ use end_to_end::clock;
 use end_to_end::fleet::Fleet;
 use router::md5_hex;
 use serde_json::json;
+use stdx::log_level::LogLevel;
 
 use super::figure::{ControlFigure, SLOTS, quantile};
 use super::operator::{Operator, credentials};
@@ -112,7 +113,7 @@ fn begin(fleet: &Fleet, memory: &MemoryFolder, number: usize, loads: &Loads) -> 
     let socket = fleet.path(&format!("s{number}"));
     answer_as_router(&socket, file.clone())?;
     let loads = Arc::clone(loads);
-    let say = move |line: &str| {
+    let say = move |_: LogLevel, line: &str| {
         if line.contains("has loaded generation") {
             loads.lock().unwrap_or_else(PoisonError::into_inner).push(clock::now());
         }
