@@ -343,7 +343,9 @@ mod tests {
             return eprintln!("left out: only root can give a file to another user");
         }
         set_mode(&meta, 0o600);
-        [&path, &meta].map(|path| std::os::unix::fs::chown(path, Some(5), None).expect("root may"));
+        for path in [&path, &meta] {
+            std::os::unix::fs::chown(path, Some(5), None).expect("root may");
+        }
         check_refused(&path, "it belongs to user 5, and a file of user 0 is expected");
         assert!(read_left(&path).expect_err("another user's").contains("it belongs to user 5"));
     }

@@ -16,7 +16,7 @@ use server::options::{Options, auth};
 use server::{TlsFiles, UserRegistry};
 
 use crate::log;
-use crate::route::watched::Watched;
+use crate::route::watched::WatchedFiles;
 
 /// Time between two looks at the files. What is replaced file by file, such as a certificate and its key, has as much time to be
 /// complete.
@@ -24,15 +24,15 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// The files as they looked before they were read.
 pub(crate) struct FileLooks {
-    users: Watched,
-    tls: Watched,
+    users: WatchedFiles,
+    tls: WatchedFiles,
 }
 
 impl FileLooks {
     pub(crate) fn of(options: &Options) -> FileLooks {
         let users = options.auth.iter().map(|auth| auth.file.as_path());
         let tls = options.tls.iter().flat_map(|tls| tls.settings.files());
-        FileLooks { users: Watched::of(users), tls: Watched::of(tls) }
+        FileLooks { users: WatchedFiles::of(users), tls: WatchedFiles::of(tls) }
     }
 
     /// Whether there is anything to look at.
@@ -43,9 +43,9 @@ impl FileLooks {
 
 /// Looks that tell when files have changed, and then stayed so for the time between two.
 struct Changes {
-    files: Watched,
+    files: WatchedFiles,
     /// How they looked last, if that was another look.
-    changing: Option<Watched>,
+    changing: Option<WatchedFiles>,
 }
 
 impl Changes {
@@ -168,7 +168,7 @@ mod tests {
         };
         write(&chain, "1");
         write(&key, "1");
-        let files = Watched::of([chain.as_path(), key.as_path()].into_iter());
+        let files = WatchedFiles::of([chain.as_path(), key.as_path()].into_iter());
         let mut changes = Changes { files, changing: None };
         assert!(!changes.are_complete() && !changes.are_complete());
         write(&chain, "2");

@@ -299,7 +299,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(path: &Path, expected: &str) {
-        let error = DirectoryEntry::of(path).err().expect("refused").to_string();
+        let error = DirectoryEntry::of(path).expect_err("refused").to_string();
         assert!(error.contains(expected), "{error}");
     }
 

@@ -23,7 +23,7 @@ use crate::plan::DestinationSpec;
 use crate::stats::DestinationCells;
 use crate::udp::UdpSide;
 
-use arrival::Arrival;
+use arrival::ValueArrival;
 pub(crate) use exchange::{Exchange, LateFailover, ReplyKind, ReplyTarget};
 pub(crate) use hot_side::{HotNote, HotSide};
 use large::LargeReply;
@@ -71,7 +71,7 @@ pub(crate) struct Destination {
     /// A large reply that is being received.
     pub(crate) large: Option<LargeReply>,
     /// What has arrived of large replies.
-    pub(crate) arrival: Arrival,
+    pub(crate) arrival: ValueArrival,
     /// An entry among the worker's timers.
     pub(crate) has_timer: bool,
     /// Time between the last two probes, while this worker probes the server.
@@ -124,7 +124,7 @@ impl Destination {
             udp: None,
             hot: None,
             large: None,
-            arrival: Arrival::default(),
+            arrival: ValueArrival::default(),
             has_timer: false,
             probe_interval_ms: None,
             group: None,

@@ -5,8 +5,9 @@ mod plan;
 mod sasl;
 mod stats;
 mod storage;
+mod topic;
 
 pub(crate) use plan::{BinaryTail, PlannedPacket, plan};
 pub(crate) use sasl::Sasl;
-pub(crate) use stats::stats_topic;
 pub(crate) use storage::joins;
+pub(crate) use topic::stats_topic;

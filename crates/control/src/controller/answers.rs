@@ -186,7 +186,7 @@ impl Controller {
             .collect();
         match &*behind {
             [] => "all routers have it".to_owned(),
-            [few @ ..] if few.len() <= BEHIND_SHOWN => {
+            few if few.len() <= BEHIND_SHOWN => {
                 format!("all other routers have it; {}", few.join("; "))
             }
             many => format!(

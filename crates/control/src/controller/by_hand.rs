@@ -1,4 +1,4 @@
-//! What people want of the rollout that is going on: it halts, goes on, hurries, or is given up.
+//! Commands of people for the rollout that is going on: it halts, goes on, hurries, or is given up.
 //!
 //! The register keeps it with the generation's number, so that all controllers do the same, and one that is started again as well. A later
 //! generation makes it void.

@@ -16,7 +16,7 @@ use router::{ConfigFacts, DICTIONARY_LEN_MAX, RoutePlan, md5_hex};
 
 use super::config_dump::ConfigDump;
 use super::lines::{TRANSIENT, UNRECOVERABLE};
-use super::watched::Watched;
+use super::watched::WatchedFiles;
 use crate::failure::Failure;
 
 /// The longest file that is read. The path may name a device that never ends.
@@ -33,7 +33,7 @@ pub(super) struct Configuration {
 pub(super) struct Attempt {
     plan: Option<Result<RoutePlan, Failure>>,
     /// The files that were read or looked for.
-    pub(super) files: Watched,
+    pub(super) files: WatchedFiles,
     /// Their texts, those that were read, the configuration first; to be kept.
     pub(super) texts: Vec<(PathBuf, Vec<u8>)>,
     /// The plan was made from copies.
@@ -63,7 +63,7 @@ impl Configuration {
 
     /// Reads files, and makes the plan of this generation.
     pub(super) fn load(&self, generation: u64) -> Attempt {
-        let (files, texts) = (RefCell::<Watched>::default(), RefCell::default());
+        let (files, texts) = (RefCell::<WatchedFiles>::default(), RefCell::default());
         let plan = self.plan(generation, &texts, &|path| {
             files.borrow_mut().add(path);
             read(path)

@@ -20,7 +20,7 @@ use super::lines::{counted, inform, notice};
 use super::shadow_file::ShadowFile;
 use super::tls::RouterTls;
 use super::variables::Variables;
-use super::watched::Watched;
+use super::watched::WatchedFiles;
 
 /// Interval at which files are looked at, whatever the kernel says of them.
 const LOOK: Duration = Duration::from_secs(1);
@@ -114,7 +114,7 @@ impl Reload {
         }
     }
 
-    fn wait_for_change(&mut self, files: &Watched, bell: &ReloadBell) {
+    fn wait_for_change(&mut self, files: &WatchedFiles, bell: &ReloadBell) {
         let watch = match self.is_watching {
             true => FileWatch::new(files.paths()),
             false => FileWatch::default(),

@@ -11,7 +11,7 @@ use tls::{
 };
 
 use super::lines::{inform, notice, transient};
-use super::watched::Watched;
+use super::watched::WatchedFiles;
 use crate::failure::Failure;
 
 /// TLS to servers and of clients.
@@ -19,9 +19,9 @@ pub(super) struct RouterTls {
     client: ClientTls,
     listener: Option<ClientListener>,
     /// How the files looked when they were read.
-    read: Watched,
+    read: WatchedFiles,
     /// How they looked last, if that is different.
-    changed: Option<Watched>,
+    changed: Option<WatchedFiles>,
 }
 
 /// What listeners with TLS have in common.
@@ -37,7 +37,7 @@ impl RouterTls {
         let (client, warnings) = ClientTls::load(client_settings(&options.tls)).map_err(failed)?;
         warnings.iter().for_each(|warning| notice(warning));
         let listener = ClientListener::load(&options.tls)?;
-        let mut tls = RouterTls { client, listener, read: Watched::default(), changed: None };
+        let mut tls = RouterTls { client, listener, read: WatchedFiles::default(), changed: None };
         tls.read = tls.look();
         Ok(tls)
     }
@@ -98,9 +98,9 @@ impl RouterTls {
         Ok(warnings)
     }
 
-    fn look(&self) -> Watched {
+    fn look(&self) -> WatchedFiles {
         let listener = self.listener.iter().flat_map(|listener| &listener.files);
-        Watched::of(self.client.files().chain(listener).map(AsRef::as_ref))
+        WatchedFiles::of(self.client.files().chain(listener).map(AsRef::as_ref))
     }
 }
 

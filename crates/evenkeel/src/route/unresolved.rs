@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use router::{RoutePlan, ServerPlace};
 
 use super::lines::counted;
-use super::start;
 
 /// Lookups at a time: each is a thread that waits.
 const LOOKUPS: usize = 32;
@@ -52,7 +52,7 @@ fn without_address(mut names: Vec<Arc<str>>, lookup: Lookup, patience: Duration)
             }
         };
         // Without a thread, its names stay with the others, or are not looked up.
-        let _ = start(&format!("lookup-{number}"), work);
+        let _ = thread::Builder::new().name(format!("lookup-{number}")).spawn(work);
     }
     drop(ended);
     let unanswered = format!("no answer in {} s", patience.as_secs());
@@ -80,7 +80,7 @@ mod tests {
             "here" => Ok(vec![[127, 0, 0, 1].into()]),
             "nothing" => Ok(Vec::new()),
             "silent" => loop {
-                std::thread::park();
+                thread::park();
             },
             _ => Err("no such name".to_owned()),
         }

@@ -12,7 +12,7 @@ use router::config::json::parse;
 
 use super::configuration::read_at_most;
 use super::lines::notice;
-use super::watched::Watched;
+use super::watched::WatchedFiles;
 
 /// The longest file: weights of 10,000 servers for each of several pools.
 const FILE_LEN_MAX: u64 = 1024 * 1024;
@@ -22,14 +22,14 @@ const LINES_MAX: usize = 10;
 
 pub(super) struct Variables {
     path: Option<PathBuf>,
-    seen: Watched,
+    seen: WatchedFiles,
     present: Option<Arc<Json>>,
 }
 
 impl Variables {
     /// Reads the file, if there is one.
     pub(super) fn new(path: Option<PathBuf>) -> Variables {
-        let mut variables = Variables { path, seen: Watched::default(), present: None };
+        let mut variables = Variables { path, seen: WatchedFiles::default(), present: None };
         variables.read();
         variables
     }
@@ -57,7 +57,7 @@ impl Variables {
     /// Whether there are new variables.
     fn read(&mut self) -> bool {
         let Some(path) = &self.path else { return false };
-        self.seen = Watched::default();
+        self.seen = WatchedFiles::default();
         self.seen.add(path);
         match variables(path) {
             Ok(variables) => {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Files, and how they looked before they were read.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Watched(Vec<(PathBuf, Option<Look>)>);
+pub(crate) struct WatchedFiles(Vec<(PathBuf, Option<Look>)>);
 
 /// What changes when a file is written, replaced, or when a link to it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ struct Look {
     changed_ns: i128,
 }
 
-impl Watched {
+impl WatchedFiles {
     /// The paths of all files.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(|(path, _)| path.as_path())
@@ -30,15 +30,15 @@ impl Watched {
     }
 
     /// These files, as they look now.
-    pub(crate) fn of<'p>(paths: impl Iterator<Item = &'p Path>) -> Watched {
-        let mut files = Watched::default();
+    pub(crate) fn of<'p>(paths: impl Iterator<Item = &'p Path>) -> WatchedFiles {
+        let mut files = WatchedFiles::default();
         paths.for_each(|path| files.add(path));
         files
     }
 
     /// The same files, as they look now.
-    pub(crate) fn again(&self) -> Watched {
-        Watched::of(self.paths())
+    pub(crate) fn again(&self) -> WatchedFiles {
+        WatchedFiles::of(self.paths())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -74,7 +74,7 @@ mod tests {
     fn a_file_that_is_replaced_removed_or_made_has_changed() {
         let path = std::env::temp_dir().join(format!("evenkeel-look-{}", std::process::id()));
         let look = || {
-            let mut files = Watched::default();
+            let mut files = WatchedFiles::default();
             files.add(&path);
             files
         };

@@ -2,7 +2,7 @@
 
 pub(crate) use self::links::Links;
 use self::links::{ATTEMPT_NS_MAX, DueLink, LinkState};
-pub(crate) use self::standing::Standing;
+pub(crate) use self::standing::WorkerState;
 use self::standing::{OnSecond, unanswered};
 use crate::engine::{ConnectionEvent, Engine, Wait};
 use crate::measure::backlog::Backlog;
@@ -49,17 +49,17 @@ pub(crate) struct LoadWorker<'a, E> {
 impl<E: Engine> LoadWorker<'_, E> {
     /// Loads the server until the window closes, the requests are used up or there is nothing left to send. What was
     /// counted until then stands, also if an error was the end.
-    pub(crate) fn run(mut self, mut standing: Standing, on_second: OnSecond<'_>) -> Ended<E> {
+    pub(crate) fn run(mut self, mut standing: WorkerState, on_second: OnSecond<'_>) -> WorkerEnd<E> {
         let outcome = self.work(&mut standing, on_second);
         let ended_ns = outcome.as_ref().copied().unwrap_or_else(|_| self.engine.now_ns());
         let unsent = self.feed.unsent(&mut self.composer);
         let (tally, told) = standing.end(ended_ns, &unsent, on_second);
         let recorded = self.composer.recorder.as_mut().map_or(Ok(()), |recorder| recorder.end());
-        Ended { tally, told, engine: self.engine, error: outcome.map(drop).and(recorded).err() }
+        WorkerEnd { tally, told, engine: self.engine, error: outcome.map(drop).and(recorded).err() }
     }
 
     /// Returns when it has ended.
-    fn work(&mut self, standing: &mut Standing, on_second: OnSecond<'_>) -> Result<u64, Error> {
+    fn work(&mut self, standing: &mut WorkerState, on_second: OnSecond<'_>) -> Result<u64, Error> {
         let (is_open, window_ns) = (standing.is_open, standing.window_ns.clone());
         if let Some(recorder) = self.composer.recorder.as_mut().filter(|_| is_open) {
             recorder.open(window_ns);
@@ -91,10 +91,10 @@ impl<E: Engine> LoadWorker<'_, E> {
 
     /// Sends what is due and waits for replies. Returns whether there will be more to send, and when that was over.
     #[inline]
-    fn exchange(&mut self, standing: &mut Standing) -> Result<(bool, u64), Error> {
+    fn exchange(&mut self, standing: &mut WorkerState) -> Result<(bool, u64), Error> {
         let now_ns = self.engine.now_ns();
         let look_rest = standing.look_rest(now_ns);
-        let Standing { conversations, outbox, backlog, .. } = standing;
+        let WorkerState { conversations, outbox, backlog, .. } = standing;
         let mut turn =
             TurnInput { composer: &mut self.composer, conversations, outbox, depth: self.depth, now_ns };
         let more = self.feed.fill(&mut turn);
@@ -126,7 +126,7 @@ impl<E: Engine> LoadWorker<'_, E> {
 
     /// Does what another phase asks for, if one has come. Returns the phase.
     #[inline]
-    fn follow_phase(&mut self, standing: &mut Standing, done_ns: u64) -> Phase {
+    fn follow_phase(&mut self, standing: &mut WorkerState, done_ns: u64) -> Phase {
         let now = self.shared.phase();
         if now == standing.phase || now == Phase::Stop {
             return now;
@@ -147,9 +147,9 @@ impl<E: Engine> LoadWorker<'_, E> {
 
     /// Reads what has arrived, and follows what has become of connections.
     #[inline]
-    fn read(&mut self, standing: &mut Standing, done_ns: u64) -> Result<(), Error> {
+    fn read(&mut self, standing: &mut WorkerState, done_ns: u64) -> Result<(), Error> {
         let LoadWorker { engine, composer, feed, items, depth, verify, backfill, churn, .. } = self;
-        let Standing { conversations, tally, window_ns, news, .. } = standing;
+        let WorkerState { conversations, tally, window_ns, news, .. } = standing;
         let mut reading = ReplyContext {
             items,
             verify: *verify,
@@ -185,7 +185,7 @@ impl<E: Engine> LoadWorker<'_, E> {
 
     /// Does what has become of connections asks for, and what is due about them.
     #[inline]
-    fn follow_links(&mut self, standing: &mut Standing, now_ns: u64) -> Result<(), Error> {
+    fn follow_links(&mut self, standing: &mut WorkerState, now_ns: u64) -> Result<(), Error> {
         if !standing.news.is_empty() {
             for event in std::mem::take(&mut standing.news) {
                 self.follow(event, standing, now_ns)?;
@@ -218,7 +218,12 @@ impl<E: Engine> LoadWorker<'_, E> {
     }
 
     #[cold]
-    fn follow(&mut self, event: ConnectionEvent, standing: &mut Standing, now_ns: u64) -> Result<(), Error> {
+    fn follow(
+        &mut self,
+        event: ConnectionEvent,
+        standing: &mut WorkerState,
+        now_ns: u64,
+    ) -> Result<(), Error> {
         match event {
             ConnectionEvent::Lost(connection) => {
                 self.abandon(connection, FailureKind::LostDatagram, standing, now_ns);
@@ -248,7 +253,7 @@ impl<E: Engine> LoadWorker<'_, E> {
         &mut self,
         connection: usize,
         error: Error,
-        standing: &mut Standing,
+        standing: &mut WorkerState,
         now_ns: u64,
     ) -> Result<(), Error> {
         // A server that has never answered, and then sends what is no reply, speaks another protocol.
@@ -293,8 +298,8 @@ impl<E: Engine> LoadWorker<'_, E> {
     }
 
     /// The requests that are on their way on a connection have failed.
-    fn abandon(&mut self, connection: usize, kind: FailureKind, standing: &mut Standing, now_ns: u64) {
-        let Standing { conversations, tally, window_ns, .. } = standing;
+    fn abandon(&mut self, connection: usize, kind: FailureKind, standing: &mut WorkerState, now_ns: u64) {
+        let WorkerState { conversations, tally, window_ns, .. } = standing;
         // A datagram was sent as often as it may be.
         let missed = (kind != FailureKind::LostDatagram).then_some(&mut self.composer.missed);
         conversations[connection].abandon(missed, window_ns, |at_ns| {
@@ -304,7 +309,7 @@ impl<E: Engine> LoadWorker<'_, E> {
 }
 
 /// What a worker leaves.
-pub(crate) struct Ended<E> {
+pub(crate) struct WorkerEnd<E> {
     pub(crate) tally: Tally,
     /// It has told of the seconds before this one.
     pub(crate) told: u64,

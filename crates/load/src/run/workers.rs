@@ -14,7 +14,7 @@ use crate::pacing::schedule::Schedule;
 use crate::run::affinity::pin;
 use crate::run::shared::{Phase, RunState, Start};
 use crate::run::silence::Silence;
-use crate::run::worker::{Ended, Links, LoadWorker, Standing};
+use crate::run::worker::{Links, LoadWorker, WorkerEnd, WorkerState};
 use crate::types::arrivals::Arrivals;
 use crate::types::churn::{ChurnPlan, Storm};
 use crate::types::clock::now_ns;
@@ -179,8 +179,12 @@ impl Runner<'_> {
         let timeout_ns = plan.run.timeout.map(|timeout| timeout.0.as_nanos() as u64);
         let is_open = task.pace.is_some();
         let silence = task.is_endless.then(|| Silence::new(now_ns()));
-        let standing =
-            Standing::new(task.connections, window_ns.clone(), (is_open, is_open && plan.run.live), silence);
+        let standing = WorkerState::new(
+            task.connections,
+            window_ns.clone(),
+            (is_open, is_open && plan.run.live),
+            silence,
+        );
         let worker = LoadWorker {
             engine,
             feed: task.feed(&start).patient_for(timeout_ns),
@@ -203,7 +207,7 @@ impl Runner<'_> {
         let mut tell = |second: u64, counts: SecondCounts| {
             let _ = reports.send(Report::Second(traffic, task.slot, second, Box::new(counts)));
         };
-        let Ended { tally, told, error, .. } = worker.run(standing, &mut tell);
+        let WorkerEnd { tally, told, error, .. } = worker.run(standing, &mut tell);
         // The last request of a schedule comes before the end of the window: there is nothing more to do in it.
         if is_scheduled && error.is_none() && (shared.phase() == Phase::Measure || now_ns() >= window_ns.end)
         {

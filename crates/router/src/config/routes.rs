@@ -22,6 +22,7 @@ mod test_routes;
 #[cfg(test)]
 mod tests;
 mod two_sides;
+mod unknown_fields;
 mod vocabulary;
 
 use std::collections::{HashMap, HashSet};

@@ -11,7 +11,7 @@ const STEP_US: u64 = 250_000;
 
 /// What has arrived of large values over a connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Arrival {
+pub(crate) struct ValueArrival {
     /// When the present step began, and its bytes.
     begun_us: u64,
     bytes: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Arrival {
     last_us: u64,
 }
 
-impl Arrival {
+impl ValueArrival {
     /// Bytes of a large value have come. Returns whether they complete a step.
     #[inline]
     pub(crate) fn note(&mut self, bytes: usize, now: Now) -> bool {
@@ -30,7 +30,7 @@ impl Arrival {
         if self.bytes < STEP_BYTES {
             return false;
         }
-        *self = Arrival { begun_us: now.us, bytes: 0, last_us: now.us };
+        *self = ValueArrival { begun_us: now.us, bytes: 0, last_us: now.us };
         true
     }
 
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn progress_is_a_quarter_of_a_mebibyte_in_a_quarter_of_a_second() {
-        let mut arrival = Arrival::default();
+        let mut arrival = ValueArrival::default();
         let mut note = |bytes, us| (arrival.note(bytes, Now { us }), arrival.last_us());
         assert_eq!(note(STEP_BYTES - 1, 5_000_000), (false, 0));
         assert_eq!(note(1, 5_250_000), (true, 5_250_000));

@@ -10,8 +10,6 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
-use crate::store::Store;
-
 /// So many failures
 const FAILURES_MAX: u32 = 16;
 /// within so many seconds turn a device off
@@ -27,6 +25,11 @@ pub type DeviceOff = Box<dyn Fn(usize, u32) + Send + Sync>;
 pub(super) struct OffBell(OnceLock<DeviceOff>);
 
 impl OffBell {
+    /// Only the first one is told.
+    pub(super) fn connect(&self, tell: DeviceOff) {
+        let _ = self.0.set(tell);
+    }
+
     pub(super) fn ring(&self, device: usize, second: u32) {
         if let Some(tell) = self.0.get() {
             tell(device, second);
@@ -37,15 +40,6 @@ impl OffBell {
 impl fmt::Debug for OffBell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OffBell").finish_non_exhaustive()
-    }
-}
-
-impl Store {
-    /// From now on `tell` is called when a device of the tier is turned off. Only the first call has an effect.
-    pub fn on_device_off(&self, tell: DeviceOff) {
-        if let Some(tier) = &self.tier {
-            let _ = tier.off_bell.0.set(tell);
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use flash::Bucket;
 
 use super::config::FlashSettings;
 use super::counters::FlashCounts;
+use super::health::DeviceOff;
 use super::segments::FlashSegment;
 use super::state::Tier;
 use crate::store::Store;
@@ -56,6 +57,13 @@ pub struct FlashSegmentRow {
 }
 
 impl Store {
+    /// From now on `tell` is called when a device of the tier is turned off. Only the first call has an effect.
+    pub fn on_device_off(&self, tell: DeviceOff) {
+        if let Some(tier) = &self.tier {
+            tier.off_bell.connect(tell);
+        }
+    }
+
     /// Statistics of the flash tier, if there is one.
     pub fn flash_statistics(&self) -> Option<FlashStatistics> {
         let tier = self.tier.as_ref()?;

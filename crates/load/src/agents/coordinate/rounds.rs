@@ -25,7 +25,7 @@ struct Server {
 #[derive(Clone, Debug)]
 enum Said {
     Nothing,
-    Passed(Second),
+    Passed(Box<Second>),
     /// It has ended, and reports no more.
     All,
 }
@@ -40,7 +40,7 @@ impl Rounds {
     pub(super) fn pass(&mut self, agent: usize, second: Second) -> Option<Second> {
         let is_late = matches!(self.said[agent], Said::Passed(_));
         let round = if is_late { self.close() } else { None };
-        self.said[agent] = Said::Passed(second);
+        self.said[agent] = Said::Passed(Box::new(second));
         round.or_else(|| self.close_if_whole())
     }
 
@@ -60,7 +60,7 @@ impl Rounds {
         let mut sum: Option<Second> = None;
         for said in &mut self.said {
             if let Said::Passed(second) = said {
-                sum = Some(sum.map_or(*second, |sum| both(&sum, second)));
+                sum = Some(sum.map_or(**second, |sum| both(&sum, second)));
                 *said = Said::Nothing;
             }
         }

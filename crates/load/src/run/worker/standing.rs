@@ -24,7 +24,7 @@ const WAIT_S_MAX: u64 = 30;
 const LOOK_EVERY_NS: u64 = 50_000_000;
 
 /// What changes from turn to turn.
-pub(crate) struct Standing {
+pub(crate) struct WorkerState {
     pub(super) conversations: Vec<Conversation>,
     pub(super) outbox: Outbox,
     pub(super) tally: Tally,
@@ -50,14 +50,14 @@ pub(crate) struct Standing {
     pub(super) silence: Option<Silence>,
 }
 
-impl Standing {
+impl WorkerState {
     pub(crate) fn new(
         connections: usize,
         window_ns: Range<u64>,
         (is_open, with_slip): (bool, bool),
         silence: Option<Silence>,
-    ) -> Standing {
-        Standing {
+    ) -> WorkerState {
+        WorkerState {
             conversations: std::iter::repeat_with(Conversation::default).take(connections).collect(),
             outbox: Outbox::default(),
             tally: fresh(is_open, window_ns.clone(), with_slip),
@@ -113,7 +113,7 @@ impl Standing {
     #[inline]
     pub(super) fn check_silence(&mut self, now_ns: u64, is_any_away: bool) -> Result<(), Error> {
         let progress = self.progress();
-        let Standing { silence, conversations, .. } = self;
+        let WorkerState { silence, conversations, .. } = self;
         let waits = || is_any_away || conversations.iter().any(|conversation| conversation.outstanding() > 0);
         if silence.as_mut().is_some_and(|silence| silence.is_too_long(now_ns, progress, waits)) {
             return Err(Error::Silence { seconds: SECONDS_MAX });
@@ -187,7 +187,7 @@ impl Standing {
         if self.warms_up {
             self.tally.begin();
         }
-        let Standing { mut conversations, mut tally, is_open, window_ns, backlog, .. } = self;
+        let WorkerState { mut conversations, mut tally, is_open, window_ns, backlog, .. } = self;
         // In an open loop it is known what should have been answered.
         if !is_open {
             let since_ns = conversations.iter().filter_map(Conversation::waits_since).min();

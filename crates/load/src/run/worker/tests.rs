@@ -162,8 +162,8 @@ fn try_sleeping(
     let mut worker = worker(server, &plan, feed, (connections, depth), &shared);
     worker.requests_max = rate.is_none().then_some(200_000);
     let silence = rate.is_none().then(|| Silence::new(SECOND));
-    let standing = Standing::new(connections, window_ns, (rate.is_some(), false), silence);
-    let Ended { tally, engine, error, .. } = worker.run(standing, on_second);
+    let standing = WorkerState::new(connections, window_ns, (rate.is_some(), false), silence);
+    let WorkerEnd { tally, engine, error, .. } = worker.run(standing, on_second);
     error.map_or(Ok((tally, engine)), Err)
 }
 
@@ -206,7 +206,7 @@ fn a_worker_that_starts_after_the_window_has_opened_records_its_requests() {
     let mut worker = worker(Simulated::new(2_000, 0), &plan, Feed::closed(1), (1, 1), &shared);
     worker.composer.recorder = recorders.pop();
     worker.requests_max = Some(100);
-    let standing = Standing::new(1, SECOND..21 * SECOND, (false, false), None);
+    let standing = WorkerState::new(1, SECOND..21 * SECOND, (false, false), None);
     assert!(worker.run(standing, &mut |_, _| {}).error.is_none(), "a server that answers");
     let recorded = recording.join().and_then(|notes| notes.write(&plan.items)).expect("a disk");
     std::fs::remove_file(path).expect("a recording");
@@ -377,7 +377,7 @@ fn a_connection_that_hangs_keeps_no_second_from_being_known() {
     let schedule = schedule.during(SECOND, window_ns.clone(), u64::MAX);
     let feed = Feed::open(schedule, 2, Sleep::Spin(Duration::ZERO));
     let worker = worker(server, &plan, feed, (2, 1), &shared);
-    let standing = Standing::new(2, window_ns, (true, false), None);
+    let standing = WorkerState::new(2, window_ns, (true, false), None);
     let mut told = Vec::new();
     let ended = worker.run(standing, &mut |second, counts| {
         told.push((second, counts.latency_ns.map_or(0, |all| all.len()), counts.failures.unanswered));

@@ -3,11 +3,6 @@
 //! Configurations of mcrouter may have any field, so one that is not known is a line and no error. Fields that mcrouter knows
 //! and that have no effect here are known.
 
-use flags::nearest;
-
-use super::Compiler;
-use crate::config::json::Object;
-
 /// The name of an object's kind, and its fields.
 pub(super) type Fields = (&'static str, &'static [&'static str]);
 
@@ -123,22 +118,3 @@ pub(super) const HASH: Fields = (
         "weights_rv",
     ],
 );
-
-impl Compiler<'_, '_> {
-    /// Notes fields that an object of this kind does not have.
-    pub(super) fn note_unknown(&mut self, object: &Object<'_>, (kind, fields): Fields) {
-        self.note_others(object, kind, fields);
-    }
-
-    /// The same, with the kind and its fields apart.
-    pub(super) fn note_others(&mut self, object: &Object<'_>, kind: &str, fields: &[&'static str]) {
-        for (name, json) in object.entries().iter().filter(|(name, _)| !fields.contains(&name.as_str())) {
-            let meant = nearest(name, fields.iter().copied());
-            let meant = meant.map(|meant| format!(", `{meant}` is")).unwrap_or_default();
-            self.note(format!(
-                "line {}: `{name}` is not known in {kind}{meant}: it has no effect",
-                json.place.line
-            ));
-        }
-    }
-}
