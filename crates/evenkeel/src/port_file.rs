@@ -1,13 +1,10 @@
 //! The file of ports that `MEMCACHED_PORT_FILENAME` names: test suites of clients ask the kernel for any port, and read there which it is.
 
-use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use net::Address;
+use os::DirectoryEntry;
 
 use crate::failure::Failure;
 
@@ -25,16 +22,11 @@ pub(crate) fn of_environment() -> Option<PortFile> {
 }
 
 impl PortFile {
-    /// Writes it under another name first, as memcached does: whoever waits for the file never finds it in parts. Nothing that is
-    /// there under that name is written to, and no link is followed.
+    /// Writes it under another name first, as memcached does: a suite that waits for the file never finds it in parts.
     pub(crate) fn write(&self, addresses: &[Address]) -> Result<(), Failure> {
-        let failed = |error| Failure::system(format!("write {} ({VARIABLE})", self.path.display()), error);
-        let mut unfinished = OsString::from(&self.path);
-        unfinished.push(".lck");
-        let _ = fs::remove_file(&unfinished);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&unfinished);
-        let written = file.and_then(|mut file| file.write_all(lines(addresses).as_bytes()));
-        written.and_then(|()| fs::rename(&unfinished, &self.path)).map_err(failed)
+        let entry = DirectoryEntry::of(&self.path);
+        let written = entry.and_then(|entry| entry.replace_with(lines(addresses).as_bytes(), 0o644));
+        written.map_err(|error| Failure::system(format!("write {} ({VARIABLE})", self.path.display()), error))
     }
 }
 
@@ -51,6 +43,8 @@ fn lines(addresses: &[Address]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -61,10 +55,10 @@ mod tests {
         let at = |text: &str| text.parse::<SocketAddr>().expect("an address");
         let addresses =
             [Address::Tcp(at("127.0.0.1:5")), Address::Tcp(at("[::1]:6")), Address::Udp(at("127.0.0.1:7"))];
-        // What another process has put in the way is not written to.
+        // What another process has put in its place is not written to.
         let foreign = folder.join("foreign");
         fs::write(&foreign, "as it was").expect("a file");
-        std::os::unix::fs::symlink(&foreign, folder.join("ports.lck")).expect("a link");
+        std::os::unix::fs::symlink(&foreign, &path).expect("a link");
         for _ in 0..2 {
             PortFile { path: path.clone() }.write(&addresses).expect("written");
             assert_eq!(
