@@ -429,8 +429,8 @@ fn what_is_frozen_does_not_change_until_it_is_thawed() {
     let scope: FreezeScope = "cluster/web".parse().expect("a scope");
     let why = "the big day".to_owned();
     stage.text(ControlQuestion::Freeze { scope: scope.clone(), why: why.clone() });
-    let text = stage.plan(&replace("m1"))["text"].as_str().expect("a plan").to_owned();
-    assert!(text.contains("a part of it is frozen"), "{text}");
+    let error = stage.plan(&replace("m1"))["error"].as_str().expect("it is refused").to_owned();
+    assert!(error.contains("m1 keeps its slot: cluster/web is frozen: the big day"), "{error}");
     let reply = stage.apply(&replace("m1"));
     assert!(
         reply.status == 409 && reply.json.contains("cluster/web is frozen: the big day"),

@@ -37,8 +37,8 @@ fn documents_are_read() {
     refused("GET /v1/diff?from=1&from=2", "\"from\" twice");
     refused("GET /v1/why?key=", "expected a key of 1 to 250 bytes, found 0");
     refused("GET /v1/why?key=a&view=../x", "is not 1 to 63 letters");
-    refused("GET /v1/nothing", "there is no get of this path");
-    refused("POST /v1/status", "there is no post of this path");
+    refused("GET /v1/nothing", "there is no GET of this path");
+    refused("POST /v1/status", "there is no POST of this path");
 }
 
 #[test]

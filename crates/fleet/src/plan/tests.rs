@@ -178,7 +178,7 @@ fn two_slots_of_a_cluster_are_on_two_hosts() {
         "web=2",
         "web=3",
         "",
-        "of 3 members: 2 × it has a slot, or leaves one by this plan, 1 × its host has",
+        "of 3 members: 2 × it has a slot, or leaves one by this plan; m2: its host has another slot of this cluster",
     );
     // It may take the slot of its own host's other member.
     check(members, &[("web=2", ""), ("web=2", "m1->m2")], "web: m2 m3");

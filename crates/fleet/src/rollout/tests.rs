@@ -480,3 +480,19 @@ fn what_is_noted_is_acted_on_at_the_next_moment() {
     rollout.on(RolloutEvent::Tick, Now::at_ms(2002));
     assert_eq!(rollout.take_admitted().len(), 50 - canaries.len());
 }
+
+#[test]
+fn a_halt_is_told_in_words() {
+    let halt = |is_canary, shortfall| {
+        HaltEvidence::Router { router: "r1".parse().expect("a name"), is_canary, shortfall }.to_string()
+    };
+    assert_eq!(
+        halt(false, Shortfall::Refused("line 3".to_owned())),
+        "the router r1 does not load the text: line 3"
+    );
+    assert_eq!(
+        halt(true, Shortfall::NoAnswer),
+        "the router r1, a canary, says nothing about the text, and its agent lives"
+    );
+    assert_eq!(HaltEvidence::Person { reason: "the big day".to_owned() }.to_string(), "by hand: the big day");
+}

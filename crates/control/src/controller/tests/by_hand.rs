@@ -83,7 +83,7 @@ fn a_lost_member_waits_for_a_rollout_with_a_bound_whatever_has_halted_it() {
         halt(&mut stage);
         lose_m1(&mut stage, HEALED_WITHIN);
         let said = status(&mut stage);
-        assert_eq!(stage.slots(), "m11 m2", "{number}: {said}");
+        assert_eq!(stage.slots(), "m11 m10", "{number}: {said}");
         let content = stage.controller.view.content();
         assert!(
             !content.views[0].routes.contains("later"),

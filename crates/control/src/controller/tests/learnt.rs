@@ -41,7 +41,9 @@ fn a_restarted_controller_rolls_out_no_text_that_has_failed() {
     assert_eq!((stage.slots().as_str(), stage.target()), ("m4 m2", 3), "on after a crash");
     restart(&mut stage);
     stage.rounds(3);
-    let error = stage.plan(&ChangeQuestion::Rollback(GenerationNumber(2)));
+    let (member, by) = ("m4".parse().expect("a name"), Some("m3".parse().expect("a name")));
+    let same = ChangeQuestion::Requests(vec![ChangeRequest::Replace { member, by, now: true }]);
+    let error = stage.plan(&same);
     assert!(error["error"].as_str().expect("an error").contains("this very text has failed"), "{error}");
     // Whoever publishes it all the same: no router gets it.
     let failed = stage.controller.view.generations[&GenerationNumber(2)].content.clone();

@@ -75,18 +75,6 @@ fn the_status_names_routers_that_are_behind_and_agents_that_cannot_go_on() {
 }
 
 #[test]
-fn a_halt_is_told_in_words() {
-    let mut stage = Stage::known(40);
-    stage.agents.iter_mut().for_each(|agent| agent.report.routers[0].text = TextReport::Foreign);
-    assert_eq!(stage.apply(&policy("{\"route\": \"PoolRoute|web\", \"other\": 1}")).status, 200);
-    stage.rounds(2);
-    let text = stage.text(ControlQuestion::Status);
-    let line = text.lines().find(|line| line.starts_with("rollout: halted: the router r"));
-    let line = line.unwrap_or_else(|| panic!("{text}"));
-    assert!(line.ends_with("does not load the text: somebody else has written the router's file"), "{line}");
-}
-
-#[test]
 fn a_register_that_is_away_is_in_the_status_at_once() {
     let mut stage = Stage::running(2);
     stage.rounds(5);

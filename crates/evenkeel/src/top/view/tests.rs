@@ -36,7 +36,7 @@ fn shown(servers: &[ServerView], columns: u16, rows: u16) -> String {
 #[test]
 fn one_server_is_shown_in_full() {
     let expected = "\
-evenkeel top  127.0.0.1:9150  0.1.0  up 1 min             q ends
+evenkeel top  127.0.0.1:9150  0.1.0  up 1 min                             q ends
 
               per second    p50 <    p99 <    max < µs  requests
 get              950,000       16      256      256     ████████████████████████

@@ -282,7 +282,15 @@ fn a_server_that_lies_harms_nobody_but_those_who_ask_it() {
 fn hot_values_lose_no_request_below_any_route() {
     let plain = [POOL, FAILOVER, COPIES, LIMITED, SHADOWED, DELAYED].map(str::to_owned);
     let plans = plain.into_iter().chain(DERIVED.map(derived));
-    let hot = |plan: String| plan.replace("\"]}", "\"], \"hot_cache\": {\"ttl_ms\": 50}}");
+    let hot = |plan: String| {
+        let pools = plan.split_inclusive("\"servers\": [").map(|part| match part.split_once(']') {
+            Some((servers, rest)) if rest.starts_with('}') => {
+                format!("{servers}], \"hot_cache\": {{\"ttl_ms\": 50}}{rest}")
+            }
+            _ => part.to_owned(),
+        });
+        pools.collect::<String>()
+    };
     let plans: Vec<String> = plans.map(hot).chain([POOL.to_owned()]).collect();
     let hits: u64 = seeds(500..504).map(|seed| play_history(seed, &plans, FAILURES)).sum();
     assert!(hits > 0, "no hit");

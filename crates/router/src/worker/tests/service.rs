@@ -119,7 +119,7 @@ fn keys_about_the_router_are_answered_among_others() {
          a< VALUE def 0 1
          a< x
          a< END
-         < VALUE __mcrouter__.version 0 27
+         < VALUE __mcrouter__.version 0 6
          < 1.6.45
          < VALUE def 0 1
          < x

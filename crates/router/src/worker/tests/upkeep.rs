@@ -104,7 +104,7 @@ fn a_guard_survives_another_configuration_and_ends_with_its_pool() {
     conversation
         .replace(&GUARDED.replace("\"num_tko_threshold_upper\": 1", "\"num_tko_threshold_upper\": 2"));
     conversation.play(&format!("{ASK}said nothing"));
-    conversation.replace(&GUARDED.replace("tko_tracker", "no_tracker"));
+    conversation.replace(&GUARDED.replace("tko_tracker", "qos"));
     conversation.play(ASK);
     conversation.play("said server * is unavailable (connect_timeout: timed out); unavailable now: 2");
     conversation.end();
