@@ -53,7 +53,7 @@ use admin::api::ApiReply;
 use fleet::health::{
     HealthThresholdError, HealthThresholds, HealthWatch, ProbeOutcome, Quarantined, Roster, WarmUp,
 };
-use fleet::rollout::{PublishedTexts, Rollout, RolloutSettings, RolloutSettingsError};
+use fleet::rollout::{PublishedTexts, Rollout, RolloutSettings};
 use fleet::{GenerationNumber, HostId, MemberId, TextDigest, ZoneName};
 use serde_json::{Value, json};
 use stdx::clock::Now;
@@ -110,9 +110,6 @@ pub enum ControllerError {
     /// A threshold with which a healthy fleet would be replaced, or a dead one never.
     #[error("begin as a controller")]
     Health(#[from] HealthThresholdError),
-    /// A roll-out that nobody could stop in time, or that never ends.
-    #[error("begin as a controller")]
-    Rollout(#[from] RolloutSettingsError),
 }
 
 /// A controller.
@@ -241,7 +238,6 @@ impl Controller {
         now: Now,
         unix_s: i64,
     ) -> Result<Controller, ControllerError> {
-        settings.rollout.check()?;
         let view = FleetView::read(&decisions)?;
         let nobody = Roster::new(GenerationNumber(0), Vec::new()).expect("nobody is a roster");
         let watch = HealthWatch::new(now, settings.health.clone(), nobody)?;

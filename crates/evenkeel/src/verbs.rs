@@ -376,7 +376,7 @@ mod tests {
         check("evenkeel sevre", "did you mean `serve`?");
         check("evenkeel frobnicate", "`evenkeel --help` says what is accepted");
         check("evenkeel serve --memroy 1", "did you mean `--memory-limit`?");
-        check("evenkeel serve stray", "`evenkeel serve --help` lists the flags");
+        check("evenkeel serve --frobnicate", "`evenkeel serve --help` lists the flags");
         check("evenkeel load --depht 1", "did you mean `--depth`?");
         check("evenkeel load -o x", "`evenkeel load --help` says what is accepted");
         check("evenkeel load stray", "`evenkeel load --help` says what is accepted");

@@ -191,11 +191,15 @@ fn raise_open_files() -> Result<(), Failure> {
 }
 
 fn settings(job: &ServeArguments, identity: &FleetIdentity) -> Result<ControllerSettings, Failure> {
+    let rollout = from_file::<RolloutSettings>(job.rollout.as_ref())?;
+    if let Some(path) = &job.rollout {
+        rollout.check().map_err(|error| Failure::usage(format!("{}: {error}", path.display()), None))?;
+    }
     Ok(ControllerSettings {
         fleet: identity.fleet.clone(),
         host: identity.id.as_str().parse().map_err(Failure::other)?,
         zone: job.zone.clone(),
-        rollout: from_file::<RolloutSettings>(job.rollout.as_ref())?,
+        rollout,
         health: from_file::<HealthThresholds>(job.health.as_ref())?,
     })
 }
