@@ -49,7 +49,7 @@ name = "two"
 start = "echo up; exec sleep 1000"
 ready = { line = "up" }
 "#,
-    r#"run = "if [ -e hang ]; then touch {dir}/left hangs; exec sleep 1000; fi; test -d {dir} && test ! -e {dir}/left && echo rate 5 > {output}"
+    r#"run = "sleep $(({seconds} - 1)); if [ -e hang ]; then touch {dir}/left hangs; exec sleep 1000; fi; test -d {dir} && test ! -e {dir}/left && echo rate 5 > {output}"
 "#,
     "rounds = 2\nverdict = false\ndoubtful = 0"
 );
@@ -128,7 +128,7 @@ fn every_trial_leaves_a_record_and_a_finished_run_has_nothing_left_to_do() {
     let output = bench.run();
     assert!(text(&output.stdout).starts_with("4 trials in it.run (4 new, "), "{}", text(&output.stderr));
     assert!(
-        text(&output.stderr).contains("round 2 two: requests_per_second 5\n"),
+        text(&output.stderr).contains("round 2 two: requests_per_second 5 ("),
         "{}",
         text(&output.stderr)
     );

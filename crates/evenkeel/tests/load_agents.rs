@@ -216,7 +216,7 @@ fn the_coordinator_probes_while_agents_load() {
 fn probes_that_fail_end_the_agents() {
     // The probes connect after the agents.
     let server = Server::serving(2);
-    let more = "--connections 2 --duration 10m --warm-up 0 --probes 1 --probe-rate 100";
+    let more = "--connections 2 --duration 10m --warm-up 0 --probes 1 --probe-rate 100 --fail-fast";
     let Output { status, stderr, .. } = coordinator(&server, "a,b", "exec AGENT", more).output().unwrap();
     assert_eq!(status.code(), Some(1), "{}", text(&stderr));
     let words = "load: probe the server from this machine: keep connection 0";
@@ -368,7 +368,7 @@ fn an_agent_that_gets_the_start_too_late_does_not_begin() {
     writeln!(input, r#"{{"start":{{"at_ns":1}}}}"#).unwrap();
     let said: Vec<String> =
         BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap).collect();
-    assert!(said[0].starts_with(r#"{"hello":{"protocol":5,"#) && said[1] == r#""ready""#, "{said:?}");
+    assert!(said[0].starts_with(r#"{"hello":{"protocol":6,"#) && said[1] == r#""ready""#, "{said:?}");
     assert!(said[2].starts_with(r#"{"failed":{"why":"begin in time: the start was "#), "{said:?}");
     assert_eq!(agent.wait().unwrap().code(), Some(1));
 }

@@ -144,7 +144,8 @@ fn a_silent_agent_is_shown_during_the_run() {
 
 #[test]
 fn an_error_is_printed_on_the_main_screen() {
-    let Some(terminal) = Terminal::start(&format!("--server {} --duration 1h --rate 500", server(300)))
+    let Some(terminal) =
+        Terminal::start(&format!("--server {} --duration 1h --rate 500 --fail-fast", server(300)))
     else {
         return;
     };

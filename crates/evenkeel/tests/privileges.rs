@@ -201,7 +201,7 @@ fn a_pidfile_that_the_user_nobody_may_not_write_is_a_line_with_a_hint() {
         return;
     }
     let server = Server::start("pidfile", &["env"], &["-P", "pid"]);
-    let line = "evenkeel: serve: the process id is in no file: write pid (-P): Permission denied";
+    let line = "Z warning serve: the process id is in no file: write pid (-P): Permission denied";
     let start = &server.start;
     assert!(
         start.contains(line) && start.contains("; root becomes `nobody`") && start.contains(" serves on "),

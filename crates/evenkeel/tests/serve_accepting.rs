@@ -422,7 +422,10 @@ fn check_queue(somaxconn: u32, arguments: &[&str], length: u32, notes: &[&str]) 
     assert_eq!(server.notes(), notes.iter().map(|note| format!("warning serve: {note}")).collect::<Vec<_>>());
     // Also where only one connection may wait.
     let clients: Vec<_> = (0..10).map(|_| ask(tcp(address))).collect();
-    assert_eq!(setting(clients.into_iter().next().expect("some"), "tcp_backlog"), length.to_string());
+    assert_eq!(
+        setting(clients.into_iter().next().expect("some"), "evenkeel_tcp_backlog"),
+        length.to_string()
+    );
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn it_repairs_a_reset_but_not_a_choice_and_a_rollback_restores_the_bytes() {
     );
     assert_eq!(host.read("proc/sys/net/core/somaxconn"), "1000\n");
     // The rollback works while the plan is being watched.
-    let undone = host.tune("rollback").output().unwrap();
+    let undone = host.tune("rollback").arg("--force").output().unwrap();
     assert!(undone.status.success(), "{}", String::from_utf8_lossy(&undone.stderr));
     watch.says(r#""watching":0"#);
     assert_eq!(

@@ -165,7 +165,7 @@ fn a_reader_of_a_stale_item_learns_whether_a_writer_recaches_it() {
     server.ask(writer, "ms k 1\r\nx\r\nmd k I T30\r\n");
     assert_eq!(server.ask(reader, "mg k v\r\n"), "VA 1 X\r\nx\r\n");
     assert_eq!(server.ask(writer, "mg k v\r\n"), "VA 1 X W\r\nx\r\n");
-    assert_eq!(server.ask(reader, "mg k v\r\n"), "VA 1 X Z\r\nx\r\n");
+    assert_eq!(server.ask(reader, "mg k v\r\n"), "VA 1 Z X\r\nx\r\n");
 }
 
 #[test]

@@ -299,7 +299,7 @@ fn a_delete_for_a_cluster_of_all_regions_is_done_in_all_of_them() {
     let servers = [evenkeel(), evenkeel(), evenkeel()];
     let [own, other, third] = servers.each_ref().map(|server| list([server]));
     let configuration = Configuration::new(&format!(
-        r#"{{"pools": {{"E": {{"servers": [{own}]}}, "C": {{"servers": [{other}]}}, "T": {{"servers": [{third}]}}}},
+        r#"{{"pools": {{"E": {{"servers": {own}}}, "C": {{"servers": {other}}}, "T": {{"servers": {third}}}}},
             "routes": [{{"aliases": ["/eqiad/mw/", "/eqiad/mw-wan/"], "route": "PoolRoute|E"}},
                        {{"aliases": ["/codfw/mw-wan/"], "route": "PoolRoute|C"}},
                        {{"aliases": ["/codfw/other/"], "route": "PoolRoute|T"}}]}}"#

@@ -192,11 +192,14 @@ impl Runner<'_> {
             let rest = self.rest(all, reports, next_ns, follower)?;
             let now = self.edge(shared)?;
             let second = Second::between(&last, &now);
-            follower.second(&second, all.load.seconds.take())?;
+            let is_over = rest != Rest::Time || now.at_ns >= close_ns;
+            // The last one may be a part of a second: it is told with its length when the window is closed.
+            let whole = if is_over { Vec::new() } else { all.load.seconds.take() };
+            follower.second(&second, whole)?;
             // Of several at once, the last that is complete.
             let passed = (now.at_ns - open.at_ns) / SECOND_NS;
             series.push((number.max(passed.saturating_sub(1)), second));
-            if rest != Rest::Time || now.at_ns >= close_ns {
+            if is_over {
                 break (now, rest == Rest::Left || all.failure.is_some());
             }
             number = passed.max(number + 1);

@@ -98,7 +98,7 @@ fn misses_and_errors_are_counted() {
 fn replies_to_other_requests_end_the_run() {
     #[track_caller]
     fn ends(script: Script, line: &str, expected: &str) {
-        let line = format!("{} --duration 5m {line}", server(usize::MAX, script));
+        let line = format!("{} --duration 5m --fail-fast {line}", server(usize::MAX, script));
         let error = run(&line).expect_err(&line);
         assert!(error.starts_with("understand the reply ") && error.contains(expected), "{line}\n{error}");
     }
