@@ -85,11 +85,12 @@ impl Convergence {
             !calm.is_rolled_out || excuses.iter().any(covers)
         };
         self.flapping.retain(|_, (_, last_ms)| now_ms - *last_ms <= STEADY_MS);
-        for (slot, (since_ms, _)) in &mut self.flapping {
+        for (slot, (since_ms, last_ms)) in &mut self.flapping {
             if is_excused(*slot) {
                 *since_ms = now_ms;
             }
-            let late = now_ms.saturating_sub(quiet_ms.max(*since_ms));
+            // Whether it flaps still is known only when it dies again.
+            let late = last_ms.saturating_sub(quiet_ms.max(*since_ms));
             checker.require(late <= CONVERGED_MS, now_ms, "I19", || {
                 format!("slot {slot} has a flapping member for {} s, and nobody says why", late / 1000)
             });

@@ -78,7 +78,7 @@ fn values_in_both_directions_all_arrive_although_nobody_reads_at_first() {
 
 #[test]
 fn clients_that_ask_for_values_and_take_none_are_closed_at_the_limit_of_memory() {
-    const CLIENTS: usize = 12;
+    const CLIENTS: usize = 30;
     const LIMIT_MB: u64 = 128;
     // What the process and values on their way take besides, and what arrives between two looks.
     const MEMORY_MAX_MB: u64 = LIMIT_MB + 150;
@@ -95,8 +95,8 @@ fn clients_that_ask_for_values_and_take_none_are_closed_at_the_limit_of_memory()
     let closed = clock::wait_for(|| {
         peak = peak.max(resident_mb(&router));
         left = admin.statistic_of("all", "num_clients").expect("stats");
-        // This client, the bystander, and two whose values fit: 64 each were asked for at once.
-        (left <= 4).then_some(())
+        // This client, the bystander, and those whose values fit: 16 each were asked for at once, and the system's buffers hold some.
+        (left <= 13).then_some(())
     });
     assert!(closed.is_some(), "{left} are still there, and {peak} MB resident");
     assert!(peak <= MEMORY_MAX_MB, "{peak} MB resident");
