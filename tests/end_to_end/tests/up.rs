@@ -392,7 +392,7 @@ fn a_cluster_is_a_control_plane_with_one_host() {
 
     // Nothing changes where it is frozen.
     assert_eq!(control(&up, &["freeze", "cluster/cache", "--why", "the big day"]).0, Some(0));
-    clock::wait_for(|| control(&up, &["replace", "server-1"]).1.contains("frozen").then_some(()))
+    clock::wait_for(|| control(&up, &["replace", "server-1"]).2.contains("frozen").then_some(()))
         .expect("a plan");
     let (code, _, said) = control(&up, &["replace", "server-1", "--apply", "--why", "now"]);
     assert!(code == Some(75) && said.contains("cluster/cache is frozen: the big day"), "{said}");

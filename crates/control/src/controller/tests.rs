@@ -428,10 +428,13 @@ fn what_is_frozen_does_not_change_until_it_is_thawed() {
     let mut stage = Stage::running(4);
     let scope: FreezeScope = "cluster/web".parse().expect("a scope");
     let why = "the big day".to_owned();
+    let plan = stage.plan(&replace("m1"))["plan"].as_str().expect("a plan").to_owned();
     stage.text(ControlQuestion::Freeze { scope: scope.clone(), why: why.clone() });
     let error = stage.plan(&replace("m1"))["error"].as_str().expect("it is refused").to_owned();
     assert!(error.contains("m1 keeps its slot: cluster/web is frozen: the big day"), "{error}");
-    let reply = stage.apply(&replace("m1"));
+    // A plan from before is not carried out either.
+    let question = ControlQuestion::Apply { change: replace("m1"), plan, why: "a test".to_owned() };
+    let reply = stage.controller.answer(question, &owner());
     assert!(
         reply.status == 409 && reply.json.contains("cluster/web is frozen: the big day"),
         "{}",

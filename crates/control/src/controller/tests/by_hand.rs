@@ -93,7 +93,9 @@ fn a_lost_member_waits_for_a_rollout_with_a_bound_whatever_has_halted_it() {
         let target = stage.target();
         assert_eq!(having(&stage, target), 11, "{number}: all but the lost host: {:?}", stage.loaded());
         let has = |agent: &&FakeAgent| agent.texts.values().any(|text| text.contains("later"));
-        assert_eq!(stage.agents.iter().filter(has).count(), 8, "{number}: the canaries");
+        // Another one may have taken the place of the canary on the lost host.
+        let with_text = stage.agents.iter().filter(has).count();
+        assert!((8..=9).contains(&with_text), "{number}: {with_text} have it, not the canaries alone");
     }
 }
 
