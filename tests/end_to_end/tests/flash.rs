@@ -418,7 +418,6 @@ fn what_cannot_be_used_is_refused_at_the_start() {
     let options = file.options();
     let alone = format!("use {} alone: a process has it open already", file.0.display());
     check_refused(&["-o", &options], &alone);
-    check_refused(&["-M", "-o", &options], "-o ext_path and -M: expected one of them");
     check_refused(&["-o", "ext_path=/no such folder/x:1g"], "open /no such folder/x to read and write");
     check_refused(&["-o", "ext_path=/dev/null:1g"], "a regular file or a block device is accepted");
     check_refused(&["-o", "ext_path=/x:10m"], "expected room for at least 5 pages of 64m");

@@ -237,7 +237,7 @@ fn a_certificate_that_is_renewed_in_its_place_needs_no_signal() {
     }
     // Half of it is an error, once, and what was read stays.
     files.copy("key", "other-key.pem");
-    let line = "evenkeel: serve: certificates, keys, tickets and roles stay as they were: ";
+    let line = "Z warning serve: certificates, keys, tickets and roles stay as they were: ";
     clock::wait_for(|| server.said().contains(line).then_some(())).expect(line);
     assert_eq!(shown(&server, "localhost"), "CN=server");
 }
