@@ -118,26 +118,25 @@ impl Layout {
         Layout { limit_bytes, reserve_bytes, large_bytes: 2 * reserve_bytes, shards }
     }
 
+    /// The layout that another process has written, if its sizes in bytes are possible. [`Layout::check`] looks at the rest.
+    pub(crate) fn written(limit_bytes: u64, reserve_bytes: u64, shards: usize) -> Result<Layout, Damaged> {
+        let is_right = (MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX).contains(&limit_bytes)
+            && (limit_bytes..=MEMORY_LIMIT_MAX).contains(&reserve_bytes);
+        if is_right { Ok(Layout::new(limit_bytes, reserve_bytes, shards)) } else { Err(Damaged) }
+    }
+
     /// The least address space that the items fit: large values find no room somewhat earlier. A file has the full one, so that its next
     /// process finds everything where it was.
     pub(crate) fn least(self) -> Layout {
         Layout { reserve_bytes: self.limit_bytes, large_bytes: self.limit_bytes, ..self }
     }
 
-    /// Whether a store can have this layout, for one that another process has written.
+    /// Whether a store with this flash can have this layout, for one that another process has written.
     pub(crate) fn check(&self, flash: Option<&FlashConfig>) -> Result<(), Damaged> {
         let shards_max = if flash.is_some() { 1 << 16 } else { (self.limit_bytes >> 16).max(1) };
-        self.check_limits()?;
         let is_right = self.shards.is_power_of_two()
             && self.shards as u64 <= shards_max
             && self.fixed_bytes(flash) <= self.limit_bytes / 2;
-        if is_right { Ok(()) } else { Err(Damaged) }
-    }
-
-    /// The same of its sizes in bytes alone.
-    pub(crate) fn check_limits(&self) -> Result<(), Damaged> {
-        let is_right = (MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX).contains(&self.limit_bytes)
-            && (self.limit_bytes..=MEMORY_LIMIT_MAX).contains(&self.reserve_bytes);
         if is_right { Ok(()) } else { Err(Damaged) }
     }
 

@@ -144,10 +144,8 @@ impl Store {
             return Err(ThawError::Version { found });
         }
         let (limit_bytes, reserve_bytes) = (numbers.take()?, numbers.take()?);
-        let layout = Layout::new(limit_bytes, reserve_bytes, numbers.below(1 << 17)? as usize);
+        let layout = Layout::written(limit_bytes, reserve_bytes, numbers.below(1 << 17)? as usize)?;
         let flash = FlashLayout::thaw(&mut numbers)?;
-        // What is expected is computed from it.
-        layout.check_limits()?;
         let expected = FlashLayout::of(config.flash.as_ref(), limit_bytes);
         if flash != expected {
             return Err(ThawError::Flash { found: flash.to_string(), expected: expected.to_string() });

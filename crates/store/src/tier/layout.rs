@@ -75,7 +75,8 @@ impl FlashLayout {
 impl std::fmt::Display for FlashLayout {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let FlashLayout { segment_bytes, piece_bytes, devices } = self;
-        let segments: u64 = devices.iter().sum();
+        // A manifest that is refused may say anything.
+        let segments = devices.iter().copied().fold(0, u64::saturating_add);
         match devices.len() {
             0 => f.write_str("without flash"),
             count => write!(
