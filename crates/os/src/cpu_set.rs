@@ -69,7 +69,11 @@ impl CpuSet {
 
     /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.words.len() as u32 * 64).filter(|cpu| self.contains(*cpu))
+        self.words.iter().zip(0..).flat_map(|(word, at)| {
+            let lowest = |rest: u64| (rest != 0).then_some(rest);
+            std::iter::successors(lowest(*word), move |rest| lowest(rest & (rest - 1)))
+                .map(move |rest| 64 * at + rest.trailing_zeros())
+        })
     }
 
     /// The lowest CPU.
@@ -86,7 +90,10 @@ impl CpuSet {
     /// The CPUs in either.
     #[must_use]
     pub fn or(&self, other: &CpuSet) -> CpuSet {
-        self.iter().chain(other.iter()).collect()
+        let (long, short) = if self.words.len() < other.words.len() { (other, self) } else { (self, other) };
+        let mut words = long.words.clone();
+        words.iter_mut().zip(&short.words).for_each(|(word, other)| *word |= other);
+        CpuSet { words }
     }
 
     /// The CPUs that are not in the other.
