@@ -1,7 +1,8 @@
-//! CPU time of `tune check` on large hosts: `cargo run --release -p tuner --example check_speed`.
+//! CPU time of `tune check` on large hosts: `cargo run --profile dist -p tuner --example check_speed`.
 //!
 //! Writes the files of a host (CPUs, interfaces, interrupts) to a temporary directory, reads them as a check does, and judges
-//! counters of four readings, under load on some CPUs. Prints milliseconds of CPU time of one thread.
+//! counters of four readings, under load on some CPUs. Prints milliseconds of CPU time of one thread. The profile is that of
+//! what ships: the tuner is not optimised in `release`.
 
 use std::fs;
 use std::path::Path;
