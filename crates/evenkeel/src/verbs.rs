@@ -238,7 +238,7 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
         print(knee.to_string().as_bytes())?;
         return match knee.is_clean() {
             true => check_validity(arguments, knee.ended.is_none()),
-            false => Err(Failure::other(anyhow::anyhow!(WRONG_REPLIES))),
+            false => Err(Failure::other(anyhow::anyhow!(load::WRONG_REPLIES))),
         };
     }
     let summary = match arguments.agents.is_empty() {
@@ -247,10 +247,10 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
     };
     let summary = summary.map_err(not_loaded)?;
     print(summary.to_string().as_bytes())?;
-    match (summary.is_clean(), summary.is_recorded_whole()) {
-        (true, true) => check_validity(arguments, summary.is_valid()),
-        (true, false) => Err(Failure::other(anyhow::anyhow!(RECORDING_INCOMPLETE))),
-        (false, _) => Err(Failure::other(anyhow::anyhow!(WRONG_REPLIES))),
+    match (summary.complaint(), summary.is_recorded_whole()) {
+        (None, true) => check_validity(arguments, summary.is_valid()),
+        (None, false) => Err(Failure::other(anyhow::anyhow!(RECORDING_INCOMPLETE))),
+        (Some(complaint), _) => Err(Failure::other(anyhow::Error::msg(complaint))),
     }
 }
 
@@ -272,9 +272,6 @@ fn not_loaded(error: load::Error) -> Failure {
         error => Failure::other(error),
     }
 }
-
-/// The load ran, but the server did not answer as it should.
-const WRONG_REPLIES: &str = "wrong values or error replies: see above";
 
 /// The load ran, but its result is invalid.
 const RESULT_INVALID: &str = "the result is INVALID (--strict): see above";

@@ -7,6 +7,7 @@ mod support {
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
@@ -272,7 +273,7 @@ fn all_end_when_one_fails() {
     check(
         "a,b",
         "[ {host} = a ] || exec timeout -s KILL 2 AGENT; exec AGENT",
-        "--duration 10m",
+        "--duration 10m --fail-fast",
         "use the agent b: it ended too early",
     );
     check(
@@ -294,6 +295,47 @@ fn all_end_when_one_fails() {
     check("b", "exec yes", "--agent-patience 200ms", "use the agent b: it sent no message for 200");
     check("b", "exec yes '{{'", "", "use the agent b: it speaks another language: ");
     check("a", "echo Welcome!; exec AGENT", "--cpu 1000", "use the agent a: it failed to run on CPU 1000: ");
+}
+
+#[test]
+fn the_others_go_on_when_one_is_lost_during_the_load() {
+    let (server, json) = (Server::start(), Scratch::new("lost"));
+    let command = "[ {host} = a ] || exec timeout -s KILL 2 AGENT; exec AGENT";
+    let more = format!("--rate 200 --duration 4s --warm-up 0 --connections 2 --json {}", json.0.display());
+    let Output { status, stdout, stderr } = coordinator(&server, "a,b", command, &more).output().unwrap();
+    let (said, errors) = (text(&stdout), text(&stderr));
+    assert_eq!(status.code(), Some(1), "{said}{errors}");
+    assert!(errors.contains("load: use the agent b: it ended too early"), "{errors}");
+    assert!(said.contains("INVALID (failed): the load was smaller than asked for: "), "{said}");
+    let summary: Value = serde_json::from_slice(&std::fs::read(&json.0).unwrap()).unwrap();
+    let names: Vec<_> = summary["agents"].as_array().unwrap().iter().map(|agent| &agent["name"]).collect();
+    assert_eq!(names, ["a"], "{said}");
+    // Half of the rate, for the whole time.
+    let requests = summary["requests"].as_u64().unwrap();
+    assert!((300..=500).contains(&requests) && summary["seconds"].as_f64().unwrap() > 3.9, "{said}");
+    assert!(summary["failure"].as_str().unwrap().starts_with("use the agent b: "), "{summary}");
+}
+
+#[test]
+fn an_interrupt_ends_a_load_of_agents_with_a_result() {
+    let server = Server::start();
+    // Agents in the same group of processes get the signal, too, as from a terminal.
+    let child = coordinator(&server, "a,b", "AGENT", "--rate 200 --connections 2 --duration 10m --warm-up 0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let gets = || server.counts.gets.load(Ordering::Relaxed);
+    while gets() < 100 {
+        thread::yield_now();
+    }
+    let group = format!("-{}", child.id());
+    assert!(Command::new("kill").args(["-s", "INT", "--", &group]).status().unwrap().success());
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    let said = text(&stdout) + &text(&stderr);
+    assert!(status.success(), "{status}: {said}");
+    assert!(said.contains("agent     a: ") && said.contains("agent     b: "), "{said}");
 }
 
 #[test]
@@ -368,7 +410,7 @@ fn an_agent_that_gets_the_start_too_late_does_not_begin() {
     writeln!(input, r#"{{"start":{{"at_ns":1}}}}"#).unwrap();
     let said: Vec<String> =
         BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap).collect();
-    assert!(said[0].starts_with(r#"{"hello":{"protocol":6,"#) && said[1] == r#""ready""#, "{said:?}");
+    assert!(said[0].starts_with(r#"{"hello":{"protocol":7,"#) && said[1] == r#""ready""#, "{said:?}");
     assert!(said[2].starts_with(r#"{"failed":{"why":"begin in time: the start was "#), "{said:?}");
     assert_eq!(agent.wait().unwrap().code(), Some(1));
 }

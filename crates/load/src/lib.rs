@@ -50,7 +50,7 @@ pub use measure::verdict::{InvalidReason, RunVerdict};
 pub use report::live::screen::{Screen, ScreenOutput, UserKey};
 pub use report::summary::{
     AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Probes, Recorded, SCHEMA, Second,
-    Summary, WaitsSummary,
+    Summary, WRONG_REPLIES, WaitsSummary,
 };
 pub use run::knee::{Knee, Try, TryOutcome};
 pub use run::self_test::{Quantile, SelfTest, self_test};

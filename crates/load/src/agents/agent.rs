@@ -31,7 +31,7 @@ pub fn agent(
         }
         gone();
     })?;
-    let mut agent = Agent { orders, output, is_live: false };
+    let mut agent = Agent { orders, output };
     let ended = agent.converse();
     if let Err(Error::Io(error)) = &ended
         && error.kind() == io::ErrorKind::BrokenPipe
@@ -46,8 +46,6 @@ pub fn agent(
 struct Agent<'a> {
     orders: Receiver<String>,
     output: &'a mut dyn Write,
-    /// With `--live` the user may end the run early.
-    is_live: bool,
 }
 
 impl Agent<'_> {
@@ -70,7 +68,6 @@ impl Agent<'_> {
         if agent >= agents {
             return Err(Error::Talk(format!("there is no part {agent} of {agents}")));
         }
-        self.is_live = run.live;
         // These options apply to the coordinator, on its machine.
         let plan = RunPlan {
             probes: None,
@@ -133,13 +130,11 @@ impl Follower for Agent<'_> {
     }
 
     fn asks_every(&self) -> Option<Duration> {
-        self.is_live.then_some(GLANCE)
+        Some(GLANCE)
     }
 
+    /// The user may end the run early.
     fn leaves(&mut self) -> Result<bool, Error> {
-        if !self.is_live {
-            return Ok(false);
-        }
         match self.orders.try_recv() {
             Ok(line) => match understand(&line)? {
                 ToAgent::Leave => Ok(true),

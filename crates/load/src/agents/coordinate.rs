@@ -1,5 +1,5 @@
 //! Coordinator: starts agents (crew.rs), begins the load on all at one moment, follows them until they have ended
-//! (course.rs), and ends all when one fails. Complaints of agents go to standard error (complaints.rs).
+//! (course.rs). If one fails before the load has begun, all end; later, the others go on. Complaints of agents go to standard error (complaints.rs).
 
 mod complaints;
 mod course;
@@ -9,6 +9,7 @@ mod rounds;
 
 use super::talk::{DESCRIPTION_MAX, FromAgent, ToAgent};
 use crate::report::follower::{Follower, ProgressLine};
+use crate::report::interruptible::Interruptible;
 use crate::report::summary::Summary;
 use crate::run::knee::Knee;
 use crate::run::shared::Start;
@@ -88,8 +89,10 @@ impl Coordinator<'_> {
         Ok(Coordinator { arguments, run, plan })
     }
 
+    /// What is measured until a signal comes is the result, as on one machine.
     fn run(&self, follower: &mut dyn Follower) -> Result<Summary, Error> {
-        thread::scope(|scope| self.conduct(scope, follower))
+        let mut follower = Interruptible::new(follower)?;
+        thread::scope(|scope| self.conduct(scope, &mut follower))
     }
 
     fn conduct<'s>(
@@ -118,7 +121,7 @@ impl Coordinator<'_> {
         crew.be_patient(plan.run.warm_up.0);
         let who = names.iter().zip(clocks).map(|(name, clock)| (name.clone(), clock.error_ns));
         let (glance, beside) = (follower.asks_every(), Beside { prober, meter });
-        let mut course = Course::new(who.collect(), open_ns, plan.server_pid, follower, beside);
+        let mut course = Course::new(who.collect(), open_ns, plan, follower, beside);
         crew.until_all(glance, |crew, said| course.go_on(crew, said))?;
         course.end()
     }
@@ -129,19 +132,20 @@ impl Coordinator<'_> {
         let items = plan.fills();
         let mut stored_by = vec![0; names.len()];
         crew.until_all(follower.asks_every(), |crew, said| match said {
-            Some((index, FromAgent::Hello { protocol, version })) => {
+            Some((_, Err(error))) => Err(error),
+            Some((index, Ok(FromAgent::Hello { protocol, version }))) => {
                 crew.check_version(index, protocol, &version)?;
                 let run = Box::new(self.run.clone());
                 crew.tell(index, &ToAgent::Plan { agent: index, agents: names.len(), run })?;
                 Ok(false)
             }
-            Some((index, FromAgent::Busy { stored, .. })) => {
+            Some((index, Ok(FromAgent::Busy { stored, .. }))) => {
                 stored_by[index] = stored;
                 follower.stored(stored_by.iter().sum(), items)?;
                 Ok(false)
             }
-            Some((_, FromAgent::Ready)) => Ok(true),
-            Some((index, other)) => Err(crew.unexpected(index, &other)),
+            Some((_, Ok(FromAgent::Ready))) => Ok(true),
+            Some((index, Ok(other))) => Err(crew.unexpected(index, &other)),
             None if follower.leaves()? => Err(Error::Left),
             None => Ok(false),
         })?;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read, Write};
 
 /// The version of this protocol.
-pub(crate) const PROTOCOL: u32 = 6;
+pub(crate) const PROTOCOL: u32 = 7;
 
 /// From an agent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ pub(crate) enum ToAgent {
     Clock,
     /// Begin at this time of the agent's own clock.
     Start { at_ns: u64 },
-    /// For a load with `--live`: close the window, and report what was measured until now.
+    /// Close the window, and report what was measured until now.
     Leave,
 }
 

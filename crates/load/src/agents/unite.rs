@@ -1,16 +1,17 @@
 //! Results of several agents, combined into one.
 //!
 //! Counts and rates are added, histograms too; percentiles are taken from the sums. One INVALID agent makes the whole
-//! INVALID.
+//! INVALID, and so does one that was lost, whose seconds until then are all that is known of it.
 
 use super::talk::End;
 use crate::measure::failures::Failures;
 use crate::measure::seconds::Seconds;
 use crate::measure::verdict::{InvalidReason, RunVerdict};
 use crate::report::summary::{AgentSummary, CpuCost, Second, Summary};
+use crate::types::error::{Error, told};
 
-/// The whole result, from each agent's name, the error of its clock, and its last message.
-pub(super) fn unite(parts: Vec<(String, u64, End)>, seconds: &Seconds) -> Summary {
+/// The whole result, from each agent's name, the error of its clock, and its last message; and why others were lost.
+pub(super) fn unite(parts: Vec<(String, u64, End)>, lost: &[Error], seconds: &Seconds) -> Summary {
     let agents = parts.iter().map(|(name, clock_error_ns, End { summary, .. })| AgentSummary {
         name: name.clone(),
         valid: summary.verdict.valid,
@@ -20,7 +21,10 @@ pub(super) fn unite(parts: Vec<(String, u64, End)>, seconds: &Seconds) -> Summar
         clock_error_us: *clock_error_ns as f64 / 1e3,
     });
     let agents = agents.collect();
-    let verdict = verdict(&parts);
+    let verdict = verdict(&parts, lost);
+    let failed =
+        |(name, _, end): &(String, u64, End)| Some(format!("{name}: {}", end.summary.failure.as_ref()?));
+    let failure = lost.first().map(told).or_else(|| parts.iter().find_map(failed));
     let mut ends = parts.into_iter().map(|(_, _, end)| end);
     let End { summary: mut whole, mut tally } = ends.next().expect("an agent at least");
     for end in ends {
@@ -30,10 +34,10 @@ pub(super) fn unite(parts: Vec<(String, u64, End)>, seconds: &Seconds) -> Summar
     for (number, second) in whole.series.iter_mut().enumerate() {
         second.count(seconds.of(number as u64));
     }
-    Summary { verdict, agents, ..whole.counting(&tally) }
+    Summary { verdict, agents, failure, ..whole.counting(&tally) }
 }
 
-fn verdict(parts: &[(String, u64, End)]) -> RunVerdict {
+fn verdict(parts: &[(String, u64, End)], lost: &[Error]) -> RunVerdict {
     let of = |(name, _, end): &(String, u64, End)| {
         let reasons = end.summary.verdict.reasons.clone();
         let name = name.clone();
@@ -41,8 +45,13 @@ fn verdict(parts: &[(String, u64, End)]) -> RunVerdict {
             .into_iter()
             .map(move |InvalidReason { what, why }| InvalidReason { what, why: format!("{name}: {why}") })
     };
-    let reasons: Vec<InvalidReason> = parts.iter().flat_map(of).collect();
-    RunVerdict { valid: parts.iter().all(|(_, _, end)| end.summary.verdict.valid), reasons }
+    let lost_ones = lost.iter().map(|error| InvalidReason {
+        what: String::from("failed"),
+        why: format!("the load was smaller than asked for: failed to {}", told(error)),
+    });
+    let reasons = lost_ones.chain(parts.iter().flat_map(of)).collect();
+    let valid = lost.is_empty() && parts.iter().all(|(_, _, end)| end.summary.verdict.valid);
+    RunVerdict { valid, reasons }
 }
 
 /// Everything but the verdict and the tally's figures.

@@ -61,14 +61,17 @@ pub(crate) enum AgentState {
         seconds: u64,
     },
     Ended,
+    /// It has failed, and the others go on.
+    Lost,
 }
 
 impl AgentNow {
-    /// Those that are silent, and for how long; empty without.
+    /// Those that are silent, and for how long, and those that are lost; empty without.
     pub(crate) fn silent(agents: &[AgentNow]) -> String {
         let silent = agents.iter().filter_map(|AgentNow { name, state }| match state {
             AgentState::Silent { seconds } => Some(format!("{name} for {seconds} s")),
-            _ => None,
+            AgentState::Lost => Some(format!("{name}, which is lost")),
+            AgentState::Loads { .. } | AgentState::Ended => None,
         });
         silent.collect::<Vec<_>>().join(", ")
     }
@@ -81,7 +84,7 @@ pub(crate) const GLANCE: Duration = Duration::from_millis(100);
 pub(crate) struct ProgressLine<'a> {
     out: &'a mut dyn Write,
     latest: Option<SecondStats>,
-    /// Agents that are silent.
+    /// Agents that are silent or lost.
     silent: String,
 }
 

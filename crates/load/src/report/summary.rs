@@ -129,6 +129,9 @@ pub struct Summary {
     pub agents: Vec<AgentSummary>,
 }
 
+/// The load ran, but the server did not answer as it should.
+pub const WRONG_REPLIES: &str = "wrong values or error replies: see above";
+
 /// The version of the JSON of results. A field that is added leaves it; one that goes, or comes to mean something else,
 /// raises it.
 pub const SCHEMA: u32 = 1;
@@ -255,6 +258,21 @@ impl Summary {
             && self.wrong_values == 0
             && self.not_stored == 0
             && self.probes.as_ref().is_none_or(Probes::is_clean)
+    }
+
+    /// What was not as with a healthy server, if it was not: the gravest of it, for the last line of an output that shows all.
+    pub fn complaint(&self) -> Option<String> {
+        let probes_broken = self.probes.as_ref().map_or(0, |probes| probes.failures.broken());
+        match &self.failure {
+            _ if self.is_clean() => None,
+            Some(failure) => Some(failure.clone()),
+            None if self.errors + self.wrong_values + self.not_stored == 0
+                && self.failures.broken() + probes_broken > 0 =>
+            {
+                Some(String::from("requests had no reply, or connections failed: see above"))
+            }
+            None => Some(String::from(WRONG_REPLIES)),
+        }
     }
 
     /// Whether it and its probes can be believed.

@@ -11,6 +11,7 @@ use crate::report::summary::{Second, Summary};
 use crate::run::Prober;
 use crate::types::clock::now_ns;
 use crate::types::error::Error;
+use crate::workload::plan::RunPlan;
 use std::time::Duration;
 
 /// What agents have reported so far, and the follower that shows it.
@@ -24,7 +25,10 @@ pub(super) struct Course<'a, 's> {
     seconds: Seconds,
     /// The latest second that each has reported.
     rates: Vec<Option<f64>>,
-    ends: Vec<Option<End>>,
+    /// What each has measured, or why it was lost.
+    outcomes: Vec<Option<Result<End, Error>>>,
+    /// An agent that is lost ends the others (`--fail-fast`).
+    fail_fast: bool,
     /// When the follower was last updated about the agents.
     told_ns: u64,
     has_left: bool,
@@ -48,7 +52,7 @@ impl<'a, 's> Course<'a, 's> {
     pub(super) fn new(
         names_and_errors: Vec<(String, u64)>,
         open_ns: u64,
-        server_pid: Option<u32>,
+        plan: &RunPlan,
         follower: &'a mut dyn Follower,
         beside: Beside<'s>,
     ) -> Course<'a, 's> {
@@ -58,19 +62,25 @@ impl<'a, 's> Course<'a, 's> {
             follower,
             beside,
             open_ns,
-            rounds: Rounds::new(agents, open_ns, server_pid),
+            rounds: Rounds::new(agents, open_ns, plan.server_pid),
             seconds: Seconds::new(agents),
             rates: vec![None; agents],
-            ends: (0..agents).map(|_| None).collect(),
+            outcomes: (0..agents).map(|_| None).collect(),
+            fail_fast: plan.run.fail_fast,
             told_ns: open_ns,
             has_left: false,
         }
     }
 
     /// Handles an agent's message, if there is one; `true` if it was its last.
-    pub(super) fn go_on(&mut self, crew: &mut Crew, said: Option<(usize, FromAgent)>) -> Result<bool, Error> {
+    pub(super) fn go_on(
+        &mut self,
+        crew: &mut Crew,
+        said: Option<(usize, Result<FromAgent, Error>)>,
+    ) -> Result<bool, Error> {
         let is_last = match said {
-            Some((agent, said)) => self.hear(crew, agent, said)?,
+            Some((agent, Ok(said))) => self.hear(crew, agent, said)?,
+            Some((agent, Err(error))) => self.lose(crew, agent, error)?,
             None => false,
         };
         if let Some(prober) = &mut self.beside.prober {
@@ -89,7 +99,7 @@ impl<'a, 's> Course<'a, 's> {
         Ok(is_last)
     }
 
-    fn hear(&mut self, crew: &Crew, agent: usize, said: FromAgent) -> Result<bool, Error> {
+    fn hear(&mut self, crew: &mut Crew, agent: usize, said: FromAgent) -> Result<bool, Error> {
         match said {
             FromAgent::Second { second, latency, slip, failures } => {
                 let [latency_ns, slip_ns] = [latency, slip].map(|packed| packed.map(|packed| packed.0));
@@ -102,17 +112,31 @@ impl<'a, 's> Course<'a, 's> {
                 self.tell(crew, round)?;
                 Ok(false)
             }
-            FromAgent::End(end) => {
-                // From here on the load is not the one that was asked for.
-                self.beside.prober.iter().for_each(Prober::end);
-                self.ends[agent] = Some(*end);
-                self.seconds.end(agent);
-                let round = self.rounds.end(agent);
-                self.tell(crew, round)?;
-                Ok(true)
+            FromAgent::End(end) => self.end_of(crew, agent, Ok(*end)),
+            other => {
+                let error = crew.unexpected(agent, &other);
+                self.lose(crew, agent, error)
             }
-            other => Err(crew.unexpected(agent, &other)),
         }
+    }
+
+    /// An agent has failed. Before the window is open, there is nothing that the others could save.
+    fn lose(&mut self, crew: &mut Crew, agent: usize, error: Error) -> Result<bool, Error> {
+        if self.fail_fast || now_ns() < self.open_ns {
+            return Err(error);
+        }
+        crew.give_up(agent);
+        self.end_of(crew, agent, Err(error))
+    }
+
+    fn end_of(&mut self, crew: &Crew, agent: usize, outcome: Result<End, Error>) -> Result<bool, Error> {
+        // From here on the load is not the one that was asked for.
+        self.beside.prober.iter().for_each(Prober::end);
+        self.outcomes[agent] = Some(outcome);
+        self.seconds.end(agent);
+        let round = self.rounds.end(agent);
+        self.tell(crew, round)?;
+        Ok(true)
     }
 
     fn tell(&mut self, crew: &Crew, round: Option<Second>) -> Result<(), Error> {
@@ -129,7 +153,8 @@ impl<'a, 's> Course<'a, 's> {
         let state = |index: usize| {
             let silent_ns = now_ns.saturating_sub(crew.heard_ns(index).max(self.open_ns));
             match self.rates[index] {
-                _ if self.ends[index].is_some() => AgentState::Ended,
+                _ if matches!(self.outcomes[index], Some(Err(_))) => AgentState::Lost,
+                _ if self.outcomes[index].is_some() => AgentState::Ended,
                 _ if silent_ns > SILENT_AFTER.as_nanos() as u64 => {
                     AgentState::Silent { seconds: silent_ns / 1_000_000_000 }
                 }
@@ -152,8 +177,8 @@ impl<'a, 's> Course<'a, 's> {
         self.beside.prober.iter().for_each(Prober::end);
         self.beside.meter.iter_mut().for_each(Meter::end);
         crew.be_impatient(LEAVE_WITHIN);
-        for (index, end) in self.ends.iter().enumerate() {
-            if end.is_none() {
+        for (index, outcome) in self.outcomes.iter().enumerate() {
+            if outcome.is_none() {
                 // One that has just ended reads no more; if it has failed, that is noticed as its missing result.
                 let _ = crew.tell(index, &ToAgent::Leave);
             }
@@ -161,13 +186,24 @@ impl<'a, 's> Course<'a, 's> {
         Ok(())
     }
 
-    /// All have ended: the result of the whole.
+    /// All have ended: the result of the whole, or why the first one was lost if all were.
     pub(super) fn end(mut self) -> Result<Summary, Error> {
-        let longest = self.ends.iter().flatten().map(|end| end.summary.seconds).fold(0.0, f64::max);
+        let (mut parts, mut lost) = (Vec::new(), Vec::new());
+        for ((name, clock_error_ns), outcome) in self.names_and_errors.into_iter().zip(self.outcomes) {
+            match outcome {
+                Some(Ok(end)) => parts.push((name, clock_error_ns, end)),
+                Some(Err(error)) => lost.push(error),
+                None => {}
+            }
+        }
+        let longest = parts.iter().map(|(.., end)| end.summary.seconds).fold(0.0, f64::max);
         self.follower.closed(self.seconds.take(), longest)?;
-        let parts = self.names_and_errors.into_iter().zip(self.ends);
-        let parts = parts.filter_map(|((name, clock_error_ns), end)| Some((name, clock_error_ns, end?)));
-        let mut summary = unite(parts.collect(), &self.seconds);
+        if parts.is_empty()
+            && let Some(error) = lost.pop()
+        {
+            return Err(error);
+        }
+        let mut summary = unite(parts, &lost, &self.seconds);
         if let Some(prober) = self.beside.prober {
             summary = summary.with_probing(prober.finish()?);
         }

@@ -40,8 +40,8 @@ struct Heard {
     line: Option<String>,
 }
 
-/// An agent, the time, and its message; `None` if its output has ended.
-type Word = (usize, u64, Option<FromAgent>);
+/// An agent, the time, and its message, or what makes it useless from now on.
+type Word = (usize, u64, Result<FromAgent, Error>);
 
 impl Crew {
     pub(super) fn start(names: &[String], command: &str, patience: Duration) -> Result<Crew, Error> {
@@ -51,7 +51,7 @@ impl Crew {
             let failed =
                 |error| Error::Agent { name: name.clone(), why: format!("cannot be started: {error}") };
             let mut child = Command::new("sh")
-                .args(["-c", &command.replace("{host}", name)])
+                .args(["-c", &(INTERRUPTS_ARE_OURS.to_owned() + &command.replace("{host}", name))])
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
@@ -85,22 +85,21 @@ impl Crew {
         self.agents[index].heard_ns
     }
 
-    /// Passes the agents' messages to `each`, until `each` has returned for every agent that it is done; and `None`,
-    /// when so much time has passed without a message.
+    /// Passes the agents' messages to `each`, until `each` has returned for every agent that it is done: what comes from it after
+    /// that is not listened to. An agent that is of no more use is passed as an error. `None`: so much time has passed without a
+    /// message.
     pub(super) fn until_all(
         &mut self,
         glance: Option<Duration>,
-        mut each: impl FnMut(&mut Crew, Option<(usize, FromAgent)>) -> Result<bool, Error>,
+        mut each: impl FnMut(&mut Crew, Option<(usize, Result<FromAgent, Error>)>) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let now = now_ns();
         self.agents.iter_mut().for_each(|agent| agent.heard_ns = now);
         let mut done = vec![false; self.agents.len()];
         while !done.iter().all(|done| *done) {
-            match self.hear(&done, glance)? {
-                Some((index, _, Some(said))) => done[index] |= each(self, Some((index, said)))?,
-                // It has already sent its last message.
-                Some((index, _, None)) if done[index] => {}
-                Some((index, _, None)) => return Err(self.ended(index)),
+            match self.hear(&done, glance) {
+                Some((index, ..)) if done[index] => {}
+                Some((index, _, said)) => done[index] |= each(self, Some((index, said)))?,
                 None => drop(each(self, None)?),
             }
         }
@@ -117,12 +116,11 @@ impl Crew {
                 self.agents[index].heard_ns = before;
                 self.tell(index, &ToAgent::Clock)?;
                 let others: Vec<bool> = (0..self.agents.len()).map(|other| other != index).collect();
-                match self.hear(&others, None)? {
-                    Some((from, at_ns, Some(FromAgent::Clock { now_ns }))) if from == index => {
+                match self.hear(&others, None) {
+                    Some((from, at_ns, Ok(FromAgent::Clock { now_ns }))) if from == index => {
                         readings.push((before, now_ns, at_ns));
                     }
-                    Some((from, _, Some(said))) => return Err(self.unexpected(from, &said)),
-                    Some((from, _, None)) => return Err(self.ended(from)),
+                    Some((from, _, said)) => return Err(self.unexpected(from, &said?)),
                     None => {}
                 }
             }
@@ -133,7 +131,7 @@ impl Crew {
 
     /// The next message, if one comes within the time of a glance; an agent that is not done may not be silent for
     /// too long.
-    fn hear(&mut self, done: &[bool], glance: Option<Duration>) -> Result<Option<Word>, Error> {
+    fn hear(&mut self, done: &[bool], glance: Option<Duration>) -> Option<Word> {
         loop {
             let waited_for = self.agents.iter().enumerate().filter(|(index, _)| !done[*index]);
             let (oldest, oldest_ns) = waited_for
@@ -150,26 +148,29 @@ impl Crew {
                         self.agents[index].heard_ns = at_ns;
                     }
                     let (Some(line), Some(said)) = (line.as_deref(), said) else {
-                        return Ok(Some((index, at_ns, None)));
+                        let error = if done[index] { Error::Left } else { self.ended(index) };
+                        return Some((index, at_ns, Err(error)));
                     };
                     match said {
                         Ok(FromAgent::Failed { why }) => {
-                            return Err(self.blame(index, &format!("failed to {why}")));
+                            return Some((index, at_ns, Err(self.blame(index, &format!("failed to {why}")))));
                         }
-                        Ok(said) => return Ok(Some((index, at_ns, Some(said)))),
+                        Ok(said) => return Some((index, at_ns, Ok(said))),
                         // Perhaps a shell's greeting, which is no sign that the agent runs.
                         Err(_) if !line.starts_with(['{', '"']) && !left.is_zero() => {}
-                        Err(_) if !line.starts_with(['{', '"']) => return Err(self.silent(oldest)),
+                        Err(_) if !line.starts_with(['{', '"']) => return Some(self.silent(oldest)),
                         Err(error) => {
                             let line = shown(line.trim_end());
                             let why = format!("speaks another language: {error} in {line}");
-                            return Err(self.blame(index, &why));
+                            return Some((index, at_ns, Err(self.blame(index, &why))));
                         }
                     }
                 }
-                Err(RecvTimeoutError::Timeout) if wait < left => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => return Err(self.silent(oldest)),
-                Err(RecvTimeoutError::Disconnected) => return Err(self.ended(oldest)),
+                Err(RecvTimeoutError::Timeout) if wait < left => return None,
+                Err(RecvTimeoutError::Timeout) => return Some(self.silent(oldest)),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Some((oldest, now_ns(), Err(self.ended(oldest))));
+                }
             }
         }
     }
@@ -201,8 +202,14 @@ impl Crew {
         Error::Agent { name: self.agents[index].name.clone(), why: escape::line(why).into_owned() }
     }
 
-    fn silent(&self, index: usize) -> Error {
-        self.blame(index, &format!("sent no message for {:.1?}", self.patience))
+    fn silent(&self, index: usize) -> Word {
+        let why = format!("sent no message for {:.1?}", self.patience);
+        (index, now_ns(), Err(self.blame(index, &why)))
+    }
+
+    /// The agent is not used any more: it ends when its input does.
+    pub(super) fn give_up(&mut self, index: usize) {
+        self.agents[index].input = None;
     }
 
     fn ended(&mut self, index: usize) -> Error {
@@ -216,6 +223,9 @@ impl Crew {
         self.blame(index, &format!("ended too early{how}"))
     }
 }
+
+/// A terminal sends the signal of Ctrl-C to all of its processes. The coordinator answers it, and lets agents end in order.
+const INTERRUPTS_ARE_OURS: &str = "trap '' INT; ";
 
 const PIPED: &str = "it is piped";
 

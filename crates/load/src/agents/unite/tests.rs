@@ -61,7 +61,7 @@ fn percentiles_are_those_of_all_requests() {
     assert!(seconds.take().is_empty(), "the other one has said nothing yet");
     seconds.add(1, 0, slow_second);
     let parts = vec![(String::from("a"), 5000, quick), (String::from("b"), 7000, slow)];
-    let whole = unite(parts, &seconds);
+    let whole = unite(parts, &[], &seconds);
     // Their mean would say 500 ms of the median.
     assert!((whole.latency.p50_us / 1000.0 - 1.0).abs() < 0.01, "{whole}");
     assert!((whole.latency.p99_us / 1_000_000.0 - 1.0).abs() < 0.01, "{whole}");
@@ -80,7 +80,7 @@ fn percentiles_are_those_of_all_requests() {
 #[test]
 fn one_invalid_agent_makes_the_whole_invalid() {
     let parts = vec![(String::from("a"), 0, end(&[1], true)), (String::from("b"), 0, end(&[1], false))];
-    let whole = unite(parts, &Seconds::new(2));
+    let whole = unite(parts, &[], &Seconds::new(2));
     assert!(whole.to_string().ends_with("INVALID (late): b: it was\n"), "{whole}");
 }
 
@@ -93,7 +93,23 @@ fn texts_of_an_agent_stay_in_their_lines() {
     (bad.summary.transport, bad.summary.r#loop) = (order(), order());
     bad.summary.run.tls_ca = order().into();
     bad.tally.error_lines.insert(order(), 1);
-    let whole = unite(vec![(String::from("a"), 0, bad)], &Seconds::new(1)).to_string();
+    let whole = unite(vec![(String::from("a"), 0, bad)], &[], &Seconds::new(1)).to_string();
     assert_eq!(whole.matches("x\\u001b[2J\\u000aVALID").count(), 8, "{whole}");
     assert!(!whole.contains('\x1b') && !whole.contains("\nVALID"), "{whole}");
+}
+
+#[test]
+fn what_others_have_measured_outlives_an_agent() {
+    let lost = Error::Agent { name: String::from("b"), why: String::from("ended too early") };
+    let whole = unite(vec![(String::from("a"), 0, end(&[1; 98], true))], &[lost], &Seconds::new(2));
+    assert_eq!((whole.requests, whole.verdict.valid, whole.is_clean()), (98, false, false));
+    assert_eq!(whole.failure.as_deref(), Some("use the agent b: it ended too early"));
+    let said = "INVALID (failed): the load was smaller than asked for: failed to use the agent b: it ended too early";
+    assert!(whole.to_string().contains(said), "{whole}");
+    // One that has failed, and could say what it has measured until then.
+    let mut failed = end(&[1; 2], false);
+    failed.summary.failure = Some(String::from("get replies"));
+    let parts = vec![(String::from("a"), 0, end(&[1; 98], true)), (String::from("b"), 0, failed)];
+    let whole = unite(parts, &[], &Seconds::new(2));
+    assert_eq!((whole.requests, whole.failure.as_deref()), (100, Some("b: get replies")));
 }

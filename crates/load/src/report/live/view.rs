@@ -160,7 +160,7 @@ impl View {
             AgentState::Loads { requests_per_second } => {
                 Some(format!("{name} {}", grouped(*requests_per_second)))
             }
-            AgentState::Silent { .. } => None,
+            AgentState::Silent { .. } | AgentState::Lost => None,
             AgentState::Ended => Some(format!("{name} has ended")),
         });
         heard.collect::<Vec<_>>().join(" | ")

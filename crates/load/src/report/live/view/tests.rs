@@ -119,6 +119,8 @@ fn a_silent_agent_is_shown() {
     (0..3).for_each(|_| view.pass(&second(3000.0, None), &[]));
     view.agents[0].state = AgentState::Silent { seconds: 4 };
     check(&view, rows(4, ", 3 s ago", "agents    b 1,234 | c has ended", "silent    a for 4 s"));
+    view.agents[0].state = AgentState::Lost;
+    check(&view, rows(4, ", 3 s ago", "agents    b 1,234 | c has ended", "silent    a, which is lost"));
 }
 
 #[test]
