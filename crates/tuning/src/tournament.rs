@@ -161,9 +161,8 @@ fn all_rounds(
     }
     enough(request, result)?;
     let progress = request.host.progress;
-    // Find out before anything is changed whether the command works and its figure can be found.
     progress(&JobProgress::RehearsingLoad);
-    context.loaded()?;
+    context.rehearse_load()?;
     for strategy in std::mem::take(&mut result.field) {
         progress(&JobProgress::Rehearsing(strategy));
         match context.rehearsed(strategy)? {

@@ -96,7 +96,7 @@ fn verified(
         objectives.push(memcached::objective(server, asked, again, now.series.window_s()));
     }
     if let (Some(load), Some(line)) = (load, &request.objective) {
-        objectives.push(commanded(request, line, load)?);
+        objectives.push(commanded(request, line, load, now.series.window_s())?);
     }
 
     let value = |step: &tuner::apply::journal::JournalStep| ValueResult {
@@ -119,10 +119,28 @@ fn verified(
     ))
 }
 
+/// A command that ends with less than this left of the measurement has been there for all of it.
+const EARLY_MIN_S: f64 = 1.0;
+
+/// What to say of a command that ended before the measurement: the host's figures are of a time without it, too.
+fn early(lasted_s: f64, window_s: f64) -> String {
+    match lasted_s < window_s - EARLY_MIN_S {
+        true => format!("; it ended after {lasted_s:.1} s of the {window_s:.0} s that were measured"),
+        false => String::new(),
+    }
+}
+
 /// The command's status, and its figure if one was requested.
-fn commanded(request: &Request, line: &str, load: RunningCommand) -> Result<ObjectiveResult, Error> {
+fn commanded(
+    request: &Request,
+    line: &str,
+    load: RunningCommand,
+    window_s: f64,
+) -> Result<ObjectiveResult, Error> {
     let ended = load.ended()?;
-    let objective = |seen: String, held| ObjectiveResult { what: line.to_owned(), seen, held: Some(held) };
+    let early = early(ended.time.as_secs_f64(), window_s);
+    let objective =
+        |seen: String, held| ObjectiveResult { what: line.to_owned(), seen: seen + &early, held: Some(held) };
     if !ended.status.success() {
         return Ok(objective(ended.words(), false));
     }
@@ -139,4 +157,15 @@ fn commanded(request: &Request, line: &str, load: RunningCommand) -> Result<Obje
             .flatten()
             .collect();
     Ok(objective(format!("{metric} is {figure}, to be {}", bounds.join(" and ")), held))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_was_there_for_a_part_of_the_time_is_said_to_be() {
+        assert_eq!(early(3.04, 30.0), "; it ended after 3.0 s of the 30 s that were measured");
+        assert_eq!((early(29.5, 30.0), early(31.0, 30.0), early(0.0, 0.1)), Default::default());
+    }
 }

@@ -26,7 +26,15 @@ pub(super) struct TrialContext<'a> {
     host: FileHost,
     state: State,
     runner: CommandRunner,
+    /// How long the load takes, as its rehearsal showed.
+    takes_s: Option<f64>,
 }
+
+/// A load that takes less than this share of its rehearsal's time has not done the same work, whatever its exit status: a
+/// limit of events, a server that is gone. Where nothing else is asked for, the time itself is the figure.
+const LASTS_MIN: f64 = 0.5;
+/// A smaller difference is no sign of that.
+const EARLY_MIN_S: f64 = 1.0;
 
 impl<'a> TrialContext<'a> {
     /// Takes the lock for the whole tournament, unless another plan is unfinished.
@@ -35,7 +43,7 @@ impl<'a> TrialContext<'a> {
         let state = request.state.enter(&root, Duration::ZERO)?;
         state.refuse_over_unfinished()?;
         let host = FileHost::new(root.clone());
-        Ok(TrialContext { request, root, host, state, runner })
+        Ok(TrialContext { request, root, host, state, runner, takes_s: None })
     }
 
     /// The changes that the strategy would make now, or why it does not take part.
@@ -136,8 +144,14 @@ impl<'a> TrialContext<'a> {
         self.loaded()
     }
 
+    /// A run before anything is changed: whether the command works and its figure can be found, and how long it takes.
+    pub(super) fn rehearse_load(&mut self) -> Result<(), Ending> {
+        self.takes_s = Some(self.loaded()?.seconds);
+        Ok(())
+    }
+
     /// One run of the command.
-    pub(super) fn loaded(&self) -> Result<RunMeasurement, Ending> {
+    fn loaded(&self) -> Result<RunMeasurement, Ending> {
         let facts = self.request.host.facts()?;
         let watch = Stopwatch::start();
         let read = |at_ms| tuner::read(&self.root, &facts, at_ms).map_err(Error::other);
@@ -146,6 +160,15 @@ impl<'a> TrialContext<'a> {
         let seconds = ended.time.as_secs_f64();
         let after = read(watch.ms().max(1))?;
         self.must_succeed(&ended)?;
+        if let (Some(takes_s), Some(_)) = (self.takes_s, &self.request.metric)
+            && seconds < LASTS_MIN * takes_s
+            && seconds < takes_s - EARLY_MIN_S
+        {
+            let error = Error::refused(format_args!(
+                "compare a load that ended after {seconds:.1} s with one of {takes_s:.1} s (its rehearsal): it has not done the same work"
+            ));
+            return Err(error.with_hint("give it a time, and no limit of requests or events").into());
+        }
         let figure = match &self.request.metric {
             None => seconds,
             Some(metric) => metric.find(&ended.output).map_err(Error::other)?,
