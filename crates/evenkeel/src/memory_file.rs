@@ -48,22 +48,9 @@ const MODE: u32 = 0o600;
 /// Reads what is beside the file, if it is this user's. Nothing is changed.
 pub(crate) fn read_left(path: &Path, user: u32) -> FoundItems {
     let meta = beside(path, ".meta");
-    let read = || -> io::Result<Option<Vec<u8>>> {
-        let file = match os::file::open(&meta) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        let found = file.metadata()?;
-        if !found.is_file() || found.len() > META_LEN_MAX {
-            return Err(ErrorKind::InvalidData.into());
-        }
-        check_owner(&found, user).map_err(io::Error::other)?;
-        let mut bytes = Vec::new();
-        file.take(META_LEN_MAX).read_to_end(&mut bytes)?;
-        Ok(Some(bytes))
-    };
     let explain = |why: String| format!("{}: {why}", meta.display());
-    let Some(bytes) = read().map_err(|error| explain(error.to_string()))? else { return Ok(None) };
+    let read = read_meta(&meta, user).map_err(|error| explain(error.to_string()));
+    let Some(bytes) = read? else { return Ok(None) };
     let left = LeftItems::of(&bytes).map_err(explain)?;
     let now_ms = unix_time().as_millis() as u64;
     match left.ended_unix_ms.checked_sub(now_ms) {
@@ -74,6 +61,39 @@ pub(crate) fn read_left(path: &Path, user: u32) -> FoundItems {
             ahead_ms % 1000
         ))),
     }
+}
+
+/// The contents of FILE.meta, if it is there.
+fn read_meta(meta: &Path, user: u32) -> io::Result<Option<Vec<u8>>> {
+    let file = match os::file::open(meta) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let found = file.metadata()?;
+    if !found.is_file() || found.len() > META_LEN_MAX {
+        return Err(ErrorKind::InvalidData.into());
+    }
+    check_owner(&found, user).map_err(io::Error::other)?;
+    let mut bytes = Vec::new();
+    file.take(META_LEN_MAX).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// A server removes FILE.meta before it serves, so one that no server has left is refused instead. It is written under another
+/// name first: no end of a server leaves a beginning of it. Of a link only the name would be removed.
+fn check_meta(meta: &Path, user: u32) -> Result<(), Failure> {
+    if meta.is_symlink() {
+        return Ok(());
+    }
+    let found = match read_meta(meta, user) {
+        Ok(Some(bytes)) if bytes.is_empty() => "an empty one",
+        Ok(Some(bytes)) if !LeftItems::are_begun_in(&bytes) => "something else",
+        _ => return Ok(()),
+    };
+    let what =
+        format!("{} (-e): expected no file, or one that a server has left, found {found}", meta.display());
+    let hint = "name another file with -e; or remove this one, if nothing needs it";
+    Err(Failure::other(anyhow::anyhow!(what)).hint(hint))
 }
 
 /// Whoever else may write a file could change items, or end the server by making it shorter.
@@ -94,6 +114,8 @@ impl MemoryFile {
     pub(crate) fn open(path: &Path) -> Result<MemoryFile, Failure> {
         let failed = |error| Failure::system(format!("open {} (-e)", path.display()), error);
         let refused = |why: String| Failure::other(anyhow::anyhow!("-e {}: {why}", path.display()));
+        let meta_path = beside(path, ".meta");
+        check_meta(&meta_path, geteuid().as_raw())?;
         let entry = DirectoryEntry::of(path).map_err(failed)?;
         // A fifo keeps nobody waiting.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
@@ -121,7 +143,6 @@ impl MemoryFile {
         }
         // Made by hand, others could read it.
         fchmod(&file, Mode::from_raw_mode(MODE)).map_err(|errno| failed(errno.into()))?;
-        let meta_path = beside(path, ".meta");
         let meta = beside(Path::new(entry.name()), ".meta");
         let meta = entry.sibling(meta).map_err(failed)?;
         // What cannot be written now could not be written at the end, when it is too late.
@@ -319,6 +340,24 @@ mod tests {
         fs::write(folder.0.join("empty"), "").expect("room");
         let memory = MemoryFile::open(&folder.0.join("empty")).expect("an empty file is as good as none");
         assert_eq!(memory.file.metadata().expect("a file").mode() & 0o777, 0o600, "for nobody else to read");
+    }
+
+    #[test]
+    fn a_meta_that_no_server_has_left_is_refused_and_stays_as_it_is() {
+        let folder = Folder::new("foreign-meta");
+        let (path, meta) = (folder.0.join("items"), folder.0.join("items.meta"));
+        for (contents, found) in [("", "an empty one"), ("slab_page_size=1048576\n", "something else")] {
+            fs::write(&meta, contents).expect("room");
+            check_refused(
+                &path,
+                &format!("items.meta (-e): expected no file, or one that a server has left, found {found}"),
+            );
+            assert_eq!(fs::read(&meta).expect("a file"), contents.as_bytes());
+            assert!(!path.exists(), "nothing is made");
+        }
+        // What is damaged was a server's, and its items are lost.
+        fs::write(&meta, &left(0).to_bytes()[..20]).expect("room");
+        MemoryFile::open(&path).expect("a new file");
     }
 
     #[test]

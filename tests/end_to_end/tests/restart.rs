@@ -221,13 +221,6 @@ fn after_any_other_end_a_server_starts_empty_and_says_why() {
     check_lost(
         |server, shelf| {
             server.stop().expect("an orderly end");
-            std::fs::write(shelf.meta(), "slab_page_size=1048576\n").expect("room");
-        },
-        "items.meta: evenkeel did not write it",
-    );
-    check_lost(
-        |server, shelf| {
-            server.stop().expect("an orderly end");
             let file = File::options().write(true).open(shelf.items()).expect("it is there");
             file.set_len(1 << 20).expect("shorter");
         },
@@ -302,6 +295,10 @@ fn what_cannot_be_kept_is_refused_at_the_start() {
     check_refused(&["-e", "/no such folder/items"], "open /no such folder/items (-e): No such file");
     check_refused(&["-e", &shelf.0.display().to_string()], "Is a directory");
     check_refused(&["-e", "/proc/self/comm"], "(-e)");
+    let foreign = Shelf::new();
+    std::fs::write(foreign.meta(), "").expect("room");
+    let expected = "items.meta (-e): expected no file, or one that a server has left, found an empty one";
+    check_refused(&["-e", &foreign.items()], expected);
 }
 
 /// A limit beyond what the file system has would end the server at some set.

@@ -37,6 +37,11 @@ impl LeftItems {
         bytes
     }
 
+    /// Whether a server has begun to write them, in this format or another.
+    pub(super) fn are_begun_in(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC.to_le_bytes())
+    }
+
     /// # Errors
     /// Why these are not such numbers, in words that follow the file's name.
     pub(super) fn of(bytes: &[u8]) -> Result<LeftItems, String> {
