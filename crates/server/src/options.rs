@@ -46,7 +46,7 @@ pub struct Options {
     /// `-L`: ask for large pages.
     pub large_pages: bool,
 
-    /// Addresses to listen on: never empty.
+    /// Addresses to listen on; none where `-p 0` is all that is given.
     pub listeners: Vec<Listen>,
     /// `-b`: how many connections may wait to be accepted; `None` for as many as the system allows.
     pub backlog: Option<u32>,

@@ -232,6 +232,22 @@ fn check(number: usize, limits: &str, line: &str, outcome: &Outcome) {
     }
 }
 
+/// What watches it may look at the process and at the file of ports alone.
+#[test]
+fn without_a_listener_it_runs_and_the_file_of_ports_is_empty() {
+    let ports = std::env::temp_dir().join(format!("evenkeel-start-{}-ports", std::process::id()));
+    let named = format!("export MEMCACHED_PORT_FILENAME={};", ports.display());
+    let mut started = Started::by(&named, "-p 0 -m 64", LINES.len());
+    let written = clock::wait_for(|| fs::read_to_string(&ports).ok()).expect("written within a minute");
+    assert_eq!(written, "");
+    fs::remove_file(&ports).expect("it is ours");
+    for expected in ["no address is served, and no client can connect", "serves on no address: 64 MB"] {
+        let is_said = clock::wait_for(|| started.said().contains(expected).then_some(()));
+        assert!(is_said.is_some(), "{expected}: {}", started.said());
+    }
+    assert!(started.child.try_wait().expect("its state").is_none(), "it runs");
+}
+
 #[test]
 fn what_memcached_starts_with_starts() {
     for (number, (line, outcome)) in LINES.iter().enumerate() {

@@ -15,6 +15,10 @@ const UNIX_PATH_LEN_MAX: usize = 107;
 /// memcached's limit on the share of hot and warm items together.
 const HOT_AND_WARM_PCT_MAX: u32 = 80;
 
+/// Shown where no kind of listener is left.
+const NOTHING_LISTENS: &str =
+    "-p 0 turns TCP off, and neither -s nor -U is given: no address is served, and no client can connect";
+
 /// More threads cause a note; memcached warns, too.
 const THREADS_SENSIBLE: usize = 64;
 
@@ -29,6 +33,8 @@ impl Options {
         let mut options = low.options;
         options.notes.extend(tls::notes(&low.tls, &listeners));
         options.warnings.extend(tls::warnings(&low.tls));
+        // memcached starts, too: what watches it may look at the process alone.
+        options.warnings.extend(listeners.is_empty().then(|| NOTHING_LISTENS.to_owned()));
         if options.sasl {
             options.protocol = Protocol::Binary;
         }
@@ -113,11 +119,6 @@ fn listeners(low: &LowArgs) -> Result<Vec<Listen>, Error> {
         listeners.push(Listen::Unix { path: path.into(), mask: low.unix_mask.unwrap_or(0o700) });
     }
     listeners.extend(inherited.into_iter().map(Listen::Inherited));
-    if listeners.is_empty() {
-        return Err(Error::Together(
-            "nothing to listen on: -p 0 turns TCP off, and -s is not given".to_owned(),
-        ));
-    }
     Ok(listeners)
 }
 

@@ -149,12 +149,27 @@ fn tcp_is_served_unless_only_a_unix_socket_is_asked_for() {
     check_listeners("-s /s -p 1", "any 1, /s 700");
     check_listeners("-s /s -l ::1", "::1 11211, /s 700");
     check_listeners("-p -1", "any 0");
-    check_error("-p 0", "nothing to listen on: -p 0 turns TCP off, and -s is not given");
     let long = "x".repeat(108);
     check_error(
         &format!("-s {long}"),
         &format!("-s {long}: expected a path of at most 107 bytes, found 108"),
     );
+}
+
+#[test]
+fn without_any_listener_the_server_starts_and_says_so() {
+    for line in ["-p 0", "-p 0 -l 127.0.0.1", "-U 0 -p 0"] {
+        check_listeners(line, "");
+        let warnings = read(line).expect("accepted").warnings;
+        assert_eq!(
+            warnings,
+            [
+                "-p 0 turns TCP off, and neither -s nor -U is given: no address is served, and no client can connect"
+            ],
+            "{line}"
+        );
+    }
+    assert_eq!(read("-p 0 -s /s").expect("accepted").warnings, [""; 0]);
 }
 
 /// The listeners of a command line in a process to which systemd has passed `activated`.
