@@ -472,7 +472,12 @@ impl Pair {
         if kept.value.len() >= 32 * 1024 {
             return assert_eq!(counted, Counted::NotNumeric, "{context}");
         }
-        let Ok(before) = text.parse::<u64>() else {
+        // As in memcached, a negative number is its complement to 2^64, unless that has its highest bit set.
+        let number = match text.strip_prefix('-').filter(|digits| !digits.starts_with('+')) {
+            Some(digits) => digits.parse().ok().map(u64::wrapping_neg).filter(|value| value >> 63 == 0),
+            None => text.parse().ok(),
+        };
+        let Some(before) = number else {
             return assert_eq!(counted, Counted::NotNumeric, "{context}");
         };
         let after = match request.direction {
