@@ -135,6 +135,21 @@ impl OpenSet {
         old.into_iter().for_each(|open| seal(segments, open));
     }
 
+    /// Seals the segments for large values in which everything is dead: each may hold as much as
+    /// [`Store::large_enough`](crate::Store), which would only be given back after more such values have come. Returns
+    /// whether there were any. Segments of small records stay open: little memory is in them, and they are reused.
+    pub(crate) fn seal_dead(&self, segments: &Segments, now: u32) -> bool {
+        // The value of a record is added last, when its expiry has been noted.
+        let is_dead = |open: &mut Open| segments.large(open.id) > 0 && segments.is_dead(open.id, now);
+        let dead = {
+            let mut places = self.lock();
+            [Class::LargeSmall, Class::LargeMain].map(|class| places[class.place()].take_if(is_dead))
+        };
+        let found = dead.iter().any(Option::is_some);
+        dead.into_iter().for_each(|open| seal(segments, open));
+        found
+    }
+
     /// The open segments of this set.
     pub(crate) fn ids(&self) -> impl Iterator<Item = SegmentId> {
         self.lock().each_ref().map(|open| open.as_ref().map(|open| open.id)).into_iter().flatten()

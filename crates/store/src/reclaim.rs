@@ -178,7 +178,9 @@ impl Store {
     pub(crate) fn reclaim_dead(&self, counters: &Counters, mut records: usize, now: u32) {
         let Some(mut reclaim) = self.try_reclaim() else { return };
         if self.step(&mut reclaim, counters, &mut records, VictimPolicy::OnlyDead, now) == Step::Nothing {
-            self.housekeeping.store(self.budget.is_lowering(), Relaxed);
+            let open_sets = self.open_sets.iter().chain([&reclaim.targets]);
+            let sealed = open_sets.filter(|set| set.seal_dead(&self.segments, now)).count();
+            self.housekeeping.store(sealed > 0 || self.budget.is_lowering(), Relaxed);
         }
     }
 

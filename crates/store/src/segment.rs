@@ -525,10 +525,15 @@ impl Segments {
         best
     }
 
+    /// Whether all that has been noted of this segment has expired or was flushed.
+    pub(crate) fn is_dead(&self, id: SegmentId, now: u32) -> bool {
+        self.expiry_max[id as usize].load(Relaxed) <= now || self.is_flushed(id)
+    }
+
     /// The share of dead records in a sealed segment.
     fn garbage(&self, id: SegmentId, now: u32) -> f64 {
         let row = id as usize;
-        if self.expiry_max[row].load(Relaxed) <= now || self.is_flushed(id) {
+        if self.is_dead(id, now) {
             return 1.0;
         }
         if self.refund[row].load(Relaxed) != 0 && self.large[row].load(Relaxed) > 0 {

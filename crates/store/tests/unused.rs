@@ -46,6 +46,35 @@ fn memory_of_a_dropped_value_is_given_back_in_steps() {
     assert!((12..=25).contains(&turns), "{turns} turns");
 }
 
+/// A segment takes up to a MiB of large values here before it is sealed.
+#[test]
+fn expired_and_flushed_values_are_given_back_although_their_segment_is_open() {
+    let mut handle = handle(true);
+    let empty = charged(&handle);
+    let rest = |handle: &mut Handle, now: u32| {
+        while handle.needs_turn() {
+            handle.begin_turn(now);
+        }
+        handle.shared().statistics().large_bytes
+    };
+    let set = |handle: &mut Handle, expiry: u32, now: u32| {
+        let change = Change { expiry, ..Change::default() };
+        let key = handle.key(b"a");
+        handle.store(&key, &change, NewValue::Bytes(&[b'v'; 400_000]), now).unwrap();
+    };
+    set(&mut handle, NOW + 1, NOW);
+    assert!(rest(&mut handle, NOW) >= 400_000, "it is there");
+    handle.begin_turn(NOW + 1);
+    assert_eq!(rest(&mut handle, NOW + 1), 0);
+    set(&mut handle, 0, NOW + 1);
+    assert!(rest(&mut handle, NOW + 2) >= 400_000, "it never expires");
+    handle.shared().flush(0);
+    assert_eq!(rest(&mut handle, NOW + 2), 0);
+    let statistics = handle.shared().statistics();
+    let free = statistics.segments.free * statistics.segments.segment_size;
+    assert_eq!((statistics.charged_bytes - free, statistics.segments.open), (empty, 0));
+}
+
 #[test]
 fn memory_of_dropped_values_is_reused_before_anything_is_evicted() {
     for evict in [true, false] {
