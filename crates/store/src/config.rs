@@ -8,8 +8,9 @@ use crate::numbers::Damaged;
 use crate::tier::config::FlashConfig;
 use crate::tier::state::Tier;
 
-/// The smallest memory limit: it leaves room for all open segments of one worker.
-pub const MEMORY_LIMIT_MIN: u64 = 4 * 1024 * 1024;
+/// The smallest memory limit. With the smallest segments, the fixed parts, the reserve of reclamation and two sets of open
+/// segments take 2.2 MiB of it; the rest is for large values and sealed segments.
+pub const MEMORY_LIMIT_MIN: u64 = 3 * 1024 * 1024;
 
 /// The largest memory limit: index slots can address places up to here.
 pub const MEMORY_LIMIT_MAX: u64 = LOCATIONS_END;

@@ -105,7 +105,7 @@ fn threads_that_share_every_key_see_whole_values_only() {
 #[test]
 fn threads_that_evict_each_others_items_see_whole_values_only() {
     check(2, Config { memory_limit_bytes: 8 << 20, ..Config::default() }, 20_000, 60_000);
-    check(3, Config { memory_limit_bytes: 4 << 20, ..Config::default() }, 20_000, 40_000);
+    check(3, Config { memory_limit_bytes: store::MEMORY_LIMIT_MIN, ..Config::default() }, 20_000, 40_000);
     check(4, Config { memory_limit_bytes: 8 << 20, evict: false, ..Config::default() }, 20_000, 30_000);
 }
 

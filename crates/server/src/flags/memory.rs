@@ -24,7 +24,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: Kind::Size { unit: MIB, min: MIB, max: store::MEMORY_LIMIT_MAX },
         default: Some("64"),
         doc: "Memory for items, in megabytes",
-        details: "A unit may follow: -m 4g. Less than 4 counts as 4.",
+        details: "A unit may follow: -m 4g. Less than 3 counts as 3.",
         effect: Effect::Works,
         // A limit below the store's minimum is raised to it; the start-up line shows the result.
         set: |low, given| low.options.memory_limit_bytes = given.number::<u64>().max(store::MEMORY_LIMIT_MIN),

@@ -672,9 +672,12 @@ fn a_store_that_moves_to_another_process_is_the_same_map() {
 fn with_eviction_returned_items_match_the_model() {
     check(100..112, Config { memory_limit_bytes: 8 << 20, ..Config::default() }, 20_000);
     check(200..206, Config { memory_limit_bytes: 4 << 20, workers: 1, ..Config::default() }, 20_000);
+    check(210..213, Config { memory_limit_bytes: store::MEMORY_LIMIT_MIN, ..Config::default() }, 20_000);
 }
 
 #[test]
 fn in_a_full_store_without_eviction_returned_items_match_the_model() {
     check(300..306, Config { memory_limit_bytes: 8 << 20, evict: false, ..Config::default() }, 20_000);
+    let least = Config { memory_limit_bytes: store::MEMORY_LIMIT_MIN, evict: false, ..Config::default() };
+    check(310..313, least, 20_000);
 }
