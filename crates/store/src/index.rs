@@ -203,6 +203,11 @@ impl Index {
         self.pages() * PAGE_CHARGE + self.directory.bytes()
     }
 
+    /// Slots in the homes of all pages.
+    pub(crate) fn home_slots(&self) -> u64 {
+        self.pages() * (HOMES * SLOTS) as u64
+    }
+
     /// Takes a page that the caller has charged to the budget.
     pub(crate) fn new_page(&self) -> Option<NewPage> {
         if self.returned_count.load(Relaxed) > 0

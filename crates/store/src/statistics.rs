@@ -154,6 +154,8 @@ pub struct Statistics {
     pub charged_bytes: u64,
     /// Of these, the index.
     pub index_bytes: u64,
+    /// Slots of the index to which hashes of keys lead. The stash, for entries whose home is full, is not among them.
+    pub index_home_slots: u64,
     /// Of these, large values (also those being received or sent).
     pub large_bytes: u64,
     /// Of these, ghosts.

@@ -352,6 +352,7 @@ impl Store {
             limit_bytes: self.budget.limit(),
             charged_bytes: self.budget.charged(),
             index_bytes: self.index.bytes(),
+            index_home_slots: self.index.home_slots(),
             large_bytes: self.large.bytes(),
             ghost_bytes: self.ghosts.bytes(),
             evicted_idle_s: self.evicted_idle_s.load(Relaxed),

@@ -11,7 +11,7 @@ use crate::shared::Figures;
 
 /// memcached's statistics of its hash table and slabs.
 pub(super) fn memory(store: &Statistics, crawls: u64, out: &mut StatList<'_>) {
-    stat(out, "hash_power_level", (store.index_bytes / 8).max(1).ilog2());
+    stat(out, "hash_power_level", store.index_home_slots.max(1).ilog2());
     stat(out, "hash_bytes", store.index_bytes);
     for name in ["hash_is_expanding", "slab_reassign_rescues", "slab_reassign_chunk_rescues"] {
         stat(out, name, 0);
@@ -107,8 +107,10 @@ pub(super) fn slabs(figures: &Figures, out: &mut StatList<'_>) {
     let pages = segments.open + segments.small + segments.main;
     let used = store.counts.curr_items;
     let mut line = |name: &str, value: u64| stat(out, format_args!("1:{name}"), value);
-    if let Some(mean_size) = store.counts.bytes.checked_div(used) {
-        let chunk_size = mean_size.max(1);
+    // As in memcached, a class has lines as long as it has memory, also when the last item is gone.
+    if pages > 0 || used > 0 {
+        // A segment without items is one piece.
+        let chunk_size = store.counts.bytes.checked_div(used).unwrap_or(segments.segment_size).max(1);
         let chunks_per_page = segments.segment_size / chunk_size;
         line("chunk_size", chunk_size);
         line("chunks_per_page", chunks_per_page);
@@ -126,6 +128,8 @@ pub(super) fn slabs(figures: &Figures, out: &mut StatList<'_>) {
         line("cas_badval", totals.cas_badval);
         line("touch_hits", totals.touch_hits);
     }
-    stat(out, "active_slabs", u8::from(used > 0));
-    stat(out, "total_malloced", store.charged_bytes);
+    stat(out, "active_slabs", u8::from(pages > 0 || used > 0));
+    // Free segments are those of slab_global_page_pool.
+    let free = segments.free * segments.segment_size;
+    stat(out, "total_malloced", store.charged_bytes.saturating_sub(free));
 }

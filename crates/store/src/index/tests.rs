@@ -277,6 +277,7 @@ fn the_index_shrinks_to_its_initial_size_as_entries_leave() {
         assert!(sample.index.pages() <= 4 + left.len() as u64 / 60, "{} pages", sample.index.pages());
     }
     assert_eq!(sample.index.pages(), 4, "of {most}");
+    assert_eq!(sample.index.home_slots(), 4 * (512 - 64), "all but the stash");
     assert!(sample.index.shards.iter().all(|shard| shard.depth.load(Relaxed) == 0));
     (0..count).for_each(|_| sample.insert(prng.next_u64()));
     sample.check();
