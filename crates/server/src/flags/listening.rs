@@ -81,7 +81,8 @@ pub(super) const FLAGS: &[Flag] = &[
         default: None,
         doc: "Connections that may wait to be accepted",
         details: "Without it as many as net.core.somaxconn allows (1024 if that cannot be read). More than it allows \
-            are not possible: a line at the start reports that, and `stats settings` shows the number in force.",
+            are not possible: a line at the start reports that, and `stats settings` shows the number in force \
+            as evenkeel_tcp_backlog.",
         effect: Effect::Works,
         set: |low, given| low.options.backlog = Some(given.number()),
     },
