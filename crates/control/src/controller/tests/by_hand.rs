@@ -61,6 +61,8 @@ fn a_file_that_somebody_has_edited_halts_nothing_and_a_lost_member_is_replaced()
     }
 }
 
+type Halt = fn(&mut Stage);
+
 /// The routers that have the text report that they do not load it.
 fn refuse_in_canaries(stage: &mut Stage) {
     let generation = GenerationNumber(2);
@@ -75,7 +77,7 @@ fn refuse_in_canaries(stage: &mut Stage) {
 #[test]
 fn a_lost_member_waits_for_a_rollout_with_a_bound_whatever_has_halted_it() {
     // What happens to it, and whether it has halted before the canary of the lost host is missed.
-    let halts: [(fn(&mut Stage), bool); 4] = [
+    let halts: [(Halt, bool); 4] = [
         (|_| {}, false),
         (|stage| assert_eq!(wants(stage, RolloutAct::Halt).status, 200), true),
         // Whoever gets the text from now on ends with it: the substitute of the lost canary.
