@@ -170,6 +170,8 @@ pub struct Controller {
     warm_ups: BTreeMap<MemberId, WarmUp>,
     /// The phase of the drain that is going on.
     drain: Option<DrainWatch>,
+    /// Where it was at the last pass, for people, and in which generation.
+    drain_line: Option<(GenerationNumber, String)>,
     /// No phase of a drain ends before.
     drain_after: Now,
     /// Members of a drained slot that are emptied, and by which order.
@@ -278,6 +280,7 @@ impl Controller {
             watch,
             warm_ups: BTreeMap::new(),
             drain: None,
+            drain_line: None,
             drain_after: now,
             emptying: BTreeMap::new(),
             outcomes: BTreeMap::new(),

@@ -2,7 +2,7 @@
 //!
 //! Bounded in time and length: a router on probation may answer nonsense, slowly, or without end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::str::FromStr;
 use std::time::Duration;
@@ -49,6 +49,15 @@ pub enum RouterClientError {
     },
 }
 
+/// The servers of a router.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouterServers {
+    /// Its own names of them: one server has several if it is asked in several ways.
+    pub names: BTreeSet<String>,
+    /// How many outcomes of requests it has counted, by the servers' addresses.
+    pub asked: BTreeMap<String, u64>,
+}
+
 /// A client for one router.
 #[derive(Clone, Debug)]
 pub struct RouterClient {
@@ -88,10 +97,12 @@ impl RouterClient {
         lost_in(&answer).ok_or_else(|| self.nonsense(&answer, "lines of servers with their figures"))
     }
 
-    /// How many outcomes of requests to each server it has counted, by the servers' addresses.
-    pub fn asked(&self) -> Result<BTreeMap<String, u64>, RouterClientError> {
+    /// All servers that it has, and how many outcomes of requests to each it has counted.
+    pub fn servers(&self) -> Result<RouterServers, RouterClientError> {
         let answer = self.ask_at_length(b"stats servers\r\n", SERVERS_LEN_MAX)?;
-        asked_in(&answer).ok_or_else(|| self.nonsense(&answer, "lines of servers with their figures"))
+        let servers = names_in(&answer).zip(asked_in(&answer));
+        let servers = servers.map(|(names, asked)| RouterServers { names, asked });
+        servers.ok_or_else(|| self.nonsense(&answer, "lines of servers with their figures"))
     }
 
     fn ask(&self, question: &[u8]) -> Result<Vec<u8>, RouterClientError> {
@@ -158,6 +169,11 @@ fn suspects_in(answer: &[u8]) -> Option<Vec<String>> {
     let all: Option<Vec<(String, bool)>> = whole_lines(answer)?.into_iter().map(suspect).collect();
     // One that has failed and is asked again is none.
     Some(all?.into_iter().filter(|(_, is_tko)| *is_tko).map(|(name, _)| name).collect())
+}
+
+fn names_in(answer: &[u8]) -> Option<BTreeSet<String>> {
+    let name = |line: &str| Some(line.strip_prefix("STAT ")?.split_once(' ')?.0.to_owned());
+    whole_lines(answer)?.into_iter().map(name).collect()
 }
 
 fn asked_in(answer: &[u8]) -> Option<BTreeMap<String, u64>> {
@@ -255,9 +271,10 @@ mod tests {
             STAT a:1:ascii:plain:notcompressed-50 avg_latency_us:0 pending_reqs:0 inflight_reqs:0 up:1; found:2\r\n\
             STAT [::1]:2:ascii:ssl:notcompressed-1000 avg_latency_us:0.000 pending_reqs:0 inflight_reqs:0 new:1;\r\n\
             STAT odd pending_reqs:7\r\nEND\r\n";
-        let asked = router(answer, 1).asked().expect("a list");
+        let RouterServers { names, asked } = router(answer, 1).servers().expect("a list");
         assert_eq!(asked.into_iter().collect::<Vec<_>>(), [("[::1]:2".to_owned(), 0), ("a:1".to_owned(), 7)]);
-        assert!(router(b"STAT x\r\nEND\r\n", 1).asked().is_err());
+        assert!(names.len() == 4 && names.contains("a:1:ascii:plain:notcompressed-50"), "{names:?}");
+        assert!(router(b"STAT x\r\nEND\r\n", 1).servers().is_err());
     }
 
     #[test]

@@ -8,20 +8,22 @@ mod bare_text;
 mod ids;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
 use crate::generation::{ClusterRecord, FleetContent, Generation, SlotRecord, ViewRecord};
 use crate::inventory::{FleetMember, Inventory, InventoryError};
 use crate::policy::{CLUSTERS_MAX, ClusterPolicy, FleetPolicy, POLICY_LEN_MAX, SLOTS_MAX, ViewPolicy};
-use crate::{ClusterName, GenerationNumber, MemberId, ViewName, ZoneName};
+use crate::{ClusterName, GenerationNumber, MemberId, ViewName, ZoneName, counted};
 pub(crate) use bare_text::BareText;
 use ids::MemberIds;
 use values::{Refusal, expected, pointer_step, refusal, refuse_imports, refuse_macros, shown, toml_value};
 
 /// Attributes of a pool that have a value for each of its servers.
 const LISTS_BY_SLOT: [&str; 4] = ["failure_domains", "hostnames", "tags", "weights"];
+/// Servers that are named because they have a slot and a place inside routes as well: more of them say nothing new.
+const SHARED_SHOWN: usize = 3;
 /// What an address may end with and mean the same, the longest first.
 const DEFAULT_ENDINGS: [&str; 3] = [":ascii:plain:notcompressed", ":ascii:plain", ":ascii"];
 
@@ -255,11 +257,19 @@ impl<'n> Draft<'n> {
     }
 
     fn note_lists_of_routes(&mut self, root: &Map<String, Value>) {
-        let rest = root.iter().filter(|(key, _)| *key != "pools");
-        let lists: usize = rest.map(|(_, value)| server_lists(value)).sum();
-        if lists > 0 {
-            let words = "list servers of their own, which have no slots and are never replaced";
-            self.notes.push(format!("{lists} pools inside routes {words}"));
+        let mut lists = Vec::new();
+        root.iter().filter(|(key, _)| *key != "pools").for_each(|(_, value)| server_lists(value, &mut lists));
+        if lists.is_empty() {
+            return;
+        }
+        let own = "of their own, which have no slots and are never replaced";
+        self.notes.push(format!("{} inside routes with servers {own}", counted(lists.len(), "pool")));
+        let inside: BTreeSet<&str> = lists.iter().flatten().copied().collect();
+        let slots = self.clusters.iter().flat_map(|cluster| &cluster.slots);
+        let in_both = slots.filter(|slot| inside.contains(&*slot.address));
+        for slot in in_both.take(SHARED_SHOWN) {
+            let what = "a pool inside the routes loses its items when that slot goes to another member";
+            self.notes.push(format!("{} has a slot as well: {what}", slot.address));
         }
     }
 
@@ -280,7 +290,8 @@ impl<'n> Draft<'n> {
         // Read back: what is returned is what the register's readers get.
         let policy = FleetPolicy::parse(&policy_text)
             .map_err(|error| refusal(&[], format!("expected what a policy can hold, found that {error}")))?;
-        let inventory = Inventory::new(self.members).map_err(|error| refuse_member(&self.places, error))?;
+        let inventory = Inventory::new(self.members)
+            .map_err(|error| refuse_member(&self.places, &self.clusters, error))?;
         let words = "give members their own zones before the next replacement";
         self.notes.push(format!("all {} members are in zone {}: {words}", self.places.len(), names.zone));
         let generation = Generation {
@@ -303,17 +314,26 @@ fn without_defaults<'a>(address: &'a str, pool: &Map<String, Value>) -> &'a str 
 }
 
 /// The inventory's refusal, with the place of the member.
-fn refuse_member(places: &BTreeMap<MemberId, (String, usize)>, error: InventoryError) -> Refusal {
+fn refuse_member(
+    places: &BTreeMap<MemberId, (String, usize)>,
+    clusters: &[ClusterRecord],
+    error: InventoryError,
+) -> Refusal {
     let at = |member: &MemberId, message: String| {
         let (pool, number) = &places[member];
         refusal(&["pools", pool, "servers", &number.to_string()], message)
     };
     match &error {
         InventoryError::SameAddress(first, second, address) => {
-            let (pool, number) = &places[first];
-            let hint = "hint: a server has one slot; write the second pool into its PoolRoute, as an object";
-            let found = format!("found {address}, which is /pools/{}/servers/{number}", pointer_step(pool));
-            at(second, format!("expected a server of no other slot, {found}\n  {hint}"))
+            let ((one, first), (other, number)) = (&places[first], &places[second]);
+            let found = match one == other {
+                true => format!("found {address} twice in the pool {one}, as servers {first} and {number}"),
+                false => format!(
+                    "found {address} in the pools {one} (server {first}) and {other} (server {number})"
+                ),
+            };
+            let hint = two_slots_hint(clusters, one, other);
+            at(second, format!("expected each server once in all pools, {found}\n  hint: {hint}"))
         }
         InventoryError::Address(member, found) => {
             let hint = "hint: protocol and security are attributes of the pool (`protocol`, `security_mech`)";
@@ -324,15 +344,54 @@ fn refuse_member(places: &BTreeMap<MemberId, (String, usize)>, error: InventoryE
     }
 }
 
-/// Pools that stand inside routes.
-fn server_lists(value: &Value) -> usize {
+/// What to do about a server that would have two slots: it has one (decision 71).
+fn two_slots_hint(clusters: &[ClusterRecord], one: &str, other: &str) -> String {
+    let cluster = |name: &str| clusters.iter().find(|cluster| cluster.name.as_str() == name);
+    let (Some(first), Some(second)) = (cluster(one), cluster(other)) else { return String::new() };
+    let addresses = |cluster: &ClusterRecord| -> Vec<String> {
+        cluster.slots.iter().map(|slot| slot.address.clone()).collect()
+    };
+    if one == other {
+        let weight = "a server that shall have more keys than others has a weight (`WeightedCh3`)";
+        return format!("take one of them out; {weight}");
+    }
+    let (servers, others) = (addresses(first), addresses(second));
+    if servers == others {
+        let names = first.pool.keys().chain(second.pool.keys()).collect::<BTreeSet<_>>();
+        let differing = names.into_iter().filter(|name| first.pool.get(*name) != second.pool.get(*name));
+        let differing: Vec<String> = differing.map(|name| format!("`{name}`")).collect();
+        let loss = match &*differing {
+            [] => String::new(),
+            names => format!(". They differ in {}, of which {one} keeps its own", names.join(", ")),
+        };
+        return format!(
+            "both pools have the same {} in the same order: write `PoolRoute|{one}` where the routes have `PoolRoute|{other}`, and take the \
+             pool {other} out{loss}",
+            counted(servers.len(), "server")
+        );
+    }
+    let others: BTreeSet<String> = others.into_iter().collect();
+    let shared = match servers.iter().filter(|address| others.contains(*address)).count() {
+        1 => "1 server is".to_owned(),
+        shared => format!("{shared} servers are"),
+    };
+    format!(
+        "a server has one slot, and is emptied when it leaves it; {shared} in both pools. Give {other} servers of its own (a memcached on \
+         another port of the same host is one), or write {other} as an object into its PoolRoute, where no server is ever replaced"
+    )
+}
+
+/// The servers of pools that stand inside routes.
+fn server_lists<'v>(value: &'v Value, lists: &mut Vec<Vec<&'v str>>) {
     match value {
-        Value::Array(items) => items.iter().map(server_lists).sum(),
+        Value::Array(items) => items.iter().for_each(|item| server_lists(item, lists)),
         Value::Object(object) => {
-            let own = usize::from(object.get("servers").is_some_and(Value::is_array));
-            own + object.values().map(server_lists).sum::<usize>()
+            if let Some(Value::Array(servers)) = object.get("servers") {
+                lists.push(servers.iter().filter_map(Value::as_str).collect());
+            }
+            object.values().for_each(|value| server_lists(value, lists));
         }
-        _ => 0,
+        _ => {}
     }
 }
 

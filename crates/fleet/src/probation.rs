@@ -14,6 +14,8 @@
 //! a drain's phase means what routers do, not how well. A crash may therefore follow an acknowledgement; a rollout takes
 //! both. The state is JSON for whoever keeps it on disk; moments are not in it, so that a restarted agent watches anew.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use stdx::clock::Now;
 
@@ -92,6 +94,9 @@ pub struct Probation {
     latest: Option<RouterObservation>,
     #[serde(skip)]
     idle_from: Option<RouterCounts>,
+    /// Servers that the router has, by its own names, as it said last.
+    #[serde(skip)]
+    servers: BTreeSet<String>,
 }
 
 /// A text that is not known to be good.
@@ -135,6 +140,11 @@ impl Probation {
         self.good.as_ref()
     }
 
+    /// Takes the names of all servers that the router has now. Without them, the loss of one that it has never asked speaks against the text.
+    pub fn note_servers(&mut self, names: BTreeSet<String>) {
+        self.servers = names;
+    }
+
     /// Takes the generation that the router shall have.
     pub fn on_target(&mut self, target: GivenText, now: Now) -> Vec<AgentAction> {
         let newest = self.trial.as_ref().map(|trial| &trial.text).or(self.good.as_ref());
@@ -163,7 +173,8 @@ impl Probation {
             _ => RouterCounts::default(),
         };
         let digest = target.digest.clone();
-        let (process, losses) = (latest.and_then(|latest| latest.process), Losses::begin(latest));
+        let process = latest.and_then(|latest| latest.process);
+        let losses = Losses::begin(latest, self.servers.clone());
         let stood =
             self.trial.take().and_then(|trial| if trial.is_loaded { Some(trial.text) } else { trial.stood });
         self.trial = Some(TextTrial {

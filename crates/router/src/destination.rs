@@ -74,7 +74,7 @@ pub(crate) struct Destination {
     pub(crate) arrival: ValueArrival,
     /// An entry among the worker's timers.
     pub(crate) has_timer: bool,
-    /// Time between the last two probes, while this worker probes the server.
+    /// The interval after the last probe, without its random part, while this worker probes the server.
     pub(crate) probe_interval_ms: Option<u32>,
     /// While the keys of a request are collected: its place among the destinations they go to.
     pub(crate) group: Option<u32>,

@@ -185,15 +185,20 @@ impl Health {
     }
 }
 
-/// Milliseconds from one probe to the next. `random` is any number.
-pub(crate) fn probe_interval_ms(settings: &HealthSettings, previous_ms: Option<u32>, random: u64) -> u32 {
-    let base = match previous_ms {
+/// The interval between two probes without its random part, in milliseconds: half as long again as the one before. What is random is not in it,
+/// as in mcrouter: intervals would grow with it, twice as fast in the end.
+pub(crate) fn probe_interval_ms(settings: &HealthSettings, previous_ms: Option<u32>) -> u32 {
+    match previous_ms {
         None => settings.probe_initial_ms,
-        // One and a half times the last one.
-        Some(previous_ms) => previous_ms.saturating_add(previous_ms / 2).min(settings.probe_max_ms),
-    };
-    // 5 to 50 % more, so that the probes of many routers do not arrive together.
-    base + base / 20 + (random % (u64::from(base) * 9 / 20 + 1)) as u32
+        // One millisecond has no half.
+        Some(previous_ms) => previous_ms.saturating_add((previous_ms / 2).max(1)).min(settings.probe_max_ms),
+    }
+}
+
+/// The time until a probe: 5 to 50 % more than the interval, so that the probes of many routers do not arrive together. `random` is any number.
+pub(crate) fn probe_delay_ms(interval_ms: u32, random: u64) -> u64 {
+    let interval = u64::from(interval_ms);
+    interval + interval / 20 + random % (interval * 9 / 20 + 1)
 }
 
 #[cfg(test)]
@@ -260,12 +265,17 @@ mod tests {
     #[test]
     fn probes_come_at_growing_intervals_with_a_random_part() {
         let settings = HealthSettings::default();
-        for random in [0, 1, u64::MAX, 12_345_678] {
-            let first = probe_interval_ms(&settings, None, random);
-            assert!((10_500..=15_000).contains(&first), "{first}");
-            let later = probe_interval_ms(&settings, Some(100_000), random);
-            assert!((63_000..=90_000).contains(&later), "{later}");
-            assert!(probe_interval_ms(&settings, Some(10_000), random) >= 15_750);
+        let mut interval = None;
+        for expected in [10_000, 15_000, 22_500, 33_750, 50_625, 60_000, 60_000] {
+            interval = Some(probe_interval_ms(&settings, interval));
+            assert_eq!(interval, Some(expected), "without what is random");
         }
+        for random in [0, 1, u64::MAX, 12_345_678] {
+            let delay = probe_delay_ms(10_000, random);
+            assert!((10_500..=15_000).contains(&delay), "{delay}");
+        }
+        let shortest = HealthSettings { probe_initial_ms: 1, ..settings };
+        let first = probe_interval_ms(&shortest, None);
+        assert_eq!((first, probe_interval_ms(&shortest, Some(first))), (1, 2));
     }
 }

@@ -12,6 +12,8 @@
 //! It is the counterpart of the fleet world: few hosts, but real bytes. What is simulated is what opens sockets, files or
 //! threads: the network, the disks, the agents' rounds and the register. A run follows from its seed alone.
 
+#[cfg(test)]
+mod after_a_cut;
 mod agents;
 mod askers;
 mod bug;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use control::authority::{Authority, keep_certificate};
+pub use etcd::etcd_program;
 use tls::CertificateKey;
 
 use crate::clock;

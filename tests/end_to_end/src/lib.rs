@@ -20,3 +20,4 @@ pub mod server;
 pub mod sockets;
 mod stream;
 pub mod subject;
+pub mod typed;

@@ -89,9 +89,12 @@ impl FleetNetwork {
     }
 }
 
-/// Runs `ip` of iproute2.
+/// Runs `ip` of iproute2, in a run that [`in_namespaces`] has begun.
+///
+/// # Panics
+/// If it fails.
 #[track_caller]
-fn ip(words: &[&str]) {
+pub fn ip(words: &[&str]) {
     let output = Command::new("ip").args(words).output().expect("ip of iproute2");
     assert!(output.status.success(), "ip {words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -207,7 +207,9 @@ impl BesideRouter {
             return;
         }
         self.asked_at = Some(now);
-        let asked = self.loaded.as_ref().and_then(|_| self.client.asked().ok()).unwrap_or_default();
+        let servers = self.loaded.as_ref().and_then(|_| self.client.servers().ok()).unwrap_or_default();
+        self.probation.note_servers(servers.names);
+        let asked = servers.asked;
         let is_unasked = |(address, count): &(&String, &u64)| self.asked.get(*address) == Some(count);
         let unasked: Vec<String> =
             asked.iter().filter(is_unasked).map(|(address, _)| address.clone()).collect();

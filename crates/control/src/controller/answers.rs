@@ -55,7 +55,8 @@ impl Controller {
         for (whose, reason) in &quarantine {
             line(format!("in quarantine: {whose} ({reason})"));
         }
-        for note in &self.health_notes {
+        let notes: Vec<String> = self.health_notes.iter().cloned().chain(self.drain_line()).collect();
+        for note in &notes {
             line(note.clone());
         }
         let unfit = self.excluded();
@@ -83,7 +84,7 @@ impl Controller {
             "frozen": self.view.frozen,
             "quarantine": quarantine.iter().map(|(whose, reason)| (whose.to_string(), reason)).collect::<Vec<_>>(),
             "drain": self.drain_json(),
-            "health": self.health_notes,
+            "health": notes,
             "members": members,
             "routers": routers,
         });

@@ -6,8 +6,8 @@ use admin::api::ApiReply;
 use fleet::health::GuardScope;
 use fleet::rollout::{RolloutLane, RolloutSettings};
 use fleet::{
-    FleetContent, FleetMember, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, ViewName, counted,
-    plan, texts,
+    FleetContent, FleetMember, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, MemberId, ViewName,
+    counted, plan, texts,
 };
 use serde_json::json;
 
@@ -166,6 +166,8 @@ impl Controller {
     }
 
     fn planned(&self, change: &ChangeQuestion) -> Result<PlannedChange, ApiReply> {
+        // First: a drain ends by itself, and what is frozen only by a person.
+        self.refused_while_frozen(change)?;
         self.refused_while_draining(change)?;
         let current = self.view.content();
         let (policy, text) = match change {
@@ -256,26 +258,33 @@ impl Controller {
 
     /// The refusal of a change of what is frozen.
     pub(super) fn frozen_by(&self, new: &FleetContent) -> Option<ApiReply> {
-        let old = self.view.content();
-        let scopes = self.view.frozen.iter().filter_map(|(scope, why)| {
-            let parsed: FreezeScope = scope.parse().ok()?;
-            let is_touched = match &parsed {
-                FreezeScope::Fleet => true,
-                FreezeScope::Cluster(name) => old.cluster(name) != new.cluster(name),
-                FreezeScope::Zone(zone) => self.is_zone_touched(&old, new, zone),
-                // It is not among the frozen scopes: `excluded` and `quarantined` know it.
-                FreezeScope::Quarantine(_) => false,
-            };
-            is_touched.then(|| format!("{scope} is frozen: {why}"))
-        });
-        let first = scopes.into_iter().next()?;
-        Some(refusal(409, &format!("{first}\n  hint: `control thaw SCOPE --why …` when that is over")))
+        let (scope, why) = self.frozen_scope_of(new)?;
+        let hint = format!("hint: `control thaw {scope} --why …` when that is over");
+        Some(refusal(409, &format!("{scope} is frozen: {why}\n  {hint}")))
     }
 
-    /// A wish about what is frozen is refused for that, whatever else is in its way.
-    pub(super) fn refused_while_frozen(&self, requests: &[ChangeRequest]) -> Result<(), ApiReply> {
-        for request in requests {
-            let ChangeRequest::Replace { member, .. } = request;
+    /// The first scope that a content would change although it is frozen, and why it is.
+    pub(super) fn frozen_scope_of(&self, new: &FleetContent) -> Option<&(String, String)> {
+        let old = self.view.content();
+        self.view.frozen.iter().find(|(scope, _)| match scope.parse() {
+            Ok(FreezeScope::Fleet) => true,
+            Ok(FreezeScope::Cluster(name)) => old.cluster(&name) != new.cluster(&name),
+            Ok(FreezeScope::Zone(zone)) => self.is_zone_touched(&old, new, &zone),
+            // It is not among the frozen scopes: `excluded` and `quarantined` know it.
+            Ok(FreezeScope::Quarantine(_)) | Err(_) => false,
+        })
+    }
+
+    /// A wish about the slot of a member that is frozen is refused for that, whatever else is in its way.
+    fn refused_while_frozen(&self, change: &ChangeQuestion) -> Result<(), ApiReply> {
+        let members: Vec<&MemberId> = match change {
+            ChangeQuestion::Requests(requests) => {
+                requests.iter().map(|ChangeRequest::Replace { member, .. }| member).collect()
+            }
+            ChangeQuestion::Drain(question) => vec![&question.member],
+            _ => return Ok(()),
+        };
+        for member in members {
             let Some((cluster, _)) = self.view.slot_of(member) else { continue };
             let zone = self.view.inventory.get(member).map(|member| &member.zone);
             let frozen = self.view.frozen.iter().find(|(scope, _)| match scope.parse() {

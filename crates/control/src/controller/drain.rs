@@ -56,26 +56,40 @@ impl Controller {
         Some(DrainedSlot { cluster: cluster.name.clone(), slot: slot.clone(), phase, old, new })
     }
 
-    /// Lets the drain go on. The notes say where it is, for people.
-    pub(super) fn advance_drain(&mut self) -> Vec<String> {
-        let Some(drained) = self.drained_slot() else {
-            self.drain = None;
-            return Vec::new();
+    /// Lets the drain go on, and keeps where it is, for people.
+    pub(super) fn advance_drain(&mut self) {
+        let line = match self.drained_slot() {
+            Some(drained) => self.step_drain(&drained).err(),
+            None => {
+                self.drain = None;
+                None
+            }
         };
+        self.drain_line = line.and_then(|line| Some((self.target()?, line)));
+    }
+
+    /// The next generation of a drain; or a line that says what it waits for.
+    fn step_drain(&mut self, drained: &DrainedSlot) -> Result<(), String> {
         let what = drained.what();
         if let Some(why) = self.drain_halt() {
             // When it goes on, the fence counts anew.
             self.drain = None;
-            return vec![format!("{what} waits: {why}")];
+            return Err(format!("{what} waits: {why}"));
         }
-        self.watch_phase(&drained);
-        match self.next_of_drain(&drained) {
-            Ok((reason, content)) => match self.publish_drain(&reason, content) {
-                Ok(()) => Vec::new(),
-                Err(why) => vec![format!("{what} waits: {why}")],
-            },
-            Err(note) => vec![format!("{what}: {note}")],
-        }
+        self.watch_phase(drained);
+        let (reason, content) = self.next_of_drain(drained).map_err(|note| format!("{what}: {note}"))?;
+        self.publish_drain(&reason, content).map_err(|why| format!("{what} waits: {why}"))
+    }
+
+    /// Where the drain is, for people. There is a line as long as there is a drain: who waits for its end, as the pages say, must not take the
+    /// moment between a phase's generation and the next pass for it.
+    pub(super) fn drain_line(&self) -> Option<String> {
+        let drained = self.drained_slot()?;
+        let kept = self.drain_line.as_ref().filter(|(generation, _)| Some(*generation) == self.target());
+        Some(kept.map_or_else(
+            || format!("{}: {}", drained.what(), phase_words(drained.phase, &drained.old, &drained.new)),
+            |(_, line)| line.clone(),
+        ))
     }
 
     /// Why nothing may go on, whatever the machine says.
@@ -87,7 +101,7 @@ impl Controller {
             return Some(format!("the rollout of its phase has halted: {evidence}"));
         }
         let current = self.view.content();
-        self.frozen_by(&current.without_drain()).map(|_| "its scope is frozen".to_owned())
+        self.frozen_scope_of(&current.without_drain()).map(|(scope, why)| format!("{scope} is frozen: {why}"))
     }
 
     /// Tells the machine of this phase what agents say of their routers.

@@ -19,9 +19,17 @@ impl Controller {
         let Some((old, new)) = current.content.draining().and_then(|(_, slot, _)| slot.drained()) else {
             return Ok(());
         };
-        let hint = format!(
+        let over = format!(
             "wait until it is done (`control status`), or give it up (`control drain {old} --cancel`)"
         );
+        // It goes on, and is given up, only when a person has thawed it.
+        let (waits, hint) = match self.frozen_scope_of(&current.content.clone().without_drain()) {
+            None => (String::new(), over),
+            Some((scope, why)) => (
+                format!("; the drain waits, because {scope} is frozen: {why}"),
+                format!("`control thaw {scope} --why …` when that is over; then {over}"),
+            ),
+        };
         let error = match change {
             ChangeQuestion::CancelDrain(_) => return Ok(()),
             ChangeQuestion::Drain(_) => {
@@ -29,7 +37,7 @@ impl Controller {
             }
             _ => format!("{old} is drained to {new}, and nothing else changes meanwhile"),
         };
-        Err(refusal(409, &format!("{error}\n  hint: {hint}")))
+        Err(refusal(409, &format!("{error}{waits}\n  hint: {hint}")))
     }
 
     /// The first phase of a drain.

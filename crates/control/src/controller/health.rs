@@ -157,7 +157,7 @@ impl Controller {
         if self.waits_ms() == 0 {
             notes.extend(self.end_warm_ups());
         }
-        notes.extend(self.advance_drain());
+        self.advance_drain();
         self.has_new_orders |= self.emptying != emptying;
         notes.extend(self.rollout_notes());
         notes.extend(self.failure.note.clone());

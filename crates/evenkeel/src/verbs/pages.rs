@@ -35,7 +35,11 @@ const PROGRAMS: [ShownProgram; 2] = [
 ];
 
 /// Placeholders in pages, each with a value that is accepted.
-const PLACEHOLDERS: [(&str, &str); 6] = [
+const PLACEHOLDERS: [(&str, &str); 10] = [
+    ("$NAME", "c1"),
+    ("$NUMBER", "1"),
+    ("$ADDRESS", "10.0.0.1"),
+    ("$ZONE", "a"),
     ("PID", "1"),
     ("$server", "1"),
     ("$small", "1"),

@@ -127,7 +127,17 @@ fn what_people_should_know_is_told() {
     noted(
         &pool("\"a:1\"", "")
             .replace("\"PoolRoute|web\"", "{\"pool\": {\"name\": \"x\", \"servers\": [\"b:1\"]}}"),
-        &["1 pools inside routes list servers of their own, which have no slots and are never replaced"],
+        &["1 pool inside routes with servers of their own, which have no slots and are never replaced"],
+    );
+    noted(
+        &pool("\"a:1\", \"b:1\"", "").replace(
+            "\"PoolRoute|web\"",
+            "[\"PoolRoute|web\", {\"pool\": {\"name\": \"x\", \"servers\": [\"b:1\", \"c:1\"]}}]",
+        ),
+        &[
+            "1 pool inside routes with servers of their own, which have no slots and are never replaced",
+            "b:1 has a slot as well: a pool inside the routes loses its items when that slot goes to another member",
+        ],
     );
 }
 
@@ -190,13 +200,48 @@ fn a_server_has_an_address_and_one_slot() {
     refused(&pool("\"a:1:ascii:ssl\"", ""), "adopt line 3 (/pools/web/servers/0): expected HOST:PORT");
     refused(
         &pool("\"a:1\",\n\"b:1\",\n\"a:1\"", ""),
-        "adopt line 5 (/pools/web/servers/2): expected a server of no other slot, found a:1, which is /pools/web/servers/0",
+        "adopt line 5 (/pools/web/servers/2): expected each server once in all pools, found a:1 twice in the pool web, as servers 0 and 2\n  \
+         hint: take one of them out",
     );
-    let two = "{\"pools\": {\"a\": {\"servers\": [\"x:1\"]},\n\"b\": {\"servers\": [\"y:1\", \"x:1\"]}}}";
-    refused(
-        two,
-        "adopt line 2 (/pools/b/servers/1): expected a server of no other slot, found x:1, which is /pools/a/servers/0",
+}
+
+/// Pools a and b with these servers, and what follows them.
+#[track_caller]
+fn refused_pools(a: &str, b: &str, place: &str, words: &[&str]) {
+    let text = format!(
+        "{{\"pools\": {{\"a\": {{\"servers\": [{a}}},\n\"b\": {{\"servers\": [{b}}}}}, \"route\": \"PoolRoute|a\"}}"
     );
+    let error = adopt(&text, &names()).expect_err("it is refused").to_string();
+    assert!(
+        error.starts_with(&format!("adopt line 2 ({place}): expected each server once in all pools")),
+        "{error}"
+    );
+    for words in words {
+        assert!(error.contains(words), "{words:?}: {error}");
+    }
+}
+
+#[test]
+fn a_server_of_two_pools_is_refused_with_both_and_with_what_to_do() {
+    refused_pools(
+        "\"x:1\", \"z:1\"]",
+        "\"y:1\", \"x:1:ascii:plain\"]",
+        "/pools/b/servers/1",
+        &[
+            "found x:1 in the pools a (server 0) and b (server 1)\n  hint: a server has one slot",
+            "1 server is in both pools",
+            "Give b servers of its own",
+        ],
+    );
+    let both = "\"x:1\", \"y:1\"]";
+    let same = "both pools have the same 2 servers in the same order: write `PoolRoute|a` where the routes have `PoolRoute|b`, and take the \
+                pool b out";
+    refused_pools(both, both, "/pools/b/servers/0", &[same]);
+    let other = format!("{both}, \"server_timeout\": 5, \"hash\": \"Ch3\"");
+    let differ = format!("{same}. They differ in `hash`, `server_timeout`, of which a keeps its own");
+    refused_pools(both, &other, "/pools/b/servers/0", &[&differ]);
+    // In another order it is another pool: a key has another server there.
+    refused_pools(both, "\"y:1\", \"x:1\"]", "/pools/b/servers/0", &["2 servers are in both pools"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! `t=SECONDS` sets the time; `target gN` is a generation with text N; `sees file=N loaded=N pid=N requests=N errors=N`
 //! changes what is seen and is an observation; `restart` keeps nothing but the JSON. Texts are numbers. `unreached=N` of the errors are of
-//! servers; `lost=a,b` are servers that the router marks as unavailable, with a `?` if they never answered.
+//! servers; `lost=a,b` are servers that the router marks as unavailable, with a `?` if they never answered; `has=a,b` are all that it has.
 
 use super::*;
 
@@ -68,6 +68,7 @@ fn check(conversation: &str) {
                     seen.counts.get_or_insert_default().of_servers = count.parse().expect("a count");
                 }
                 ("lost", names) => seen.lost = lost(names),
+                ("has", names) => probation.note_servers(names.split(',').map(str::to_owned).collect()),
                 // g9: a generation with a text of the same number; g9=7: with the text 7.
                 (target, text) if target.starts_with('g') => {
                     let text = if text.is_empty() { &target[1..] } else { text };

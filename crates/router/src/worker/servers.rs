@@ -15,7 +15,7 @@ use super::early::may_repeat;
 use crate::destination::{
     Destination, DestinationState, Exchange, Malformed, Read, ReplyKind, ReplyTarget, ReplyToken,
 };
-use crate::health::{HealthChange, HealthRecovery, probe_interval_ms};
+use crate::health::{HealthChange, HealthRecovery, probe_delay_ms, probe_interval_ms};
 use crate::key::RoutedKey;
 use crate::key_groups::KeySpan;
 use crate::notices::NoticeKind;
@@ -392,7 +392,7 @@ impl RouteWorker {
     /// A probe was not answered.
     fn probe_again(&mut self, place: u32) {
         let last_ms = self.destinations[place as usize].probe_interval_ms;
-        let interval_ms = probe_interval_ms(&self.shared.settings.health, last_ms, self.prng.next_u64());
+        let interval_ms = probe_interval_ms(&self.shared.settings.health, last_ms);
         self.probe_later(place, interval_ms);
     }
 
@@ -406,7 +406,7 @@ impl RouteWorker {
                 let spec = Arc::clone(spec);
                 self.drop_hot_of(place);
                 self.cells.became_unavailable.add(1);
-                let interval = probe_interval_ms(&self.shared.settings.health, None, self.prng.next_u64());
+                let interval = probe_interval_ms(&self.shared.settings.health, None);
                 self.probe_later(place, interval);
                 let why = why.map(|why| format!(": {why}")).unwrap_or_default();
                 self.say(NoticeKind::Unavailable, || {
@@ -425,7 +425,8 @@ impl RouteWorker {
     }
 
     fn probe_later(&mut self, place: u32, interval_ms: u32) {
-        let due = Now { us: self.now.us + u64::from(interval_ms) * 1000 };
+        let delay_ms = probe_delay_ms(interval_ms, self.prng.next_u64());
+        let due = Now { us: self.now.us + delay_ms * 1000 };
         self.destinations[place as usize].probe_interval_ms = Some(interval_ms);
         self.probes.push(Reverse((due, place)));
     }

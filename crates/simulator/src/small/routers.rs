@@ -149,7 +149,7 @@ impl RouterProcess {
     }
 }
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options { workers: 1, ..Options::default() }
 }
 

@@ -1,6 +1,7 @@
 //! Members of etcd.
 
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::Fleet;
@@ -8,12 +9,16 @@ use crate::clock;
 use crate::network::FleetHost;
 use crate::subject::target_directory;
 
+/// The etcd of this machine, or the one that `cargo xtask test` has fetched.
+pub fn etcd_program() -> Option<PathBuf> {
+    let unpacked = target_directory().join("etcd/unpacked/usr/bin/etcd");
+    [unpacked, "/usr/bin/etcd".into()].into_iter().find(|program| program.exists())
+}
+
 impl Fleet {
     /// Starts the members of etcd that do not run, if there is an etcd; again with what they had.
     pub fn start_etcd(&mut self) {
-        let unpacked = target_directory().join("etcd/unpacked/usr/bin/etcd");
-        let found = [unpacked, "/usr/bin/etcd".into()].into_iter().find(|program| program.exists());
-        let Some(program) = found else { return self.etcd.clear() };
+        let Some(program) = etcd_program() else { return self.etcd.clear() };
         let peers: Vec<String> = self
             .etcd_ports
             .iter()

@@ -233,10 +233,54 @@ fn a_freeze_refuses_a_drain_and_halts_one_that_is_going_on() {
     stage.rounds(400);
     assert_eq!(phase(&stage), "m1 ReadOld");
     let status = stage.text(ControlQuestion::Status);
-    assert!(status.contains("the drain of m1 (web/s0) to m3 waits: its scope is frozen"), "{status}");
+    let words = "the drain of m1 (web/s0) to m3 waits: cluster/web is frozen: we look";
+    assert!(status.contains(words), "{status}");
     assert_eq!(stage.apply(&cancel("m1")).status, 409);
     stage.text(ControlQuestion::Thaw { scope, why });
     until(&mut stage, "m3", 60);
+}
+
+#[test]
+fn what_is_frozen_is_refused_for_that_also_while_a_member_is_drained() {
+    let mut stage = draining(600);
+    until(&mut stage, "m3 ReadNew", 10);
+    stage.rounds(5);
+    assert_eq!(stage.apply(&cancel("m1")).status, 200, "it goes on, back to m1");
+    let freeze = |stage: &mut Stage, scope: &str| {
+        let (scope, why) = (scope.parse().expect("a scope"), "we look".to_owned());
+        stage.text(ControlQuestion::Freeze { scope, why });
+    };
+    let check = |stage: &mut Stage, change: ChangeQuestion, error: &str, hint: &str| {
+        let plan = stage.plan(&change);
+        assert!(plan["error"].as_str().is_some_and(|said| said.contains(error)), "{change:?}: {plan}");
+        assert!(plan["hint"].as_str().is_some_and(|said| said.starts_with(hint)), "{change:?}: {plan}");
+    };
+    check(&mut stage, replace("m2"), "m3 is drained to m1, and nothing else", "wait until it is done");
+    // Of the zone of m2 alone: the drain goes on.
+    freeze(&mut stage, "zone/a");
+    let thaw = "`control thaw zone/a --why …` when that is over";
+    check(&mut stage, replace("m2"), "m2 keeps its slot: zone/a is frozen: we look", thaw);
+    // Of the drain's own cluster: what is not about one of its slots waits as long as the drain.
+    freeze(&mut stage, "cluster/web");
+    let frozen = "m1 keeps its slot: cluster/web is frozen: we look";
+    check(&mut stage, drain(5), frozen, "`control thaw cluster/web");
+    let words = "nothing else changes meanwhile; the drain waits, because cluster/web is frozen: we look";
+    let policy = ChangeQuestion::Policy(Some(POLICY.to_owned()));
+    check(&mut stage, policy, words, "`control thaw cluster/web --why …` when that is over; then wait");
+}
+
+#[test]
+fn the_status_has_a_line_for_a_drain_from_its_beginning_to_its_end() {
+    let mut stage = Stage::running(4);
+    assert_eq!(stage.apply(&drain(5)).status, 200);
+    let mut generations = BTreeSet::new();
+    for _ in 0..60 {
+        let (at, status) = (phase(&stage), stage.text(ControlQuestion::Status));
+        assert_eq!(status.contains("the drain of m1 (web/s0) to m3"), at.contains(' '), "{at}: {status}");
+        generations.insert(stage.target());
+        stage.rounds(1);
+    }
+    assert_eq!(generations.len(), 4, "three phases and the end");
 }
 
 #[test]

@@ -134,3 +134,25 @@ fn a_router_that_is_started_again_while_a_server_is_lost_keeps_its_text() {
         target g8=7 → loaded g8",
     );
 }
+
+/// A zone is cut off within the 30 s, with a server and the gutter of that server's cluster, which nobody has asked before.
+#[test]
+fn a_gutter_that_is_asked_for_the_first_time_and_lost_with_its_server_is_no_fault_of_the_text() {
+    let begin = BEGIN.replacen("pid=1", "pid=1 has=a,gutter", 1);
+    let cut = "t=63 sees requests=101000 errors=433 unreached=333 lost=a,gutter?
+        t=64 sees requests=102000 errors=766 unreached=666
+        t=80 sees requests=118000 errors=6000 unreached=5900 lost=gutter?
+        t=93 sees requests=131000 errors=6100 unreached=6000 lost=none";
+    // The server is asked again before its gutter is.
+    check(&format!("{begin}{cut}"));
+    let condemned = "write 6, crashed g7: its errors doubled";
+    let blamed = |begin: &str, lost: &str| {
+        check(&format!(
+            "{begin}t=63 sees requests=101000 errors=433 unreached=333 lost={lost} → {condemned}"
+        ));
+    };
+    // One that the router did not have before, or whose first requests come from new routes alone.
+    blamed(BEGIN, "a,gutter?");
+    blamed(&begin, "gutter?");
+    blamed(&begin, "a,gutter?,n?");
+}
