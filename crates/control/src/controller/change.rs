@@ -6,10 +6,11 @@ use admin::api::ApiReply;
 use fleet::health::GuardScope;
 use fleet::rollout::{RolloutLane, RolloutSettings};
 use fleet::{
-    FleetContent, FleetMember, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, ViewName, counted,
-    plan, texts,
+    FleetContent, FleetMember, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, ViewName, plan,
+    texts,
 };
 use serde_json::json;
+use stdx::words::counted;
 
 use super::view::published;
 use super::{Controller, document, refusal, register_away};
