@@ -11,9 +11,9 @@ use std::time::Duration;
 use stdx::log_level::LogLevel;
 
 use admin::api::{Api, ApiAnswer, ApiReply, ApiRequest};
-use fleet::counted;
 use os::clock::{Stopwatch, unix_s};
 use serde_json::json;
+use stdx::words::counted;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 

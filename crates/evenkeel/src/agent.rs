@@ -11,8 +11,8 @@ use std::sync::Arc;
 use clap::Args;
 use control::identity::{FleetIdentity, FleetRole};
 use control::{AgentRouter, AgentServer, AgentSettings, ControlPlace, PeerPlace, SayLine, start_agent};
-use fleet::counted;
 use stdx::log_level::LogLevel;
+use stdx::words::counted;
 
 use crate::control::{Credentials, read_file};
 use crate::failure::Failure;

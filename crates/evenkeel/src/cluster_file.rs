@@ -7,10 +7,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use stdx::log_level::LogLevel;
 
 use os::clock::pause;
 use protocol::discovery::{DISCOVERY_FILE_LEN_MAX, DiscoveryList, DiscoveryState};
+use stdx::log_level::LogLevel;
+use stdx::words::counted;
 
 use crate::log::log;
 
@@ -57,8 +58,8 @@ impl<P: Fn(DiscoveryState)> ClusterFile<P> {
         match list {
             Ok(list) => {
                 let (revision, members) = (list.revision(), list.members());
-                let text =
-                    format!("clients with auto-discovery are told revision {revision}: {members} members");
+                let members = counted(members, "member");
+                let text = format!("clients with auto-discovery are told revision {revision}: {members}");
                 log(LogLevel::Info, self.verb, text);
                 self.state.list = Some(Arc::new(list));
                 self.state.is_current = true;
@@ -167,7 +168,7 @@ mod tests {
         let mut bench = Bench::new("bad");
         bench.check(None, "are told nothing: --cluster-file");
         bench.write("3\na||1\n");
-        bench.check(Some(3), "revision 3: 1 members");
+        bench.check(Some(3), "revision 3: 1 member");
         bench.write("4\na||0\n");
         bench.check(Some(3), "stay those of revision 3");
         bench.write("2\na||1\n");

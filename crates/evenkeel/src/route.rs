@@ -6,6 +6,7 @@
 mod async_log;
 mod config_dump;
 mod configuration;
+mod counted_pools;
 mod file_watch;
 mod lines;
 mod listening;
@@ -33,7 +34,8 @@ use net::clock::Clock;
 use net::{DriverChoice, Network};
 use os::signals::{Signal, Signals};
 use router::flags::{RouteOptions, Validate};
-use router::{RoutePlan, RouteWorker, RouterShared, Settings, StartupFacts, flags};
+use router::{CountedPools, RoutePlan, RouteWorker, RouterShared, Settings, StartupFacts, flags};
+use stdx::words::counted;
 
 use crate::cluster_file::ClusterFile;
 use crate::endpoint::Endpoint;
@@ -48,8 +50,9 @@ use crate::uring;
 use async_log::{AsyncLog, LogFiles};
 use config_dump::ConfigDump;
 use configuration::{Attempt, Configuration};
+use counted_pools::counted_pools;
 pub(crate) use lines::refused;
-use lines::{TRANSIENT, counted, inform, notice, transient};
+use lines::{TRANSIENT, inform, notice, transient};
 use listening::{Limits, ListenPlace};
 use pages::RoutePages;
 use reload::{Reload, ReloadBell};
@@ -75,6 +78,11 @@ pub(crate) const STATUSES: [(&str, &str); 4] = [
 pub(crate) fn words(typed: &[OsString]) -> Vec<OsString> {
     let (verb, rest) = typed.split_at(typed.len().min(2));
     let (kept, notes) = flags::known(rest.iter().cloned());
+    // The last one counts. `--validate-config` alone has become this word, too.
+    let validate = kept.iter().rev().find(|word| word.as_encoded_bytes().starts_with(b"--validate-config"));
+    if validate.is_some_and(|word| word == "--validate-config=exit") {
+        lines::only_check();
+    }
     notes.iter().for_each(|note| notice(note));
     verb.iter().cloned().chain(kept).collect()
 }
@@ -90,7 +98,8 @@ pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let options = options.check(cpus).map_err(refused)?;
     options.notes.iter().for_each(|note| notice(note));
-    let mut configuration = Configuration::new(&options);
+    let pools = counted_pools(options.pool_stats_file.as_deref());
+    let mut configuration = Configuration::new(&options, Arc::clone(&pools));
     let variables = Variables::new(options.runtime_variables.clone());
     configuration.set_variables(variables.present());
     let dump = ConfigDump::new(&options);
@@ -114,13 +123,15 @@ pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    let ended = serve(&options, inherited, (configuration, variables), plan, attempt, dump);
+    let settings = settings(&options, pools);
+    let ended = serve(&options, settings, inherited, (configuration, variables), plan, attempt, dump);
     LINES.finish(LAST_LINES);
     ended
 }
 
 fn serve(
     options: &RouteOptions,
+    settings: Settings,
     inherited: Option<OwnedFd>,
     (configuration, variables): (Configuration, Variables),
     plan: RoutePlan,
@@ -145,7 +156,7 @@ fn serve(
     let _pidfile = pidfile.map_err(|failure| failure.with_status(TRANSIENT))?;
     let signals = Signals::block().map_err(|error| transient("block signals", error))?;
     LINES.start().map_err(|error| transient("start thread lines", error))?;
-    let shared = Arc::new(RouterShared::new(settings(options), plan));
+    let shared = Arc::new(RouterShared::new(settings, plan));
     reports::tell_time(&shared);
     shared.set_tls(tls.client());
     shared.started(StartupFacts {
@@ -268,8 +279,9 @@ fn bind(
     Network::bind(&listen, settings).map_err(failed_later)
 }
 
-fn settings(options: &RouteOptions) -> Settings {
+fn settings(options: &RouteOptions, counted_pools: Arc<CountedPools>) -> Settings {
     Settings {
+        counted_pools,
         spool: options.asynclog.then(Arc::default),
         health: options.health,
         partial_multiget: options.partial_multiget,

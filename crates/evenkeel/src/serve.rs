@@ -21,6 +21,7 @@ use rustix::process::{Resource, geteuid, getrlimit};
 use server::options::Options;
 use server::{Beginning, Bound, Memory, Provisioned, Server, Stopped, flags};
 use stdx::clock::Now;
+use stdx::words::counted;
 
 use crate::activation;
 use crate::background::Background;
@@ -374,7 +375,6 @@ fn start_line(
 
 /// `4 threads`; with the number of CPUs where threads have to share them, and replies wait for that.
 fn threads_on(threads: usize, cpus: usize) -> String {
-    let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     match threads > cpus {
         true => format!("{} on {}", counted(threads, "thread"), counted(cpus, "CPU")),
         false => counted(threads, "thread"),

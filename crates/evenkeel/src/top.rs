@@ -1,4 +1,4 @@
-//! `evenkeel top`: servers, live, from the reports of their `--metrics-listen`.
+//! `evenkeel top`: servers and routers, live, from the reports of their `--metrics-listen`.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -18,6 +18,7 @@ mod host;
 mod json;
 mod picture;
 mod reading;
+mod router;
 mod view;
 mod watcher;
 
@@ -34,19 +35,20 @@ const NOT_ALL_SEEN: u8 = 1;
 
 /// Exit statuses.
 pub(crate) const STATUSES: [(&str, &str); 4] = [
-    ("0", "With --once: the figures of all servers are shown."),
+    ("0", "With --once: the figures of all servers and routers are shown."),
     (
         "1",
-        "With --once: a server cannot be reached, or its uptime stands still. What is known of the others is shown.",
+        "With --once: one of them cannot be reached, or its uptime stands still. What is known of the others is shown.",
     ),
     ("64", "The command line is wrong."),
     ("71", "The system refused something."),
 ];
 
-/// Watch servers that were started with `--metrics-listen`
+/// Watch servers and routers that were started with `--metrics-listen`
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Where their metrics are served: HOST, HOST:PORT or http://HOST:PORT, as given to `--metrics-listen`
+    /// Where their metrics are served: HOST, HOST:PORT or http://HOST:PORT, as given to `--metrics-listen`; without a port 9150, a
+    /// server's. A router's is 9442 unless it has another one
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:9150", value_parser = fetch::Place::parse)]
     servers: Vec<fetch::Place>,
     /// Seconds between two pictures, over which rates are computed
@@ -55,7 +57,7 @@ pub(crate) struct Arguments {
     /// Print one picture and end, also on a terminal
     #[arg(long)]
     once: bool,
-    /// With `--once`: JSON, an object for each server
+    /// With `--once`: JSON, an object for each server and each router
     #[arg(long, requires = "once")]
     json: bool,
 }

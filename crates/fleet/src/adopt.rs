@@ -11,13 +11,15 @@ mod values;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
+use stdx::words::counted;
 
 use crate::generation::{ClusterRecord, FleetContent, Generation, SlotRecord, ViewRecord};
 use crate::inventory::{FleetMember, Inventory, InventoryError};
 use crate::policy::{CLUSTERS_MAX, ClusterPolicy, FleetPolicy, POLICY_LEN_MAX, SLOTS_MAX, ViewPolicy};
-use crate::{ClusterName, GenerationNumber, MemberId, ViewName, ZoneName, counted};
+use crate::{ClusterName, GenerationNumber, MemberId, ViewName, ZoneName};
 pub(crate) use bare_text::BareText;
 use ids::MemberIds;
+use stdx::words::counted;
 use values::{Refusal, expected, pointer_step, refusal, refuse_imports, refuse_macros, shown, toml_value};
 
 /// Attributes of a pool that have a value for each of its servers.

@@ -16,7 +16,6 @@ mod names;
 mod plan;
 mod policy;
 mod text_digest;
-mod words;
 
 pub use adopt::{Adoption, AdoptionError, AdoptionNames, adopt};
 pub use compile::texts;
@@ -36,4 +35,3 @@ pub use policy::{
     PolicyError, SLOTS_MAX, VIEWS_MAX, ViewPolicy, WARM_UP_EXPTIME_S_MAX, WarmUpPolicy,
 };
 pub use text_digest::{DigestError, TextDigest};
-pub use words::counted;

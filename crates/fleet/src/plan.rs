@@ -12,11 +12,12 @@ mod seats;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use stdx::words::counted;
 
 use crate::generation::{ClusterRecord, FleetContent, SlotRecord, ViewRecord};
 use crate::inventory::{FleetMember, Inventory};
 use crate::policy::{ClusterPolicy, FleetPolicy};
-use crate::{ClusterName, MemberId, counted};
+use crate::{ClusterName, MemberId};
 use seats::ClusterSeats;
 
 /// Members that are named with the reason why they do not do.

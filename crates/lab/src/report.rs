@@ -7,6 +7,8 @@ mod table;
 pub mod trend;
 mod verdict;
 
+use stdx::words::counted;
+
 use crate::analyze::against::could_show;
 use crate::analyze::comparison::{CellStanding, Comparison, Metric, Noted};
 use crate::analyze::effects::FactorEffect;
@@ -86,11 +88,6 @@ pub fn basis(comparison: &Comparison) -> String {
         counted(comparison.rounds, "round"),
         of_few(&comparison.metrics, "trials")
     )
-}
-
-/// A number with its noun.
-fn counted(count: usize, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
 /// All tables: a metric each, the one that decides first, then the trials that were left out.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use net::Link;
 use stdx::gather::Gather;
 
+use crate::pool_notes::PoolNotes;
 pub(crate) use parked::WindowMemory;
 use parked::{ParkedAnswer, ParkedAnswers};
 use values::{CollectedValues, PART_SIZE};
@@ -48,7 +49,7 @@ const REPLY_LEN_FIRST: u32 = 256 << 10;
 pub(crate) const VALUE_MAX: usize = 128 << 20;
 
 /// The place of a request in its client's window: counted from the first request on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SlotNumber(u32);
 
 /// A client's connection.
@@ -66,6 +67,8 @@ pub(crate) struct ClientWindow {
     /// A `get` line of which only some keys have been routed.
     pub(crate) reads_keys: bool,
     answers: ParkedAnswers,
+    /// For statistics of pools: by the slot and the part of a request; the part is 0 where there is one.
+    pub(crate) pool_notes: PoolNotes<(SlotNumber, u32)>,
     /// Bytes of answers that wait for an earlier one, or are gathered.
     parked: usize,
     /// The turn in which the first of the answers came that are gathered.
@@ -124,6 +127,7 @@ impl ClientWindow {
             reads_keys: false,
             gathers_since: None,
             answers: ParkedAnswers::default(),
+            pool_notes: PoolNotes::default(),
             parked: 0,
             arriving: 0,
             uploaded: 0,

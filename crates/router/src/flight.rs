@@ -32,6 +32,8 @@ mod waiting;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use stdx::clock::Now;
+
 use crate::choices::Choices;
 use crate::compression::Compressor;
 use crate::destination::ReplyTarget;
@@ -105,6 +107,8 @@ struct SharedRequest {
     plan: Arc<RoutePlan>,
     /// The client that sent it.
     client: Option<Id>,
+    /// When it was stored.
+    begun: Now,
     /// Frames that may send it again, and sends that are still to be made.
     uses: u32,
     /// Its part of [`Flights::copied`].
@@ -135,6 +139,8 @@ pub(crate) struct Flights {
     waiting: usize,
     /// The client whose requests are being served.
     pub(crate) client: Option<Id>,
+    /// The time of the turn.
+    pub(crate) now: Now,
     /// Somebody takes `sends` one by one: what is added meanwhile is taken by the same loop, not by one inside of it.
     pub(crate) is_sending: bool,
     /// Requests that went to another child of a FailoverRoute, and those of them that failed there, since the worker
@@ -150,7 +156,8 @@ impl Flights {
     pub(crate) fn store(&mut self, message: &RoutedRequest<'_>, plan: Arc<RoutePlan>) -> Id {
         let mut request = self.spare.pop().unwrap_or_default();
         request.store(message);
-        self.requests.insert(SharedRequest { request, plan, client: self.client, uses: 1, copied: 0 })
+        let (client, begun) = (self.client, self.now);
+        self.requests.insert(SharedRequest { request, plan, client, begun, uses: 1, copied: 0 })
     }
 
     /// The request and its plan, to be sent. It is put back by [`Flights::put_back`].
@@ -523,6 +530,12 @@ impl Flights {
             }
         }
         target != ReplyTarget::Nobody
+    }
+
+    /// For whom the reply of a frame is, and when its request began.
+    pub(crate) fn owner_of(&mut self, frame: Id) -> Option<(ReplyTarget, Now)> {
+        let Frame { owner, request, .. } = *self.frames.get_mut(frame)?;
+        Some((owner, self.requests.get_mut(request)?.begun))
     }
 
     fn end_frame(&mut self, id: Id) {

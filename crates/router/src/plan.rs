@@ -16,6 +16,7 @@ use crate::choices::Choices;
 use crate::compression::Compression;
 use crate::config::json::Json;
 use crate::config_facts::ConfigFacts;
+use crate::counted_pools::CountedPool;
 use crate::hash::{Selector, spooky32};
 use crate::health::GuardLimits;
 use crate::hot_cache::HotCacheSettings;
@@ -55,6 +56,9 @@ pub struct DestinationSpec {
     pub connect_timeout_ms: u32,
     /// Values that clients ask for again and again are kept in the router for a moment.
     pub hot_cache: Option<Arc<HotCacheSettings>>,
+    /// Its requests count in the statistics of this pool. A server of two such pools has a connection for each: which of them
+    /// a request is for would otherwise have to go with it.
+    pub counted_as: Option<CountedPool>,
 }
 
 /// Where a server is.
@@ -83,6 +87,7 @@ impl DestinationSpec {
             && self.timeout_ms == other.timeout_ms
             && self.connect_timeout_ms == other.connect_timeout_ms
             && self.hot_cache == other.hot_cache
+            && self.counted_as == other.counted_as
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reports that clients order from their workers, made on another thread.
 
+mod figures;
 pub(crate) mod hot_keys;
 mod json;
 mod listing;
@@ -11,6 +12,7 @@ mod service;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::config::JsonValue;
 use crate::report_desk::{DeskReport, ReportSubject, SERVICE_PREFIX};
 use crate::report_facts::ReportFacts;
 use crate::shared::RouterShared;
@@ -29,9 +31,15 @@ fn named(listing: &str) -> BTreeMap<String, String> {
 }
 
 impl RouterShared {
-    /// All statistics as a JSON object: numbers where they are numbers.
-    pub fn statistics_json(&self, facts: &ReportFacts) -> String {
-        json::object(listing_of_all(self, facts)).to_pretty_json()
+    /// All statistics as a JSON object: numbers where they are numbers. With it `uptime_us`, the moment by the router's clock,
+    /// and in `route` figures for programs that watch it. `network` is what the router's network has counted.
+    pub fn statistics_json(&self, facts: &ReportFacts, network: &net::Counts) -> String {
+        let moment = ("uptime_us".to_owned(), facts.now.us.to_string());
+        let mut all = json::object(listing_of_all(self, facts).into_iter().chain([moment]));
+        if let JsonValue::Object(entries) = &mut all.value {
+            entries.push(("route".to_owned(), figures::figures(self, facts, network)));
+        }
+        all.to_pretty_json()
     }
 
     /// Those statistics that mcrouter writes to its file, as a JSON object, with `prefix` and a point before each name.

@@ -11,6 +11,7 @@ use net::ClientConfig;
 use protocol::discovery::DiscoveryState;
 use stdx::clock::Now;
 
+use crate::counted_pools::CountedPools;
 use crate::health::{Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
 use crate::hot_marks::HotMarks;
 use crate::names::NameTable;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub held_max: usize,
     /// Lists of the keys with most requests are made for whoever asks (`--hide-hot-keys`).
     pub shows_hot_keys: bool,
+    /// Pools with statistics of their own (`--pool-stats-config-file`).
+    pub counted_pools: Arc<CountedPools>,
     /// Clients with auto-discovery are told a list of members (`--cluster-file`).
     pub discovers: bool,
     /// Receives lines for the operator.
@@ -65,6 +68,7 @@ impl Default for Settings {
             shutdown_enabled: true,
             held_max: 512 << 20,
             shows_hot_keys: true,
+            counted_pools: Arc::default(),
             discovers: false,
             notice: |_, _| {},
         }
@@ -229,7 +233,9 @@ impl RouterShared {
 
     /// The number of one more worker, and what other threads have of it. Workers are made in the order of their numbers.
     pub(crate) fn add_worker(&self) -> (usize, WorkerShare) {
-        let (share, mut workers) = (WorkerShare::default(), lock(&self.workers));
+        let cells = RouteCells::with_pools(self.settings.counted_pools.names().len());
+        let share = WorkerShare { cells: Arc::new(cells), ..WorkerShare::default() };
+        let mut workers = lock(&self.workers);
         workers.push(share.clone());
         (workers.len() - 1, share)
     }

@@ -8,11 +8,15 @@
 mod cells;
 mod destination_cells;
 mod group;
+mod pool_cells;
+mod recent_average;
 mod totals;
 mod window;
 
 pub(crate) use cells::{COMMANDS, RouteCells, class_index};
 pub(crate) use destination_cells::{DestinationCells, DestinationPhase, LATENCY_BUCKETS, bound_s};
 pub(crate) use group::StatsGroup;
+pub(crate) use pool_cells::{AllPoolCells, PoolTotals};
+pub(crate) use recent_average::RecentAverage;
 pub(crate) use totals::{RouteTotals, ServerPhases};
 pub(crate) use window::StatsWindow;

@@ -14,6 +14,7 @@ mod late_failover;
 mod memory;
 mod multiget;
 mod names;
+mod pool_counts;
 mod reports;
 mod requests;
 mod servers;
@@ -55,6 +56,8 @@ pub struct RouteWorker {
     shared: Arc<RouterShared>,
     /// What this worker counts.
     cells: Arc<RouteCells>,
+    /// Some pools have statistics of their own.
+    counts_pools: bool,
     /// Reports that are ready for its clients.
     tray: Arc<ReportTray>,
     /// Its number among the workers.
@@ -144,6 +147,7 @@ impl RouteWorker {
     pub fn new(shared: Arc<RouterShared>, seed: u64) -> RouteWorker {
         let (number, WorkerShare { cells, tray, hot_table, hot_marks }) = shared.add_worker();
         RouteWorker {
+            counts_pools: !cells.pools.is_empty(),
             cells,
             tray,
             number,
@@ -290,7 +294,7 @@ impl Handler for RouteWorker {
         if now.us.saturating_sub(self.now.us) > LATE_US {
             self.note_late(now);
         }
-        (self.now, self.choices.now) = (now, now);
+        (self.now, self.choices.now, self.flights.now) = (now, now, now);
         self.choices.unix_s = self.shared.unix_s();
         self.turn_number = self.turn_number.wrapping_add(1);
         if self.shared.generation() != self.plan.generation {

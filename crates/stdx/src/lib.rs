@@ -1,6 +1,6 @@
 //! Parts that could be in std: gathered output, counters, escapes, time as data, random numbers, statistics, the settling
 //! of a series, sizes with units, archives, metrics as text,
-//! buckets of histograms, levels of log lines.
+//! buckets of histograms, levels of log lines, counts in words.
 //!
 //! Nothing in here is about caching, does I/O or reads a clock.
 
@@ -16,3 +16,4 @@ pub mod prng;
 pub mod statistics;
 pub mod steady;
 pub mod units;
+pub mod words;

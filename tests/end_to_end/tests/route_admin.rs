@@ -176,6 +176,23 @@ fn a_router_tells_what_it_has_done() {
     assert!(sum("evenkeel_route_bytes_total") > 1000.0 && sum("mcrouter_resident_memory_bytes") > 1e6);
     assert_eq!(fetch(address, "/readyz"), "ready\n");
     assert!(fetch(address, "/api/v1/stats").contains("\"cmd_set_count\": 20"));
+    assert_eq!(stat(&router, "count", "get_misses_count"), "1");
+
+    let top = std::process::Command::new(end_to_end::subject::router().get_program())
+        .args(["top", "--once", "--json", &address.to_string()])
+        .output()
+        .expect("run top");
+    let shown = String::from_utf8_lossy(&top.stdout);
+    for figure in [
+        "\"unavailable_servers\": 0,",
+        "\"connections_up\": 2,",
+        "\"hit_ratio\": null,",
+        "\"errors_per_s\": 0.0,",
+    ] {
+        assert!(shown.contains(figure), "{figure}: {shown}");
+    }
+    assert!(shown.contains(&format!("\"router\": \"{address}\"")), "{shown}");
+    assert_eq!(top.status.code(), Some(0), "{shown}");
 
     // Another configuration has another digest, and is counted.
     folder.write("route.json", &format!("{config}  // changed"));
@@ -438,6 +455,52 @@ fn files_for_those_who_read_mcrouters_are_written_wherever_that_works() {
     fs::remove_file(&root).expect("remove");
     until("a folder again", || has("stats", "num_servers"));
     assert_eq!(about(&router, "version"), "1.6.45");
+}
+
+#[test]
+fn pools_have_statistics_of_their_own_where_a_file_names_them() {
+    let (servers, folder) = ([evenkeel(), evenkeel()], Folder::new());
+    let [east, west] = servers.each_ref().map(|server| server.address().to_string());
+    folder.write(
+        "route.json",
+        &format!(
+            r#"{{"pools": {{"east": {{"servers": ["{east}"]}}, "west.1": {{"servers": ["{west}"]}}}},
+                "route": {{"type": "PrefixSelectorRoute", "policies": {{"e": "PoolRoute|east"}}, "wildcard": "PoolRoute|west.1"}}}}"#
+        ),
+    );
+    folder.write("pools.json", r#"{"stats_enabled_pools": ["west", "south", 5]}"#);
+    let (root, pools) = (folder.path("stats"), folder.path("pools.json"));
+    let pools_flag = format!("--pool-stats-config-file={}", pools.display());
+    let root_flag = format!("--stats-root={}", root.display());
+    let flags =
+        ["--router-name=r", "--num-proxies=2", &root_flag, "--stats-logging-interval=100", &pools_flag];
+    let router = router(&folder.path("route.json"), &flags);
+    until("the name that is none", || {
+        count(&router, "pools.json: line 1: expected the name of a pool, ") == 1
+    });
+    let mut client = Client::new(router.connect().expect("a connection"));
+    for key in ["e1", "w1", "w2", "w3"] {
+        assert_eq!(client.ask(format!("delete {key}\r\n").as_bytes()).expect("an answer"), "NOT_FOUND");
+    }
+    assert_eq!(stat(&router, "ods", "west.requests.sum"), "3");
+    assert_eq!(stat(&router, "all", "west.connections"), "1");
+    assert_eq!(stat(&router, "count", "south.requests.sum"), "0");
+    for absent in ["east.", "west.1."] {
+        assert!(!ask(&router, "stats all").contains(&format!("STAT {absent}requests")), "{absent}");
+    }
+    let stats = root.join("libmcrouter.mcrouter.r.stats");
+    let in_file = |text: &str| fs::read_to_string(&stats).is_ok_and(|found| found.contains(text));
+    until("the file", || in_file("\"libmcrouter.mcrouter.r.west.requests.sum\": 3,"));
+    for name in ["final_result_error.sum", "duration_us.avg", "total_duration_us.avg"] {
+        assert!(in_file(&format!("\"libmcrouter.mcrouter.r.west.{name}\": ")), "{name}");
+    }
+    assert_eq!(about(&router, "options(pool_stats_config_file)"), pools.display().to_string());
+
+    // A file that is none is a line, and the router routes.
+    fs::remove_file(&pools).expect("remove");
+    let without = self::router(&folder.path("route.json"), &[&pools_flag]);
+    until("a line", || count(&without, "--pool-stats-config-file: no pool has statistics of its own: ") == 1);
+    assert!(!ask(&without, "stats all").contains("west.requests"));
 }
 
 #[test]

@@ -315,6 +315,9 @@ fn with_tls_every_connection_of_a_cluster_is_encrypted() {
     let route = printed("evenkeel route").replacen("evenkeel", &program, 1);
     let route = route.split("    #").next().expect("a command");
     assert!(shell(&format!("{route} --validate-config")).contains("the configuration is valid"));
+    let top = shell(&format!("{} --once --json", printed("evenkeel top").replacen("evenkeel", &program, 1)));
+    let count = |kind: &str| top.matches(&format!("\"{kind}\": \"127.0.0.1:")).count();
+    assert_eq!((count("router"), count("server"), top.contains("unreachable\":")), (1, 4, false), "{top}");
 
     // Servers are reached with the certificates of this run only: another one's authority is not trusted.
     let stranger = subject::certificate("authority");

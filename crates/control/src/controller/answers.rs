@@ -6,10 +6,12 @@ use std::sync::atomic::Ordering;
 
 use admin::api::ApiReply;
 use fleet::rollout::RolloutState;
-use fleet::{ClusterName, FleetContent, Generation, GenerationNumber, MemberId, SlotRecord, ViewName, texts};
-use fleet::{Excluded, counted};
+use fleet::{
+    ClusterName, Excluded, FleetContent, Generation, GenerationNumber, MemberId, SlotRecord, ViewName, texts,
+};
 use router::Operation;
 use serde_json::{Value, json};
+use stdx::words::counted;
 
 use super::drain::phase_words;
 use super::members::MemberState;

@@ -7,9 +7,10 @@ use fleet::health::GuardScope;
 use fleet::rollout::{RolloutLane, RolloutSettings};
 use fleet::{
     FleetContent, FleetMember, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, MemberId, ViewName,
-    counted, plan, texts,
+    plan, texts,
 };
 use serde_json::json;
+use stdx::words::counted;
 
 use super::view::published;
 use super::{Controller, document, refusal, register_away};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use os::clock::Stopwatch;
 use serde_json::json;
+use stdx::words::counted;
 
 use super::fleet::Fleet;
 
@@ -47,29 +48,32 @@ impl ReplayTally {
         };
         match is_dry {
             true => {
-                line(format!("{} would be sent, nothing was", counted(self.sent, "delete")));
+                line(format!("{} would be sent, nothing was", counted(self.sent as usize, "delete")));
                 for (server, tally, _) in servers.iter().take(SHOWN_MAX) {
                     line(format!("  {} to {server}", tally.sent));
                 }
                 let more = servers.len().saturating_sub(SHOWN_MAX);
                 if more > 0 {
-                    line(format!("  others to {}", counted(more as u64, "server")));
+                    line(format!("  others to {}", counted(more, "server")));
                 }
             }
             false => line(format!(
                 "{} sent to {}; {} done",
-                counted(self.sent, "delete"),
-                counted(count as u64, "server"),
-                counted(self.files_done, "file")
+                counted(self.sent as usize, "delete"),
+                counted(count, "server"),
+                counted(self.files_done as usize, "file")
             )),
         }
         if self.files_left > 0 {
             let deletes = if self.left > 0 {
-                format!(", {} or more", counted(self.left, "delete"))
+                format!(", {} or more", counted(self.left as usize, "delete"))
             } else {
                 String::new()
             };
-            line(format!("{} left{deletes}: the same command goes on", counted(self.files_left, "file")));
+            line(format!(
+                "{} left{deletes}: the same command goes on",
+                counted(self.files_left as usize, "file")
+            ));
         }
         let troubled = servers.iter().filter(|(_, _, is_away)| *is_away);
         for (server, tally, _) in troubled.clone().take(SHOWN_MAX) {
@@ -88,8 +92,10 @@ impl ReplayTally {
         }
         if self.refused > 0 {
             line(match is_dry {
-                true => format!("{} no deletes:", counted(self.refused, "line")),
-                false => format!("{} no deletes, moved out of the way:", counted(self.refused, "line")),
+                true => format!("{} no deletes:", counted(self.refused as usize, "line")),
+                false => {
+                    format!("{} no deletes, moved out of the way:", counted(self.refused as usize, "line"))
+                }
             });
             let end = if is_dry { "" } else { super::folder::REFUSED };
             self.refused_in
@@ -98,7 +104,7 @@ impl ReplayTally {
                 .for_each(|path| line(format!("  {}{end}", path.display())));
         }
         if self.files_in_use > 0 {
-            line(format!("{} in use, and left alone", counted(self.files_in_use, "file")));
+            line(format!("{} in use, and left alone", counted(self.files_in_use as usize, "file")));
         }
         text
     }
@@ -135,10 +141,6 @@ impl ReplayTally {
             self.refused_in.push(path.to_owned());
         }
     }
-}
-
-fn counted(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The line on the terminal.
@@ -190,7 +192,7 @@ fn bar(read: u64, total: u64, sent: u64) -> String {
     let full = (read * BAR_LEN).checked_div(total).unwrap_or(BAR_LEN);
     let percent = (read * 100).checked_div(total).unwrap_or(100);
     let (full, empty) = ("#".repeat(full as usize), ".".repeat((BAR_LEN - full) as usize));
-    format!("[{full}{empty}] {percent:>3} %  {} sent", counted(sent, "delete"))
+    format!("[{full}{empty}] {percent:>3} %  {} sent", counted(sent as usize, "delete"))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use router::config::{
 };
 use router::flags::{ConfigSource, RouteOptions};
 use router::hash::murmur64a;
-use router::{ConfigFacts, DICTIONARY_LEN_MAX, RoutePlan, md5_hex};
+use router::{ConfigFacts, CountedPools, DICTIONARY_LEN_MAX, RoutePlan, md5_hex};
 
 use super::config_dump::ConfigDump;
 use super::lines::{TRANSIENT, UNRECOVERABLE};
@@ -48,10 +48,10 @@ impl Attempt {
 }
 
 impl Configuration {
-    pub(super) fn new(options: &RouteOptions) -> Configuration {
+    pub(super) fn new(options: &RouteOptions, counted_pools: Arc<CountedPools>) -> Configuration {
         Configuration {
             source: options.source().expect("options are checked"),
-            compile: options.compile_options(host_id()),
+            compile: CompileOptions { counted_pools, ..options.compile_options(host_id()) },
             options: options.clone(),
         }
     }

@@ -12,11 +12,12 @@ use os::clock::{Stopwatch, pause};
 use router::{RoutePlan, RouterShared};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{read, write};
+use stdx::words::counted;
 
 use super::config_dump::ConfigDump;
 use super::configuration::{Attempt, Configuration};
 use super::file_watch::FileWatch;
-use super::lines::{counted, inform, notice};
+use super::lines::{inform, notice};
 use super::shadow_file::ShadowFile;
 use super::tls::RouterTls;
 use super::variables::Variables;

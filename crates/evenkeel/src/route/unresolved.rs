@@ -10,8 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use router::{RoutePlan, ServerPlace};
-
-use super::lines::counted;
+use stdx::words::counted;
 
 /// Lookups at a time: each is a thread that waits.
 const LOOKUPS: usize = 32;

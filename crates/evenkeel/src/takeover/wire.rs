@@ -54,6 +54,23 @@ const KINDS: [TakeoverStep; 9] = [
     TakeoverStep::Refused,
 ];
 
+impl TakeoverStep {
+    /// What it brings, in words.
+    fn name(self) -> &'static str {
+        match self {
+            TakeoverStep::Hello => "the greeting",
+            TakeoverStep::Offer => "the offer of sockets and memory",
+            TakeoverStep::Ready => "the word that the successor is ready",
+            TakeoverStep::State => "the state of the items",
+            TakeoverStep::Connections => "connections",
+            TakeoverStep::Have => "the word that the successor has everything",
+            TakeoverStep::Yours => "the word that the successor is to serve",
+            TakeoverStep::Taken => "the word that the successor serves",
+            TakeoverStep::Refused => "a refusal",
+        }
+    }
+}
+
 /// A message.
 pub(super) struct TakeoverMessage {
     pub(super) kind: TakeoverStep,
@@ -171,7 +188,7 @@ impl TakeoverMessage {
     pub(super) fn unexpected(&self, expected: TakeoverStep) -> String {
         match self.kind {
             TakeoverStep::Refused => String::from_utf8_lossy(&self.bytes).into_owned(),
-            found => format!("expected {expected:?}, found {found:?}"),
+            found => format!("expected {}, found {}", expected.name(), found.name()),
         }
     }
 }
@@ -212,7 +229,7 @@ mod tests {
         assert_eq!(far.expect(TakeoverStep::Offer, SILENCE).err(), Some("no room".to_owned()));
         near.send(TakeoverStep::Hello, b"", &[]).expect("room");
         let error = far.expect(TakeoverStep::Offer, SILENCE).err();
-        assert_eq!(error, Some("expected Offer, found Hello".to_owned()));
+        assert_eq!(error, Some("expected the offer of sockets and memory, found the greeting".to_owned()));
         let error = far.expect(TakeoverStep::Offer, Duration::from_millis(1)).err().expect("silence");
         assert!(error.starts_with("the other process says nothing"), "{error}");
         assert!(!far.is_closed());

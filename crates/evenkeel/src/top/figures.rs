@@ -127,7 +127,10 @@ impl ClassFigures {
 
 impl TimeFigures {
     /// What was counted in between, and how often; `None` if nothing was.
-    fn between(before: &BTreeMap<u64, u64>, after: BTreeMap<u64, u64>) -> Option<(u64, TimeFigures)> {
+    pub(super) fn between(
+        before: &BTreeMap<u64, u64>,
+        after: BTreeMap<u64, u64>,
+    ) -> Option<(u64, TimeFigures)> {
         let mut buckets = after;
         for (end, count) in before {
             buckets.entry(*end).and_modify(|after| *after = after.saturating_sub(*count));

@@ -1,7 +1,11 @@
-//! The picture of one server in full, or of several in a line each.
+//! The picture of one server or router in full, or of several in a line each.
+
+use stdx::words::counted;
 
 use super::figures::{MEASURES, ServerFigures, TimeFigures};
 use super::watcher::{Seen, ServerState};
+
+mod router;
 
 pub(super) const TITLE: &str = "evenkeel top";
 /// Hot keys by each measure that are shown: more than fit most terminals.
@@ -14,6 +18,7 @@ const WORKERS_MAX: usize = 16;
 /// At most `rows` lines of at most `columns` characters.
 pub(super) fn picture(servers: &[ServerState], columns: usize, rows: usize) -> String {
     let mut lines = match servers {
+        [router] if router.is_router => router::one(router),
         [server] => one(server, columns),
         servers => several(servers),
     };
@@ -61,6 +66,28 @@ fn one(server: &ServerState, columns: usize) -> Vec<String> {
 
 fn times(name: &str, rate: &str, times: &TimeFigures) -> String {
     format!("{name:<12}{rate:>12}  {:>9}{:>9}{:>9}", times.p50_us, times.p99_us, times.max_us)
+}
+
+/// A time in microseconds. Of the longest, only the beginning of their bucket is known.
+pub(super) fn micros(us: u64) -> String {
+    if us >= LONGEST_US { "∞".to_owned() } else { us.to_string() }
+}
+
+/// The end of a router's last bucket.
+const LONGEST_US: u64 = i64::MAX as u64;
+
+/// `2 threads`: those of a router that route.
+pub(super) fn threads(count: Option<u64>) -> String {
+    count.map_or("– threads".to_owned(), |count| counted(count as usize, "thread"))
+}
+
+/// A number that a router of another version may not have.
+pub(super) fn known(count: Option<u64>) -> String {
+    count.map_or("–".to_owned(), |count| grouped(count as f64))
+}
+
+pub(super) fn known_rate(rate: Option<f64>) -> String {
+    rate.map_or("–".to_owned(), grouped)
 }
 
 fn absence(seen: &Seen) -> String {
@@ -145,23 +172,51 @@ fn hot_columns(figures: &ServerFigures, columns: usize) -> Vec<String> {
     lines
 }
 
-fn several(servers: &[ServerState]) -> Vec<String> {
-    let width = servers.iter().map(|server| server.name.chars().count()).max().unwrap_or(0).max(6);
-    let mut lines = vec![
-        format!("{TITLE}: {} servers (q ends)", servers.len()),
-        String::new(),
-        format!(
+/// `3 servers, 1 router, 1 unreachable`.
+pub(super) fn summary_title<'s>(all: impl Iterator<Item = &'s ServerState> + Clone) -> String {
+    let count = |is: fn(&ServerState) -> bool| all.clone().filter(|state| is(state)).count();
+    let (servers, routers) = (count(|state| !state.is_router), count(|state| state.is_router));
+    let away = count(|state| matches!(state.seen, Seen::Unreachable(_)));
+    let mut parts = Vec::new();
+    if servers > 0 || routers == 0 {
+        parts.push(counted(servers, "server"));
+    }
+    if routers > 0 {
+        parts.push(counted(routers, "router"));
+    }
+    if away > 0 {
+        parts.push(format!("{away} unreachable"));
+    }
+    parts.join(", ")
+}
+
+/// Above the hottest keys of all.
+pub(super) const HOT_HEADING: &str = "hot by requests, of those of its server";
+
+fn several(all: &[ServerState]) -> Vec<String> {
+    let width = all.iter().map(|server| server.name.chars().count()).max().unwrap_or(0).max(6);
+    let (routers, servers): (Vec<_>, Vec<_>) = all.iter().partition(|state| state.is_router);
+    let mut lines = vec![format!("{TITLE}: {} (q ends)", summary_title(all.iter())), String::new()];
+    if !routers.is_empty() {
+        lines.push(router::heading(width));
+        lines.extend(routers.iter().map(|state| router::line(state, width)));
+        if !servers.is_empty() {
+            lines.push(String::new());
+        }
+    }
+    if !servers.is_empty() {
+        lines.push(format!(
             "{:<width$} {:>11} {:>10} {:>8} {:>8} {:>8} {:>7} {:>9} {:>7}",
             "server", "gets/s", "sets/s", "hits", "p99 < µs", "clients", "memory", "evict/s", "busiest"
-        ),
-    ];
-    lines.extend(servers.iter().map(|server| match &server.seen {
-        Seen::Figures(figures) => format!("{:<width$} {}", server.name, summary(figures)),
-        seen => format!("{:<width$} {}", server.name, absence(seen)),
-    }));
-    let hot = hottest(servers);
+        ));
+        lines.extend(servers.iter().map(|server| match &server.seen {
+            Seen::Figures(figures) => format!("{:<width$} {}", server.name, summary(figures)),
+            seen => format!("{:<width$} {}", server.name, absence(seen)),
+        }));
+    }
+    let hot = hottest(all);
     if !hot.is_empty() {
-        lines.extend([String::new(), "hot by requests, of those of its server".to_owned()]);
+        lines.extend([String::new(), HOT_HEADING.to_owned()]);
         lines.extend(
             hot.into_iter().map(|(share, name, key)| format!("{:>7}  {name:<width$}  {key}", percent(share))),
         );
@@ -187,16 +242,21 @@ fn summary(figures: &ServerFigures) -> String {
     )
 }
 
-/// The keys with the largest shares, with their servers.
+/// The keys with the largest shares, with their servers; with their routers where there are no servers, whose requests those
+/// of a router are.
 pub(super) fn hottest<'s>(
-    servers: impl IntoIterator<Item = &'s ServerState>,
+    servers: impl IntoIterator<Item = &'s ServerState, IntoIter: Clone>,
 ) -> Vec<(f64, &'s str, &'s str)> {
+    let servers = servers.into_iter();
+    let has_servers = servers.clone().any(|server| !server.is_router);
     let mut all = Vec::new();
     for server in servers {
-        if let Seen::Figures(figures) = &server.seen {
-            let keys = figures.hot[0].iter().flatten();
-            all.extend(keys.map(|(key, share)| (*share, &*server.name, &**key)));
-        }
+        let keys = match &server.seen {
+            Seen::Figures(figures) => figures.hot[0].iter().flatten(),
+            Seen::Router(figures) if !has_servers => figures.hot.iter().flatten(),
+            _ => continue,
+        };
+        all.extend(keys.map(|(key, share)| (*share, &*server.name, &**key)));
     }
     all.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
     all.truncate(HOT_OF_ALL);

@@ -1,11 +1,42 @@
-//! A report of a server, as far as `top` needs it. Servers of several versions may run at one time: what a report does
+//! Reports: whose one is, and that of a server, as far as `top` needs it. Servers of several versions may run at one time: what a report does
 //! not have is missing in the picture.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// One report.
+use super::router::RouterReading;
+
+/// A report of a server or of a router.
+#[derive(Clone, Debug)]
+pub(super) enum MemberReading {
+    Server(ServerReading),
+    Router(RouterReading),
+}
+
+impl MemberReading {
+    /// The error is a clause for people.
+    pub(super) fn parse(report: &str) -> Result<MemberReading, String> {
+        let mut report: Value = serde_json::from_str(report).map_err(|_| NO_REPORT)?;
+        let uptime_us = report["uptime_us"].as_u64().ok_or(NO_REPORT)?;
+        // Only a router's has it.
+        Ok(match report.get_mut("route").map(Value::take) {
+            Some(route) => MemberReading::Router(RouterReading::new(route, uptime_us)),
+            None => MemberReading::Server(ServerReading { report, uptime_us }),
+        })
+    }
+
+    pub(super) fn uptime_us(&self) -> u64 {
+        match self {
+            MemberReading::Server(reading) => reading.uptime_us,
+            MemberReading::Router(reading) => reading.uptime_us,
+        }
+    }
+}
+
+const NO_REPORT: &str = "the answer is no report of a server or router";
+
+/// One report of a server.
 #[derive(Clone, Debug)]
 pub(super) struct ServerReading {
     report: Value,
@@ -15,11 +46,12 @@ pub(super) struct ServerReading {
 
 impl ServerReading {
     /// The error is a clause for people.
+    #[cfg(test)]
     pub(super) fn parse(report: &str) -> Result<ServerReading, String> {
-        let report: Option<Value> = serde_json::from_str(report).ok();
-        let read = report.and_then(|report| Some((report["uptime_us"].as_u64()?, report)));
-        let (uptime_us, report) = read.ok_or("the answer is no report of a server")?;
-        Ok(ServerReading { report, uptime_us })
+        match MemberReading::parse(report)? {
+            MemberReading::Server(reading) => Ok(reading),
+            MemberReading::Router(_) => Err("it is a router".to_owned()),
+        }
     }
 
     pub(super) fn version(&self) -> &str {
@@ -66,7 +98,8 @@ impl ServerReading {
     }
 }
 
-fn pairs(buckets: &Value) -> BTreeMap<u64, u64> {
+/// Counts by the end of their bucket.
+pub(super) fn pairs(buckets: &Value) -> BTreeMap<u64, u64> {
     let pair = |pair: &Value| Some((pair[0].as_u64()?, pair[1].as_u64()?));
     buckets.as_array().into_iter().flatten().filter_map(pair).collect()
 }

@@ -278,7 +278,7 @@ impl Cluster {
                 format!(" {}", [encryption.listener_flags(), encryption.trust_flags()].concat().join(" ")),
             ),
         };
-        let tops = self.metrics[1..].iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let tops = self.metrics.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         let replace = match self.slots < self.servers.len() {
             true => {
                 "  evenkeel control replace server-1    # shows the plan; with --apply --why TEXT, a spare takes its slot\n"

@@ -33,6 +33,7 @@ pub use compression::{DictionaryFiles, dictionary_files};
 
 use super::error::{ConfigError, Location};
 use super::json::{Json, JsonValue};
+use crate::counted_pools::CountedPools;
 use crate::plan::{BigValue, Compound, CompoundKind, DestinationSpec, Node, NodeId, RoutePlan, ServerId};
 use crate::plan_pools::PlanPools;
 use crate::route_state::{StateId, StateSpec};
@@ -85,6 +86,8 @@ pub struct CompileOptions {
     pub compares_shadows: bool,
     /// Runtime variables (`--runtime-vars-file`).
     pub variables: Option<Arc<Json>>,
+    /// Pools with statistics of their own (`--pool-stats-config-file`).
+    pub counted_pools: Arc<CountedPools>,
     /// The files that [`dictionary_files`] names.
     pub dictionaries: DictionaryFiles,
 }
@@ -108,6 +111,7 @@ impl Default for CompileOptions {
             log_requests: false,
             compares_shadows: false,
             variables: None,
+            counted_pools: Arc::default(),
             dictionaries: DictionaryFiles::new(),
         }
     }

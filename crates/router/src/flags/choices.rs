@@ -61,6 +61,15 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     .takes("ms", Kind::Number { min: 0, max: 86_400_000 }, "10000"),
     flag(
         None,
+        "pool-stats-config-file",
+        "Pools with statistics of their own",
+        "{\"stats_enabled_pools\": [\"NAME\", …]}; all pools whose names begin with NAME count together. It is read once, at the \
+            start. One that cannot be used is a line, and no pool is counted then, as in mcrouter.",
+        |options, given| options.pool_stats_file = folder(given.text()),
+    )
+    .takes("file", Kind::Text, ""),
+    flag(
+        None,
         "debug-fifo-root",
         "Folder for mcrouter's debug fifos, into which nothing is written",
         "mcrouter has /var/mcrouter/fifos without this flag; here there are none then.",

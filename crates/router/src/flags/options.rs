@@ -1,6 +1,7 @@
 //! Options of a router: what a command line says, and what follows from several flags together.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ::flags::{Error, Target};
 use net::DriverChoice;
@@ -75,6 +76,7 @@ pub struct RouteOptions {
     pub async_dir: PathBuf,
     pub asynclog_version2: bool,
     pub runtime_variables: Option<PathBuf>,
+    pub pool_stats_file: Option<PathBuf>,
     pub shadows_max: usize,
     pub shadow_report: Option<PathBuf>,
     pub server_timeout_ms: u32,
@@ -139,6 +141,7 @@ impl Default for RouteOptions {
             async_dir: "/var/spool/mcrouter".into(),
             asynclog_version2: false,
             runtime_variables: None,
+            pool_stats_file: None,
             shadows_max: 1000,
             shadow_report: None,
             server_timeout_ms: 1000,
@@ -359,6 +362,7 @@ impl RouteOptions {
             text("config_dump_root", &path(&self.config_dump_root)),
             text("stats_root", &path(&self.stats_root)),
             text("debug_fifo_root", &path(&self.debug_fifo_root)),
+            text("pool_stats_config_file", &path(&self.pool_stats_file)),
         ];
         all.extend(self.named());
         all
@@ -391,6 +395,7 @@ impl RouteOptions {
             log_requests: self.log_requests,
             compares_shadows: self.shadow_report.is_some(),
             variables: None,
+            counted_pools: Arc::default(),
             dictionaries: DictionaryFiles::new(),
         }
     }

@@ -89,7 +89,6 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     switch("constantly-reload-configs", RELOADING),
     switch("dump_preprocessed_config_enabled", RELOADING),
     value("max_preprocessed_config_history", RELOADING),
-    value("pool-stats-config-file", STATISTICS),
     value("logging-rtt-outlier-threshold-us", STATISTICS),
     value("stats-async-queue-length", STATISTICS),
     value("proxy-cpu-interval-s", STATISTICS),

@@ -89,8 +89,9 @@ impl Flights {
         leg: Leg,
         choices: &mut Choices,
     ) -> Option<FlightReply<'static>> {
-        let client = self.requests.get_mut(leg.request).and_then(|shared| shared.client);
-        let shared = SharedRequest { request, plan: Arc::clone(plan), client, uses: 1, copied };
+        let parent = self.requests.get_mut(leg.request);
+        let (client, begun) = parent.map_or((None, self.now), |shared| (shared.client, shared.begun));
+        let shared = SharedRequest { request, plan: Arc::clone(plan), client, begun, uses: 1, copied };
         let id = self.requests.insert(shared);
         let reply = self.begin(plan, node, Leg { request: id, ..leg }, choices);
         self.release(id);

@@ -74,6 +74,10 @@ fn requests(totals: &RouteTotals, text: &mut Exposition) {
     let mut family = text.family("evenkeel_route_replies_total", Counter, help);
     family.sample(&[("result", "success")], totals.replied.saturating_sub(totals.failed));
     family.sample(&[("result", "error")], totals.failed);
+    let help = "Gets of clients by what they found; those that were answered with an error are in neither.";
+    let mut family = text.family("evenkeel_route_gets_total", Counter, help);
+    family.sample(&[("result", "hit")], totals.get_hits);
+    family.sample(&[("result", "miss")], totals.get_misses);
     let help = "Requests of clients without a reply yet.";
     let processing = totals.all_requests().saturating_sub(totals.replied);
     text.single("evenkeel_route_processing", Gauge, help, processing);

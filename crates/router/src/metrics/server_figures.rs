@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::counted_pools::CountedPool;
 use crate::health::Health;
 use crate::outcome::Outcome;
 use crate::plan::{DestinationSpec, Node, RoutePlan};
@@ -93,11 +94,11 @@ pub(super) struct AllServers {
 }
 
 /// What makes the connections to a server differ.
-type Way = (String, [u32; 3], [bool; 3]);
+type Way = (String, [u32; 3], [bool; 3], Option<CountedPool>);
 
 fn way(spec: &DestinationSpec) -> Way {
     let numbers = [spec.connection, spec.timeout_ms, spec.connect_timeout_ms];
-    (spec.name.clone(), numbers, [spec.tls.is_some(), spec.fast_open, spec.udp])
+    (spec.name.clone(), numbers, [spec.tls.is_some(), spec.fast_open, spec.udp], spec.counted_as)
 }
 
 impl AllServers {

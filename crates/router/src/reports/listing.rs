@@ -7,11 +7,14 @@ use std::fmt::{Display, Write};
 
 use super::percent_g::PercentG;
 use super::{hot_keys, servers};
+use crate::counted_pools::CountedPool;
 use crate::operation::OperationClass;
 use crate::outcome::Outcome;
 use crate::report_facts::ReportFacts;
 use crate::shared::RouterShared;
-use crate::stats::{COMMANDS, RouteTotals, ServerPhases, StatsGroup, class_index};
+use crate::stats::{
+    COMMANDS, DestinationPhase, PoolTotals, RouteTotals, ServerPhases, StatsGroup, class_index,
+};
 
 /// Groups of a statistic, one bit each.
 const BASIC: u8 = 1;
@@ -92,6 +95,7 @@ fn statistics(
     requests(shared, totals, phases, lines);
     results(shared, totals, lines);
     hot_cache(totals, lines);
+    pools(shared, lines);
     configuration(shared, facts, lines);
 }
 
@@ -148,6 +152,9 @@ fn requests(shared: &RouterShared, totals: &RouteTotals, phases: &ServerPhases, 
     lines.add(COUNT, "request_error_count", failed);
     lines.add(COUNT, "request_success_count", replied.saturating_sub(failed));
     lines.add(COUNT, "request_replied_count", replied);
+    // Ours: what clients of the router found.
+    lines.add(BASIC | COUNT, "get_hits_count", totals.get_hits);
+    lines.add(BASIC | COUNT, "get_misses_count", totals.get_misses);
     lines.add(ODS | BASIC, "destination_pending_reqs", phases.pending);
     lines.add(ODS | BASIC, "destination_inflight_reqs", phases.inflight);
     let window = shared.window();
@@ -213,6 +220,33 @@ fn hot_cache(totals: &RouteTotals, lines: &mut Lines) {
     lines.add(BASIC | COUNT, "hot_cache_fills_count", totals.hot_fills);
     lines.add(BASIC | COUNT, "hot_cache_drops_count", totals.hot_dropped + totals.hot_evicted);
     lines.add(BASIC | DETAILED, "hot_cache_bytes", totals.hot_bytes);
+}
+
+/// Those that `--pool-stats-config-file` names. mcrouter gives them these groups, but writes them into its file only.
+fn pools(shared: &RouterShared, lines: &mut Lines) {
+    let counted = &shared.settings.counted_pools;
+    if counted.names().len() == 0 || lines.groups & (ODS | COUNT) == 0 {
+        return;
+    }
+    let cells = shared.cells();
+    let mut connections = vec![0_u64; counted.names().len()];
+    for destination in cells.iter().flat_map(|cells| cells.destinations()) {
+        if let Some(pool) = destination.pool
+            && destination.phase() == DestinationPhase::Up
+            && !destination.is_gone()
+        {
+            connections[usize::from(pool.0)] += 1;
+        }
+    }
+    for ((number, name), connections) in (0..).zip(counted.names()).zip(connections) {
+        let totals = PoolTotals::of(cells.iter().map(|cells| &cells.pools), CountedPool(number));
+        let mut add = |what: &str, value: u64| lines.add(ODS | COUNT, &format!("{name}.{what}"), value);
+        add("requests.sum", totals.requests);
+        add("final_result_error.sum", totals.failed);
+        add("connections", connections);
+        add("duration_us.avg", totals.duration_us as u64);
+        add("total_duration_us.avg", totals.total_us as u64);
+    }
 }
 
 fn configuration(shared: &RouterShared, facts: &ReportFacts, lines: &mut Lines) {

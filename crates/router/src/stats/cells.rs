@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use stdx::counter::Counter;
 
-use super::DestinationCells;
+use super::{AllPoolCells, DestinationCells};
 use crate::operation::{Operation, OperationClass};
 use crate::outcome::Outcome;
 
@@ -31,6 +31,9 @@ pub(crate) struct RouteCells {
     pub(crate) replied: Counter,
     /// Those of them that are errors.
     pub(crate) failed: Counter,
+    /// Those that are gets of an item that is there, and of one that is not, as their clients see it.
+    pub(crate) get_hits: Counter,
+    pub(crate) get_misses: Counter,
     /// Outcomes of requests to servers, without those of a failover.
     pub(crate) results: [Counter; Outcome::COUNT],
     /// Outcomes of all requests to servers.
@@ -78,11 +81,18 @@ pub(crate) struct RouteCells {
     pub(crate) hot_evicted: Counter,
     /// Bytes of those that are there.
     pub(crate) hot_bytes: Counter,
+    /// Of the pools that have statistics of their own; none without `--pool-stats-config-file`.
+    pub(crate) pools: AllPoolCells,
     /// The cells of this worker's destinations, in the order of their places.
     destinations: Mutex<Vec<Arc<DestinationCells>>>,
 }
 
 impl RouteCells {
+    /// With so many pools that have statistics of their own.
+    pub(crate) fn with_pools(count: usize) -> RouteCells {
+        RouteCells { pools: (0..count).map(|_| Default::default()).collect(), ..RouteCells::default() }
+    }
+
     /// A request of a client has begun.
     #[inline]
     pub(crate) fn request(&self, operation: Operation) {
@@ -91,8 +101,15 @@ impl RouteCells {
 
     /// One of its requests has a reply.
     #[inline]
-    pub(crate) fn replied(&self, outcome: Outcome) {
+    pub(crate) fn replied(&self, operation: Option<Operation>, outcome: Outcome) {
         self.replied.add(1);
+        if operation.is_some_and(|operation| operation.class() == OperationClass::Get) {
+            match outcome {
+                Outcome::Found => self.get_hits.add(1),
+                Outcome::NotFound => self.get_misses.add(1),
+                _ => {}
+            }
+        }
         if outcome.is_error() {
             self.failed.add(1);
         }

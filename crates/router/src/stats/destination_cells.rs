@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use stdx::counter::{Counter, since};
 
+use super::RecentAverage;
+use crate::counted_pools::CountedPool;
 use crate::health::Health;
 use crate::outcome::Outcome;
 use crate::plan::DestinationSpec;
@@ -52,6 +54,8 @@ impl DestinationPhase {
 pub(crate) struct DestinationCells {
     pub(crate) spec: Arc<DestinationSpec>,
     pub(crate) health: Arc<Health>,
+    /// The pool whose statistics count its requests: that of `spec`, without the way there.
+    pub(crate) pool: Option<CountedPool>,
     /// Requests, those that were refused here included: one for each key of a `get`.
     pub(crate) requests: Counter,
     pub(crate) results: [Counter; Outcome::COUNT],
@@ -59,8 +63,8 @@ pub(crate) struct DestinationCells {
     pub(crate) latency: [Counter; LATENCY_BUCKETS],
     /// Sum of those times, in microseconds.
     pub(crate) latency_us: Counter,
-    /// Recent average of those times, in sixteenths of a microsecond.
-    average: Counter,
+    /// Recent average of those times.
+    average: RecentAverage<AVERAGE_OVER>,
     phase: Counter,
     /// Forgotten: no plan names its server any more.
     is_gone: Counter,
@@ -69,13 +73,14 @@ pub(crate) struct DestinationCells {
 impl DestinationCells {
     pub(crate) fn new(spec: Arc<DestinationSpec>, health: Arc<Health>) -> DestinationCells {
         DestinationCells {
+            pool: spec.counted_as,
             spec,
             health,
             requests: Counter::default(),
             results: Default::default(),
             latency: Default::default(),
             latency_us: Counter::default(),
-            average: Counter::default(),
+            average: RecentAverage::default(),
             phase: Counter::default(),
             is_gone: Counter::default(),
         }
@@ -92,9 +97,7 @@ impl DestinationCells {
     pub(crate) fn took(&self, us: u64) {
         self.latency[bucket(us)].add(1);
         self.latency_us.add(us);
-        let (average, sample) = (self.average.value(), us.saturating_mul(AVERAGE_OVER));
-        let next = if average == 0 { sample } else { (average * (AVERAGE_OVER - 1) + sample) / AVERAGE_OVER };
-        self.average.set(next);
+        self.average.add(us);
     }
 
     pub(crate) fn set_phase(&self, phase: DestinationPhase) {
@@ -115,8 +118,7 @@ impl DestinationCells {
 
     /// Recent average of reply times in microseconds; `None` before the first.
     pub(crate) fn average_us(&self) -> Option<f64> {
-        let average = self.average.value();
-        (average != 0).then(|| average as f64 / AVERAGE_OVER as f64)
+        self.average.us()
     }
 
     /// Requests without an outcome yet.
@@ -142,7 +144,6 @@ pub(crate) fn bound_s(bucket: usize) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::ServerPlace;
 
     #[test]
     fn a_time_is_in_the_first_bucket_whose_bound_it_is_below() {
@@ -153,28 +154,5 @@ mod tests {
             assert!(found == 0 || !below(bound_s(found - 1)), "{us}");
         }
         assert_eq!(bound_s(LATENCY_BUCKETS - 1), None);
-    }
-
-    #[test]
-    fn the_average_follows_recent_times() {
-        let spec = DestinationSpec {
-            name: "a:1".to_owned(),
-            connection: 0,
-            place: ServerPlace::Fixed(net::Place::Tcp(([127, 0, 0, 1], 1).into())),
-            tls: None,
-            fast_open: false,
-            udp: false,
-            timeout_ms: 1,
-            connect_timeout_ms: 1,
-            hot_cache: None,
-        };
-        let cells = DestinationCells::new(Arc::new(spec), Arc::default());
-        assert_eq!(cells.average_us(), None);
-        cells.took(100);
-        assert_eq!(cells.average_us(), Some(100.0));
-        (0..200).for_each(|_| cells.took(1000));
-        let average = cells.average_us().expect("an average");
-        assert!((950.0..=1000.0).contains(&average), "{average}");
-        assert_eq!(cells.latency_us.value(), 200_100);
     }
 }

@@ -47,6 +47,8 @@ totals! {
     ;
     replied,
     failed,
+    get_hits,
+    get_misses,
     failovers,
     failed_failovers,
     policy_errors,

@@ -17,7 +17,11 @@ impl RouteWorker {
     pub(super) fn count_sent(&mut self, place: u32, operation: Operation, count: u64, target: ReplyTarget) {
         let is_failover = self.flights.is_failover(target);
         self.cells.sent(operation, count, is_failover);
-        self.destinations[place as usize].cells.requests.add(count);
+        let cells = &self.destinations[place as usize].cells;
+        cells.requests.add(count);
+        if let Some(pool) = cells.pool {
+            self.note_pool(place, pool, target);
+        }
     }
 
     /// They were not sent.
@@ -56,9 +60,19 @@ impl RouteWorker {
         if has_several != is_end {
             return;
         }
+        self.count_time(place, operation, sent_us);
+    }
+
+    /// A request to a server ends that was sent at this time.
+    #[inline]
+    fn count_time(&mut self, place: u32, operation: Operation, sent_us: u64) {
         let us = self.now.us.saturating_sub(sent_us);
         self.cells.took(operation, us);
-        self.destinations[place as usize].cells.took(us);
+        let cells = &self.destinations[place as usize].cells;
+        cells.took(us);
+        if let Some(pool) = cells.pool {
+            self.cells.pools[usize::from(pool.0)].took(us);
+        }
     }
 
     /// A request has no reply.
@@ -80,9 +94,7 @@ impl RouteWorker {
 
     fn count_wait(&mut self, place: u32, operation: Operation, outcome: Outcome, sent_us: u64) {
         if outcome == Outcome::Timeout {
-            let us = self.now.us.saturating_sub(sent_us);
-            self.cells.took(operation, us);
-            self.destinations[place as usize].cells.took(us);
+            self.count_time(place, operation, sent_us);
         }
     }
 
@@ -90,7 +102,13 @@ impl RouteWorker {
     fn count_outcome(&mut self, place: u32, outcome: Outcome, count: u64, target: ReplyTarget) {
         let is_failover = self.flights.is_failover(target);
         self.cells.ended(outcome, count, is_failover);
-        self.destinations[place as usize].cells.ended(outcome, count);
+        let cells = &self.destinations[place as usize].cells;
+        cells.ended(outcome, count);
+        if let Some(pool) = cells.pool
+            && outcome != Outcome::Unavailable
+        {
+            self.cells.pools[usize::from(pool.0)].requests.add(count);
+        }
     }
 
     /// Takes over what routes have counted.

@@ -49,6 +49,11 @@ impl RouteWorker {
         }
         UdpCounts::count(&self.shared.udp.asked);
         self.count_sent(place, Operation::Get, 1, target);
+        if let (Some(pool), ReplyTarget::Values(client, slot)) =
+            (self.destinations[place as usize].cells.pool, target)
+        {
+            self.note_pool(place, pool, ReplyTarget::Part(client, slot, part));
+        }
         let ticket = self.hot_ticket(place, key);
         let destination = &mut self.destinations[place as usize];
         let Some(udp) = &mut destination.udp else { return false };

@@ -23,11 +23,17 @@ impl RouteWorker {
     pub(super) fn deliver(&mut self, delivery: Delivery<'_>, turn: &mut Turn<Arc<[u8]>>) {
         match delivery.target {
             ReplyTarget::Slot(client, slot) => {
-                self.cells.replied(delivery.outcome);
+                self.cells.replied(delivery.operation, delivery.outcome);
+                if self.counts_pools {
+                    self.count_answered(client, (slot, 0), delivery.outcome);
+                }
                 self.answer(client, slot, delivery.answer, turn);
             }
             ReplyTarget::Part(client, slot, part) => {
-                self.cells.replied(delivery.outcome);
+                self.cells.replied(delivery.operation, delivery.outcome);
+                if self.counts_pools {
+                    self.count_answered(client, (slot, part), delivery.outcome);
+                }
                 self.answer_part((client, slot, part), delivery.outcome, delivery.answer, turn);
             }
             ReplyTarget::Nobody | ReplyTarget::Values(..) => {}

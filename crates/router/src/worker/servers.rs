@@ -253,6 +253,10 @@ impl RouteWorker {
             destination.tokens.push(ReplyToken { sent, shown, part: key.part });
         }
         output.copy(b"\r\n");
+        if let (Some(pool), ReplyTarget::Values(client, slot)) = (destination.cells.pool, target) {
+            keys.iter()
+                .for_each(|key| self.note_pool(place, pool, ReplyTarget::Part(client, slot, key.part)));
+        }
         let exchange =
             Exchange::new(target, self.now.us, Some(operation), ReplyKind::Values, keys.len() as u32);
         self.await_reply(place, exchange);

@@ -55,6 +55,7 @@ mod migrate;
 mod misbehaving;
 mod names;
 mod plans;
+mod pool_counts;
 mod prefixes;
 mod protocol;
 mod random;
@@ -239,22 +240,19 @@ impl Conversation {
             names.into_iter().map(|name| (name, add(&mut world, &options))).collect();
         let places: Places =
             servers.iter().map(|(name, host)| (name.clone(), address(&world.place(*host, PORT)))).collect();
-        let plan = compiled(config, 1, &places, &CompileOptions::default());
+        let compile = CompileOptions {
+            counted_pools: Arc::clone(&settings.counted_pools),
+            ..CompileOptions::default()
+        };
+        let plan = compiled(config, 1, &places, &compile);
         SAID.take();
         let notice = |_, line: &str| SAID.with_borrow_mut(|lines| lines.push_back(line.to_owned()));
         let settings = Settings { notice, ..settings };
         let shared = Arc::new(RouterShared::new(settings, plan));
         let router = world.add(RouteWorker::new(Arc::clone(&shared), 7), &[PORT], &options);
         let clients = (0..CLIENTS).map(|_| world.add(End::default(), &[], &options)).collect();
-        let mut conversation = Conversation {
-            world,
-            router,
-            clients,
-            servers,
-            shared,
-            places,
-            options: CompileOptions::default(),
-        };
+        let mut conversation =
+            Conversation { world, router, clients, servers, shared, places, options: compile };
         (0..CLIENTS).for_each(|client| conversation.connect(conversation.clients[client]));
         conversation
     }

@@ -39,11 +39,11 @@ pub(in crate::top) fn report(seconds: u64, gets: u64) -> ServerReading {
 fn state(name: &str) -> ServerState {
     let figures =
         ServerFigures::between(&report(100, 10_000), &report(102, 2_010_000)).expect("time has passed");
-    ServerState { name: name.into(), seen: Seen::Figures(Box::new(figures)) }
+    ServerState { name: name.into(), seen: Seen::Figures(Box::new(figures)), is_router: false }
 }
 
 fn unreachable(name: &str, why: &str) -> ServerState {
-    ServerState { name: name.into(), seen: Seen::Unreachable(why.into()) }
+    ServerState { name: name.into(), seen: Seen::Unreachable(why.into()), is_router: false }
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn several_servers_have_a_line_each_and_an_unreachable_one_says_why() {
     let servers =
         [state("cache-1:9150"), unreachable("cache-2:9150", "connection refused"), state("[::1]:9150")];
     let expected = "\
-evenkeel top: 3 servers (q ends)
+evenkeel top: 3 servers, 1 unreachable (q ends)
 
 server            gets/s     sets/s     hits p99 < µs  clients  memory   evict/s busiest
 cache-1:9150     950,000          0  75.00 %      256       12    94 %   100,000   100 %
@@ -87,6 +87,63 @@ hot by requests, of those of its server
 ";
     let shown = picture(&servers, 100, 40);
     assert!(shown.starts_with(expected), "{shown}");
+}
+
+fn router(name: &str) -> ServerState {
+    use crate::top::router::RouterFigures;
+    use crate::top::router::tests::router_report;
+    let figures = RouterFigures::between(&router_report(100, 10_000), &router_report(102, 2_010_000));
+    let seen = Seen::Router(Box::new(figures.expect("time has passed")));
+    ServerState { name: name.into(), seen, is_router: true }
+}
+
+#[test]
+fn one_router_is_shown_in_full() {
+    let expected = "\
+evenkeel top: router 127.0.0.1:9442, 0.1.0, up 1 min (q ends)
+
+              per second      p50 <    p99 <    max < µs
+get            1,000,000
+set              100,000
+replies                         128     1024     1024
+
+hits        90.00 % of gets, 100,000 misses/s
+hot values  50,000/s of these hits without a server
+failures    1,000 errors/s, 10,000 failovers/s, 0 failed failovers/s
+servers     1 of 3 unavailable (TKO), 4 connections up, 2 down
+clients     12 connections, 1 new/s
+network     1000.0 MB/s received, 1050.0 MB/s sent
+CPU         35 % of one, 2 threads
+config      loaded 6 min ago, 0 later ones refused
+
+hot by requests
+ 7.42 %  user:4711
+";
+    assert_eq!(picture(&[router("127.0.0.1:9442")], 100, 40), expected);
+}
+
+#[test]
+fn routers_and_servers_have_a_section_each() {
+    let all = [state("cache-1:9150"), router("[::1]:9442")];
+    let expected = "\
+evenkeel top: 1 server, 1 router (q ends)
+
+router            reqs/s   errors/s     hits p99 < µs  clients     TKO failovers/s     CPU
+[::1]:9442     1,100,000      1,000  90.00 %     1024       12  1 of 3      10,000    35 %
+
+server            gets/s     sets/s     hits p99 < µs  clients  memory   evict/s busiest
+cache-1:9150     950,000          0  75.00 %      256       12    94 %   100,000   100 %
+
+hot by requests, of those of its server
+ 7.42 %  cache-1:9150  user:4711
+";
+    let shown = picture(&all, 100, 40);
+    assert!(shown.starts_with(expected), "{shown}");
+}
+
+#[test]
+fn times_beyond_the_last_bucket_have_no_end() {
+    assert_eq!([128, i64::MAX as u64].map(micros), ["128", "∞"]);
 }
 
 #[test]
@@ -103,7 +160,7 @@ fn no_picture_is_larger_than_the_terminal() {
 
 #[test]
 fn servers_without_figures_say_so() {
-    let shown = |seen| picture(&[ServerState { name: "a:1".into(), seen }], 80, 24);
+    let shown = |seen| picture(&[ServerState { name: "a:1".into(), seen, is_router: false }], 80, 24);
     assert!(
         shown(Seen::Unreachable("no answer within 2 s".into())).contains("unreachable: no answer within 2 s")
     );

@@ -4,15 +4,15 @@ use ratatui::layout::Rect;
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 
-use super::{Page, ServerView, absence, alarm, bar, cut, heading, heat, memory_share, title};
+use super::page::{Page, ServerView, absence, alarm, bar, cut, heading, heat, memory_share, title};
 use crate::top::figures::{MEASURES, ServerFigures, TimeFigures, WorkerFigures};
 use crate::top::picture::{MIB, duration, grouped, percent};
 use crate::top::watcher::Seen;
 
 /// Columns of the table of requests, with all of its times.
-const TABLE: usize = 12 + 12 + 3 * 9 + 3;
+pub(super) const TABLE: usize = 12 + 12 + 3 * 9 + 3;
 /// Fewer columns of bars show no course.
-const BARS_MIN: usize = 10;
+pub(super) const BARS_MIN: usize = 10;
 /// Columns of a worker.
 const WORKER: usize = 26;
 /// Rows of workers: with 16 to a row on a wide terminal, more than there are.
@@ -76,7 +76,7 @@ fn numbers(times: TimeFigures) -> [String; 3] {
 }
 
 /// The 99th percentile goes first, then the maximum.
-fn row(name: &str, rate: &str, [p50, p99, max]: [String; 3], times: usize) -> Line<'static> {
+pub(super) fn row(name: &str, rate: &str, [p50, p99, max]: [String; 3], times: usize) -> Line<'static> {
     let shown: &[String] = match times {
         0 => &[],
         1 => &[p99],
@@ -87,11 +87,11 @@ fn row(name: &str, rate: &str, [p50, p99, max]: [String; 3], times: usize) -> Li
     Line::raw(format!("{name:<12}{rate:>12}{times}"))
 }
 
-fn name(text: &str) -> Span<'static> {
+pub(super) fn name(text: &str) -> Span<'static> {
     Span::styled(format!("{text:<11} "), Style::new().bold())
 }
 
-fn gauge(share: f64, width: usize) -> Span<'static> {
+pub(super) fn gauge(share: f64, width: usize) -> Span<'static> {
     let columns = (width / 5).clamp(4, 24);
     Span::styled(bar(share, columns), Style::new().cyan().on_dark_gray())
 }

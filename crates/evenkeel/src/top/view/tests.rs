@@ -3,23 +3,39 @@
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
+use super::page::{RATES_MAX, bar, cut};
 use super::*;
+use crate::top::figures::ServerFigures;
 use crate::top::picture::tests::report;
 use crate::top::reading::ServerReading;
+use crate::top::watcher::{Seen, ServerState};
 
 fn server(name: &str) -> ServerView {
     let figures =
         ServerFigures::between(&report(100, 10_000), &report(102, 2_010_000)).expect("time has passed");
-    let mut server = ServerView::new(ServerState { name: name.into(), seen: Seen::Nothing });
+    let mut server =
+        ServerView::new(ServerState { name: name.into(), seen: Seen::Nothing, is_router: false });
     for round in 1..50 {
         let seen = Seen::Figures(Box::new(figures.clone()));
-        server.pass(ServerState { name: name.into(), seen }, round);
+        server.pass(ServerState { name: name.into(), seen, is_router: false }, round);
     }
     server
 }
 
 fn absent(name: &str, seen: Seen) -> ServerView {
-    ServerView::new(ServerState { name: name.into(), seen })
+    ServerView::new(ServerState { name: name.into(), seen, is_router: false })
+}
+
+fn router(name: &str) -> ServerView {
+    use crate::top::router::RouterFigures;
+    use crate::top::router::tests::router_report;
+    let figures = RouterFigures::between(&router_report(100, 10_000), &router_report(102, 2_010_000));
+    let seen = Seen::Router(Box::new(figures.expect("time has passed")));
+    let mut router = absent(name, Seen::Nothing);
+    for round in 1..50 {
+        router.pass(ServerState { name: name.into(), seen: seen.clone(), is_router: true }, round);
+    }
+    router
 }
 
 const HOST: &str = "        softirq        NET_RX\nCPU   0 ####   80 %   #####     5,000 /s\n";
@@ -86,6 +102,74 @@ hot by requests, of those of its server
 }
 
 #[test]
+fn one_router_is_shown_in_full() {
+    let expected = "\
+evenkeel top  router 127.0.0.1:9442  0.1.0  up 1 min                      q ends
+
+              per second    p50 <    p99 <    max < µs  requests
+get            1,000,000                                ████████████████████████
+set              100,000                                ████████████████████████
+replies                       128     1024     1024     ████████████████████████
+
+hits        ██████████████▍  90.00 % of gets, 100,000 misses/s
+hot values  50,000/s of these hits without a server
+failures    1,000 errors/s, 10,000 failovers/s, 0 failed failovers/s
+servers     1 of 3 unavailable (TKO), 4 connections up, 2 down
+clients     12 connections, 1 new/s
+network     1000.0 MB/s received, 1050.0 MB/s sent
+CPU         35 % of one, 2 threads
+config      loaded 6 min ago, 0 later ones refused
+
+        softirq        NET_RX
+CPU   0 ####   80 %   #####     5,000 /s
+
+hot by requests
+ 7.42 %  user:4711
+
+";
+    let shown = shown(&[router("127.0.0.1:9442")], 80, 22);
+    assert_eq!(shown, expected, "\n{shown}");
+}
+
+#[test]
+fn routers_and_servers_have_a_section_each() {
+    let mut gone = absent("router-2:9442", Seen::Unreachable("connection refused".into()));
+    gone.state.is_router = true;
+    let all = [server("cache-1:9150"), router("router-1:9442"), gone, server("cache-2:9150")];
+    let expected = "\
+evenkeel top  2 servers, 2 routers, 1 unreachable                         q ends
+
+router            reqs/s     hits p99 < µs     TKO  errors/s    CPU clients
+router-1:9442  1,100,000  90.00 %     1024  1 of 3     1,000   35 %      12
+router-2:9442 unreachable: connection refused
+
+server           gets/s     hits p99 < µs busiest    sets/s memory clients
+cache-1:9150    950,000  75.00 %      256   100 %         0   94 %      12
+cache-2:9150    950,000  75.00 %      256   100 %         0   94 %      12
+
+        softirq        NET_RX
+CPU   0 ####   80 %   #####     5,000 /s
+
+hot by requests, of those of its server
+ 7.42 %  cache-1:9150  user:4711
+";
+    let picture = shown(&all, 80, 18);
+    assert!(picture.starts_with(expected), "\n{picture}");
+    // Routers alone have their keys.
+    let routers = shown(&[router("a:1"), router("b:2")], 80, 18);
+    assert!(routers.contains("2 routers ") && !routers.contains("server   "), "{routers}");
+    assert!(routers.contains(" 7.42 %  b:2  user:4711"), "{routers}");
+}
+
+#[test]
+fn many_routers_leave_room_for_servers() {
+    let mut all: Vec<ServerView> = (0..40).map(|number| router(&format!("router-{number}:9442"))).collect();
+    all.extend((0..40).map(|number| server(&format!("cache-{number}:9150"))));
+    let picture = shown(&all, 80, 24);
+    assert!(picture.contains("router-0:9442") && picture.contains("cache-0:9150"), "{picture}");
+}
+
+#[test]
 fn a_small_terminal_shows_what_matters_most() {
     let one = shown(&[server("127.0.0.1:9150")], 40, 10);
     assert!(
@@ -101,9 +185,10 @@ fn a_small_terminal_shows_what_matters_most() {
 fn no_terminal_is_too_small() {
     let crowd: Vec<ServerView> = (0..20).map(|number| server(&format!("cache-{number}:9150"))).collect();
     let away = [absent("a", Seen::Unreachable("no".into())), absent("b", Seen::Once)];
+    let mixed = [router("r:1"), server("s:1"), router("r:2")];
     for columns in (0..30).chain([79, 80, 120, 300]) {
         for rows in (0..12).chain([24, 40, 200]) {
-            for servers in [&crowd[..], &crowd[..1], &away[..], &away[..1], &[]] {
+            for servers in [&crowd[..], &crowd[..1], &away[..], &away[..1], &mixed[..], &mixed[..1], &[]] {
                 shown(servers, columns, rows);
             }
         }
@@ -131,7 +216,7 @@ fn a_server_that_answers_anything_gives_no_order_to_the_terminal_and_ends_no_pic
         let figures = ServerFigures::between(before, after).expect("time has passed");
         let seen = Seen::Figures(Box::new(figures));
         let mut server = absent(&order, Seen::Nothing);
-        server.pass(ServerState { name: order.clone(), seen }, 1);
+        server.pass(ServerState { name: order.clone(), seen, is_router: false }, 1);
         for servers in [vec![&server], vec![&server, &server]] {
             let servers: Vec<ServerView> = servers
                 .into_iter()
@@ -152,10 +237,10 @@ fn a_server_that_answers_anything_gives_no_order_to_the_terminal_and_ends_no_pic
 fn a_server_that_was_away_leaves_a_gap_in_its_rates() {
     let mut server = server("a");
     let before = server.rates.len();
-    server.pass(ServerState { name: "a".into(), seen: Seen::Unreachable("no".into()) }, 99);
+    server.pass(ServerState { name: "a".into(), seen: Seen::Unreachable("no".into()), is_router: false }, 99);
     assert_eq!((server.rates.len(), server.rates.back()), (before + 1, Some(&0)));
     for round in 100..5000 {
-        server.pass(ServerState { name: "a".into(), seen: Seen::Once }, round);
+        server.pass(ServerState { name: "a".into(), seen: Seen::Once, is_router: false }, round);
     }
     assert_eq!(server.rates.len(), RATES_MAX);
 }

@@ -114,6 +114,7 @@ impl<'j> Compiler<'j, '_> {
             None => false,
         };
         let hot_cache = hot_cache::settings(pool)?;
+        let counted_as = self.options.counted_pools.place_of(pool.name);
         let domains = failure_domains(pool, servers.len())?;
         let mut names = Vec::new();
         let mut children = Vec::with_capacity(servers.len());
@@ -144,6 +145,7 @@ impl<'j> Compiler<'j, '_> {
                     timeout_ms,
                     connect_timeout_ms,
                     hot_cache: hot_cache.clone(),
+                    counted_as,
                 };
                 let fast_open = fast_open || (tls.is_some() && self.options.tls_fast_open);
                 let spec = DestinationSpec {
@@ -156,6 +158,7 @@ impl<'j> Compiler<'j, '_> {
                     timeout_ms,
                     connect_timeout_ms,
                     hot_cache: hot_cache.clone(),
+                    counted_as,
                 };
                 let server = self.add_server(key, spec);
                 let node = self.add(Node::Server { server, keep_prefix }, json)?;

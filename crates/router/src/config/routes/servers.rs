@@ -12,6 +12,7 @@ use super::Resolve;
 use super::security::{Mechanism, PoolSecurity};
 use crate::config::error::ConfigError;
 use crate::config::json::Json;
+use crate::counted_pools::CountedPool;
 use crate::hot_cache::HotCacheSettings;
 use crate::plan::ServerPlace;
 
@@ -26,6 +27,7 @@ pub(super) struct ServerKey {
     pub(super) timeout_ms: u32,
     pub(super) connect_timeout_ms: u32,
     pub(super) hot_cache: Option<Arc<HotCacheSettings>>,
+    pub(super) counted_as: Option<CountedPool>,
 }
 
 /// A server's address.

@@ -77,7 +77,7 @@ fn requests_and_replies_are_counted_by_command() {
     );
     conversation.counts(
         "cmd_get_count=5 cmd_set_count=1 cmd_delete_count=1 cmd_incr_count=1 cmd_touch_count=0
-         request_sent_count=8 request_replied_count=8 request_success_count=8 request_error_count=0
+         get_hits_count=2 get_misses_count=3 request_sent_count=8 request_replied_count=8 request_success_count=8 request_error_count=0
          proxy_reqs_processing=0 destination_inflight_reqs=0 num_servers=3 num_servers_up=2 num_servers_new=1
          num_connections_opened=2 result_error_all_count=0 num_client_connections=3",
     );
