@@ -19,7 +19,6 @@ use crate::policy::{CLUSTERS_MAX, ClusterPolicy, FleetPolicy, POLICY_LEN_MAX, SL
 use crate::{ClusterName, GenerationNumber, MemberId, ViewName, ZoneName};
 pub(crate) use bare_text::BareText;
 use ids::MemberIds;
-use stdx::words::counted;
 use values::{Refusal, expected, pointer_step, refusal, refuse_imports, refuse_macros, shown, toml_value};
 
 /// Attributes of a pool that have a value for each of its servers.
