@@ -102,6 +102,7 @@ pub(crate) fn verbs_of(path: &str) -> &'static [ControlVerb] {
         "/v1/members" => &[V::Plan, V::Apply],
         "/v1/freeze" => &[V::Freeze],
         "/v1/thaw" => &[V::Thaw],
+        "/v1/rollout" => &[V::Rollout],
         "/v1/turn" => &[V::Turn],
         "/v1/liveness" => &[V::Liveness],
         "/v1/token" => &[V::TokenIssue],

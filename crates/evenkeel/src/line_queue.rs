@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use os::clock::unix_time;
 use stdx::log_level::LogLevel;
+use stdx::words::counted;
 
 use crate::failure::say;
 use crate::log;
@@ -86,7 +87,8 @@ impl LineQueue {
             let (line, left_out) = self.next();
             write(&line);
             if left_out > 0 {
-                let text = format_args!("{left_out} lines left out: standard error was not read in time");
+                let lines = counted(left_out as usize, "line");
+                let text = format_args!("{lines} left out: standard error was not read in time");
                 write(&log::line(unix_time(), LogLevel::Warning, "log", text));
             }
         }

@@ -65,7 +65,8 @@ pub(crate) fn read_left(path: &Path, user: u32) -> FoundItems {
 
 /// The contents of FILE.meta, if it is there.
 fn read_meta(meta: &Path, user: u32) -> io::Result<Option<Vec<u8>>> {
-    let file = match os::file::open(meta) {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let file = match DirectoryEntry::of(meta).and_then(|entry| entry.open(flags, 0)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         file => file?,
     };

@@ -1,6 +1,5 @@
 //! Privileges: changing from root to an ordinary user (`-u`).
 
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -89,8 +88,9 @@ impl TargetUser {
     /// Of these files, which root has read, those that this user cannot read again: in a line for each. Called as this
     /// user.
     pub(crate) fn cannot_read<'p>(&self, files: impl Iterator<Item = &'p Path>) -> Vec<String> {
-        let refused =
-            |path: &&Path| File::open(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+        let refused = |path: &&Path| {
+            os::file::open(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+        };
         let line = |path: &Path| {
             let (shown, user) = (path.display(), &self.name);
             format!(

@@ -14,6 +14,7 @@ use std::time::Duration;
 use os::clock::pause;
 use server::options::{Options, auth};
 use server::{TlsFiles, UserRegistry};
+use stdx::words::counted;
 
 use crate::log;
 use crate::route::watched::WatchedFiles;
@@ -29,10 +30,10 @@ pub(crate) struct FileLooks {
 }
 
 impl FileLooks {
-    pub(crate) fn of(options: &Options) -> FileLooks {
-        let users = options.auth.iter().map(|auth| auth.file.as_path());
+    /// The files of users are read with the options, those of TLS later.
+    pub(crate) fn of(users: WatchedFiles, options: &Options) -> FileLooks {
         let tls = options.tls.iter().flat_map(|tls| tls.settings.files());
-        FileLooks { users: WatchedFiles::of(users), tls: WatchedFiles::of(tls) }
+        FileLooks { users, tls: WatchedFiles::of(tls) }
     }
 
     /// Whether there is anything to look at.
@@ -122,7 +123,7 @@ impl Reload {
         let shown = file.display();
         match auth::read(file, &read_users) {
             Ok(users) => {
-                self.say(&format!("{} users may log in ({why}, -Y {shown})", users.len()));
+                self.say(&format!("{} may log in ({why}, -Y {shown})", counted(users.len(), "user")));
                 self.user_registry.replace(users);
             }
             Err(problem) => {

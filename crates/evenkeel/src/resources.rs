@@ -4,6 +4,7 @@ use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use server::options::Options;
+use stdx::words::counted;
 
 use crate::failure::Failure;
 use crate::log;
@@ -55,15 +56,20 @@ fn raise_open_files(options: &mut Options) -> Result<Option<String>, Failure> {
         ));
     }
     options.connection_limit = fewer as u32;
-    let mut in_handshake = String::new();
+    let mut lowered = Vec::new();
+    if fewer < connections {
+        lowered.push(format!("{} instead of {connections}", counted(fewer as usize, "connection")));
+    }
     if let Some(tls) = &mut options.tls
         && fewer_handshakes < handshakes
     {
         tls.handshakes_max = fewer_handshakes as usize;
-        in_handshake = format!(" and {fewer_handshakes} TLS handshakes");
+        let fewer = counted(fewer_handshakes as usize, "TLS handshake");
+        lowered.push(format!("{fewer} instead of {handshakes}"));
     }
+    let lowered = lowered.join(" and ");
     Ok(Some(format!(
-        "at most {fewer} connections{in_handshake} instead of {connections}, because the limit on open files is {hard} and \
+        "at most {lowered}, because the limit on open files is {hard} and \
          {needed} are needed (`ulimit -Hn`, LimitNOFILE= of systemd)"
     )))
 }

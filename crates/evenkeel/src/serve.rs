@@ -5,8 +5,10 @@
 //! are threads, which a fork does not copy; memory is locked before there is much of it; and signals are blocked before
 //! threads start, so that only one thread receives them.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::iter;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,6 +39,7 @@ use crate::parent;
 use crate::pidfile::PidFile;
 use crate::privileges::{self, TargetUser};
 use crate::reload::{FileLooks, Reload, read_users};
+use crate::route::watched::WatchedFiles;
 use crate::supervisor::Supervisor;
 use crate::sys;
 use crate::takeover::{self, Inheritance, OfferedServer, Predecessor, TakeoverOutcome, TakeoverSocket};
@@ -63,7 +66,12 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
     }
     let supervisor = Supervisor::of_environment();
     low.activated = activation::passed()?.collect();
-    let mut options = Options::new(low, &read_users).map_err(refused)?;
+    let users = Cell::new(WatchedFiles::default());
+    let read = |path: &Path| {
+        users.set(WatchedFiles::of(iter::once(path)));
+        read_users(path)
+    };
+    let mut options = Options::new(low, &read).map_err(refused)?;
     let inherited = activation::take(&options.listeners)?;
     if options.verbosity > 0 {
         options.notes.iter().for_each(|note| log::info("serve", note));
@@ -85,7 +93,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         (Some(predecessor), Some(path)) => (predecessor.devices(path, &options.flash)?, None),
         _ => (None, open_block_devices(&options)?),
     };
-    let looks = FileLooks::of(&options);
+    let looks = FileLooks::of(users.take(), &options);
     let bound = bind(&options, inherited, beginning(predecessor.as_ref(), &found))?;
     let passed = predecessor.as_mut().map(|other| std::mem::take(&mut other.metrics)).unwrap_or_default();
     let endpoint =
@@ -333,7 +341,7 @@ fn leave(file: &MemoryFile, mut stopped: Stopped, zero_unix_ms: u64) -> Result<(
     }
     let manifest = stopped.leave().expect("its items are in a file");
     file.leave(manifest, zero_unix_ms)?;
-    log::info("serve", format_args!("{} items are left to the next server", stopped.items()));
+    log::info("serve", format_args!("{} left to the next server", counted(stopped.items() as usize, "item")));
     Ok(())
 }
 

@@ -130,14 +130,20 @@ fn the_loads_of_the_guide_run() {
     let loads = pages::commands("docs/load/guide.md", &text, &[("evenkeel", &["load"])]);
     let loads: Vec<_> = loads.into_iter().filter(|typed| !typed.is_mentioned).collect();
     assert!(loads.len() >= 9, "loads are missed");
+    // Some of them write a file.
+    let scratch = std::env::temp_dir().join(format!("evenkeel-pages-load-{}", std::process::id()));
+    fs::create_dir_all(&scratch).unwrap();
     for typed in loads {
         let words = shortened(&typed.words).into_iter();
         let words = words.map(|word| word.replace("$(pidof evenkeel)", &pid).replace("PID", &pid));
-        let output = Command::new(EVENKEEL).args(words).args(["--server", &served.address]).output().unwrap();
+        let mut load = Command::new(EVENKEEL);
+        load.current_dir(&scratch).args(words).args(["--server", &served.address]);
+        let output = load.output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() && said.contains("rate"), "{}: {said}{complaint}", typed.text());
     }
+    fs::remove_dir_all(&scratch).unwrap();
 }
 
 /// A line without its numbers, which differ each time.

@@ -206,8 +206,8 @@ fn a_tournament_that_is_killed_keeps_others_from_applying_until_rollback() {
 #[test]
 fn a_load_that_ends_far_too_early_ends_the_tournament() {
     let host = Host::new("early");
-    // The rehearsal takes two seconds, and no other run does.
-    let load = "test -e $HOST/ran || sleep 2; touch $HOST/ran; echo p99 1 us";
+    // The rehearsal takes ten seconds, and no other run does.
+    let load = "test -e $HOST/ran || sleep 10; touch $HOST/ran; echo p99 1 us";
     let mut tournament = host.tournament("none,defer-50", load);
     let said = text(tournament.args(["--metric", "p99 {} us", "--better", "lower", "--rounds", "1"]), 1);
     assert!(

@@ -214,6 +214,10 @@ fn check_file(found: &Metadata, path: &Path, bytes: u64) -> Result<(), OpenError
     if found.mode() & 0o022 != 0 {
         return Err(OpenError::Mode { path, mode: found.mode() & 0o777 });
     }
+    // Another user could have given this name to a file of ours.
+    if found.nlink() != 1 {
+        return Err(OpenError::HardLink { path });
+    }
     if (1..bytes).contains(&found.len()) {
         return Err(OpenError::Shorter { path, bytes, file_bytes: found.len() });
     }

@@ -70,6 +70,15 @@ pub enum OpenError {
         /// Its permissions.
         mode: u32,
     },
+    /// A file that has another name, too.
+    #[error(
+        "use {}: it has another name, too (a hard link), so it may be a file that something else needs\n  hint: \
+         `find / -xdev -samefile {}` shows its names; remove this one, or name another file", path.display(), path.display()
+    )]
+    HardLink {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file with some content that would have to grow.
     #[error(
         "use {bytes} bytes of {}: it has {file_bytes}, and a file that is not empty is not made longer\n  hint: remove it if \

@@ -38,7 +38,7 @@ impl DirectoryEntry {
         walk(path, false)
     }
 
-    /// The same, but a link at the end is followed as those on the way are.
+    /// The name at the end of a path, or where it leads if it is a link: that is followed as those on the way are.
     ///
     /// # Errors
     /// As [`DirectoryEntry::of`].
@@ -124,7 +124,7 @@ impl DirectoryEntry {
         Ok((unfinished, file))
     }
 
-    /// The same with these bytes.
+    /// Puts a new file with these bytes in the place of what has the name, as [`DirectoryEntry::replace`] does.
     ///
     /// # Errors
     /// As [`DirectoryEntry::replace`].

@@ -37,7 +37,7 @@ pub(crate) struct RouteCounts {
     pub(crate) dropped: u64,
     /// Errors after which a FailoverRoute may ask another child, of servers that were asked.
     pub(crate) failed_over: u64,
-    /// The same of servers that are unavailable.
+    /// Errors after which a FailoverRoute may ask another child, of servers that are unavailable.
     pub(crate) unavailable: u64,
 }
 

@@ -103,7 +103,7 @@ pub enum Node {
     },
     /// Answers as if there were no item.
     Null,
-    /// The same, and counts it.
+    /// Answers as if there were no item, and counts that.
     DevNull,
     /// Answers an error, with this message.
     Error(Outcome, Box<str>),

@@ -50,7 +50,7 @@ pub struct Options {
     pub listeners: Vec<Listen>,
     /// `-b`: how many connections may wait to be accepted; `None` for as many as the system allows.
     pub backlog: Option<u32>,
-    /// The same, as the kernel has granted it; `None` before the sockets are bound.
+    /// How many connections may wait to be accepted, as the kernel has granted it; `None` before the sockets are bound.
     pub backlog_granted: Option<u32>,
     /// `--fast-open`: how many connections with data in the SYN may be pending; 0 for no TCP Fast Open.
     pub fast_open: u32,

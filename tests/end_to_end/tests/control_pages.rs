@@ -36,7 +36,7 @@ const STAYS: [(&str, Option<u16>); 6] = [
 const SCP: &str = "#!/bin/sh\nfor to; do :; done\nwhile [ $# -gt 1 ]; do cp \"$1\" \"$HOMES/${to%:}/home/\" || exit 1; shift; done\n";
 const NC: &str = "#!/bin/bash\nexec 3<>\"/dev/tcp/$1/$2\" && cat >&3 && exec cat <&3\n";
 /// The longest time of a command that returns: one that waits for something must fail.
-const SECONDS_MAX: &str = "60";
+const SECONDS_MAX: &str = "300";
 
 /// Somebody who types a page.
 struct Typist {

@@ -170,6 +170,9 @@ fn a_flash_file_is_opened_as_the_servers_user_and_no_link_of_others_is_followed(
     chown(folder.path("home/theirs"), Some(GAMES), Some(GAMES)).expect("root may");
     check(&["-u", "root"], "home/theirs", "it belongs to user 5, and a file of user 0 is expected");
     check(&["-u", "root"], "victim", "it has 8, and a file that is not empty is not made longer");
+    fs::hard_link(folder.path("victim"), folder.path("home/hard")).expect("root may");
+    check(&["-u", "root"], "home/hard", "it has another name, too (a hard link)");
+    folder.check_victim();
     let path = format!("ext_path={}:32m,ext_page_size=4,ext_wbuf_size=1", folder.text("home/new"));
     folder.check_serves(&[&TCP[..], &["-o", &path]].concat());
     let made = fs::metadata(folder.path("home/new")).expect("it is there");

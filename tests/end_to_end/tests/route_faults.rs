@@ -290,12 +290,12 @@ fn a_large_value_that_its_client_does_not_take_makes_no_server_unavailable() {
     );
     let router = Server::start_router(&["--config", &configuration]).expect("a router");
     let mut idle = router.connect().expect("a connection");
+    let begun = clock::now();
     idle.write_all(b"get large\r\n").expect("send");
     let others: Vec<TcpStream> = (0..4).map(|_| router.connect().expect("a connection")).collect();
     for mut other in &others {
         other.write_all(b"get small\r\n").expect("send");
     }
-    let begun = clock::now();
     for other in others {
         let mut client = Client::new(other);
         assert_eq!(client.line().expect("an answer"), "END");

@@ -146,7 +146,8 @@ fn whichever_process_is_killed_at_whatever_moment_the_other_one_serves() {
         server = match outcome {
             "the predecessor goes on" => server,
             "the take-over was over" => {
-                assert!(server.0.wait().expect("a child").success(), "round {round}: {}", place.said());
+                let ended = clock::wait_for(|| server.0.try_wait().expect("a child"));
+                assert!(ended.is_some_and(|status| status.success()), "round {round}: {}", place.said());
                 place.start()
             }
             _ => next,

@@ -51,6 +51,8 @@ pub(super) struct BesideRouter {
     unasked: Vec<String>,
     /// The last trouble with the disk, which is said once.
     trouble: Option<String>,
+    /// Why the text of the last order is not kept: no look at the router mends it, only an order with a text that is.
+    order_trouble: Option<String>,
     list: Option<ClusterFile>,
 }
 
@@ -84,6 +86,7 @@ impl BesideRouter {
             asked_at: None,
             unasked: Vec::new(),
             trouble: None,
+            order_trouble: None,
             list,
         })
     }
@@ -113,7 +116,7 @@ impl BesideRouter {
             suspects: self.suspects.clone(),
             has_traffic: self.quiet_looks < QUIET_LOOKS,
             unasked: self.unasked.clone(),
-            trouble: self.trouble.clone(),
+            trouble: self.order_trouble.clone().or_else(|| self.trouble.clone()),
             client_address: self.router.client_address.clone(),
             has_cluster_file: self.list.is_some(),
         }
@@ -145,11 +148,13 @@ impl BesideRouter {
         say: &dyn Fn(LogLevel, &str),
     ) {
         if let Some(text) = text {
-            if digest_of(text.as_bytes()) != order.digest {
-                return self.trouble(format!("the text of generation {} is damaged", order.generation), say);
-            }
-            if let Err(error) = self.store.keep_text(&order.digest, text) {
-                return self.trouble(in_full(&error), say);
+            let before = self.order_trouble.take();
+            self.order_trouble = self.keep(order, text).err();
+            if let Some(why) = &self.order_trouble {
+                if before.as_ref() != Some(why) {
+                    say(LogLevel::Warning, &format!("{}: {why}", self.router.router));
+                }
+                return;
             }
             self.note_text(&order.digest);
         }
@@ -163,6 +168,13 @@ impl BesideRouter {
             self.text = TextReport::Waiting;
         }
         self.carry_out(actions, say);
+    }
+
+    fn keep(&self, order: &RouterOrder, text: &str) -> Result<(), String> {
+        if digest_of(text.as_bytes()) != order.digest {
+            return Err(format!("the text of generation {} is damaged", order.generation));
+        }
+        self.store.keep_text(&order.digest, text).map_err(|error| in_full(&error))
     }
 
     /// Looks at the router and its file.
@@ -203,11 +215,12 @@ impl BesideRouter {
     /// Finds the servers that it has not asked since the question before. Too many of them are none: what is not named counts as
     /// asked.
     fn note_asked(&mut self, now: Now) {
-        if self.asked_at.is_some_and(|at| now.ms() < at.ms() + ASKED_EVERY_MS) {
+        if self.loaded.is_none() || self.asked_at.is_some_and(|at| now.ms() < at.ms() + ASKED_EVERY_MS) {
             return;
         }
         self.asked_at = Some(now);
-        let servers = self.loaded.as_ref().and_then(|_| self.client.servers().ok()).unwrap_or_default();
+        // Without an answer, what was known stays.
+        let Ok(servers) = self.client.servers() else { return };
         self.probation.note_servers(servers.names);
         let asked = servers.asked;
         let is_unasked = |(address, count): &(&String, &u64)| self.asked.get(*address) == Some(count);

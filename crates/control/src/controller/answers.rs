@@ -175,11 +175,12 @@ impl Controller {
     /// Who has the target once its rollout is done: a router that is not heard is not waited for.
     fn done_words(&self) -> String {
         let target = self.target();
-        let routers = self
+        let known = self
             .agents
             .values()
             .flat_map(|record| record.report.routers.iter().map(move |one| (record, one)));
-        let behind: Vec<String> = routers
+        let routers = known.clone().count();
+        let behind: Vec<String> = known
             .filter(|(_, router)| router.generation < target)
             .map(|(record, router)| {
                 let has = router.generation.map_or("none".to_owned(), |has| format!("generation {has}"));
@@ -189,6 +190,9 @@ impl Controller {
             .collect();
         match &*behind {
             [] => "all routers have it".to_owned(),
+            all if all.len() == routers => {
+                format!("no router has it; {}", all[..all.len().min(BEHIND_SHOWN)].join("; "))
+            }
             few if few.len() <= BEHIND_SHOWN => {
                 format!("all other routers have it; {}", few.join("; "))
             }

@@ -83,6 +83,24 @@ impl Controller {
             let hint = "`control rollback N` puts the routes of an earlier one in force";
             return refusal(409, &format!("all routers have generation {number}\n  hint: {hint}"));
         }
+        let Some(before) = self.base_of_target() else {
+            return refusal(
+                409,
+                &format!(
+                    "there is no generation before {number} that all routers have had, so nothing to go back to\n  hint: `control plan \
+                     --policy FILE` makes another one"
+                ),
+            );
+        };
+        if before.content.clone().with_members_of(&self.view.content()).member_of_two_slots().is_some() {
+            let (hint, before) = ("`control plan --policy FILE` makes another one", before.number);
+            return refusal(
+                409,
+                &format!(
+                    "generation {before} has a slot whose member has another one since, so its routes cannot come back\n  hint: {hint}"
+                ),
+            );
+        }
         let (content, given_up) = self.ground();
         if given_up.is_none() {
             let hint = "`control rollout hurry`, `control drain MEMBER --cancel`, or `control replace` with another member";

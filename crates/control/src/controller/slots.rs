@@ -10,8 +10,8 @@
 use admin::api::ApiReply;
 use fleet::rollout::RolloutLane;
 use fleet::{
-    FleetContent, FleetPlan, FleetPlanInput, GenerationNumber, MemberId, Replacement, SlotChanges,
-    change_slots,
+    FleetContent, FleetPlan, FleetPlanInput, Generation, GenerationNumber, MemberId, Replacement,
+    SlotChanges, change_slots,
 };
 
 use super::change::PlannedChange;
@@ -40,7 +40,7 @@ impl Controller {
         Ok(change_slots(&input, wishes))
     }
 
-    /// The same, if all wishes find a member.
+    /// Other members for slots of a content, if all wishes find one.
     pub(super) fn all_changed_slots(
         &self,
         current: &FleetContent,
@@ -55,20 +55,23 @@ impl Controller {
     /// given up.
     pub(super) fn ground(&self) -> (FleetContent, Option<GenerationNumber>) {
         let current = self.view.content();
-        let base = match &self.rollout {
-            _ if self.is_rolled_out() || self.settled() >= self.target() => None,
-            Some(rollout) => Some(rollout.base()),
-            None => self.failure.base,
-        };
-        let Some(before) = base.and_then(|base| self.view.generations.get(&base)) else {
-            return (current, None);
-        };
+        let Some(before) = self.base_of_target() else { return (current, None) };
         if lane(&before.content, &current) == RolloutLane::SlotChange {
             return (current, None);
         }
         let ground = before.content.clone().with_members_of(&current);
         // A slot that the target has taken away may have a member that has got another one since.
         if ground.member_of_two_slots().is_some() { (current, None) } else { (ground, self.target()) }
+    }
+
+    /// What all routers have had before the target, while they do not all have it; `None` also if that is not kept any more.
+    pub(super) fn base_of_target(&self) -> Option<&Generation> {
+        let base = match &self.rollout {
+            _ if self.is_rolled_out() || self.settled() >= self.target() => None,
+            Some(rollout) => Some(rollout.base()),
+            None => self.failure.base,
+        };
+        self.view.generations.get(&base?)
     }
 
     /// What a person wants replaced.

@@ -156,6 +156,10 @@ fn create(folder: &Path, source: &str, now_s: u64) -> io::Result<File> {
     if found.uid() != geteuid().as_raw() {
         return Err(io::Error::other(format!("a file of user {} has the name of the next one", found.uid())));
     }
+    // Or could have given this name to another file of this user.
+    if found.nlink() > 1 {
+        return Err(io::Error::other("a file that has another name, too, has the name of the next one"));
+    }
     lock(&file)?;
     Ok(file)
 }

@@ -17,7 +17,7 @@ const LINKS_MAX: usize = 40;
 /// Folders that are watched: a configuration may import thousands of files, each from a folder of its own.
 const FOLDERS_MAX: usize = 1000;
 
-/// WatchedFiles folders.
+/// Watched folders.
 #[derive(Default)]
 pub(super) struct FileWatch {
     /// `None` if the system has no inotify left: there is a limit for each user.

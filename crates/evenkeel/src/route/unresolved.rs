@@ -88,7 +88,7 @@ mod tests {
     #[track_caller]
     fn check(names: &[&str], expected: &[&str]) {
         let names = names.iter().map(|name| Arc::from(*name)).collect();
-        assert_eq!(without_address(names, lookup, Duration::from_secs(2)), expected);
+        assert_eq!(without_address(names, lookup, Duration::from_secs(60)), expected);
     }
 
     #[test]
@@ -106,13 +106,14 @@ mod tests {
 
     #[test]
     fn a_name_server_that_does_not_answer_is_not_waited_for() {
-        check(&["silent", "here"], &["server silent has no address now: no answer in 2 s"]);
+        let lines = without_address(vec!["silent".into(), "here".into()], lookup, Duration::from_secs(5));
+        assert_eq!(lines, ["server silent has no address now: no answer in 5 s"]);
     }
 
     #[test]
     fn many_names_are_a_few_lines_and_a_number() {
         let names: Vec<Arc<str>> = (0..100).map(|number| format!("x{number:03}").into()).collect();
-        let lines = without_address(names, lookup, Duration::from_secs(30));
+        let lines = without_address(names, lookup, Duration::from_secs(60));
         assert_eq!(lines.len(), SHOWN_MAX + 1);
         assert_eq!(lines[SHOWN_MAX], "80 servers more without an address");
     }

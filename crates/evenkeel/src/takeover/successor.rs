@@ -108,7 +108,9 @@ impl Predecessor {
                 return Ok(None);
             }
             Err(error) => {
-                let is_of_another = error.kind() == ErrorKind::PermissionDenied;
+                // The kernel's own refusal has a number: then nobody has listened there.
+                let is_of_another =
+                    error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none();
                 let failure = Failure::system(format!("reach {} (--takeover)", path.display()), error);
                 let hint = "the path has to be where no other user can listen, such as a folder of the server's user";
                 return Err(if is_of_another { failure.hint(hint) } else { failure });

@@ -37,7 +37,7 @@ pub(super) enum Seen {
     Once,
     /// The figures since the attempt before.
     Figures(Box<ServerFigures>),
-    /// The same of a router.
+    /// The figures of a router since the attempt before.
     Router(Box<RouterFigures>),
     /// Not: why.
     Unreachable(String),

@@ -1,6 +1,6 @@
 //! Agent: runs its part of a load for a coordinator.
 
-use super::talk::{End, FromAgent, ORDER_MAX, PROTOCOL, ToAgent, hear, say, shown};
+use super::talk::{End, FromAgent, ORDER_MAX, PROTOCOL, ToAgent, hear, quoted, say, shown};
 use crate::measure::packed::Packed;
 use crate::measure::seconds::{SecondCounts, SecondStats, Whole};
 use crate::report::follower::{Follower, GLANCE};
@@ -115,7 +115,7 @@ impl Follower for Agent<'_> {
                         Err(Error::Late { ms: late_ns / 1_000_000 })
                     };
                 }
-                order => return Err(Error::Talk(format!("{order:?} before the start"))),
+                order => return Err(Error::Talk(format!("{} before the start", quoted(&order)))),
             }
         }
     }
@@ -138,7 +138,7 @@ impl Follower for Agent<'_> {
         match self.orders.try_recv() {
             Ok(line) => match understand(&line)? {
                 ToAgent::Leave => Ok(true),
-                order => Err(Error::Talk(format!("{order:?} while the load runs"))),
+                order => Err(Error::Talk(format!("{} while the load runs", quoted(&order)))),
             },
             Err(TryRecvError::Empty) => Ok(false),
             Err(TryRecvError::Disconnected) => Err(gone()),

@@ -88,6 +88,11 @@ pub(crate) fn shown(line: &str) -> &str {
 
 const SHOWN_MAX: usize = 80;
 
+/// A message that came at the wrong time, as it was sent.
+pub(crate) fn quoted(message: &impl Serialize) -> String {
+    shown(&serde_json::to_string(message).unwrap_or_default()).to_owned()
+}
+
 /// Sends the message, as one line.
 pub(crate) fn say(out: &mut dyn Write, message: &impl Serialize) -> Result<(), Error> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::from)?;

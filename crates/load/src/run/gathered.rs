@@ -50,7 +50,7 @@ impl All {
         self.wait_while(reports, until_ns, |all| all.load.running > 0)
     }
 
-    /// The same, but not after a worker has failed, which ends the run.
+    /// Waits as [`All::wait`] does, but not after a worker has failed, which ends the run.
     pub(super) fn wait_or_fail(&mut self, reports: &Receiver<Report>, until_ns: u64) -> Result<bool, Error> {
         self.wait_while(reports, until_ns, |all| all.load.running > 0 && all.failure.is_none())
     }

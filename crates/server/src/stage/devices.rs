@@ -32,9 +32,9 @@ struct Device {
     file: DiskFile,
     /// To be ordered at the end of a turn. Those of dumps are few, and in flight at once.
     dumps: VecDeque<usize>,
-    /// The same for requests, as far as the limits let them.
+    /// Reads for requests, to be ordered at the end of a turn as far as the limits let them.
     queue: FairQueue,
-    /// The same for long ones, which delay no others.
+    /// Long reads for requests, which delay no others.
     long: FairQueue,
     /// Reads for requests.
     in_flight: usize,

@@ -35,7 +35,7 @@ pub(crate) struct Calm {
 #[derive(Debug, Default)]
 pub(crate) struct Convergence {
     dead: BTreeMap<usize, u64>,
-    /// The same of slots whose members flap, and when they have died last.
+    /// Slots whose members flap: since when, and when the member has died last.
     flapping: BTreeMap<usize, (u64, u64)>,
 }
 

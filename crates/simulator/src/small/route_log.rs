@@ -16,7 +16,7 @@ pub(super) struct KnownGeneration {
     reason: String,
     /// The generation with which each slot got its member.
     epochs: [u64; SLOTS],
-    /// The same, but for members that came by phases: whatever was deleted before was deleted from them as well.
+    /// The generation with which each slot got its member, unless that came by phases: whatever was deleted before was deleted from it as well.
     owners: [u64; SLOTS],
     /// The newest generation that all routers had when it was published.
     pub(super) had_by_all: u64,
@@ -93,7 +93,7 @@ impl RouteLog {
         epochs.fold(first..=first, |range, epoch| *range.start().min(&epoch)..=*range.end().max(&epoch))
     }
 
-    /// The same for those that did not come by phases.
+    /// The generations with which a slot got members that did not come by phases, among those that a request may have met.
     pub(super) fn owners(&self, request: &Request, slot: usize) -> RangeInclusive<u64> {
         let mut owners = self.within(request).map(|generation| self.generations[&generation].owners[slot]);
         let first = owners.next().unwrap_or(0);

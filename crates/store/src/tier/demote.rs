@@ -155,7 +155,7 @@ impl Store {
         self.drop_all_but(lock, hash, &[])
     }
 
-    /// The same, but for the items that were read and are those of other keys.
+    /// Drops the items that may be a key's, but for those that were read and are other keys'.
     pub(crate) fn drop_all_but(
         &self,
         lock: &mut Locked<'_>,

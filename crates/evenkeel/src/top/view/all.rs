@@ -44,7 +44,7 @@ const COLUMNS: [Column<ServerFigures>; 9] = [
     Column { heading: "refused/s", width: 10, cell: refused },
 ];
 
-/// The same of routers. Their first columns have the widths of those of servers, which stand below them.
+/// Columns of routers. The first of them have the widths of those of servers, which stand below them.
 const ROUTER_COLUMNS: [Column<RouterFigures>; 8] = [
     Column { heading: "reqs/s", width: 11, cell: |figures| grouped(figures.requests_per_s).into() },
     Column {

@@ -186,7 +186,7 @@ impl<'a, 's> Course<'a, 's> {
         Ok(())
     }
 
-    /// All have ended: the result of the whole, or why the first one was lost if all were.
+    /// All have ended: the result of the whole, or why one was lost if all were.
     pub(super) fn end(mut self) -> Result<Summary, Error> {
         let (mut parts, mut lost) = (Vec::new(), Vec::new());
         for ((name, clock_error_ns), outcome) in self.names_and_errors.into_iter().zip(self.outcomes) {
@@ -198,10 +198,8 @@ impl<'a, 's> Course<'a, 's> {
         }
         let longest = parts.iter().map(|(.., end)| end.summary.seconds).fold(0.0, f64::max);
         self.follower.closed(self.seconds.take(), longest)?;
-        if parts.is_empty()
-            && let Some(error) = lost.pop()
-        {
-            return Err(error);
+        if parts.is_empty() && !lost.is_empty() {
+            return Err(lost.swap_remove(0));
         }
         let mut summary = unite(parts, &lost, &self.seconds);
         if let Some(prober) = self.beside.prober {

@@ -1,6 +1,6 @@
 //! Processes of agents, and the messages that they send.
 
-use super::super::talk::{self, FromAgent, PROTOCOL, ToAgent, WORD_MAX, say, shown};
+use super::super::talk::{self, FromAgent, PROTOCOL, ToAgent, WORD_MAX, quoted, say, shown};
 use super::complaints::Complaints;
 use super::{Clock, END_WITHIN, READINGS};
 use crate::types::clock::now_ns;
@@ -194,7 +194,7 @@ impl Crew {
     }
 
     pub(super) fn unexpected(&self, index: usize, said: &FromAgent) -> Error {
-        self.blame(index, &format!("sent a message at the wrong time: {}", shown(&format!("{said:?}"))))
+        self.blame(index, &format!("sent a message at the wrong time: {}", quoted(said)))
     }
 
     /// `why` may quote the agent, which can say anything.

@@ -256,7 +256,8 @@ impl Summary {
         }
         if let Some(availability) = self.availability.filter(|availability| *availability < 1.0) {
             let failed = grouped(self.failures.total() as f64);
-            write!(f, "  {:<10}{:.4} %: {failed} requests failed", "available", availability * 100.0)?;
+            let s = if self.failures.total() == 1 { "" } else { "s" };
+            write!(f, "  {:<10}{:.4} %: {failed} request{s} failed", "available", availability * 100.0)?;
             let [bad, all] = [true, false].map(|only_bad| {
                 let counts =
                     |second: &&Second| second.availability.is_some_and(|share| !only_bad || share < 1.0);

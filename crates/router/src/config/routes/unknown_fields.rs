@@ -12,7 +12,7 @@ impl Compiler<'_, '_> {
         self.note_others(object, kind, fields);
     }
 
-    /// The same, with the kind and its fields apart.
+    /// Notes the fields of an object that this kind does not have.
     pub(super) fn note_others(&mut self, object: &Object<'_>, kind: &str, fields: &[&'static str]) {
         for (name, json) in object.entries().iter().filter(|(name, _)| !fields.contains(&name.as_str())) {
             let meant = nearest(name, fields.iter().copied());

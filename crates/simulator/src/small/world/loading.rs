@@ -18,7 +18,7 @@ impl SmallWorld {
         self.read_news_of(now_ms, false);
     }
 
-    /// The same after what an operator has done.
+    /// Routers learn of new generations, which may be an operator's work.
     pub(super) fn read_news_of(&mut self, now_ms: u64, is_by_hand: bool) {
         let Some(target) = self.controllers.news() else { return };
         let newest = self.routes.generations.last_key_value().map_or(0, |(number, _)| *number);

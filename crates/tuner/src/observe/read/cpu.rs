@@ -56,13 +56,19 @@ fn run_delay(line: &str) -> Option<(u32, u64)> {
 /// Of the core and of its package, where x86 counts them.
 pub(super) fn heat_throttles(view: &ProbeView, facts: &Facts) -> BTreeMap<u32, u64> {
     let directory = |cpu: u32| format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle");
+    let file = |cpu: u32, of: &str| format!("{}/{of}_throttle_count", directory(cpu));
     let first = facts.cpus.iter().find(|cpu| cpu.online);
-    if !first.is_some_and(|cpu| view.root.exists(&directory(cpu.id))) {
+    let there: Vec<&str> = ["core", "package"]
+        .into_iter()
+        .filter(|of| first.is_some_and(|cpu| view.root.exists(&file(cpu.id, of))))
+        .collect();
+    if there.is_empty() {
         return BTreeMap::new();
     }
+    // One that cannot be read this time is not 0.
     let counts = |cpu: u32| {
-        let count = |of: &str| view.number::<u64>(&format!("{}/{of}_throttle_count", directory(cpu)));
-        Some((cpu, count("core")? + count("package").unwrap_or(0)))
+        let sum = there.iter().map(|of| view.number::<u64>(&file(cpu, of))).sum::<Option<u64>>();
+        Some((cpu, sum?))
     };
     facts.online().iter().filter_map(counts).collect()
 }
