@@ -473,12 +473,18 @@ fn fetch(server: &Server, path: &str) -> String {
 
 #[test]
 fn metrics_have_the_families_of_extstore_and_ours() {
-    let file = FlashFile::new();
-    let server = file.server(SocketDriver::Epoll, &["--metrics-listen", "127.0.0.1:0"]);
-    let mut client = client(&server);
-    fill(&mut client, 0..ITEMS / 2, 1);
-    let there = found(&mut client, 0..ITEMS / 2, |_| Some(1));
-    let text = fetch(&server, "/metrics");
+    let measured = || {
+        let file = FlashFile::new();
+        let server = file.server(SocketDriver::Epoll, &["--metrics-listen", "127.0.0.1:0"]);
+        let mut client = client(&server);
+        fill(&mut client, 0..ITEMS / 2, 1);
+        let there = found(&mut client, 0..ITEMS / 2, |_| Some(1));
+        let text = fetch(&server, "/metrics");
+        // On a machine that has much else to do, reads are late, as those of a slow disk are.
+        (!server.said().contains("is left alone")).then_some((there, text))
+    };
+    let (there, text) =
+        (0..3).find_map(|_| measured()).expect("a disk that is not slow, once in three times");
     let families = read(&text).unwrap_or_else(|problem| panic!("{problem}\n{text}"));
     let sum = |name: &str| -> f64 {
         let samples = families.iter().flat_map(|family| &family.samples);

@@ -3,7 +3,7 @@
 use super::talk::{End, FromAgent, ORDER_MAX, PROTOCOL, ToAgent, hear, quoted, say, shown};
 use crate::measure::packed::Packed;
 use crate::measure::seconds::{SecondCounts, SecondStats, Whole};
-use crate::report::follower::{Follower, GLANCE};
+use crate::report::follower::{AgentNow, Follower, GLANCE};
 use crate::report::summary::Second;
 use crate::run::carry_out;
 use crate::types::clock::now_ns;
@@ -123,6 +123,11 @@ impl Follower for Agent<'_> {
     fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error> {
         say(self.output, &FromAgent::Passed(*second))?;
         self.tell(whole)
+    }
+
+    /// An agent has none of its own.
+    fn agents(&mut self, _: &[AgentNow]) -> Result<(), Error> {
+        Ok(())
     }
 
     fn closed(&mut self, whole: Vec<Whole>, _: f64) -> Result<(), Error> {

@@ -25,9 +25,7 @@ pub(crate) trait Follower {
     fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error>;
 
     /// For a load by several machines: what each does. Called before each second, and while one is silent.
-    fn agents(&mut self, _: &[AgentNow]) -> Result<(), Error> {
-        Ok(())
-    }
+    fn agents(&mut self, agents: &[AgentNow]) -> Result<(), Error>;
 
     /// The window has closed, after so many seconds: the last ones, of which the very last may be shorter.
     fn closed(&mut self, whole: Vec<Whole>, seconds: f64) -> Result<(), Error>;

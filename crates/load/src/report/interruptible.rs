@@ -1,7 +1,7 @@
 //! Runs that a signal ends: what was measured until then is the result.
 
 use crate::measure::seconds::Whole;
-use crate::report::follower::{Follower, GLANCE};
+use crate::report::follower::{AgentNow, Follower, GLANCE};
 use crate::report::summary::Second;
 use crate::types::error::Error;
 use os::signals::{HeldSignals, Signals};
@@ -39,6 +39,10 @@ impl Follower for Interruptible<'_> {
 
     fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error> {
         self.inner.second(second, whole)
+    }
+
+    fn agents(&mut self, agents: &[AgentNow]) -> Result<(), Error> {
+        self.inner.agents(agents)
     }
 
     fn closed(&mut self, whole: Vec<Whole>, seconds: f64) -> Result<(), Error> {
