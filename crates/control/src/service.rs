@@ -296,7 +296,7 @@ mod tests {
             if is_whole() {
                 break;
             }
-            runtime.block_on(tokio::time::sleep(Duration::from_millis(100)));
+            runtime.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
         }
         assert!(is_whole() && lines[0] == ONE && lines.len() < 50, "{lines:?}");
     }

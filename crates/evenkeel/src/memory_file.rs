@@ -102,6 +102,9 @@ fn check_owner(found: &std::fs::Metadata, user: u32) -> Result<(), String> {
     if found.uid() != user {
         return Err(format!("it belongs to user {}, and a file of user {user} is expected", found.uid()));
     }
+    if found.nlink() > 1 {
+        return Err("it has another name, too (a hard link), so something else may need it".to_owned());
+    }
     match found.mode() & 0o777 {
         mode if mode & 0o022 != 0 => {
             Err(format!("its mode is {mode:04o}, so others than its owner can write it: `chmod go-w` it"))

@@ -94,7 +94,7 @@ pub(crate) fn run(mut low: flags::LowArgs) -> Result<(), Failure> {
         _ => (None, open_block_devices(&options)?),
     };
     let looks = FileLooks::of(users.take(), &options);
-    let bound = bind(&options, inherited, beginning(predecessor.as_ref(), &found))?;
+    let bound = bind(&options, inherited, beginning(predecessor.as_mut(), &found))?;
     let passed = predecessor.as_mut().map(|other| std::mem::take(&mut other.metrics)).unwrap_or_default();
     let endpoint =
         options.metrics.as_ref().map(|address| Endpoint::take_or_bind(address, passed)).transpose()?;
@@ -309,10 +309,11 @@ fn bind(options: &Options, inherited: Vec<OwnedFd>, beginning: Beginning) -> Res
 }
 
 /// The clock goes on from that of the server that is taken over, or whose items are `found`: they expire when they would have.
-fn beginning(predecessor: Option<&Predecessor>, found: &FoundItems) -> Beginning {
+fn beginning(predecessor: Option<&mut Predecessor>, found: &FoundItems) -> Beginning {
     if let Some(predecessor) = predecessor {
         let (clock, zero_unix_ms) = predecessor.clock();
-        let adopted = predecessor.listeners.clone();
+        // Those that this server does not have are closed with what remains of them: nobody would answer there.
+        let adopted = std::mem::take(&mut predecessor.listeners);
         return Beginning { clock, zero_unix_ms, adopted, tickets: predecessor.tickets() };
     }
     let now_ms = os::clock::unix_time().as_millis() as u64;

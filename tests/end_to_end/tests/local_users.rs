@@ -283,6 +283,9 @@ fn a_memory_file_of_others_or_of_another_purpose_is_refused_and_stays() {
     fs::write(folder.path("open"), "").expect("room");
     folder.set_mode("open", 0o666);
     check("open", "its mode is 0666, so others than its owner can write it");
+    fs::write(folder.path("one"), "").expect("room");
+    fs::hard_link(folder.path("one"), folder.path("two")).expect("root may");
+    check("two", "it has another name, too (a hard link)");
     for name in ["items.meta.tmp", "items.tmp"] {
         folder.plant(GAMES, name);
     }

@@ -40,8 +40,9 @@ impl Running {
 }
 
 impl Place {
-    fn new() -> Place {
-        let folder = std::env::temp_dir().join(format!("evenkeel-takeover-kills-{}", std::process::id()));
+    fn new(name: &str) -> Place {
+        let folder =
+            std::env::temp_dir().join(format!("evenkeel-takeover-kills-{name}-{}", std::process::id()));
         fs::create_dir(&folder).expect("a folder");
         // Free a moment ago; nobody connects to it before the server listens.
         let port = end_to_end::server::reserve_port().expect("a port").1.port();
@@ -94,11 +95,34 @@ impl Drop for Place {
     }
 }
 
+/// Two that are started at the same moment, or one while the other takes over: whatever comes of them, one server serves in the end.
+#[test]
+fn of_two_successors_one_serves() {
+    let place = Place::new("two");
+    let mut prng = Prng::new(1);
+    let mut server = place.start();
+    for round in 0..12 {
+        assert!(place.value(&mut server).is_some(), "round {round}: it serves");
+        let first = place.start();
+        if round % 2 == 1 {
+            std::thread::park_timeout(Duration::from_millis(prng.below(60)));
+        }
+        let mut all = vec![server, first, place.start()];
+        let settled = clock::wait_for(|| {
+            all.retain_mut(|one| !one.has_ended());
+            (all.len() == 1).then_some(())
+        });
+        assert!(settled.is_some(), "round {round}: {} servers live", all.len());
+        server = all.remove(0);
+    }
+    assert!(place.value(&mut server).is_some(), "it serves");
+}
+
 #[test]
 fn whichever_process_is_killed_at_whatever_moment_the_other_one_serves() {
     let number = |name: &str| std::env::var(name).ok()?.split("..").next()?.parse::<u64>().ok();
     let mut prng = Prng::new(number("EVENKEEL_TEST_SEEDS").unwrap_or(1));
-    let place = Place::new();
+    let place = Place::new("kills");
     let mut server = place.start();
     assert!(place.value(&mut server).is_some(), "it serves");
     let began = clock::now();

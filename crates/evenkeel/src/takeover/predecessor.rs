@@ -206,8 +206,11 @@ impl Successors {
                 TakeoverOutcome::GoOn(Box::new(stopped))
             }
         };
-        // The thread may wait for others now; it is gone only with the process.
-        let _ = self.over.send(());
+        // Only then may the thread offer everything to another one. If it has been taken, there is nothing to offer, although this
+        // process may live for a moment: two successors with the same sockets would both serve.
+        if let TakeoverOutcome::GoOn(_) = outcome {
+            let _ = self.over.send(());
+        }
         outcome
     }
 }

@@ -98,14 +98,44 @@ fn notice_alone(path: &Path, why: &str) {
     );
 }
 
+/// What came of asking once.
+enum Asked {
+    Offers(Box<Predecessor>),
+    /// It has ended while it was asked: why nothing came.
+    HasEnded(String),
+    Nobody,
+}
+
+/// So often servers that end while they are asked are asked anew.
+const ASKED_MAX: usize = 20;
+/// A successor listens within this time, most often.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
 impl Predecessor {
     /// Asks the server at the path; `None` if there is none, or none any more. Its process has to be root's, this user's or one of
     /// `users`.
     pub(crate) fn ask(path: &Path, users: &[u32]) -> Result<Option<Predecessor>, Failure> {
+        let mut gone = None;
+        for _ in 0..ASKED_MAX {
+            match Predecessor::ask_once(path, users)? {
+                Asked::Offers(predecessor) => return Ok(Some(*predecessor)),
+                // Another successor may have taken over from it, and then it listens there in a moment.
+                Asked::HasEnded(why) => {
+                    gone = Some(why);
+                    std::thread::park_timeout(ASK_AGAIN);
+                }
+                Asked::Nobody => break,
+            }
+        }
+        gone.iter().for_each(|why| notice_alone(path, why));
+        Ok(None)
+    }
+
+    fn ask_once(path: &Path, users: &[u32]) -> Result<Asked, Failure> {
         let stream = match connect_to(path, users) {
             Ok(stream) => stream,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                return Ok(None);
+                return Ok(Asked::Nobody);
             }
             Err(error) => {
                 // The kernel's own refusal has a number: then nobody has listened there.
@@ -123,13 +153,11 @@ impl Predecessor {
         let mut wire = Wire::new(stream).map_err(|error| failed(path, true, error))?;
         match OfferedParts::ask_for(&mut wire) {
             Ok(OfferedParts { offer, listeners, metrics, memory, flash }) => {
-                Ok(Some(Predecessor { wire, process, offer, listeners, metrics, memory, flash }))
+                let found = Predecessor { wire, process, offer, listeners, metrics, memory, flash };
+                Ok(Asked::Offers(Box::new(found)))
             }
             Err(why) if process.is_alive(&wire) => Err(failed(path, true, why)),
-            Err(why) => {
-                notice_alone(path, &why);
-                Ok(None)
-            }
+            Err(why) => Ok(Asked::HasEnded(why)),
         }
     }
 

@@ -97,7 +97,8 @@ impl RouterFigures {
         Some(RouterFigures {
             version: after.route["version"].as_str().unwrap_or("?").to_owned(),
             uptime_s: after.uptime_us / 1_000_000,
-            requests_per_s: commands.iter().map(|(_, rate)| rate).sum(),
+            // The sum of none would be -0.
+            requests_per_s: commands.iter().fold(0.0, |sum, (_, rate)| sum + rate),
             commands,
             errors_per_s: rate("errors"),
             hit_ratio: found.filter(|(_, gets)| *gets > 0).map(|(hits, gets)| hits as f64 / gets as f64),

@@ -7,7 +7,7 @@ use crate::types::error::Error;
 use os::signals::{HeldSignals, Signals};
 use std::time::Duration;
 
-/// A follower that also leaves when SIGINT or SIGTERM arrives. A second signal ends the process after that.
+/// A follower that also leaves when SIGINT or SIGTERM arrives.
 pub(crate) struct Interruptible<'a> {
     inner: &'a mut dyn Follower,
     signals: HeldSignals,
@@ -18,6 +18,14 @@ impl<'a> Interruptible<'a> {
     /// Threads that are started from now on leave signals to it.
     pub(crate) fn new(inner: &'a mut dyn Follower) -> Result<Interruptible<'a>, Error> {
         Ok(Interruptible { inner, signals: Signals::hold()?, has_left: false })
+    }
+}
+
+impl Drop for Interruptible<'_> {
+    /// The run is over, so a signal that has arrived has done what it was for: it must not end the process before the result is
+    /// written.
+    fn drop(&mut self) {
+        while self.signals.take().is_some() {}
     }
 }
 

@@ -253,6 +253,7 @@ impl Summary {
     /// with requests on their way. Datagrams may get lost.
     pub fn is_clean(&self) -> bool {
         self.errors == 0
+            && (self.requests > 0 || self.failures.total() == 0)
             && self.failure.is_none()
             && self.failures.broken() == 0
             && self.wrong_values == 0
@@ -267,7 +268,7 @@ impl Summary {
             _ if self.is_clean() => None,
             Some(failure) => Some(failure.clone()),
             None if self.errors + self.wrong_values + self.not_stored == 0
-                && self.failures.broken() + probes_broken > 0 =>
+                && (self.failures.broken() + probes_broken > 0 || self.requests == 0) =>
             {
                 Some(String::from("requests had no reply, or connections failed: see above"))
             }

@@ -224,8 +224,9 @@ impl Crew {
     }
 }
 
-/// A terminal sends the signal of Ctrl-C to all of its processes. The coordinator answers it, and lets agents end in order.
-const INTERRUPTS_ARE_OURS: &str = "trap '' INT; ";
+/// A terminal sends the signal of Ctrl-C to all of its processes, and what ends a group of processes sends SIGTERM. The
+/// coordinator answers both, and lets agents end in order.
+const INTERRUPTS_ARE_OURS: &str = "trap '' INT TERM; ";
 
 const PIPED: &str = "it is piped";
 
