@@ -87,7 +87,7 @@ impl Network {
     /// Binds all of `places`. Clients can connect from now on, and wait until the network is started.
     ///
     /// A queue that the kernel does not make as long as requested is no error: the operator is told.
-    pub fn bind(places: &[Listen], options: Options) -> Result<Network, Error> {
+    pub fn bind(places: &[Listen], mut options: Options) -> Result<Network, Error> {
         assert!(options.workers > 0, "a network needs a worker");
         let cpus = options.placement.cpus.len();
         assert!(cpus == 0 || cpus == options.workers, "a CPU for each worker, or none");
@@ -121,6 +121,8 @@ impl Network {
             bound.map_err(|source| failed(place, source))
         };
         let listeners = places.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        // One that is at none of the places is closed: clients must not wait where nobody accepts them.
+        options.adopted = Vec::new();
         let fast_open = open_fast(&listeners, settings.fast_open(options.fast_open));
         let told = settings.backlog_line(options.backlog).into_iter();
         let told = told.chain(settings.fast_open_lines(options.fast_open, fast_open));

@@ -67,6 +67,17 @@ fn hand_over(running: Running<EchoHandler>, stop: &Stop, patience: Duration) -> 
 }
 
 #[test]
+fn sockets_of_places_that_are_no_more_are_closed() {
+    let first = Network::bind(&[LOOPBACK], options(DriverChoice::Epoll, Vec::new())).expect("a network");
+    let (address, sockets) = (tcp_address(&first), first.sockets().expect("descriptors"));
+    drop(first);
+    let second = Network::bind(&[LOOPBACK], options(DriverChoice::Epoll, sockets)).expect("a network");
+    assert_ne!(tcp_address(&second), address, "the kernel has chosen another port");
+    let refused = TcpStream::connect(address).expect_err("nobody listens there");
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+}
+
+#[test]
 fn connections_go_to_the_next_network_and_their_peers_notice_nothing() {
     for driver in [DriverChoice::Epoll, DriverChoice::Auto] {
         let network = Network::bind(&[LOOPBACK], options(driver, Vec::new())).expect("a network");
