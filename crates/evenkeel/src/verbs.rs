@@ -388,12 +388,26 @@ mod tests {
 
     #[test]
     fn an_invalid_run_fails_with_strict() {
+        let line = |server: &std::net::TcpListener| {
+            let address = server.local_addr().expect("an address");
+            format!(
+                "evenkeel load --server {address} --rate 1000 --connections 2 --duration 100ms --warm-up 0"
+            )
+        };
+        let bind = || std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         // Its connections are never accepted: nothing is answered.
-        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = silent.local_addr().expect("an address");
-        let line = format!(
-            "evenkeel load --server {address} --rate 1000 --connections 2 --duration 100ms --warm-up 0"
-        );
+        let silent = bind();
+        check(&line(&silent), "1 requests had no reply, or connections failed: see above");
+        // The first request of each connection is answered, and no other one.
+        let tired = bind();
+        let line = line(&tired);
+        std::thread::spawn(move || {
+            let answer = |mut stream: std::net::TcpStream| {
+                std::io::Read::read(&mut stream, &mut [0; 4096]).ok()?;
+                std::io::Write::write_all(&mut stream, b"END\r\n").ok().map(|()| stream)
+            };
+            let _kept: Vec<_> = tired.incoming().map_while(Result::ok).filter_map(answer).collect();
+        });
         let typed: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         assert!(run(&typed).is_ok(), "{line}");
         check(&format!("{line} --strict"), "75 the result is INVALID (--strict): see above");
