@@ -295,6 +295,8 @@ mod pages;
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     #[test]
@@ -403,8 +405,8 @@ mod tests {
         let line = line(&tired);
         std::thread::spawn(move || {
             let answer = |mut stream: std::net::TcpStream| {
-                std::io::Read::read(&mut stream, &mut [0; 4096]).ok()?;
-                std::io::Write::write_all(&mut stream, b"END\r\n").ok().map(|()| stream)
+                Read::read(&mut stream, &mut [0; 4096]).ok()?;
+                Write::write_all(&mut stream, b"END\r\n").ok().map(|()| stream)
             };
             let _kept: Vec<_> = tired.incoming().map_while(Result::ok).filter_map(answer).collect();
         });
