@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::figures::{MEASURES, ServerFigures};
+use super::figures::{MEASURES, ServerFigures, TimeFigures};
 use super::router::RouterFigures;
 use super::watcher::{Seen, ServerState};
 
@@ -36,9 +36,7 @@ fn shown_router(figures: &RouterFigures) -> Value {
         "hit_ratio": figures.hit_ratio,
         "misses_per_s": figures.misses_per_s,
         "hot_cache_hits_per_s": figures.hot_cache_hits_per_s,
-        "replies": figures.replies.map(|times| json!({
-            "p50_us": times.p50_us, "p99_us": times.p99_us, "max_us": times.max_us,
-        })),
+        "replies": figures.replies.map(times),
         "failovers_per_s": figures.failovers_per_s,
         "failed_failovers_per_s": figures.failed_failovers_per_s,
         "servers": figures.servers,
@@ -77,9 +75,7 @@ fn shown(figures: &ServerFigures) -> Value {
         "version": figures.version,
         "uptime_s": figures.uptime_s,
         "service": figures.classes.iter().map(class).collect::<Map<_, _>>(),
-        "wait": figures.wait.map(|wait| json!({
-            "p50_us": wait.p50_us, "p99_us": wait.p99_us, "max_us": wait.max_us,
-        })),
+        "wait": figures.wait.map(times),
         "hit_ratio": figures.hit_ratio,
         "misses_per_s": figures.misses_per_s,
         "connections": figures.connections,
@@ -96,4 +92,7 @@ fn shown(figures: &ServerFigures) -> Value {
         "workers": figures.workers.iter().map(worker).collect::<Vec<_>>(),
         "hot": hot.collect::<Map<String, Value>>(),
     })
+}
+fn times(times: TimeFigures) -> Value {
+    json!({"p50_us": times.p50_us, "p99_us": times.p99_us, "max_us": times.max_us})
 }
