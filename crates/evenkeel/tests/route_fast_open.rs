@@ -18,7 +18,7 @@ use support::running::Running;
 use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
-const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tls/tests/certificates");
+const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../base/tls/tests/certificates");
 
 /// Free: the namespace has no other listeners.
 const SERVER_PORT: &str = "11311";

@@ -191,8 +191,8 @@ fn of_cargo(words: &[String]) -> Result<(), String> {
 /// The folder of a package of this workspace.
 fn folder_of(package: &str) -> Option<std::path::PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    ["crates", "tests", "."]
+    ["crates/base", "crates/cache", "crates/fleet", "crates/host", "crates/measure", "crates", "dev"]
         .map(|place| root.join(place).join(package))
         .into_iter()
-        .find(|folder| folder.is_dir())
+        .find(|folder| folder.join("Cargo.toml").is_file())
 }

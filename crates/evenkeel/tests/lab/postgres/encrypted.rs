@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// For 127.0.0.1 and localhost, and its authority.
-const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tls/tests/certificates");
+const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../base/tls/tests/certificates");
 
 /// An address of 127.0.0.0/8 that is this process's own, so that PostgreSQL's usual port is free there.
 fn address() -> String {

@@ -1,0 +1,119 @@
+//! `cargo xtask test --vm`: the tuner on a machine with more CPUs than the one at hand, and items on disks that fail.
+//!
+//! QEMU in software emulation boots Debian's cloud kernel with an initramfs of busybox and our binary. Every step of the
+//! conversations in `dev/vm` runs in there, in order and after one boot; their answers come back over a serial port
+//! and are compared here. Nothing is installed but QEMU, and nothing of the host is changed: the machine's network ends
+//! in a namespace of its own. `evenkeel lab` then boots machines of its own from the same parts.
+
+mod answer;
+mod conversation;
+mod initramfs;
+mod lab;
+mod machine;
+mod modules;
+mod packages;
+
+use crate::steps::{TestSteps, cargo, run};
+use anyhow::{Context, Result, ensure};
+use conversation::Conversation;
+use end_to_end::clock;
+use end_to_end::subject::{target_directory, workspace};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The lane alone; whether it held.
+pub(crate) fn test() -> Result<bool> {
+    let mut steps = TestSteps::default();
+    if std::env::var_os("EVENKEEL_BIN").is_none() {
+        steps.step("Release build", |_| run(cargo(&["build", "--release", "--package", "evenkeel"])));
+    }
+    step(&mut steps);
+    Ok(steps.run())
+}
+
+/// The lane as one of several steps. Where the packages are not available it reports that and succeeds.
+pub(crate) fn step(steps: &mut TestSteps) {
+    steps.step(
+        "Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; flash on disks that fail; the lab with kernels, disks and interrupts",
+        |results| {
+            let folder = target_directory().join("vm");
+            match packages::obtain(&folder)? {
+                Ok(parts) => {
+                    converse(&parts, &folder, results)?;
+                    lab::run(&parts, &binary(), &folder)?;
+                    results.push(
+                        "virtual machine: two of the lab's with command lines of their own, two with disks, and two with interrupts"
+                            .to_owned(),
+                    );
+                    Ok(())
+                }
+                Err(why) => {
+                    println!("left out: {why}");
+                    results.push(format!("virtual machine: LEFT OUT, {why}"));
+                    Ok(())
+                }
+            }
+        },
+    );
+}
+
+/// A machine in software emulation on CPUs that others use, too, is slow enough for a time limit to strike: a second
+/// boot decides. What fails twice, fails.
+fn converse(parts: &packages::Parts, folder: &Path, results: &mut Vec<String>) -> Result<()> {
+    let conversations = conversations()?;
+    let archive = folder.join("initramfs");
+    let content = initramfs::pack(parts, &binary(), &conversations)?;
+    fs::write(&archive, content).with_context(|| format!("write {}", archive.display()))?;
+    once(parts, folder, &archive, &conversations, results).or_else(|error| {
+        results.push(format!("virtual machine: failed once, tried again: {error:#}"));
+        once(parts, folder, &archive, &conversations, results)
+    })
+}
+
+fn once(
+    parts: &packages::Parts,
+    folder: &Path,
+    archive: &Path,
+    conversations: &[Conversation],
+    results: &mut Vec<String>,
+) -> Result<()> {
+    let started = clock::now();
+    let said = machine::run(&parts.kernel, archive, folder)?;
+    let took = started.elapsed().as_secs_f64();
+    let console = folder.join(machine::CONSOLE);
+    let booted = answer::booted_after_s(&said)
+        .with_context(|| format!("the machine did not boot; see {}", console.display()))?;
+    let failures: Vec<String> =
+        conversations.iter().flat_map(|conversation| answer::judge(conversation, &said)).collect();
+    let count: usize = conversations.iter().map(|conversation| conversation.steps.len()).sum();
+    results.push(format!(
+        "virtual machine: {} of {count} steps as expected, booted in {booted} s, {took:.1} s in all",
+        count - failures.len()
+    ));
+    ensure!(failures.is_empty(), "{}\n(the kernel's log is {})", failures.join("\n"), console.display());
+    Ok(())
+}
+
+/// The files of `dev/vm`, in the order of their names.
+fn conversations() -> Result<Vec<Conversation>> {
+    let folder = workspace().join("dev/vm");
+    let mut paths: Vec<PathBuf> = fs::read_dir(&folder)
+        .with_context(|| format!("list {}", folder.display()))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+            Conversation::parse(&name, &text)
+        })
+        .collect()
+}
+
+fn binary() -> PathBuf {
+    std::env::var_os("EVENKEEL_BIN")
+        .map_or_else(|| target_directory().join("release/evenkeel"), PathBuf::from)
+}
