@@ -17,16 +17,24 @@ mod secure_dials;
 mod stamps;
 mod ticks;
 
+pub(crate) mod arrival_clock;
+pub(crate) mod connection;
+pub(crate) mod connection_table;
 #[cfg(test)]
 mod datagram_tests;
+pub mod dial;
 #[cfg(test)]
 mod dial_tests;
+pub(crate) mod dialling;
+pub(crate) mod lanes;
+pub(crate) mod message_queue;
 #[cfg(test)]
 mod read_tests;
 #[cfg(test)]
 mod secure_tests;
 #[cfg(test)]
 mod tests;
+pub(crate) mod turn;
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -41,27 +49,27 @@ use self::secure_dials::Securing;
 use self::stamps::StampedConnections;
 use crate::INPUT_MAX;
 use crate::clock::Clock;
-use crate::connection::{Connection, Dialogue};
-use crate::connection_table::{TableWriter, WorkerCounters, code};
-use crate::datagram_sockets::DatagramSockets;
-use crate::departure::{Departure, LAST_ROUNDS_US};
-use crate::dialling::Dials;
-use crate::driver::{IoDriver, Poll};
-use crate::file_read::FinishedRead;
-use crate::file_reads::{FileReads, READS};
-use crate::handed::HandedConnection;
+use crate::event_loop::connection::{Connection, Dialogue};
+use crate::event_loop::connection_table::{TableWriter, WorkerCounters, code};
+use crate::event_loop::dialling::Dials;
+use crate::event_loop::lanes::{Lane, Lanes};
+use crate::event_loop::message_queue::{MessageQueue, WorkerMessage};
+use crate::event_loop::turn::{Link, Order, Turn};
+use crate::files::file_read::FinishedRead;
+use crate::files::file_reads::{FileReads, READS};
 use crate::handler::{Activity, Arrival, CloseReason, Handler, Next};
-use crate::handshakes::DialHandshakes;
 use crate::kernel::Kernel;
-use crate::lanes::{Lane, Lanes};
-use crate::limit::ConnectionLimit;
-use crate::message_queue::{MessageQueue, WorkerMessage};
+use crate::kernel::driver::{IoDriver, Poll};
+use crate::kernel::system::System;
+use crate::network::departure::{Departure, LAST_ROUNDS_US};
+use crate::network::handed::HandedConnection;
+use crate::network::limit::ConnectionLimit;
+use crate::network::time_slice::TimeSlice;
 use crate::options::Notice;
-use crate::session::{PeerEnd, Session};
+use crate::secure::handshakes::DialHandshakes;
+use crate::secure::session::{PeerEnd, Session};
 use crate::slab::{Slab, Token};
-use crate::system::System;
-use crate::time_slice::TimeSlice;
-use crate::turn::{Link, Order, Turn};
+use crate::sockets::datagram_sockets::DatagramSockets;
 
 /// Time between two calls of a connection with [`crate::Next::Later`].
 const LATER_MS: u64 = 50;

@@ -6,11 +6,11 @@ use rustix::io::Errno;
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
-use crate::address::{Address, Transport};
-use crate::block::Block;
-use crate::datagram::{Datagram, SocketId};
-use crate::dial::Unreachable;
-use crate::turn::{Link, Turn};
+use crate::event_loop::dial::Unreachable;
+use crate::event_loop::turn::{Link, Turn};
+use crate::files::block::Block;
+use crate::sockets::address::{Address, Transport};
+use crate::sockets::datagram::{Datagram, SocketId};
 
 /// One per worker, never shared. All calls come from the worker's thread. Each is about one connection; through its
 /// [`Turn`] it may write to any other connection of this worker, and order new ones.

@@ -1,7 +1,12 @@
 //! The kernel's interface for an event loop: connections, readiness, batches of receives and of sends.
 //!
-//! There are two: the machine's ([`crate::system::System`]), and the simulated one of [`crate::sim::World`]. The event
+//! There are two: the machine's ([`crate::kernel::system::System`]), and the simulated one of [`crate::sim::World`]. The event
 //! loop is the same code over both.
+
+pub(crate) mod busy_poll;
+pub(crate) mod driver;
+pub(crate) mod system;
+pub(crate) mod uring;
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -10,12 +15,12 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use stdx::clock::Now;
 
-use crate::address::Address;
-use crate::dial::{Place, Unreachable};
-use crate::file_read::{FileRead, FinishedRead};
-use crate::handshakes::DialledCandidate;
-use crate::lanes::Lanes;
-use crate::segments::DatagramBatch;
+use crate::event_loop::dial::{Place, Unreachable};
+use crate::event_loop::lanes::Lanes;
+use crate::files::file_read::{FileRead, FinishedRead};
+use crate::secure::handshakes::DialledCandidate;
+use crate::sockets::address::Address;
+use crate::sockets::segments::DatagramBatch;
 
 /// Sockets and their operations. None of them waits.
 pub(crate) trait Kernel {

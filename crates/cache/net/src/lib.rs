@@ -26,83 +26,59 @@
 
 pub mod handler;
 
-pub mod address;
-pub mod block;
 pub mod clock;
-pub mod datagram;
-pub mod dial;
-pub mod file_read;
-pub mod handed;
-pub mod listener;
 pub mod network;
 pub mod options;
-pub mod placement;
-pub mod segments;
 pub mod sim;
-pub mod view;
 
-mod accept_queue;
-mod acceptor;
-mod arrival_clock;
-mod busy_poll;
-mod connection;
-mod connection_table;
-mod datagram_sockets;
-mod dealer;
-mod departure;
-mod dialling;
-mod driver;
-#[cfg(test)]
-mod echo;
 mod event_loop;
-mod fast_open;
-mod file_reads;
-mod file_ring;
-mod handshakes;
-mod inherited;
+mod files;
 mod kernel;
-mod kernel_tls;
-mod lanes;
-mod limit;
-mod message_queue;
-mod napi_id;
-mod read_threads;
-#[cfg(test)]
-mod reading;
-mod receive_stamp;
-mod registered_blocks;
-#[cfg(test)]
-mod scripted;
-mod session;
+mod secure;
 mod slab;
-mod socket_option;
-mod system;
-mod time_slice;
+mod sockets;
 #[cfg(test)]
-mod tls_ends;
-mod turn;
-mod uring;
-mod worker_choice;
+mod testing;
 
-pub use address::{Address, Transport};
-pub use block::Block;
-pub use datagram::{Datagram, DatagramPeer, SocketId};
-pub use dial::{Dial, DialTls, Place, Unreachable};
-pub use fast_open::connect_fast;
-pub use file_read::DiskFile;
-pub use handed::HandedConnection;
+pub use event_loop::dial::{Dial, DialTls, Place, Unreachable};
+pub use event_loop::turn::{Link, Turn};
+pub use files::block::Block;
+pub use files::file_read::DiskFile;
 pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress, Security};
-pub use handshakes::{HandshakeCounts, HandshakeFault, PerVersion};
-pub use listener::Listen;
+pub use network::handed::HandedConnection;
+pub use network::placement::{Deal, WorkerPlacement};
+pub use network::view::{ConnectionCursor, ConnectionEntry, Counts, View};
 pub use network::{Error, LeftNetwork, Network, Nudge, Running, Stop};
 pub use options::{AtLimit, DriverChoice, Notice, Options};
-pub use placement::{Deal, WorkerPlacement};
 pub use rustix::io::Errno;
 pub use rustls::ClientConfig;
 pub use rustls::pki_types::ServerName;
-pub use turn::{Link, Turn};
-pub use view::{ConnectionCursor, ConnectionEntry, Counts, View};
+pub use secure::handshakes::{HandshakeCounts, HandshakeFault, PerVersion};
+pub use sockets::address::{Address, Transport};
+pub use sockets::datagram::{Datagram, DatagramPeer, SocketId};
+pub use sockets::fast_open::connect_fast;
+pub use sockets::listener::Listen;
 
 /// The most input that a handler sees at once, and so the longest unit that it can ask to see whole. A handler that
 /// consumes nothing of this much input, and asks for more, has its connection closed.
 pub const INPUT_MAX: usize = 16 * 1024;
+
+pub use sockets::address;
+
+pub use sockets::datagram;
+
+pub use sockets::listener;
+
+pub use sockets::segments;
+
+pub use files::block;
+
+pub use files::file_read;
+
+pub use event_loop::dial;
+
+pub use network::handed;
+
+pub use network::placement;
+
+pub use network::view;

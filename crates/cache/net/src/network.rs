@@ -14,28 +14,29 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::getpeername;
 
-use crate::accept_queue::{QueueLength, QueueSettings};
-use crate::acceptor::AcceptLoop;
-use crate::address::{Address, Transport};
-use crate::connection_table::{ConnectionTable, TableWriter, code};
-use crate::dealer::Dealer;
-use crate::departure::Departure;
-use crate::driver::IoDriver;
+use crate::event_loop::connection_table::{ConnectionTable, TableWriter, code};
+use crate::event_loop::message_queue::{MessageQueue, WorkerMessage, notify};
 use crate::event_loop::{EventLoop, WorkerSetup};
-use crate::fast_open::set_fast_open;
-use crate::handed::HandedConnection;
 use crate::handler::{Arrival, ConnectionId, Handler, Origin};
-use crate::handshakes::{
+use crate::kernel::driver::IoDriver;
+use crate::network::acceptor::AcceptLoop;
+use crate::network::dealer::Dealer;
+use crate::network::departure::Departure;
+use crate::network::handed::HandedConnection;
+use crate::network::limit::ConnectionLimit;
+use crate::network::view::View;
+use crate::network::worker_choice::WorkerChoice;
+use crate::options::{Notice, Options};
+use crate::secure::handshakes::{
     self, Acceptors, Candidate, DialHandshakes, HandshakeDealer, HandshakeSetup, HandshakeThread,
 };
-use crate::inherited;
-use crate::limit::ConnectionLimit;
-use crate::listener::{Listen, Listener, RECEIVE_BUFFER, bind_udp, buffer_line, local_address, peer_address};
-use crate::message_queue::{MessageQueue, WorkerMessage, notify};
-use crate::options::{Notice, Options};
-use crate::placement;
-use crate::view::View;
-use crate::worker_choice::WorkerChoice;
+use crate::sockets::accept_queue::{QueueLength, QueueSettings};
+use crate::sockets::address::{Address, Transport};
+use crate::sockets::fast_open::set_fast_open;
+use crate::sockets::inherited;
+use crate::sockets::listener::{
+    Listen, Listener, RECEIVE_BUFFER, bind_udp, buffer_line, local_address, peer_address,
+};
 
 /// An error of a network as a whole.
 #[derive(Debug, thiserror::Error)]
@@ -631,8 +632,14 @@ fn finish<T>(thread: JoinHandle<T>) -> T {
 
 #[cfg(test)]
 mod accept_tests;
+pub(crate) mod acceptor;
+pub(crate) mod dealer;
+pub(crate) mod departure;
+pub mod handed;
 #[cfg(test)]
 mod handing_tests;
+pub(crate) mod limit;
+pub mod placement;
 #[cfg(test)]
 mod placement_tests;
 #[cfg(test)]
@@ -641,5 +648,8 @@ mod secure_dial_tests;
 mod secure_tests;
 #[cfg(test)]
 mod tests;
+pub(crate) mod time_slice;
+pub mod view;
 #[cfg(test)]
 mod wait_tests;
+pub(crate) mod worker_choice;

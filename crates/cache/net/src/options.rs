@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tls::Acceptor;
 
 use crate::clock::Clock;
-use crate::placement::WorkerPlacement;
+use crate::network::placement::WorkerPlacement;
 
 /// Tells the operator, in a line of text, about a problem that no client can be told of.
 pub type Notice = fn(&str);

@@ -12,15 +12,15 @@ use stdx::clock::Now;
 use stdx::gather::Gather;
 
 use crate::INPUT_MAX;
-use crate::address::{Address, Transport};
-use crate::connection::Dialogue;
-use crate::connection_table::{ConnectionTable, TableWriter};
-use crate::datagram::Outgoing;
+use crate::event_loop::connection::Dialogue;
+use crate::event_loop::connection_table::{ConnectionTable, TableWriter};
+use crate::event_loop::turn::{Link, Order, Turn};
 use crate::handler::{Arrival, CloseReason, ConnectionId, Handler, Next, Origin, Security};
-use crate::limit::ConnectionLimit;
+use crate::network::limit::ConnectionLimit;
+use crate::network::view::View;
 use crate::slab::{Slab, Token};
-use crate::turn::{Link, Order, Turn};
-use crate::view::View;
+use crate::sockets::address::{Address, Transport};
+use crate::sockets::datagram::Outgoing;
 
 mod disk;
 mod network;
@@ -458,8 +458,8 @@ pub fn at_every_cut<H: Handler>(mut handler: impl FnMut() -> H, input: &[u8]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::echo::{EchoHandler, LINES_PER_TURN_MAX, body_reply};
-    use crate::scripted::{ACCEPTED, ScriptedHandler, Seen};
+    use crate::testing::echo::{EchoHandler, LINES_PER_TURN_MAX, body_reply};
+    use crate::testing::scripted::{ACCEPTED, ScriptedHandler, Seen};
 
     #[track_caller]
     fn check(input: &str, output: &str, closed: Option<CloseReason>) {

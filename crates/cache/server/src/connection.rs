@@ -8,24 +8,31 @@ use protocol::{Parsed, Request, parse};
 use store::Key;
 use tls::Role;
 
-use crate::binary::Sasl;
-use crate::dialect::Dialect;
-use crate::flow::Flow;
-use crate::join::{self, Joining};
-use crate::options::Protocol;
-use crate::output::{OUTPUT_MAX, Output, say};
-use crate::plan::{Tail, plan};
-use crate::remaining::Remaining;
+use crate::commands::binary::Sasl;
+use crate::commands::join::{self, Joining};
+use crate::commands::remaining::Remaining;
+use crate::commands::request::{Body, body_len, text_key};
+use crate::commands::retrieve::RestOfKeys;
+use crate::connection::dialect::Dialect;
+use crate::connection::flow::Flow;
+use crate::connection::output::{OUTPUT_MAX, Output, say};
+use crate::connection::plan::{Tail, plan};
+use crate::connection::upload::Upload;
 use crate::reports::Report;
-use crate::request::{Body, body_len, text_key};
-use crate::retrieve::RestOfKeys;
-use crate::rights::{Rights, is_silent, needed};
-use crate::upload::Upload;
+use crate::settings::options::Protocol;
+use crate::settings::rights::{Rights, is_silent, needed};
 use crate::worker::{BATCH, Worker};
 
+pub(crate) mod datagram;
+pub(crate) mod dialect;
 mod flash_waits;
+pub(crate) mod flow;
+pub(crate) mod login;
+pub(crate) mod output;
 mod packed;
 mod packets;
+pub(crate) mod plan;
+pub(crate) mod upload;
 
 /// The connection of a client.
 pub struct Connection {

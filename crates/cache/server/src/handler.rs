@@ -9,9 +9,9 @@ use stdx::clock::Now;
 use store::{Event, Evicted};
 
 use crate::connection::Connection;
-use crate::output::{Held, Output};
-use crate::service_times::ClassCounts;
-use crate::stage::FlashStage;
+use crate::connection::output::{Held, Output};
+use crate::figures::service_times::ClassCounts;
+use crate::flash_tier::stage::FlashStage;
 use crate::watch::{KeyName, Streams};
 use crate::worker::Worker;
 use ::hot_keys::{HotKeys, WINDOW_US};

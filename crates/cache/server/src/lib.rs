@@ -22,48 +22,16 @@
 //!
 //! The server makes no system call and reads no clock: sockets are `net`'s, and time is an argument.
 
-pub mod flags;
-mod join;
-pub mod metrics;
-pub mod options;
 pub mod sim;
 
-mod admin;
-mod binary;
-mod classic;
+mod commands;
 mod connection;
-mod counters;
-mod datagram;
-mod device_off;
-mod dialect;
-mod discovery;
-mod dump;
-mod execute;
-mod flash_end;
-mod flash_use;
-mod flow;
+mod figures;
+mod flash_tier;
 mod handler;
-mod histogram;
-mod login;
-mod meta;
-mod notes;
-mod output;
-mod placement;
-mod plan;
-mod prefixes;
-mod refusal;
-mod remaining;
 mod reports;
-mod request;
-mod retrieve;
-mod rights;
-mod service_times;
+mod settings;
 mod shared;
-mod stage;
-mod stats;
-mod tls_files;
-mod tune;
-mod upload;
 mod watch;
 mod worker;
 
@@ -83,15 +51,15 @@ pub use net::{HandedConnection, Notice};
 pub use store::{FlashSizes, Manifest, is_items_file};
 use store::{Store, ThawError};
 
-use metrics::Monitor;
-use options::auth::Users;
-use options::{Driver, Listen, Options, Protocol};
+use figures::metrics::Monitor;
+use settings::options::auth::Users;
+use settings::options::{Driver, Listen, Options, Protocol};
 use shared::Shared;
 
-pub use discovery::DiscoveryBoard;
-pub use flash_end::HandOver;
+pub use flash_tier::end::HandOver;
+pub use settings::discovery::DiscoveryBoard;
+pub use settings::tls_files::TlsFiles;
 pub use tls::HandedTickets;
-pub use tls_files::TlsFiles;
 pub use worker::Worker;
 
 /// The reply to a client beyond the limit on connections before it is closed, as in memcached.
@@ -252,7 +220,7 @@ impl Server {
                 connections_max: options.connection_limit as usize,
                 // A server makes no outgoing connections.
                 dialled_max: 0,
-                reads_max: if options.flash.is_on() { stage::READS_MAX } else { 0 },
+                reads_max: if options.flash.is_on() { flash_tier::stage::READS_MAX } else { 0 },
                 at_limit: match options.maxconns_fast {
                     true => AtLimit::Refuse(TOO_MANY_CONNECTIONS),
                     false => AtLimit::Wait,
@@ -260,7 +228,7 @@ impl Server {
                 backlog: options.backlog,
                 fast_open: options.fast_open,
                 idle_timeout_s: options.idle_timeout_s.unwrap_or(0),
-                placement: placement::of_options(options)?,
+                placement: settings::placement::of_options(options)?,
                 clock,
                 notice,
                 ..net::Options::default()
@@ -390,7 +358,7 @@ impl Bound {
             Memory::Handed(file, manifest) => Store::thaw_frozen(config, &file, &manifest)?,
         };
         let paths = flash.paths.iter().map(|path| path.path.clone()).collect();
-        store.on_device_off(device_off::line(paths, self.network.notice()));
+        store.on_device_off(flash_tier::device_off::line(paths, self.network.notice()));
         let mut shared =
             Shared::new(self.options, store, &self.network, self.tls, self.started_unix_ms, self.began);
         shared.protocols = self.protocols;
@@ -523,7 +491,7 @@ impl Stopped {
     /// Waits until all items that are to go to flash are there. False: a device has not taken them within `patience`.
     pub fn finish_flash(&mut self, patience: Duration) -> bool {
         self.left.handlers().iter_mut().for_each(Worker::rest);
-        flash_end::finish(&self.shared.store, patience)
+        flash_tier::end::finish(&self.shared.store, patience)
     }
 
     /// Gives up items that a device does not take. Returns how many there were.
@@ -558,3 +526,9 @@ impl UserRegistry {
         *self.0.users.write().expect("no panic while users are replaced") = users;
     }
 }
+
+pub use figures::metrics;
+
+pub use settings::flags;
+
+pub use settings::options;

@@ -9,10 +9,10 @@
 use protocol::request::StatsTopic;
 use store::DumpCursor;
 
-use crate::dump::{self, Dump};
-use crate::flow::Flow;
-use crate::output::Output;
-use crate::stats::{Connections, FlashPages, PrefixDump, Sizes, StatForm};
+use crate::commands::dump::{self, Dump};
+use crate::connection::flow::Flow;
+use crate::connection::output::Output;
+use crate::figures::stats::{Connections, FlashPages, PrefixDump, Sizes, StatForm};
 use crate::worker::Worker;
 
 pub(crate) mod steps;

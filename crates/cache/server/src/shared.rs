@@ -8,15 +8,15 @@ use protocol::discovery::{DiscoveryList, DiscoveryState};
 use stdx::clock::{FIRST_SECOND, Now};
 use store::{FlashCounts, FlashStatistics, PerKind, Store};
 
-use crate::counters::{Counters, Totals};
-use crate::datagram::reply_limit::ReplyLimit;
-use crate::histogram::{TimeHistogram, Times};
-use crate::options::auth::Users;
-use crate::options::{Echo, Options, Protocol};
-use crate::prefixes::Prefixes;
-use crate::rights::Refusals;
-use crate::service_times::ServiceTimes;
-use crate::tls_files::TlsFiles;
+use crate::connection::datagram::reply_limit::ReplyLimit;
+use crate::figures::counters::{Counters, Totals};
+use crate::figures::histogram::{TimeHistogram, Times};
+use crate::figures::prefixes::Prefixes;
+use crate::figures::service_times::ServiceTimes;
+use crate::settings::options::auth::Users;
+use crate::settings::options::{Echo, Options, Protocol};
+use crate::settings::rights::Refusals;
+use crate::settings::tls_files::TlsFiles;
 use crate::watch::{Log, LogCounts, Streams, TooManyWatchers};
 use ::hot_keys::HotTable;
 

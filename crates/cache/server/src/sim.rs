@@ -9,7 +9,7 @@ use protocol::limits::LINE_LEN_MAX;
 use stdx::clock::Now;
 use store::Store;
 
-use crate::options::Options;
+use crate::settings::options::Options;
 use crate::shared::Shared;
 use crate::{DiscoveryBoard, Error, Worker, open_store};
 

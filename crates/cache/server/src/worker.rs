@@ -8,13 +8,13 @@ use net::{Address, Link};
 use stdx::clock::Now;
 use store::{Handle, Prefetched};
 
-use crate::counters::Counters;
-use crate::histogram::Times;
-use crate::output::Output;
+use crate::connection::output::Output;
+use crate::figures::counters::Counters;
+use crate::figures::histogram::Times;
+use crate::figures::service_times::{ClassCounts, ServiceTimes};
+use crate::flash_tier::stage::FlashStage;
 use crate::reports::steps::Steps;
-use crate::service_times::{ClassCounts, ServiceTimes};
 use crate::shared::Shared;
-use crate::stage::FlashStage;
 use crate::watch::Streams;
 use ::hot_keys::KeySampler;
 

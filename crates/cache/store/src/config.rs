@@ -1,10 +1,10 @@
 //! Configuration of a store.
 
 use crate::error::Error;
-use crate::ghost::Ghosts;
 use crate::index::{Index, LOCATIONS_END};
-use crate::memory::Huge;
-use crate::numbers::Damaged;
+use crate::manifest::numbers::Damaged;
+use crate::memory::system::Huge;
+use crate::reclaim::ghost::Ghosts;
 use crate::tier::config::FlashConfig;
 use crate::tier::state::Tier;
 

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::handle::Handle;
-use crate::record::{BINARY_KEY, FETCHED};
-use crate::request::Miss;
+use crate::operations::request::Miss;
+use crate::segment::record::{BINARY_KEY, FETCHED};
 
 /// Position of a dump. An item that is in memory from beginning to end is shown exactly once, however the index
 /// grows meanwhile; one that is added or removed meanwhile may be shown or not.

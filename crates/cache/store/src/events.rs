@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::record::{FETCHED, Record};
+use crate::segment::record::{FETCHED, Record};
 use crate::shard::Locked;
 use crate::sync::{Mutex, lock};
 
@@ -154,7 +154,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{Change, Look, NewValue};
+    use crate::operations::request::{Change, Look, NewValue};
     use crate::{Config, Handle, Store};
     use std::sync::Arc;
 

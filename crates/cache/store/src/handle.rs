@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::Error;
-use crate::hash::Key;
+use crate::index::hash::Key;
 use crate::index::{NewPage, PAGE_CHARGE};
-use crate::join::buffers::JoinBuffers;
-use crate::large::{LargeValue, charge_of};
-use crate::open::Class;
+use crate::memory::large::{LargeValue, charge_of};
+use crate::memory::unused::STEP_MAX;
+use crate::operations::join::buffers::JoinBuffers;
+use crate::operations::request::Miss;
 use crate::reclaim::state::Wanted;
-use crate::request::Miss;
 use crate::segment::Taker;
+use crate::segment::open::Class;
 use crate::statistics::Counters;
 use crate::store::Store;
 use crate::sync::lock;
 use crate::tier::SoughtItem;
 use crate::tier::staged::{Recaches, Staged};
-use crate::unused::STEP_MAX;
 
 /// A worker's access to the store. Every method is one atomic operation.
 ///

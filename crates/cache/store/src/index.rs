@@ -26,12 +26,12 @@ use std::sync::atomic::{
 
 pub(crate) use self::directory::DEPTH_MAX;
 use self::directory::{Directory, Entry, PAGE_BITS};
-use crate::backing::Backing;
-use crate::budget::Budget;
 use crate::error::Error;
-use crate::memory::{HUGE_PAGE, Huge, PAGE, Table};
-use crate::prefault::{Frontier, PrefaultThread};
-use crate::record::ALIGN;
+use crate::memory::backing::Backing;
+use crate::memory::budget::Budget;
+use crate::memory::prefault::{Frontier, PrefaultThread};
+use crate::memory::system::{HUGE_PAGE, Huge, PAGE, Table};
+use crate::segment::record::ALIGN;
 use crate::shard::{Locked, Shard};
 use crate::sync::{Mutex, lock};
 
@@ -452,5 +452,6 @@ fn location(at: usize) -> u64 {
     (at / ALIGN) as u64
 }
 
+pub(crate) mod hash;
 #[cfg(test)]
 mod tests;

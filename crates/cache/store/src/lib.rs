@@ -41,59 +41,36 @@
 //!
 //! After `Err` from a plain set the caller deletes the old value.
 
-mod arithmetic;
-mod backing;
-mod budget;
 mod config;
-mod delete;
 mod dump;
 mod error;
 mod events;
-mod free_ranges;
-mod ghost;
 mod handle;
-mod hash;
 mod index;
-mod join;
-mod large;
-mod lookup;
 mod manifest;
 mod memory;
-mod new_item;
-mod numbers;
-mod open;
-mod partial;
-mod prefault;
-mod put;
-mod read;
+mod operations;
 mod reclaim;
-mod record;
-mod request;
 mod segment;
 mod shard;
 mod statistics;
 mod store;
 mod sync;
 mod tier;
-mod unused;
-mod write;
 
-#[cfg(test)]
-mod interleaving;
-
-pub use backing::is_items_file;
 pub use config::{Config, MEMORY_LIMIT_MAX, MEMORY_LIMIT_MIN};
 pub use dump::{DumpCursor, Dumped, DumpedPlace};
 pub use error::Error;
 pub use events::{Event, Evicted, PerKind};
 pub use handle::{Handle, Prefetched};
-pub use hash::{KEY_LEN_MAX, Key};
-pub use join::{Join, JoinStep};
-pub use large::{LARGE_VALUE_MIN, LargeValue};
+pub use index::hash::{KEY_LEN_MAX, Key};
 pub use manifest::{Manifest, ThawError};
-pub use partial::PartialValue;
-pub use read::{Item, MetaFound, Value};
-pub use request::{
+pub use memory::backing::is_items_file;
+pub use memory::large::{LARGE_VALUE_MIN, LargeValue};
+pub use memory::partial::PartialValue;
+pub use operations::join::{Join, JoinStep};
+pub use operations::read::{Item, MetaFound, Value};
+pub use operations::request::{
     Arithmetic, Change, Condition, Counted, Delete, Deleted, Direction, Look, MetaGet, Miss, NewValue,
     Stored, Vivify,
 };

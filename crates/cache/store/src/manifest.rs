@@ -3,20 +3,22 @@
 //! The memory of a store is in use as it is: nothing is walked, and nothing in it is changed. A manifest is a few hundred kilobytes for
 //! ten million items: the queues of segments, the shards' CAS uniques and directories, and the places of large values.
 
+pub(crate) mod numbers;
+
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::backing::Backing;
 use crate::config::{Config, Layout};
 use crate::error::Error;
-use crate::hash::KeyHash;
-use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
+use crate::index::hash::KeyHash;
+use crate::manifest::numbers::{Damaged, ManifestReader, ManifestWriter};
+use crate::memory::backing::Backing;
+use crate::memory::unused::STEP_MAX;
 use crate::statistics::{Counters, sums};
 use crate::store::Store;
 use crate::sync::lock;
 use crate::tier::layout::FlashLayout;
-use crate::unused::STEP_MAX;
 
 /// What a store has outside of its mappings, as numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

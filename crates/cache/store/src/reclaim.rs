@@ -12,12 +12,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use self::state::{Reclaim, ReclaimProgress, Victim, Wanted};
 use crate::error::Error;
-use crate::open::OpenSet;
 use crate::segment::VictimPolicy;
+use crate::segment::open::OpenSet;
 use crate::statistics::Counters;
 use crate::store::Store;
 use crate::sync::{MutexGuard, lock};
 
+pub(crate) mod ghost;
 mod records;
 pub(crate) mod state;
 

@@ -10,15 +10,17 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use crate::backing::Backing;
-use crate::budget::Budget;
 use crate::error::Error;
-use crate::memory::{Arena, Huge, PAGE, Table};
-use crate::prefault::{Frontier, PrefaultThread};
-use crate::record::{Place, Record};
+use crate::memory::backing::Backing;
+use crate::memory::budget::Budget;
+use crate::memory::prefault::{Frontier, PrefaultThread};
+use crate::memory::system::{Arena, Huge, PAGE, Table};
+use crate::segment::record::{Place, Record};
 use crate::sync::{Mutex, MutexGuard, lock, pause};
 
 mod manifest;
+pub(crate) mod open;
+pub(crate) mod record;
 
 /// S3-FIFO's two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,7 +186,7 @@ impl Segments {
         Record::new(&self.arena, at)
     }
 
-    /// Room for a new record, for [`OpenSet::append`](crate::open::OpenSet::append) only.
+    /// Room for a new record, for [`OpenSet::append`](crate::segment::open::OpenSet::append) only.
     pub(crate) fn place(&self, at: usize, size: usize) -> Place<'_> {
         Place::new(&self.arena, at, size)
     }
@@ -226,7 +228,7 @@ impl Segments {
 const STAGING: usize = 40 << 10;
 
 /// Space before the first record of a segment.
-const FIRST: usize = crate::record::ALIGN;
+const FIRST: usize = record::ALIGN;
 
 /// Accounting of records, and flushes.
 impl Segments {

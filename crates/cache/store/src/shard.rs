@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use crate::large::{LargeSpace, LargeValue};
-use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
+use crate::manifest::numbers::{Damaged, ManifestReader, ManifestWriter};
+use crate::memory::large::{LargeSpace, LargeValue};
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The keys whose hashes start with the same bits. Its index pages are in `index.rs`.

@@ -7,27 +7,27 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Weak};
 
-use crate::backing::Backing;
-use crate::budget::Budget;
 use crate::config::{Config, Layout, MEMORY_LIMIT_MIN};
 use crate::error::Error;
 use crate::events::{Event, Events, PerKind};
-use crate::ghost::Ghosts;
-use crate::hash::KeyHash;
+use crate::index::hash::KeyHash;
 use crate::index::{DEPTH_MAX, FLASH_DEPTH_MAX, Index, LOCATIONS_END, PAGE_CHARGE};
-use crate::join::claim::Joins;
-use crate::large::LargeSpace;
-use crate::memory::{Huge, check_available, unpromised};
-use crate::open::{CLASSES, OpenSet};
-use crate::partial::uploads::Uploads;
-use crate::prefault::PrefaultThread;
+use crate::memory::backing::Backing;
+use crate::memory::budget::Budget;
+use crate::memory::large::LargeSpace;
+use crate::memory::partial::uploads::Uploads;
+use crate::memory::prefault::PrefaultThread;
+use crate::memory::system::{Huge, check_available, unpromised};
+use crate::memory::unused::STEP_MAX;
+use crate::operations::join::claim::Joins;
+use crate::reclaim::ghost::Ghosts;
 use crate::reclaim::state::Reclaim;
 use crate::segment::Segments;
+use crate::segment::open::{CLASSES, OpenSet};
 use crate::statistics::{Counters, EvictedIdle, Statistics, sums};
 use crate::sync::{Mutex, lock};
 use crate::tier::layout::FlashLayout;
 use crate::tier::state::Tier;
-use crate::unused::STEP_MAX;
 
 /// A cache. Use it through its [handles](Store::handle).
 #[derive(Debug)]

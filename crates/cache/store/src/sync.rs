@@ -1,10 +1,13 @@
 //! Locks: std's; in unit tests, locks at which a schedule switches threads.
 
+#[cfg(test)]
+pub(crate) mod interleaving;
+
 #[cfg(not(test))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 #[cfg(test)]
-pub(crate) use crate::interleaving::schedule::{Mutex, MutexGuard, pause};
+pub(crate) use crate::sync::interleaving::schedule::{Mutex, MutexGuard, pause};
 
 /// A point where shared data is read without a lock: a test's schedule may switch threads here.
 #[cfg(not(test))]

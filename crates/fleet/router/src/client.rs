@@ -1,6 +1,7 @@
 //! Clients: the window of requests that have no answer yet, and answers in the order of requests.
 
 mod parked;
+pub(crate) mod state;
 mod values;
 
 use std::collections::VecDeque;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use net::Link;
 use stdx::gather::Gather;
 
-use crate::pool_notes::PoolNotes;
+use crate::stats::pool_notes::PoolNotes;
 pub(crate) use parked::WindowMemory;
 use parked::{ParkedAnswer, ParkedAnswers};
 use values::{CollectedValues, PART_SIZE};

@@ -34,13 +34,13 @@ use std::sync::Arc;
 
 use stdx::clock::Now;
 
-use crate::choices::Choices;
-use crate::compression::Compressor;
-use crate::destination::ReplyTarget;
-use crate::operation::OperationClass;
-use crate::outcome::Outcome;
+use crate::message::operation::OperationClass;
+use crate::message::outcome::Outcome;
+use crate::message::request::{RoutedRequest, StoredRequest};
+use crate::plan::choices::Choices;
 use crate::plan::{CompoundKind, LogId, NodeId, RoutePlan, RouteStep, ServerId};
-use crate::request::{RoutedRequest, StoredRequest};
+use crate::servers::compression::Compressor;
+use crate::servers::destination::ReplyTarget;
 use crate::slab::{Id, IdSlab};
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod ch3;
 mod crc32;
 mod error;
 mod latest;
+pub(crate) mod md5;
 mod murmur;
 mod rendezvous;
 mod runtime_weights;

@@ -23,83 +23,49 @@ pub mod flags;
 pub mod hash;
 pub mod sim;
 
-mod answer;
-mod buffer;
-mod changes;
-mod choices;
 mod client;
-mod client_state;
-mod compression;
-mod config_facts;
-mod counted_pools;
-mod destination;
 mod flight;
-mod health;
-mod held_memory;
-mod hot_cache;
-mod hot_marks;
-mod hot_samples;
-mod key;
-mod key_groups;
-mod key_tracer;
-mod md5;
-mod metrics;
-mod names;
-mod node_id;
-mod notices;
-mod operation;
-mod outcome;
+mod hot;
+mod message;
 mod plan;
-mod plan_pools;
-mod pool_notes;
-mod report_desk;
-mod report_facts;
 mod reports;
-mod request;
-mod route_state;
-mod routing_prefix;
-mod service_texts;
-mod shadow_counts;
+mod servers;
 mod shared;
 mod slab;
-mod spool;
 mod stats;
-mod token_bucket;
-mod udp;
-mod variables;
 mod worker;
 
-pub use changes::{ExptimeChange, KeyChange};
-pub use compression::{Codec, Compression, DICTIONARY_LEN_MAX, Dictionary};
-pub use config_facts::ConfigFacts;
-pub use counted_pools::{CountedPool, CountedPools};
-pub use health::{GuardLimits, Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
-pub use hot_cache::HotCacheSettings;
-pub use key_tracer::KeyTracer;
-pub use md5::md5_hex;
-pub use metrics::{POOLS_SHOWN_MAX, SERVERS_SHOWN_MAX};
-pub use names::{LookupKind, NameTable};
-pub use notices::RouterNotice;
-pub use operation::{Operation, OperationClass};
-pub use outcome::Outcome;
+pub use hash::md5::md5_hex;
+pub use hot::cache::HotCacheSettings;
+pub use message::changes::{ExptimeChange, KeyChange};
+pub use message::operation::{Operation, OperationClass};
+pub use message::outcome::Outcome;
+pub use message::routing_prefix::RoutingPrefix;
+pub use plan::config_facts::ConfigFacts;
+pub use plan::key_tracer::KeyTracer;
+pub use plan::pools::{PlanPool, PlanPools};
 pub use plan::{
     AddedLatency, BigValue, BroadcastPlace, Compound, CompoundKind, DestinationSpec, DeterministicOrder,
     FailoverErrors, FailoverOrder, FailoverSettings, FailureDomains, Fill, KeyPolicies, KeyPolicy, KeySplit,
     LogId, Migration, NegativeCache, Node, NodeId, Roots, RoutePlan, ServerId, ServerPlace, ShadowKeys,
     ShadowRule, SizeSplit, TotalLatency,
 };
-pub use plan_pools::{PlanPool, PlanPools};
-pub use report_facts::{ConfigLoads, ProcessFacts, ReportFacts, StartupFacts};
-pub use route_state::{FailoverLimit, Rates, RequestRate, StateId, StateSpec};
-pub use routing_prefix::RoutingPrefix;
-pub use shadow_counts::{LatencyHistogram, ShadowComparison, ShadowCounts, ShadowReport};
-pub use shared::{RouterShared, Settings};
-pub use spool::{
+pub use reports::facts::{ConfigLoads, ProcessFacts, ReportFacts, StartupFacts};
+pub use reports::metrics::{POOLS_SHOWN_MAX, SERVERS_SHOWN_MAX};
+pub use servers::compression::{Codec, Compression, DICTIONARY_LEN_MAX, Dictionary};
+pub use servers::health::{GuardLimits, Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
+pub use servers::names::{LookupKind, NameTable};
+pub use servers::spool::{
     RecordError, SpoolFormat, SpoolQueue, SpoolRecord, SpooledDelete, WaitingDelete, read_record,
     write_record,
 };
-pub use udp::UdpCounts;
-pub use variables::{KeyRange, RuntimeVariable};
+pub use servers::udp::UdpCounts;
+pub use shared::notices::RouterNotice;
+pub use shared::route_state::{FailoverLimit, Rates, RequestRate, StateId, StateSpec};
+pub use shared::variables::{KeyRange, RuntimeVariable};
+pub use shared::{RouterShared, Settings};
+pub use stats::counted_pools::{CountedPool, CountedPools};
+pub use stats::shadow_counts::{LatencyHistogram, ShadowComparison, ShadowCounts, ShadowReport};
 pub use worker::RouteWorker;
 
 /// What `version` and `stats version` answer: the memcached whose protocol is spoken, in numbers, and nothing else.

@@ -2,7 +2,12 @@
 //!
 //! A plan does not change. A request ends on the plan that it began with.
 
+pub(crate) mod choices;
+pub(crate) mod config_facts;
 mod failover;
+pub(crate) mod key_tracer;
+pub(crate) mod node_id;
+pub(crate) mod pools;
 mod shadow;
 mod test_routes;
 
@@ -11,25 +16,25 @@ use std::sync::Arc;
 
 use net::{Place, ServerName};
 
-use crate::changes::{ExptimeChange, KeyChange};
-use crate::choices::Choices;
-use crate::compression::Compression;
 use crate::config::json::Json;
-use crate::config_facts::ConfigFacts;
-use crate::counted_pools::CountedPool;
 use crate::hash::{Selector, spooky32};
-use crate::health::GuardLimits;
-use crate::hot_cache::HotCacheSettings;
-use crate::key::RoutedKey;
-use crate::operation::{Operation, OperationClass};
-use crate::outcome::Outcome;
-use crate::plan_pools::PlanPools;
-use crate::route_state::{StateId, StateKey, StateSpec};
-use crate::routing_prefix::{PrefixPattern, RoutingPrefix};
-use crate::shadow_counts::{ShadowCounts, ShadowReport};
-use crate::variables::RuntimeVariable;
+use crate::hot::cache::HotCacheSettings;
+use crate::message::changes::{ExptimeChange, KeyChange};
+use crate::message::key::RoutedKey;
+use crate::message::operation::{Operation, OperationClass};
+use crate::message::outcome::Outcome;
+use crate::message::routing_prefix::{PrefixPattern, RoutingPrefix};
+use crate::plan::choices::Choices;
+use crate::plan::config_facts::ConfigFacts;
+use crate::plan::pools::PlanPools;
+use crate::servers::compression::Compression;
+use crate::servers::health::GuardLimits;
+use crate::shared::route_state::{StateId, StateKey, StateSpec};
+use crate::shared::variables::RuntimeVariable;
+use crate::stats::counted_pools::CountedPool;
+use crate::stats::shadow_counts::{ShadowCounts, ShadowReport};
 
-pub use crate::node_id::{LogId, NodeId, ServerId};
+pub use crate::plan::node_id::{LogId, NodeId, ServerId};
 pub use failover::{DeterministicOrder, FailoverOrder, FailoverSettings, FailureDomains};
 
 pub use shadow::{ShadowKeys, ShadowRule};

@@ -1,20 +1,24 @@
 //! Reports that clients order from their workers, made on another thread.
 
+pub(crate) mod desk;
+pub(crate) mod facts;
 mod figures;
 pub(crate) mod hot_keys;
 mod json;
 mod listing;
+pub(crate) mod metrics;
 mod percent_g;
 mod routes;
 mod servers;
 mod service;
+pub(crate) mod service_texts;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::JsonValue;
-use crate::report_desk::{DeskReport, ReportSubject, SERVICE_PREFIX};
-use crate::report_facts::ReportFacts;
+use crate::reports::desk::{DeskReport, ReportSubject, SERVICE_PREFIX};
+use crate::reports::facts::ReportFacts;
 use crate::shared::RouterShared;
 use crate::stats::StatsGroup;
 

@@ -1,5 +1,10 @@
 //! State that all workers of a router share: the plan in force, the health of servers, settings.
 
+pub(crate) mod notices;
+pub(crate) mod route_state;
+pub(crate) mod token_bucket;
+pub(crate) mod variables;
+
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -11,19 +16,19 @@ use net::ClientConfig;
 use protocol::discovery::DiscoveryState;
 use stdx::clock::Now;
 
-use crate::counted_pools::CountedPools;
-use crate::health::{Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
-use crate::hot_marks::HotMarks;
-use crate::names::NameTable;
-use crate::notices::{RouterNotice, ServerNotices};
-use crate::outcome::Outcome;
+use crate::hot::marks::HotMarks;
+use crate::message::outcome::Outcome;
 use crate::plan::RoutePlan;
-use crate::report_desk::{ReportDesk, ReportTray};
-use crate::report_facts::{ConfigLoads, StartupFacts};
-use crate::service_texts::ServiceTexts;
-use crate::spool::SpoolQueue;
+use crate::reports::desk::{ReportDesk, ReportTray};
+use crate::reports::facts::{ConfigLoads, StartupFacts};
+use crate::reports::service_texts::ServiceTexts;
+use crate::servers::health::{Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
+use crate::servers::names::NameTable;
+use crate::servers::spool::SpoolQueue;
+use crate::servers::udp::UdpCounts;
+use crate::shared::notices::{RouterNotice, ServerNotices};
+use crate::stats::counted_pools::CountedPools;
 use crate::stats::{RouteCells, RouteTotals, StatsWindow};
-use crate::udp::UdpCounts;
 
 /// Settings of a router that do not change while it runs.
 #[derive(Clone, Debug)]

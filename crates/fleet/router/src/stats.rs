@@ -6,10 +6,13 @@
 //! minutes come from sums that are taken every second ([`StatsWindow`]).
 
 mod cells;
+pub(crate) mod counted_pools;
 mod destination_cells;
 mod group;
 mod pool_cells;
+pub(crate) mod pool_notes;
 mod recent_average;
+pub(crate) mod shadow_counts;
 mod totals;
 mod window;
 

@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 use std::net::UdpSocket;
 
 use super::dial_tests::{DIALLED_MAX, Rig, TIMEOUT_MS, unix_listener, with_each_driver};
-use crate::datagram::DatagramPeer;
-use crate::datagram_sockets::RECEIVED_MAX;
-use crate::dial::{Place, Unreachable};
-use crate::scripted::{Seen, TestOrder};
+use crate::event_loop::dial::{Place, Unreachable};
+use crate::sockets::datagram::DatagramPeer;
+use crate::sockets::datagram_sockets::RECEIVED_MAX;
+use crate::testing::scripted::{Seen, TestOrder};
 
 const LOOPBACK: &str = "127.0.0.1:0";
 

@@ -9,12 +9,12 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, gets
 
 use super::dials::OUTCOMES_MAX;
 use super::*;
-use crate::connection_table::ConnectionTable;
-use crate::dial::{Dial, Place, Unreachable};
-use crate::dialling::BEGUN_PER_MS_MAX;
+use crate::event_loop::connection_table::ConnectionTable;
+use crate::event_loop::dial::{Dial, Place, Unreachable};
+use crate::event_loop::dialling::BEGUN_PER_MS_MAX;
 use crate::handler::Origin;
 use crate::options::DriverChoice;
-use crate::scripted::{ScriptedHandler, Seen, TestOrder};
+use crate::testing::scripted::{ScriptedHandler, Seen, TestOrder};
 
 pub(super) const DIALLED_MAX: usize = 12_000;
 
@@ -33,7 +33,7 @@ pub(super) struct Rig {
 pub(super) fn with_each_driver(test: impl Fn(Rig)) {
     for choice in [DriverChoice::Epoll, DriverChoice::Uring] {
         let table = Arc::new(ConnectionTable::new());
-        let (datagram_address, mut sockets, _) = crate::listener::bind_udp(LOOPBACK, 1).unwrap();
+        let (datagram_address, mut sockets, _) = crate::sockets::listener::bind_udp(LOOPBACK, 1).unwrap();
         let setup = WorkerSetup {
             number: 0,
             departure: Arc::new(Departure::new(1)),
@@ -155,7 +155,7 @@ fn full() -> (Vec<OwnedFd>, Place) {
     let mut sockets = vec![listener];
     // One or two get in; the others' packets are dropped.
     for _ in 0..4 {
-        let client = crate::listener::stream_socket(AddressFamily::INET).unwrap();
+        let client = crate::sockets::listener::stream_socket(AddressFamily::INET).unwrap();
         assert_eq!(connect(&client, &address), Err(Errno::INPROGRESS));
         sockets.push(client);
     }
@@ -228,7 +228,7 @@ fn a_dial_times_out_to_the_millisecond() {
 fn a_full_unix_socket_is_retried_until_the_timeout() {
     with_each_driver(|mut rig| {
         let path = path("queue");
-        let listener = crate::listener::stream_socket(AddressFamily::UNIX).unwrap();
+        let listener = crate::sockets::listener::stream_socket(AddressFamily::UNIX).unwrap();
         bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
         listen(&listener, 0).unwrap();
         let (listener, place) = (Listening(UnixListener::from(listener)), Place::Unix(Arc::from(&*path)));
@@ -407,7 +407,7 @@ fn each_of_ten_thousand_dials_has_an_outcome_and_others_are_served_meanwhile() {
             client.write_all(b"x").unwrap();
             rig.round(0);
             let seen = rig.handler().take_seen();
-            assert!(seen.len() <= BEGUN_PER_MS_MAX + crate::lanes::LANES_MAX, "{} in a round", seen.len());
+            assert!(seen.len() <= BEGUN_PER_MS_MAX + LANES_MAX, "{} in a round", seen.len());
             outcomes.extend(seen);
             assert_eq!(client.read(&mut [0; 10]).unwrap(), 1, "served in each round");
             rig.now.us += 1000;

@@ -6,11 +6,11 @@ use stdx::clock::Now;
 
 use super::EventLoop;
 use super::secure_dials::Securing;
-use crate::datagram_sockets::Purpose;
-use crate::dial::{Dial, Place, Unreachable};
-use crate::dialling::DialOutcome;
+use crate::event_loop::dial::{Dial, Place, Unreachable};
+use crate::event_loop::dialling::DialOutcome;
 use crate::handler::{Arrival, ConnectionId, Handler, Origin};
 use crate::kernel::Kernel;
+use crate::sockets::datagram_sockets::Purpose;
 
 /// Dials that expire, or have an outcome at once, before connections have their turn.
 pub(super) const OUTCOMES_MAX: usize = 64;

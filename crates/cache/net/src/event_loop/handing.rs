@@ -3,9 +3,9 @@
 use stdx::clock::Now;
 
 use super::EventLoop;
-use crate::handed::HandedConnection;
 use crate::handler::{Activity, Arrival, CloseReason, Handler, Next};
 use crate::kernel::Kernel;
+use crate::network::handed::HandedConnection;
 
 impl<H: Handler, K: Kernel> EventLoop<H, K> {
     /// Whether a worker that is told to stop serves for another round.

@@ -1,9 +1,9 @@
 //! Outputs for other connections and orders of a round, carried out after its calls.
 
 use super::EventLoop;
+use crate::event_loop::turn::{Link, Order};
 use crate::handler::{CloseReason, Handler, Next};
 use crate::kernel::Kernel;
-use crate::turn::{Link, Order};
 
 impl<H: Handler, K: Kernel> EventLoop<H, K> {
     /// Gives a lane to each output that was written through the turn, or appends it to what its connection has to send.

@@ -7,12 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::address::{Address, Transport};
-use crate::connection_table::ConnectionTable;
-use crate::file_read::DiskFile;
+use crate::event_loop::connection_table::ConnectionTable;
+use crate::files::file_read::DiskFile;
 use crate::handler::{ConnectionId, Origin};
 use crate::options::DriverChoice;
-use crate::reading::ReadingHandler;
+use crate::sockets::address::{Address, Transport};
+use crate::testing::reading::ReadingHandler;
 
 /// Longer than a busy machine delays a test: only a failure reaches it.
 const TIMEOUT_MS: u64 = 60_000;

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::EventLoop;
-use crate::file_read::{FileRead, FinishedRead};
+use crate::files::file_read::{FileRead, FinishedRead};
 use crate::handler::Handler;
 use crate::kernel::Kernel;
 

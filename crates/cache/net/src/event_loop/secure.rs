@@ -1,11 +1,11 @@
 //! Connections with TLS: ciphertext is received and sent, the handler sees and writes content.
 
 use super::{BODY_RECEIVE_MAX, EventLoop};
-use crate::connection::Secure;
+use crate::event_loop::connection::Secure;
+use crate::event_loop::lanes::SEALED_MAX;
 use crate::handler::{CloseReason, Handler, Next};
 use crate::kernel::Kernel;
-use crate::lanes::SEALED_MAX;
-use crate::session::Room;
+use crate::secure::session::Room;
 use rustix::io::Errno;
 
 impl<H: Handler, K: Kernel> EventLoop<H, K> {

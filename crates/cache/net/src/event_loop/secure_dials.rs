@@ -3,10 +3,10 @@
 use stdx::clock::Now;
 
 use super::EventLoop;
-use crate::dial::{DialTls, Place, Unreachable};
+use crate::event_loop::dial::{DialTls, Place, Unreachable};
 use crate::handler::Handler;
-use crate::handshakes::{DialledCandidate, SecuredDial};
 use crate::kernel::Kernel;
+use crate::secure::handshakes::{DialledCandidate, SecuredDial};
 use crate::slab::Token;
 
 /// A dial whose handshake is under way on another thread.

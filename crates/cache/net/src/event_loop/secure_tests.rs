@@ -15,10 +15,10 @@ use stdx::prng::Prng;
 
 use super::tests::{Rig, with_each_driver};
 use crate::INPUT_MAX;
-use crate::echo::EchoEvent;
 use crate::handler::CloseReason;
-use crate::session::{Session, SessionSide, SessionStep};
-use crate::tls_ends::{acceptor, client_config};
+use crate::secure::session::{Session, SessionSide, SessionStep};
+use crate::secure::tls_ends::{acceptor, client_config};
+use crate::testing::echo::EchoEvent;
 
 /// A client whose records the test cuts and delays.
 struct Client {

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use stdx::clock::Now;
 
 use super::{EventLoop, note_received, receive_body};
-use crate::address::Transport;
 use crate::handler::{Arrival, Handler, Origin};
 use crate::kernel::Kernel;
+use crate::sockets::address::Transport;
 
 /// Connections of a worker for each that has stamps; with fewer, one has.
 const CONNECTIONS_PER_STAMPED: usize = 256;
@@ -36,7 +36,7 @@ pub(super) struct StampedConnections {
     waits_us: Vec<u64>,
 }
 
-/// Whether arrivals of a connection can be stamped ([`crate::receive_stamp::set_stamps`]).
+/// Whether arrivals of a connection can be stamped ([`crate::sockets::receive_stamp::set_stamps`]).
 pub(super) fn is_stampable(arrival: &Arrival) -> bool {
     let in_kernel = arrival.security.as_ref().is_some_and(|security| security.in_kernel);
     arrival.transport == Transport::Tcp && matches!(arrival.origin, Origin::Accepted { .. }) && !in_kernel

@@ -11,12 +11,12 @@ use stdx::prng::Prng;
 
 use super::ticks::IDLE_CLOSES_MAX;
 use super::*;
-use crate::address::{Address, Transport};
-use crate::connection_table::ConnectionTable;
-use crate::echo::{EchoEvent, EchoHandler, LINES_PER_TURN_MAX, body_reply};
+use crate::event_loop::connection_table::ConnectionTable;
+use crate::event_loop::lanes::LANES_MAX;
 use crate::handler::{ConnectionId, Opened, Origin};
-use crate::lanes::LANES_MAX;
 use crate::options::DriverChoice;
+use crate::sockets::address::{Address, Transport};
+use crate::testing::echo::{EchoEvent, EchoHandler, LINES_PER_TURN_MAX, body_reply};
 
 pub(super) struct Rig {
     pub(super) worker: EventLoop<EchoHandler>,

@@ -14,8 +14,8 @@ use rustix::net::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
-use crate::echo::EchoHandler;
 use crate::options::AtLimit;
+use crate::testing::echo::EchoHandler;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 

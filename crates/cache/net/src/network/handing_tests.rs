@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 
 use super::*;
-use crate::echo::EchoHandler;
 use crate::options::DriverChoice;
+use crate::testing::echo::EchoHandler;
 
 /// Longer than anything takes; a test that waits for so long fails.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -10,9 +10,9 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use stdx::gather::Gather;
 
 use super::*;
+use crate::event_loop::turn::Turn;
 use crate::handler::{Next, Opened, Progress};
-use crate::placement::{Deal, WorkerPlacement, pin};
-use crate::turn::Turn;
+use crate::network::placement::{Deal, WorkerPlacement, pin};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 

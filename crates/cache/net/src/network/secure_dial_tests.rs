@@ -13,10 +13,10 @@ use super::secure_tests::secure;
 use super::tests::{TIMEOUT, options};
 use super::*;
 use crate::HandshakeFault;
-use crate::dial::{Dial, DialTls, Place, Unreachable};
+use crate::event_loop::dial::{Dial, DialTls, Place, Unreachable};
+use crate::event_loop::turn::Turn;
 use crate::handler::{Next, Opened, Progress, Security};
-use crate::tls_ends::{client_config, file};
-use crate::turn::Turn;
+use crate::secure::tls_ends::{client_config, file};
 
 /// Dials what comes through a channel, greets who answers, and tells the test.
 struct Dialler {

@@ -9,7 +9,7 @@ use super::tests::{LOOPBACK, TIMEOUT, TestNetwork, exchange, open, options};
 use super::*;
 use crate::handler::CloseReason;
 use crate::options::{AtLimit, DriverChoice};
-use crate::tls_ends::{acceptor, certificates, client_config};
+use crate::secure::tls_ends::{acceptor, certificates, client_config};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 

@@ -14,13 +14,13 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
-use crate::address::Transport;
-use crate::echo::{EchoEvent, EchoHandler};
-use crate::file_read::DiskFile;
+use crate::files::file_read::DiskFile;
 use crate::handler::{CloseReason, Origin};
+use crate::network::view::{ConnectionEntry, Counts};
 use crate::options::{AtLimit, DriverChoice};
-use crate::reading::ReadingHandler;
-use crate::view::{ConnectionEntry, Counts};
+use crate::sockets::address::Transport;
+use crate::testing::echo::{EchoEvent, EchoHandler};
+use crate::testing::reading::ReadingHandler;
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -375,8 +375,9 @@ fn datagrams_are_distributed_among_the_workers() {
         let network = Network::bind(&places, Options { driver, ..options() }).unwrap();
         let [Address::Tcp(_), Address::Udp(address)] = network.addresses()[..] else { panic!("both") };
         let (view, stop) = (network.view(), network.stop());
-        let running =
-            network.start(vec![crate::scripted::ScriptedHandler::default(), Default::default()]).unwrap();
+        let running = network
+            .start(vec![crate::testing::scripted::ScriptedHandler::default(), Default::default()])
+            .unwrap();
         let peers: Vec<_> = (0..100).map(|_| std::net::UdpSocket::bind(LOOPBACK).unwrap()).collect();
         for peer in &peers {
             peer.set_read_timeout(Some(TIMEOUT)).unwrap();

@@ -11,9 +11,9 @@ use stdx::gather::Gather;
 use super::tests::{LOOPBACK, TIMEOUT};
 use super::*;
 use crate::clock::Clock;
+use crate::event_loop::turn::Turn;
 use crate::handler::{Next, Opened, Progress};
 use crate::options::DriverChoice;
-use crate::turn::Turn;
 
 /// How long a worker is kept from reading.
 const HELD_US: u64 = 50_000;

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use stdx::prng::Prng;
 
-use crate::file_read::{DiskFile, FileRead, FinishedRead};
+use crate::files::file_read::{DiskFile, FileRead, FinishedRead};
 
 /// Conditions of the disk that a file lies on.
 #[derive(Clone, Copy, Debug)]

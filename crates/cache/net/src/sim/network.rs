@@ -12,7 +12,7 @@ use stdx::clock::Now;
 use stdx::prng::{Prng, mix};
 
 use super::disk::Disks;
-use crate::file_read::{FileRead, FinishedRead};
+use crate::files::file_read::{FileRead, FinishedRead};
 use crate::slab::{Slab, Token};
 
 /// The most bytes that are sent and unread: a send buffer and a receive buffer.

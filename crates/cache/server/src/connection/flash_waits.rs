@@ -6,12 +6,12 @@ use store::Key;
 
 use super::packets::kept;
 use super::{Connection, State};
-use crate::binary::PlannedPacket;
-use crate::dialect::Dialect;
-use crate::flash_use;
-use crate::plan::Planned;
-use crate::request::KEY_BUFFER;
-use crate::rights::{needed, needed_for_packet};
+use crate::commands::binary::PlannedPacket;
+use crate::commands::request::KEY_BUFFER;
+use crate::connection::dialect::Dialect;
+use crate::connection::plan::Planned;
+use crate::flash_tier::item_use;
+use crate::settings::rights::{needed, needed_for_packet};
 use crate::worker::Worker;
 
 // Not inlined: the code that serves items in memory stays as small as without flash.
@@ -19,13 +19,13 @@ impl Connection {
     /// Whether a request waits for its item. `key` is its key, if it was hashed before.
     #[inline(never)]
     pub(super) fn waits(&self, worker: &mut Worker, request: &Request<'_>, key: Option<Key<'_>>) -> bool {
-        let Some(usage) = flash_use::of_text(request).filter(|_| needed(request) <= self.role) else {
+        let Some(usage) = item_use::of_text(request).filter(|_| needed(request) <= self.role) else {
             return false;
         };
         let mut buffer = KEY_BUFFER;
         let key = match key {
             Some(key) => key,
-            None => match flash_use::key_of(request, &mut buffer) {
+            None => match item_use::key_of(request, &mut buffer) {
                 Some(key) => worker.store.key(key),
                 None => return false,
             },
@@ -42,7 +42,7 @@ impl Connection {
         key: Option<Key<'_>>,
     ) -> bool {
         let is_permitted = needed_for_packet(request) <= self.role;
-        let usage = flash_use::of_packet(request).filter(|_| is_permitted);
+        let usage = item_use::of_packet(request).filter(|_| is_permitted);
         let Some(usage) = usage else { return false };
         let Some(key) = key.or_else(|| request.key().map(|key| worker.store.key(key))) else { return false };
         worker.must_wait(self.link, &key, usage)
@@ -68,7 +68,7 @@ impl Connection {
     #[inline(never)]
     pub(super) fn read_ahead(&self, worker: &mut Worker, planned: &[Option<Planned<'_>>]) {
         for Planned { request, key, .. } in planned.iter().flatten() {
-            let reads = flash_use::of_text(request).is_some() && needed(request) <= self.role;
+            let reads = item_use::of_text(request).is_some() && needed(request) <= self.role;
             if let Some(key) = key.filter(|_| reads) {
                 worker.read_ahead(self.link, &key);
             }
@@ -79,7 +79,7 @@ impl Connection {
     #[inline(never)]
     pub(super) fn read_packets_ahead(&self, worker: &mut Worker, planned: &[Option<PlannedPacket<'_>>]) {
         for PlannedPacket { request, key, .. } in planned.iter().flatten() {
-            let reads = flash_use::of_packet(request).is_some() && needed_for_packet(request) <= self.role;
+            let reads = item_use::of_packet(request).is_some() && needed_for_packet(request) <= self.role;
             if let Some(key) = key.filter(|_| reads) {
                 worker.read_ahead(self.link, &key);
             }

@@ -5,9 +5,9 @@
 //! ```
 
 use super::{Connection, State};
-use crate::binary::Sasl;
-use crate::dialect::Dialect;
-use crate::options::Protocol;
+use crate::commands::binary::Sasl;
+use crate::connection::dialect::Dialect;
+use crate::settings::options::Protocol;
 
 const VERSION: u8 = 1;
 

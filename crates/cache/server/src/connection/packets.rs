@@ -5,12 +5,12 @@ use protocol::binary::{BinaryParsed, BinaryRequest, ReplyStatus, parse, reply};
 use store::{Key, NewValue};
 
 use super::Connection;
-use crate::binary::{BinaryTail, Sasl, joins, plan};
-use crate::flow::Flow;
-use crate::output::{OUTPUT_MAX, Output};
-use crate::remaining::Remaining;
-use crate::rights::needed_for_packet;
-use crate::upload::Received;
+use crate::commands::binary::{BinaryTail, Sasl, joins, plan};
+use crate::commands::remaining::Remaining;
+use crate::connection::flow::Flow;
+use crate::connection::output::{OUTPUT_MAX, Output};
+use crate::connection::upload::Received;
+use crate::settings::rights::needed_for_packet;
 use crate::worker::{BATCH, Worker};
 
 impl Connection {

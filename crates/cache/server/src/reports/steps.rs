@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use net::{Link, Turn};
 
-use crate::output::Held;
+use crate::connection::output::Held;
 
 /// The queue of connections with a report.
 #[derive(Debug, Default)]

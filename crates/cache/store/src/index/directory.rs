@@ -11,11 +11,11 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-use crate::backing::Backing;
-use crate::budget::Budget;
 use crate::error::Error;
-use crate::memory::{Huge, Table};
-use crate::numbers::Damaged;
+use crate::manifest::numbers::Damaged;
+use crate::memory::backing::Backing;
+use crate::memory::budget::Budget;
+use crate::memory::system::{Huge, Table};
 use crate::sync::{Mutex, lock};
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::{DEPTH_MAX, Index};
-use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
+use crate::manifest::numbers::{Damaged, ManifestReader, ManifestWriter};
 use crate::sync::lock;
 
 impl Index {
@@ -24,7 +24,7 @@ impl Index {
     pub(crate) fn thaw(
         &self,
         manifest: &mut ManifestReader<'_>,
-        large: &std::sync::Arc<crate::large::LargeSpace>,
+        large: &std::sync::Arc<crate::memory::large::LargeSpace>,
     ) -> Result<(), Damaged> {
         let fresh = manifest.below(u64::from(self.pages_max) + 1)? as u32;
         let returned: Vec<u32> = manifest.list()?.iter().map(|page| *page as u32).collect();

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::directory::Entry;
 use super::{FLASH, Index, LOCATION, NewPage, OVERFLOW, PAGE_SLOTS, low_bits};
-use crate::memory::PAGE;
-use crate::record::ALIGN;
+use crate::memory::system::PAGE;
+use crate::segment::record::ALIGN;
 use crate::shard::Locked;
 
 /// Why a page is not split.

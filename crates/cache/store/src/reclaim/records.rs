@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::state::{Reclaim, Victim};
 use crate::index::Slot;
-use crate::open::{Class, Lifetime};
-use crate::record::{FETCHED, LARGE, Place};
-use crate::request::Miss;
+use crate::operations::request::Miss;
+use crate::segment::open::{Class, Lifetime};
+use crate::segment::record::{FETCHED, LARGE, Place};
 use crate::segment::{Queue, Taker, Treatment};
 use crate::shard::Locked;
 use crate::statistics::Counters;

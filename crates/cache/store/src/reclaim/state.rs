@@ -1,6 +1,6 @@
 //! State, purpose and progress of reclamation: plain data.
 
-use crate::open::OpenSet;
+use crate::segment::open::OpenSet;
 use crate::segment::{SegmentId, Segments, Treatment};
 
 /// State of reclamation.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::{SegmentId, Segments};
-use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
+use crate::manifest::numbers::{Damaged, ManifestReader, ManifestWriter};
 
 impl Segments {
     /// No segment is open any more.

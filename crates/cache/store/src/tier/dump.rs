@@ -12,7 +12,7 @@ use super::record::{FlashRecord, RECORD_ALIGN};
 use super::state::Tier;
 use crate::dump::{Dumped, DumpedPlace};
 use crate::handle::Handle;
-use crate::record::{BINARY_KEY, FETCHED};
+use crate::segment::record::{BINARY_KEY, FETCHED};
 use crate::sync::lock;
 
 /// Bytes of one read, at most 2048 records: other reads of the device wait for no longer than for this, and its items are

@@ -1,7 +1,7 @@
 //! The layout of a flash tier: the sizes by which a slot leads to a place.
 
 use super::config::FlashConfig;
-use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
+use crate::manifest::numbers::{Damaged, ManifestReader, ManifestWriter};
 use crate::store::Store;
 
 /// The sizes that decide where everything lies on flash; all 0 without a tier.

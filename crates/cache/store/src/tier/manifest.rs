@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::state::Tier;
-use crate::numbers::{Damaged, ManifestReader, ManifestWriter};
+use crate::manifest::numbers::{Damaged, ManifestReader, ManifestWriter};
 use crate::sync::lock;
 
 impl Tier {

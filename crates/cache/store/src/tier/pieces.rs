@@ -255,7 +255,7 @@ mod tests {
             at: 0,
             hash,
             sequence: 1,
-            header: crate::record::Header::default(),
+            header: crate::segment::record::Header::default(),
             key: b"key",
             value: &[b'v'; 100],
         };

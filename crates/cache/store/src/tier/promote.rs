@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::locate::{FlashRead, Taken};
 use super::record::FlashRecord;
 use crate::handle::{Handle, Need};
-use crate::hash::Key;
-use crate::new_item::Body;
-use crate::open::Class;
-use crate::put::append;
-use crate::record::LARGE;
+use crate::index::hash::Key;
+use crate::operations::new_item::Body;
+use crate::operations::put::append;
 use crate::segment::Queue;
+use crate::segment::open::Class;
+use crate::segment::record::LARGE;
 
 impl Handle {
     /// Moves an item to memory, if its slot is still the same. Without memory for it the command misses it.

@@ -11,7 +11,7 @@
 //!
 //! The sequence is that of the segment in which the item lay in memory: a flush that came later also covers the item here.
 
-use crate::record::{CasOffset, Header};
+use crate::segment::record::{CasOffset, Header};
 
 /// Records start at multiples of this.
 pub(super) const RECORD_ALIGN: usize = 64;

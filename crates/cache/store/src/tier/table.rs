@@ -119,7 +119,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Header;
+    use crate::segment::record::Header;
 
     const PIECE: usize = 64 << 10;
 

@@ -204,7 +204,7 @@ fn a_deletion_that_has_looked_leaves_the_items_of_other_keys() {
     let mine = stage.handle.key(b"mine").hash;
     stage.flood("other", 10);
     // By chance, one in 2^35 has its tag.
-    let twin = crate::hash::Key { bytes: b"twin", hash: mine };
+    let twin = crate::index::hash::Key { bytes: b"twin", hash: mine };
     let mut reads = Reads { disk: &stage.disk, done: HashMap::new() };
     while stage.handle.locate(&twin, FlashUse::Removal, &mut reads, 1) == Located::Waits {}
     assert_eq!(stage.handle.delete(&twin, &Delete::default(), 1).unwrap(), Deleted::NotFound);
@@ -335,7 +335,7 @@ fn keys_with_the_tag_of_an_item_on_flash_do_not_get_it() {
     // By chance, one in 2^35 has its tag.
     let mine = stage.handle.key(b"mine").hash;
     stage.flood("other", 10);
-    let twin = crate::hash::Key { bytes: b"twin", hash: mine };
+    let twin = crate::index::hash::Key { bytes: b"twin", hash: mine };
     let mut reads = Reads { disk: &stage.disk, done: HashMap::new() };
     while stage.handle.locate(&twin, FlashUse::Value, &mut reads, 1) == Located::Waits {}
     assert!(stage.handle.get(&twin, Look::Use, 1).is_none());

@@ -1,7 +1,7 @@
 //! Constants that every configuration has without defining them: names of this router, and its options.
 
 use super::json::JsonValue;
-use crate::routing_prefix::RoutingPrefix;
+use crate::message::routing_prefix::RoutingPrefix;
 
 /// What this router knows of itself.
 #[derive(Clone, Debug)]

@@ -33,12 +33,12 @@ pub use compression::{DictionaryFiles, dictionary_files};
 
 use super::error::{ConfigError, Location};
 use super::json::{Json, JsonValue};
-use crate::counted_pools::CountedPools;
+use crate::message::routing_prefix::RoutingPrefix;
+use crate::plan::pools::PlanPools;
 use crate::plan::{BigValue, Compound, CompoundKind, DestinationSpec, Node, NodeId, RoutePlan, ServerId};
-use crate::plan_pools::PlanPools;
-use crate::route_state::{StateId, StateSpec};
-use crate::routing_prefix::RoutingPrefix;
-use crate::variables::RuntimeVariable;
+use crate::shared::route_state::{StateId, StateSpec};
+use crate::shared::variables::RuntimeVariable;
+use crate::stats::counted_pools::CountedPools;
 
 /// Routes inside of each other.
 const DEPTH_MAX: usize = 100;

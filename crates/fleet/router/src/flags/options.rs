@@ -8,9 +8,9 @@ use net::DriverChoice;
 
 use super::tls_options::RouteTlsOptions;
 use crate::config::{CompileOptions, DictionaryFiles, config_params};
-use crate::health::HealthSettings;
+use crate::message::routing_prefix::{self, RoutingPrefix};
 use crate::plan::BigValue;
-use crate::routing_prefix::{self, RoutingPrefix};
+use crate::servers::health::HealthSettings;
 
 /// The maximum number of threads, more than the CPUs of present machines.
 pub(super) const THREADS_MAX: i64 = 1024;

@@ -17,12 +17,12 @@ use super::render::{in_parts, miss, without_flags};
 use super::reply::FlightReply;
 use super::steps::{BigParts, BigValueStage, Decision, Orders, Scene, Stage, State};
 use crate::client::{HeldOutput, ReplyBytes, VALUE_MAX};
-use crate::destination::ReplyKind;
 use crate::hash::spooky32;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
 use crate::plan::BigValue;
-use crate::request::{RequestBody, RoutedRequest, StoredRequest};
+use crate::servers::destination::ReplyKind;
 
 /// mcrouter's mark of an item whose value is an index of parts, among the client's flags.
 pub(super) const BIG_FLAG: u64 = 0x8000;

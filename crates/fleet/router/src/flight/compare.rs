@@ -8,11 +8,11 @@ use super::comparing::Comparing;
 use super::reply::FlightReply;
 use super::steps::{Decision, State};
 use super::{Flights, Frame, Leg};
-use crate::choices::Choices;
-use crate::destination::ReplyTarget;
-use crate::operation::Operation;
+use crate::message::operation::Operation;
+use crate::plan::choices::Choices;
 use crate::plan::{Compound, NodeId, RoutePlan};
-use crate::shadow_counts::ShadowCounts;
+use crate::servers::destination::ReplyTarget;
+use crate::stats::shadow_counts::ShadowCounts;
 
 impl Flights {
     /// Asks the normal child of a shadowed route and the shadow that is compared with it.

@@ -7,9 +7,9 @@ use stdx::clock::Now;
 use super::reply::FlightReply;
 use crate::client::ReplyBytes;
 use crate::hash::murmur64a;
-use crate::operation::{Operation, OperationClass};
-use crate::outcome::Outcome;
-use crate::shadow_counts::{ReplyDigest, ShadowCounts};
+use crate::message::operation::{Operation, OperationClass};
+use crate::message::outcome::Outcome;
+use crate::stats::shadow_counts::{ReplyDigest, ShadowCounts};
 
 /// A comparison that waits for replies.
 pub(super) struct Comparing {

@@ -19,14 +19,14 @@ use super::render::miss;
 use super::reply::FlightReply;
 use super::steps::State;
 use super::{Flights, Frame, Leg};
-use crate::choices::Choices;
 use crate::client::{HeldOutput, ReplyBytes};
-use crate::compression::{Compression, Compressor};
-use crate::destination::ReplyTarget;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
+use crate::plan::choices::Choices;
 use crate::plan::{Compound, NodeId, RoutePlan};
-use crate::request::{RequestBody, RoutedRequest, StoredRequest};
+use crate::servers::compression::{Compression, Compressor};
+use crate::servers::destination::ReplyTarget;
 
 /// A longer value is held by the reply, not copied into it: what the network's buffers take together with a line.
 const HELD_MIN: usize = 12 * 1024;

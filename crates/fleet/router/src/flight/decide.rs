@@ -8,9 +8,9 @@ use super::failover::{FailoverContext, FailoverProgress};
 use super::item::in_one_piece;
 use super::reply::FlightReply;
 use super::steps::{BigValueStage, Decision, FillStage, Scene, Stage, StagingStage, State};
-use crate::outcome::Outcome;
+use crate::message::outcome::Outcome;
+use crate::message::request::StoredRequest;
 use crate::plan::{CompoundKind, FailoverSettings};
-use crate::request::StoredRequest;
 
 /// Of requests that a child gets as they are.
 const NO_FRAME: &str = "other requests keep no frame";

@@ -7,11 +7,11 @@ use protocol::base64::{self, KeyBuffer};
 use protocol::limits::KEY_LEN_MAX;
 use protocol::request::SetMode;
 
-use crate::changes::ExptimeChange;
-use crate::destination::ReplyKind;
-use crate::key::RoutedKey;
-use crate::operation::{Operation, OperationClass};
-use crate::request::{RequestBody, RoutedRequest, StoredRequest};
+use crate::message::changes::ExptimeChange;
+use crate::message::key::RoutedKey;
+use crate::message::operation::{Operation, OperationClass};
+use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
+use crate::servers::destination::ReplyKind;
 
 use super::item::ReplyItem;
 

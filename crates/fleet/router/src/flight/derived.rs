@@ -8,11 +8,11 @@ use super::replicas::replica;
 use super::reply::FlightReply;
 use super::size_split::small_request;
 use super::{Flights, Leg, SharedRequest};
-use crate::choices::Choices;
-use crate::destination::ReplyTarget;
-use crate::outcome::Outcome;
+use crate::message::outcome::Outcome;
+use crate::message::request::StoredRequest;
+use crate::plan::choices::Choices;
 use crate::plan::{Compound, CompoundKind, NodeId, RoutePlan};
-use crate::request::StoredRequest;
+use crate::servers::destination::ReplyTarget;
 use crate::slab::Id;
 
 /// Bytes of copies that no client waits for, and that are stored because a route may send them again. No window of a

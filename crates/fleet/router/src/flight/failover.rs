@@ -7,10 +7,10 @@ mod tests;
 
 use super::reply::FlightReply;
 use super::steps::Decision;
-use crate::choices::Choices;
-use crate::key::RoutedKey;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
+use crate::message::key::RoutedKey;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::plan::choices::Choices;
 use crate::plan::{DeterministicOrder, FailoverOrder, FailoverSettings, NodeId, RoutePlan};
 
 /// What the decision of a FailoverRoute depends on beside the reply.

@@ -17,10 +17,10 @@ use super::item::ReplyItem;
 use super::render::{as_asked, miss, without_flags};
 use super::reply::FlightReply;
 use super::steps::{Decision, FillStage, Orders, Scene, Stage, State};
-use crate::operation::Operation;
-use crate::outcome::Outcome;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
 use crate::plan::{Fill, NegativeCache};
-use crate::request::{RequestBody, RoutedRequest, StoredRequest};
 
 /// Children.
 const NEAR: u16 = 0;

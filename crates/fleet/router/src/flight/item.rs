@@ -4,7 +4,7 @@ use protocol::client::{Line, Parsed, Ttl, parse};
 
 use super::reply::FlightReply;
 use crate::client::{HeldOutput, ReplyBytes};
-use crate::request::RequestBody;
+use crate::message::request::RequestBody;
 
 /// An item of a reply.
 #[derive(Clone, Copy, Debug)]

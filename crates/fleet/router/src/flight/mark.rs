@@ -4,7 +4,7 @@ use protocol::client::{Line, Parsed, parse};
 
 use super::item::{ReplyItem, flags_of};
 use crate::client::ReplyBytes;
-use crate::request::RequestBody;
+use crate::message::request::RequestBody;
 
 /// mcrouter's mark of such an item, among the client's flags.
 pub(super) const MARK_FLAG: u64 = 0x20;

@@ -7,10 +7,10 @@ use super::derive::{flags, has_flag};
 use super::item::ReplyItem;
 use super::reply::FlightReply;
 use crate::client::{HeldOutput, ReplyBytes};
-use crate::destination::ReplyKind;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
-use crate::request::RoutedRequest;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::message::request::RoutedRequest;
+use crate::servers::destination::ReplyKind;
 
 /// The reply to a request for an item, as one to the client's `get` or `mg`.
 pub(super) fn as_asked<'a>(message: &RoutedRequest<'_>, reply: FlightReply<'a>) -> FlightReply<'a> {

@@ -8,11 +8,11 @@ use protocol::request::SetMode;
 use super::derive::{has_flag, is_binary, is_plain_read, with_key};
 use super::reply::FlightReply;
 use super::{Flights, Leg};
-use crate::choices::Choices;
-use crate::destination::ReplyTarget;
-use crate::operation::Operation;
+use crate::message::operation::Operation;
+use crate::message::request::{RoutedRequest, StoredRequest};
+use crate::plan::choices::Choices;
 use crate::plan::{Compound, KeySplit, RoutePlan};
-use crate::request::{RoutedRequest, StoredRequest};
+use crate::servers::destination::ReplyTarget;
 
 /// Between a key and the number of its replica.
 const SEPARATOR: &[u8] = b"::";

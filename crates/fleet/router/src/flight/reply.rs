@@ -1,11 +1,11 @@
 //! Replies of flights.
 
-use crate::answer;
 use crate::client::{HeldOutput, ReplyBytes};
-use crate::destination::{ReplyKind, is_usual};
-use crate::operation::Operation;
-use crate::outcome::Outcome;
-use crate::request::RoutedRequest;
+use crate::message::answer;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::message::request::RoutedRequest;
+use crate::servers::destination::{ReplyKind, is_usual};
 
 /// The end of a flight, or of a part of it.
 pub(crate) struct FlightReply<'a> {

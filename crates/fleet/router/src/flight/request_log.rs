@@ -2,9 +2,9 @@
 
 use stdx::clock::Now;
 
-use crate::operation::Operation;
-use crate::outcome::Outcome;
-use crate::token_bucket::TokenBucket;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::shared::token_bucket::TokenBucket;
 
 /// Lines in a second, of one worker.
 const LINES_PER_SECOND: f64 = 100.0;

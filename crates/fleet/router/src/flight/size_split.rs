@@ -12,11 +12,11 @@ use super::mark::{MARK_FLAG, Mark};
 use super::render::{miss, with_cas, without_flags};
 use super::reply::FlightReply;
 use super::steps::{Decision, Orders, Scene, SizeSplitStage, Stage, State};
-use crate::destination::ReplyKind;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
 use crate::plan::SizeSplit;
-use crate::request::{RequestBody, RoutedRequest, StoredRequest};
+use crate::servers::destination::ReplyKind;
 
 /// Children.
 const L1: u16 = 0;

@@ -14,9 +14,9 @@ use super::fill::exptime_of;
 use super::item::ReplyItem;
 use super::reply::FlightReply;
 use super::steps::{Decision, Orders, Scene, Stage, StagingStage, State};
-use crate::operation::Operation;
-use crate::outcome::Outcome;
-use crate::request::{RoutedRequest, StoredRequest};
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::message::request::{RoutedRequest, StoredRequest};
 
 /// Children.
 const WARM: u16 = 0;

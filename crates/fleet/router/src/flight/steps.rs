@@ -9,10 +9,10 @@ use super::failover::FailoverProgress;
 use super::mark::Mark;
 use super::reply::FlightReply;
 use crate::client::{HeldOutput, ReplyBytes};
-use crate::compression::Compressor;
-use crate::outcome::Outcome;
+use crate::message::outcome::Outcome;
+use crate::message::request::{RoutedRequest, StoredRequest};
 use crate::plan::NodeId;
-use crate::request::{RoutedRequest, StoredRequest};
+use crate::servers::compression::Compressor;
 
 /// What a compound route knows about its children.
 pub(super) struct State {

@@ -7,12 +7,12 @@ use stdx::clock::Now;
 use super::reply::FlightReply;
 use super::steps::State;
 use super::{Flights, Frame, Leg};
-use crate::choices::Choices;
-use crate::destination::ReplyTarget;
-use crate::operation::{Operation, OperationClass};
-use crate::outcome::Outcome;
+use crate::message::operation::{Operation, OperationClass};
+use crate::message::outcome::Outcome;
+use crate::plan::choices::Choices;
 use crate::plan::{AddedLatency, Compound, CompoundKind, NodeId, RoutePlan};
-use crate::route_state::{Admission, StateId};
+use crate::servers::destination::ReplyTarget;
+use crate::shared::route_state::{Admission, StateId};
 use crate::slab::Id;
 
 /// A frame that goes on without a reply of a child.

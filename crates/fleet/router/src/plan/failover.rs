@@ -6,10 +6,10 @@ use std::collections::HashMap;
 
 use super::{FailoverErrors, Node, NodeId, RoutePlan};
 use crate::hash::Selector;
-use crate::key::RoutedKey;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
-use crate::route_state::StateId;
+use crate::message::key::RoutedKey;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::shared::route_state::StateId;
 
 /// How a FailoverRoute asks its children, of which the first is the normal one.
 #[derive(Clone, Debug)]

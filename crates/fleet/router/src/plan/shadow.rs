@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use crate::hash::spooky32;
-use crate::key::RoutedKey;
-use crate::shadow_counts::ShadowCounts;
-use crate::variables::KeyRange;
+use crate::message::key::RoutedKey;
+use crate::shared::variables::KeyRange;
+use crate::stats::shadow_counts::ShadowCounts;
 
 /// Requests to send to a shadow, beside the route that answers them.
 #[derive(Debug)]

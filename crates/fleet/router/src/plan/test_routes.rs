@@ -1,6 +1,6 @@
 //! Routes for tests and experiments: delays, and keys that disappear.
 
-use crate::key::RoutedKey;
+use crate::message::key::RoutedKey;
 
 /// Times that a LatencyInjectionRoute adds, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq)]

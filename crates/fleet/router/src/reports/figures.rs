@@ -3,7 +3,7 @@
 
 use super::hot_keys;
 use crate::config::{Json, JsonValue, Location};
-use crate::report_facts::ReportFacts;
+use crate::reports::facts::ReportFacts;
 use crate::shared::RouterShared;
 use crate::stats::{COMMANDS, DestinationPhase, LATENCY_BUCKETS, RouteTotals, ServerPhases, bound_s};
 

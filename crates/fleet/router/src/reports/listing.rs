@@ -7,11 +7,11 @@ use std::fmt::{Display, Write};
 
 use super::percent_g::PercentG;
 use super::{hot_keys, servers};
-use crate::counted_pools::CountedPool;
-use crate::operation::OperationClass;
-use crate::outcome::Outcome;
-use crate::report_facts::ReportFacts;
+use crate::message::operation::OperationClass;
+use crate::message::outcome::Outcome;
+use crate::reports::facts::ReportFacts;
 use crate::shared::RouterShared;
+use crate::stats::counted_pools::CountedPool;
 use crate::stats::{
     COMMANDS, DestinationPhase, PoolTotals, RouteTotals, ServerPhases, StatsGroup, class_index,
 };

@@ -4,9 +4,9 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use super::service::TEXT_MAX;
-use crate::key::RoutedKey;
-use crate::key_tracer::KeyTracer;
-use crate::operation::Operation;
+use crate::message::key::RoutedKey;
+use crate::message::operation::Operation;
+use crate::plan::key_tracer::KeyTracer;
 use crate::plan::{Compound, CompoundKind, Node, NodeId, RoutePlan, by_key_prefix};
 
 /// Stands at the end of a text that was cut.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use crate::health::Health;
-use crate::outcome::Outcome;
+use crate::message::outcome::Outcome;
+use crate::servers::health::Health;
 use crate::stats::{DestinationCells, DestinationPhase, RouteCells};
 
 /// Outcomes in the order of mcrouter's numbers for them.

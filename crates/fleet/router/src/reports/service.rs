@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::{hot_keys, routes};
 use crate::config::{Json, JsonValue, Location};
-use crate::config_facts::ConfigFacts;
-use crate::operation::Operation;
+use crate::message::operation::Operation;
+use crate::plan::config_facts::ConfigFacts;
 use crate::plan::{Node, RoutePlan};
-use crate::report_facts::ReportFacts;
+use crate::reports::facts::ReportFacts;
 use crate::shared::RouterShared;
 
 /// The longest text that depends on a key.

@@ -9,7 +9,7 @@ use protocol::{MetaFlags, MetaKey, Parsed, Request, parse};
 use super::cut;
 use super::hosts::{Answerer, Scene};
 use crate::config::json;
-use crate::key::RoutedKey;
+use crate::message::key::RoutedKey;
 
 /// Pools of the configurations.
 const POOLS: &str = r#""pools": {"A": {"servers": ["a:1", "b:2"]}, "B": {"servers": ["b:2", "c:3"]}}"#;

@@ -2,7 +2,7 @@
 
 use super::hosts::{Answerer, Scene};
 use crate::config::{Environment, GlobalParams, expand_config};
-use crate::routing_prefix::RoutingPrefix;
+use crate::message::routing_prefix::RoutingPrefix;
 
 /// The configuration's name in errors.
 const NAME: &str = "route.json";

@@ -13,7 +13,7 @@ use super::client::{answer, body_len, described};
 use crate::config::routes::{CompileOptions, compile};
 use crate::config::{ConfigError, Json};
 use crate::plan::RoutePlan;
-use crate::report_facts::{ProcessFacts, ReportFacts};
+use crate::reports::facts::{ProcessFacts, ReportFacts};
 use crate::shared::{RouterShared, Settings};
 use crate::worker::RouteWorker;
 

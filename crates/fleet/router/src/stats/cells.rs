@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stdx::counter::Counter;
 
 use super::{AllPoolCells, DestinationCells};
-use crate::operation::{Operation, OperationClass};
-use crate::outcome::Outcome;
+use crate::message::operation::{Operation, OperationClass};
+use crate::message::outcome::Outcome;
 
 /// The commands that are counted, by mcrouter's names. Meta commands count as what they do.
 pub(crate) const COMMANDS: [&str; 15] = [

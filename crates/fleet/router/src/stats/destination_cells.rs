@@ -7,10 +7,10 @@ use std::sync::Arc;
 use stdx::counter::{Counter, since};
 
 use super::RecentAverage;
-use crate::counted_pools::CountedPool;
-use crate::health::Health;
-use crate::outcome::Outcome;
+use crate::message::outcome::Outcome;
 use crate::plan::DestinationSpec;
+use crate::servers::health::Health;
+use crate::stats::counted_pools::CountedPool;
 
 /// Buckets of reply times: below 64 µs, then each twice as long, the last from 16.8 s on.
 pub(crate) const LATENCY_BUCKETS: usize = 20;

@@ -5,7 +5,7 @@
 use stdx::counter::{Counter, Sum};
 
 use super::RecentAverage;
-use crate::counted_pools::CountedPool;
+use crate::stats::counted_pools::CountedPool;
 
 /// Samples over which the averages go, as in mcrouter.
 const AVERAGE_OVER: u64 = 64;

@@ -6,7 +6,7 @@ use stdx::counter::{Counter, Sum, since};
 
 use super::cells::{CLASSES, COMMANDS};
 use super::{DestinationPhase, RouteCells};
-use crate::outcome::Outcome;
+use crate::message::outcome::Outcome;
 
 macro_rules! totals {
     ($($arrays:ident: $len:expr,)* ; $($names:ident,)*) => {

@@ -50,7 +50,7 @@ impl StatsWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::Operation;
+    use crate::message::operation::Operation;
     use crate::stats::RouteCells;
     use std::sync::Arc;
 

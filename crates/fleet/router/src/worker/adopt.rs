@@ -7,9 +7,9 @@ use net::Turn;
 use stdx::clock::Now;
 
 use super::RouteWorker;
-use crate::destination::{Destination, DestinationState};
 use crate::plan::{DestinationSpec, RoutePlan, ServerId};
-use crate::udp::UdpSide;
+use crate::servers::destination::{Destination, DestinationState};
+use crate::servers::udp::UdpSide;
 
 /// Microseconds between two looks at retired destinations.
 const LOOK_EVERY_US: u64 = 1_000_000;

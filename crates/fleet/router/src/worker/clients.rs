@@ -7,8 +7,8 @@ use protocol::request::{Unfinished, unfinished};
 use protocol::{Parsed, parse};
 
 use super::RouteWorker;
-use crate::client_state::{ClientState, HELD_MIN, RequestProgress};
-use crate::request::RequestBody;
+use crate::client::state::{ClientState, HELD_MIN, RequestProgress};
+use crate::message::request::RequestBody;
 use crate::slab::Id;
 
 /// Requests of a client served in one turn, so that one with a deep pipeline does not delay the others for long.

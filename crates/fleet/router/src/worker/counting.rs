@@ -2,10 +2,10 @@
 
 use super::RouteWorker;
 use super::servers::NotSent;
-use crate::choices::RouteCounts;
-use crate::destination::{Delivery, FailedExchange, ReplyTarget};
-use crate::operation::Operation;
-use crate::outcome::Outcome;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::plan::choices::RouteCounts;
+use crate::servers::destination::{Delivery, FailedExchange, ReplyTarget};
 
 /// The request at the front of a destination's queue: when it was sent, and whether it is for several keys. `None` if it has
 /// timed out since, and was counted.

@@ -8,15 +8,17 @@ use net::{Datagram, DatagramPeer, Dial, Place, SocketId, Turn};
 use protocol::udp::Frame;
 
 use super::RouteWorker;
-use crate::destination::{Destination, Exchange, HotNote, HotSide, ReplyKind, ReplyTarget, ReplyToken};
 use crate::flight::FlightReply;
-use crate::key_groups::KeySpan;
-use crate::notices::NoticeKind;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
+use crate::message::key_groups::KeySpan;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
 use crate::plan::ServerPlace;
+use crate::servers::destination::{
+    Destination, Exchange, HotNote, HotSide, ReplyKind, ReplyTarget, ReplyToken,
+};
+use crate::servers::udp::{UdpCounts, UdpNews, UdpRequest, UdpState, udp_tag};
+use crate::shared::notices::NoticeKind;
 use crate::stats::DestinationCells;
-use crate::udp::{UdpCounts, UdpNews, UdpRequest, UdpState, udp_tag};
 
 impl RouteWorker {
     /// Asks for a key with a datagram. Whether it was sent; if not, it goes over TCP.

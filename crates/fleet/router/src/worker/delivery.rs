@@ -3,12 +3,12 @@
 use net::Turn;
 
 use super::RouteWorker;
-use crate::answer;
 use crate::client::{ReplyBytes, SlotNumber, UNTAKEN_MAX};
-use crate::destination::{Delivery, FailedExchange, ReplyTarget};
 use crate::flight::FlightReply;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
+use crate::message::answer;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::servers::destination::{Delivery, FailedExchange, ReplyTarget};
 use crate::slab::Id;
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use net::{Place, Turn};
 
 use super::RouteWorker;
-use crate::destination::DestinationState;
-use crate::operation::Operation;
+use crate::message::operation::Operation;
+use crate::servers::destination::DestinationState;
 
 /// Whether a request may arrive twice.
 pub(super) fn may_repeat(operation: Operation) -> bool {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use net::Turn;
 
 use super::RouteWorker;
-use crate::client_state::ClientState;
-use crate::destination::ReplyKind;
-use crate::key::RoutedKey;
-use crate::operation::Operation;
-use crate::request::{RequestBody, RoutedRequest};
+use crate::client::state::ClientState;
+use crate::message::key::RoutedKey;
+use crate::message::operation::Operation;
+use crate::message::request::{RequestBody, RoutedRequest};
+use crate::servers::destination::ReplyKind;
 
 /// mcrouter's words.
 const DISABLED: &[u8] = b"SERVER_ERROR Command disabled\r\n";

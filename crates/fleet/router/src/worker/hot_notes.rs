@@ -13,13 +13,13 @@ use stdx::clock::Now;
 
 use super::RouteWorker;
 use super::servers::NotSent;
-use crate::destination::{Delivery, HotNote, ReplyTarget};
 use crate::flight::{ReplyItem, has_flag, is_binary};
-use crate::hot_cache::{HotCache, HotName, HotValue, Ticket};
-use crate::key_groups::KeySpan;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
-use crate::request::{RequestBody, RoutedRequest};
+use crate::hot::cache::{HotCache, HotName, HotValue, Ticket};
+use crate::message::key_groups::KeySpan;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::message::request::{RequestBody, RoutedRequest};
+use crate::servers::destination::{Delivery, HotNote, ReplyTarget};
 
 /// Flags of `mg` that change the item: its time of expiry, its presence, who recaches it, its CAS.
 const CHANGING: &[u8] = b"TNRE";

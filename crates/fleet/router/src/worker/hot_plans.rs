@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::RouteWorker;
-use crate::destination::{HotNote, HotSide};
-use crate::hot_cache::{HotCache, HotCacheSettings};
+use crate::hot::cache::{HotCache, HotCacheSettings};
+use crate::servers::destination::{HotNote, HotSide};
 
 impl RouteWorker {
     /// Another plan is in force: begins without values.

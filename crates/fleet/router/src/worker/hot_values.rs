@@ -10,14 +10,14 @@ use protocol::number::write_u64;
 
 use super::RouteWorker;
 use super::servers::keys_of;
+use crate::client::state::HELD_MIN;
 use crate::client::{HeldOutput, ReplyBytes};
-use crate::client_state::HELD_MIN;
-use crate::destination::ReplyTarget;
 use crate::flight::{FlightReply, flags, has_flag};
-use crate::hot_cache::HotValue;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
-use crate::request::RoutedRequest;
+use crate::hot::cache::HotValue;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::message::request::RoutedRequest;
+use crate::servers::destination::ReplyTarget;
 
 /// An answer from hot values.
 pub(super) enum HotAnswer {

@@ -11,12 +11,12 @@ use stdx::clock::Now;
 
 use super::RouteWorker;
 use super::requests::LINE_END;
-use crate::destination::{Delivery, LateFailover, ReplyKind, ReplyTarget};
 use crate::flight::{FlightReply, Leg, Marks};
-use crate::key::RoutedKey;
-use crate::operation::Operation;
+use crate::message::key::RoutedKey;
+use crate::message::operation::Operation;
+use crate::message::request::{RequestBody, RoutedRequest};
 use crate::plan::{NodeId, RoutePlan};
-use crate::request::{RequestBody, RoutedRequest};
+use crate::servers::destination::{Delivery, LateFailover, ReplyKind, ReplyTarget};
 
 /// Microseconds after a server's timeout in which its last request of an earlier plan has certainly failed.
 const SLACK_US: u64 = 1_000_000;

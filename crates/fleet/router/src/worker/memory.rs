@@ -10,8 +10,8 @@ use net::{Handler, Turn};
 
 use super::RouteWorker;
 use crate::client::ClientWindow;
-use crate::destination::{Destination, DestinationState, ReplyTarget};
-use crate::notices::NoticeKind;
+use crate::servers::destination::{Destination, DestinationState, ReplyTarget};
+use crate::shared::notices::NoticeKind;
 use crate::slab::Id;
 
 impl RouteWorker {

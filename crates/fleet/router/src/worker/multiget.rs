@@ -10,14 +10,14 @@ use protocol::request::Get;
 use super::RouteWorker;
 use super::requests::{LINE_END, around, first_step, offset};
 use crate::client::SlotNumber;
-use crate::client_state::{ClientState, LongGet, RequestProgress};
-use crate::destination::{ReplyKind, ReplyTarget};
+use crate::client::state::{ClientState, LongGet, RequestProgress};
 use crate::flight::FlightReply;
-use crate::key::RoutedKey;
-use crate::key_groups::KeySpan;
-use crate::operation::Operation;
+use crate::message::key::RoutedKey;
+use crate::message::key_groups::KeySpan;
+use crate::message::operation::Operation;
+use crate::message::request::{RequestBody, RoutedRequest};
 use crate::plan::{NodeId, RouteStep};
-use crate::request::{RequestBody, RoutedRequest};
+use crate::servers::destination::{ReplyKind, ReplyTarget};
 use crate::slab::Id;
 
 /// Keys of one line that are routed at once, to each server in one request. Of a longer line the rest follows as a client with

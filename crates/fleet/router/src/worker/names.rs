@@ -7,9 +7,9 @@ use net::{Place, Turn, Unreachable};
 use stdx::clock::Now;
 
 use super::RouteWorker;
-use crate::destination::{Destination, DestinationState};
-use crate::outcome::Outcome;
+use crate::message::outcome::Outcome;
 use crate::plan::ServerPlace;
+use crate::servers::destination::{Destination, DestinationState};
 
 /// A destination that waits for the address of its name.
 pub(super) struct AwaitedName {

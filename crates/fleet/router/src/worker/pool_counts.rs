@@ -7,10 +7,10 @@ use stdx::clock::Now;
 
 use super::RouteWorker;
 use crate::client::SlotNumber;
-use crate::counted_pools::CountedPool;
-use crate::destination::ReplyTarget;
-use crate::outcome::Outcome;
+use crate::message::outcome::Outcome;
+use crate::servers::destination::ReplyTarget;
 use crate::slab::Id;
+use crate::stats::counted_pools::CountedPool;
 
 impl RouteWorker {
     /// A request is sent to this destination, whose pool has statistics.

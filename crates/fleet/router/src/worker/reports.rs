@@ -9,10 +9,10 @@ use protocol::words::Words;
 
 use super::RouteWorker;
 use crate::client::{HeldOutput, ReplyBytes};
-use crate::destination::ReplyTarget;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
-use crate::report_desk::{ReadyReport, ReportSubject, SERVICE_PREFIX};
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::reports::desk::{ReadyReport, ReportSubject, SERVICE_PREFIX};
+use crate::servers::destination::ReplyTarget;
 use crate::slab::Id;
 use crate::stats::StatsGroup;
 

@@ -11,16 +11,16 @@ use protocol::{MetaFlags, MetaKey, Request};
 
 use super::RouteWorker;
 use super::servers::NotSent;
-use crate::choices::Choices;
+use crate::client::state::{ClientState, RequestProgress};
 use crate::client::{ReplyBytes, VALUE_MAX};
-use crate::client_state::{ClientState, RequestProgress};
-use crate::destination::{ReplyKind, ReplyTarget};
 use crate::flight::{FlightReply, Leg, Marks};
-use crate::key::RoutedKey;
-use crate::operation::{Operation, OperationClass};
-use crate::outcome::Outcome;
+use crate::message::key::RoutedKey;
+use crate::message::operation::{Operation, OperationClass};
+use crate::message::outcome::Outcome;
+use crate::message::request::{RequestBody, RoutedRequest, without_line_end};
+use crate::plan::choices::Choices;
 use crate::plan::{self, LogId, NodeId, RoutePlan, RouteStep};
-use crate::request::{RequestBody, RoutedRequest, without_line_end};
+use crate::servers::destination::{ReplyKind, ReplyTarget};
 use crate::slab::Id;
 
 /// Bodies from this length on are received into memory of their own. A shorter one fits the network's buffers together

@@ -12,16 +12,16 @@ use stdx::clock::Now;
 
 use super::RouteWorker;
 use super::early::may_repeat;
-use crate::destination::{
+use crate::message::key::RoutedKey;
+use crate::message::key_groups::KeySpan;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::message::request::{RequestBody, RoutedRequest};
+use crate::servers::destination::{
     Destination, DestinationState, Exchange, Malformed, Read, ReplyKind, ReplyTarget, ReplyToken,
 };
-use crate::health::{HealthChange, HealthRecovery, probe_delay_ms, probe_interval_ms};
-use crate::key::RoutedKey;
-use crate::key_groups::KeySpan;
-use crate::notices::NoticeKind;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
-use crate::request::{RequestBody, RoutedRequest};
+use crate::servers::health::{HealthChange, HealthRecovery, probe_delay_ms, probe_interval_ms};
+use crate::shared::notices::NoticeKind;
 use crate::stats::DestinationPhase;
 
 /// mcrouter's mark behind the keys of failovers, for who reads the keys at a server.

@@ -10,12 +10,12 @@ use stdx::clock::Now;
 
 use super::RouteWorker;
 use crate::client::ReplyBytes;
-use crate::destination::{Delivery, ReplyTarget};
 use crate::flight::FlightReply;
-use crate::operation::Operation;
-use crate::request::RoutedRequest;
+use crate::message::operation::Operation;
+use crate::message::request::RoutedRequest;
+use crate::servers::destination::{Delivery, ReplyTarget};
+use crate::servers::spool::{LoggedDelete, WaitingDelete};
 use crate::slab::Id;
-use crate::spool::{LoggedDelete, WaitingDelete};
 
 /// Microseconds that a delete waits for the log. A disk that takes longer does not keep a client waiting.
 pub(super) const WRITE_WITHIN_US: u64 = 1_000_000;

@@ -89,7 +89,7 @@ use super::RouteWorker;
 use crate::config::json::parse;
 use crate::config::{CompileOptions, compile};
 use crate::plan::RoutePlan;
-use crate::report_facts::{ProcessFacts, ReportFacts};
+use crate::reports::facts::{ProcessFacts, ReportFacts};
 use crate::shared::{RouterShared, Settings};
 
 const PORT: u16 = 11211;

@@ -6,8 +6,8 @@ use net::Turn;
 use stdx::clock::Now;
 
 use super::RouteWorker;
-use crate::destination::DestinationState;
-use crate::notices::NoticeKind;
+use crate::servers::destination::DestinationState;
+use crate::shared::notices::NoticeKind;
 use crate::stats::DestinationPhase;
 
 /// Times of a worker's upkeep; `None` for nothing to do.

@@ -1,8 +1,8 @@
 //! Tests of reads of simulated files.
 
 use super::*;
-use crate::reading::ReadingHandler;
-use crate::scripted::ScriptedHandler;
+use crate::testing::reading::ReadingHandler;
+use crate::testing::scripted::ScriptedHandler;
 
 const PORT: u16 = 11211;
 

@@ -1,9 +1,9 @@
 //! Conversations between simulated hosts.
 
 use super::*;
-use crate::echo::EchoHandler;
 use crate::handler::CloseReason;
-use crate::scripted::{ACCEPTED, ScriptedHandler, Seen, TestOrder};
+use crate::testing::echo::EchoHandler;
+use crate::testing::scripted::{ACCEPTED, ScriptedHandler, Seen, TestOrder};
 
 const PORT: u16 = 11211;
 

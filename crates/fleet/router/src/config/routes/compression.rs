@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::Compiler;
 use super::pool::Pool;
-use crate::compression::{COMPRESSED_LEN_MAX, Codec, Compression, Dictionary, MIN_LEN_MIN};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::plan::{CompoundKind, NodeId};
+use crate::servers::compression::{COMPRESSED_LEN_MAX, Codec, Compression, Dictionary, MIN_LEN_MIN};
 
 /// Dictionaries by the names that the configuration has for their files; or why one cannot be read.
 pub type DictionaryFiles = HashMap<String, Result<Arc<[u8]>, String>>;

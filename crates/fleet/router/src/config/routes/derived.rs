@@ -4,12 +4,12 @@ use protocol::limits::KEY_LEN_MAX;
 
 use super::vocabulary::Fields;
 use super::{Compiler, Definition};
-use crate::changes::{ExptimeChange, KeyChange};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, Object};
-use crate::operation::OperationClass;
+use crate::message::changes::{ExptimeChange, KeyChange};
+use crate::message::operation::OperationClass;
+use crate::message::routing_prefix::{self, RoutingPrefix};
 use crate::plan::{BigValue, Compound, CompoundKind, KeySplit, Node, NodeId};
-use crate::routing_prefix::{self, RoutingPrefix};
 
 /// mcrouter's names of these routes, and their fields.
 pub(super) const DERIVED_TYPES: [Fields; 10] = [

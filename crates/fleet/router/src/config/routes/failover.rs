@@ -5,11 +5,11 @@ use super::{Compiler, Definition, vocabulary};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, Object};
 use crate::hash::{HashDescription, Selector};
-use crate::outcome::Outcome;
+use crate::message::outcome::Outcome;
 use crate::plan::{
     Compound, CompoundKind, DeterministicOrder, FailoverErrors, FailoverOrder, FailoverSettings, Node, NodeId,
 };
-use crate::route_state::{FailoverLimit, StateSpec};
+use crate::shared::route_state::{FailoverLimit, StateSpec};
 
 /// Failovers that the rate does not limit, unless the configuration says how many: mcrouter's number.
 const BURST: f64 = 1000.0;

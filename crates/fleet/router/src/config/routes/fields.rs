@@ -3,8 +3,8 @@
 use super::Definition;
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
-use crate::operation::OperationClass;
-use crate::outcome::Outcome;
+use crate::message::operation::OperationClass;
+use crate::message::outcome::Outcome;
 use crate::plan::FailoverErrors;
 
 /// mcrouter's names of operations that a client can send here.

@@ -11,9 +11,9 @@ use super::{Compiler, Definition, pool_settings};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::hash::{HashDescription, RuntimeWeights, Selector, host_child};
-use crate::outcome::Outcome;
+use crate::message::outcome::Outcome;
 use crate::plan::{Compound, CompoundKind, Node, NodeId};
-use crate::variables::RuntimeVariable;
+use crate::shared::variables::RuntimeVariable;
 
 /// The types that a configuration may name, with their fields.
 const TYPES: [Fields; 24] = [

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::pool::Pool;
 use crate::config::error::ConfigError;
-use crate::hot_cache::HotCacheSettings;
+use crate::hot::cache::HotCacheSettings;
 
 const FIELDS: [&str; 3] = ["ttl_ms", "memory_mb", "value_max"];
 

@@ -4,7 +4,7 @@ use super::{Compiler, Definition, vocabulary};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, Object};
 use crate::plan::{Compound, CompoundKind, Node, NodeId};
-use crate::route_state::{Rates, RequestRate, StateSpec};
+use crate::shared::route_state::{Rates, RequestRate, StateSpec};
 
 /// mcrouter's largest `max_outstanding`.
 const OUTSTANDING_MAX: i64 = 1_000_000;

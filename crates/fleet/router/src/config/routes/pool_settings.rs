@@ -3,7 +3,7 @@
 use super::pool::Pool;
 use crate::config::error::ConfigError;
 use crate::config::json::Object;
-use crate::health::GuardLimits;
+use crate::servers::health::GuardLimits;
 
 /// Connections of all threads to one server, as in mcrouter.
 const CONNECTIONS_MAX: i64 = 32 * 1024;

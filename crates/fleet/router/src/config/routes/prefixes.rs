@@ -6,9 +6,9 @@ use std::collections::hash_map::Entry;
 use super::Compiler;
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
-use crate::operation::OperationClass;
+use crate::message::operation::OperationClass;
+use crate::message::routing_prefix::{self, RoutingPrefix};
 use crate::plan::{BroadcastPlace, Compound, CompoundKind, Node, NodeId};
-use crate::routing_prefix::{self, RoutingPrefix};
 
 /// Routing prefixes of a configuration.
 const ROOTS_MAX: usize = 10_000;

@@ -12,9 +12,9 @@ use super::Resolve;
 use super::security::{Mechanism, PoolSecurity};
 use crate::config::error::ConfigError;
 use crate::config::json::Json;
-use crate::counted_pools::CountedPool;
-use crate::hot_cache::HotCacheSettings;
+use crate::hot::cache::HotCacheSettings;
 use crate::plan::ServerPlace;
+use crate::stats::counted_pools::CountedPool;
 
 /// Everything that makes the connections to two servers differ.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

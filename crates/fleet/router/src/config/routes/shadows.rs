@@ -7,8 +7,8 @@ use super::{Compiler, Definition, vocabulary};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::plan::{Compound, CompoundKind, Node, NodeId, ShadowKeys, ShadowRule};
-use crate::shadow_counts::ShadowCounts;
-use crate::variables::{KeyRange, RuntimeVariable};
+use crate::shared::variables::{KeyRange, RuntimeVariable};
+use crate::stats::shadow_counts::ShadowCounts;
 
 /// Shadows of a configuration that are compared: 8 KB each.
 const COMPARED_MAX: usize = 1000;

@@ -2,7 +2,7 @@
 
 use super::{CompileOptions, compile};
 use crate::config::json::parse;
-use crate::routing_prefix::RoutingPrefix;
+use crate::message::routing_prefix::RoutingPrefix;
 
 #[track_caller]
 fn refused(config: &str, expected: &str) {

@@ -2,10 +2,10 @@
 
 use super::Compiler;
 use super::derived::EXPTIMES;
-use crate::changes::ExptimeChange;
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, Object};
-use crate::operation::OperationClass;
+use crate::message::changes::ExptimeChange;
+use crate::message::operation::OperationClass;
 use crate::plan::{CompoundKind, Fill, Migration, NegativeCache, Node, NodeId, SizeSplit};
 
 /// mcrouter's default of `failover_exptime`, in seconds.

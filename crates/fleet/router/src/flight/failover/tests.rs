@@ -4,16 +4,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::choices::Choices;
 use crate::config::json::parse;
 use crate::config::{CompileOptions, compile};
-use crate::destination::{ReplyKind, ReplyTarget};
 use crate::flight::{FlightReply, Flights, Leg, Marks};
-use crate::key::RoutedKey;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
+use crate::message::key::RoutedKey;
+use crate::message::operation::Operation;
+use crate::message::outcome::Outcome;
+use crate::message::request::{RequestBody, RoutedRequest};
+use crate::plan::choices::Choices;
 use crate::plan::{RoutePlan, ServerId};
-use crate::request::{RequestBody, RoutedRequest};
+use crate::servers::destination::{ReplyKind, ReplyTarget};
 
 const WEIGHTS: &str = r#"{"hash_func": "WeightedCh3", "weights": [0.7, 0.65, 1.0, 0.8, 0.5, 0.7, 0.65, 1.0, 0.8, 0.7,
     0.65, 1.0, 0.8, 0.5, 0.75, 0.5, 0.75, 0.7, 0.65, 1.0, 0.5, 0.75, 0.55, 0.81]}"#;

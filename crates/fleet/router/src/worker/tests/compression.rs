@@ -2,8 +2,8 @@
 
 use super::routes::config;
 use super::{Conversation, play};
-use crate::compression::{Codec, Compression, Compressor, Dictionary};
 use crate::config::CompileOptions;
+use crate::servers::compression::{Codec, Compression, Compressor, Dictionary};
 use stdx::prng::Prng;
 
 /// The bit 30.

@@ -3,7 +3,7 @@
 use stdx::exposition::{FamilyRead, read};
 
 use super::*;
-use crate::metrics::SERVERS_SHOWN_MAX;
+use crate::reports::metrics::SERVERS_SHOWN_MAX;
 
 impl Conversation {
     /// All families.

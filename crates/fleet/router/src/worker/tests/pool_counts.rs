@@ -1,7 +1,7 @@
 //! Statistics of pools: whose requests, and in which of them.
 
 use super::*;
-use crate::counted_pools::CountedPools;
+use crate::stats::counted_pools::CountedPools;
 
 const CONFIG: &str = r#"{
     "pools": {

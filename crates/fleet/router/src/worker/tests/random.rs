@@ -16,7 +16,7 @@ use net::sim::{HostId, PathConditions, World};
 use stdx::prng::Prng;
 
 use super::{Conversation, End, PORT};
-use crate::health::HealthSettings;
+use crate::servers::health::HealthSettings;
 use crate::shared::Settings;
 pub(super) use items::Items;
 use lies::Liar;

@@ -170,7 +170,10 @@ fn a_shadow_that_does_not_read_costs_a_bounded_amount() {
     }
     let unsent: Vec<usize> =
         conversation.worker().destinations.iter().map(|place| place.unsent.len()).collect();
-    assert!(unsent.iter().all(|unsent| *unsent <= crate::destination::UNSENT_MAX + (2 << 20)), "{unsent:?}");
+    assert!(
+        unsent.iter().all(|unsent| *unsent <= crate::servers::destination::UNSENT_MAX + (2 << 20)),
+        "{unsent:?}"
+    );
     conversation.play("wait 5000");
     assert_eq!(conversation.worker().flights.len(), 0);
 }

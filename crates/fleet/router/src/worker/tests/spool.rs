@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Conversation;
+use crate::servers::spool::{SpoolFormat, SpoolQueue, WaitingDelete, write_record};
 use crate::shared::Settings;
-use crate::spool::{SpoolFormat, SpoolQueue, WaitingDelete, write_record};
 
 const POOL: &str = r#"{"pools": {"A": {"servers": ["a:1"]}}, "route": "PoolRoute|A"}"#;
 
@@ -126,7 +126,7 @@ fn a_log_with_too_many_deletes_takes_no_more() {
         count += 1000;
     }
     let waiting = logged.queue.take(Duration::ZERO).len();
-    assert!(count == 12_000 && waiting == crate::spool::WAITING_MAX, "{waiting}");
+    assert!(count == 12_000 && waiting == crate::servers::spool::WAITING_MAX, "{waiting}");
 }
 
 #[test]

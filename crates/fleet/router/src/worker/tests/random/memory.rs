@@ -1,8 +1,8 @@
 //! Bounds of what a worker keeps for all its clients and servers.
 
 use crate::client::{PARKED_MAX, WINDOW_MAX};
-use crate::destination::{EXCHANGES_MAX, UNSENT_MAX};
 use crate::flight::COPIED_MAX;
+use crate::servers::destination::{EXCHANGES_MAX, UNSENT_MAX};
 use crate::worker::RouteWorker;
 
 /// Bytes that a worker of a random history keeps at most, for three clients whose values have at most 2 MiB: what they may
@@ -12,7 +12,7 @@ const KEPT_MAX: usize = 3 * (PARKED_MAX + (12 << 20)) + COPIED_MAX;
 /// Bytes that a worker keeps: parked answers, requests that were not sent, halves of values, and what routes keep.
 fn kept(worker: &mut RouteWorker) -> usize {
     let clients: usize = worker.clients.values().map(|client| client.parked()).sum();
-    let of_server = |server: &crate::destination::Destination| {
+    let of_server = |server: &crate::servers::destination::Destination| {
         let half = server.large.as_ref().map_or(0, |large| large.held());
         server.unsent.len() + server.later.len() + half
     };

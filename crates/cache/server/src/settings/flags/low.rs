@@ -1,0 +1,59 @@
+//! Parsed flags, each checked by itself.
+
+use ::flags::Target;
+
+use crate::settings::options::{Options, TlsGiven};
+
+/// One flag, or one sub-option of `-o`.
+pub type Flag = flags::Flag<LowArgs>;
+
+/// Parsed flags. Each value is checked by itself; values are not compared with each other yet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LowArgs {
+    /// `-p`; -1 asks for any free port.
+    pub port: Option<i32>,
+    /// `-U`; -1 asks for any free port.
+    pub udp_port: Option<i32>,
+    /// `--udp-allow`, once per occurrence.
+    pub udp_allow: Vec<String>,
+    /// `-s`
+    pub unix_socket: Option<String>,
+    /// `-a`
+    pub unix_mask: Option<u32>,
+    /// `-l`, once per occurrence.
+    pub listen: Vec<String>,
+    /// `--listen-fd`, once per occurrence.
+    pub listen_fd: Vec<String>,
+    /// Descriptors of sockets that systemd has passed, which no flag names.
+    pub activated: Vec<i32>,
+    /// `-B`
+    pub protocol: Option<&'static str>,
+    /// `-Y`
+    pub auth_file: Option<String>,
+    /// `--metrics-listen`
+    pub metrics_listen: Option<String>,
+    /// `-Z`, `-o ssl_…` and `--tls-…`
+    pub tls: TlsGiven,
+    /// `-o ext_path`, once per occurrence.
+    pub ext_paths: Vec<String>,
+    /// `ext_dwpd`, drive writes per day
+    pub ext_dwpd: Option<f64>,
+    /// `-c` is typed.
+    pub connection_limit_typed: bool,
+    /// `-i`: print the license and end.
+    pub license: bool,
+    /// Flags whose meaning does not depend on others, already in their final form.
+    pub options: Options,
+}
+
+impl Target for LowArgs {
+    const LENIENT: bool = true;
+
+    fn note(&mut self, note: String) {
+        self.options.notes.push(note);
+    }
+
+    fn warn(&mut self, line: String) {
+        self.options.warnings.push(line);
+    }
+}

@@ -1,0 +1,5 @@
+//! Hot keys and hot values.
+
+pub(crate) mod cache;
+pub(crate) mod marks;
+pub(crate) mod samples;

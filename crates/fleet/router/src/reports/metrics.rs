@@ -1,0 +1,25 @@
+//! Metrics of a running router in Prometheus' text format, for any thread.
+//!
+//! What the workers count is read, and none of them is asked for anything. Families with a server as a label have at most
+//! [`SERVERS_SHOWN_MAX`] of them.
+
+mod exporter;
+mod ours;
+mod server_figures;
+
+use stdx::exposition::Exposition;
+
+use crate::reports::facts::ReportFacts;
+use crate::shared::RouterShared;
+use server_figures::AllServers;
+pub use server_figures::{POOLS_SHOWN_MAX, SERVERS_SHOWN_MAX};
+
+impl RouterShared {
+    /// All families: our own, then those of mcrouter_exporter. `network` is what the router's network has counted.
+    pub fn metrics(&self, facts: &ReportFacts, network: &net::Counts) -> String {
+        let (servers, mut text) = (AllServers::read(self), Exposition::default());
+        ours::write(self, facts, network, &servers, &mut text);
+        exporter::write(self, facts, &servers, &mut text);
+        text.finish()
+    }
+}
