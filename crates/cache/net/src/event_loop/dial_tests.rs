@@ -407,7 +407,7 @@ fn each_of_ten_thousand_dials_has_an_outcome_and_others_are_served_meanwhile() {
             client.write_all(b"x").unwrap();
             rig.round(0);
             let seen = rig.handler().take_seen();
-            assert!(seen.len() <= BEGUN_PER_MS_MAX + LANES_MAX, "{} in a round", seen.len());
+            assert!(seen.len() <= BEGUN_PER_MS_MAX + lanes::LANES_MAX, "{} in a round", seen.len());
             outcomes.extend(seen);
             assert_eq!(client.read(&mut [0; 10]).unwrap(), 1, "served in each round");
             rig.now.us += 1000;
