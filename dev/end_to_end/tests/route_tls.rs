@@ -63,7 +63,12 @@ impl Drop for Files {
 
 /// A file of the crate `tls`.
 fn certificate(name: &str) -> String {
-    workspace().join("crates/base/tls/tests/certificates").join(name).to_str().expect("a path of text").to_owned()
+    workspace()
+        .join("crates/base/tls/tests/certificates")
+        .join(name)
+        .to_str()
+        .expect("a path of text")
+        .to_owned()
 }
 
 /// A server with TLS that shows this chain, with more of memcached's flags.

@@ -299,8 +299,9 @@ fn openssl(servers: &Dynasty, options: &[&str]) -> String {
 
 #[test]
 fn clients_resume_by_tickets_of_the_server_before() {
-    let certificate =
-        |name: &str| format!("{}/../../crates/base/tls/tests/certificates/{name}", env!("CARGO_MANIFEST_DIR"));
+    let certificate = |name: &str| {
+        format!("{}/../../crates/base/tls/tests/certificates/{name}", env!("CARGO_MANIFEST_DIR"))
+    };
     let files =
         format!("ssl_chain_cert={},ssl_key={}", certificate("server.pem"), certificate("server-key.pem"));
     let flags = ["-Z", "-o", &files];

@@ -125,12 +125,16 @@ mod tests {
         check_packages(
             plans,
             &[("Plan", 3)],
-            &["`Plan` is a type of 2 packages, and may be of 3: lower the number in dev/xtask/src/tidy/names.rs"],
+            &[
+                "`Plan` is a type of 2 packages, and may be of 3: lower the number in dev/xtask/src/tidy/names.rs",
+            ],
         );
         check_packages(
             ["pub struct Plan;", "", ""],
             &[("Plan", 1)],
-            &["`Plan` is a type of 1 packages, and may be of 1: lower the number in dev/xtask/src/tidy/names.rs"],
+            &[
+                "`Plan` is a type of 1 packages, and may be of 1: lower the number in dev/xtask/src/tidy/names.rs",
+            ],
         );
     }
 }

@@ -49,7 +49,9 @@ fn different(trees: &[String]) -> Vec<String> {
     let twice = known.into_iter().filter(|(_, features)| features.len() > 1);
     let said = |(package, features): (&str, Vec<&str>)| {
         let features = features.join("; ");
-        format!("{package} is built more than once, with {features}: name the features in dev/xtask/Cargo.toml")
+        format!(
+            "{package} is built more than once, with {features}: name the features in dev/xtask/Cargo.toml"
+        )
     };
     twice.map(said).collect()
 }
