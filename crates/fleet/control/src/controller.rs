@@ -19,7 +19,9 @@
 //! no socket.
 
 mod adopting;
+mod agents;
 mod answers;
+mod audit_trail;
 mod by_hand;
 mod change;
 mod cluster_files;
@@ -32,10 +34,14 @@ mod health;
 mod inventory;
 mod joining;
 mod learnt;
+mod log;
 mod members;
 mod others;
+mod peers;
+mod probes;
 mod recall;
 mod replaced;
+mod replies;
 mod router_lists;
 mod routers;
 mod settled;
@@ -45,24 +51,22 @@ mod trail;
 mod view;
 mod warm_up;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use admin::api::ApiReply;
-use fleet::health::{
-    HealthThresholdError, HealthThresholds, HealthWatch, ProbeOutcome, Quarantined, Roster, WarmUp,
-};
+use fleet::health::{HealthThresholdError, HealthThresholds, HealthWatch, Quarantined, Roster, WarmUp};
 use fleet::rollout::{PublishedTexts, Rollout, RolloutSettings};
 use fleet::{GenerationNumber, HostId, MemberId, TextDigest, ZoneName};
-use serde_json::{Value, json};
 use stdx::clock::Now;
 use stdx::log_level::LogLevel;
 
 use crate::access::{Requester, controller_of, verb_of};
 use crate::audit::{AuditLog, AuditReach, PlanDigest};
 use crate::authority::Authority;
-use crate::decisions::{FleetDecisions, GoneHost};
+use crate::decisions::FleetDecisions;
 use crate::identity::{FleetIdentity, FleetName};
 use crate::liveness::LivenessOutbox;
 use crate::probe::ProbeResult;
@@ -70,11 +74,16 @@ use crate::questions::{ChangeQuestion, ControlQuestion};
 use crate::register::RegisterError;
 use crate::seats::AgentSeats;
 use crate::service::{ControllerMessage, SayLine};
-use crate::turn::TurnReport;
 use crate::words::in_full;
+use agents::Agents;
+use audit_trail::AuditTrail;
 use cluster_files::ClusterFiles;
+use log::ControllerLog;
+use peers::Peers;
+use probes::Probes;
+use replies::refusal;
 use state::{ALL_HEARD_MS, DrainWatch, FailedText, RouterLists};
-use trail::{Act, AuditTrail};
+use trail::Act;
 use view::FleetView;
 
 pub use members::MemberState;
@@ -134,15 +143,9 @@ pub struct Controller {
     cluster_files: ClusterFiles,
     /// The target, and whether all routers have it, when all agents had their orders last.
     ordered: Option<(GenerationNumber, bool)>,
-    /// When agents that have fallen silent are looked for again.
-    silent_at: Now,
     router_lists: RouterLists,
     /// Orders may be others than at the seats: the inventory has changed.
     has_new_orders: bool,
-    /// The oldest generation that a router reads, of all that are known.
-    oldest_read: Option<GenerationNumber>,
-    /// It may be another one: a router has come, gone, or loaded a text.
-    has_new_readers: bool,
     /// Texts that have failed in a router, by what was seen there.
     condemned: BTreeSet<TextDigest>,
     /// Those that the register has, or has forgotten.
@@ -153,17 +156,14 @@ pub struct Controller {
     known_replaced: BTreeMap<GenerationNumber, Now>,
     /// When the register has answered last.
     register_read_at: Option<Now>,
-    /// Hosts that have left, of which nothing is known here.
-    known_gone: BTreeSet<GoneHost>,
     /// When it is looked next whether the register has forgotten generations, and what was said about it last.
     forgotten_at: Now,
     forgotten_line: Option<String>,
     /// When the register is asked again to keep what it could not.
     keep_at: Now,
     is_keeping: bool,
-    log_lines: VecDeque<String>,
-    agents: BTreeMap<HostId, AgentRecord>,
-    probes: BTreeMap<MemberId, ProbeRecord>,
+    agents: Agents,
+    probes: Probes,
     has_new_members: bool,
     watch: HealthWatch,
     /// Of members that are cold in the target, since all routers have it.
@@ -176,8 +176,6 @@ pub struct Controller {
     drain_after: Now,
     /// Members of a drained slot that are emptied, and by which order.
     emptying: BTreeMap<MemberId, u64>,
-    /// Probes since the last pass.
-    outcomes: BTreeMap<MemberId, ProbeOutcome>,
     pass_at: Now,
     /// What the last pass has found, for people.
     health_notes: Vec<String>,
@@ -191,41 +189,15 @@ pub struct Controller {
     /// When it is asked whether it answers.
     ask_at: Now,
     away: Option<String>,
-    /// Other controllers, and when they have spoken last.
-    others: BTreeMap<HostId, Now>,
-    outboxes: Vec<Arc<LivenessOutbox>>,
-    trail: Option<AuditTrail>,
-    audit_trouble: Option<String>,
+    peers: Peers,
+    trail: AuditTrail,
     authority: Option<Authority>,
     /// The last second of its own certificate's life.
     certificate_end_s: Option<Arc<AtomicU64>>,
-    say: SayLine,
+    log: ControllerLog,
     began: Now,
     now: Now,
     unix_s: i64,
-}
-
-/// The last turn of an agent.
-#[derive(Clone, Debug)]
-pub(crate) struct AgentRecord {
-    heard: Now,
-    is_silent: bool,
-    /// Since when it is waited for, because its turn was ended.
-    expected: Option<Now>,
-    /// When it was recalled last.
-    recalled: Option<Now>,
-    /// It takes its turns here, and not with another controller.
-    is_direct: bool,
-    report: TurnReport,
-}
-
-/// The last probe of a member.
-#[derive(Clone, Debug)]
-pub(crate) struct ProbeRecord {
-    at: Now,
-    answer: Result<std::time::Duration, String>,
-    /// Since when it answers, or does not.
-    since: Now,
 }
 
 impl Controller {
@@ -244,6 +216,7 @@ impl Controller {
         let nobody = Roster::new(GenerationNumber(0), Vec::new()).expect("nobody is a roster");
         let watch = HealthWatch::new(now, settings.health.clone(), nobody)?;
         let silent_after_ms = settings.health.agent_silent_after_ms;
+        let peers = Peers::new(settings.host.clone());
         let mut controller = Controller {
             decisions,
             seats,
@@ -259,23 +232,18 @@ impl Controller {
             cluster_files: ClusterFiles::default(),
             router_lists: RouterLists::new(now),
             ordered: None,
-            silent_at: now,
             has_new_orders: false,
-            oldest_read: None,
-            has_new_readers: false,
             condemned: BTreeSet::new(),
             kept_condemned: BTreeSet::new(),
             kept_held: BTreeSet::new(),
             known_replaced: BTreeMap::new(),
             register_read_at: None,
-            known_gone: BTreeSet::new(),
             forgotten_at: Now::at_ms(now.ms() + ALL_HEARD_MS),
             forgotten_line: None,
             keep_at: now,
             is_keeping: true,
-            log_lines: VecDeque::new(),
-            agents: BTreeMap::new(),
-            probes: BTreeMap::new(),
+            agents: Agents::new(now),
+            probes: Probes::default(),
             has_new_members: true,
             watch,
             warm_ups: BTreeMap::new(),
@@ -283,7 +251,6 @@ impl Controller {
             drain_line: None,
             drain_after: now,
             emptying: BTreeMap::new(),
-            outcomes: BTreeMap::new(),
             pass_at: now,
             health_notes: Vec::new(),
             health_trouble: None,
@@ -292,13 +259,11 @@ impl Controller {
             read_at: Now::at_ms(now.ms() + READ_EVERY_MS),
             ask_at: Now::at_ms(now.ms() + ASK_EVERY_MS),
             away: None,
-            others: BTreeMap::new(),
-            outboxes: Vec::new(),
-            trail: None,
-            audit_trouble: None,
+            peers,
+            trail: AuditTrail::default(),
             authority: None,
             certificate_end_s: None,
-            say: Arc::new(|_, _: &str| {}),
+            log: ControllerLog::default(),
             began: now,
             now,
             unix_s,
@@ -315,13 +280,13 @@ impl Controller {
 
     /// With lines for people.
     pub fn saying(mut self, say: SayLine) -> Controller {
-        self.say = say;
+        self.log.say_to(say);
         self
     }
 
     /// With a log of what it is asked to change, and what it changes itself.
     pub fn recording(mut self, log: AuditLog) -> Controller {
-        self.trail = Some(AuditTrail { log, controller: self.settings.host.to_string() });
+        self.trail.record_in(log);
         self
     }
 
@@ -339,7 +304,7 @@ impl Controller {
 
     /// With other controllers, which are told what this one hears.
     pub fn telling(mut self, outboxes: Vec<Arc<LivenessOutbox>>) -> Controller {
-        self.outboxes = outboxes;
+        self.peers.tell(outboxes);
         self
     }
 
@@ -371,7 +336,7 @@ impl Controller {
         }
         self.seats.set_without_register(self.away.is_some());
         self.find_silent();
-        self.find_oldest_read();
+        self.has_new_orders |= self.agents.find_oldest_read();
         self.advance_rollout();
         self.publish_forgotten();
         self.heal();
@@ -454,9 +419,14 @@ impl Controller {
         }
     }
 
+    /// Lines for the log that have come since.
+    pub fn take_log_lines(&mut self) -> impl Iterator<Item = String> + use<> {
+        self.log.take()
+    }
+
     /// Says a line to people.
     pub(crate) fn say(&self, level: LogLevel, line: &str) {
-        (self.say)(level, line);
+        self.log.say(level, line);
     }
 
     /// The identity of this controller in the audit log.
@@ -476,8 +446,7 @@ impl Controller {
                 self.follow_learnt();
                 self.follow_gone();
                 self.set_router_lists();
-                let inventory = &self.view.inventory;
-                self.probes.retain(|member, _| inventory.get(member).is_some());
+                self.probes.keep_those_of(&self.view.inventory);
                 if self.view.target != before {
                     self.begin_rollout(before.map(|before| before.number));
                 } else if has_new_members {
@@ -514,42 +483,17 @@ impl Controller {
     }
 
     fn on_probe(&mut self, result: ProbeResult) {
-        let now = self.now;
-        let is_known = self.view.inventory.get(&result.member).is_some();
-        let before = self.probes.get(&result.member);
-        let is_first_failure = result.answer.is_err() && before.is_some_and(|before| before.answer.is_ok());
-        let since = before.filter(|before| before.answer.is_ok() == result.answer.is_ok());
-        let since = since.map_or(now, |before| before.since);
-        if is_known {
-            self.note_outcome(result.member.clone(), &result.answer);
-            if result.answer.is_err() {
-                self.recall_agent_of(&result.member);
-            }
-            if is_first_failure {
-                self.pass_soon();
-            }
-            self.probes.insert(result.member, ProbeRecord { at: now, answer: result.answer, since });
+        if self.view.inventory.get(&result.member).is_none() {
+            return;
+        }
+        if result.answer.is_err() {
+            self.recall_agent_of(&result.member);
+        }
+        let late = Duration::from_millis(self.settings.health.probe_late_ms);
+        if self.probes.take(result, late, self.now) {
+            self.pass_soon();
         }
     }
-}
-
-/// A document with its text for people.
-fn document(text: String, mut json: Value) -> ApiReply {
-    json["text"] = json!(text);
-    ApiReply::new(200, json.to_string())
-}
-
-fn refusal(status: u16, error: &str) -> ApiReply {
-    let (error, hint) = match error.split_once("\n  hint: ") {
-        Some((error, hint)) => (error, Some(hint)),
-        None => (error, None),
-    };
-    ApiReply::new(status, json!({"error": error, "hint": hint}).to_string())
-}
-
-fn register_away(error: &RegisterError) -> ApiReply {
-    let (error, hint) = (in_full(error), "what is in force stays in force; changes need the register");
-    ApiReply::new(503, json!({"error": error, "hint": hint}).to_string())
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 const IN_USE: &str = "use PATH alone: a process has it open already, which may be this one";
-const HARD_LINK: &str = "use PATH: it has another name, too (a hard link), so it may be a file that something else needs";
+const HARD_LINK: &str =
+    "use PATH: it has another name, too (a hard link), so it may be a file that something else needs";
 
 /// Names a file for the test that is another process.
 const PATH_VARIABLE: &str = "FLASH_TEST_PATH";

@@ -6,9 +6,10 @@ use admin::api::ApiReply;
 use fleet::{Adoption, AdoptionNames, FleetContent, FleetMember, FleetPlan, adopt, texts};
 use serde_json::Value;
 
+use super::Controller;
 use super::answers::differences;
 use super::change::PlannedChange;
-use super::{Controller, refusal};
+use super::replies::refusal;
 use crate::questions::AdoptQuestion;
 use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};
 

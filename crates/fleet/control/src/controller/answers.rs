@@ -13,9 +13,10 @@ use router::Operation;
 use serde_json::{Value, json};
 use stdx::words::counted;
 
+use super::Controller;
 use super::drain::phase_words;
 use super::members::MemberState;
-use super::{Controller, document, refusal, register_away};
+use super::replies::{document, refusal, register_away};
 use crate::route_check::CheckedRoutes;
 use crate::turn::{ProcessReport, TextReport};
 
@@ -45,7 +46,7 @@ impl Controller {
         for (scope, why) in &self.view.frozen {
             line(format!("frozen: {scope} ({why})"));
         }
-        for (name, heard) in &self.others {
+        for (name, heard) in self.peers.heard() {
             let age_s = self.now.ms().saturating_sub(heard.ms()) / 1000;
             line(format!("controller {name} was heard {age_s} s ago"));
         }
@@ -110,13 +111,13 @@ impl Controller {
         let seconds = |since: stdx::clock::Now| self.now.ms().saturating_sub(since.ms()) / 1000;
         let probe = match self.probes.get(id) {
             None => "not probed yet".to_owned(),
-            Some(probe) => match &probe.answer {
+            Some(probe) => match probe.answer() {
                 Ok(after) => format!("answers within {} µs", after.as_micros()),
-                Err(why) => format!("does not answer for {} s: {why}", seconds(probe.since)),
+                Err(why) => format!("does not answer for {} s: {why}", seconds(probe.since())),
             },
         };
-        let silent = self.agents.get(&member.host).filter(|agent| agent.is_silent);
-        let silent = silent.map(|agent| format!("its agent is silent for {} s", seconds(agent.heard)));
+        let silent = self.agents.get(&member.host).filter(|agent| agent.is_silent());
+        let silent = silent.map(|agent| format!("its agent is silent for {} s", seconds(agent.heard())));
         let said = self.report_of(id).map(|report| match report.process {
             ProcessReport::Running { pid } => format!("process {pid}"),
             ProcessReport::Restarting { left_ms } => format!("is restarted, {} s left", left_ms / 1000),
@@ -127,17 +128,17 @@ impl Controller {
         json!({
             "id": id, "host": member.host, "zone": member.zone, "address": member.address,
             "slot": slot, "state": state, "is_held": member.is_held,
-            "last_probe_s": self.probes.get(id).map(|probe| seconds(probe.at)),
+            "last_probe_s": self.probes.get(id).map(|probe| seconds(probe.at())),
         })
     }
 
     fn routers_json(&self) -> Vec<Value> {
         let all = self.agents.iter().flat_map(|(host, record)| {
-            record.report.routers.iter().map(move |router| (host, record, router))
+            record.report().routers.iter().map(move |router| (host, record, router))
         });
         let json = all.map(|(host, record, router)| {
             let state = match &router.text {
-                _ if record.is_silent => "its agent is silent".to_owned(),
+                _ if record.is_silent() => "its agent is silent".to_owned(),
                 TextReport::Loaded if router.loaded.is_none() => "does not answer".to_owned(),
                 TextReport::Loaded => "has loaded its text".to_owned(),
                 TextReport::Waiting => "has a new text and has not loaded it yet".to_owned(),
@@ -154,7 +155,7 @@ impl Controller {
                 None => state,
             };
             json!({
-                "id": router.router, "host": host, "view": router.view, "zone": record.report.zone,
+                "id": router.router, "host": host, "view": router.view, "zone": record.report().zone,
                 "generation": router.generation, "state": state, "trouble": router.trouble, "suspects": router.suspects,
             })
         });
@@ -177,14 +178,14 @@ impl Controller {
         let target = self.target();
         let known = self
             .agents
-            .values()
-            .flat_map(|record| record.report.routers.iter().map(move |one| (record, one)));
-        let routers = known.clone().count();
+            .iter()
+            .flat_map(|(_, record)| record.report().routers.iter().map(move |one| (record, one)));
+        let routers = self.agents.routers().count();
         let behind: Vec<String> = known
             .filter(|(_, router)| router.generation < target)
             .map(|(record, router)| {
                 let has = router.generation.map_or("none".to_owned(), |has| format!("generation {has}"));
-                let silent = if record.is_silent { ", and its agent is silent" } else { "" };
+                let silent = if record.is_silent() { ", and its agent is silent" } else { "" };
                 format!("{} has {has}{silent}", router.router)
             })
             .collect();

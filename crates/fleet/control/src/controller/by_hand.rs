@@ -7,7 +7,8 @@ use admin::api::ApiReply;
 use fleet::rollout::{HaltEvidence, RolloutEvent, RolloutState};
 use serde_json::json;
 
-use super::{Controller, document, refusal, register_away};
+use super::Controller;
+use super::replies::{document, refusal, register_away};
 use crate::decisions::RolloutWord;
 use crate::questions::RolloutAct;
 

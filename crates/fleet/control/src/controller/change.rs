@@ -12,8 +12,9 @@ use fleet::{
 use serde_json::json;
 use stdx::words::counted;
 
+use super::Controller;
+use super::replies::{document, refusal, register_away};
 use super::view::published;
-use super::{Controller, document, refusal, register_away};
 use crate::decisions::{Publication, sha256_hex};
 use crate::questions::{ChangeQuestion, ChangeRequest, FreezeScope};
 use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};

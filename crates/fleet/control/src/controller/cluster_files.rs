@@ -57,10 +57,10 @@ impl Controller {
             return;
         }
         self.cluster_files.is_loaded = true;
-        let mut reports = self.agents.values().flat_map(|record| &record.report.members);
+        let mut reports = self.agents.members();
         if reports.any(|report| report.has_cluster_file) {
             for (cluster, why) in &self.cluster_files.refused {
-                (self.say)(
+                self.log.say(
                     LogLevel::Warning,
                     &format!("cluster {cluster} has no file for auto-discovery: {why}"),
                 );

@@ -118,7 +118,7 @@ impl Controller {
                 Some(before) => (before.machine, before.warm_up),
                 None => {
                     // All that are known, at once: a machine that knows of nobody waits for nobody.
-                    let reports = self.agents.values().flat_map(|record| &record.report.routers);
+                    let reports = self.agents.routers();
                     let routers = reports.map(|report| report.router.clone());
                     (Drain::resume(routers, drained.phase, settings, self.now), WarmUp::new(self.now))
                 }
@@ -137,7 +137,7 @@ impl Controller {
         let is_old_gone = drained.phase != DrainPhase::ReadOld && self.is_gone(&drained.old);
         let Some(watch) = &mut self.drain else { return };
         let mut events = vec![DrainEvent::Tick];
-        for report in self.agents.values().flat_map(|record| &record.report.routers) {
+        for report in self.agents.routers() {
             let router = report.router.clone();
             events.push(DrainEvent::Appeared { router: router.clone() });
             let text = report.loaded.clone().map(|loaded| (report.view.clone(), loaded));
@@ -240,7 +240,7 @@ impl Controller {
 
     /// The first controller by name does it, and another one when that is away.
     fn publish_drain(&mut self, reason: &str, content: FleetContent) -> Result<(), String> {
-        if self.waits_ms() > 0 {
+        if self.peers.waits_ms(self.now) > 0 {
             return Ok(());
         }
         self.publish_unasked(ControlVerb::Drain, reason, content)
@@ -280,7 +280,7 @@ impl Controller {
         let other = &drained.slot.drain.as_ref()?.other;
         let host = self.view.inventory.get(other)?.host.clone();
         let is_held = self.watch.quarantine().check(self.now, other, &host).is_err();
-        let answers = self.probes.get(other).is_some_and(|probe| probe.answer.is_ok());
+        let answers = self.probes.answers(other) == Some(true);
         if is_held || !answers || self.report_of(other).is_none() {
             return None;
         }
@@ -301,8 +301,7 @@ impl Controller {
 
     /// Probes have failed for so long.
     pub(super) fn is_silent_for(&self, member: &MemberId, ms: u64) -> bool {
-        let probe = self.probes.get(member);
-        probe.is_some_and(|probe| probe.answer.is_err() && probe.since.ms() + ms <= self.now.ms())
+        self.probes.is_silent_for(member, ms, self.now)
     }
 
     fn is_gone(&self, member: &MemberId) -> bool {

@@ -4,9 +4,10 @@ use admin::api::ApiReply;
 use fleet::drain::{DRAINS_MAX, DrainPhase, DrainSettings};
 use fleet::{FleetContent, FleetMember, FleetPlan, MemberId, Replacement};
 
+use super::Controller;
 use super::change::PlannedChange;
 use super::drain::phase_words;
-use super::{Controller, refusal};
+use super::replies::refusal;
 use crate::questions::{ChangeQuestion, DrainQuestion};
 
 /// Attributes of a pool with which the places of its servers in a router are not those of its slots.

@@ -41,7 +41,7 @@ impl Controller {
             let content = before.content.clone();
             return self.go_back(before.number, content, &evidence);
         }
-        if since.ms() + self.waits_ms() > self.now.ms() {
+        if since.ms() + self.peers.waits_ms(self.now) > self.now.ms() {
             return;
         }
         self.failure.try_at = Now::at_ms(self.now.ms() + TRY_EVERY_MS);

@@ -1,24 +1,18 @@
 //! Health: what agents, probes and routers say goes to the watch of `fleet`, and what it decides becomes generations.
 
-use std::time::Duration;
-
-use fleet::health::{
-    HealthDecision, ProbeOutcome, ProbeRound, ProcessSight, Roster, RosterError, SlotMember, TkoReport,
-};
-use fleet::{ClusterName, FleetContent, GenerationNumber, MemberId, Replacement, ViewName};
+use fleet::health::{HealthDecision, ProbeRound, ProcessSight, Roster, RosterError, SlotMember, TkoReport};
+use fleet::{ClusterName, FleetContent, GenerationNumber, HostId, MemberId, Replacement, ViewName};
 use stdx::clock::Now;
 
-use super::{Controller, ProbeRecord};
+use super::Controller;
 use crate::authorise::ControlVerb;
 use crate::decisions::Publication;
-use crate::turn::{ProcessReport, TurnReport};
+use crate::turn::ProcessReport;
 
 /// Interval of passes over all members.
 const PASS_EVERY_MS: u64 = 1000;
 /// The same when something is new: suspicion counts from the pass that is told of it.
 const PASS_SOON_MS: u64 = 200;
-/// Age of a probe that counts for a round: a second between probes, and one for its time limit, and room.
-const PROBE_FRESH_MS: u64 = 5000;
 /// How long a lost member waits for a rollout that is going on. A slot change has come to its end by then.
 pub(super) const HEAL_WAIT_MS: u64 = 15_000;
 /// Longest part of the evidence that a generation's reason has.
@@ -61,7 +55,9 @@ impl Controller {
     }
 
     /// Tells the watch what a turn says.
-    pub(super) fn tell_health(&mut self, report: &TurnReport) {
+    pub(super) fn tell_health(&mut self, host: &HostId) {
+        let Some(record) = self.agents.get(host) else { return };
+        let report = record.report();
         let processes: Vec<(MemberId, ProcessSight)> = report
             .members
             .iter()
@@ -99,17 +95,6 @@ impl Controller {
         clusters.map(|cluster| cluster.name.clone()).collect()
     }
 
-    /// Notes a probe for the next round.
-    pub(super) fn note_outcome(&mut self, member: MemberId, answer: &Result<Duration, String>) {
-        let late = Duration::from_millis(self.settings.health.probe_late_ms);
-        let outcome = match answer {
-            Ok(after) if *after > late => ProbeOutcome::Late,
-            Ok(_) => ProbeOutcome::Answered,
-            Err(_) => ProbeOutcome::Failed,
-        };
-        self.outcomes.insert(member, outcome);
-    }
-
     /// Brings the next pass forward.
     pub(super) fn pass_soon(&mut self) {
         let soon = self.pass_at.ms().saturating_sub(PASS_EVERY_MS - PASS_SOON_MS).max(self.now.ms());
@@ -145,16 +130,17 @@ impl Controller {
         let is_any = !lost.is_empty() || saved.is_some();
         let since = is_any.then(|| self.lost_since.unwrap_or(self.now));
         self.lost_since = since;
-        let is_my_turn = since.is_some_and(|since| since.ms() + self.waits_ms() <= self.now.ms());
+        let is_my_turn =
+            since.is_some_and(|since| since.ms() + self.peers.waits_ms(self.now) <= self.now.ms());
         if let Some((place, evidence, saved)) = saved {
-            if self.waits_ms() == 0 {
+            if self.peers.waits_ms(self.now) == 0 {
                 notes.extend(self.replace_drained(&place, &evidence, saved).err());
             }
         } else if is_my_turn && Some(decisions.generation) == self.target() {
             notes.extend(self.replace_lost(&lost).err());
         }
         // The first controller by name does it, and another one when that is away.
-        if self.waits_ms() == 0 {
+        if self.peers.waits_ms(self.now) == 0 {
             notes.extend(self.end_warm_ups());
         }
         self.advance_drain();
@@ -162,13 +148,13 @@ impl Controller {
         notes.extend(self.rollout_notes());
         notes.extend(self.failure.note.clone());
         notes.extend(self.health_trouble.clone());
-        notes.extend(self.audit_trouble.clone());
+        notes.extend(self.trail.trouble().map(str::to_owned));
         self.health_notes = notes;
     }
 
     /// Says from where losses are judged, if that is one zone, or one that is not known yet.
     fn tell_zones(&mut self) {
-        let others = self.outboxes.iter().filter(|outbox| outbox.is_open()).count();
+        let others = self.peers.expected();
         self.watch.expect_probers(1 + others);
         let known = self.watch.prober_zones();
         let line = match (&*known.zones, known.unheard) {
@@ -179,22 +165,19 @@ impl Controller {
             _ => None,
         };
         if self.zones_line != line {
-            self.log_lines.extend(line.clone());
+            if let Some(line) = line.clone() {
+                self.log.add(line);
+            }
             self.zones_line = line;
         }
     }
 
     fn tell_probes(&mut self) {
-        let outcomes: Vec<(MemberId, ProbeOutcome)> =
-            std::mem::take(&mut self.outcomes).into_iter().collect();
-        // Of all members: those whose answer is late must not be most of a round because the others came just before it.
-        let is_fresh = |probe: &&ProbeRecord| probe.at.ms() + PROBE_FRESH_MS >= self.now.ms();
-        let fresh = || self.probes.values().filter(is_fresh);
-        let (asked, answered) = (fresh().count(), fresh().filter(|probe| probe.answer.is_ok()).count());
+        let found = self.probes.take_round(self.now);
+        self.peers.tell_probes(&found);
         let (prober, zone) = (&self.settings.host, &self.settings.zone);
-        let (asked, answered) = (asked as u32, answered as u32);
-        self.tell_others_of_probes(asked, answered, &outcomes);
-        let round = ProbeRound { prober, zone, asked, answered, outcomes: &outcomes };
+        let (asked, answered) = (found.asked, found.answered);
+        let round = ProbeRound { prober, zone, asked, answered, outcomes: &found.outcomes };
         // A round without probes does not count.
         let _ = self.watch.probed(self.now, &round);
     }

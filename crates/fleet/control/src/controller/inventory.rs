@@ -4,7 +4,8 @@ use admin::api::ApiReply;
 use fleet::{FleetMember, HostId, Inventory, MemberId};
 use serde_json::json;
 
-use super::{Controller, document, refusal, register_away};
+use super::Controller;
+use super::replies::{document, refusal, register_away};
 use crate::register::Revision;
 
 impl Controller {

@@ -7,7 +7,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::json;
 use stdx::log_level::LogLevel;
 
-use super::{Controller, document, refusal, register_away};
+use super::Controller;
+use super::replies::{document, refusal, register_away};
 use crate::access::Requester;
 use crate::authority::AuthorityError;
 use crate::identity::{FleetIdentity, FleetRole};
@@ -60,7 +61,7 @@ impl Controller {
             Ok(Ok(used)) => used,
             Ok(Err(reply)) => return reply,
             Err(why) => {
-                (self.say)(LogLevel::Warning, &format!("a newcomer is refused: {why}"));
+                self.log.say(LogLevel::Warning, &format!("a newcomer is refused: {why}"));
                 return refusal(403, &why.peer_answer());
             }
         };
@@ -75,7 +76,7 @@ impl Controller {
         };
         match self.decisions.set_join_tokens(&next, revision) {
             Ok(true) => {
-                (self.say)(LogLevel::Info, &format!("{identity} has joined"));
+                self.log.say(LogLevel::Info, &format!("{identity} has joined"));
                 let authority = authority.certificate_pem();
                 let json = json!({"certificate": signed.pem, "authority": authority, "identity": identity});
                 document(format!("{identity} has joined\n"), json)

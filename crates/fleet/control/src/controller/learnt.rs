@@ -7,12 +7,10 @@ use fleet::health::Quarantined;
 use serde_json::json;
 use stdx::clock::Now;
 
-use super::{Controller, RETRY_MS, document, refusal, register_away};
+use super::replies::{document, refusal, register_away};
+use super::{Controller, RETRY_MS};
 use crate::decisions::{CONDEMNED_MAX, HELD_MAX, HeldRecord};
 use crate::register::RegisterError;
-
-/// Lines that wait to be written, the oldest of which are lost.
-pub(super) const LOG_LINES_MAX: usize = 64;
 
 impl Controller {
     /// Takes what the register has. Quarantines that it had and has no more were ended by somebody.
@@ -44,7 +42,7 @@ impl Controller {
                 self.keep_at = Now::at_ms(self.now.ms() + RETRY_MS);
                 // Once, not every second while the register is away.
                 if std::mem::take(&mut self.is_keeping) {
-                    self.log(format!("failures are not kept, and a restart would forget them: {error}"));
+                    self.log.add(format!("failures are not kept, and a restart would forget them: {error}"));
                 }
             }
         }
@@ -60,7 +58,7 @@ impl Controller {
         for text in dropped {
             let line =
                 format!("text {text} has failed and is forgotten: {CONDEMNED_MAX} later ones are kept");
-            self.log(line);
+            self.log.add(line);
         }
         Ok(())
     }
@@ -86,7 +84,7 @@ impl Controller {
             self.watch.quarantine_mut().release(&record.whose);
             self.kept_held.remove(&record.whose);
             let (whose, reason) = (&record.whose, &record.reason);
-            self.log(format!(
+            self.log.add(format!(
                 "{whose} is out of quarantine ({reason}): {HELD_MAX} that came later are kept; release some by `control thaw`"
             ));
         }
@@ -118,17 +116,5 @@ impl Controller {
         let was_held = self.watch.quarantine_mut().release(whose);
         let words = if was_held { "may take a slot again" } else { "was not in quarantine" };
         document(format!("{whose} {words}\n"), json!({"scope": whose.to_string(), "was_frozen": was_held}))
-    }
-
-    pub(super) fn log(&mut self, line: String) {
-        if self.log_lines.len() >= LOG_LINES_MAX {
-            self.log_lines.pop_front();
-        }
-        self.log_lines.push_back(line);
-    }
-
-    /// Lines for the log that have come since.
-    pub fn take_log_lines(&mut self) -> impl Iterator<Item = String> + use<> {
-        std::mem::take(&mut self.log_lines).into_iter()
     }
 }

@@ -31,7 +31,7 @@ impl Controller {
 
     /// The first cause why a member takes no slot now.
     fn unfit(&self, member: &FleetMember) -> Option<UnfitMember> {
-        let probe = self.probes.get(&member.id).map(|probe| probe.answer.is_ok());
+        let probe = self.probes.answers(&member.id);
         match self.member_state(&member.id) {
             MemberState::InSlot { .. } => return Some(UnfitMember::InSlot),
             MemberState::Spare | MemberState::Stale => {}
@@ -59,7 +59,8 @@ impl Controller {
         match self.report_of(member) {
             // It is emptied once more when the last router has left it, which may be so since the last look.
             Some(report)
-                if report.is_kept_empty && (self.has_new_readers || !self.may_be_written_to(member)) =>
+                if report.is_kept_empty
+                    && (self.agents.has_new_readers() || !self.may_be_written_to(member)) =>
             {
                 MemberState::Stale
             }
@@ -71,24 +72,13 @@ impl Controller {
     /// A router has a text with a member that has no slot any more: it may store something there which it, or others, replace
     /// or delete elsewhere. Silent routers count, too: nothing but their agent is known to be away.
     fn may_be_written_to(&self, member: &MemberId) -> bool {
-        self.oldest_read.is_some_and(|oldest| oldest.0 < self.flushes_wanted(member))
-    }
-
-    /// Finds the oldest generation that a router reads, if routers have others than at the last look.
-    pub(super) fn find_oldest_read(&mut self) {
-        if !std::mem::take(&mut self.has_new_readers) {
-            return;
-        }
-        let routers = self.agents.values().flat_map(|record| &record.report.routers);
-        let oldest = routers.filter_map(|router| router.generation).min();
-        self.has_new_orders |= self.oldest_read != oldest;
-        self.oldest_read = oldest;
+        self.agents.oldest_read().is_some_and(|oldest| oldest.0 < self.flushes_wanted(member))
     }
 
     /// What the agent beside a member says of it. What the agent of another host says of it does not count.
     pub(super) fn report_of(&self, member: &MemberId) -> Option<&MemberReport> {
         let host = &self.view.inventory.get(member)?.host;
-        self.agents.get(host)?.report.members.iter().find(|report| report.member == *member)
+        self.agents.get(host)?.report().members.iter().find(|report| report.member == *member)
     }
 
     /// The order to be emptied that a member without a slot must have carried out: the number behind that generation, for it

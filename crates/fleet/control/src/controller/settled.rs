@@ -26,7 +26,7 @@ impl Controller {
         self.settled = self.settled.max(Some(target));
         let is_kept = self.view.settled >= self.settled;
         // The first controller by name writes it.
-        if is_kept || self.now < self.settle_at || self.away.is_some() || self.waits_ms() > 0 {
+        if is_kept || self.now < self.settle_at || self.away.is_some() || self.peers.waits_ms(self.now) > 0 {
             return;
         }
         match self.decisions.keep_settled(target) {

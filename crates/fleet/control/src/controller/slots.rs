@@ -14,9 +14,10 @@ use fleet::{
     SlotChanges, change_slots,
 };
 
+use super::Controller;
 use super::change::PlannedChange;
+use super::replies::refusal;
 use super::routers::lane;
-use super::{Controller, refusal};
 use crate::questions::{ChangeRequest, DrainQuestion};
 use crate::turn::ProcessReport;
 
@@ -183,7 +184,7 @@ impl Controller {
     /// No probe has answered for so long, and no agent says that it runs.
     pub(super) fn is_gone_for(&self, member: &MemberId, ms: u64) -> bool {
         let host = self.view.inventory.get(member).map(|member| &member.host);
-        let is_silent = host.and_then(|host| self.agents.get(host)).is_none_or(|record| record.is_silent);
+        let is_silent = host.and_then(|host| self.agents.get(host)).is_none_or(|record| record.is_silent());
         let runs = self
             .report_of(member)
             .is_some_and(|report| matches!(report.process, ProcessReport::Running { .. }));

@@ -22,13 +22,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleet::{RouterId, TextDigest};
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
+use super::agents::AgentRecord;
 use super::*;
 use crate::questions::{ChangeQuestion, ChangeRequest, FreezeScope};
 use crate::register::{Revision, SimulatedFault, SimulatedRegister};
-use crate::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrders};
+use crate::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrders, TurnReport};
 
 const POLICY: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";

@@ -3,7 +3,7 @@
 use fleet::health::Quarantined;
 
 use super::*;
-use crate::controller::learnt::LOG_LINES_MAX;
+use crate::controller::log::LOG_LINES_MAX;
 use crate::decisions::{CONDEMNED_MAX, HELD_MAX, HeldRecord};
 
 fn host(number: usize) -> Quarantined {
@@ -146,7 +146,7 @@ fn a_full_list_forgets_its_oldest_with_a_line() {
 fn lines_that_nobody_takes_are_lost_from_the_oldest_on() {
     let mut stage = Stage::new(1);
     for number in 0..LOG_LINES_MAX + 3 {
-        stage.controller.log(number.to_string());
+        stage.controller.log.add(number.to_string());
     }
     let lines: Vec<String> = stage.controller.take_log_lines().collect();
     assert_eq!((lines.len(), &*lines[0]), (LOG_LINES_MAX, "3"));

@@ -114,7 +114,7 @@ fn another_controller_gives_the_list_and_does_not_write_it() {
     tell_clients(&mut newcomer, 3);
     stage.agents.push(newcomer);
     for _ in 0..8 {
-        stage.controller.others.insert("c1".parse().expect("a name"), Now::at_ms(stage.now_ms));
+        stage.controller.peers.note_heard(&"c1".parse().expect("a name"), Now::at_ms(stage.now_ms));
         stage.rounds(1);
     }
     assert_eq!(stage.agents[2].list, list(1, &[1]));
