@@ -39,7 +39,9 @@ mod members;
 mod others;
 mod peers;
 mod probes;
+mod published;
 mod recall;
+mod register_mirror;
 mod replaced;
 mod replies;
 mod router_lists;
@@ -48,7 +50,6 @@ mod settled;
 mod slots;
 mod state;
 mod trail;
-mod view;
 mod warm_up;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,26 +75,19 @@ use crate::questions::{ChangeQuestion, ControlQuestion};
 use crate::register::RegisterError;
 use crate::seats::AgentSeats;
 use crate::service::{ControllerMessage, SayLine};
-use crate::words::in_full;
 use agents::Agents;
 use audit_trail::AuditTrail;
 use cluster_files::ClusterFiles;
 use log::ControllerLog;
 use peers::Peers;
 use probes::Probes;
+use register_mirror::{RETRY_MS, RegisterMirror};
+use replaced::KnownReplacements;
 use replies::refusal;
 use state::{ALL_HEARD_MS, DrainWatch, FailedText, RouterLists};
 use trail::Act;
-use view::FleetView;
 
 pub use members::MemberState;
-
-/// Time after which the register is read although it has not said that it changed.
-const READ_EVERY_MS: u64 = 60_000;
-/// Time until a register that was away is asked again.
-const RETRY_MS: u64 = 1_000;
-/// Interval of questions whether the register answers: a controller that does not hear of decisions sends its agents to others.
-const ASK_EVERY_MS: u64 = 2_000;
 
 /// Choices of whoever starts a controller.
 #[derive(Clone, Debug)]
@@ -123,10 +117,9 @@ pub enum ControllerError {
 
 /// A controller.
 pub struct Controller {
-    decisions: FleetDecisions,
+    register: RegisterMirror,
     seats: Arc<AgentSeats>,
     settings: ControllerSettings,
-    view: FleetView,
     rollout: Option<Rollout>,
     /// When it began here.
     rollout_since: Now,
@@ -152,10 +145,7 @@ pub struct Controller {
     kept_condemned: BTreeSet<TextDigest>,
     /// Members and hosts that are in quarantine by the register.
     kept_held: BTreeSet<Quarantined>,
-    /// Generations whose replacements count here, and since when.
-    known_replaced: BTreeMap<GenerationNumber, Now>,
-    /// When the register has answered last.
-    register_read_at: Option<Now>,
+    replaced: KnownReplacements,
     /// When it is looked next whether the register has forgotten generations, and what was said about it last.
     forgotten_at: Now,
     forgotten_line: Option<String>,
@@ -184,11 +174,6 @@ pub struct Controller {
     zones_line: Option<String>,
     /// Since when there is someone to replace.
     lost_since: Option<Now>,
-    /// When the register is read again, and why it could not be read.
-    read_at: Now,
-    /// When it is asked whether it answers.
-    ask_at: Now,
-    away: Option<String>,
     peers: Peers,
     trail: AuditTrail,
     authority: Option<Authority>,
@@ -212,16 +197,16 @@ impl Controller {
         now: Now,
         unix_s: i64,
     ) -> Result<Controller, ControllerError> {
-        let view = FleetView::read(&decisions)?;
+        let register = RegisterMirror::new(decisions, now)?;
+        let replaced = KnownReplacements::new(settings.health.guard.replaced_window_ms);
         let nobody = Roster::new(GenerationNumber(0), Vec::new()).expect("nobody is a roster");
         let watch = HealthWatch::new(now, settings.health.clone(), nobody)?;
         let silent_after_ms = settings.health.agent_silent_after_ms;
         let peers = Peers::new(settings.host.clone());
         let mut controller = Controller {
-            decisions,
+            register,
             seats,
             settings,
-            view,
             rollout: None,
             rollout_since: now,
             hears_until: None,
@@ -236,8 +221,7 @@ impl Controller {
             condemned: BTreeSet::new(),
             kept_condemned: BTreeSet::new(),
             kept_held: BTreeSet::new(),
-            known_replaced: BTreeMap::new(),
-            register_read_at: None,
+            replaced,
             forgotten_at: Now::at_ms(now.ms() + ALL_HEARD_MS),
             forgotten_line: None,
             keep_at: now,
@@ -256,9 +240,6 @@ impl Controller {
             health_trouble: None,
             zones_line: None,
             lost_since: None,
-            read_at: Now::at_ms(now.ms() + READ_EVERY_MS),
-            ask_at: Now::at_ms(now.ms() + ASK_EVERY_MS),
-            away: None,
             peers,
             trail: AuditTrail::default(),
             authority: None,
@@ -274,7 +255,7 @@ impl Controller {
         controller.begin_rollout(None);
         controller.hears_until = Some(Now::at_ms(now.ms() + silent_after_ms));
         controller.set_router_lists();
-        controller.register_read_at = Some(now);
+        controller.register.note_followed(now);
         Ok(controller)
     }
 
@@ -314,7 +295,7 @@ impl Controller {
         match message {
             ControllerMessage::Turn(report) => self.on_turn(report, true),
             ControllerMessage::Probe(result) => self.on_probe(result),
-            ControllerMessage::Changed => self.read_at = self.now,
+            ControllerMessage::Changed => self.register.read_soon(self.now),
             // Whoever asked was told that there is no answer, and has perhaps decided otherwise since. News stay news.
             ControllerMessage::Question(question, _, reply)
                 if reply.is_closed() && !matches!(question, ControlQuestion::Liveness(_)) => {}
@@ -328,13 +309,10 @@ impl Controller {
     /// Does what is due, at least every second and after messages.
     pub fn tick(&mut self, now: Now) {
         self.now = self.now.max(now);
-        if self.read_at > self.now && self.ask_at <= self.now {
-            self.ask_register();
-        }
-        if self.read_at <= self.now {
+        if self.register.is_read_due(self.now) {
             self.read();
         }
-        self.seats.set_without_register(self.away.is_some());
+        self.seats.set_without_register(self.register.away().is_some());
         self.find_silent();
         self.has_new_orders |= self.agents.find_oldest_read();
         self.advance_rollout();
@@ -350,13 +328,13 @@ impl Controller {
         if !std::mem::take(&mut self.has_new_members) {
             return None;
         }
-        let members = self.view.inventory.members();
+        let members = self.register.view().inventory().members();
         Some(members.map(|member| (member.id.clone(), member.address.clone())).collect())
     }
 
     /// The generation in force.
     pub fn target(&self) -> Option<GenerationNumber> {
-        self.view.target.map(|target| target.number)
+        self.register.target()
     }
 
     fn answer(&mut self, question: ControlQuestion, requester: &Requester) -> ApiReply {
@@ -436,54 +414,31 @@ impl Controller {
 
     /// Reads the register, and follows what others have published.
     fn read(&mut self) {
-        let before = self.view.target;
-        match self.view.read_news(&self.decisions) {
-            Ok(has_new_members) => {
-                self.read_at = Now::at_ms(self.now.ms() + READ_EVERY_MS);
-                self.away = None;
-                self.has_new_members |= has_new_members;
-                self.has_new_orders |= has_new_members;
-                self.follow_learnt();
-                self.follow_gone();
-                self.set_router_lists();
-                self.probes.keep_those_of(&self.view.inventory);
-                if self.view.target != before {
-                    self.begin_rollout(before.map(|before| before.number));
-                } else if has_new_members {
-                    self.set_roster();
-                }
-                self.follow_rollout_word();
-                self.register_read_at = Some(self.now);
-            }
-            // What is known stays in force: a register that is away changes nothing.
-            Err(error) => {
-                self.read_at = Now::at_ms(self.now.ms() + RETRY_MS);
-                self.away = Some(in_full(&error));
-            }
+        let Some(news) = self.register.read(self.now) else { return };
+        self.has_new_members |= news.has_new_members;
+        self.has_new_orders |= news.has_new_members;
+        self.follow_learnt();
+        self.follow_gone();
+        self.set_router_lists();
+        self.probes.keep_those_of(self.register.view().inventory());
+        if let Some(before) = news.target_before {
+            self.begin_rollout(before);
+        } else if news.has_new_members {
+            self.set_roster();
         }
-        self.ask_at = Now::at_ms(self.now.ms() + ASK_EVERY_MS);
-    }
-
-    /// Asks for the target alone: whether the register answers, and whether there was news that nobody has told.
-    fn ask_register(&mut self) {
-        self.ask_at = Now::at_ms(self.now.ms() + ASK_EVERY_MS);
-        match self.decisions.target() {
-            Ok(target) if target == self.view.target => {}
-            // The one that reads says what is wrong.
-            _ => self.read_at = self.now,
-        }
+        self.follow_rollout_word();
+        self.register.note_followed(self.now);
     }
 
     /// Reads the register before somebody is told how it is, unless that was just done.
     fn read_for_people(&mut self) {
-        let is_old = self.register_read_at.is_none_or(|at| at.ms() + RETRY_MS <= self.now.ms());
-        if is_old && self.away.is_none() {
+        if self.register.is_old(self.now) {
             self.read();
         }
     }
 
     fn on_probe(&mut self, result: ProbeResult) {
-        if self.view.inventory.get(&result.member).is_none() {
+        if self.register.view().inventory().get(&result.member).is_none() {
             return;
         }
         if result.answer.is_err() {

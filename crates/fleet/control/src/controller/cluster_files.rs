@@ -31,7 +31,8 @@ impl Controller {
         let mut files = ClusterFiles::default();
         let mut texts = Vec::new();
         let clusters = self
-            .view
+            .register
+            .view()
             .current()
             .into_iter()
             .flat_map(|current| current.content.clusters.iter().map(|cluster| (current.number, cluster)));
@@ -73,7 +74,7 @@ impl Controller {
         if !report.has_cluster_file || !self.cluster_files.is_loaded {
             return None;
         }
-        let (cluster, _) = self.view.slot_of(&report.member)?;
+        let (cluster, _) = self.register.view().slot_of(&report.member)?;
         self.cluster_files.digests.get(&cluster.name).cloned()
     }
 }

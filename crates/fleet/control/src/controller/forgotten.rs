@@ -21,7 +21,7 @@ impl Controller {
             return;
         }
         self.forgotten_at = Now::at_ms(self.now.ms() + LOOK_EVERY_MS);
-        let (Some(target), None) = (self.target(), &self.away) else { return };
+        let (Some(target), None) = (self.target(), self.register.away()) else { return };
         if !is_forgotten(target, self.agents.routers_have())
             || !self.agents.hears_most_routers()
             || self.peers.waits_ms(self.now) > 0
@@ -33,7 +33,7 @@ impl Controller {
         let words = format!(
             "the register has forgotten generations that routers have: {newest} is beyond its {target}"
         );
-        let content = self.view.content();
+        let content = self.register.view().content();
         let outcome = match self.frozen_by(&content) {
             Some(_) => Err("the fleet is frozen".to_owned()),
             None => {

@@ -27,7 +27,8 @@ impl Controller {
                 return Err(refusal(422, &error));
             }
         }
-        let of_hosts = self.view.inventory.members().filter(|member| hosts.contains(&member.host));
+        let of_hosts =
+            self.register.view().inventory().members().filter(|member| hosts.contains(&member.host));
         let all: BTreeSet<MemberId> =
             remove.iter().cloned().chain(of_hosts.map(|member| member.id.clone())).collect();
         match all.len() + members.len() {
@@ -46,7 +47,7 @@ impl Controller {
                 &format!("the agent of {host} was heard {age_s} s ago, and would come back\n  hint: {hint}"),
             ));
         }
-        let has_members = self.view.inventory.members().any(|member| member.host == *host);
+        let has_members = self.register.view().inventory().members().any(|member| member.host == *host);
         if agent.is_none() && !has_members {
             return Err(refusal(404, &format!("there is no host {host}: it has no members and no agent")));
         }
@@ -60,7 +61,7 @@ impl Controller {
         }
         let gone = |host: &HostId| GoneHost { host: host.clone(), unix_s: self.unix_s };
         let gone: Vec<GoneHost> = hosts.iter().map(gone).collect();
-        self.decisions.note_gone(&gone).map_err(|error| register_away(&error))?;
+        self.register.note_gone(&gone).map_err(|error| register_away(&error))?;
         let forgotten = self.agents.note_gone(&gone);
         self.forget_hosts(forgotten);
         Ok(())
@@ -68,7 +69,7 @@ impl Controller {
 
     /// Forgets the hosts that have left since the register was read last.
     pub(super) fn follow_gone(&mut self) {
-        let forgotten = self.agents.follow_gone(&self.view.gone);
+        let forgotten = self.agents.follow_gone(self.register.view().gone());
         self.forget_hosts(forgotten);
     }
 

@@ -21,11 +21,14 @@ const REASON_LEN_MAX: usize = 400;
 impl Controller {
     /// Tells the watch who has which slot.
     pub(super) fn set_roster(&mut self) {
-        let Some(current) = self.view.current() else { return };
+        let Some(current) = self.register.view().current() else { return };
         let number = current.number;
         match self.roster(number, &current.content) {
             Ok(roster) => {
-                self.take_roster(number, roster);
+                let (register, clocks) = (&self.register, (self.now, self.unix_s));
+                let (records, answered_at) = (register.view().replaced(), register.followed_at());
+                let written = self.replaced.take_new(records, number, answered_at, clocks);
+                self.watch.set_roster_after(self.now, roster, &written);
                 self.health_trouble = None;
             }
             Err(error) => self.health_trouble = Some(error.to_string()),
@@ -41,7 +44,7 @@ impl Controller {
             content.clusters.iter().flat_map(|cluster| cluster.slots.iter().map(move |slot| (cluster, slot)));
         // Of a member that the inventory misses nothing is known, so nothing is decided about it.
         let places = slots.filter_map(|(cluster, slot)| {
-            let member = self.view.inventory.get(&slot.member)?;
+            let member = self.register.view().inventory().get(&slot.member)?;
             Some(SlotMember {
                 cluster: cluster.name.clone(),
                 slot: slot.id.clone(),
@@ -76,7 +79,7 @@ impl Controller {
         for router in &report.routers {
             let serves = self.clusters_of(&router.view);
             let traffic = if router.has_traffic { &*serves } else { &[] };
-            let content = self.view.current().map(|current| &current.content);
+            let content = self.register.view().current().map(|current| &current.content);
             let slot_at = |address: &String| Some(content?.slot_at(address)?.1.member.clone());
             let tko: Vec<MemberId> = router.suspects.iter().filter_map(slot_at).collect();
             let unasked: Vec<MemberId> = router.unasked.iter().filter_map(slot_at).collect();
@@ -88,7 +91,7 @@ impl Controller {
     }
 
     fn clusters_of(&self, view: &ViewName) -> Vec<ClusterName> {
-        let Some(current) = self.view.current() else { return Vec::new() };
+        let Some(current) = self.register.view().current() else { return Vec::new() };
         let content = &current.content;
         let Some(view) = content.views.iter().find(|one| one.name == *view) else { return Vec::new() };
         let clusters = content.clusters.iter().filter(|cluster| content.is_in(cluster, view));
@@ -190,7 +193,7 @@ impl Controller {
             2 => format!("{} and another one are lost", first.member),
             count => format!("{} and {} others are lost", first.member, count - 1),
         };
-        if let Some(away) = &self.away {
+        if let Some(away) = self.register.away() {
             return Err(format!("{who}, and waits for the register: {away}"));
         }
         if self.is_rollout_waited_for() {
@@ -243,7 +246,7 @@ impl Controller {
                 HEAL_WAIT_MS / 1000
             ));
         }
-        if self.away.is_some() || self.frozen_by(&content).is_some() {
+        if self.register.away().is_some() || self.frozen_by(&content).is_some() {
             return Err(format!("{who}, and its scope is frozen or the register away: {evidence}"));
         }
         let reason = format!("{who}: {evidence}");
@@ -270,11 +273,11 @@ impl Controller {
                 Ok(())
             }
             Ok(Publication::Overtaken) => {
-                self.read_at = self.now;
+                self.register.read_soon(self.now);
                 Ok(())
             }
             Err(error) => {
-                self.read_at = self.now;
+                self.register.read_soon(self.now);
                 Err(error)
             }
         }

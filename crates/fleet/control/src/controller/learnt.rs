@@ -15,16 +15,17 @@ use crate::register::RegisterError;
 impl Controller {
     /// Takes what the register has. Quarantines that it had and has no more were ended by somebody.
     pub(super) fn follow_learnt(&mut self) {
-        self.condemned.extend(self.view.condemned.iter().cloned());
-        self.kept_condemned.extend(self.view.condemned.iter().cloned());
+        self.condemned.extend(self.register.view().condemned().iter().cloned());
+        self.kept_condemned.extend(self.register.view().condemned().iter().cloned());
         let held: BTreeSet<Quarantined> =
-            self.view.quarantine.iter().map(|held| held.whose.clone()).collect();
+            self.register.view().quarantine().iter().map(|held| held.whose.clone()).collect();
         let (now, book) = (self.now, self.watch.quarantine_mut());
         for whose in self.kept_held.difference(&held) {
             book.release(whose);
         }
         let known: BTreeSet<Quarantined> = book.held().map(|(whose, _)| whose.clone()).collect();
-        for record in self.view.quarantine.iter().filter(|record| !known.contains(&record.whose)) {
+        for record in self.register.view().quarantine().iter().filter(|record| !known.contains(&record.whose))
+        {
             // A full book lets no member in, whoever it is.
             let _ = book.hold(now, record.whose.clone(), &record.reason, None);
         }
@@ -53,7 +54,7 @@ impl Controller {
         if new.is_empty() {
             return Ok(());
         }
-        let dropped = self.decisions.condemn(&new)?;
+        let dropped = self.register.condemn(&new)?;
         self.kept_condemned.extend(new);
         for text in dropped {
             let line =
@@ -73,7 +74,7 @@ impl Controller {
         if new.is_empty() {
             return Ok(());
         }
-        let dropped = self.decisions.hold(&new)?;
+        let dropped = self.register.hold(&new)?;
         self.kept_held.extend(new.into_iter().map(|record| record.whose));
         self.note_let_go(&dropped);
         Ok(())
@@ -93,7 +94,7 @@ impl Controller {
     /// Puts a member or host into quarantine, as a person asks.
     pub(super) fn hold_by_hand(&mut self, whose: &Quarantined, why: &str) -> ApiReply {
         let record = HeldRecord { whose: whose.clone(), reason: why.to_owned() };
-        let dropped = match self.decisions.hold(&[record]) {
+        let dropped = match self.register.hold(&[record]) {
             Ok(dropped) => dropped,
             Err(error) => return register_away(&error),
         };
@@ -107,8 +108,7 @@ impl Controller {
 
     /// Ends a quarantine, as a person asks.
     pub(super) fn release_by_hand(&mut self, whose: &Quarantined) -> ApiReply {
-        // The losses before its quarantine count no more either: not here, and not in a controller that is started again.
-        let released = self.decisions.release(whose).and_then(|()| self.decisions.forgive(whose));
+        let released = self.register.release(whose);
         if let Err(error) = released {
             return register_away(&error);
         }

@@ -26,7 +26,7 @@ impl Controller {
     /// quarantine with or without their host.
     pub(super) fn excluded(&self) -> Excluded {
         let unfit = |member: &FleetMember| Some((member.id.clone(), self.unfit(member)?));
-        self.view.inventory.members().filter_map(unfit).collect()
+        self.register.view().inventory().members().filter_map(unfit).collect()
     }
 
     /// The first cause why a member takes no slot now.
@@ -53,7 +53,7 @@ impl Controller {
 
     /// What a member is for.
     pub(super) fn member_state(&self, member: &MemberId) -> MemberState {
-        if let Some((cluster, slot)) = self.view.slot_of(member) {
+        if let Some((cluster, slot)) = self.register.view().slot_of(member) {
             return MemberState::InSlot { cluster: cluster.name.to_string(), slot: slot.id.to_string() };
         }
         match self.report_of(member) {
@@ -77,7 +77,7 @@ impl Controller {
 
     /// What the agent beside a member says of it. What the agent of another host says of it does not count.
     pub(super) fn report_of(&self, member: &MemberId) -> Option<&MemberReport> {
-        let host = &self.view.inventory.get(member)?.host;
+        let host = &self.register.view().inventory().get(member)?.host;
         self.agents.get(host)?.report().members.iter().find(|report| report.member == *member)
     }
 
@@ -85,8 +85,8 @@ impl Controller {
     /// misses the deletes that come after. What was before the generations that are kept is not known, so the oldest of them
     /// counts for a member that has no slot in any.
     fn flushes_wanted(&self, member: &MemberId) -> u64 {
-        let oldest = self.view.generations.keys().next().map_or(1, |oldest| oldest.0);
-        self.view.last_slot(member).map_or(0, |last| last.0 + 1).max(oldest)
+        let oldest = self.register.view().generations().keys().next().map_or(1, |oldest| oldest.0);
+        self.register.view().last_slot(member).map_or(0, |last| last.0 + 1).max(oldest)
     }
 
     /// Orders for the members of a host. One that has left its slot is emptied when no router uses it any more; one that has a
@@ -94,14 +94,15 @@ impl Controller {
     pub(super) fn member_orders(&self, report: &TurnReport) -> Vec<MemberOrder> {
         let is_rolled_out = self.is_rolled_out();
         let orders = report.members.iter().filter_map(|one| {
-            let is_known = self.view.inventory.get(&one.member).is_some();
+            let is_known = self.register.view().inventory().get(&one.member).is_some();
             // All routers have loaded a generation without it. Before, one of them may store in it what is deleted elsewhere.
             let is_unused = is_rolled_out
-                || self.view.last_slot(&one.member).is_none_or(|last| self.settled() > Some(last));
+                || self.register.view().last_slot(&one.member).is_none_or(|last| self.settled() > Some(last));
             let is_stale = self.member_state(&one.member) == MemberState::Stale;
             let is_emptied = is_stale && is_unused;
-            let keep_empty =
-                self.view.slot_of(&one.member).is_none() && is_unused && self.may_be_written_to(&one.member);
+            let keep_empty = self.register.view().slot_of(&one.member).is_none()
+                && is_unused
+                && self.may_be_written_to(&one.member);
             let flushes = match self.emptying.get(&one.member) {
                 Some(order) => *order,
                 None if is_emptied || keep_empty => self.flushes_wanted(&one.member),

@@ -15,7 +15,10 @@ impl Controller {
         if self.watch.verdict(member).is_none() {
             return;
         }
-        let Some(host) = self.view.inventory.get(member).map(|member| member.host.clone()) else { return };
+        let Some(host) = self.register.view().inventory().get(member).map(|member| member.host.clone())
+        else {
+            return;
+        };
         if self.agents.recall(&host, self.now) {
             self.seats.recall(&host);
             self.peers.tell_recalled(&host);

@@ -16,7 +16,6 @@ use super::agents::AgentRecord;
 use super::cluster_files::line;
 use super::state::LISTS_LOOK_EVERY_MS;
 use crate::decisions::{ListScope, ListedRouter, RouterList};
-use crate::register::Revision;
 use crate::router_client::digest_of;
 use crate::turn::{ListOrder, RouterReport, is_client_address};
 
@@ -30,7 +29,7 @@ type Routers = BTreeMap<RouterId, ListedRouter>;
 impl Controller {
     /// Makes the texts of what the register has.
     pub(super) fn set_router_lists(&mut self) {
-        let lists = self.view.router_lists.iter();
+        let lists = self.register.view().router_lists().iter();
         let texts: Vec<(&ListScope, String)> = lists.map(|(scope, (list, _))| (scope, text(list))).collect();
         let digest = |text: &str| digest_of(text.as_bytes());
         let digests = texts.iter().map(|(scope, text)| ((*scope).clone(), digest(text))).collect();
@@ -41,7 +40,10 @@ impl Controller {
 
     /// Writes lists that are others than those in the register, if it is time.
     pub(super) fn keep_router_lists(&mut self) {
-        if self.now < self.router_lists.look_at || self.away.is_some() || self.peers.waits_ms(self.now) > 0 {
+        if self.now < self.router_lists.look_at
+            || self.register.away().is_some()
+            || self.peers.waits_ms(self.now) > 0
+        {
             return;
         }
         self.router_lists.look_at = Now::at_ms(self.now.ms() + LISTS_LOOK_EVERY_MS);
@@ -59,8 +61,8 @@ impl Controller {
     }
 
     fn write_list(&mut self, scope: ListScope, routers: Routers) -> Result<(), String> {
-        let before = self.view.router_lists.get(&scope);
-        let (before, revision) = before.map_or((RouterList::default(), Revision::ABSENT), Clone::clone);
+        let before = self.register.view().router_lists().get(&scope);
+        let before = before.map_or(RouterList::default(), |(list, _)| list.clone());
         if routers.is_empty() || routers == before.routers {
             return Ok(());
         }
@@ -69,20 +71,13 @@ impl Controller {
         if let Err(why) = DiscoveryList::parse(text(&list).as_bytes()) {
             return Err(format!("{what} stays as it is: {why}"));
         }
-        match self.decisions.set_router_list(&scope, &list, revision) {
-            Ok(Some(revision)) => drop(self.view.router_lists.insert(scope, (list, revision))),
-            Ok(None) => self.read_at = self.now,
-            Err(error) => {
-                self.read_at = self.now;
-                return Err(format!("{what} stays as it is: {error}"));
-            }
-        }
-        Ok(())
+        let written = self.register.write_router_list(scope, list, self.now);
+        written.map_err(|error| format!("{what} stays as it is: {error}"))
     }
 
     fn wanted_lists(&self) -> BTreeMap<ListScope, Routers> {
         let mut lists: BTreeMap<ListScope, Routers> = BTreeMap::new();
-        for (scope, (list, _)) in &self.view.router_lists {
+        for (scope, (list, _)) in self.register.view().router_lists() {
             lists.insert(scope.clone(), self.remaining(scope, &list.routers));
         }
         for (host, record) in self.agents.iter().filter(|(_, record)| !record.is_silent()) {

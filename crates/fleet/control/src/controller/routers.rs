@@ -7,15 +7,15 @@ use fleet::{FleetContent, Generation, GenerationNumber, HostId, RouterId, next_n
 
 use super::Controller;
 use super::agents::AgentRecord;
+use super::published::published;
 use super::state::FailedText;
-use super::view::published;
-use crate::decisions::{NewGeneration, Publication};
+use crate::decisions::Publication;
 use crate::turn::{RouterOrder, TextReport, TurnOrders, TurnReport};
 
 impl Controller {
     /// Begins the rollout of a generation that this controller has published behind `parent`.
     pub(super) fn roll_out(&mut self, generation: Generation, parent: Option<GenerationNumber>) {
-        self.view.add(generation);
+        self.register.add(generation);
         self.begin_rollout(parent);
     }
 
@@ -24,7 +24,7 @@ impl Controller {
         self.rollout_since = self.now;
         self.set_roster();
         self.set_cluster_files();
-        let Some(current) = self.view.current() else { return };
+        let Some(current) = self.register.view().current() else { return };
         let (before, lane) = self.lane_of(current, before);
         let (before, current) = (before.cloned(), current.clone());
         let nothing = FleetContent::default();
@@ -61,7 +61,8 @@ impl Controller {
         next: &Generation,
         before: Option<GenerationNumber>,
     ) -> (Option<&Generation>, RolloutLane) {
-        let base = self.base_of(next, before).and_then(|number| self.view.generations.get(&number));
+        let base =
+            self.base_of(next, before).and_then(|number| self.register.view().generations().get(&number));
         // All routers have had it: whoever comes gets it at once.
         if self.settled() == Some(next.number) {
             return (base, RolloutLane::Rollback);
@@ -149,7 +150,7 @@ impl Controller {
 
     /// Lets the rollout go on, and leaves the target if its text has failed.
     pub(super) fn advance_rollout(&mut self) {
-        let is_frozen = self.view.frozen.iter().any(|(scope, _)| scope == "fleet");
+        let is_frozen = self.register.view().frozen().iter().any(|(scope, _)| scope == "fleet");
         self.tell(if is_frozen { RolloutEvent::Freeze } else { RolloutEvent::Thaw });
         self.act_on_rollout();
         let failed = self.rollout.as_ref().map(|rollout| rollout.condemned().iter().cloned());
@@ -177,15 +178,13 @@ impl Controller {
         &mut self,
         generation: &Generation,
     ) -> Result<Publication, crate::register::RegisterError> {
-        let json = serde_json::to_vec(generation).expect("a generation has names and texts");
-        let texts = published(generation.number, &generation.content).1.into_values().collect();
-        let replaced =
-            self.replaced_change(self.roster(generation.number, &generation.content).ok().as_ref());
-        let new = NewGeneration { number: generation.number, json, texts, replaced };
-        let published = self.decisions.publish(self.view.target, &new)?;
+        let roster = self.roster(generation.number, &generation.content).ok();
+        let slots = roster.map_or(Vec::new(), |roster| self.watch.replaced_by(&roster));
+        let records = self.register.view().replaced();
+        let replaced = self.replaced.change(records, slots, (self.now, self.unix_s));
+        let published = self.register.publish(generation, &replaced)?;
         if let Publication::Done(target) = published {
-            self.view.target = Some(target);
-            self.note_replaced_change(target.number, new.replaced);
+            self.replaced.note_change(target.number, &replaced, self.now);
         }
         Ok(published)
     }

@@ -82,8 +82,7 @@ impl Controller {
 
     fn keep_audit_head(&mut self, head: Option<AuditHead>) {
         if let Some(head) = head {
-            // If the register is away now, the log has more records than it knows of, and says so when it is opened.
-            let _ = self.decisions.set_audit_head(self.settings.host.as_str(), &head);
+            self.register.keep_audit_head(self.settings.host.as_str(), &head);
         }
     }
 }

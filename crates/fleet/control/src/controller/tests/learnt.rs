@@ -46,7 +46,7 @@ fn a_restarted_controller_rolls_out_no_text_that_has_failed() {
     let error = stage.plan(&same);
     assert!(error["error"].as_str().expect("an error").contains("this very text has failed"), "{error}");
     // Whoever publishes it all the same: no router gets it.
-    let failed = stage.controller.view.generations[&GenerationNumber(2)].content.clone();
+    let failed = stage.controller.register.view().generations()[&GenerationNumber(2)].content.clone();
     let again = stage.controller.successor("another controller's".to_owned(), failed);
     assert!(matches!(stage.controller.publish(&again), Ok(crate::decisions::Publication::Done(_))));
     restart(&mut stage);

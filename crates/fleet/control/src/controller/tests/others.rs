@@ -214,7 +214,7 @@ fn nobody_hurries_because_of_a_spare() {
     let spare = ["m1", "m2", "m3"].map(|name| name.parse::<MemberId>().expect("a name"));
     let spare = spare.into_iter().find(|member| stage.controller.member_state(member) == MemberState::Spare);
     let spare = spare.expect("two slots, three members");
-    let host = stage.controller.view.inventory.get(&spare).expect("it is there").host.clone();
+    let host = stage.controller.register.view().inventory().get(&spare).expect("it is there").host.clone();
     let answer = Err("no answer".to_owned());
     stage.message(ControllerMessage::Probe(ProbeResult { member: spare, answer }));
     assert!(!record(&stage.controller, &host).was_recalled());

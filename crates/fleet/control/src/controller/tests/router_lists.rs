@@ -164,8 +164,8 @@ fn heard(routers: usize, zone: impl Fn(usize) -> usize) -> Stage {
 #[test]
 fn a_list_has_no_more_routers_than_clients_take_and_a_fleet_no_more_lists_than_the_limit() {
     let stage = heard(DISCOVERY_MEMBERS_MAX + 5, |_| 1);
-    let (list, _) = stage.controller.view.router_lists.values().next().expect("a list");
+    let (list, _) = stage.controller.register.view().router_lists().values().next().expect("a list");
     assert_eq!((list.revision, list.routers.len()), (1, DISCOVERY_MEMBERS_MAX));
     let stage = heard(LISTS_MAX + 5, |number| number);
-    assert_eq!(stage.controller.view.router_lists.len(), LISTS_MAX);
+    assert_eq!(stage.controller.register.view().router_lists().len(), LISTS_MAX);
 }
