@@ -2,45 +2,35 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use fleet::rollout::PublishedTexts;
 use fleet::{
     ClusterRecord, FleetContent, FleetMember, FleetPolicy, Generation, GenerationNumber, Inventory, MemberId,
-    SlotRecord, TextDigest, ViewName, texts,
+    SlotRecord, TextDigest,
 };
 
 use crate::decisions::{
-    FleetDecisions, GENERATIONS_KEPT, GoneHost, HeldRecord, ListScope, ReplacedRecord, RolloutWord,
-    RouterList, TargetRecord,
+    FleetDecisions, GENERATIONS_KEPT, GoneHost, HeldRecord, ListScope, ReplacedChange, ReplacedRecord,
+    RolloutWord, RouterList, TargetRecord,
 };
 use crate::register::{RegisterEntry, RegisterError, Revision};
-use crate::router_client::digest_of;
 
 /// Policy, inventory and generations at one moment.
 #[derive(Clone, Debug)]
-pub(super) struct FleetView {
-    pub(super) policy: Option<FleetPolicy>,
-    pub(super) policy_revision: Revision,
-    pub(super) inventory: Inventory,
-    pub(super) target: Option<TargetRecord>,
+pub(in crate::controller) struct FleetView {
+    policy: Option<FleetPolicy>,
+    policy_revision: Revision,
+    inventory: Inventory,
+    target: Option<TargetRecord>,
     /// Those that are kept: [`FleetView::add`] adds one.
-    pub(super) generations: BTreeMap<GenerationNumber, Generation>,
+    generations: BTreeMap<GenerationNumber, Generation>,
     slots: LastSlots,
-    /// The newest generation that all routers have had, as far as that is written down.
-    pub(super) settled: Option<GenerationNumber>,
-    /// Scopes, and why nothing may change there.
-    pub(super) frozen: Vec<(String, String)>,
-    /// What a person wants of a rollout.
-    pub(super) rollout_word: Option<RolloutWord>,
-    /// Texts that have failed in a router, the oldest first.
-    pub(super) condemned: Vec<TextDigest>,
-    /// Members and hosts that take no slot.
-    pub(super) quarantine: Vec<HeldRecord>,
-    /// Routers that clients with auto-discovery are told.
-    pub(super) router_lists: BTreeMap<ListScope, (RouterList, Revision)>,
-    /// Hosts that have left, the oldest first.
-    pub(super) gone: Vec<GoneHost>,
-    /// What generations of the last hour have replaced. It may have that of a generation that is newer than the target here.
-    pub(super) replaced: BTreeMap<GenerationNumber, ReplacedRecord>,
+    settled: Option<GenerationNumber>,
+    frozen: Vec<(String, String)>,
+    rollout_word: Option<RolloutWord>,
+    condemned: Vec<TextDigest>,
+    quarantine: Vec<HeldRecord>,
+    router_lists: BTreeMap<ListScope, (RouterList, Revision)>,
+    gone: Vec<GoneHost>,
+    replaced: BTreeMap<GenerationNumber, ReplacedRecord>,
 }
 
 /// What the register has now, and of generations those that were not known.
@@ -142,7 +132,7 @@ impl FleetView {
     }
 
     /// The generation in force.
-    pub(super) fn current(&self) -> Option<&Generation> {
+    pub(in crate::controller) fn current(&self) -> Option<&Generation> {
         self.generations.get(&self.target?.number)
     }
 
@@ -157,7 +147,7 @@ impl FleetView {
     }
 
     /// The slot that a member has in the generation in force.
-    pub(super) fn slot_of(&self, member: &MemberId) -> Option<(&ClusterRecord, &SlotRecord)> {
+    pub(in crate::controller) fn slot_of(&self, member: &MemberId) -> Option<(&ClusterRecord, &SlotRecord)> {
         let current = self.current()?;
         let last = self.slots.0.get(member)?;
         if last.generation == current.number {
@@ -170,13 +160,117 @@ impl FleetView {
     }
 
     /// The last generation that is kept and in which a member had a slot.
-    pub(super) fn last_slot(&self, member: &MemberId) -> Option<GenerationNumber> {
+    pub(in crate::controller) fn last_slot(&self, member: &MemberId) -> Option<GenerationNumber> {
         self.slots.0.get(member).map(|last| last.generation)
     }
 
     /// What is in force; nothing before the first generation.
-    pub(super) fn content(&self) -> FleetContent {
+    pub(in crate::controller) fn content(&self) -> FleetContent {
         self.current().map_or_else(FleetContent::default, |current| current.content.clone())
+    }
+}
+
+/// What is known.
+impl FleetView {
+    pub(in crate::controller) fn policy(&self) -> Option<&FleetPolicy> {
+        self.policy.as_ref()
+    }
+
+    pub(super) fn policy_revision(&self) -> Revision {
+        self.policy_revision
+    }
+
+    pub(in crate::controller) fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
+    /// The number of the generation in force.
+    pub(in crate::controller) fn target(&self) -> Option<GenerationNumber> {
+        self.target.map(|target| target.number)
+    }
+
+    pub(super) fn target_record(&self) -> Option<TargetRecord> {
+        self.target
+    }
+
+    /// The generations that are kept.
+    pub(in crate::controller) fn generations(&self) -> &BTreeMap<GenerationNumber, Generation> {
+        &self.generations
+    }
+
+    /// The newest generation that all routers have had, as far as that is written down.
+    pub(in crate::controller) fn settled(&self) -> Option<GenerationNumber> {
+        self.settled
+    }
+
+    /// Scopes, and why nothing may change there.
+    pub(in crate::controller) fn frozen(&self) -> &[(String, String)] {
+        &self.frozen
+    }
+
+    /// What a person wants of the target's rollout.
+    pub(in crate::controller) fn rollout_word(&self) -> Option<&RolloutWord> {
+        self.rollout_word.as_ref().filter(|word| Some(word.generation) == self.target())
+    }
+
+    /// Texts that have failed in a router, the oldest first.
+    pub(in crate::controller) fn condemned(&self) -> &[TextDigest] {
+        &self.condemned
+    }
+
+    /// Members and hosts that take no slot.
+    pub(in crate::controller) fn quarantine(&self) -> &[HeldRecord] {
+        &self.quarantine
+    }
+
+    /// Routers that clients with auto-discovery are told.
+    pub(in crate::controller) fn router_lists(&self) -> &BTreeMap<ListScope, (RouterList, Revision)> {
+        &self.router_lists
+    }
+
+    /// Hosts that have left, the oldest first.
+    pub(in crate::controller) fn gone(&self) -> &[GoneHost] {
+        &self.gone
+    }
+
+    /// What generations of the last hour have replaced. It may have that of a generation that is newer than the target here.
+    pub(in crate::controller) fn replaced(&self) -> &BTreeMap<GenerationNumber, ReplacedRecord> {
+        &self.replaced
+    }
+}
+
+/// What this controller has written since it was read.
+impl FleetView {
+    /// A generation became the target.
+    pub(super) fn note_target(&mut self, target: TargetRecord, replaced: ReplacedChange) {
+        self.target = Some(target);
+        for gone in &replaced.gone {
+            self.replaced.remove(gone);
+        }
+        if let Some(record) = replaced.record {
+            self.replaced.insert(target.number, record);
+        }
+    }
+
+    pub(super) fn note_settled(&mut self, settled: GenerationNumber) {
+        self.settled = Some(settled);
+    }
+
+    pub(super) fn note_rollout_word(&mut self, word: RolloutWord) {
+        self.rollout_word = Some(word);
+    }
+
+    pub(super) fn note_frozen(&mut self, scope: &str, why: &str) {
+        self.note_thawed(scope);
+        self.frozen.push((scope.to_owned(), why.to_owned()));
+    }
+
+    pub(super) fn note_thawed(&mut self, scope: &str) {
+        self.frozen.retain(|(other, _)| other != scope);
+    }
+
+    pub(super) fn note_router_list(&mut self, scope: ListScope, list: RouterList, revision: Revision) {
+        self.router_lists.insert(scope, (list, revision));
     }
 }
 
@@ -238,16 +332,6 @@ fn missing(target: GenerationNumber) -> RegisterError {
 fn member(entry: &RegisterEntry) -> Result<FleetMember, RegisterError> {
     serde_json::from_slice(&entry.value)
         .map_err(|error| RegisterError::Answer(format!("{}: {error}", entry.key)))
-}
-
-/// A generation's texts as routers see them, and the texts themselves.
-pub(super) fn published(
-    number: GenerationNumber,
-    content: &FleetContent,
-) -> (PublishedTexts, BTreeMap<ViewName, String>) {
-    let texts = texts(content);
-    let digests = texts.iter().map(|(view, text)| (view.clone(), digest_of(text.as_bytes()))).collect();
-    (PublishedTexts { generation: number, digests }, texts)
 }
 
 #[cfg(test)]
