@@ -1,4 +1,4 @@
-//! Decisions of routes that fill one cache from another: WarmUpRoute and L1L2CacheRoute.
+//! Routes that fill one cache from another: WarmUpRoute and L1L2CacheRoute.
 //!
 //! ```text
 //! get        near ─ hit ─► answer      near ─ miss ─► far ─ hit ─► answer, and near gets a copy
@@ -10,17 +10,15 @@
 //! The second form is for requests that are also about the item itself: its CAS, its time of expiry. An `mg` has it if one
 //! of its flags is.
 
-use protocol::client::Ttl;
-
-use super::derive::{self, Stored, exptime, fetch, is_plain_read, store, with_flags};
-use super::item::ReplyItem;
-use super::render::{as_asked, miss, without_flags};
-use super::reply::FlightReply;
-use super::steps::{Decision, FillStage, Orders, Scene, Stage, State};
+use crate::flight::derive::{self, StoredItem, exptime, exptime_of, fetch, is_plain_read, store, with_flags};
+use crate::flight::item::{ReplyItem, flags_of, in_one_piece};
+use crate::flight::render::{as_asked, miss, without_flags};
+use crate::flight::reply::FlightReply;
 use crate::message::operation::Operation;
 use crate::message::outcome::Outcome;
 use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
-use crate::plan::{Fill, NegativeCache};
+use crate::plan::NodeId;
+use crate::routes::route::{Decision, FirstStep, KeptReply, Opening, Orders, Route, Scene};
 
 /// Children.
 const NEAR: u16 = 0;
@@ -31,8 +29,46 @@ const NEGATIVE_FLAG: u64 = 0x10000;
 /// The value of such an item.
 const NEGATIVE_VALUE: &[u8] = b"ncache\r\n";
 
-/// Beyond it, memcached takes a time of expiry for a moment since 1970.
-const RELATIVE_EXPTIME_MAX_S: u64 = 30 * 24 * 3600;
+/// The first; the second for what it does not have, with a copy into the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fill {
+    /// The time of expiry of copies; `None` for that of their originals.
+    pub(crate) exptime: Option<u32>,
+    /// Items that stand for misses.
+    pub(crate) negative: Option<NegativeCache>,
+    /// The second answers all reads while the first fails, also those that are about the item in the first.
+    pub(crate) stands_in: bool,
+}
+
+/// Items in the first cache that stand for misses of the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NegativeCache {
+    /// Their time of expiry.
+    pub(crate) exptime: u32,
+    /// The second cache is asked again every so many times that such an item is found; 0 for no such items.
+    pub(crate) update_period: u32,
+}
+
+/// What a filling route knows of an item.
+pub(crate) struct Filling {
+    stage: FillStage,
+    /// Near's miss, to be given if far does not have the item either.
+    miss: KeptReply,
+}
+
+/// The reply that a filling route waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FillStage {
+    Near,
+    Far,
+    /// Of the copy, before near is asked again.
+    Storing,
+    Again,
+    /// Of far, for a request about the item itself: near fails.
+    StandIn,
+    /// Of far, for an item that stands for a miss and is to be renewed.
+    Renewing,
+}
 
 /// What a request needs besides the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +99,7 @@ impl Need {
 }
 
 /// What near is asked, if that is not the client's own request.
-pub(super) fn near_request(fill: &Fill, message: &RoutedRequest<'_>) -> Option<StoredRequest> {
+fn near_request(fill: &Fill, message: &RoutedRequest<'_>) -> Option<StoredRequest> {
     match message.operation {
         // To see whether it stands for a miss.
         Operation::MetaGet if fill.negative.is_some() => with_flags(message, b"f"),
@@ -71,26 +107,49 @@ pub(super) fn near_request(fill: &Fill, message: &RoutedRequest<'_>) -> Option<S
     }
 }
 
-impl State {
-    pub(super) fn fill<'a>(
-        &mut self,
-        fill: &Fill,
+impl Route for Fill {
+    type Progress = Filling;
+
+    fn name(&self) -> Option<&'static str> {
+        Some(if self.negative.is_some() { "l1l2-cache" } else { "warm-up" })
+    }
+
+    fn begin(&self, opening: &mut Opening<'_>) -> FirstStep<Filling> {
+        let filling = Filling { stage: FillStage::Near, miss: KeptReply::default() };
+        FirstStep::Ask(filling, NEAR, near_request(self, &opening.message))
+    }
+
+    fn replied<'a>(
+        &self,
+        filling: &mut Filling,
         scene: &mut Scene<'_>,
         reply: FlightReply<'a>,
     ) -> Decision<'a> {
-        let Stage::Fill(stage) = self.stage else { unreachable!("the stage of another route") };
+        let reply = in_one_piece(reply);
         let need = Need::of(&scene.message);
-        match stage {
-            FillStage::Near => self.near(need, fill, scene, reply),
-            FillStage::Far => self.far(need, fill, scene, reply),
-            FillStage::Storing | FillStage::Again if stands_in(fill, &reply) => self.ask_stand_in(),
-            FillStage::Storing => self.ask_near_again(fill, scene),
-            FillStage::Again => Decision::Done(near_reply(fill, &scene.message, reply)),
+        match filling.stage {
+            FillStage::Near => filling.near(need, self, scene, reply),
+            FillStage::Far => filling.far(need, self, scene, reply),
+            FillStage::Storing | FillStage::Again if stands_in(self, &reply) => filling.ask_stand_in(),
+            FillStage::Storing => filling.ask_near_again(self, scene),
+            FillStage::Again => Decision::Done(near_reply(self, &scene.message, reply)),
             FillStage::StandIn => Decision::Done(reply),
-            FillStage::Renewing => renew(fill, scene, &reply),
+            FillStage::Renewing => renew(self, scene, &reply),
         }
     }
 
+    /// What far has is copied.
+    fn only_reads(&self, child: u16) -> bool {
+        child == NEAR
+    }
+
+    /// Asked, given a copy, asked again; and what it is filled from.
+    fn fan_out(&self, children: &[NodeId], of: &dyn Fn(&NodeId) -> u32) -> u32 {
+        of(&children[0]).saturating_mul(3).saturating_add(of(&children[1]))
+    }
+}
+
+impl Filling {
     fn near<'a>(
         &mut self,
         need: Need,
@@ -116,7 +175,7 @@ impl State {
             _ => Some(fetch(&scene.message, known_exptime(fill, &scene.message).is_none())),
         };
         if need == Need::Item {
-            self.keep(reply);
+            self.miss.keep(reply);
         }
         self.ask(FillStage::Far, FAR, derived)
     }
@@ -133,9 +192,9 @@ impl State {
         let copy = item.and_then(|item| {
             let exptime = match known_exptime(fill, message) {
                 Some(exptime) => exptime,
-                None => exptime_of(item.ttl?, scene.unix_s)?,
+                None => exptime_of(item.ttl?, scene.choices.unix_s)?,
             };
-            (!item.is_stale).then(|| store(message, &Stored::item(&item, exptime)))
+            (!item.is_stale).then(|| store(message, &StoredItem::item(&item, exptime)))
         });
         let is_miss = reply.outcome == Outcome::NotFound;
         let negative = fill.negative.filter(|negative| is_miss && negative.update_period > 0);
@@ -143,7 +202,7 @@ impl State {
         let (answer, copy) = match (need, copy) {
             (Need::Item, Some(copy)) => return self.ask(FillStage::Storing, NEAR, Some(copy)),
             (Need::Item, None) if stands_in(fill, &reply) => return Decision::Done(reply),
-            (Need::Item, None) => (self.take_kept(), negative),
+            (Need::Item, None) => (self.miss.give(), negative),
             (Need::Value, copy) => (as_asked(message, reply), copy.or(negative)),
             _ => return Decision::Done(reply),
         };
@@ -152,12 +211,12 @@ impl State {
     }
 
     fn ask_stand_in<'a>(&mut self) -> Decision<'a> {
-        self.kept = None;
+        self.miss.clear();
         self.ask(FillStage::StandIn, FAR, None)
     }
 
     fn ask_near_again<'a>(&mut self, fill: &Fill, scene: &Scene<'_>) -> Decision<'a> {
-        self.kept = None;
+        self.miss.clear();
         self.ask(FillStage::Again, NEAR, near_request(fill, &scene.message))
     }
 
@@ -168,14 +227,14 @@ impl State {
         if !scene.is_nth(period) {
             return Decision::Done(miss);
         }
-        self.stage = Stage::Fill(FillStage::Renewing);
+        self.stage = FillStage::Renewing;
         // Its copy has the configured time of expiry: no need for that of the original.
         let derived = fetch(&scene.message, false);
         Decision::from(Orders { asks: vec![(FAR, Some(derived))], answer: Some(miss), copy: None })
     }
 
     fn ask<'a>(&mut self, stage: FillStage, child: u16, derived: Option<StoredRequest>) -> Decision<'a> {
-        self.stage = Stage::Fill(stage);
+        self.stage = stage;
         Decision::from(Orders { asks: vec![(child, derived)], ..Orders::default() })
     }
 }
@@ -184,9 +243,10 @@ impl State {
 fn renew<'a>(fill: &Fill, scene: &Scene<'_>, reply: &FlightReply<'_>) -> Decision<'a> {
     let found = if reply.outcome.is_hit() { ReplyItem::of(&reply.answer) } else { None };
     let copy = match (found, fill.negative, fill.exptime) {
-        (Some(item), _, Some(exptime)) => {
-            Some(store(&scene.message, &Stored { is_new: false, ..Stored::item(&item, i64::from(exptime)) }))
-        }
+        (Some(item), _, Some(exptime)) => Some(store(
+            &scene.message,
+            &StoredItem { is_new: false, ..StoredItem::item(&item, i64::from(exptime)) },
+        )),
         (None, Some(negative), _) => Some(negative_item(&scene.message, &negative, false)),
         _ => None,
     };
@@ -197,7 +257,7 @@ fn negative_item(message: &RoutedRequest<'_>, negative: &NegativeCache, is_new: 
     let body = RequestBody::Bytes(NEGATIVE_VALUE);
     let len = NEGATIVE_VALUE.len() - 2;
     let exptime = i64::from(negative.exptime);
-    store(message, &Stored { is_new, flags: NEGATIVE_FLAG, exptime, len, body })
+    store(message, &StoredItem { is_new, flags: NEGATIVE_FLAG, exptime, len, body })
 }
 
 /// Whether it is an error, and far is to be asked whatever the request is about.
@@ -208,7 +268,7 @@ fn stands_in(fill: &Fill, reply: &FlightReply<'_>) -> bool {
 fn is_negative(fill: &Fill, reply: &FlightReply<'_>) -> bool {
     fill.negative.is_some()
         && reply.outcome.is_hit()
-        && super::item::flags_of(&reply.answer).is_some_and(|flags| flags & NEGATIVE_FLAG != 0)
+        && flags_of(&reply.answer).is_some_and(|flags| flags & NEGATIVE_FLAG != 0)
 }
 
 /// Near's reply as the client asked for it.
@@ -225,32 +285,4 @@ fn near_reply<'a>(fill: &Fill, message: &RoutedRequest<'_>, reply: FlightReply<'
 /// The time of expiry of a copy, if far need not be asked: the client's own, or that of the configuration.
 fn known_exptime(fill: &Fill, message: &RoutedRequest<'_>) -> Option<i64> {
     exptime(message).or(fill.exptime.map(i64::from))
-}
-
-/// The time of expiry that lets a copy end with its original; `None` for one that is about to end.
-pub(super) fn exptime_of(ttl: Ttl, unix_s: i64) -> Option<i64> {
-    match ttl {
-        Ttl::Forever => Some(0),
-        Ttl::Seconds(0) => None,
-        Ttl::Seconds(seconds) if seconds <= RELATIVE_EXPTIME_MAX_S => Some(seconds as i64),
-        Ttl::Seconds(seconds) if unix_s > 0 => Some(unix_s.saturating_add(i64::try_from(seconds).ok()?)),
-        Ttl::Seconds(_) => Some(RELATIVE_EXPTIME_MAX_S as i64),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_copy_ends_with_its_original() {
-        let now = 1_700_000_000;
-        assert_eq!(exptime_of(Ttl::Forever, now), Some(0));
-        assert_eq!(exptime_of(Ttl::Seconds(0), now), None);
-        assert_eq!(exptime_of(Ttl::Seconds(60), now), Some(60));
-        assert_eq!(exptime_of(Ttl::Seconds(2_592_000), now), Some(2_592_000));
-        assert_eq!(exptime_of(Ttl::Seconds(2_592_001), now), Some(now + 2_592_001));
-        assert_eq!(exptime_of(Ttl::Seconds(2_592_001), 0), Some(2_592_000), "while the time is not known");
-        assert_eq!(exptime_of(Ttl::Seconds(u64::MAX), now), None);
-    }
 }

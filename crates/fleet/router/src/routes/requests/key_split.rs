@@ -1,25 +1,33 @@
-//! Replicas of keys: KeySplitRoute keeps an item under several keys, so that several servers share a hot one.
-
-use std::sync::Arc;
+//! KeySplitRoute: keeps an item under several keys, so that several servers share a hot one.
 
 use protocol::limits::KEY_LEN_MAX;
 use protocol::request::SetMode;
 
-use super::derive::{has_flag, is_binary, is_plain_read, with_key};
-use super::reply::FlightReply;
-use super::{Flights, Leg};
+use crate::flight::derive::{has_flag, is_binary, is_plain_read, with_key};
+use crate::flight::reply::FlightReply;
 use crate::message::operation::Operation;
 use crate::message::request::{RoutedRequest, StoredRequest};
-use crate::plan::choices::Choices;
-use crate::plan::{Compound, KeySplit, RoutePlan};
-use crate::servers::destination::ReplyTarget;
+use crate::routes::route::{Decision, FirstStep, Numbers, Opening, Route, Scene};
 
 /// Between a key and the number of its replica.
 const SEPARATOR: &[u8] = b"::";
 
+/// How a key is split into replicas: the key itself, and keys with `::1`, `::2` and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeySplit {
+    /// 2 to 1000: as many as the route has children, which are all the same.
+    pub(crate) replicas: u16,
+    /// The one that this host uses.
+    pub(crate) own: u16,
+    /// A set goes to all.
+    pub(crate) all_sync: bool,
+    /// A get goes to all, and the first hit is its answer.
+    pub(crate) first_hit: bool,
+}
+
 /// The replicas that a request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Replicas {
+enum Replicas {
     /// The key is too long for a number.
     None,
     /// That of this host.
@@ -28,6 +36,40 @@ pub(super) enum Replicas {
     All,
     /// All; the first hit answers.
     FirstHit,
+}
+
+impl Route for KeySplit {
+    type Progress = ();
+
+    fn name(&self) -> Option<&'static str> {
+        Some("keysplit")
+    }
+
+    fn begin(&self, opening: &mut Opening<'_>) -> FirstStep<()> {
+        let message = &opening.message;
+        match self.replicas_of(message) {
+            Replicas::None => FirstStep::Pass(0, None),
+            Replicas::Own => FirstStep::Pass(self.own, replica(message, self.own)),
+            Replicas::All => FirstStep::Copy {
+                before: Numbers::Range(0..self.replicas),
+                answer: Some(self.own),
+                after: Numbers::NONE,
+            },
+            Replicas::FirstHit => FirstStep::AskAll((), Numbers::Range(0..self.replicas)),
+        }
+    }
+
+    /// The first that has the item, else the last.
+    fn replied<'a>(&self, (): &mut (), scene: &mut Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
+        if !reply.outcome.is_hit() && scene.waiting > 0 {
+            return Decision::Wait;
+        }
+        Decision::Done(reply)
+    }
+
+    fn request(&self, message: &RoutedRequest<'_>, _: Option<&()>, child: u16) -> Option<StoredRequest> {
+        replica(message, child)
+    }
 }
 
 impl KeySplit {
@@ -41,7 +83,7 @@ impl KeySplit {
         message.key.full.len() + SEPARATOR.len() + digits <= KEY_LEN_MAX
     }
 
-    pub(super) fn replicas_of(&self, message: &RoutedRequest<'_>) -> Replicas {
+    fn replicas_of(&self, message: &RoutedRequest<'_>) -> Replicas {
         if !self.fits(message) {
             return Replicas::None;
         }
@@ -62,7 +104,7 @@ impl KeySplit {
 }
 
 /// The request for a replica; `None` for the first one, whose key is the client's.
-pub(super) fn replica(message: &RoutedRequest<'_>, number: u16) -> Option<StoredRequest> {
+fn replica(message: &RoutedRequest<'_>, number: u16) -> Option<StoredRequest> {
     if number == 0 { None } else { replica_key(message, number) }
 }
 
@@ -74,38 +116,4 @@ fn replica_key(message: &RoutedRequest<'_>, number: u16) -> Option<StoredRequest
         Some([routing, SEPARATOR, number.to_string().as_bytes(), after].concat())
     });
     changed.is_ok().then_some(out)
-}
-
-impl Flights {
-    /// Sends the request for one replica.
-    pub(super) fn begin_replica(
-        &mut self,
-        plan: &Arc<RoutePlan>,
-        compound: &Compound,
-        number: u16,
-        leg: Leg,
-        choices: &mut Choices,
-    ) -> Option<FlightReply<'static>> {
-        let node = compound.children[usize::from(number)];
-        match replica(&self.requests.get_mut(leg.request)?.request.message(), number) {
-            Some(derived) => self.begin_derived(plan, node, derived, leg, choices),
-            None => self.begin(plan, node, leg, choices),
-        }
-    }
-
-    /// Sends the request for all replicas, of which that of this host has the reply.
-    pub(super) fn begin_replicas(
-        &mut self,
-        plan: &Arc<RoutePlan>,
-        compound: &Compound,
-        split: KeySplit,
-        leg: Leg,
-        choices: &mut Choices,
-    ) -> Option<FlightReply<'static>> {
-        for number in (0..split.replicas).filter(|number| *number != split.own) {
-            let leg = Leg { owner: ReplyTarget::Nobody, ..leg };
-            self.begin_replica(plan, compound, number, leg, choices);
-        }
-        self.begin_replica(plan, compound, split.own, leg, choices)
-    }
 }

@@ -1,4 +1,4 @@
-//! Decisions of L1L2SizeSplitRoute: large values are in l2, and l1 has a mark in their place.
+//! L1L2SizeSplitRoute: large values are in l2, and l1 has a mark in their place.
 //!
 //! ```text
 //! get        l1 ─ a mark ─► l2 ─ hit ─► answer           ─ miss ─► answer, and l1 forgets the mark
@@ -7,15 +7,16 @@
 
 use protocol::request::SetMode;
 
-use super::derive::{flags, has_flag, is_binary, stored_by, with_flags, with_key, with_value};
-use super::mark::{MARK_FLAG, Mark};
-use super::render::{miss, with_cas, without_flags};
-use super::reply::FlightReply;
-use super::steps::{Decision, Orders, Scene, SizeSplitStage, Stage, State};
+use crate::flight::derive::{flags, has_flag, is_binary, stored_by, with_flags, with_key, with_value};
+use crate::flight::item::in_one_piece;
+use crate::flight::render::{miss, with_cas, without_flags};
+use crate::flight::reply::FlightReply;
 use crate::message::operation::Operation;
 use crate::message::outcome::Outcome;
 use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
-use crate::plan::SizeSplit;
+use crate::plan::NodeId;
+use crate::routes::requests::mark::{LargeMark, MARK_FLAG};
+use crate::routes::route::{Decision, FirstStep, Opening, Orders, Route, Scene};
 use crate::servers::destination::ReplyKind;
 
 /// Children.
@@ -28,9 +29,37 @@ const SEPARATOR: &str = "|==|";
 /// mcrouter splits only keys that leave room for such a number in its 255 bytes.
 const KEY_LEN_MAX: usize = 255 - SEPARATOR.len() - 20;
 
+/// The first; the second for large values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SizeSplit {
+    /// Values from this length on, in bytes; 0 for none.
+    pub(crate) threshold: u64,
+    /// Items with a sooner time of expiry are kept as if they were small, in seconds; 0 for none.
+    pub(crate) ttl_threshold_s: u32,
+    /// Both caches get a large value.
+    pub(crate) both_full_set: bool,
+}
+
+/// The reply that an L1L2SizeSplitRoute waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SizeSplitStage {
+    /// Of l1, to a read.
+    Small,
+    /// Of l2, to a read: l1 has this mark.
+    Large(LargeMark),
+    /// Of l1, which shall have this mark and is to forget it.
+    Forget(LargeMark),
+    /// Of l2, to a set.
+    Body,
+    /// Of l1, to its mark.
+    Marked,
+    /// Of l1, to a set that l2 gets then, too.
+    Both,
+}
+
 impl SizeSplit {
     /// What is done with a request: the first reply that is waited for. `None` if l1 gets it as it is.
-    pub(super) fn first(&self, message: &RoutedRequest<'_>) -> Option<SizeSplitStage> {
+    fn first(&self, message: &RoutedRequest<'_>) -> Option<SizeSplitStage> {
         use Operation::{Gat, Gats, Get, Gets, MetaGet, MetaSet, Set};
         match message.operation {
             Get | Gets | Gat | Gats | MetaGet => Some(SizeSplitStage::Small),
@@ -52,7 +81,7 @@ impl SizeSplit {
 }
 
 /// What l1 is asked first, if that is not the client's own request.
-pub(super) fn small_request(message: &RoutedRequest<'_>) -> Option<StoredRequest> {
+fn small_request(message: &RoutedRequest<'_>) -> Option<StoredRequest> {
     match message.operation {
         // To see whether it is a mark.
         Operation::MetaGet => with_flags(message, b"f"),
@@ -60,26 +89,46 @@ pub(super) fn small_request(message: &RoutedRequest<'_>) -> Option<StoredRequest
     }
 }
 
-impl State {
-    pub(super) fn size_split<'a>(&mut self, scene: &mut Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
-        let Stage::SizeSplit(stage) = self.stage else { unreachable!("the stage of another route") };
+impl Route for SizeSplit {
+    type Progress = SizeSplitStage;
+
+    fn name(&self) -> Option<&'static str> {
+        Some("l1l2-sizesplit")
+    }
+
+    fn begin(&self, opening: &mut Opening<'_>) -> FirstStep<SizeSplitStage> {
+        let message = &opening.message;
+        match self.first(message) {
+            None => FirstStep::Pass(L1, None),
+            Some(SizeSplitStage::Body) => FirstStep::Ask(SizeSplitStage::Body, L2, None),
+            Some(stage) => FirstStep::Ask(stage, L1, small_request(message)),
+        }
+    }
+
+    fn replied<'a>(
+        &self,
+        stage: &mut SizeSplitStage,
+        scene: &mut Scene<'_>,
+        reply: FlightReply<'a>,
+    ) -> Decision<'a> {
+        let reply = in_one_piece(reply);
         let message = &scene.message;
-        match stage {
-            SizeSplitStage::Small => match Mark::of(&reply.answer).filter(|_| reply.outcome.is_hit()) {
-                Some(mark) => self.ask_large(message, mark, reply),
+        match *stage {
+            SizeSplitStage::Small => match LargeMark::of(&reply.answer).filter(|_| reply.outcome.is_hit()) {
+                Some(mark) => stage.ask_large(message, mark, reply),
                 None if message.operation == Operation::MetaGet => {
                     Decision::Done(without_flags(message, reply))
                 }
                 None => Decision::Done(reply),
             },
-            SizeSplitStage::Large(mark) => self.large(message, mark, reply),
+            SizeSplitStage::Large(mark) => stage.large(message, mark, reply),
             SizeSplitStage::Forget(mark) => {
-                let now = Mark::of(&reply.answer).filter(|now| now.number == mark.number);
+                let now = LargeMark::of(&reply.answer).filter(|now| now.number == mark.number);
                 let cas = now.and_then(|now| now.cas);
                 Decision::from(cas.map_or_else(Orders::default, |cas| forget(message, cas)))
             }
             SizeSplitStage::Body if reply.outcome == Outcome::Stored => {
-                self.then(SizeSplitStage::Marked, L1, Some(marked(message)))
+                stage.then(SizeSplitStage::Marked, L1, Some(marked(message)))
             }
             SizeSplitStage::Both if reply.outcome == Outcome::Stored => {
                 let mut same = StoredRequest::default();
@@ -90,10 +139,21 @@ impl State {
         }
     }
 
+    fn only_reads(&self, _: u16) -> bool {
+        false
+    }
+
+    /// Asked, looked at again, and made to forget; and asked for the value.
+    fn fan_out(&self, children: &[NodeId], of: &dyn Fn(&NodeId) -> u32) -> u32 {
+        of(&children[0]).saturating_mul(3).saturating_add(of(&children[1]))
+    }
+}
+
+impl SizeSplitStage {
     fn ask_large<'a>(
         &mut self,
         message: &RoutedRequest<'_>,
-        mark: Mark,
+        mark: LargeMark,
         reply: FlightReply<'a>,
     ) -> Decision<'a> {
         match of_l2(message, mark) {
@@ -103,7 +163,12 @@ impl State {
         }
     }
 
-    fn large<'a>(&mut self, message: &RoutedRequest<'_>, mark: Mark, reply: FlightReply<'a>) -> Decision<'a> {
+    fn large<'a>(
+        &mut self,
+        message: &RoutedRequest<'_>,
+        mark: LargeMark,
+        reply: FlightReply<'a>,
+    ) -> Decision<'a> {
         if reply.outcome != Outcome::NotFound {
             return Decision::Done(with_cas(message, reply, mark.cas));
         }
@@ -115,7 +180,7 @@ impl State {
             // It may be another one by now, of a value that is there.
             return Decision::Done(miss(message));
         }
-        self.stage = Stage::SizeSplit(SizeSplitStage::Forget(mark));
+        *self = SizeSplitStage::Forget(mark);
         Decision::from(Orders { copy: None, asks: vec![(L1, Some(look_at_mark(message)))], answer })
     }
 
@@ -125,13 +190,13 @@ impl State {
         child: u16,
         request: Option<StoredRequest>,
     ) -> Decision<'a> {
-        self.stage = Stage::SizeSplit(stage);
+        *self = stage;
         Decision::from(Orders { asks: vec![(child, request)], ..Orders::default() })
     }
 }
 
 /// The client's read for l2: under the key of the mark, without what only concerns the item of l1.
-fn of_l2(message: &RoutedRequest<'_>, mark: Mark) -> Option<StoredRequest> {
+fn of_l2(message: &RoutedRequest<'_>, mark: LargeMark) -> Option<StoredRequest> {
     let (operation, before): (_, &[u8]) = match message.operation {
         Operation::Gets => (Operation::Get, b"get "),
         Operation::Gats => (Operation::Gat, message.before),

@@ -1,4 +1,4 @@
-//! Decisions of a pool with compression: what its servers are sent, and what of their replies the client gets.
+//! Pools with compression: what its servers are sent, and what of their replies the client gets.
 //!
 //! ```text
 //! set k        set k, with the bit and a shorter value ─► the server's answer
@@ -12,26 +12,46 @@ use std::sync::Arc;
 use protocol::client::{Line, Parsed, parse};
 use protocol::request::SetMode;
 
-use super::big_value::value_of;
-use super::derive::{has_flag, stored_by, with_flags, with_value};
-use super::item::{ReplyItem, flags_of};
-use super::render::miss;
-use super::reply::FlightReply;
-use super::steps::State;
-use super::{Flights, Frame, Leg};
 use crate::client::{HeldOutput, ReplyBytes};
+use crate::flight::derive::{has_flag, stored_by, value_of, with_flags, with_value};
+use crate::flight::item::{ReplyItem, flags_of};
+use crate::flight::render::miss;
+use crate::flight::reply::FlightReply;
 use crate::message::operation::Operation;
 use crate::message::outcome::Outcome;
 use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
-use crate::plan::choices::Choices;
-use crate::plan::{Compound, NodeId, RoutePlan};
+use crate::routes::route::{Decision, FirstStep, Opening, Route, Scene};
 use crate::servers::compression::{Compression, Compressor};
-use crate::servers::destination::ReplyTarget;
 
 /// A longer value is held by the reply, not copied into it: what the network's buffers take together with a line.
 const HELD_MIN: usize = 12 * 1024;
 
 const NO_CONCATENATION: &str = "append and prepend are not there in a pool with compression";
+
+/// The only child, which is a server, with compressed values.
+#[derive(Clone, Debug)]
+pub(crate) struct Compressed(pub(crate) Arc<Compression>);
+
+impl Route for Compressed {
+    type Progress = ();
+
+    fn name(&self) -> Option<&'static str> {
+        Some("compression")
+    }
+
+    fn begin(&self, opening: &mut Opening<'_>) -> FirstStep<()> {
+        match way(&self.0, opening.compressor, &opening.message) {
+            Way::Plain => FirstStep::Pass(0, None),
+            Way::Refused(why) => FirstStep::Answer(FlightReply::error(Outcome::ClientError, &why)),
+            Way::Changed(derived) => FirstStep::Pass(0, Some(derived)),
+            Way::Watched(derived) => FirstStep::Ask((), 0, derived),
+        }
+    }
+
+    fn replied<'a>(&self, (): &mut (), scene: &mut Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
+        Decision::Done(plain(&self.0, scene.compressor, &scene.message, reply))
+    }
+}
 
 /// What becomes of a request.
 enum Way {
@@ -80,40 +100,8 @@ fn stored(compression: &Compression, compressor: &mut Compressor, message: &Rout
     }
 }
 
-impl Flights {
-    /// Sends a request to a server of a pool with compression.
-    pub(super) fn begin_compressed(
-        &mut self,
-        plan: &Arc<RoutePlan>,
-        (node, compound): (NodeId, &Compound),
-        compression: &Compression,
-        leg: Leg,
-        choices: &mut Choices,
-    ) -> Option<FlightReply<'static>> {
-        let child = compound.children[0];
-        let shared = self.requests.get_mut(leg.request)?;
-        let derived = match way(compression, &mut self.compressor, &shared.request.message()) {
-            Way::Plain => return self.begin(plan, child, leg, choices),
-            Way::Refused(why) => return Some(FlightReply::error(Outcome::ClientError, &why)),
-            Way::Changed(derived) => return self.begin_derived(plan, child, derived, leg, choices),
-            Way::Watched(derived) => derived,
-        };
-        let state = State::new(&compound.kind, 1, &shared.request);
-        shared.uses += 1;
-        let Leg { request, owner, marks } = leg;
-        let frame = self.frames.insert(Frame { node, owner, request, state, marks });
-        let leg = Leg { owner: ReplyTarget::Frame(frame, 0), ..leg };
-        let reply = match derived {
-            Some(derived) => self.begin_derived(plan, child, derived, leg, choices),
-            None => self.begin(plan, child, leg, choices),
-        };
-        // Without a server: decided at once.
-        self.child_replied(frame, 0, reply?, choices).map(|(_, reply)| reply)
-    }
-}
-
 /// A server's reply as the client gets it.
-pub(super) fn plain<'a>(
+fn plain<'a>(
     compression: &Compression,
     compressor: &mut Compressor,
     message: &RoutedRequest<'_>,

@@ -1,4 +1,4 @@
-//! Decisions of BigValueRoute: long values are kept in parts, under keys of their own, and the key itself has an index.
+//! BigValueRoute: long values are kept in parts, under keys of their own, and the key itself has an index.
 //!
 //! ```text
 //! get k      k ─ "1-3-987" ─► k:0:987, k:1:987, k:2:987 ─ all hits ─► answer
@@ -11,21 +11,23 @@ use std::sync::Arc;
 
 use protocol::request::SetMode;
 
-use super::derive::{Stored, flags, has_flag, is_binary, store, stored_by, with_flags, with_key, with_value};
-use super::item::{ReplyItem, flags_of};
-use super::render::{in_parts, miss, without_flags};
-use super::reply::FlightReply;
-use super::steps::{BigParts, BigValueStage, Decision, Orders, Scene, Stage, State};
 use crate::client::{HeldOutput, ReplyBytes, VALUE_MAX};
+use crate::flight::derive::{
+    StoredItem, flags, has_flag, is_binary, store, stored_by, value_of, with_flags, with_key, with_value,
+};
+use crate::flight::item::{ReplyItem, flags_of, in_one_piece};
+use crate::flight::render::{in_parts, miss, without_flags};
+use crate::flight::reply::FlightReply;
 use crate::hash::spooky32;
 use crate::message::operation::Operation;
 use crate::message::outcome::Outcome;
 use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
-use crate::plan::BigValue;
+use crate::plan::NodeId;
+use crate::routes::route::{Decision, FirstStep, KeptReply, Numbers, Opening, Orders, Route, Scene};
 use crate::servers::destination::ReplyKind;
 
 /// mcrouter's mark of an item whose value is an index of parts, among the client's flags.
-pub(super) const BIG_FLAG: u64 = 0x8000;
+const BIG_FLAG: u64 = 0x8000;
 
 /// Parts of a value. An index that names more is a miss: anybody can write one.
 const PARTS_MAX: u16 = 10_000;
@@ -37,14 +39,128 @@ const AT_ONCE_MAX: u16 = 1000;
 const BATCH_BYTES_MAX: u64 = 2 << 20;
 
 /// The answer at the limit of values that are put together or written.
-pub(super) const TOO_MANY_VALUES: &str = "too many big values at a time";
+const TOO_MANY_VALUES: &str = "too many big values at a time";
 
 /// What a part that was read takes besides its bytes: parts may be empty.
 pub(crate) const PART_SIZE: usize = size_of::<(u16, HeldOutput)>();
 
+/// Which values are kept in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BigValue {
+    /// Longer ones, in bytes: the length of parts. At least 1.
+    pub threshold: u64,
+    /// Parts that are asked for at a time; 0 for as many as possible.
+    pub batch: u16,
+    /// Clients do not see the mark of such a value among its flags.
+    pub hides_flag: bool,
+}
+
+/// What a BigValueRoute knows of a value.
+pub(crate) struct Partial {
+    stage: BigValueStage,
+    parts: Option<Box<BigParts>>,
+    /// The reply with the index of a value that is read.
+    index: KeptReply,
+    /// The worst reply to a part that was not what was wanted.
+    failed: KeptReply,
+}
+
+/// The reply that a BigValueRoute waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BigValueStage {
+    /// To a read: a value, or where its parts are.
+    Index,
+    /// To reads of parts.
+    Read,
+    /// To sets of parts.
+    Write,
+    /// To the set of the index.
+    Written,
+}
+
+/// The parts of a value, while they are read or written.
+#[derive(Debug, Default)]
+struct BigParts {
+    count: u16,
+    /// In the keys of the parts.
+    suffix: u64,
+    /// The next one to ask for.
+    next: u16,
+    /// Those that were read, with their numbers. It grows with them, and not with what an index says.
+    read: Vec<(u16, HeldOutput)>,
+    /// Bytes of their values.
+    len: usize,
+    /// What is taken of the limit of values that are put together.
+    charged: usize,
+}
+
+impl Partial {
+    fn new(stage: BigValueStage, parts: Option<Box<BigParts>>) -> Partial {
+        Partial { stage, parts, index: KeptReply::default(), failed: KeptReply::default() }
+    }
+}
+
+impl Route for BigValue {
+    type Progress = Partial;
+
+    fn name(&self) -> Option<&'static str> {
+        Some("big-value")
+    }
+
+    fn begin(&self, opening: &mut Opening<'_>) -> FirstStep<Partial> {
+        let message = &opening.message;
+        let Some(stage) = self.first(message) else { return FirstStep::Pass(0, None) };
+        if stage == BigValueStage::Index {
+            let request =
+                if message.operation == Operation::MetaGet { with_flags(message, b"f") } else { None };
+            return FirstStep::Ask(Partial::new(stage, None), 0, request);
+        }
+        let parts = self.parts(message).expect("a value that is written in parts has some");
+        if !opening.assembled.take(parts.charged) {
+            return FirstStep::Answer(FlightReply::error(Outcome::LocalError, TOO_MANY_VALUES));
+        }
+        let numbers = Numbers::Range(0..parts.next);
+        FirstStep::AskAll(Partial::new(stage, Some(parts)), numbers)
+    }
+
+    fn replied<'a>(
+        &self,
+        partial: &mut Partial,
+        scene: &mut Scene<'_>,
+        reply: FlightReply<'a>,
+    ) -> Decision<'a> {
+        let reply = in_one_piece(reply);
+        match partial.stage {
+            BigValueStage::Index => partial.read_index(self, scene, reply),
+            BigValueStage::Read => partial.read_reply(self, scene, reply),
+            BigValueStage::Write => partial.write_reply(self, scene, reply),
+            BigValueStage::Written => Decision::Done(reply),
+        }
+    }
+
+    /// One of the parts that are written.
+    fn request(
+        &self,
+        message: &RoutedRequest<'_>,
+        partial: Option<&Partial>,
+        number: u16,
+    ) -> Option<StoredRequest> {
+        self.set_part(message, partial?.parts.as_deref()?, number)
+    }
+
+    fn charged(partial: &Partial) -> usize {
+        partial.parts.as_ref().map_or(0, |parts| parts.charged)
+    }
+
+    /// Parts are bounded by the value: what is counted is how often each of them is asked for.
+    fn fan_out(&self, children: &[NodeId], of: &dyn Fn(&NodeId) -> u32) -> u32 {
+        of(&children[0])
+    }
+}
+
 impl BigValue {
     /// What is done with a request: the first reply that is waited for. `None` if the child gets it as it is.
-    pub(super) fn first(&self, message: &RoutedRequest<'_>) -> Option<BigValueStage> {
+    fn first(&self, message: &RoutedRequest<'_>) -> Option<BigValueStage> {
         use Operation::{Add, Cas, Gat, Gats, Get, Gets, MetaGet, MetaSet, Replace, Set};
         match message.operation {
             Get | Gets | Gat | Gats => Some(BigValueStage::Index),
@@ -67,7 +183,7 @@ impl BigValue {
     }
 
     /// The parts of a request's value, of which the first are written now.
-    pub(super) fn parts(&self, message: &RoutedRequest<'_>) -> Option<Box<BigParts>> {
+    fn parts(&self, message: &RoutedRequest<'_>) -> Option<Box<BigParts>> {
         let count = self.count(message)?;
         let value = value_of(message)?;
         // Parts of the same value that were written with another threshold have other keys: they would not fit together.
@@ -82,20 +198,6 @@ impl BigValue {
         count.min(batch).min(of_bytes).min(AT_ONCE_MAX)
     }
 
-    /// What the child is asked first: the index, or one of the parts that are written.
-    pub(super) fn first_request(
-        &self,
-        message: &RoutedRequest<'_>,
-        parts: Option<&BigParts>,
-        number: u16,
-    ) -> Option<StoredRequest> {
-        match parts {
-            Some(parts) => self.set_part(message, parts, number),
-            None if message.operation == Operation::MetaGet => with_flags(message, b"f"),
-            None => None,
-        }
-    }
-
     fn set_part(&self, message: &RoutedRequest<'_>, parts: &BigParts, number: u16) -> Option<StoredRequest> {
         let (value, stored) = (value_of(message)?, stored_by(message)?);
         let threshold = self.threshold as usize;
@@ -103,17 +205,7 @@ impl BigValue {
         let part: Arc<[u8]> = value[start..value.len().min(start + threshold)].into();
         let key = part_of(message, number, parts.suffix)?;
         let (len, body) = (part.len(), RequestBody::HeldValue(&part));
-        Some(store(&key.message(), &Stored { len, body, ..stored }))
-    }
-}
-
-/// The value of a storage command, without its line end.
-pub(super) fn value_of<'r>(message: &RoutedRequest<'r>) -> Option<&'r [u8]> {
-    match message.body {
-        RequestBody::Bytes(bytes) => bytes.strip_suffix(b"\r\n"),
-        RequestBody::Held(held) => held.strip_suffix(b"\r\n"),
-        RequestBody::HeldValue(held) => Some(held),
-        RequestBody::None => None,
+        Some(store(&key.message(), &StoredItem { len, body, ..stored }))
     }
 }
 
@@ -155,23 +247,8 @@ fn read_part(message: &RoutedRequest<'_>, parts: &BigParts, number: u16) -> Opti
     Some(out)
 }
 
-impl State {
-    pub(super) fn big_value<'a>(
-        &mut self,
-        big: &BigValue,
-        scene: &mut Scene<'_>,
-        reply: FlightReply<'a>,
-    ) -> Decision<'a> {
-        let Stage::BigValue(stage) = self.stage else { unreachable!("the stage of another route") };
-        match stage {
-            BigValueStage::Index => self.index(big, scene, reply),
-            BigValueStage::Read => self.read_reply(big, scene, reply),
-            BigValueStage::Write => self.write_reply(big, scene, reply),
-            BigValueStage::Written => Decision::Done(reply),
-        }
-    }
-
-    fn index<'a>(&mut self, big: &BigValue, scene: &Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
+impl Partial {
+    fn read_index<'a>(&mut self, big: &BigValue, scene: &Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
         let message = &scene.message;
         let is_big =
             reply.outcome.is_hit() && flags_of(&reply.answer).is_some_and(|flags| flags & BIG_FLAG != 0);
@@ -187,9 +264,9 @@ impl State {
         let asks: Option<Vec<_>> =
             (0..at_once).map(|number| Some((number, Some(read_part(message, &parts, number)?)))).collect();
         let Some(asks) = asks else { return Decision::Done(miss(message)) };
-        self.keep(reply);
+        self.index.keep(reply);
         self.parts = Some(Box::new(parts));
-        self.stage = Stage::BigValue(BigValueStage::Read);
+        self.stage = BigValueStage::Read;
         Decision::from(Orders { asks, ..Orders::default() })
     }
 
@@ -207,10 +284,11 @@ impl State {
                 parts.len += item.len;
                 parts.read.push((scene.child, item.to_value()));
             }
-            Some(_) => self.fail(FlightReply::error(Outcome::LocalError, TOO_MANY_VALUES)),
-            None => self.fail(reply),
+            Some(_) => self.failed.keep_worse(FlightReply::error(Outcome::LocalError, TOO_MANY_VALUES)),
+            None => self.failed.keep_worse(reply),
         }
-        let (parts, failed) = (self.parts.as_mut().expect("parts that are read"), self.failed.is_some());
+        let (parts, failed) =
+            (self.parts.as_mut().expect("parts that are read"), self.failed.outcome().is_some());
         if parts.next < parts.count && !failed {
             let number = parts.next;
             parts.next += 1;
@@ -218,42 +296,43 @@ impl State {
                 return Decision::from(Orders { asks: vec![(number, Some(part))], ..Orders::default() });
             }
         }
-        if self.waiting > 0 {
+        if scene.waiting > 0 {
             return Decision::Wait;
         }
         Decision::Done(match self.failed.take() {
-            Some((Outcome::NotFound, _)) => miss(&scene.message),
-            Some((outcome, line)) => FlightReply { outcome, answer: ReplyBytes::Gathered(line) },
+            Some(FlightReply { outcome: Outcome::NotFound, .. }) => miss(&scene.message),
+            Some(failed) => failed,
             None => self.assemble(big, scene),
         })
     }
 
     /// All parts are there.
     fn assemble(&mut self, big: &BigValue, scene: &Scene<'_>) -> FlightReply<'static> {
-        let (_, index) = self.kept.take().expect("the index was kept");
+        let index = self.index.give();
         let parts = self.parts.as_mut().expect("parts that are read");
         parts.read.sort_unstable_by_key(|(number, _)| *number);
         let value = parts.read.drain(..).map(|(_, value)| value);
-        in_parts(&scene.message, &ReplyBytes::Gathered(index), big.hides_flag, (parts.len, value))
+        let hidden = if big.hides_flag { BIG_FLAG } else { 0 };
+        in_parts(&scene.message, &index.answer, hidden, (parts.len, value))
     }
 
     fn write_reply<'a>(&mut self, big: &BigValue, scene: &Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
         if reply.outcome != Outcome::Stored {
-            self.fail(reply);
+            self.failed.keep_worse(reply);
         }
         let parts = self.parts.as_mut().expect("parts that are written");
-        if parts.next < parts.count && self.failed.is_none() {
+        if parts.next < parts.count && self.failed.outcome().is_none() {
             let number = parts.next;
             parts.next += 1;
             let part = big.set_part(&scene.message, parts, number);
             return Decision::from(Orders { asks: vec![(number, part)], ..Orders::default() });
         }
-        if self.waiting > 0 {
+        if scene.waiting > 0 {
             return Decision::Wait;
         }
-        if let Some((outcome, line)) = self.failed.take() {
-            return Decision::Done(match outcome.is_error() {
-                true => FlightReply { outcome, answer: ReplyBytes::Gathered(line) },
+        if let Some(failed) = self.failed.take() {
+            return Decision::Done(match failed.outcome.is_error() {
+                true => failed,
                 // The reply to a part lacks what the client's request asks for.
                 false => FlightReply::own(None, &scene.message),
             });
@@ -261,16 +340,8 @@ impl State {
         let index = format!("1-{}-{}\r\n", parts.count, parts.suffix);
         let old = stored_by(&scene.message).map_or(0, |stored| stored.flags);
         let index = with_value(&scene.message, old | BIG_FLAG, index.as_bytes());
-        self.stage = Stage::BigValue(BigValueStage::Written);
+        self.stage = BigValueStage::Written;
         Decision::from(Orders { asks: vec![(0, Some(index))], ..Orders::default() })
-    }
-
-    /// Notes a reply that fails the whole, if it is the worst.
-    fn fail(&mut self, reply: FlightReply<'_>) {
-        let is_worse = |worst: &Outcome| reply.outcome.severity() > worst.severity();
-        if self.failed.as_ref().is_none_or(|(worst, _)| is_worse(worst)) {
-            self.failed = Some((reply.outcome, reply.into_output()));
-        }
     }
 }
 

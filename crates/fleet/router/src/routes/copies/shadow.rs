@@ -1,28 +1,40 @@
-//! Shadows: which requests are sent to another route, too.
+//! Shadows of a route: which requests are sent to another route, too, and which of these are compared.
 //!
-//! Source: mcrouter/routes/ShadowSettings.h.
+//! The client gets the normal reply at once. Source: mcrouter/routes/ShadowSettings.h.
 
 use std::sync::Arc;
 
+use crate::flight::leg::Marks;
+use crate::flight::reply::FlightReply;
 use crate::hash::spooky32;
 use crate::message::key::RoutedKey;
+use crate::plan::NodeId;
+use crate::plan::choices::Choices;
+use crate::routes::copies::comparing::Comparing;
+use crate::routes::route::{Crossing, Decision, FirstStep, Numbers, Opening, Paths, Route, Scene};
 use crate::shared::variables::KeyRange;
 use crate::stats::shadow_counts::ShadowCounts;
 
+/// The first child; each of the others gets the requests that its rule names, and its replies are dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Shadow {
+    pub(crate) rules: Box<[Arc<ShadowRule>]>,
+}
+
 /// Requests to send to a shadow, beside the route that answers them.
 #[derive(Debug)]
-pub struct ShadowRule {
+pub(crate) struct ShadowRule {
     /// Which keys.
-    pub keys: ShadowKeys,
+    pub(crate) keys: ShadowKeys,
     /// How many of their requests, from 0 to 1.
-    pub requests_fraction: f64,
+    pub(crate) requests_fraction: f64,
     /// How many of these are compared, from 0 to 1, and what has been found.
-    pub comparison: Option<(f64, Arc<ShadowCounts>)>,
+    pub(crate) comparison: Option<(f64, Arc<ShadowCounts>)>,
 }
 
 /// Keys whose requests a shadow gets.
 #[derive(Debug)]
-pub enum ShadowKeys {
+pub(crate) enum ShadowKeys {
     /// By their hash.
     Range(Arc<KeyRange>),
     /// These, sorted.
@@ -46,6 +58,64 @@ impl ShadowRule {
     /// Whether a request that the shadow gets is compared.
     pub(crate) fn compares(&self, random: impl FnOnce() -> f64) -> bool {
         self.comparison.as_ref().is_some_and(|(fraction, _)| is_drawn(*fraction, random))
+    }
+}
+
+impl Route for Shadow {
+    type Progress = Box<Comparing>;
+
+    fn name(&self) -> Option<&'static str> {
+        Some("shadow")
+    }
+
+    /// Notes the shadows that get a request. It begins only if one is compared: that one is not among those noted.
+    fn crossing(
+        &self,
+        children: &[NodeId],
+        key: &RoutedKey<'_>,
+        choices: &mut Choices,
+        _: &dyn Paths,
+    ) -> Crossing {
+        if choices.has_compared() {
+            // They have been drawn for this request.
+            return Crossing::Stop;
+        }
+        for (rule, child) in self.rules.iter().zip(1..) {
+            if !rule.applies(key, || choices.unit()) {
+                continue;
+            }
+            match &rule.comparison {
+                Some((_, counts)) if !choices.has_compared() && rule.compares(|| choices.unit()) => {
+                    choices.compare(child, Arc::clone(counts));
+                }
+                _ => choices.shadows.push(children[usize::from(child)]),
+            }
+        }
+        if choices.has_compared() { Crossing::Stop } else { Crossing::On(children[0]) }
+    }
+
+    fn begin(&self, opening: &mut Opening<'_>) -> FirstStep<Box<Comparing>> {
+        let (shadow, counts) = opening.compared.take().expect("it was drawn on the way");
+        let comparing = Comparing::new(counts, opening.choices.now);
+        FirstStep::AskAll(Box::new(comparing), Numbers::Pair(0, shadow))
+    }
+
+    fn replied<'a>(
+        &self,
+        comparing: &mut Box<Comparing>,
+        scene: &mut Scene<'_>,
+        reply: FlightReply<'a>,
+    ) -> Decision<'a> {
+        comparing.note(scene.child, scene.message.operation, &reply, scene.choices.now);
+        if scene.child == 0 { Decision::Done(reply) } else { Decision::Wait }
+    }
+
+    fn replied_late(&self, comparing: &mut Box<Comparing>, scene: &mut Scene<'_>, reply: &FlightReply<'_>) {
+        comparing.note(scene.child, scene.message.operation, reply, scene.choices.now);
+    }
+
+    fn marks(&self, child: u16, marks: Marks) -> Marks {
+        if child == 0 { marks } else { marks.of_shadow() }
     }
 }
 

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use stdx::clock::Now;
 
-use super::reply::FlightReply;
 use crate::client::ReplyBytes;
+use crate::flight::reply::FlightReply;
 use crate::hash::murmur64a;
 use crate::message::operation::{Operation, OperationClass};
 use crate::message::outcome::Outcome;
 use crate::stats::shadow_counts::{ReplyDigest, ShadowCounts};
 
 /// A comparison that waits for replies.
-pub(super) struct Comparing {
+pub(crate) struct Comparing {
     counts: Arc<ShadowCounts>,
     begun: Now,
     normal: Option<ReplyDigest>,
@@ -20,12 +20,12 @@ pub(super) struct Comparing {
 }
 
 impl Comparing {
-    pub(super) fn new(counts: Arc<ShadowCounts>, now: Now) -> Comparing {
+    pub(crate) fn new(counts: Arc<ShadowCounts>, now: Now) -> Comparing {
         Comparing { counts, begun: now, normal: None, shadow: None }
     }
 
     /// A reply of the normal child (0) or of the shadow.
-    pub(super) fn note(&mut self, child: u16, operation: Operation, reply: &FlightReply<'_>, now: Now) {
+    pub(crate) fn note(&mut self, child: u16, operation: Operation, reply: &FlightReply<'_>, now: Now) {
         let latency_us = now.us.saturating_sub(self.begun.us);
         let value = value_of(operation, reply.outcome, &reply.answer);
         let digest = Some(ReplyDigest { outcome: reply.outcome, value, latency_us });

@@ -1,4 +1,4 @@
-//! Decisions of StagingRoute: a cache that is to replace another one gets what that one has.
+//! StagingRoute: a cache that is to replace another one gets what that one has.
 //!
 //! ```text
 //! get     warm ─ hit ─► answer, and staging is asked for the key ─ miss ─► warm ─ hit ─► staging gets a copy
@@ -9,18 +9,32 @@
 use protocol::client::Line;
 use protocol::request::SetMode;
 
-use super::derive::{self, Stored, has_flag, is_plain_read, look, store, stored_by};
-use super::fill::exptime_of;
-use super::item::ReplyItem;
-use super::reply::FlightReply;
-use super::steps::{Decision, Orders, Scene, Stage, StagingStage, State};
+use crate::flight::derive::{self, StoredItem, exptime_of, has_flag, is_plain_read, look, store, stored_by};
+use crate::flight::item::{ReplyItem, in_one_piece};
+use crate::flight::reply::FlightReply;
 use crate::message::operation::Operation;
 use crate::message::outcome::Outcome;
 use crate::message::request::{RoutedRequest, StoredRequest};
+use crate::plan::NodeId;
+use crate::routes::route::{Decision, FirstStep, Opening, Orders, Route, Scene};
 
 /// Children.
 const WARM: u16 = 0;
 const STAGING: u16 = 1;
+
+/// The first; the second is kept alike.
+#[derive(Clone, Debug)]
+pub(crate) struct Staging;
+
+/// The reply that a StagingRoute waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StagingStage {
+    Warm,
+    /// Whether staging has the item.
+    Look,
+    /// The item of warm.
+    Fetch,
+}
 
 /// What staging gets after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,26 +62,52 @@ impl Mirrored {
     }
 }
 
-impl State {
-    pub(super) fn staging<'a>(&mut self, scene: &mut Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
-        let Stage::Staging(stage) = self.stage else { unreachable!("the stage of another route") };
+impl Route for Staging {
+    type Progress = StagingStage;
+
+    fn name(&self) -> Option<&'static str> {
+        Some("staging")
+    }
+
+    fn begin(&self, _: &mut Opening<'_>) -> FirstStep<StagingStage> {
+        FirstStep::Ask(StagingStage::Warm, WARM, None)
+    }
+
+    fn replied<'a>(
+        &self,
+        stage: &mut StagingStage,
+        scene: &mut Scene<'_>,
+        reply: FlightReply<'a>,
+    ) -> Decision<'a> {
+        let reply = in_one_piece(reply);
         let message = &scene.message;
-        match stage {
-            StagingStage::Warm => self.warm(message, reply),
+        match *stage {
+            StagingStage::Warm => stage.warm(message, reply),
             StagingStage::Look if reply.outcome == Outcome::NotFound => {
                 let mirrored = Mirrored::of(message);
                 match mirrored {
                     Mirrored::Item => {
-                        self.ask_also(StagingStage::Fetch, (WARM, derive::fetch(message, true)), None)
+                        stage.ask_also(StagingStage::Fetch, (WARM, derive::fetch(message, true)), None)
                     }
                     _ => Decision::from(Orders::default()),
                 }
             }
             StagingStage::Look => Decision::from(Orders::default()),
-            StagingStage::Fetch => copy(message, scene.unix_s, &reply),
+            StagingStage::Fetch => copy(message, scene.choices.unix_s, &reply),
         }
     }
 
+    fn only_reads(&self, _: u16) -> bool {
+        false
+    }
+
+    /// Asked, and asked for the item; looked at, and given a copy.
+    fn fan_out(&self, children: &[NodeId], of: &dyn Fn(&NodeId) -> u32) -> u32 {
+        of(&children[0]).saturating_add(of(&children[1])).saturating_mul(2)
+    }
+}
+
+impl StagingStage {
     fn warm<'a>(&mut self, message: &RoutedRequest<'_>, reply: FlightReply<'a>) -> Decision<'a> {
         let outcome = reply.outcome;
         let copy = match Mirrored::of(message) {
@@ -97,7 +137,7 @@ impl State {
         (child, request): (u16, StoredRequest),
         answer: Option<FlightReply<'a>>,
     ) -> Decision<'a> {
-        self.stage = Stage::Staging(stage);
+        *self = stage;
         Decision::from(Orders { copy: None, asks: vec![(child, Some(request))], answer })
     }
 }
@@ -108,7 +148,7 @@ fn copy<'a>(message: &RoutedRequest<'_>, unix_s: i64, reply: &FlightReply<'_>) -
     let copy =
         found.filter(|item| !item.is_stale && matches!(item.line, Line::MetaValue { .. })).and_then(|item| {
             let exptime = exptime_of(item.ttl?, unix_s)?;
-            Some((STAGING, store(message, &Stored::item(&item, exptime))))
+            Some((STAGING, store(message, &StoredItem::item(&item, exptime))))
         });
     Decision::from(Orders { copy, ..Orders::default() })
 }

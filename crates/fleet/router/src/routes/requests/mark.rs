@@ -2,25 +2,25 @@
 
 use protocol::client::{Line, Parsed, parse};
 
-use super::item::{ReplyItem, flags_of};
 use crate::client::ReplyBytes;
+use crate::flight::item::{ReplyItem, flags_of};
 use crate::message::request::RequestBody;
 
 /// mcrouter's mark of such an item, among the client's flags.
-pub(super) const MARK_FLAG: u64 = 0x20;
+pub(crate) const MARK_FLAG: u64 = 0x20;
 
 /// What stands for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(crate) struct LargeMark {
     /// The number in the key of the value, if it has one: the value of the mark.
-    pub(super) number: Option<u64>,
+    pub(crate) number: Option<u64>,
     /// Of the mark, if the request asked for it.
-    pub(super) cas: Option<u64>,
+    pub(crate) cas: Option<u64>,
 }
 
-impl Mark {
+impl LargeMark {
     /// The mark in a reply. Other values whose flags have that bit, too, are none: they become no part of a key.
-    pub(super) fn of(answer: &ReplyBytes<'_>) -> Option<Mark> {
+    pub(crate) fn of(answer: &ReplyBytes<'_>) -> Option<LargeMark> {
         if flags_of(answer)? & MARK_FLAG == 0 {
             return None;
         }
@@ -31,7 +31,7 @@ impl Mark {
             }
             Some(_) => return None,
         };
-        Some(Mark { number, cas: cas_of(answer) })
+        Some(LargeMark { number, cas: cas_of(answer) })
     }
 }
 
