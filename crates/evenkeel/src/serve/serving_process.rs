@@ -2,7 +2,7 @@
 
 use server::options::Options;
 
-use super::notice;
+use super::lines::notice;
 use crate::background::Background;
 use crate::failure::Failure;
 use crate::line_queue::{LAST_LINES, LINES};
@@ -63,7 +63,7 @@ impl ServingProcess {
     pub(super) fn write_pidfile(&self) -> Option<PidFile> {
         let written = self.options.process.pidfile.as_deref().map(PidFile::write).transpose();
         written.map_err(|failure| self.explain(failure)).unwrap_or_else(|failure| {
-            notice(format!("the process id is in no file: {}", failure.in_one_line()));
+            notice(&format!("the process id is in no file: {}", failure.in_one_line()));
             None
         })
     }
