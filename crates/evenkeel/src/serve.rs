@@ -17,7 +17,7 @@
 use server::flags;
 
 use crate::failure::Failure;
-use crate::output::print;
+use crate::terminal::output::print;
 use as_root::ParsedCommand;
 pub(crate) use lines::refused;
 
@@ -26,6 +26,8 @@ mod as_user;
 mod companions;
 mod devices;
 mod lines;
+mod port_file;
+mod reload;
 mod running;
 mod serving_process;
 mod start_line;

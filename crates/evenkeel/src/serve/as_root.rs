@@ -27,18 +27,18 @@ use succession::takeover::Predecessor;
 use super::as_user::UnprivilegedServer;
 use super::devices::DevicesAtStart;
 use super::lines::{notice, refused};
+use super::reload::{FileLooks, read_users};
 use super::serving_process::ServingProcess;
-use crate::activation;
-use crate::background::Background;
-use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::log;
-use crate::privileges::{self, TargetUser};
-use crate::reload::{FileLooks, read_users};
-use crate::resources;
-use crate::route::watched::WatchedFiles;
-use crate::supervisor::Supervisor;
-use crate::sys;
+use crate::peers::endpoint::Endpoint;
+use crate::process::activation;
+use crate::process::background::Background;
+use crate::process::privileges::{self, TargetUser};
+use crate::process::resources;
+use crate::process::supervisor::Supervisor;
+use crate::process::sys;
+use crate::process::watched::WatchedFiles;
+use crate::terminal::log;
 
 /// A command line that can be meant so, and the sockets that it names and the process was started with.
 pub(super) struct ParsedCommand {

@@ -14,18 +14,18 @@ use succession::takeover::{self, Inheritance, OfferedServer, Predecessor, Takeov
 use super::as_root::LeftByRoot;
 use super::companions::{start_companions, start_metrics};
 use super::lines::{hint_at_limits, notice};
+use super::port_file;
+use super::reload::FileLooks;
 use super::running::RunningServer;
 use super::serving_process::{PredecessorFate, ServingProcess};
 use super::start_line::{slice_refused, start_line};
-use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::line_queue::LINES;
-use crate::log;
-use crate::parent;
-use crate::pidfile::PidFile;
-use crate::port_file;
-use crate::reload::FileLooks;
-use crate::resources;
+use crate::peers::endpoint::Endpoint;
+use crate::process::parent;
+use crate::process::pidfile::PidFile;
+use crate::process::resources;
+use crate::terminal::line_queue::LINES;
+use crate::terminal::log;
 
 /// A server that has its user, its files and its sockets. The one that it takes over still serves.
 pub(super) struct UnprivilegedServer {

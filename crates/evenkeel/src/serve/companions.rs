@@ -8,14 +8,14 @@ use os::signals::{Signal, Signals};
 use server::Provisioned;
 
 use super::lines::hint_at_limits;
+use super::reload::{FileLooks, Reload};
 use super::serving_process::ServingProcess;
-use crate::cluster_file::ClusterFile;
-use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::host_sampler::HostSampler;
-use crate::log;
-use crate::reload::{FileLooks, Reload};
-use crate::sys;
+use crate::peers::cluster_file::ClusterFile;
+use crate::peers::endpoint::Endpoint;
+use crate::peers::host_sampler::HostSampler;
+use crate::process::sys;
+use crate::terminal::log;
 
 /// Starts the threads beside the workers before any client is answered: if the system refuses one, the server has not
 /// begun. Neither is joined: they run until the process ends.

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use server::flags;
 
 use crate::failure::Failure;
-use crate::log;
+use crate::terminal::log;
 
 /// A command line that was refused, with its hint.
 pub(crate) fn refused(error: flags::Error) -> Failure {

@@ -10,9 +10,9 @@ use succession::takeover::{OfferedServer, Successors, TakeoverOutcome};
 use super::lines::notice;
 use super::serving_process::ServingProcess;
 use crate::failure::Failure;
-use crate::line_queue::{LAST_LINES, LINES};
-use crate::log;
-use crate::pidfile::PidFile;
+use crate::process::pidfile::PidFile;
+use crate::terminal::line_queue::{LAST_LINES, LINES};
+use crate::terminal::log;
 
 /// Time for the devices of flash to take what waits for them at the end of a server with a memory file: eight write buffers.
 const FLASH_REST: Duration = Duration::from_secs(10);

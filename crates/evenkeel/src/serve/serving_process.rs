@@ -3,13 +3,13 @@
 use server::options::Options;
 
 use super::lines::notice;
-use crate::background::Background;
 use crate::failure::Failure;
-use crate::line_queue::{LAST_LINES, LINES};
-use crate::log;
-use crate::pidfile::PidFile;
-use crate::privileges::TargetUser;
-use crate::supervisor::Supervisor;
+use crate::process::background::Background;
+use crate::process::pidfile::PidFile;
+use crate::process::privileges::TargetUser;
+use crate::process::supervisor::Supervisor;
+use crate::terminal::line_queue::{LAST_LINES, LINES};
+use crate::terminal::log;
 
 /// What all stages of a start have in common.
 pub(super) struct ServingProcess {
