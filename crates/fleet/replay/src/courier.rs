@@ -10,8 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustls::ClientConfig;
-
-use crate::peers::wire::{Deadline, ServerAddress, Wire};
+use wire::{Deadline, ServerAddress, Wire};
 
 /// A line of a reply; memcached's are shorter.
 const REPLY_LINE_MAX: usize = 2048;

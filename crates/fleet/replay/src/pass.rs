@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use os::clock::Stopwatch;
 use router::{SpooledDelete, read_record};
+use stdx::log_level::LogLevel;
 
 use super::courier::{CourierReport, SpooledLine};
 use super::fleet::{Fleet, Room};
 use super::folder::LoggedFile;
 use super::lines::PieceEnd;
+use super::options::ReplayNotice;
 use super::pace::Pace;
 use super::taken::TakenFile;
-use crate::terminal::log;
 
 /// What is done is recorded at this interval: a replayer that is killed sends again what it has sent in the last one.
 const RECORD_EVERY: Duration = Duration::from_secs(5);
@@ -35,6 +36,7 @@ pub(super) struct PassTools<'a> {
     pub(super) pace: &'a mut Pace,
     pub(super) router: Option<&'a str>,
     pub(super) timeout: Duration,
+    pub(super) notice: ReplayNotice,
     pub(super) is_asked_to_end: &'a dyn Fn() -> bool,
     /// Is told how many bytes of the file are read, and how many deletes sent.
     pub(super) progress: &'a mut dyn FnMut(u64, u64),
@@ -202,10 +204,8 @@ impl Pass<'_, '_> {
         self.outcome.refused += 1;
         if self.outcome.refused <= TOLD_MAX {
             let (place, path) = (self.file.place(), self.file.path.display());
-            log::warning(
-                "replay",
-                format_args!("{place} is no delete, and is moved to {path}.refused: {why}"),
-            );
+            let line = format!("{place} is no delete, and is moved to {path}.refused: {why}");
+            (self.tools.notice)(LogLevel::Warning, &line);
         }
     }
 }

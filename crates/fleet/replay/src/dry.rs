@@ -6,21 +6,24 @@ use std::path::Path;
 
 use os::clock::unix_s;
 use router::read_record;
+use stdx::log_level::LogLevel;
 
-use super::Arguments;
+use super::Error;
 use super::fleet::Fleet;
 use super::folder::{REST, list};
 use super::lines::{LineReader, PieceEnd};
+use super::options::ReplayOptions;
 use super::taken::{Take, TakenFile};
 use super::tally::ReplayTally;
-use crate::failure::Failure;
-use crate::terminal::log;
 
 /// Counts what a log has, and changes nothing.
-pub(super) fn dry_run(arguments: &Arguments, fleet: &mut Fleet) -> Result<ReplayTally, Failure> {
-    let root = &arguments.async_dir;
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn dry_run(options: &ReplayOptions) -> Result<ReplayTally, Error> {
+    let (root, mut fleet) = (&options.async_dir, Fleet::new(options));
     let mut tally = ReplayTally::default();
-    let files = list(root).map_err(|error| Failure::system(format!("read {}", root.display()), error))?;
+    let files = list(root).map_err(|source| Error::Read { path: root.clone(), source })?;
     for logged in files {
         if logged.may_grow(unix_s()) {
             tally.files_in_use += 1;
@@ -33,20 +36,21 @@ pub(super) fn dry_run(arguments: &Arguments, fleet: &mut Fleet) -> Result<Replay
                 continue;
             }
             Ok(Take::Gone) => continue,
-            Ok(Take::Taken(taken)) => count(arguments, *taken, &path, fleet, &mut tally),
+            Ok(Take::Taken(taken)) => count(options, *taken, &path, &mut fleet, &mut tally),
             Err(error) => Err(error),
         };
         if let Err(error) = counted {
             let trouble = format!("{}: {error}", path.display());
-            log::warning("replay", format_args!("{trouble}"));
+            (options.notice)(LogLevel::Warning, &trouble);
             tally.trouble = Some(trouble);
         }
     }
+    tally.servers = fleet.tallies();
     Ok(tally)
 }
 
 fn count(
-    arguments: &Arguments,
+    options: &ReplayOptions,
     mut taken: TakenFile,
     path: &Path,
     fleet: &mut Fleet,
@@ -54,7 +58,7 @@ fn count(
 ) -> io::Result<()> {
     let (mut piece, mut lines) = (Vec::new(), LineCounts::default());
     while let Some(end) = taken.next(&mut piece)? {
-        lines.take(arguments, &piece, end, fleet)?;
+        lines.take(options, &piece, end, fleet)?;
     }
     if taken.was_begun() {
         let mut rest = path.as_os_str().to_owned();
@@ -64,7 +68,7 @@ fn count(
             rest => {
                 let mut reader = LineReader::new(BufReader::new(rest?), 0);
                 while let Some(end) = reader.next(&mut piece)? {
-                    lines.take(arguments, &piece, end, fleet)?;
+                    lines.take(options, &piece, end, fleet)?;
                 }
             }
         }
@@ -85,7 +89,7 @@ struct LineCounts {
 impl LineCounts {
     fn take(
         &mut self,
-        arguments: &Arguments,
+        options: &ReplayOptions,
         piece: &[u8],
         end: PieceEnd,
         fleet: &mut Fleet,
@@ -98,7 +102,7 @@ impl LineCounts {
             None => self.others += 1,
             Some(delete) => {
                 self.deletes += 1;
-                let router = delete.pool.and(arguments.router.as_deref());
+                let router = delete.pool.and(options.router.as_deref());
                 fleet.would_send(router.unwrap_or(&delete.server))?;
             }
         }

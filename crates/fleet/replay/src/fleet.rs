@@ -7,10 +7,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use os::clock::Stopwatch;
+use stdx::log_level::LogLevel;
+use wire::ServerAddress;
 
 use super::courier::{Courier, CourierReport, Dialling, Errand, SpooledLine};
-use crate::peers::wire::ServerAddress;
-use crate::terminal::log;
+use super::options::{ReplayNotice, ReplayOptions};
 
 /// Connections, and their threads, at a time. Beyond it one that has nothing to do ends, or a delete waits for that.
 const COURIERS_MAX: usize = 256;
@@ -43,6 +44,7 @@ pub(super) struct Fleet {
     dialling: Dialling,
     /// Deletes of one server on their way; as many wait.
     window: usize,
+    notice: ReplayNotice,
     servers: HashMap<Arc<str>, Served>,
     couriers: usize,
     busy: usize,
@@ -70,20 +72,26 @@ struct Away {
 
 /// Counts of a server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ServerTally {
-    pub(super) sent: u64,
+pub struct ServerTally {
+    /// Its address, as records name it.
+    pub name: Arc<str>,
+    /// Deletes that it has carried out.
+    pub sent: u64,
     /// Answers that are errors, and broken connections.
-    pub(super) failures: u64,
+    pub failures: u64,
     /// The last one.
-    pub(super) trouble: Option<String>,
+    pub trouble: Option<String>,
+    /// It does not answer.
+    pub is_away: bool,
 }
 
 impl Fleet {
-    pub(super) fn new(dialling: Dialling, window: usize) -> Fleet {
+    pub(super) fn new(options: &ReplayOptions) -> Fleet {
         let (sender, reports) = channel();
         Fleet {
-            dialling,
-            window,
+            dialling: Dialling { tls: options.tls.clone(), within: options.timeout },
+            window: options.window,
+            notice: options.notice,
             servers: HashMap::new(),
             couriers: 0,
             busy: 0,
@@ -222,7 +230,7 @@ impl Fleet {
         }
         self.said.1 += 1;
         if self.said.1 <= SAID_MAX {
-            log::warning("replay", format_args!("{line}"));
+            (self.notice)(LogLevel::Warning, line);
         }
     }
 
@@ -258,13 +266,14 @@ impl Fleet {
     }
 
     /// Servers by name, with their counts.
-    pub(super) fn tallies(&self) -> Vec<(Arc<str>, ServerTally, bool)> {
-        let mut all: Vec<_> = self
-            .servers
-            .iter()
-            .map(|(name, served)| (Arc::clone(name), served.tally.clone(), served.away.is_some()))
-            .collect();
-        all.sort_by(|a, b| a.0.cmp(&b.0));
+    pub(super) fn tallies(&self) -> Vec<ServerTally> {
+        let tally = |(name, served): (&Arc<str>, &Served)| ServerTally {
+            name: Arc::clone(name),
+            is_away: served.away.is_some(),
+            ..served.tally.clone()
+        };
+        let mut all: Vec<_> = self.servers.iter().map(tally).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
         all
     }
 }

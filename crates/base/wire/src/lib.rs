@@ -1,4 +1,5 @@
-//! Blocking connections to servers, with or without TLS, and time limits for all that is done on them.
+//! Blocking connections to servers, with or without TLS, and time limits for all that is done on them. Nothing here knows what the
+//! bytes mean.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -14,7 +15,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 /// The place of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ServerAddress {
+pub enum ServerAddress {
     /// A name or an address, and a port.
     Tcp(String, u16),
     /// A socket in the file system.
@@ -23,14 +24,17 @@ pub(crate) enum ServerAddress {
 
 /// A time limit for several steps together.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline {
+pub struct Deadline {
     watch: Stopwatch,
     within: Duration,
 }
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) enum Wire {
+pub struct Wire(Stream);
+
+#[derive(Debug)]
+enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
@@ -38,7 +42,7 @@ pub(crate) enum Wire {
 
 impl ServerAddress {
     /// `host:port`, `[address]:port` or `unix:/path`.
-    pub(crate) fn parse(text: &str) -> Option<ServerAddress> {
+    pub fn parse(text: &str) -> Option<ServerAddress> {
         if let Some(path) = text.strip_prefix("unix:") {
             return (!path.is_empty()).then(|| ServerAddress::Unix(path.into()));
         }
@@ -52,12 +56,12 @@ impl ServerAddress {
 
 impl Deadline {
     /// From now on.
-    pub(crate) fn within(within: Duration) -> Deadline {
+    pub fn within(within: Duration) -> Deadline {
         Deadline { watch: Stopwatch::start(), within }
     }
 
     /// What is left.
-    pub(crate) fn left(&self) -> io::Result<Duration> {
+    pub fn left(&self) -> io::Result<Duration> {
         let left = self.within.saturating_sub(self.watch.passed());
         if left.is_zero() { Err(self.missed()) } else { Ok(left) }
     }
@@ -77,14 +81,14 @@ impl Deadline {
 
 impl Wire {
     /// Connects, and agrees on TLS if there are settings for it.
-    pub(crate) fn connect(
+    pub fn connect(
         to: &ServerAddress,
         tls: Option<&Arc<ClientConfig>>,
         deadline: &Deadline,
     ) -> io::Result<Wire> {
         let (host, port) = match (to, tls) {
             (ServerAddress::Tcp(host, port), _) => (host, *port),
-            (ServerAddress::Unix(path), None) => return connect_unix(path).map(Wire::Unix),
+            (ServerAddress::Unix(path), None) => return Ok(Wire(Stream::Unix(connect_unix(path)?))),
             (ServerAddress::Unix(_), Some(_)) => {
                 return Err(io::Error::new(ErrorKind::Unsupported, "there is no TLS on a unix socket"));
             }
@@ -98,7 +102,7 @@ impl Wire {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
                     return match tls {
-                        None => Ok(Wire::Tcp(stream)),
+                        None => Ok(Wire(Stream::Tcp(stream))),
                         Some(config) => encrypted(stream, host, config, deadline),
                     };
                 }
@@ -109,26 +113,26 @@ impl Wire {
     }
 
     fn limit(&self, time: Duration) -> io::Result<()> {
-        let stream = match self {
-            Wire::Unix(stream) => {
+        let stream = match &self.0 {
+            Stream::Unix(stream) => {
                 stream.set_read_timeout(Some(time))?;
                 return stream.set_write_timeout(Some(time));
             }
-            Wire::Tcp(stream) => stream,
-            Wire::Tls(stream) => &stream.sock,
+            Stream::Tcp(stream) => stream,
+            Stream::Tls(stream) => &stream.sock,
         };
         stream.set_read_timeout(Some(time))?;
         stream.set_write_timeout(Some(time))
     }
 
     /// Sends all of it.
-    pub(crate) fn send(&mut self, mut bytes: &[u8], deadline: &Deadline) -> io::Result<()> {
+    pub fn send(&mut self, mut bytes: &[u8], deadline: &Deadline) -> io::Result<()> {
         while !bytes.is_empty() {
             self.limit(deadline.left()?)?;
-            let sent = match self {
-                Wire::Tcp(stream) => stream.write(bytes),
-                Wire::Unix(stream) => stream.write(bytes),
-                Wire::Tls(stream) => stream.write(bytes),
+            let sent = match &mut self.0 {
+                Stream::Tcp(stream) => stream.write(bytes),
+                Stream::Unix(stream) => stream.write(bytes),
+                Stream::Tls(stream) => stream.write(bytes),
             };
             match sent {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -137,20 +141,20 @@ impl Wire {
                 Err(error) => return Err(deadline.late(error)),
             }
         }
-        if let Wire::Tls(stream) = self {
+        if let Stream::Tls(stream) = &mut self.0 {
             stream.flush().map_err(|error| deadline.late(error))?;
         }
         Ok(())
     }
 
     /// Receives some bytes, at least one.
-    pub(crate) fn receive(&mut self, buffer: &mut [u8], deadline: &Deadline) -> io::Result<usize> {
+    pub fn receive(&mut self, buffer: &mut [u8], deadline: &Deadline) -> io::Result<usize> {
         loop {
             self.limit(deadline.left()?)?;
-            let received = match self {
-                Wire::Tcp(stream) => stream.read(buffer),
-                Wire::Unix(stream) => stream.read(buffer),
-                Wire::Tls(stream) => stream.read(buffer),
+            let received = match &mut self.0 {
+                Stream::Tcp(stream) => stream.read(buffer),
+                Stream::Unix(stream) => stream.read(buffer),
+                Stream::Tls(stream) => stream.read(buffer),
             };
             match received {
                 Ok(0) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "the connection was closed")),
@@ -203,7 +207,7 @@ fn encrypted(
             return Err(wrong(error.to_string()));
         }
     }
-    Ok(Wire::Tls(Box::new(StreamOwned::new(session, stream))))
+    Ok(Wire(Stream::Tls(Box::new(StreamOwned::new(session, stream)))))
 }
 
 #[cfg(test)]

@@ -14,9 +14,10 @@ const MCROUTER_WRITES_S: u64 = 16 * 60;
 /// A router makes a file, and then locks it: an empty one is left alone for so long.
 const EMPTY_S: u64 = 60;
 
-/// Names of a file's companions end with these: what is left of it, and what is no delete.
+/// The name of what is left of a file ends with this.
 pub(super) const REST: &str = ".rest";
-pub(super) const REFUSED: &str = ".refused";
+/// A file with lines that are no deletes has this behind its name.
+pub const REFUSED: &str = ".refused";
 
 /// A file of the log.
 #[derive(Clone, Debug)]

@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use os::clock::{Stopwatch, pause, unix_s};
+use stdx::log_level::LogLevel;
 
-use super::Arguments;
-use super::courier::Dialling;
+use super::Error;
 use super::fleet::Fleet;
 use super::folder::{LoggedFile, list};
+use super::options::{ReplayOptions, ReplayStep};
 use super::pace::Pace;
 use super::pass::{PassOutcome, PassTools, pass};
 use super::taken::{Take, TakenFile};
-use super::tally::{ProgressLine, ReplayTally};
-use crate::failure::Failure;
-use crate::terminal::log;
+use super::tally::ReplayTally;
 
 /// Interval at which files are looked for.
 const LIST_EVERY: Duration = Duration::from_secs(1);
@@ -26,16 +25,34 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(30);
 
-pub(super) struct Replayer<'a> {
-    arguments: &'a Arguments,
-    pub(super) fleet: Fleet,
+/// Receives the steps.
+type Progress<'p> = &'p mut dyn FnMut(ReplayStep);
+
+/// Replays a log until all that was there at the start is done or given up; with `follow` until it is to end.
+///
+/// # Errors
+/// If the folder cannot be read, or the system has no thread.
+pub fn replay(
+    options: &ReplayOptions,
+    is_asked_to_end: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(ReplayStep),
+) -> Result<ReplayTally, Error> {
+    let mut replayer = Replayer::new(options);
+    replayer.run(is_asked_to_end, progress)?;
+    replayer.tally.servers = replayer.fleet.tallies();
+    Ok(replayer.tally)
+}
+
+struct Replayer<'a> {
+    options: &'a ReplayOptions,
+    fleet: Fleet,
     pace: Pace,
     /// Files that were tried, and of which something is left.
     tried: HashMap<PathBuf, Tried>,
     clock: Stopwatch,
     /// When something was sent last, or could have been.
     moved: Duration,
-    pub(super) tally: ReplayTally,
+    tally: ReplayTally,
 }
 
 /// What is known of a file.
@@ -50,11 +67,11 @@ struct Tried {
 }
 
 impl<'a> Replayer<'a> {
-    pub(super) fn new(arguments: &'a Arguments, dialling: Dialling) -> Replayer<'a> {
+    fn new(options: &'a ReplayOptions) -> Replayer<'a> {
         Replayer {
-            arguments,
-            fleet: Fleet::new(dialling, arguments.window),
-            pace: Pace::new(arguments.rate),
+            options,
+            fleet: Fleet::new(options),
+            pace: Pace::new(options.rate),
             tried: HashMap::new(),
             clock: Stopwatch::start(),
             moved: Duration::ZERO,
@@ -62,21 +79,19 @@ impl<'a> Replayer<'a> {
         }
     }
 
-    /// Runs until all that was there at the start is done or given up, with `--follow` until a signal.
-    pub(super) fn run(&mut self, is_asked_to_end: &dyn Fn() -> bool) -> Result<(), Failure> {
-        let (root, follows) = (&self.arguments.async_dir, self.arguments.follow);
-        let listed =
-            || list(root).map_err(|error| Failure::system(format!("read {}", root.display()), error));
+    fn run(&mut self, is_asked_to_end: &dyn Fn() -> bool, progress: Progress<'_>) -> Result<(), Error> {
+        let (root, follows) = (&self.options.async_dir, self.options.follow);
+        let listed = || list(root).map_err(|source| Error::Read { path: root.clone(), source });
         let first = listed()?;
         let wanted: HashSet<PathBuf> = first.iter().map(|file| file.path(root)).collect();
-        let mut progress = ProgressLine::new(first.iter().map(|file| file.len).sum(), !follows);
+        progress(ReplayStep::Listed { len: first.iter().map(|file| file.len).sum() });
         loop {
             let files: Vec<_> =
                 listed()?.into_iter().filter(|file| follows || wanted.contains(&file.path(root))).collect();
-            let is_ended = self.pass_all(&files, &mut progress, is_asked_to_end);
+            let is_ended = self.pass_all(&files, progress, is_asked_to_end);
             self.count_left(&files);
             let is_given_up = || {
-                let patience = Duration::from_secs(self.arguments.give_up_after.into());
+                let patience = self.options.give_up_after;
                 self.tally.files_left == 0 || self.clock.passed().saturating_sub(self.moved) >= patience
             };
             if is_ended || !follows && is_given_up() {
@@ -95,8 +110,8 @@ impl<'a> Replayer<'a> {
     }
 
     /// Asks servers that are away, all at once, and waits for their answers.
-    fn ask_again(&mut self, is_asked_to_end: &dyn Fn() -> bool) -> Result<(), Failure> {
-        self.fleet.ask_again().map_err(|error| Failure::system("start a thread for a server", error))?;
+    fn ask_again(&mut self, is_asked_to_end: &dyn Fn() -> bool) -> Result<(), Error> {
+        self.fleet.ask_again().map_err(Error::Thread)?;
         while !self.fleet.is_idle() && !is_asked_to_end() {
             // There are no deletes in these.
             let _ = self.fleet.report(LOOK_EVERY);
@@ -108,7 +123,7 @@ impl<'a> Replayer<'a> {
     fn pass_all(
         &mut self,
         files: &[LoggedFile],
-        progress: &mut ProgressLine,
+        progress: Progress<'_>,
         is_asked_to_end: &dyn Fn() -> bool,
     ) -> bool {
         self.tally.files_in_use = 0;
@@ -116,7 +131,7 @@ impl<'a> Replayer<'a> {
             if is_asked_to_end() {
                 return true;
             }
-            let path = logged.path(&self.arguments.async_dir);
+            let path = logged.path(&self.options.async_dir);
             if logged.may_grow(unix_s()) {
                 self.tally.files_in_use += 1;
                 continue;
@@ -124,7 +139,7 @@ impl<'a> Replayer<'a> {
             if !self.is_ready(&path) {
                 continue;
             }
-            let outcome = match TakenFile::take(&self.arguments.async_dir, logged, false) {
+            let outcome = match TakenFile::take(&self.options.async_dir, logged, false) {
                 Ok(Take::InUse) => {
                     self.tally.files_in_use += 1;
                     self.tried.remove(&path);
@@ -138,7 +153,7 @@ impl<'a> Replayer<'a> {
                 Err(error) => Err(error),
             };
             let sent = outcome.as_ref().map_or(0, |outcome| outcome.sent);
-            progress.advance(logged.len, sent);
+            progress(ReplayStep::Read { len: logged.len, sent });
             if self.note(&path, outcome) {
                 return true;
             }
@@ -150,18 +165,19 @@ impl<'a> Replayer<'a> {
         &mut self,
         taken: Box<TakenFile>,
         logged: &LoggedFile,
-        progress: &mut ProgressLine,
+        progress: Progress<'_>,
         is_asked_to_end: &dyn Fn() -> bool,
     ) -> io::Result<PassOutcome> {
         let mut tools = PassTools {
             fleet: &mut self.fleet,
             pace: &mut self.pace,
-            router: self.arguments.router.as_deref(),
-            timeout: Duration::from_millis(self.arguments.timeout.into()),
+            router: self.options.router.as_deref(),
+            timeout: self.options.timeout,
+            notice: self.options.notice,
             is_asked_to_end,
-            progress: &mut |offset, sent| progress.show(offset, sent),
+            progress: &mut |offset, sent| progress(ReplayStep::Reading { offset, sent }),
         };
-        pass(&mut tools, taken, &self.arguments.async_dir, logged)
+        pass(&mut tools, taken, &self.options.async_dir, logged)
     }
 
     /// Remembers what became of a file; whether the replay is to end.
@@ -173,7 +189,7 @@ impl<'a> Replayer<'a> {
             Err(error) => {
                 let trouble = format!("{}: {error}", path.display());
                 if known.as_ref().is_none_or(|known| known.trouble.as_ref() != Some(&trouble)) {
-                    log::warning("replay", format_args!("{trouble}; it stays as it is"));
+                    (self.options.notice)(LogLevel::Warning, &format!("{trouble}; it stays as it is"));
                 }
                 let tried = Tried { trouble: Some(trouble), ..Tried::after(known, now) };
                 self.tried.insert(path.to_owned(), tried);
@@ -189,9 +205,10 @@ impl<'a> Replayer<'a> {
         }
         if is_done {
             self.tally.files_done += 1;
-            if self.arguments.follow {
+            if self.options.follow {
                 let (path, sent) = (path.display(), outcome.sent);
-                log::info("replay", format_args!("{path} is done, {sent} of its deletes were sent now"));
+                let line = format!("{path} is done, {sent} of its deletes were sent now");
+                (self.options.notice)(LogLevel::Info, &line);
             }
             return false;
         }
@@ -215,7 +232,7 @@ impl<'a> Replayer<'a> {
 
     /// Counts what is left of these files, and forgets others.
     fn count_left(&mut self, files: &[LoggedFile]) {
-        let there: HashSet<PathBuf> = files.iter().map(|file| file.path(&self.arguments.async_dir)).collect();
+        let there: HashSet<PathBuf> = files.iter().map(|file| file.path(&self.options.async_dir)).collect();
         self.tried.retain(|path, _| there.contains(path));
         self.tally.files_left = self.tried.len() as u64;
         self.tally.left = self.tried.values().map(|tried| tried.left).sum();
