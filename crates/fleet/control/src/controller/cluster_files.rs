@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use fleet::{ClusterName, ClusterRecord, GenerationNumber, TextDigest};
+use fleet::{ClusterName, ClusterRecord, Generation, GenerationNumber, TextDigest};
 use protocol::discovery::DiscoveryList;
-use stdx::log_level::LogLevel;
 
-use super::Controller;
+use super::agents::Agents;
+use super::register_mirror::FleetView;
 use crate::router_client::digest_of;
 use crate::turn::MemberReport;
 
@@ -25,57 +26,50 @@ pub(super) struct ClusterFiles {
     is_loaded: bool,
 }
 
-impl Controller {
-    /// Makes the files of a new target, which wait until its routers have loaded it.
-    pub(super) fn set_cluster_files(&mut self) {
-        let mut files = ClusterFiles::default();
+impl ClusterFiles {
+    /// Makes the files of a new target, which wait until its routers have loaded it. Returns their texts.
+    pub(super) fn follow(&mut self, target: Option<&Generation>) -> Vec<(TextDigest, Arc<str>)> {
+        *self = ClusterFiles::default();
         let mut texts = Vec::new();
-        let clusters = self
-            .register
-            .view()
-            .current()
+        let clusters = target
             .into_iter()
-            .flat_map(|current| current.content.clusters.iter().map(|cluster| (current.number, cluster)));
+            .flat_map(|target| target.content.clusters.iter().map(|cluster| (target.number, cluster)));
         for (number, cluster) in clusters {
             match text(number, cluster) {
                 Ok(text) => {
                     let digest = digest_of(text.as_bytes());
-                    files.digests.insert(cluster.name.clone(), digest.clone());
+                    self.digests.insert(cluster.name.clone(), digest.clone());
                     texts.push((digest, text.into()));
                 }
                 Err(why) => {
-                    files.refused.insert(cluster.name.clone(), why);
+                    self.refused.insert(cluster.name.clone(), why);
                 }
             }
         }
-        self.seats.set_cluster_files(texts);
-        self.cluster_files = files;
+        texts
     }
 
-    /// Gives the files, once all routers have loaded the target.
-    pub(super) fn release_cluster_files(&mut self) {
-        if !self.is_rolled_out() || self.cluster_files.is_loaded {
-            return;
+    /// Gives the files, when all routers have loaded the target. Returns what is said then: why clusters have none, if servers
+    /// want one.
+    pub(super) fn release(&mut self, is_rolled_out: bool, agents: &Agents) -> Vec<String> {
+        if !is_rolled_out || self.is_loaded {
+            return Vec::new();
         }
-        self.cluster_files.is_loaded = true;
-        let mut reports = self.agents.members();
-        if reports.any(|report| report.has_cluster_file) {
-            for (cluster, why) in &self.cluster_files.refused {
-                self.log.say(
-                    LogLevel::Warning,
-                    &format!("cluster {cluster} has no file for auto-discovery: {why}"),
-                );
-            }
+        self.is_loaded = true;
+        if !agents.members().any(|report| report.has_cluster_file) {
+            return Vec::new();
         }
+        let line = |(cluster, why)| format!("cluster {cluster} has no file for auto-discovery: {why}");
+        self.refused.iter().map(line).collect()
     }
 
     /// The file that a member shall have: that of the cluster in which it has a slot.
-    pub(super) fn cluster_file_of(&self, report: &MemberReport) -> Option<TextDigest> {
-        if !report.has_cluster_file || !self.cluster_files.is_loaded {
+    pub(super) fn file_of(&self, report: &MemberReport, view: &FleetView) -> Option<TextDigest> {
+        if !report.has_cluster_file || !self.is_loaded {
             return None;
         }
-        let (cluster, _) = self.register.view().slot_of(&report.member)?;
-        self.cluster_files.digests.get(&cluster.name).cloned()
+        let (cluster, _) = view.slot_of(&report.member)?;
+        self.digests.get(&cluster.name).cloned()
     }
 }
 

@@ -3,55 +3,80 @@
 //!
 //! A controller that ran meanwhile believes nothing of such a register, so this is about one that was started since.
 
-use fleet::{is_forgotten, next_number};
+use fleet::{GenerationNumber, is_forgotten, next_number};
 use stdx::clock::Now;
 
-use super::Controller;
-use crate::authorise::ControlVerb;
+use super::agents::Agents;
+use super::target_rollout::ALL_HEARD_MS;
 
 /// Interval of looks: each goes through all routers.
 const LOOK_EVERY_MS: u64 = 1_000;
 /// Time until it is tried again.
 const AGAIN_MS: u64 = 10_000;
 
-impl Controller {
-    /// Publishes the target anew if routers have generations beyond it.
-    pub(super) fn publish_forgotten(&mut self) {
-        if self.now < self.forgotten_at {
-            return;
+/// Looks for such generations.
+pub(super) struct ForgottenGenerations {
+    look_at: Now,
+    /// What was said about it last.
+    line: Option<String>,
+}
+
+impl ForgottenGenerations {
+    /// Of a controller that begins. All agents come first.
+    pub(super) fn new(now: Now) -> ForgottenGenerations {
+        ForgottenGenerations { look_at: Now::at_ms(now.ms() + ALL_HEARD_MS), line: None }
+    }
+
+    /// Whether it is time for a look. The next one is later then.
+    pub(super) fn begin_look(&mut self, now: Now) -> bool {
+        let is_due = self.look_at <= now;
+        if is_due {
+            self.look_at = Now::at_ms(now.ms() + LOOK_EVERY_MS);
         }
-        self.forgotten_at = Now::at_ms(self.now.ms() + LOOK_EVERY_MS);
-        let (Some(target), None) = (self.target(), self.register.away()) else { return };
-        if !is_forgotten(target, self.agents.routers_have())
-            || !self.agents.hears_most_routers()
-            || self.peers.waits_ms(self.now) > 0
-        {
-            return;
+        is_due
+    }
+
+    /// What is wrong, in words, if most routers are heard and some have generations beyond the target. It is tried again later
+    /// to publish it anew.
+    pub(super) fn find(&mut self, target: GenerationNumber, agents: &Agents, now: Now) -> Option<String> {
+        if !is_forgotten(target, agents.routers_have()) || !agents.hears_most_routers() {
+            return None;
         }
-        self.forgotten_at = Now::at_ms(self.now.ms() + AGAIN_MS);
-        let newest = next_number(Some(target), self.agents.routers_have()).0 - 1;
-        let words = format!(
+        self.look_at = Now::at_ms(now.ms() + AGAIN_MS);
+        let newest = next_number(Some(target), agents.routers_have()).0 - 1;
+        Some(format!(
             "the register has forgotten generations that routers have: {newest} is beyond its {target}"
-        );
-        let content = self.register.view().content();
-        let outcome = match self.frozen_by(&content) {
-            Some(_) => Err("the fleet is frozen".to_owned()),
-            None => {
-                let reason = format!("the content of generation {target} once more: {words}");
-                self.publish_unasked(ControlVerb::Rollback, &reason, content)
-            }
-        };
-        let line = match outcome {
-            Ok(()) if self.target() == Some(target) => return,
-            Ok(()) => {
-                let number = self.target().unwrap_or(target);
-                format!("{words}; what {target} has goes out once more, as {number}")
-            }
-            Err(error) => format!("{words}; what {target} has does not go out once more yet: {error}"),
-        };
-        if self.forgotten_line.as_ref() != Some(&line) {
-            self.log.add(line.clone());
-            self.forgotten_line = Some(line);
-        }
+        ))
+    }
+
+    /// Keeps what has come of it, and returns it if it was not said before.
+    pub(super) fn note(&mut self, line: String) -> Option<String> {
+        let is_new = self.line.as_ref() != Some(&line);
+        self.line = Some(line.clone());
+        Some(line).filter(|_| is_new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn generations_beyond_the_target_are_found_once_agents_were_heard() {
+        let at = Now::at_ms;
+        let router =
+            json!({"router": "r1", "view": "main", "generation": 7, "loaded": null, "text": "loaded"});
+        let report = json!({"host": "h1", "zone": "a", "boot": 1, "turn": 1, "routers": [router]});
+        let mut agents = Agents::new(at(0));
+        agents.take(serde_json::from_value(report).expect("a turn"), true, at(0)).expect("it is new");
+        let mut forgotten = ForgottenGenerations::new(at(0));
+        assert!(!forgotten.begin_look(at(ALL_HEARD_MS - 1)) && forgotten.begin_look(at(ALL_HEARD_MS)));
+        assert_eq!(forgotten.find(GenerationNumber(7), &agents, at(ALL_HEARD_MS)), None);
+        let words = forgotten.find(GenerationNumber(5), &agents, at(ALL_HEARD_MS)).expect("it is beyond");
+        assert!(words.ends_with("7 is beyond its 5"), "{words}");
+        assert!(!forgotten.begin_look(at(ALL_HEARD_MS + LOOK_EVERY_MS)), "it is tried again later");
+        assert!(forgotten.note(words.clone()).is_some() && forgotten.note(words).is_none());
     }
 }

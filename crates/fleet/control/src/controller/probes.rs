@@ -42,6 +42,8 @@ pub(super) struct Probes {
     last: BTreeMap<MemberId, ProbeRecord>,
     /// Since the last round.
     outcomes: BTreeMap<MemberId, ProbeOutcome>,
+    /// Members are others than those that are probed.
+    has_new_members: bool,
 }
 
 /// What a round of probes has found.
@@ -95,6 +97,19 @@ impl Probes {
     pub(super) fn is_silent_for(&self, member: &MemberId, ms: u64, now: Now) -> bool {
         let probe = self.last.get(member);
         probe.is_some_and(|probe| probe.answer.is_err() && probe.since.ms() + ms <= now.ms())
+    }
+
+    /// Notes that the inventory has changed.
+    pub(super) fn note_new_members(&mut self) {
+        self.has_new_members = true;
+    }
+
+    /// The members to probe and their addresses, if they are others than those that were taken last.
+    pub(super) fn take_new_targets(&mut self, inventory: &Inventory) -> Option<BTreeMap<MemberId, String>> {
+        if !std::mem::take(&mut self.has_new_members) {
+            return None;
+        }
+        Some(inventory.members().map(|member| (member.id.clone(), member.address.clone())).collect())
     }
 
     /// Forgets what is not in the inventory any more.

@@ -47,8 +47,8 @@ fn a_router_that_appears_later_takes_no_file_back() {
     let mut report = newcomer.report.clone();
     report.turn = 1;
     stage.message(ControllerMessage::Turn(report));
-    let rollout = stage.controller.rollout.as_ref().expect("a rollout");
-    assert_ne!(rollout.state(), fleet::rollout::RolloutState::Done, "the newcomer has nothing yet");
+    let state = stage.controller.rollout.state().expect("a rollout");
+    assert_ne!(state, fleet::rollout::RolloutState::Done, "the newcomer has nothing yet");
     stage.turn(0);
     assert_eq!(stage.agents[0].file.as_deref(), Some(FIRST));
 }

@@ -75,5 +75,5 @@ fn a_member_is_not_emptied_while_a_router_may_have_a_generation_with_it() {
     assert_eq!(stage.apply(&policy("{\"route\": \"PoolRoute|web\", \"later\": 1}")).status, 200);
     stage.rounds(30);
     assert_eq!((stage.target(), flushes(&stage)), (3, vec![1; 4]));
-    assert_eq!(stage.controller.member_state(&"m1".parse().expect("a name")), MemberState::Stale);
+    assert_eq!(stage.controller.facts().state(&"m1".parse().expect("a name")), MemberState::Stale);
 }

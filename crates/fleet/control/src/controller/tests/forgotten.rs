@@ -107,9 +107,16 @@ fn a_freeze_of_the_fleet_holds_it_back_and_a_line_says_so_once() {
 #[test]
 fn a_text_that_no_router_takes_does_not_go_out_once_more() {
     let mut stage = restored("c1");
-    let digest =
-        stage.controller.digests[&GenerationNumber(1)].digests.values().next().expect("a view").clone();
-    stage.controller.condemned.insert(digest);
+    let digest = stage
+        .controller
+        .rollout
+        .digests_of(GenerationNumber(1))
+        .digests
+        .values()
+        .next()
+        .expect("a view")
+        .clone();
+    stage.controller.failures.add([digest]);
     stage.rounds(70);
     assert_eq!((stage.target(), stage.loaded()), (1, vec![2; 4]));
     let lines: Vec<String> = stage.controller.take_log_lines().collect();

@@ -56,17 +56,17 @@ fn a_restarted_controller_knows_that_routes_are_everywhere_without_canaries() {
     assert_eq!(decisions(&stage.register).settled().expect("an answer"), Some(GenerationNumber(2)));
     restart(&mut stage);
     stage.rounds(1);
-    assert!(!stage.controller.is_rolled_out(), "routers may be missing");
-    stage.controller.hears_until = None;
+    assert!(!stage.controller.rollout.is_rolled_out(), "routers may be missing");
+    stage.controller.rollout.forget_the_start();
     stage.rounds(2);
-    assert!(stage.controller.is_rolled_out());
+    assert!(stage.controller.rollout.is_rolled_out());
 }
 
 #[test]
 fn a_controller_that_has_just_started_writes_nothing_down() {
     let mut stage = Stage::running(4);
     stage.rounds(10);
-    assert!(stage.controller.is_rolled_out());
+    assert!(stage.controller.rollout.is_rolled_out());
     assert_eq!(decisions(&stage.register).settled().expect("an answer"), None, "it may not know all routers");
 }
 
@@ -80,7 +80,7 @@ fn a_record_that_could_not_be_written_is_written_later() {
     let mut stage = replacing();
     let rounds = (1..100).find(|_| {
         stage.rounds(1);
-        stage.controller.settled == Some(GenerationNumber(2))
+        stage.controller.rollout.seen_settled() == Some(GenerationNumber(2))
     });
     let mut stage = replacing();
     stage.rounds(rounds.expect("it settles") - 1);
@@ -92,7 +92,7 @@ fn a_record_that_could_not_be_written_is_written_later() {
         let asked = (0..3).find_map(|_| decisions(&stage.register).settled().ok());
         asked.expect("an answer")
     };
-    assert_eq!(stage.controller.settled, Some(GenerationNumber(2)));
+    assert_eq!(stage.controller.rollout.seen_settled(), Some(GenerationNumber(2)));
     assert_eq!(written(&stage), Some(GenerationNumber(1)));
     stage.rounds(4);
     assert_eq!(written(&stage), Some(GenerationNumber(2)));

@@ -8,46 +8,39 @@
 //! | a rollback | not at all, or by the phases if nothing but one member differs |
 
 use admin::api::ApiReply;
-use fleet::rollout::RolloutLane;
 use fleet::{
-    FleetContent, FleetPlan, FleetPlanInput, Generation, GenerationNumber, MemberId, Replacement,
-    SlotChanges, change_slots,
+    FleetContent, FleetPlan, FleetPlanInput, GenerationNumber, MemberId, Replacement, SlotChanges,
+    change_slots,
 };
 
-use super::Controller;
-use super::change::PlannedChange;
-use super::replies::refusal;
-use super::routers::lane;
+use super::{PlannedChange, Planner};
+use crate::controller::documents::differences;
+use crate::controller::replies::refusal;
 use crate::questions::{ChangeRequest, DrainQuestion};
-use crate::turn::ProcessReport;
 
 /// How long the successor of a member that is replaced is warmed up from it, in seconds: the hottest keys. A drain takes its time.
 const REPLACE_WARM_UP_S: u32 = 60;
 
-impl Controller {
+impl Planner<'_> {
     /// Other members for slots of a content, and nothing else: whatever the policy wants beside that is not asked for.
-    pub(super) fn changed_slots(
+    pub(crate) fn changed_slots(
         &self,
         current: &FleetContent,
         wishes: &[Replacement],
     ) -> Result<SlotChanges, String> {
-        let Some(policy) = self.register.view().policy() else {
+        let Some(policy) = self.view().policy() else {
             return Err(
                 "the fleet has no policy\n  hint: give one with `control plan --policy FILE`".to_owned()
             );
         };
-        let excluded = self.excluded();
-        let input = FleetPlanInput {
-            policy,
-            inventory: self.register.view().inventory(),
-            current,
-            excluded: &excluded,
-        };
+        let excluded = self.facts.excluded();
+        let input =
+            FleetPlanInput { policy, inventory: self.view().inventory(), current, excluded: &excluded };
         Ok(change_slots(&input, wishes))
     }
 
     /// Other members for slots of a content, if all wishes find one.
-    pub(super) fn all_changed_slots(
+    pub(crate) fn all_changed_slots(
         &self,
         current: &FleetContent,
         wishes: &[Replacement],
@@ -56,36 +49,12 @@ impl Controller {
         unmet.first().map_or(Ok(plan), |error| Err(error.to_string()))
     }
 
-    /// What a change of slots stands on while the target is not with all routers. Other routes of it are not proven, and nobody shall get
-    /// them because of a lost server: then it is what all routers have had, with the members that slots have now, and the target is
-    /// given up.
-    pub(super) fn ground(&self) -> (FleetContent, Option<GenerationNumber>) {
-        let current = self.register.view().content();
-        let Some(before) = self.base_of_target() else { return (current, None) };
-        if lane(&before.content, &current) == RolloutLane::SlotChange {
-            return (current, None);
-        }
-        let ground = before.content.clone().with_members_of(&current);
-        // A slot that the target has taken away may have a member that has got another one since.
-        if ground.member_of_two_slots().is_some() { (current, None) } else { (ground, self.target()) }
-    }
-
-    /// What all routers have had before the target, while they do not all have it; `None` also if that is not kept any more.
-    pub(super) fn base_of_target(&self) -> Option<&Generation> {
-        let base = match &self.rollout {
-            _ if self.is_rolled_out() || self.settled() >= self.target() => None,
-            Some(rollout) => Some(rollout.base()),
-            None => self.failure.base,
-        };
-        self.register.view().generations().get(&base?)
-    }
-
     /// What a person wants replaced.
-    pub(super) fn planned_replacements(&self, requests: &[ChangeRequest]) -> Result<PlannedChange, ApiReply> {
+    pub(crate) fn planned_replacements(&self, requests: &[ChangeRequest]) -> Result<PlannedChange, ApiReply> {
         let mut living = Vec::new();
         let mut wishes = Vec::new();
         for ChangeRequest::Replace { member, by, now } in requests {
-            if !now && !self.is_lost(member) && self.register.view().slot_of(member).is_some() {
+            if !now && !self.facts.is_lost(member) && self.view().slot_of(member).is_some() {
                 living.push(member);
             }
             wishes.push((Replacement { member: member.clone(), by: by.clone() }, *now));
@@ -108,9 +77,9 @@ impl Controller {
 
     fn replaced_at_once(&self, wishes: &[(Replacement, bool)]) -> Result<PlannedChange, ApiReply> {
         let all: Vec<Replacement> = wishes.iter().map(|(wish, _)| wish.clone()).collect();
-        let planned = self.all_changed_slots(&self.register.view().content(), &all);
+        let planned = self.all_changed_slots(&self.view().content(), &all);
         let mut plan = planned.map_err(|error| refusal(422, &error))?;
-        let lives = |(wish, is_now): &&(Replacement, bool)| *is_now && !self.is_lost(&wish.member);
+        let lives = |(wish, is_now): &&(Replacement, bool)| *is_now && !self.facts.is_lost(&wish.member);
         plan.steps.extend(wishes.iter().filter(lives).map(|(wish, _)| {
             let member = &wish.member;
             format!(
@@ -122,21 +91,15 @@ impl Controller {
     }
 
     /// The content of an earlier generation. Its routes come back; a slot keeps the member that it has.
-    pub(super) fn planned_rollback(&self, number: GenerationNumber) -> Result<PlannedChange, ApiReply> {
-        let Some(earlier) = self.register.view().generations().get(&number) else {
-            let kept = self
-                .register
-                .view()
-                .generations()
-                .keys()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(", ");
+    pub(crate) fn planned_rollback(&self, number: GenerationNumber) -> Result<PlannedChange, ApiReply> {
+        let Some(earlier) = self.view().generations().get(&number) else {
+            let kept =
+                self.view().generations().keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             return Err(refusal(404, &format!("there is no generation {number}; kept are {kept}")));
         };
         // Of a drain that was going on then, the member that was read is left.
         let earlier = earlier.content.clone().without_drain();
-        let current = self.register.view().content();
+        let current = self.view().content();
         let left = left(&earlier, &current);
         let content = earlier.with_members_of(&current);
         let by_hand = |(now, then): &(MemberId, MemberId)| format!("`control replace {now} --by {then}`");
@@ -159,7 +122,7 @@ impl Controller {
             };
         }
         self.refuse_unfit(&content, &current)?;
-        let mut steps = super::answers::differences(&current, &content);
+        let mut steps = differences(&current, &content);
         steps.extend(left.iter().map(|one| format!("{} keeps its slot: {} moves it", one.0, by_hand(one))));
         Ok(PlannedChange { plan: FleetPlan { content, steps }, ..PlannedChange::default() })
     }
@@ -173,7 +136,7 @@ impl Controller {
                 &format!("{error}\n  hint: give the routes with `control plan --policy FILE`"),
             ));
         }
-        let excluded = self.excluded();
+        let excluded = self.facts.excluded();
         let mut slots = content.clusters.iter().flat_map(|cluster| &cluster.slots);
         let came_back =
             slots.find(|slot| current.slot_of(&slot.member).is_none() && excluded.contains_key(&slot.member));
@@ -185,22 +148,6 @@ impl Controller {
                 "{error}\n  hint: it must answer and have been emptied; `control status` says what is missing"
             ),
         ))
-    }
-
-    /// Whether a member answers nobody, as far as it is known: then there is nothing to move, and nothing to miss.
-    fn is_lost(&self, member: &MemberId) -> bool {
-        let is_judged = self.watch.verdict(member).is_some_and(|verdict| verdict.may_replace());
-        is_judged || self.register.view().inventory().get(member).is_none() || self.is_gone_for(member, 0)
-    }
-
-    /// No probe has answered for so long, and no agent says that it runs.
-    pub(super) fn is_gone_for(&self, member: &MemberId, ms: u64) -> bool {
-        let host = self.register.view().inventory().get(member).map(|member| &member.host);
-        let is_silent = host.and_then(|host| self.agents.get(host)).is_none_or(|record| record.is_silent());
-        let runs = self
-            .report_of(member)
-            .is_some_and(|report| matches!(report.process, ProcessReport::Running { .. }));
-        self.is_silent_for(member, ms) && (is_silent || !runs)
     }
 }
 

@@ -4,19 +4,19 @@ use admin::api::ApiReply;
 use fleet::drain::{DRAINS_MAX, DrainPhase, DrainSettings};
 use fleet::{FleetContent, FleetMember, FleetPlan, MemberId, Replacement};
 
-use super::Controller;
-use super::change::PlannedChange;
-use super::drain::phase_words;
-use super::replies::refusal;
+use super::{PlannedChange, Planner};
+use crate::controller::drains::phase_words;
+use crate::controller::freezes::frozen_scope_of;
+use crate::controller::replies::refusal;
 use crate::questions::{ChangeQuestion, DrainQuestion};
 
 /// Attributes of a pool with which the places of its servers in a router are not those of its slots.
 const MOVES_SERVERS: [&str; 2] = ["additional_fanout", "inherit"];
 
-impl Controller {
+impl Planner<'_> {
     /// A change that must wait for a drain to end, because routers have its phases: the refusal.
-    pub(super) fn refused_while_draining(&self, change: &ChangeQuestion) -> Result<(), ApiReply> {
-        let Some(current) = self.register.view().current() else { return Ok(()) };
+    pub(crate) fn refused_while_draining(&self, change: &ChangeQuestion) -> Result<(), ApiReply> {
+        let Some(current) = self.view().current() else { return Ok(()) };
         let Some((old, new)) = current.content.draining().and_then(|(_, slot, _)| slot.drained()) else {
             return Ok(());
         };
@@ -24,7 +24,7 @@ impl Controller {
             "wait until it is done (`control status`), or give it up (`control drain {old} --cancel`)"
         );
         // It goes on, and is given up, only when a person has thawed it.
-        let (waits, hint) = match self.frozen_scope_of(&current.content.clone().without_drain()) {
+        let (waits, hint) = match frozen_scope_of(self.view(), &current.content.clone().without_drain()) {
             None => (String::new(), over),
             Some((scope, why)) => (
                 format!("; the drain waits, because {scope} is frozen: {why}"),
@@ -42,14 +42,14 @@ impl Controller {
     }
 
     /// The first phase of a drain.
-    pub(super) fn planned_drain(
+    pub(crate) fn planned_drain(
         &self,
         question: &DrainQuestion,
         verb: &str,
     ) -> Result<PlannedChange, ApiReply> {
         let DrainQuestion { member, to, warm_up_s } = question;
         let refused = |error: &str| refusal(422, &format!("{verb} {member}: {error}"));
-        let current = self.register.view().content();
+        let current = self.view().content();
         let Some((cluster, at)) = current.slot_of(member) else {
             return Err(refused("it has no slot in any cluster"));
         };
@@ -58,7 +58,7 @@ impl Controller {
             let hint = "hint: `control replace --now` gives the slot to another member at once, which may lose deletes";
             return Err(refused(&format!("the pool of {} has `{name}`, {why}\n  {hint}", cluster.name)));
         }
-        if !self.is_rolled_out() {
+        if !self.rollout.is_rolled_out() {
             return Err(refusal(
                 409,
                 "a rollout is going on; a living member leaves its slot when all routers have it (`control status`)",
@@ -106,13 +106,13 @@ impl Controller {
         let planned = self.all_changed_slots(current, &[wish]).map_err(|error| refusal(422, &error))?;
         let (cluster, at) = current.slot_of(member).expect("it has a slot");
         let taken = planned.content.cluster(&cluster.name).and_then(|cluster| cluster.slots.get(at));
-        let new = taken.and_then(|slot| self.register.view().inventory().get(&slot.member));
+        let new = taken.and_then(|slot| self.view().inventory().get(&slot.member));
         Ok(new.expect("it was chosen from the inventory").clone())
     }
 
     /// The end of a drain before it is done.
-    pub(super) fn planned_cancel(&self, member: &MemberId) -> Result<PlannedChange, ApiReply> {
-        let current = self.register.view().content();
+    pub(crate) fn planned_cancel(&self, member: &MemberId) -> Result<PlannedChange, ApiReply> {
+        let current = self.view().content();
         let drained = current
             .draining()
             .and_then(|(cluster, slot, drain)| Some((cluster, slot, drain, slot.drained()?)));
@@ -126,7 +126,7 @@ impl Controller {
             vec![format!("cluster {name}: {old} keeps slot {}, and {new} is emptied", slot.id)]
         } else {
             // Routers that have not come to the phase yet would get its text on the way back.
-            if !self.is_rolled_out() {
+            if !self.rollout.is_rolled_out() {
                 return Err(refusal(
                     409,
                     "the phase is going out; ask again when all routers have it (`control status`)",

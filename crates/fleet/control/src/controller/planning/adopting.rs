@@ -4,23 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use admin::api::ApiReply;
 use fleet::{Adoption, AdoptionNames, FleetContent, FleetMember, FleetPlan, adopt, texts};
-use serde_json::Value;
 
-use super::Controller;
-use super::answers::differences;
-use super::change::PlannedChange;
-use super::replies::refusal;
+use super::{PlannedChange, Planner};
+use crate::controller::documents::differences;
+use crate::controller::replies::refusal;
 use crate::questions::AdoptQuestion;
 use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};
 
-impl Controller {
+impl Planner<'_> {
     /// What a configuration becomes here, if its keys stay where they are.
-    pub(super) fn adopted(&self, question: &AdoptQuestion) -> Result<PlannedChange, ApiReply> {
+    pub(crate) fn adopted(&self, question: &AdoptQuestion) -> Result<PlannedChange, ApiReply> {
         let mut adoption = self.adoption(question)?;
         let content = &mut adoption.generation.content;
         let members = self.missing_members(content, adoption.inventory.members());
         // An earlier attempt may have published the generation and not written all members.
-        let is_published = match self.register.view().current() {
+        let is_published = match self.view().current() {
             None => false,
             Some(now) => {
                 if let (Some(words), Ok([])) = (self.adopted_before(content), members.as_deref()) {
@@ -39,10 +37,9 @@ impl Controller {
         };
         let members = members?;
         let keys = self.unmoved_keys(&question.text, content)?;
-        let policy =
-            (self.register.view().policy() != Some(&adoption.policy)).then_some(adoption.policy_text);
-        let mut steps = differences(&self.register.view().content(), content);
-        if policy.is_some() && self.register.view().policy().is_some() {
+        let policy = (self.view().policy() != Some(&adoption.policy)).then_some(adoption.policy_text);
+        let mut steps = differences(&self.view().content(), content);
+        if policy.is_some() && self.view().policy().is_some() {
             steps.push("another policy takes the place of the present one".to_owned());
         }
         steps.extend(self.member_steps(&members, &[])?);
@@ -54,9 +51,9 @@ impl Controller {
 
     /// That a generation has this content, and what came after it.
     fn adopted_before(&self, content: &FleetContent) -> Option<String> {
-        let mut generations = self.register.view().generations().values();
+        let mut generations = self.view().generations().values();
         let adopted = generations.find(|one| one.content == *content)?.number;
-        let now = self.target().filter(|now| *now != adopted);
+        let now = self.view().target().filter(|now| *now != adopted);
         let since = now.map_or(String::new(), |now| format!("; generation {now} is in force since"));
         Some(format!(
             "this file is adopted: generation {adopted} has it, and all of its members are known{since}"
@@ -83,7 +80,7 @@ impl Controller {
         content: &mut FleetContent,
         adopted: impl Iterator<Item = &'m FleetMember>,
     ) -> Result<Vec<FleetMember>, ApiReply> {
-        let inventory = self.register.view().inventory();
+        let inventory = self.view().inventory();
         let known: BTreeMap<&str, &FleetMember> =
             inventory.members().map(|member| (member.address.as_str(), member)).collect();
         let (same, missing): (Vec<_>, Vec<_>) =
@@ -117,19 +114,5 @@ impl Controller {
             return Err(refused(format!("it would not stay as it is: {}", difference.sentence())));
         }
         Ok(difference.sentence())
-    }
-
-    /// Writes the members of an adoption, whose generation is in force.
-    pub(super) fn write_adopted(&mut self, members: &[FleetMember]) -> Result<(), ApiReply> {
-        self.write_members(members, &[]).map_err(|reply| {
-            let json: Value = serde_json::from_str(&reply.json).unwrap_or_default();
-            let why = json["error"].as_str().unwrap_or_default();
-            let error = format!("the generation is in force, but not all of its members are written: {why}");
-            let hint = "adopt the same file again: that writes the members that are missing";
-            refusal(reply.status, &format!("{error}\n  hint: {hint}"))
-        })?;
-        // Until they are known here, the same file could be adopted again.
-        self.read();
-        Ok(())
     }
 }
