@@ -18,35 +18,18 @@
 //! One thread calls it, with messages and moments. It decides nothing that `fleet` does not decide, reads no clock and opens
 //! no socket.
 
-mod agents;
+mod acting;
+mod answers;
 mod audit_trail;
-mod cluster_files;
-mod commands;
-mod documents;
-mod drains;
-mod failures;
-mod forgotten;
-mod freezes;
-mod healing;
 mod health;
-mod hearing;
+mod lists;
 mod log;
-mod member_facts;
-mod orders;
-mod peers;
+mod observing;
 mod planning;
-mod probes;
-mod published;
-mod publishing;
 mod register_mirror;
-mod replies;
-mod router_lists;
+mod rollout;
 mod settings;
-mod signing;
-mod status;
-mod target_rollout;
-mod upkeep;
-mod warm_ups;
+mod slots;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,25 +48,25 @@ use crate::liveness::LivenessOutbox;
 use crate::questions::{ChangeQuestion, ControlQuestion};
 use crate::seats::AgentSeats;
 use crate::service::{ControllerMessage, SayLine};
-use agents::Agents;
-use audit_trail::{Act, AuditTrail};
-use cluster_files::ClusterFiles;
-use drains::Drains;
-use failures::KeptFailures;
-use forgotten::ForgottenGenerations;
-use health::Health;
+use acting::orders::OrdersDue;
+use answers::replies::refusal;
+use answers::signing::Signing;
+use audit_trail::{AuditAct, AuditTrail};
+use health::MemberHealth;
+use lists::cluster_files::ClusterFiles;
+use lists::router_lists::RouterLists;
 use log::ControllerLog;
-use orders::OrdersDue;
-use peers::Peers;
-use probes::Probes;
+use observing::agents::Agents;
+use observing::peers::Peers;
+use observing::probes::MemberProbes;
 use register_mirror::RegisterMirror;
-use replies::refusal;
-use router_lists::RouterLists;
-use signing::Signing;
-use target_rollout::TargetRollout;
-use warm_ups::WarmUps;
+use rollout::failures::KeptFailures;
+use rollout::forgotten::ForgottenGenerations;
+use rollout::target_rollout::TargetRollout;
+use slots::drains::Drains;
+use slots::warm_ups::WarmUps;
 
-pub use member_facts::MemberState;
+pub use observing::member_facts::MemberState;
 pub use settings::{ControllerError, ControllerSettings};
 
 /// A controller.
@@ -99,9 +82,9 @@ pub struct Controller {
     trail: AuditTrail,
     signing: Signing,
     agents: Agents,
-    probes: Probes,
+    probes: MemberProbes,
     peers: Peers,
-    health: Health,
+    health: MemberHealth,
     rollout: TargetRollout,
     failures: KeptFailures,
     forgotten: ForgottenGenerations,
@@ -135,9 +118,9 @@ impl Controller {
             trail: AuditTrail::default(),
             signing: Signing::default(),
             agents: Agents::new(now),
-            probes: Probes::default(),
+            probes: MemberProbes::default(),
             peers: Peers::new(settings.host.clone()),
-            health: Health::new(settings.health.clone(), prober, now)?,
+            health: MemberHealth::new(settings.health.clone(), prober, now)?,
             rollout: TargetRollout::new(settings.rollout.clone(), now),
             failures: KeptFailures::new(now),
             forgotten: ForgottenGenerations::new(now),
@@ -240,7 +223,7 @@ impl Controller {
         };
         let act = |reach, plan: Option<&str>, why| {
             let plan = plan.map(|plan| PlanDigest::of(plan.as_bytes()));
-            Act { who, verb, reach, plan, why }
+            AuditAct { who, verb, reach, plan, why }
         };
         match question {
             ControlQuestion::Status => {
@@ -248,12 +231,12 @@ impl Controller {
                 self.status()
             }
             ControlQuestion::Policy => self.policy(),
-            ControlQuestion::History => documents::history(self.register.view()),
+            ControlQuestion::History => answers::documents::history(self.register.view()),
             ControlQuestion::Diff { from, to } => {
-                documents::difference(self.register.view(), from, to, self.unix_s)
+                answers::documents::difference(self.register.view(), from, to, self.unix_s)
             }
             ControlQuestion::Why { key, view } => {
-                documents::why(self.register.view(), &key, view.as_ref(), self.unix_s)
+                answers::documents::why(self.register.view(), &key, view.as_ref(), self.unix_s)
             }
             ControlQuestion::Plan(change) => self.planner().show(&change),
             ControlQuestion::Apply { change, plan, why } => {

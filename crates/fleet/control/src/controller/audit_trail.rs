@@ -5,7 +5,7 @@ use crate::authorise::ControlVerb;
 use crate::identity::FleetIdentity;
 
 /// An act for the audit log.
-pub(super) struct Act<'a> {
+pub(crate) struct AuditAct<'a> {
     pub(super) who: &'a FleetIdentity,
     pub(super) verb: ControlVerb,
     pub(super) reach: AuditReach,

@@ -14,8 +14,8 @@ use fleet::health::{
 use fleet::{ClusterName, FleetContent, Generation, GenerationNumber, HostId, MemberId, ViewName, ZoneName};
 use stdx::clock::Now;
 
-use super::agents::AgentRecord;
-use super::probes::ProbeSummary;
+use super::observing::agents::AgentRecord;
+use super::observing::probes::ProbeSummary;
 use super::register_mirror::{FleetView, RegisterMirror};
 use crate::decisions::ReplacedChange;
 use crate::turn::{ProcessReport, TurnReport};
@@ -27,7 +27,7 @@ const PASS_EVERY_MS: u64 = 1000;
 const PASS_SOON_MS: u64 = 200;
 
 /// The watch over all members, and what its last pass has found.
-pub(super) struct Health {
+pub(crate) struct MemberHealth {
     /// The name and the zone of this controller, which probes.
     prober: (HostId, ZoneName),
     watch: HealthWatch,
@@ -54,15 +54,15 @@ pub(super) struct HealthPass {
     pub(super) notes: Vec<String>,
 }
 
-impl Health {
+impl MemberHealth {
     /// That of a controller that begins, of this name in this zone. It watches nobody yet.
     pub(super) fn new(
         thresholds: HealthThresholds,
         prober: (HostId, ZoneName),
         now: Now,
-    ) -> Result<Health, HealthThresholdError> {
+    ) -> Result<MemberHealth, HealthThresholdError> {
         let nobody = Roster::new(GenerationNumber(0), Vec::new()).expect("nobody is a roster");
-        Ok(Health {
+        Ok(MemberHealth {
             prober,
             replaced: KnownReplacements::new(thresholds.guard.replaced_window_ms),
             watch: HealthWatch::new(now, thresholds, nobody)?,
@@ -296,9 +296,9 @@ fn clusters_of(view: &FleetView, name: &ViewName) -> Vec<ClusterName> {
 mod tests {
     use super::*;
 
-    fn health() -> Health {
+    fn health() -> MemberHealth {
         let prober = ("c1".parse().expect("a name"), "a".parse().expect("a name"));
-        Health::new(HealthThresholds::default(), prober, Now::at_ms(0)).expect("thresholds")
+        MemberHealth::new(HealthThresholds::default(), prober, Now::at_ms(0)).expect("thresholds")
     }
 
     #[test]

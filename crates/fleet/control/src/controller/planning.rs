@@ -21,14 +21,13 @@ use fleet::rollout::{RolloutLane, RolloutSettings};
 use fleet::{FleetMember, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, ViewName, plan};
 use serde_json::json;
 
-use super::failures::KeptFailures;
-use super::freezes::{frozen_by, frozen_slot_of};
-use super::member_facts::MemberFacts;
-use super::published::successor;
-use super::register_mirror::FleetView;
-use super::replies::{document, refusal};
+use super::answers::replies::{document, refusal};
+use super::observing::member_facts::MemberFacts;
+use super::rollout::failures::KeptFailures;
+use super::rollout::published::successor;
+use super::rollout::target_rollout::TargetRollout;
 use super::settings::ControllerSettings;
-use super::target_rollout::TargetRollout;
+use super::slots::freezes::{frozen_by, frozen_slot_of};
 use crate::decisions::sha256_hex;
 use crate::questions::{ChangeQuestion, ChangeRequest};
 
@@ -37,7 +36,7 @@ const PLAN_NAME_LEN: usize = 16;
 
 /// What plans are made from.
 #[derive(Clone, Copy)]
-pub(super) struct Planner<'c> {
+pub(crate) struct Planner<'c> {
     facts: MemberFacts<'c>,
     rollout: &'c TargetRollout,
     failures: &'c KeptFailures,
@@ -86,11 +85,6 @@ impl<'c> Planner<'c> {
         Planner { facts, rollout, failures, settings, unix_s }
     }
 
-    /// The fleet as its register has it.
-    fn view(&self) -> &'c FleetView {
-        self.facts.view()
-    }
-
     /// Answers what a change would do.
     pub(super) fn show(&self, change: &ChangeQuestion) -> ApiReply {
         match self.checked(change) {
@@ -107,8 +101,8 @@ impl<'c> Planner<'c> {
             };
             return document(text, json!({"plan": null, "steps": []}));
         }
-        let frozen = frozen_by(self.view(), &checked.plan.content).is_some();
-        let next = self.view().target().map_or(1, |target| target.0 + u64::from(!checked.is_published));
+        let frozen = frozen_by(self.facts.view(), &checked.plan.content).is_some();
+        let next = self.facts.view().target().map_or(1, |target| target.0 + u64::from(!checked.is_published));
         let (number, makes) =
             (GenerationNumber(next), if checked.is_published { "completes" } else { "makes" });
         let mut text = format!("plan {} {makes} generation {number}:\n", checked.name);
@@ -137,16 +131,17 @@ impl<'c> Planner<'c> {
 
     /// A plan that has passed all checks.
     pub(super) fn checked(&self, change: &ChangeQuestion) -> Result<CheckedPlan, ApiReply> {
-        let current = self.view().content();
+        let current = self.facts.view().content();
         let PlannedChange { plan, policy, members, is_published, is_complete, keys: known } =
             self.planned(change)?;
         let mut keys = self.check_routes(&current, &plan.content)?;
         keys.extend(known);
         // As for the rollout, which is from the newest content that all routers have had.
-        let next = successor(self.view().target(), self.facts.agents(), String::new(), plan.content);
-        let (_, lane) = self.rollout.lane_of(self.view(), self.failures, &next, self.view().target());
+        let next = successor(self.facts.view().target(), self.facts.agents(), String::new(), plan.content);
+        let (_, lane) =
+            self.rollout.lane_of(self.facts.view(), self.failures, &next, self.facts.view().target());
         let plan = FleetPlan { content: next.content, steps: plan.steps };
-        let (after, content) = (self.view().target(), &plan.content);
+        let (after, content) = (self.facts.view().target(), &plan.content);
         let json = json!({"after": after, "content": content, "policy": policy, "members": members});
         let name = sha256_hex(&json.to_string())[..PLAN_NAME_LEN].to_owned();
         Ok(CheckedPlan { plan, policy, members, is_published, is_complete, keys, lane, name })
@@ -156,7 +151,7 @@ impl<'c> Planner<'c> {
         // First: a drain ends by itself, and what is frozen only by a person.
         self.refused_while_frozen(change)?;
         self.refused_while_draining(change)?;
-        let current = self.view().content();
+        let current = self.facts.view().content();
         let (policy, text) = match change {
             ChangeQuestion::Drain(question) => return self.planned_drain(question, "drain"),
             ChangeQuestion::CancelDrain(member) => return self.planned_cancel(member),
@@ -167,16 +162,16 @@ impl<'c> Planner<'c> {
                 let policy = FleetPolicy::parse(text).map_err(|error| refusal(422, &error.to_string()))?;
                 (Some(policy), Some(text.clone()))
             }
-            ChangeQuestion::Policy(None) => (self.view().policy().cloned(), None),
+            ChangeQuestion::Policy(None) => (self.facts.view().policy().cloned(), None),
         };
         let Some(policy) = policy else {
             return Err(refusal(422, "the fleet has no policy\n  hint: give one with --policy FILE"));
         };
-        let (inventory, excluded) = (self.view().inventory(), &self.facts.excluded());
+        let (inventory, excluded) = (self.facts.view().inventory(), &self.facts.excluded());
         let input = FleetPlanInput { policy: &policy, inventory, current: &current, excluded };
         let mut plan = plan(&input).map_err(|error| refusal(422, &error.to_string()))?;
         // After a rollback, the policy in force wants what was gone back from.
-        if plan.steps.is_empty() && text.is_some() && self.view().policy() != Some(&policy) {
+        if plan.steps.is_empty() && text.is_some() && self.facts.view().policy() != Some(&policy) {
             plan.steps.push("another policy, which wants what is in force".to_owned());
         }
         Ok(PlannedChange { plan, policy: text, ..PlannedChange::default() })
@@ -191,7 +186,7 @@ impl<'c> Planner<'c> {
             ChangeQuestion::Drain(question) => vec![&question.member],
             _ => return Ok(()),
         };
-        let frozen = members.into_iter().find_map(|member| frozen_slot_of(self.view(), member));
+        let frozen = members.into_iter().find_map(|member| frozen_slot_of(self.facts.view(), member));
         frozen.map_or(Ok(()), Err)
     }
 }

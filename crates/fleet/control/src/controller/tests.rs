@@ -1,19 +1,15 @@
 //! A controller before a simulated register, with agents that carry out what they are told.
 
 mod adopting;
-mod by_hand;
-mod cluster_files;
 mod drain;
-mod failed;
-mod forgotten;
 mod gone;
 mod joining;
 mod learnt;
+mod lists;
 mod lost_on_probation;
 mod others;
 mod replaced;
-mod router_lists;
-mod settled;
+mod rollout;
 mod slots;
 mod warm_up;
 mod words;
@@ -28,7 +24,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-use super::agents::AgentRecord;
+use super::observing::agents::AgentRecord;
 use super::*;
 use crate::access::controller_of;
 use crate::identity::FleetName;

@@ -6,10 +6,10 @@ use fleet::health::Quarantined;
 use fleet::{HostId, MemberId};
 use stdx::clock::Now;
 
-use super::Health;
+use super::MemberHealth;
 use crate::decisions::{HELD_MAX, HeldRecord};
 
-impl Health {
+impl MemberHealth {
     /// Who is in quarantine, and why.
     pub(crate) fn held(&self) -> impl Iterator<Item = (&Quarantined, &str)> {
         self.watch.quarantine().held()

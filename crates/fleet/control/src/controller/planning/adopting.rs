@@ -6,8 +6,8 @@ use admin::api::ApiReply;
 use fleet::{Adoption, AdoptionNames, FleetContent, FleetMember, FleetPlan, adopt, texts};
 
 use super::{PlannedChange, Planner};
-use crate::controller::documents::differences;
-use crate::controller::replies::refusal;
+use crate::controller::answers::documents::differences;
+use crate::controller::answers::replies::refusal;
 use crate::questions::AdoptQuestion;
 use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};
 
@@ -18,7 +18,7 @@ impl Planner<'_> {
         let content = &mut adoption.generation.content;
         let members = self.missing_members(content, adoption.inventory.members());
         // An earlier attempt may have published the generation and not written all members.
-        let is_published = match self.view().current() {
+        let is_published = match self.facts.view().current() {
             None => false,
             Some(now) => {
                 if let (Some(words), Ok([])) = (self.adopted_before(content), members.as_deref()) {
@@ -37,9 +37,9 @@ impl Planner<'_> {
         };
         let members = members?;
         let keys = self.unmoved_keys(&question.text, content)?;
-        let policy = (self.view().policy() != Some(&adoption.policy)).then_some(adoption.policy_text);
-        let mut steps = differences(&self.view().content(), content);
-        if policy.is_some() && self.view().policy().is_some() {
+        let policy = (self.facts.view().policy() != Some(&adoption.policy)).then_some(adoption.policy_text);
+        let mut steps = differences(&self.facts.view().content(), content);
+        if policy.is_some() && self.facts.view().policy().is_some() {
             steps.push("another policy takes the place of the present one".to_owned());
         }
         steps.extend(self.member_steps(&members, &[])?);
@@ -51,9 +51,9 @@ impl Planner<'_> {
 
     /// That a generation has this content, and what came after it.
     fn adopted_before(&self, content: &FleetContent) -> Option<String> {
-        let mut generations = self.view().generations().values();
+        let mut generations = self.facts.view().generations().values();
         let adopted = generations.find(|one| one.content == *content)?.number;
-        let now = self.view().target().filter(|now| *now != adopted);
+        let now = self.facts.view().target().filter(|now| *now != adopted);
         let since = now.map_or(String::new(), |now| format!("; generation {now} is in force since"));
         Some(format!(
             "this file is adopted: generation {adopted} has it, and all of its members are known{since}"
@@ -80,7 +80,7 @@ impl Planner<'_> {
         content: &mut FleetContent,
         adopted: impl Iterator<Item = &'m FleetMember>,
     ) -> Result<Vec<FleetMember>, ApiReply> {
-        let inventory = self.view().inventory();
+        let inventory = self.facts.view().inventory();
         let known: BTreeMap<&str, &FleetMember> =
             inventory.members().map(|member| (member.address.as_str(), member)).collect();
         let (same, missing): (Vec<_>, Vec<_>) =

@@ -7,8 +7,8 @@ use fleet::{FleetContent, GenerationNumber, ViewName, texts};
 use stdx::words::counted;
 
 use super::Planner;
-use crate::controller::published::published;
-use crate::controller::replies::refusal;
+use crate::controller::answers::replies::refusal;
+use crate::controller::rollout::published::published;
 use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};
 
 impl Planner<'_> {
@@ -58,7 +58,7 @@ impl Planner<'_> {
     /// Why a content that no person has seen is not published: a text that has failed, or that no router takes.
     pub(crate) fn unfit_text(&self, new: &FleetContent) -> Option<String> {
         let (published, new_texts) = published(GenerationNumber(0), new);
-        let old = self.view().content();
+        let old = self.facts.view().content();
         // What is in force is checked as well if it is published once more.
         let is_same = old == *new;
         let old = texts(&old);

@@ -5,9 +5,9 @@ use fleet::drain::{DRAINS_MAX, DrainPhase, DrainSettings};
 use fleet::{FleetContent, FleetMember, FleetPlan, MemberId, Replacement};
 
 use super::{PlannedChange, Planner};
-use crate::controller::drains::phase_words;
-use crate::controller::freezes::frozen_scope_of;
-use crate::controller::replies::refusal;
+use crate::controller::answers::replies::refusal;
+use crate::controller::slots::drains::phase_words;
+use crate::controller::slots::freezes::frozen_scope_of;
 use crate::questions::{ChangeQuestion, DrainQuestion};
 
 /// Attributes of a pool with which the places of its servers in a router are not those of its slots.
@@ -16,7 +16,7 @@ const MOVES_SERVERS: [&str; 2] = ["additional_fanout", "inherit"];
 impl Planner<'_> {
     /// A change that must wait for a drain to end, because routers have its phases: the refusal.
     pub(crate) fn refused_while_draining(&self, change: &ChangeQuestion) -> Result<(), ApiReply> {
-        let Some(current) = self.view().current() else { return Ok(()) };
+        let Some(current) = self.facts.view().current() else { return Ok(()) };
         let Some((old, new)) = current.content.draining().and_then(|(_, slot, _)| slot.drained()) else {
             return Ok(());
         };
@@ -24,7 +24,8 @@ impl Planner<'_> {
             "wait until it is done (`control status`), or give it up (`control drain {old} --cancel`)"
         );
         // It goes on, and is given up, only when a person has thawed it.
-        let (waits, hint) = match frozen_scope_of(self.view(), &current.content.clone().without_drain()) {
+        let (waits, hint) = match frozen_scope_of(self.facts.view(), &current.content.clone().without_drain())
+        {
             None => (String::new(), over),
             Some((scope, why)) => (
                 format!("; the drain waits, because {scope} is frozen: {why}"),
@@ -49,7 +50,7 @@ impl Planner<'_> {
     ) -> Result<PlannedChange, ApiReply> {
         let DrainQuestion { member, to, warm_up_s } = question;
         let refused = |error: &str| refusal(422, &format!("{verb} {member}: {error}"));
-        let current = self.view().content();
+        let current = self.facts.view().content();
         let Some((cluster, at)) = current.slot_of(member) else {
             return Err(refused("it has no slot in any cluster"));
         };
@@ -106,13 +107,13 @@ impl Planner<'_> {
         let planned = self.all_changed_slots(current, &[wish]).map_err(|error| refusal(422, &error))?;
         let (cluster, at) = current.slot_of(member).expect("it has a slot");
         let taken = planned.content.cluster(&cluster.name).and_then(|cluster| cluster.slots.get(at));
-        let new = taken.and_then(|slot| self.view().inventory().get(&slot.member));
+        let new = taken.and_then(|slot| self.facts.view().inventory().get(&slot.member));
         Ok(new.expect("it was chosen from the inventory").clone())
     }
 
     /// The end of a drain before it is done.
     pub(crate) fn planned_cancel(&self, member: &MemberId) -> Result<PlannedChange, ApiReply> {
-        let current = self.view().content();
+        let current = self.facts.view().content();
         let drained = current
             .draining()
             .and_then(|(cluster, slot, drain)| Some((cluster, slot, drain, slot.drained()?)));

@@ -6,7 +6,7 @@ use admin::api::ApiReply;
 use fleet::{FleetMember, HostId, Inventory, MemberId};
 
 use super::Planner;
-use crate::controller::replies::refusal;
+use crate::controller::answers::replies::refusal;
 use crate::questions::MEMBERS_MAX;
 
 impl Planner<'_> {
@@ -25,7 +25,7 @@ impl Planner<'_> {
                 return Err(refusal(422, &error));
             }
         }
-        let of_hosts = self.view().inventory().members().filter(|member| hosts.contains(&member.host));
+        let of_hosts = self.facts.view().inventory().members().filter(|member| hosts.contains(&member.host));
         let all: BTreeSet<MemberId> =
             remove.iter().cloned().chain(of_hosts.map(|member| member.id.clone())).collect();
         match all.len() + members.len() {
@@ -44,7 +44,7 @@ impl Planner<'_> {
                 &format!("the agent of {host} was heard {age_s} s ago, and would come back\n  hint: {hint}"),
             ));
         }
-        let has_members = self.view().inventory().members().any(|member| member.host == *host);
+        let has_members = self.facts.view().inventory().members().any(|member| member.host == *host);
         if agent.is_none() && !has_members {
             return Err(refusal(404, &format!("there is no host {host}: it has no members and no agent")));
         }
@@ -57,7 +57,7 @@ impl Planner<'_> {
         members: &[FleetMember],
         remove: &[MemberId],
     ) -> Result<Vec<String>, ApiReply> {
-        let (old, mut steps) = (self.view().inventory(), Vec::new());
+        let (old, mut steps) = (self.facts.view().inventory(), Vec::new());
         for member in members {
             let (id, host, address) = (&member.id, &member.host, &member.address);
             match old.get(id) {
@@ -96,6 +96,6 @@ impl Planner<'_> {
     }
 
     fn has_slot(&self, id: &MemberId) -> bool {
-        self.view().slot_of(id).is_some()
+        self.facts.view().slot_of(id).is_some()
     }
 }

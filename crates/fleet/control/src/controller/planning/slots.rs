@@ -14,8 +14,8 @@ use fleet::{
 };
 
 use super::{PlannedChange, Planner};
-use crate::controller::documents::differences;
-use crate::controller::replies::refusal;
+use crate::controller::answers::documents::differences;
+use crate::controller::answers::replies::refusal;
 use crate::questions::{ChangeRequest, DrainQuestion};
 
 /// How long the successor of a member that is replaced is warmed up from it, in seconds: the hottest keys. A drain takes its time.
@@ -28,14 +28,14 @@ impl Planner<'_> {
         current: &FleetContent,
         wishes: &[Replacement],
     ) -> Result<SlotChanges, String> {
-        let Some(policy) = self.view().policy() else {
+        let Some(policy) = self.facts.view().policy() else {
             return Err(
                 "the fleet has no policy\n  hint: give one with `control plan --policy FILE`".to_owned()
             );
         };
         let excluded = self.facts.excluded();
         let input =
-            FleetPlanInput { policy, inventory: self.view().inventory(), current, excluded: &excluded };
+            FleetPlanInput { policy, inventory: self.facts.view().inventory(), current, excluded: &excluded };
         Ok(change_slots(&input, wishes))
     }
 
@@ -54,7 +54,7 @@ impl Planner<'_> {
         let mut living = Vec::new();
         let mut wishes = Vec::new();
         for ChangeRequest::Replace { member, by, now } in requests {
-            if !now && !self.facts.is_lost(member) && self.view().slot_of(member).is_some() {
+            if !now && !self.facts.is_lost(member) && self.facts.view().slot_of(member).is_some() {
                 living.push(member);
             }
             wishes.push((Replacement { member: member.clone(), by: by.clone() }, *now));
@@ -77,7 +77,7 @@ impl Planner<'_> {
 
     fn replaced_at_once(&self, wishes: &[(Replacement, bool)]) -> Result<PlannedChange, ApiReply> {
         let all: Vec<Replacement> = wishes.iter().map(|(wish, _)| wish.clone()).collect();
-        let planned = self.all_changed_slots(&self.view().content(), &all);
+        let planned = self.all_changed_slots(&self.facts.view().content(), &all);
         let mut plan = planned.map_err(|error| refusal(422, &error))?;
         let lives = |(wish, is_now): &&(Replacement, bool)| *is_now && !self.facts.is_lost(&wish.member);
         plan.steps.extend(wishes.iter().filter(lives).map(|(wish, _)| {
@@ -92,14 +92,20 @@ impl Planner<'_> {
 
     /// The content of an earlier generation. Its routes come back; a slot keeps the member that it has.
     pub(crate) fn planned_rollback(&self, number: GenerationNumber) -> Result<PlannedChange, ApiReply> {
-        let Some(earlier) = self.view().generations().get(&number) else {
-            let kept =
-                self.view().generations().keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let Some(earlier) = self.facts.view().generations().get(&number) else {
+            let kept = self
+                .facts
+                .view()
+                .generations()
+                .keys()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", ");
             return Err(refusal(404, &format!("there is no generation {number}; kept are {kept}")));
         };
         // Of a drain that was going on then, the member that was read is left.
         let earlier = earlier.content.clone().without_drain();
-        let current = self.view().content();
+        let current = self.facts.view().content();
         let left = left(&earlier, &current);
         let content = earlier.with_members_of(&current);
         let by_hand = |(now, then): &(MemberId, MemberId)| format!("`control replace {now} --by {then}`");

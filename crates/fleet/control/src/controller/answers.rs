@@ -1,0 +1,5 @@
+//! Answers to those who ask: documents, refusals, certificates.
+
+pub(crate) mod documents;
+pub(crate) mod replies;
+pub(crate) mod signing;
