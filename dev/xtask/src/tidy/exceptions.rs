@@ -16,12 +16,7 @@ const fn exception(place: &'static str, count: usize, reason: &'static str) -> E
 }
 
 /// Files of circles through methods (`objects/methods.rs`).
-pub(super) const CIRCLES: [Exception; 8] = [
-    exception(
-        "crates/cache/net, methods of `EventLoop`",
-        6,
-        "dials, reads and ticks are parts without a state of their own yet",
-    ),
+pub(super) const CIRCLES: [Exception; 7] = [
     exception(
         "crates/fleet/control, methods of `Controller`",
         22,
@@ -56,12 +51,7 @@ pub(super) const CIRCLES: [Exception; 8] = [
 ];
 
 /// Fields of objects (`objects/fields.rs`).
-pub(super) const FIELDS: [Exception; 9] = [
-    exception(
-        "crates/cache/net, `EventLoop`",
-        26,
-        "dials, reads and ticks are parts without a state of their own yet",
-    ),
+pub(super) const FIELDS: [Exception; 8] = [
     exception("crates/cache/server, `Worker`", 22, "what every request reads, in one place in memory"),
     exception("crates/cache/store, `Store`", 30, "what all handles share, in one place in memory"),
     exception("crates/fleet/control, `Controller`", 57, "its parts have no state of their own yet"),
@@ -88,11 +78,8 @@ pub(super) const NODES: [Exception; 7] = [
 ];
 
 /// Rooms of folders (`rooms.rs`).
-pub(super) const ROOMS: [Exception; 21] = [
+pub(super) const ROOMS: [Exception; 18] = [
     exception("crates/base/tls/src", 18, "not grouped yet"),
-    exception("crates/cache/net/src/event_loop", 16, "not grouped yet"),
-    exception("crates/cache/store/src", 16, "not grouped yet"),
-    exception("crates/cache/store/src/tier", 23, "not grouped yet"),
     exception("crates/evenkeel/src", 36, "a list of one kind: the verbs"),
     exception("crates/evenkeel/src/route", 18, "not grouped yet"),
     exception("crates/fleet/control/src", 26, "not grouped yet"),

@@ -25,8 +25,8 @@ use rustix::io::Errno;
 use tls::Acceptor;
 
 use crate::event_loop::dial::DialTls;
-use crate::event_loop::message_queue::MessageQueue;
 use crate::handler::{Arrival, Security};
+use crate::network::message_queue::MessageQueue;
 use crate::secure::session::Session;
 use crate::slab::Token;
 pub use fault::HandshakeFault;
