@@ -31,7 +31,7 @@ use std::thread;
 use std::time::Duration;
 
 use net::clock::Clock;
-use net::{DriverChoice, Network};
+use net::{DriverChoice, Network, Running};
 use os::signals::{Signal, Signals};
 use router::flags::{RouteOptions, Validate};
 use router::{CountedPools, RoutePlan, RouteWorker, RouterShared, Settings, StartupFacts, flags};
@@ -156,20 +156,7 @@ fn serve(
     let _pidfile = pidfile.map_err(|failure| failure.with_status(TRANSIENT))?;
     let signals = Signals::block().map_err(|error| transient("block signals", error))?;
     LINES.start().map_err(|error| transient("start thread lines", error))?;
-    let shared = Arc::new(RouterShared::new(settings, plan));
-    reports::tell_time(&shared);
-    shared.set_tls(tls.client());
-    shared.started(StartupFacts {
-        command_line: reports::command_line(std::env::args_os()),
-        started_s: os::clock::unix_s(),
-        options: options.reported(),
-        host_id: configuration::host_id(),
-    });
-    shared.set_verbosity(options.verbosity.into());
-    shared.note_config(|loads| {
-        loads.note(os::clock::unix_s(), true);
-        loads.is_from_dump = attempt.is_from_dump;
-    });
+    let shared = share(options, settings, plan, &tls, attempt.is_from_dump);
     let (_names_end, ends) = mpsc::channel();
     let resolver = Resolver {
         shared: Arc::clone(&shared),
@@ -196,19 +183,7 @@ fn serve(
     };
     let rung = bell.clone();
     start("reload", move || reload.run(attempt, &rung))?;
-    if let Some(path) = options.cluster_file.clone() {
-        let told = Arc::clone(&shared);
-        let publish = move |state| told.set_discovery(state);
-        let file = ClusterFile::start(path, "route", publish);
-        start("cluster-file", move || file.run())?;
-    }
-    stats_files::make_fifos(options);
-    if let Some(files) = StatsFiles::new(options, &shared, clock) {
-        start("stats-files", move || files.run())?;
-    }
-    let reports =
-        Reports { shared: Arc::clone(&shared), nudge: network.nudge(), clock, stop: network.stop() };
-    start("reports", move || reports.run())?;
+    start_observers(options, &shared, &network, clock)?;
     let (stop, ending) = (network.stop(), supervisor.clone());
     start("signals", move || {
         answer_signals(&signals, &bell, || {
@@ -227,12 +202,7 @@ fn serve(
         let log = AsyncLog { queue, nudge: network.nudge(), files: LogFiles::new(options) };
         start("async-log", move || log.run())?;
     }
-    let seeds = (0..options.proxies).map(|_| random()).collect::<Result<Vec<_>, _>>()?;
-    let workers = seeds.into_iter().map(|seed| RouteWorker::new(Arc::clone(&shared), seed)).collect();
-    let nudge = network.nudge();
-    let running = network.start(workers).map_err(failed_later)?;
-    // Their first turn: limits of rates count from now on, not from the first connection.
-    (0..options.proxies).for_each(|worker| nudge.nudge(worker));
+    let running = start_workers(options, &shared, network)?;
     let driver = driver(options, &view)?;
     let (threads, servers) = (counted(options.proxies, "thread"), counted(server_count, "server"));
     inform(&format!(
@@ -244,6 +214,67 @@ fn serve(
     supervisor.ready();
     running.join().map_err(failed_later)?;
     Ok(())
+}
+
+/// What all threads have in common.
+fn share(
+    options: &RouteOptions,
+    settings: Settings,
+    plan: RoutePlan,
+    tls: &RouterTls,
+    is_from_dump: bool,
+) -> Arc<RouterShared> {
+    let shared = Arc::new(RouterShared::new(settings, plan));
+    reports::tell_time(&shared);
+    shared.set_tls(tls.client());
+    shared.started(StartupFacts {
+        command_line: reports::command_line(std::env::args_os()),
+        started_s: os::clock::unix_s(),
+        options: options.reported(),
+        host_id: configuration::host_id(),
+    });
+    shared.set_verbosity(options.verbosity.into());
+    shared.note_config(|loads| {
+        loads.note(os::clock::unix_s(), true);
+        loads.is_from_dump = is_from_dump;
+    });
+    shared
+}
+
+/// Starts the threads that read the list of members, and that write and gather reports.
+fn start_observers(
+    options: &RouteOptions,
+    shared: &Arc<RouterShared>,
+    network: &Network,
+    clock: Clock,
+) -> Result<(), Failure> {
+    if let Some(path) = options.cluster_file.clone() {
+        let told = Arc::clone(shared);
+        let publish = move |state| told.set_discovery(state);
+        let file = ClusterFile::start(path, "route", publish);
+        start("cluster-file", move || file.run())?;
+    }
+    stats_files::make_fifos(options);
+    if let Some(files) = StatsFiles::new(options, shared, clock) {
+        start("stats-files", move || files.run())?;
+    }
+    let reports = Reports { shared: Arc::clone(shared), nudge: network.nudge(), clock, stop: network.stop() };
+    start("reports", move || reports.run())
+}
+
+/// Starts the workers: clients are answered from now on.
+fn start_workers(
+    options: &RouteOptions,
+    shared: &Arc<RouterShared>,
+    network: Network,
+) -> Result<Running<RouteWorker>, Failure> {
+    let seeds = (0..options.proxies).map(|_| random()).collect::<Result<Vec<_>, _>>()?;
+    let workers = seeds.into_iter().map(|seed| RouteWorker::new(Arc::clone(shared), seed)).collect();
+    let nudge = network.nudge();
+    let running = network.start(workers).map_err(failed_later)?;
+    // Their first turn: limits of rates count from now on, not from the first connection.
+    (0..options.proxies).for_each(|worker| nudge.nudge(worker));
+    Ok(running)
 }
 
 fn bind(

@@ -49,7 +49,7 @@ mod wire;
 
 use wire::Wire;
 
-pub(crate) use predecessor::{OfferedServer, TakeoverOutcome, TakeoverSocket};
+pub(crate) use predecessor::{OfferedServer, Successors, TakeoverOutcome, TakeoverSocket};
 pub(crate) use successor::{Inheritance, Predecessor};
 
 /// Time for an answer that takes no work.

@@ -38,14 +38,13 @@ const FLASH_REST: Duration = Duration::from_secs(5);
 /// Time between two attempts to accept a successor when the system refuses it.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What a server has for its successor.
+/// What a server has for its successor, beside its memory.
 pub(crate) struct OfferedServer {
     pub(crate) zero_unix_ms: u64,
     pub(crate) clock_us: u64,
     pub(crate) addresses: Vec<String>,
     pub(crate) listeners: Vec<Arc<OwnedFd>>,
     pub(crate) metrics: Vec<OwnedFd>,
-    pub(crate) memory: OwnedFd,
     /// The sizes of its flash tier, the options with their names, and its devices.
     pub(crate) flash: Option<(FlashSizes, FlashOptions)>,
     pub(crate) flash_files: Vec<File>,
@@ -93,10 +92,16 @@ impl TakeoverSocket {
             .map_err(|error| Failure::system(format!("listen at {} (--takeover)", path.display()), error))
     }
 
-    /// Offers everything to each process that comes, one after the other, and stops the server for one that is ready.
-    pub(crate) fn start(self, offered_server: OfferedServer, server: HandOver) -> io::Result<Successors> {
+    /// Offers everything, with `memory`, to each process that comes, one after the other, and stops the server for one that is ready.
+    pub(crate) fn start(
+        self,
+        offered_server: OfferedServer,
+        memory: &File,
+        server: HandOver,
+    ) -> io::Result<Successors> {
+        let memory = OwnedFd::from(memory.try_clone()?);
         // The store has made all of its mappings.
-        seal(&offered_server.memory)?;
+        seal(&memory)?;
         let (ready, taken) = sync_channel(0);
         let (over, ended) = sync_channel(1);
         let work = move || {
@@ -108,7 +113,7 @@ impl TakeoverSocket {
                         error.to_string()
                     })
                     .and_then(|stream| Wire::new(stream).map_err(|error| error.to_string()))
-                    .and_then(|wire| offer(wire, &offered_server))
+                    .and_then(|wire| offer(wire, &offered_server, &memory))
                     .and_then(|wire| wait_for_flash(wire, &server));
                 match offered {
                     Ok(wire) => {
@@ -132,7 +137,7 @@ fn say(why: &str) {
 }
 
 /// Offers everything to a successor, and returns when it is ready.
-fn offer(mut wire: Wire, offered_server: &OfferedServer) -> Result<Wire, String> {
+fn offer(mut wire: Wire, offered_server: &OfferedServer, memory: &OwnedFd) -> Result<Wire, String> {
     check_peer(wire.stream(), &[]).map_err(|error| format!("the process that asks is refused: {error}"))?;
     let hello: SuccessorHello = parse(&wire.expect(TakeoverStep::Hello, ANSWER)?.bytes)?;
     if hello.format != FORMAT {
@@ -141,17 +146,8 @@ fn offer(mut wire: Wire, offered_server: &OfferedServer) -> Result<Wire, String>
         refuse(&mut wire, &why);
         return Err(why);
     }
-    let OfferedServer {
-        zero_unix_ms,
-        clock_us,
-        addresses,
-        listeners,
-        metrics,
-        memory,
-        flash,
-        flash_files,
-        tls,
-    } = offered_server;
+    let OfferedServer { zero_unix_ms, clock_us, addresses, listeners, metrics, flash, flash_files, tls } =
+        offered_server;
     let offer = ServerOffer {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),

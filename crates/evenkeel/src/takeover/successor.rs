@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,12 +25,14 @@ const STATE: Duration = Duration::from_secs(30);
 
 /// A server that offers itself. It still serves.
 pub(crate) struct Predecessor {
+    /// Where it listens (`--takeover`), for messages.
+    path: PathBuf,
     wire: Wire,
     process: OtherProcess,
     offer: ServerOffer,
-    pub(crate) listeners: Vec<Arc<OwnedFd>>,
-    pub(crate) metrics: Vec<OwnedFd>,
-    pub(crate) memory: Arc<File>,
+    listeners: Vec<Arc<OwnedFd>>,
+    metrics: Vec<OwnedFd>,
+    memory: Arc<File>,
     /// Its devices of flash, in order.
     flash: Vec<File>,
 }
@@ -153,7 +155,8 @@ impl Predecessor {
         let mut wire = Wire::new(stream).map_err(|error| failed(path, true, error))?;
         match OfferedParts::ask_for(&mut wire) {
             Ok(OfferedParts { offer, listeners, metrics, memory, flash }) => {
-                let found = Predecessor { wire, process, offer, listeners, metrics, memory, flash };
+                let path = path.to_owned();
+                let found = Predecessor { path, wire, process, offer, listeners, metrics, memory, flash };
                 Ok(Asked::Offers(Box::new(found)))
             }
             Err(why) if process.is_alive(&wire) => Err(failed(path, true, why)),
@@ -171,36 +174,47 @@ impl Predecessor {
         self.offer.tickets.as_ref()?.tickets()
     }
 
+    /// The sockets of its listeners, which are this server's from now on.
+    pub(crate) fn take_listeners(&mut self) -> Vec<Arc<OwnedFd>> {
+        std::mem::take(&mut self.listeners)
+    }
+
+    /// The sockets of its endpoint of metrics, too.
+    pub(crate) fn take_metrics(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.metrics)
+    }
+
+    /// The memory of its items.
+    pub(crate) fn memory(&self) -> Arc<File> {
+        Arc::clone(&self.memory)
+    }
+
     /// Its devices of flash, if they are those of this server's options.
-    pub(crate) fn devices(&mut self, path: &Path, own: &FlashOptions) -> Result<Option<Devices>, Failure> {
+    pub(crate) fn devices(&mut self, own: &FlashOptions) -> Result<Option<Devices>, Failure> {
         let files = std::mem::take(&mut self.flash);
-        adopt(own, self.offer.flash.as_ref(), files).map_err(|why| self.failed(path, why))
+        adopt(own, self.offer.flash.as_ref(), files).map_err(|why| self.failed(why))
     }
 
     /// Stops it and takes what it has. `addresses` are those of this server. `None`: it has ended before it had given all of it, and
     /// this server begins alone.
-    pub(crate) fn inherit(
-        &mut self,
-        path: &Path,
-        addresses: &[String],
-    ) -> Result<Option<Inheritance>, Failure> {
+    pub(crate) fn inherit(&mut self, addresses: &[String]) -> Result<Option<Inheritance>, Failure> {
         match self.receive(addresses) {
             Ok(inheritance) => Ok(Some(inheritance)),
-            Err(why) if self.process.is_alive(&self.wire) => Err(failed(path, true, why)),
+            Err(why) if self.process.is_alive(&self.wire) => Err(failed(&self.path, true, why)),
             Err(why) => {
-                notice_alone(path, &why);
+                notice_alone(&self.path, &why);
                 Ok(None)
             }
         }
     }
 
     /// This server is to end before it has begun.
-    pub(crate) fn told_to_end(&self, path: &Path) -> Failure {
-        self.failed(path, "a signal has told this one to end")
+    pub(crate) fn told_to_end(&self) -> Failure {
+        self.failed("a signal has told this one to end")
     }
 
-    fn failed(&self, path: &Path, why: impl std::fmt::Display) -> Failure {
-        failed(path, self.process.is_alive(&self.wire), why)
+    fn failed(&self, why: impl std::fmt::Display) -> Failure {
+        failed(&self.path, self.process.is_alive(&self.wire), why)
     }
 
     fn receive(&mut self, addresses: &[String]) -> Result<Inheritance, String> {
@@ -226,16 +240,16 @@ impl Predecessor {
     }
 
     /// Says that this server could serve, and returns when it is to: then the other one never serves again.
-    pub(crate) fn succeed(&mut self, path: &Path) -> Result<(), Failure> {
+    pub(crate) fn succeed(&mut self) -> Result<(), Failure> {
         // If it has given up meanwhile, that can still be read.
         let _ = self.wire.send(TakeoverStep::Have, b"", &[]);
         match self.wire.receive_answer(ANSWER) {
             Ok(TakeoverMessage { kind: TakeoverStep::Yours, .. }) => Ok(()),
             // It has gone on, and its memory is not as it was, even if it has ended since.
-            Ok(message) => Err(self.failed(path, message.unexpected(TakeoverStep::Yours))),
+            Ok(message) => Err(self.failed(message.unexpected(TakeoverStep::Yours))),
             // Whoever has ended without a word has not gone on.
             Err(_) if !self.process.is_alive(&self.wire) => Ok(()),
-            Err(why) => Err(failed(path, true, why)),
+            Err(why) => Err(failed(&self.path, true, why)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Figures of a server between two reports.
+//! Figures of a server between two reports. What these do not have is unknown, and not 0.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,23 @@ pub(super) struct ServerFigures {
     pub(super) version: String,
     pub(super) uptime_s: u64,
     /// By class, of those that happened.
-    pub(super) classes: Vec<ClassFigures>,
+    pub(super) classes: Option<Vec<ClassFigures>>,
     /// How long input waited for a worker, on one connection in 256; `None` if none was seen.
     pub(super) wait: Option<TimeFigures>,
     /// Hits of all keys that were asked for.
     pub(super) hit_ratio: Option<f64>,
-    pub(super) misses_per_s: f64,
-    pub(super) connections: u64,
-    pub(super) connections_max: u64,
-    pub(super) accepted_per_s: f64,
-    pub(super) refused_per_s: f64,
-    pub(super) memory_bytes: u64,
-    pub(super) memory_limit_bytes: u64,
-    pub(super) items: u64,
-    pub(super) evictions_per_s: f64,
-    pub(super) ghost_hits_per_s: f64,
-    pub(super) received_bytes_per_s: f64,
-    pub(super) sent_bytes_per_s: f64,
+    pub(super) misses_per_s: Option<f64>,
+    pub(super) connections: Option<u64>,
+    pub(super) connections_max: Option<u64>,
+    pub(super) accepted_per_s: Option<f64>,
+    pub(super) refused_per_s: Option<f64>,
+    pub(super) memory_bytes: Option<u64>,
+    pub(super) memory_limit_bytes: Option<u64>,
+    pub(super) items: Option<u64>,
+    pub(super) evictions_per_s: Option<f64>,
+    pub(super) ghost_hits_per_s: Option<f64>,
+    pub(super) received_bytes_per_s: Option<f64>,
+    pub(super) sent_bytes_per_s: Option<f64>,
     /// Of a CPU, by worker.
     pub(super) workers: Vec<WorkerFigures>,
     /// By measure: keys and shares; `None` if the server lists no keys.
@@ -68,34 +68,63 @@ impl ServerFigures {
     pub(super) fn between(before: &ServerReading, after: &ServerReading) -> Option<ServerFigures> {
         let passed_us = after.uptime_us.checked_sub(before.uptime_us).filter(|us| *us > 0)?;
         let per_s = |count: u64| count as f64 * 1e6 / passed_us as f64;
-        let since =
-            |after: Option<u64>, before: Option<u64>| after.unwrap_or(0).saturating_sub(before.unwrap_or(0));
+        let since = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
         let stat = |name: &str| since(after.stat(name), before.stat(name));
+        let rate = |name: &str| stat(name).map(per_s);
         let classes =
             CLASSES.into_iter().filter_map(|class| ClassFigures::between(class, before, after, &per_s));
-        let (gets, hits) = (stat("cmd_get"), stat("get_hits"));
+        let found = stat("get_hits").zip(stat("cmd_get")).filter(|(_, gets)| *gets > 0);
         Some(ServerFigures {
             version: after.version().to_owned(),
             uptime_s: after.uptime_us / 1_000_000,
-            classes: classes.collect(),
+            classes: after.has_service().then(|| classes.collect()),
             wait: TimeFigures::between(&before.waits(), after.waits()).map(|(_, times)| times),
             // Read one after the other: hits may have one get more.
-            hit_ratio: (gets > 0).then(|| (hits as f64 / gets as f64).min(1.0)),
-            misses_per_s: per_s(stat("get_misses")),
-            connections: after.stat("curr_connections").unwrap_or(0),
-            connections_max: after.stat("max_connections").unwrap_or(0),
-            accepted_per_s: per_s(stat("total_connections")),
-            refused_per_s: per_s(stat("rejected_connections")),
-            memory_bytes: after.number("memory", "charged_bytes").unwrap_or(0),
-            memory_limit_bytes: after.number("memory", "limit_bytes").unwrap_or(0),
-            items: after.stat("curr_items").unwrap_or(0),
-            evictions_per_s: per_s(stat("evictions")),
-            ghost_hits_per_s: per_s(since(after.ghost_hits(), before.ghost_hits())),
-            received_bytes_per_s: per_s(stat("bytes_read")),
-            sent_bytes_per_s: per_s(stat("bytes_written")),
+            hit_ratio: found.map(|(hits, gets)| (hits as f64 / gets as f64).min(1.0)),
+            misses_per_s: rate("get_misses"),
+            connections: after.stat("curr_connections"),
+            connections_max: after.stat("max_connections"),
+            accepted_per_s: rate("total_connections"),
+            refused_per_s: rate("rejected_connections"),
+            memory_bytes: after.number("memory", "charged_bytes"),
+            memory_limit_bytes: after.number("memory", "limit_bytes"),
+            items: after.stat("curr_items"),
+            evictions_per_s: rate("evictions"),
+            ghost_hits_per_s: since(after.ghost_hits(), before.ghost_hits()).map(per_s),
+            received_bytes_per_s: rate("bytes_read"),
+            sent_bytes_per_s: rate("bytes_written"),
             workers: workers(before, after, passed_us),
             hot: MEASURES.map(|by| after.hot(by)).into(),
         })
+    }
+
+    /// A class of commands, if such commands have happened.
+    pub(super) fn class(&self, name: &str) -> Option<&ClassFigures> {
+        self.classes.iter().flatten().find(|class| class.name == name)
+    }
+
+    /// The line that stands for classes where there are none.
+    pub(super) fn without_requests(&self) -> Option<&'static str> {
+        match self.classes.as_deref() {
+            None => Some("– requests"),
+            Some([]) => Some("no requests"),
+            Some(_) => None,
+        }
+    }
+
+    /// Commands of a class in a second.
+    pub(super) fn rate_of(&self, name: &str) -> Option<f64> {
+        self.classes.as_ref().map(|_| self.class(name).map_or(0.0, |class| class.per_s))
+    }
+
+    /// How much of `-m` is in use.
+    pub(super) fn memory_share(&self) -> Option<f64> {
+        Some(self.memory_bytes? as f64 / (self.memory_limit_bytes? as f64).max(1.0))
+    }
+
+    /// How busy the busiest worker is.
+    pub(super) fn busiest(&self) -> Option<f64> {
+        self.workers.iter().map(|worker| worker.busy).reduce(f64::max)
     }
 }
 
@@ -164,10 +193,11 @@ mod tests {
     fn rates_are_differences_by_the_servers_own_clock() {
         let (before, after) = (report(1, 1000), report(3, 5000));
         let figures = ServerFigures::between(&before, &after).expect("time has passed");
-        let get = &figures.classes[0];
+        let classes = figures.classes.expect("the report has them");
+        let get = &classes[0];
         assert_eq!((get.name, get.per_s), ("get", 1900.0));
-        assert_eq!((figures.hit_ratio, figures.misses_per_s), (Some(0.75), 500.0));
-        assert_eq!(figures.classes.len(), 1, "sets have not happened in between");
+        assert_eq!((figures.hit_ratio, figures.misses_per_s), (Some(0.75), Some(500.0)));
+        assert_eq!(classes.len(), 1, "sets have not happened in between");
     }
 
     #[test]
@@ -180,7 +210,7 @@ mod tests {
     fn reports_of_other_versions_lack_figures_but_are_read() {
         let bare = |us: u64| ServerReading::parse(&format!("{{\"uptime_us\": {us}}}")).expect("a report");
         let figures = ServerFigures::between(&bare(1), &bare(2)).expect("time has passed");
-        assert_eq!((figures.classes.len(), figures.hit_ratio, &*figures.version), (0, None, "?"));
+        assert_eq!((&figures.classes, figures.hit_ratio, &*figures.version), (&None, None, "?"));
         for other in ["", "[]", "{}", "{\"uptime_us\": -1}", "{\"uptime_us\": \"x\"}"] {
             assert!(ServerReading::parse(other).is_err(), "{other}");
         }
@@ -188,6 +218,23 @@ mod tests {
         let odd = ServerReading::parse(odd).expect("a report");
         assert_eq!(odd.service("get").len(), 1);
         assert!(ServerFigures::between(&bare(1), &odd).is_some());
+    }
+
+    #[test]
+    fn what_a_report_lacks_is_unknown_and_not_zero() {
+        let bare = |us: u64, stats: &str| {
+            let text = format!("{{\"uptime_us\": {us}, \"stats\": {{{stats}}}, \"service\": {{}}}}");
+            ServerReading::parse(&text).expect("a report")
+        };
+        let figures = ServerFigures::between(&bare(1, ""), &bare(2, "")).expect("time has passed");
+        assert_eq!((figures.misses_per_s, figures.connections, figures.items), (None, None, None));
+        assert_eq!((figures.memory_share(), figures.busiest()), (None, None));
+        assert_eq!(figures.rate_of("get"), Some(0.0), "classes are listed, and there were no gets");
+        let figures = ServerFigures::between(&bare(1, "\"evictions\": 7"), &bare(2, "\"evictions\": 7"));
+        assert_eq!(figures.expect("time has passed").evictions_per_s, Some(0.0), "none is a number");
+        // Nothing is counted from 0 that the report before does not have.
+        let figures = ServerFigures::between(&bare(1, ""), &bare(2, "\"evictions\": 7"));
+        assert_eq!(figures.expect("time has passed").evictions_per_s, None);
     }
 
     #[test]

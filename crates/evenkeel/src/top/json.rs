@@ -57,6 +57,7 @@ fn shown_router(figures: &RouterFigures) -> Value {
     })
 }
 
+/// What the server does not report is `null`.
 fn shown(figures: &ServerFigures) -> Value {
     let class = |class: &super::figures::ClassFigures| {
         let times = json!({
@@ -74,7 +75,7 @@ fn shown(figures: &ServerFigures) -> Value {
     json!({
         "version": figures.version,
         "uptime_s": figures.uptime_s,
-        "service": figures.classes.iter().map(class).collect::<Map<_, _>>(),
+        "service": figures.classes.as_ref().map(|all| all.iter().map(class).collect::<Map<_, _>>()),
         "wait": figures.wait.map(times),
         "hit_ratio": figures.hit_ratio,
         "misses_per_s": figures.misses_per_s,
@@ -93,6 +94,7 @@ fn shown(figures: &ServerFigures) -> Value {
         "hot": hot.collect::<Map<String, Value>>(),
     })
 }
+
 fn times(times: TimeFigures) -> Value {
     json!({"p50_us": times.p50_us, "p99_us": times.p99_us, "max_us": times.max_us})
 }

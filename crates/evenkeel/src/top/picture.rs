@@ -44,10 +44,9 @@ fn one(server: &ServerState, columns: usize) -> Vec<String> {
         String::new(),
         format!("{:<12}{:>12}  {:>9}{:>9}{:>9} µs", "", "per second", "p50 <", "p99 <", "max <"),
     ];
-    lines.extend(figures.classes.iter().map(|class| times(class.name, &grouped(class.per_s), &class.times)));
-    if figures.classes.is_empty() {
-        lines.push("no requests".to_owned());
-    }
+    let classes = figures.classes.iter().flatten();
+    lines.extend(classes.map(|class| times(class.name, &grouped(class.per_s), &class.times)));
+    lines.extend(figures.without_requests().map(str::to_owned));
     // Before their turn, of any class.
     lines.extend(figures.wait.iter().map(|wait| times("waited", "", wait)));
     lines.extend([
@@ -81,7 +80,7 @@ pub(super) fn threads(count: Option<u64>) -> String {
     count.map_or("– threads".to_owned(), |count| counted(count as usize, "thread"))
 }
 
-/// A number that a router of another version may not have.
+/// A number that a server or router of another version may not have.
 pub(super) fn known(count: Option<u64>) -> String {
     count.map_or("–".to_owned(), |count| grouped(count as f64))
 }
@@ -107,35 +106,49 @@ pub(super) fn percent(share: f64) -> String {
 
 fn hits(figures: &ServerFigures) -> String {
     let ratio = figures.hit_ratio.map_or("–".to_owned(), percent);
-    row("hits", format!("{ratio} of gets, {} misses/s", grouped(figures.misses_per_s)))
+    row("hits", format!("{ratio} of gets, {} misses/s", known_rate(figures.misses_per_s)))
 }
 
 fn memory(figures: &ServerFigures) -> String {
-    let [used, limit] =
-        [figures.memory_bytes, figures.memory_limit_bytes].map(|bytes| grouped(bytes as f64 / MIB));
-    row("memory", format!("{used} of {limit} MiB, {} items", grouped(figures.items as f64)))
+    let [used, limit] = [figures.memory_bytes, figures.memory_limit_bytes].map(mebibytes);
+    row("memory", format!("{used} of {limit} MiB, {} items", known(figures.items)))
 }
 
 fn evictions(figures: &ServerFigures) -> String {
-    let [evictions, ghosts] = [figures.evictions_per_s, figures.ghost_hits_per_s].map(grouped);
+    let [evictions, ghosts] = [figures.evictions_per_s, figures.ghost_hits_per_s].map(known_rate);
     row("evictions", format!("{evictions}/s; {ghosts}/s were stored again soon (ghost hits)"))
 }
 
-pub(super) const MIB: f64 = 1024.0 * 1024.0;
+const MIB: f64 = 1024.0 * 1024.0;
+
+pub(super) fn mebibytes(bytes: Option<u64>) -> String {
+    known_rate(bytes.map(|bytes| bytes as f64 / MIB))
+}
+
+/// Millions of bytes in a second.
+pub(super) fn megabytes(bytes: Option<f64>) -> String {
+    bytes.map_or("–".to_owned(), |bytes| format!("{:.1}", bytes / 1e6))
+}
+
+pub(super) fn percents(share: Option<f64>) -> String {
+    share.map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0))
+}
 
 fn clients(figures: &ServerFigures) -> String {
-    let [now, max] = [figures.connections, figures.connections_max].map(|count| grouped(count as f64));
-    let [new, refused] = [figures.accepted_per_s, figures.refused_per_s].map(grouped);
+    let [now, max] = [figures.connections, figures.connections_max].map(known);
+    let [new, refused] = [figures.accepted_per_s, figures.refused_per_s].map(known_rate);
     row("clients", format!("{now} of {max} connections, {new} new/s, {refused} refused/s"))
 }
 
 fn network(figures: &ServerFigures) -> String {
-    let [received, sent] =
-        [figures.received_bytes_per_s, figures.sent_bytes_per_s].map(|bytes| format!("{:.1}", bytes / 1e6));
+    let [received, sent] = [figures.received_bytes_per_s, figures.sent_bytes_per_s].map(megabytes);
     row("network", format!("{received} MB/s received, {sent} MB/s sent"))
 }
 
 fn workers(figures: &ServerFigures) -> String {
+    if figures.workers.is_empty() {
+        return row("workers", "busy – %, without a CPU – %".to_owned());
+    }
     let shown = figures.workers.iter().take(WORKERS_MAX);
     let list = |of: fn(&super::figures::WorkerFigures) -> f64| {
         shown.clone().map(|worker| format!("{:.0}", of(worker) * 100.0)).collect::<Vec<_>>().join(" ")
@@ -225,20 +238,16 @@ fn several(all: &[ServerState]) -> Vec<String> {
 }
 
 fn summary(figures: &ServerFigures) -> String {
-    let class = |name: &str| figures.classes.iter().find(|class| class.name == name);
-    let rate = |name: &str| grouped(class(name).map_or(0.0, |class| class.per_s));
-    let p99 = class("get").map_or("–".to_owned(), |class| class.times.p99_us.to_string());
-    let full = figures.memory_bytes as f64 / (figures.memory_limit_bytes as f64).max(1.0);
-    let busiest = figures.workers.iter().map(|worker| worker.busy).fold(0.0, f64::max);
+    let p99 = figures.class("get").map_or("–".to_owned(), |class| class.times.p99_us.to_string());
     format!(
-        "{:>11} {:>10} {:>8} {p99:>8} {:>8} {:>5.0} % {:>9} {:>5.0} %",
-        rate("get"),
-        rate("set"),
+        "{:>11} {:>10} {:>8} {p99:>8} {:>8} {:>7} {:>9} {:>7}",
+        known_rate(figures.rate_of("get")),
+        known_rate(figures.rate_of("set")),
         figures.hit_ratio.map_or("–".to_owned(), percent),
-        figures.connections,
-        full * 100.0,
-        grouped(figures.evictions_per_s),
-        busiest * 100.0,
+        figures.connections.map_or("–".to_owned(), |count| count.to_string()),
+        percents(figures.memory_share()),
+        known_rate(figures.evictions_per_s),
+        percents(figures.busiest()),
     )
 }
 

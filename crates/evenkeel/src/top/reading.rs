@@ -72,6 +72,11 @@ impl ServerReading {
         self.report["ghost_hits"].as_u64()
     }
 
+    /// Whether it has service times by class.
+    pub(super) fn has_service(&self) -> bool {
+        self.report["service"].is_object()
+    }
+
     /// Counts of a class's service times by the end of their bucket, in microseconds.
     pub(super) fn service(&self, class: &str) -> BTreeMap<u64, u64> {
         pairs(&self.report["service"][class]["buckets"])

@@ -19,7 +19,9 @@
 //! no socket.
 
 mod adopting;
+mod agents;
 mod answers;
+mod audit_trail;
 mod by_hand;
 mod change;
 mod cluster_files;
@@ -32,37 +34,40 @@ mod health;
 mod inventory;
 mod joining;
 mod learnt;
+mod log;
 mod members;
 mod others;
+mod peers;
+mod probes;
+mod published;
 mod recall;
+mod register_mirror;
 mod replaced;
+mod replies;
 mod router_lists;
 mod routers;
 mod settled;
 mod slots;
 mod state;
 mod trail;
-mod view;
 mod warm_up;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use admin::api::ApiReply;
-use fleet::health::{
-    HealthThresholdError, HealthThresholds, HealthWatch, ProbeOutcome, Quarantined, Roster, WarmUp,
-};
+use fleet::health::{HealthThresholdError, HealthThresholds, HealthWatch, Quarantined, Roster, WarmUp};
 use fleet::rollout::{PublishedTexts, Rollout, RolloutSettings};
 use fleet::{GenerationNumber, HostId, MemberId, TextDigest, ZoneName};
-use serde_json::{Value, json};
 use stdx::clock::Now;
 use stdx::log_level::LogLevel;
 
 use crate::access::{Requester, controller_of, verb_of};
 use crate::audit::{AuditLog, AuditReach, PlanDigest};
 use crate::authority::Authority;
-use crate::decisions::{FleetDecisions, GoneHost};
+use crate::decisions::FleetDecisions;
 use crate::identity::{FleetIdentity, FleetName};
 use crate::liveness::LivenessOutbox;
 use crate::probe::ProbeResult;
@@ -70,21 +75,19 @@ use crate::questions::{ChangeQuestion, ControlQuestion};
 use crate::register::RegisterError;
 use crate::seats::AgentSeats;
 use crate::service::{ControllerMessage, SayLine};
-use crate::turn::TurnReport;
-use crate::words::in_full;
+use agents::Agents;
+use audit_trail::AuditTrail;
 use cluster_files::ClusterFiles;
+use log::ControllerLog;
+use peers::Peers;
+use probes::Probes;
+use register_mirror::{RETRY_MS, RegisterMirror};
+use replaced::KnownReplacements;
+use replies::refusal;
 use state::{ALL_HEARD_MS, DrainWatch, FailedText, RouterLists};
-use trail::{Act, AuditTrail};
-use view::FleetView;
+use trail::Act;
 
 pub use members::MemberState;
-
-/// Time after which the register is read although it has not said that it changed.
-const READ_EVERY_MS: u64 = 60_000;
-/// Time until a register that was away is asked again.
-const RETRY_MS: u64 = 1_000;
-/// Interval of questions whether the register answers: a controller that does not hear of decisions sends its agents to others.
-const ASK_EVERY_MS: u64 = 2_000;
 
 /// Choices of whoever starts a controller.
 #[derive(Clone, Debug)]
@@ -114,10 +117,9 @@ pub enum ControllerError {
 
 /// A controller.
 pub struct Controller {
-    decisions: FleetDecisions,
+    register: RegisterMirror,
     seats: Arc<AgentSeats>,
     settings: ControllerSettings,
-    view: FleetView,
     rollout: Option<Rollout>,
     /// When it began here.
     rollout_since: Now,
@@ -134,36 +136,24 @@ pub struct Controller {
     cluster_files: ClusterFiles,
     /// The target, and whether all routers have it, when all agents had their orders last.
     ordered: Option<(GenerationNumber, bool)>,
-    /// When agents that have fallen silent are looked for again.
-    silent_at: Now,
     router_lists: RouterLists,
     /// Orders may be others than at the seats: the inventory has changed.
     has_new_orders: bool,
-    /// The oldest generation that a router reads, of all that are known.
-    oldest_read: Option<GenerationNumber>,
-    /// It may be another one: a router has come, gone, or loaded a text.
-    has_new_readers: bool,
     /// Texts that have failed in a router, by what was seen there.
     condemned: BTreeSet<TextDigest>,
     /// Those that the register has, or has forgotten.
     kept_condemned: BTreeSet<TextDigest>,
     /// Members and hosts that are in quarantine by the register.
     kept_held: BTreeSet<Quarantined>,
-    /// Generations whose replacements count here, and since when.
-    known_replaced: BTreeMap<GenerationNumber, Now>,
-    /// When the register has answered last.
-    register_read_at: Option<Now>,
-    /// Hosts that have left, of which nothing is known here.
-    known_gone: BTreeSet<GoneHost>,
+    replaced: KnownReplacements,
     /// When it is looked next whether the register has forgotten generations, and what was said about it last.
     forgotten_at: Now,
     forgotten_line: Option<String>,
     /// When the register is asked again to keep what it could not.
     keep_at: Now,
     is_keeping: bool,
-    log_lines: VecDeque<String>,
-    agents: BTreeMap<HostId, AgentRecord>,
-    probes: BTreeMap<MemberId, ProbeRecord>,
+    agents: Agents,
+    probes: Probes,
     has_new_members: bool,
     watch: HealthWatch,
     /// Of members that are cold in the target, since all routers have it.
@@ -176,8 +166,6 @@ pub struct Controller {
     drain_after: Now,
     /// Members of a drained slot that are emptied, and by which order.
     emptying: BTreeMap<MemberId, u64>,
-    /// Probes since the last pass.
-    outcomes: BTreeMap<MemberId, ProbeOutcome>,
     pass_at: Now,
     /// What the last pass has found, for people.
     health_notes: Vec<String>,
@@ -186,46 +174,15 @@ pub struct Controller {
     zones_line: Option<String>,
     /// Since when there is someone to replace.
     lost_since: Option<Now>,
-    /// When the register is read again, and why it could not be read.
-    read_at: Now,
-    /// When it is asked whether it answers.
-    ask_at: Now,
-    away: Option<String>,
-    /// Other controllers, and when they have spoken last.
-    others: BTreeMap<HostId, Now>,
-    outboxes: Vec<Arc<LivenessOutbox>>,
-    trail: Option<AuditTrail>,
-    audit_trouble: Option<String>,
+    peers: Peers,
+    trail: AuditTrail,
     authority: Option<Authority>,
     /// The last second of its own certificate's life.
     certificate_end_s: Option<Arc<AtomicU64>>,
-    say: SayLine,
+    log: ControllerLog,
     began: Now,
     now: Now,
     unix_s: i64,
-}
-
-/// The last turn of an agent.
-#[derive(Clone, Debug)]
-pub(crate) struct AgentRecord {
-    heard: Now,
-    is_silent: bool,
-    /// Since when it is waited for, because its turn was ended.
-    expected: Option<Now>,
-    /// When it was recalled last.
-    recalled: Option<Now>,
-    /// It takes its turns here, and not with another controller.
-    is_direct: bool,
-    report: TurnReport,
-}
-
-/// The last probe of a member.
-#[derive(Clone, Debug)]
-pub(crate) struct ProbeRecord {
-    at: Now,
-    answer: Result<std::time::Duration, String>,
-    /// Since when it answers, or does not.
-    since: Now,
 }
 
 impl Controller {
@@ -240,15 +197,16 @@ impl Controller {
         now: Now,
         unix_s: i64,
     ) -> Result<Controller, ControllerError> {
-        let view = FleetView::read(&decisions)?;
+        let register = RegisterMirror::new(decisions, now)?;
+        let replaced = KnownReplacements::new(settings.health.guard.replaced_window_ms);
         let nobody = Roster::new(GenerationNumber(0), Vec::new()).expect("nobody is a roster");
         let watch = HealthWatch::new(now, settings.health.clone(), nobody)?;
         let silent_after_ms = settings.health.agent_silent_after_ms;
+        let peers = Peers::new(settings.host.clone());
         let mut controller = Controller {
-            decisions,
+            register,
             seats,
             settings,
-            view,
             rollout: None,
             rollout_since: now,
             hears_until: None,
@@ -259,23 +217,17 @@ impl Controller {
             cluster_files: ClusterFiles::default(),
             router_lists: RouterLists::new(now),
             ordered: None,
-            silent_at: now,
             has_new_orders: false,
-            oldest_read: None,
-            has_new_readers: false,
             condemned: BTreeSet::new(),
             kept_condemned: BTreeSet::new(),
             kept_held: BTreeSet::new(),
-            known_replaced: BTreeMap::new(),
-            register_read_at: None,
-            known_gone: BTreeSet::new(),
+            replaced,
             forgotten_at: Now::at_ms(now.ms() + ALL_HEARD_MS),
             forgotten_line: None,
             keep_at: now,
             is_keeping: true,
-            log_lines: VecDeque::new(),
-            agents: BTreeMap::new(),
-            probes: BTreeMap::new(),
+            agents: Agents::new(now),
+            probes: Probes::default(),
             has_new_members: true,
             watch,
             warm_ups: BTreeMap::new(),
@@ -283,22 +235,16 @@ impl Controller {
             drain_line: None,
             drain_after: now,
             emptying: BTreeMap::new(),
-            outcomes: BTreeMap::new(),
             pass_at: now,
             health_notes: Vec::new(),
             health_trouble: None,
             zones_line: None,
             lost_since: None,
-            read_at: Now::at_ms(now.ms() + READ_EVERY_MS),
-            ask_at: Now::at_ms(now.ms() + ASK_EVERY_MS),
-            away: None,
-            others: BTreeMap::new(),
-            outboxes: Vec::new(),
-            trail: None,
-            audit_trouble: None,
+            peers,
+            trail: AuditTrail::default(),
             authority: None,
             certificate_end_s: None,
-            say: Arc::new(|_, _: &str| {}),
+            log: ControllerLog::default(),
             began: now,
             now,
             unix_s,
@@ -309,19 +255,19 @@ impl Controller {
         controller.begin_rollout(None);
         controller.hears_until = Some(Now::at_ms(now.ms() + silent_after_ms));
         controller.set_router_lists();
-        controller.register_read_at = Some(now);
+        controller.register.note_followed(now);
         Ok(controller)
     }
 
     /// With lines for people.
     pub fn saying(mut self, say: SayLine) -> Controller {
-        self.say = say;
+        self.log.say_to(say);
         self
     }
 
     /// With a log of what it is asked to change, and what it changes itself.
     pub fn recording(mut self, log: AuditLog) -> Controller {
-        self.trail = Some(AuditTrail { log, controller: self.settings.host.to_string() });
+        self.trail.record_in(log);
         self
     }
 
@@ -339,7 +285,7 @@ impl Controller {
 
     /// With other controllers, which are told what this one hears.
     pub fn telling(mut self, outboxes: Vec<Arc<LivenessOutbox>>) -> Controller {
-        self.outboxes = outboxes;
+        self.peers.tell(outboxes);
         self
     }
 
@@ -349,7 +295,7 @@ impl Controller {
         match message {
             ControllerMessage::Turn(report) => self.on_turn(report, true),
             ControllerMessage::Probe(result) => self.on_probe(result),
-            ControllerMessage::Changed => self.read_at = self.now,
+            ControllerMessage::Changed => self.register.read_soon(self.now),
             // Whoever asked was told that there is no answer, and has perhaps decided otherwise since. News stay news.
             ControllerMessage::Question(question, _, reply)
                 if reply.is_closed() && !matches!(question, ControlQuestion::Liveness(_)) => {}
@@ -363,15 +309,12 @@ impl Controller {
     /// Does what is due, at least every second and after messages.
     pub fn tick(&mut self, now: Now) {
         self.now = self.now.max(now);
-        if self.read_at > self.now && self.ask_at <= self.now {
-            self.ask_register();
-        }
-        if self.read_at <= self.now {
+        if self.register.is_read_due(self.now) {
             self.read();
         }
-        self.seats.set_without_register(self.away.is_some());
+        self.seats.set_without_register(self.register.away().is_some());
         self.find_silent();
-        self.find_oldest_read();
+        self.has_new_orders |= self.agents.find_oldest_read();
         self.advance_rollout();
         self.publish_forgotten();
         self.heal();
@@ -385,13 +328,13 @@ impl Controller {
         if !std::mem::take(&mut self.has_new_members) {
             return None;
         }
-        let members = self.view.inventory.members();
+        let members = self.register.view().inventory().members();
         Some(members.map(|member| (member.id.clone(), member.address.clone())).collect())
     }
 
     /// The generation in force.
     pub fn target(&self) -> Option<GenerationNumber> {
-        self.view.target.map(|target| target.number)
+        self.register.target()
     }
 
     fn answer(&mut self, question: ControlQuestion, requester: &Requester) -> ApiReply {
@@ -454,9 +397,14 @@ impl Controller {
         }
     }
 
+    /// Lines for the log that have come since.
+    pub fn take_log_lines(&mut self) -> impl Iterator<Item = String> + use<> {
+        self.log.take()
+    }
+
     /// Says a line to people.
     pub(crate) fn say(&self, level: LogLevel, line: &str) {
-        (self.say)(level, line);
+        self.log.say(level, line);
     }
 
     /// The identity of this controller in the audit log.
@@ -466,90 +414,41 @@ impl Controller {
 
     /// Reads the register, and follows what others have published.
     fn read(&mut self) {
-        let before = self.view.target;
-        match self.view.read_news(&self.decisions) {
-            Ok(has_new_members) => {
-                self.read_at = Now::at_ms(self.now.ms() + READ_EVERY_MS);
-                self.away = None;
-                self.has_new_members |= has_new_members;
-                self.has_new_orders |= has_new_members;
-                self.follow_learnt();
-                self.follow_gone();
-                self.set_router_lists();
-                let inventory = &self.view.inventory;
-                self.probes.retain(|member, _| inventory.get(member).is_some());
-                if self.view.target != before {
-                    self.begin_rollout(before.map(|before| before.number));
-                } else if has_new_members {
-                    self.set_roster();
-                }
-                self.follow_rollout_word();
-                self.register_read_at = Some(self.now);
-            }
-            // What is known stays in force: a register that is away changes nothing.
-            Err(error) => {
-                self.read_at = Now::at_ms(self.now.ms() + RETRY_MS);
-                self.away = Some(in_full(&error));
-            }
+        let Some(news) = self.register.read(self.now) else { return };
+        self.has_new_members |= news.has_new_members;
+        self.has_new_orders |= news.has_new_members;
+        self.follow_learnt();
+        self.follow_gone();
+        self.set_router_lists();
+        self.probes.keep_those_of(self.register.view().inventory());
+        if let Some(before) = news.target_before {
+            self.begin_rollout(before);
+        } else if news.has_new_members {
+            self.set_roster();
         }
-        self.ask_at = Now::at_ms(self.now.ms() + ASK_EVERY_MS);
-    }
-
-    /// Asks for the target alone: whether the register answers, and whether there was news that nobody has told.
-    fn ask_register(&mut self) {
-        self.ask_at = Now::at_ms(self.now.ms() + ASK_EVERY_MS);
-        match self.decisions.target() {
-            Ok(target) if target == self.view.target => {}
-            // The one that reads says what is wrong.
-            _ => self.read_at = self.now,
-        }
+        self.follow_rollout_word();
+        self.register.note_followed(self.now);
     }
 
     /// Reads the register before somebody is told how it is, unless that was just done.
     fn read_for_people(&mut self) {
-        let is_old = self.register_read_at.is_none_or(|at| at.ms() + RETRY_MS <= self.now.ms());
-        if is_old && self.away.is_none() {
+        if self.register.is_old(self.now) {
             self.read();
         }
     }
 
     fn on_probe(&mut self, result: ProbeResult) {
-        let now = self.now;
-        let is_known = self.view.inventory.get(&result.member).is_some();
-        let before = self.probes.get(&result.member);
-        let is_first_failure = result.answer.is_err() && before.is_some_and(|before| before.answer.is_ok());
-        let since = before.filter(|before| before.answer.is_ok() == result.answer.is_ok());
-        let since = since.map_or(now, |before| before.since);
-        if is_known {
-            self.note_outcome(result.member.clone(), &result.answer);
-            if result.answer.is_err() {
-                self.recall_agent_of(&result.member);
-            }
-            if is_first_failure {
-                self.pass_soon();
-            }
-            self.probes.insert(result.member, ProbeRecord { at: now, answer: result.answer, since });
+        if self.register.view().inventory().get(&result.member).is_none() {
+            return;
+        }
+        if result.answer.is_err() {
+            self.recall_agent_of(&result.member);
+        }
+        let late = Duration::from_millis(self.settings.health.probe_late_ms);
+        if self.probes.take(result, late, self.now) {
+            self.pass_soon();
         }
     }
-}
-
-/// A document with its text for people.
-fn document(text: String, mut json: Value) -> ApiReply {
-    json["text"] = json!(text);
-    ApiReply::new(200, json.to_string())
-}
-
-fn refusal(status: u16, error: &str) -> ApiReply {
-    let (error, hint) = match error.split_once("\n  hint: ") {
-        Some((error, hint)) => (error, Some(hint)),
-        None => (error, None),
-    };
-    ApiReply::new(status, json!({"error": error, "hint": hint}).to_string())
-}
-
-fn register_away(error: &RegisterError) -> ApiReply {
-    let (error, hint) = (in_full(error), "what is in force stays in force; changes need the register");
-    ApiReply::new(503, json!({"error": error, "hint": hint}).to_string())
 }
 
 #[cfg(test)]

@@ -6,27 +6,19 @@
 //! Each compound route that a request has reached and that has not decided yet is a frame; frames form a tree, from a
 //! request of a client to the requests at servers.
 
-mod big_value;
-mod compare;
-mod comparing;
-mod compressed;
-mod decide;
-mod delay;
-mod derive;
+pub(crate) mod assembled;
+pub(crate) mod delay;
+pub(crate) mod derive;
 mod derived;
-mod failover;
-mod fill;
-mod item;
-mod mark;
-mod render;
-mod replicas;
-mod reply;
-mod request_log;
-mod size_split;
-mod staging;
-mod steps;
+pub(crate) mod item;
+pub(crate) mod leg;
+pub(crate) mod render;
+pub(crate) mod reply;
+pub(crate) mod request_log;
+pub(crate) mod spares;
 #[cfg(test)]
 mod tests;
+pub(crate) mod turns;
 mod waiting;
 
 use std::collections::{HashMap, VecDeque};
@@ -34,62 +26,27 @@ use std::sync::Arc;
 
 use stdx::clock::Now;
 
-use crate::message::operation::OperationClass;
-use crate::message::outcome::Outcome;
 use crate::message::request::{RoutedRequest, StoredRequest};
 use crate::plan::choices::Choices;
-use crate::plan::{CompoundKind, LogId, NodeId, RoutePlan, RouteStep, ServerId};
+use crate::plan::{Compound, NodeId, RoutePlan, RouteStep};
+use crate::routes::RouteProgress;
+use crate::routes::route::{Decision, FirstStep, Numbers, Opening, Orders, Scene};
 use crate::servers::compression::Compressor;
 use crate::servers::destination::ReplyTarget;
 use crate::slab::{Id, IdSlab};
+use crate::stats::shadow_counts::ShadowCounts;
 
-#[cfg(test)]
-pub(crate) use big_value::PART_SIZE;
-use big_value::TOO_MANY_VALUES;
+use assembled::Assembled;
 use delay::Delays;
 pub(crate) use derive::{flags, has_flag, is_binary};
 #[cfg(test)]
 pub(crate) use derived::COPIED_MAX;
-use failover::FailoverContext;
 pub(crate) use item::ReplyItem;
-use replicas::Replicas;
+pub(crate) use leg::{Leg, Marks, Send};
 pub(crate) use reply::FlightReply;
 use request_log::RequestLog;
-use steps::{Assembled, Decision, Orders, Scene, State};
-use waiting::{Resumed, Start, reply_delay};
-
-/// A request for a server.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Send {
-    /// In the plan of the flight.
-    pub(crate) server: ServerId,
-    pub(crate) keep_prefix: bool,
-    /// The stored request, of which this is a user.
-    pub(crate) request: Id,
-    /// For whom its reply is.
-    pub(crate) target: ReplyTarget,
-    pub(crate) marks: Marks,
-}
-
-/// What a route above has made of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Marks {
-    /// Its key says that it is a failover.
-    pub(crate) is_tagged: bool,
-    /// It is for a shadow.
-    pub(crate) is_shadow: bool,
-    /// The log that takes it, if it is a delete that fails.
-    pub(crate) log: Option<LogId>,
-}
-
-/// A request on its way to a route.
-#[derive(Clone, Copy)]
-pub(crate) struct Leg {
-    pub(crate) request: Id,
-    /// For whom its reply is.
-    pub(crate) owner: ReplyTarget,
-    pub(crate) marks: Marks,
-}
+use spares::Spares;
+use turns::Turns;
 
 /// A compound route that waits for replies of its children.
 struct Frame {
@@ -97,8 +54,14 @@ struct Frame {
     /// For whom its reply is.
     owner: ReplyTarget,
     request: Id,
-    state: State,
     marks: Marks,
+    /// Children that were asked and have no reply.
+    waiting: u16,
+    /// It has its reply; others are dropped.
+    is_done: bool,
+    /// It has asked another child than at first.
+    has_moved_on: bool,
+    progress: RouteProgress,
 }
 
 /// A request with the plan that it began with.
@@ -120,8 +83,7 @@ struct SharedRequest {
 pub(crate) struct Flights {
     frames: IdSlab<Frame>,
     requests: IdSlab<SharedRequest>,
-    /// Memory for further requests.
-    spare: Vec<StoredRequest>,
+    spares: Spares,
     /// What is to be sent, in this order.
     pub(crate) sends: VecDeque<Send>,
     /// Counters of routes that do something every so many times.
@@ -131,12 +93,9 @@ pub(crate) struct Flights {
     pub(crate) compressor: Compressor,
     /// Bytes of copies for nobody that are stored.
     copied: usize,
-    /// What goes on, in this order.
-    resumed: VecDeque<Resumed>,
+    turns: Turns,
     delays: Delays,
     pub(crate) log: RequestLog,
-    /// Requests that wait for a limit of outstanding requests.
-    waiting: usize,
     /// The client whose requests are being served.
     pub(crate) client: Option<Id>,
     /// The time of the turn.
@@ -148,13 +107,10 @@ pub(crate) struct Flights {
     pub(crate) failovers: (u64, u64),
 }
 
-/// Requests whose memory is kept for later ones.
-const SPARE_MAX: usize = 1024;
-
 impl Flights {
     /// Keeps a request until [`Flights::release`].
     pub(crate) fn store(&mut self, message: &RoutedRequest<'_>, plan: Arc<RoutePlan>) -> Id {
-        let mut request = self.spare.pop().unwrap_or_default();
+        let mut request = self.spares.take();
         request.store(message);
         let (client, begun) = (self.client, self.now);
         self.requests.insert(SharedRequest { request, plan, client, begun, uses: 1, copied: 0 })
@@ -180,22 +136,14 @@ impl Flights {
             && let Some(SharedRequest { request, copied, .. }) = self.requests.remove(id)
         {
             self.copied -= copied;
-            self.reuse(request);
-        }
-    }
-
-    /// Keeps a request's memory for a later one.
-    fn reuse(&mut self, mut request: StoredRequest) {
-        if self.spare.len() < SPARE_MAX {
-            request.clear();
-            self.spare.push(request);
+            self.spares.give(request);
         }
     }
 
     /// Frames, requests, and bytes that count against a limit.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.frames.len() + self.requests.len() + self.assembled.bytes + self.copied
+        self.frames.len() + self.requests.len() + self.assembled.bytes() + self.copied
     }
 
     /// Sends a request to the route at `node`. Returns its reply if it needs no server.
@@ -206,116 +154,182 @@ impl Flights {
         leg: Leg,
         choices: &mut Choices,
     ) -> Option<FlightReply<'static>> {
-        let Leg { request, owner, mut marks } = leg;
-        let shared = self.requests.get_mut(request)?;
-        let stored = &shared.request;
-        let operation = stored.operation();
-        let step = plan.step(node, operation, &stored.key(), choices);
+        let Leg { request, owner, marks } = leg;
+        let stored = &self.requests.get_mut(request)?.request;
+        let step = plan.step(node, stored.operation(), &stored.key(), choices);
         // Before the shadows, which may have shadows that are compared.
         let compared = choices.take_compared();
         if !choices.shadows.is_empty() {
             self.begin_shadows(plan, leg, choices);
         }
-        let node = match step {
+        match step {
             RouteStep::Server { server, keep_prefix, log } => {
                 let marks = Marks { log: log.or(marks.log), ..marks };
                 self.requests.get_mut(request)?.uses += 1;
                 self.sends.push_back(Send { server, keep_prefix, request, target: owner, marks });
-                return None;
+                None
             }
             RouteStep::Answer(answer) => {
                 let message = self.requests.get_mut(request)?.request.message();
-                return Some(FlightReply::own(answer, &message));
+                Some(FlightReply::own(answer, &message))
             }
             RouteStep::Compound(node, log) => {
-                marks.log = log.or(marks.log);
-                node
+                let leg = Leg { marks: Marks { log: log.or(marks.log), ..marks }, ..leg };
+                let first = self.open(plan, node, request, compared, choices)?;
+                self.take_first_step(plan, node, leg, first, choices)
             }
+        }
+    }
+
+    /// What the route at `node` does first with a request.
+    fn open(
+        &mut self,
+        plan: &RoutePlan,
+        node: NodeId,
+        request: Id,
+        compared: Option<(u16, Arc<ShadowCounts>)>,
+        choices: &mut Choices,
+    ) -> Option<FirstStep<RouteProgress>> {
+        let Compound { kind, children } = plan.compound(node);
+        let shared = self.requests.get_mut(request)?;
+        let mut opening = Opening {
+            message: shared.request.message(),
+            children,
+            plan,
+            generation: plan.generation,
+            choices,
+            compared,
+            bytes: shared.request.len(),
+            assembled: &mut self.assembled,
+            compressor: &mut self.compressor,
+            delays: &self.delays,
+            spares: &mut self.spares,
         };
-        let leg = Leg { marks, ..leg };
+        Some(kind.begin(&mut opening))
+    }
+
+    /// Does what the route at `node` wants done first.
+    fn take_first_step(
+        &mut self,
+        plan: &Arc<RoutePlan>,
+        node: NodeId,
+        leg: Leg,
+        first: FirstStep<RouteProgress>,
+        choices: &mut Choices,
+    ) -> Option<FlightReply<'static>> {
         let compound = plan.compound(node);
-        let children = &compound.children;
-        match &compound.kind {
-            CompoundKind::AllAsync => {
-                let nobody = Leg { owner: ReplyTarget::Nobody, ..leg };
-                for child in children {
-                    self.begin(plan, *child, nobody, choices);
-                }
-                let shared = self.requests.get_mut(request)?;
-                return Some(FlightReply::own(None, &shared.request.message()));
+        match first {
+            FirstStep::Answer(reply) => Some(reply),
+            FirstStep::Pass(child, request) => self.ask(plan, compound.child(child), request, leg, choices),
+            FirstStep::Copy { before, answer, after } => {
+                self.send_copies(plan, compound, (&before, answer), leg, choices);
+                let reply = match answer {
+                    Some(child) => self.ask_one_of(plan, compound, (None, child), leg, choices),
+                    None => {
+                        let message = self.requests.get_mut(leg.request)?.request.message();
+                        Some(FlightReply::own(None, &message))
+                    }
+                };
+                self.send_copies(plan, compound, (&after, answer), leg, choices);
+                reply
             }
-            CompoundKind::AllInitial => {
-                return self.begin_first_waited(plan, children, leg, choices);
+            FirstStep::Ask(progress, child, request) => {
+                let frame = self.add_frame(node, leg, 1, progress)?;
+                let asked = Leg { owner: ReplyTarget::Frame(frame, child), ..leg };
+                let reply = self.ask(plan, compound.child(child), request, asked, choices)?;
+                // Without a server: decided at once.
+                self.child_replied(frame, child, reply, choices).map(|(_, reply)| reply)
             }
-            CompoundKind::Broadcast(places) => {
-                let key = self.requests.get_mut(request)?.request.key();
-                let targets = plan.targets(places, children, &key);
-                return self.begin_first_waited(plan, &targets, leg, choices);
+            FirstStep::AskAll(progress, numbers) => {
+                let frame = self.add_frame(node, leg, numbers.len(), progress)?;
+                self.ask_all(plan, compound, (frame, &numbers), leg, choices)
             }
-            CompoundKind::Shadow(_) => {
-                let compared = compared.expect("the step has drawn it");
-                return self.begin_compared(plan, (node, compound), compared, leg, choices);
-            }
-            CompoundKind::MissFailover { .. }
-                if !matches!(operation.class(), OperationClass::Get | OperationClass::Delete) =>
-            {
-                return self.begin(plan, children[0], leg, choices);
-            }
-            CompoundKind::KeySplit(split) => {
-                let message = self.requests.get_mut(request)?.request.message();
-                match split.replicas_of(&message) {
-                    Replicas::None => return self.begin(plan, children[0], leg, choices),
-                    Replicas::Own => return self.begin_replica(plan, compound, split.own, leg, choices),
-                    Replicas::All => return self.begin_replicas(plan, compound, *split, leg, choices),
-                    Replicas::FirstHit => {}
-                }
-            }
-            CompoundKind::BigValue(big)
-                if big.first(&self.requests.get_mut(request)?.request.message()).is_none() =>
-            {
-                return self.begin(plan, children[0], leg, choices);
-            }
-            CompoundKind::SizeSplit(split)
-                if split.first(&self.requests.get_mut(request)?.request.message()).is_none() =>
-            {
-                return self.begin(plan, children[0], leg, choices);
-            }
-            CompoundKind::Compression(compression) => {
-                return self.begin_compressed(plan, (node, compound), compression, leg, choices);
-            }
-            CompoundKind::ModifyKey(_) | CompoundKind::ModifyExptime(_) => {
-                return self.begin_changed(plan, compound, leg, choices);
-            }
-            _ => {}
-        }
-        let mut state = State::new(&compound.kind, children.len(), &self.requests.get_mut(request)?.request);
-        if let Some(parts) = &state.parts
-            && !self.assembled.take(parts.charged)
-        {
-            return Some(FlightReply::error(Outcome::LocalError, TOO_MANY_VALUES));
-        }
-        if let CompoundKind::Outstanding(_) | CompoundKind::Delay(_) = compound.kind {
-            match self.start(plan, compound, request, &mut state, choices) {
-                Start::Now => {}
-                Start::Never(why) => return Some(FlightReply::error(Outcome::Busy, why)),
-                start => {
-                    self.wait(plan, node, leg, (state, &start), choices);
-                    return None;
-                }
+            FirstStep::Later(progress, until) => {
+                let frame = self.add_frame(node, leg, 1, progress)?;
+                self.wait(plan, frame, leg.request, until, choices);
+                None
             }
         }
+    }
+
+    /// A frame of the route at `node`, which waits for so many children.
+    fn add_frame(&mut self, node: NodeId, leg: Leg, waiting: u16, progress: RouteProgress) -> Option<Id> {
+        let Leg { request, owner, marks } = leg;
         self.requests.get_mut(request)?.uses += 1;
-        let (first, at_once) = (state.first_child(), state.waiting);
-        let frame = self.frames.insert(Frame { node, owner, request, state, marks });
+        let (is_done, has_moved_on) = (false, false);
+        Some(self.frames.insert(Frame {
+            node,
+            owner,
+            request,
+            marks,
+            waiting,
+            is_done,
+            has_moved_on,
+            progress,
+        }))
+    }
+
+    /// Sends the route at `node` this request, or that of `leg`.
+    fn ask(
+        &mut self,
+        plan: &Arc<RoutePlan>,
+        node: NodeId,
+        request: Option<StoredRequest>,
+        leg: Leg,
+        choices: &mut Choices,
+    ) -> Option<FlightReply<'static>> {
+        match request {
+            Some(derived) => self.begin_derived(plan, node, derived, leg, choices),
+            None => self.begin(plan, node, leg, choices),
+        }
+    }
+
+    /// Sends one of the children that get a request at once what it gets. The route has a frame if it waits for them.
+    fn ask_one_of(
+        &mut self,
+        plan: &Arc<RoutePlan>,
+        compound: &Compound,
+        (frame, child): (Option<Id>, u16),
+        leg: Leg,
+        choices: &mut Choices,
+    ) -> Option<FlightReply<'static>> {
+        let message = self.requests.get_mut(leg.request)?.request.message();
+        let progress = frame.and_then(|frame| self.frames.get_mut(frame)).map(|frame| &frame.progress);
+        let request = compound.kind.request(&message, progress, child);
+        self.ask(plan, compound.child(child), request, leg, choices)
+    }
+
+    /// Sends a request to several children, but the one that answers. No reply is waited for.
+    fn send_copies(
+        &mut self,
+        plan: &Arc<RoutePlan>,
+        compound: &Compound,
+        (numbers, answer): (&Numbers, Option<u16>),
+        leg: Leg,
+        choices: &mut Choices,
+    ) {
+        for child in (0..numbers.len()).map(|place| numbers.at(place)).filter(|child| answer != Some(*child))
+        {
+            let nobody = Leg { owner: ReplyTarget::Nobody, ..leg };
+            self.ask_one_of(plan, compound, (None, child), nobody, choices);
+        }
+    }
+
+    /// Asks all of the first children of a frame.
+    fn ask_all(
+        &mut self,
+        plan: &Arc<RoutePlan>,
+        compound: &Compound,
+        (frame, numbers): (Id, &Numbers),
+        leg: Leg,
+        choices: &mut Choices,
+    ) -> Option<FlightReply<'static>> {
         let mut done = None;
-        for child in first..first + at_once {
-            let (node, leg) = (compound.child(child), Leg { owner: ReplyTarget::Frame(frame, child), ..leg });
-            let reply = match self.first_request(&compound.kind, (frame, child), request) {
-                Some(derived) => self.begin_derived(plan, node, derived, leg, choices),
-                None => self.begin(plan, node, leg, choices),
-            };
+        for child in (0..numbers.len()).map(|place| numbers.at(place)) {
+            let marks = compound.kind.marks(child, leg.marks);
+            let leg = Leg { owner: ReplyTarget::Frame(frame, child), marks, ..leg };
             // Without a server: decided at once. A route may have its answer before all children are asked.
-            if let Some(reply) = reply
+            if let Some(reply) = self.ask_one_of(plan, compound, (Some(frame), child), leg, choices)
                 && let Some((_, reply)) = self.child_replied(frame, child, reply, choices)
             {
                 done = Some(reply);
@@ -324,37 +338,25 @@ impl Flights {
         done
     }
 
-    /// Sends a request to several routes. Only the reply of the first is waited for.
-    fn begin_first_waited(
+    /// A route whose first child was asked without a flight, and fails.
+    #[cold]
+    pub(crate) fn begin_late(
         &mut self,
         plan: &Arc<RoutePlan>,
-        routes: &[NodeId],
+        node: NodeId,
         leg: Leg,
         choices: &mut Choices,
-    ) -> Option<FlightReply<'static>> {
-        let (first, others) = routes.split_first()?;
-        let reply = self.begin(plan, *first, leg, choices);
-        for other in others {
-            self.begin(plan, *other, Leg { owner: ReplyTarget::Nobody, ..leg }, choices);
+    ) -> Option<Id> {
+        match self.open(plan, node, leg.request, None, choices)? {
+            FirstStep::Ask(progress, 0, None) => self.add_frame(node, leg, 1, progress),
+            _ => unreachable!("the first child of such a route is enough"),
         }
-        reply
-    }
-
-    /// A FailoverRoute whose first child was asked without a flight, and fails.
-    #[cold]
-    pub(crate) fn begin_late(&mut self, plan: &Arc<RoutePlan>, node: NodeId, leg: Leg) -> Option<Id> {
-        let Leg { request, owner, marks } = leg;
-        let compound = plan.compound(node);
-        let shared = self.requests.get_mut(request)?;
-        let state = State::new(&compound.kind, compound.children.len(), &shared.request);
-        shared.uses += 1;
-        Some(self.frames.insert(Frame { node, owner, request, state, marks }))
     }
 
     /// Sends a request to the shadows that get it, for nobody.
     #[cold]
-    pub(crate) fn begin_shadows(&mut self, plan: &Arc<RoutePlan>, mut leg: Leg, choices: &mut Choices) {
-        (leg.owner, leg.marks.is_shadow, leg.marks.log) = (ReplyTarget::Nobody, true, None);
+    pub(crate) fn begin_shadows(&mut self, plan: &Arc<RoutePlan>, leg: Leg, choices: &mut Choices) {
+        let leg = Leg { owner: ReplyTarget::Nobody, marks: leg.marks.of_shadow(), ..leg };
         // A shadow may have shadows: they are taken by one of the calls inside of this one.
         while let Some(shadow) = choices.shadows.pop() {
             self.begin(plan, shadow, leg, choices);
@@ -385,129 +387,148 @@ impl Flights {
     ) -> Option<(ReplyTarget, FlightReply<'a>)> {
         loop {
             let frame = self.frames.get_mut(id)?;
-            let (owner, request) = (frame.owner, frame.request);
-            let mut marks = frame.marks;
-            let shared = self.requests.get_mut(request)?;
+            let (owner, node) = (frame.owner, frame.node);
+            let shared = self.requests.get_mut(frame.request)?;
             // The route's own request: a child may have been asked another.
             let operation = shared.request.operation();
-            // Nearly all requests of a FailoverRoute: a child has answered well.
-            if let CompoundKind::Failover(settings) = &shared.plan.compound(frame.node).kind
-                && settings.is_final(operation, reply.outcome)
-            {
+            if shared.plan.compound(node).kind.is_final(operation, reply.outcome) {
                 self.end_frame(id);
                 return Some((owner, reply));
             }
             let plan = Arc::clone(&shared.plan);
-            let compound = plan.compound(frame.node);
-            let message = shared.request.message();
-            let mut scene = Scene {
-                message,
-                unix_s: choices.unix_s,
-                node: frame.node,
-                child,
-                assembled: &mut self.assembled,
-                compressor: &mut self.compressor,
-                counts: &mut self.counts,
-            };
-            let had_moved_on = frame.state.has_moved_on();
-            let decision = match &compound.kind {
-                CompoundKind::Failover(settings) => {
-                    marks.is_tagged |= settings.has_tag;
-                    let (key, children) = (message.key, &compound.children);
-                    let context = FailoverContext { plan: &plan, children, key, operation, choices };
-                    frame.state.failover(settings, child, reply, context)
-                }
-                CompoundKind::Delay(latency) => {
-                    let (bytes, until) =
-                        (reply.answer.len(), reply_delay(latency, &frame.state, choices.now));
-                    match until {
-                        // Beyond the limit, a reply comes early rather than not at all.
-                        Some(until) if self.delays.has_room(bytes) => {
-                            frame.state.keep(reply);
-                            self.delays.add(until, id, bytes);
-                            return None;
-                        }
-                        _ => frame.state.decide(&compound.kind, &mut scene, reply),
-                    }
-                }
-                CompoundKind::Shadow(_) => frame.state.compared(child, operation, reply, choices.now),
-                CompoundKind::Log => {
-                    let bytes = reply.answer.len();
-                    self.log.note(operation, message.key.full, reply.outcome, bytes, choices.now);
-                    frame.state.decide(&compound.kind, &mut scene, reply)
-                }
-                kind => frame.state.decide(kind, &mut scene, reply),
-            };
-            let is_over = frame.state.waiting == 0;
-            let is_failover = matches!(compound.kind, CompoundKind::Failover(_));
-            let has_moved_on = frame.state.has_moved_on();
-            if let CompoundKind::Outstanding(state) = compound.kind {
-                self.release_turn(&plan, state, choices);
-            }
-            match decision {
+            let compound = plan.compound(node);
+            match self.decide(&plan, (id, child), reply, choices)? {
                 Decision::Wait => {
-                    if is_over {
-                        self.end_frame(id);
-                    }
+                    self.end_if_over(id);
+                    return None;
+                }
+                Decision::WaitUntil(until, bytes) => {
+                    self.delays.add(until, id, bytes);
                     return None;
                 }
                 Decision::Ask(next) => {
-                    self.failovers.0 += u64::from(is_failover && !had_moved_on);
+                    let leg = self.move_on(id, compound, next)?;
                     child = next;
-                    let leg = Leg { request, owner: ReplyTarget::Frame(id, child), marks };
                     reply = self.begin(&plan, compound.child(child), leg, choices)?;
                 }
                 Decision::Done(reply) => {
-                    self.failovers.1 +=
-                        u64::from(is_failover && has_moved_on && reply.outcome.is_failover_error());
-                    if is_over {
-                        self.end_frame(id);
-                    } else if let Some(frame) = self.frames.get_mut(id) {
-                        // The others run on, for nobody.
-                        frame.owner = ReplyTarget::Nobody;
-                    }
+                    let is_failover = compound.kind.is_failover() && self.frames.get_mut(id)?.has_moved_on;
+                    self.failovers.1 += u64::from(is_failover && reply.outcome.is_failover_error());
+                    self.give(id);
                     return Some((owner, reply));
                 }
-                Decision::Orders(orders) => {
-                    let Orders { copy, asks, answer } = *orders;
-                    if let Some((child, copy)) = copy {
-                        let leg = Leg { request, owner: ReplyTarget::Nobody, marks };
-                        self.send_copy(&plan, compound.child(child), copy, leg, choices);
-                    }
-                    if is_over {
-                        self.end_frame(id);
-                        return answer.map(|answer| (owner, answer));
-                    }
-                    let goes_on = answer.is_none();
-                    if let Some(frame) = self.frames.get_mut(id).filter(|_| !goes_on) {
-                        frame.owner = ReplyTarget::Nobody;
-                    }
-                    let mut done = answer.map(|answer| (owner, answer));
-                    for (child, derived) in asks {
-                        let node = compound.child(child);
-                        let leg = Leg { request, owner: ReplyTarget::Frame(id, child), marks };
-                        let next = match derived {
-                            Some(derived) => self.begin_derived(&plan, node, derived, leg, choices),
-                            None => self.begin(&plan, node, leg, choices),
-                        };
-                        // Without a server: decided at once.
-                        let decided = next.and_then(|next| self.child_replied(id, child, next, choices));
-                        done = done.or(decided.filter(|_| goes_on));
-                    }
-                    return done;
-                }
+                Decision::Orders(orders) => return self.obey(&plan, id, *orders, choices),
             }
         }
     }
 
-    /// Whether a request was sent because another child of a FailoverRoute has failed.
+    /// What the reply of a child means.
+    fn decide<'a>(
+        &mut self,
+        plan: &RoutePlan,
+        (id, child): (Id, u16),
+        reply: FlightReply<'a>,
+        choices: &mut Choices,
+    ) -> Option<Decision<'a>> {
+        let frame = self.frames.get_mut(id)?;
+        let shared = self.requests.get_mut(frame.request)?;
+        let Compound { kind, children } = plan.compound(frame.node);
+        frame.waiting -= 1;
+        let mut scene = Scene {
+            message: shared.request.message(),
+            node: frame.node,
+            children,
+            child,
+            waiting: frame.waiting,
+            plan,
+            generation: plan.generation,
+            choices,
+            assembled: &mut self.assembled,
+            compressor: &mut self.compressor,
+            delays: &self.delays,
+            log: &mut self.log,
+            turns: &mut self.turns,
+            counts: &mut self.counts,
+        };
+        if frame.is_done {
+            kind.replied_late(&mut frame.progress, &mut scene, &reply);
+            return Some(Decision::Wait);
+        }
+        let decision = kind.replied(&mut frame.progress, &mut scene, reply);
+        match &decision {
+            Decision::Wait | Decision::WaitUntil(..) => {}
+            Decision::Done(_) => frame.is_done = true,
+            Decision::Ask(_) => frame.waiting += 1,
+            Decision::Orders(orders) => frame.waiting += orders.asks.len() as u16,
+        }
+        Some(decision)
+    }
+
+    /// A frame asks another child: the leg to it.
+    fn move_on(&mut self, id: Id, compound: &Compound, child: u16) -> Option<Leg> {
+        let frame = self.frames.get_mut(id)?;
+        self.failovers.0 += u64::from(compound.kind.is_failover() && !frame.has_moved_on);
+        frame.has_moved_on = true;
+        let marks = compound.kind.marks(child, frame.marks);
+        Some(Leg { request: frame.request, owner: ReplyTarget::Frame(id, child), marks })
+    }
+
+    /// Does what a route of several steps wants done.
+    fn obey<'a>(
+        &mut self,
+        plan: &Arc<RoutePlan>,
+        id: Id,
+        orders: Orders<'a>,
+        choices: &mut Choices,
+    ) -> Option<(ReplyTarget, FlightReply<'a>)> {
+        let Frame { node, owner, request, marks, waiting, .. } = *self.frames.get_mut(id)?;
+        let compound = plan.compound(node);
+        let Orders { copy, asks, answer } = orders;
+        if let Some((child, copy)) = copy {
+            let leg = Leg { request, owner: ReplyTarget::Nobody, marks };
+            self.send_copy(plan, compound.child(child), copy, leg, choices);
+        }
+        let goes_on = answer.is_none();
+        let mut done = answer.map(|answer| (owner, answer));
+        if waiting == 0 {
+            self.end_frame(id);
+            return done;
+        }
+        if !goes_on {
+            self.give(id);
+        }
+        for (child, derived) in asks {
+            let leg = Leg { request, owner: ReplyTarget::Frame(id, child), marks };
+            let next = self.ask(plan, compound.child(child), derived, leg, choices);
+            // Without a server: decided at once.
+            let decided = next.and_then(|next| self.child_replied(id, child, next, choices));
+            done = done.or(decided.filter(|_| goes_on));
+        }
+        done
+    }
+
+    /// A frame has given its reply. If children still run, it is for nobody.
+    fn give(&mut self, id: Id) {
+        if let Some(frame) = self.frames.get_mut(id) {
+            frame.owner = ReplyTarget::Nobody;
+        }
+        self.end_if_over(id);
+    }
+
+    fn end_if_over(&mut self, id: Id) {
+        if self.frames.get_mut(id).is_some_and(|frame| frame.waiting == 0) {
+            self.end_frame(id);
+        }
+    }
+
+    /// Whether a request was sent because another child of a route has failed.
     pub(crate) fn is_failover(&mut self, mut target: ReplyTarget) -> bool {
         while let ReplyTarget::Frame(id, child) = target {
             let Some(frame) = self.frames.get_mut(id) else { return false };
             let (owner, request, node) = (frame.owner, frame.request, frame.node);
             if child > 0 {
                 let Some(shared) = self.requests.get_mut(request) else { return false };
-                if matches!(shared.plan.compound(node).kind, CompoundKind::Failover(_)) {
+                if shared.plan.compound(node).kind.is_failover() {
                     return true;
                 }
             }
@@ -523,11 +544,10 @@ impl Flights {
             let Some(frame) = self.frames.get_mut(id) else { return false };
             let (owner, request, node) = (frame.owner, frame.request, frame.node);
             let Some(shared) = self.requests.get_mut(request) else { return false };
-            match shared.plan.compound(node).kind {
-                CompoundKind::Staging | CompoundKind::SizeSplit(_) => return false,
-                CompoundKind::Fill(_) if child > 0 => return false,
-                _ => target = owner,
+            if !shared.plan.compound(node).kind.only_reads(child) {
+                return false;
             }
+            target = owner;
         }
         target != ReplyTarget::Nobody
     }
@@ -540,7 +560,7 @@ impl Flights {
 
     fn end_frame(&mut self, id: Id) {
         if let Some(frame) = self.frames.remove(id) {
-            self.assembled.bytes -= frame.state.parts.map_or(0, |parts| parts.charged);
+            self.assembled.give(frame.progress.charged());
             self.release(frame.request);
         }
     }

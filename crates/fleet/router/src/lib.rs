@@ -29,6 +29,7 @@ mod hot;
 mod message;
 mod plan;
 mod reports;
+mod routes;
 mod servers;
 mod shared;
 mod slab;
@@ -44,14 +45,10 @@ pub use message::routing_prefix::RoutingPrefix;
 pub use plan::config_facts::ConfigFacts;
 pub use plan::key_tracer::KeyTracer;
 pub use plan::pools::{PlanPool, PlanPools};
-pub use plan::{
-    AddedLatency, BigValue, BroadcastPlace, Compound, CompoundKind, DestinationSpec, DeterministicOrder,
-    FailoverErrors, FailoverOrder, FailoverSettings, FailureDomains, Fill, KeyPolicies, KeyPolicy, KeySplit,
-    LogId, Migration, NegativeCache, Node, NodeId, Roots, RoutePlan, ServerId, ServerPlace, ShadowKeys,
-    ShadowRule, SizeSplit, TotalLatency,
-};
+pub use plan::{DestinationSpec, FailureDomains, LogId, NodeId, Roots, RoutePlan, ServerId, ServerPlace};
 pub use reports::facts::{ConfigLoads, ProcessFacts, ReportFacts, StartupFacts};
 pub use reports::metrics::{POOLS_SHOWN_MAX, SERVERS_SHOWN_MAX};
+pub use routes::requests::big_value::BigValue;
 pub use servers::compression::{Codec, Compression, DICTIONARY_LEN_MAX, Dictionary};
 pub use servers::health::{GuardLimits, Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
 pub use servers::names::{LookupKind, NameTable};

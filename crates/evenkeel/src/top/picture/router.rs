@@ -1,6 +1,8 @@
 //! Routers: one in full, or a line for each.
 
-use super::{TITLE, absence, duration, grouped, known, known_rate, micros, percent, row, threads};
+use super::{
+    TITLE, absence, duration, grouped, known, known_rate, megabytes, micros, percent, percents, row, threads,
+};
 use crate::top::router::RouterFigures;
 use crate::top::watcher::{Seen, ServerState};
 
@@ -50,13 +52,11 @@ fn facts(figures: &RouterFigures) -> [String; 8] {
         figures.accepted_per_s,
     ]
     .map(known_rate);
-    let megabytes =
-        |bytes: Option<f64>| bytes.map_or("–".to_owned(), |bytes| format!("{:.1}", bytes / 1e6));
     let [received, sent] = [figures.received_bytes_per_s, figures.sent_bytes_per_s].map(megabytes);
     let [up, down, clients, refused] =
         [figures.connections_up, figures.connections_down, figures.clients, figures.config_failures]
             .map(known);
-    let cpu = figures.cpu.map_or("–".to_owned(), |cpu| format!("{:.0} %", cpu * 100.0));
+    let cpu = percents(figures.cpu);
     let age = figures.config_age_s.map_or("–".to_owned(), duration);
     [
         row("hits", format!("{ratio} of gets, {misses} misses/s")),
@@ -94,6 +94,6 @@ pub(super) fn line(router: &ServerState, width: usize) -> String {
         known(figures.clients),
         figures.unavailable(),
         known_rate(figures.failovers_per_s),
-        figures.cpu.map_or("–".to_owned(), |cpu| format!("{:.0} %", cpu * 100.0)),
+        percents(figures.cpu),
     )
 }

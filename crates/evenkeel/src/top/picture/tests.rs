@@ -89,6 +89,35 @@ hot by requests, of those of its server
     assert!(shown.starts_with(expected), "{shown}");
 }
 
+#[test]
+fn what_a_servers_report_lacks_is_no_zero() {
+    let bare = |us: u64| ServerReading::parse(&format!("{{\"uptime_us\": {us}}}")).expect("a report");
+    let figures = ServerFigures::between(&bare(1), &bare(2)).expect("time has passed");
+    let server =
+        |name: &str| ServerState { seen: Seen::Figures(Box::new(figures.clone())), ..unreachable(name, "") };
+    let expected = "\
+evenkeel top: a:1, ?, up 0 s (q ends)
+
+              per second      p50 <    p99 <    max < µs
+– requests
+
+hits        – of gets, – misses/s
+memory      – of – MiB, – items
+evictions   –/s; –/s were stored again soon (ghost hits)
+clients     – of – connections, – new/s, – refused/s
+network     – MB/s received, – MB/s sent
+workers     busy – %, without a CPU – %
+
+the server lists no keys (-X)
+";
+    assert_eq!(picture(&[server("a:1")], 80, 40), expected);
+    let shown = picture(&[server("cache-1:9150"), server("cache-2:9150")], 100, 40);
+    let row = "cache-1:9150           –          –        –        –        –       –         –       –\n";
+    assert!(shown.contains(row), "{shown}");
+    let json = crate::top::json::report(&[server("a:1")]);
+    assert!(json.contains("\"items\": null") && json.contains("\"service\": null"), "{json}");
+}
+
 fn router(name: &str) -> ServerState {
     use crate::top::router::RouterFigures;
     use crate::top::router::tests::router_report;

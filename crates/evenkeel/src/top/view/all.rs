@@ -5,9 +5,11 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::page::{Page, ServerView, absence, alarm, cut, heading, heat, memory_share, title};
+use super::page::{Page, ServerView, absence, alarm, cut, heading, heat, title};
 use crate::top::figures::ServerFigures;
-use crate::top::picture::{HOT_HEADING, grouped, hottest, known, micros, percent, summary_title};
+use crate::top::picture::{
+    HOT_HEADING, grouped, hottest, known, known_rate, micros, percent, percents, summary_title,
+};
 use crate::top::router::RouterFigures;
 use crate::top::watcher::Seen;
 
@@ -38,10 +40,14 @@ const COLUMNS: [Column<ServerFigures>; 9] = [
     Column { heading: "p99 < µs", width: 9, cell: p99 },
     Column { heading: "busiest", width: 8, cell: busiest },
     Column { heading: "sets/s", width: 10, cell: |figures| rate(figures, "set") },
-    Column { heading: "memory", width: 7, cell: |figures| percents(memory_share(figures)).into() },
-    Column { heading: "clients", width: 8, cell: |figures| figures.connections.to_string().into() },
-    Column { heading: "evict/s", width: 9, cell: |figures| grouped(figures.evictions_per_s).into() },
-    Column { heading: "refused/s", width: 10, cell: refused },
+    Column { heading: "memory", width: 7, cell: |figures| percents(figures.memory_share()).into() },
+    Column {
+        heading: "clients",
+        width: 8,
+        cell: |figures| figures.connections.map_or("–".to_owned(), |count| count.to_string()).into(),
+    },
+    Column { heading: "evict/s", width: 9, cell: |figures| known_rate(figures.evictions_per_s).into() },
+    Column { heading: "refused/s", width: 10, cell: |figures| alarming(figures.refused_per_s) },
 ];
 
 /// Columns of routers. The first of them have the widths of those of servers, which stand below them.
@@ -59,7 +65,7 @@ const ROUTER_COLUMNS: [Column<RouterFigures>; 8] = [
     },
     Column { heading: "TKO", width: 8, cell: unavailable },
     Column { heading: "errors/s", width: 10, cell: |figures| alarming(figures.errors_per_s) },
-    Column { heading: "CPU", width: 7, cell: |figures| figures.cpu.map_or("–".into(), percents).into() },
+    Column { heading: "CPU", width: 7, cell: |figures| percents(figures.cpu).into() },
     Column { heading: "clients", width: 8, cell: |figures| known(figures.clients).into() },
     Column { heading: "failovers/s", width: 13, cell: |figures| alarming(figures.failovers_per_s) },
 ];
@@ -163,26 +169,19 @@ fn unavailable(figures: &RouterFigures) -> Span<'static> {
 }
 
 fn rate(figures: &ServerFigures, name: &str) -> Span<'static> {
-    let class = figures.classes.iter().find(|class| class.name == name);
-    grouped(class.map_or(0.0, |class| class.per_s)).into()
+    known_rate(figures.rate_of(name)).into()
 }
 
 fn p99(figures: &ServerFigures) -> Span<'static> {
-    let get = figures.classes.iter().find(|class| class.name == "get");
-    get.map_or("–".to_owned(), |get| get.times.p99_us.to_string()).into()
+    figures.class("get").map_or("–".to_owned(), |get| get.times.p99_us.to_string()).into()
 }
 
 fn busiest(figures: &ServerFigures) -> Span<'static> {
-    let busiest = figures.workers.iter().map(|worker| worker.busy).fold(0.0, f64::max);
-    Span::styled(percents(busiest), Style::new().fg(heat(busiest, 0.6, 0.9)))
-}
-
-fn refused(figures: &ServerFigures) -> Span<'static> {
-    alarm(figures.refused_per_s, grouped(figures.refused_per_s))
-}
-
-fn percents(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
+    let shown = percents(figures.busiest());
+    match figures.busiest() {
+        Some(busiest) => Span::styled(shown, Style::new().fg(heat(busiest, 0.6, 0.9))),
+        None => shown.into(),
+    }
 }
 
 fn hot_lines(servers: &[ServerView]) -> Vec<Line<'static>> {

@@ -4,9 +4,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 
-use super::page::{Page, ServerView, absence, alarm, bar, cut, heading, heat, memory_share, title};
+use super::page::{Page, ServerView, absence, alarm, bar, cut, heading, heat, title};
 use crate::top::figures::{MEASURES, ServerFigures, TimeFigures, WorkerFigures};
-use crate::top::picture::{MIB, duration, grouped, percent};
+use crate::top::picture::{duration, grouped, known, known_rate, mebibytes, megabytes, percent};
 use crate::top::watcher::Seen;
 
 /// Columns of the table of requests, with all of its times.
@@ -52,12 +52,10 @@ fn requests(page: &mut Page<'_, '_>, figures: &ServerFigures, server: &ServerVie
     if times > 0 {
         lines[0].push_span(" µs");
     }
-    for class in &figures.classes {
+    for class in figures.classes.iter().flatten() {
         lines.push(row(class.name, &grouped(class.per_s), numbers(class.times), times));
     }
-    if figures.classes.is_empty() {
-        lines.push(Line::raw("no requests"));
-    }
+    lines.extend(figures.without_requests().map(Line::raw));
     // Before their turn, of any class.
     lines.extend(figures.wait.map(|wait| row("waited", "", numbers(wait), times)));
     let area = page.take(lines.len());
@@ -98,33 +96,32 @@ pub(super) fn gauge(share: f64, width: usize) -> Span<'static> {
 
 fn hits(figures: &ServerFigures, width: usize) -> Line<'static> {
     let ratio = figures.hit_ratio.map_or("–".to_owned(), percent);
-    let text = format!(" {ratio} of gets, {} misses/s", grouped(figures.misses_per_s));
+    let text = format!(" {ratio} of gets, {} misses/s", known_rate(figures.misses_per_s));
     vec![name("hits"), gauge(figures.hit_ratio.unwrap_or(0.0), width), text.into()].into()
 }
 
 fn memory(figures: &ServerFigures, width: usize) -> Line<'static> {
-    let [used, limit] =
-        [figures.memory_bytes, figures.memory_limit_bytes].map(|bytes| grouped(bytes as f64 / MIB));
-    let text = format!(" {used} of {limit} MiB, {} items", grouped(figures.items as f64));
-    vec![name("memory"), gauge(memory_share(figures), width), text.into()].into()
+    let [used, limit] = [figures.memory_bytes, figures.memory_limit_bytes].map(mebibytes);
+    let text = format!(" {used} of {limit} MiB, {} items", known(figures.items));
+    vec![name("memory"), gauge(figures.memory_share().unwrap_or(0.0), width), text.into()].into()
 }
 
 fn evictions(figures: &ServerFigures) -> Line<'static> {
-    let [evictions, ghosts] = [figures.evictions_per_s, figures.ghost_hits_per_s].map(grouped);
+    let [evictions, ghosts] = [figures.evictions_per_s, figures.ghost_hits_per_s].map(known_rate);
     let text = format!("{evictions}/s; {ghosts}/s were stored again soon (ghost hits)");
     vec![name("evictions"), text.into()].into()
 }
 
 fn clients(figures: &ServerFigures) -> Line<'static> {
-    let [now, max] = [figures.connections, figures.connections_max].map(|count| grouped(count as f64));
-    let text = format!("{now} of {max} connections, {} new/s, ", grouped(figures.accepted_per_s));
-    let refused = alarm(figures.refused_per_s, format!("{} refused/s", grouped(figures.refused_per_s)));
+    let [now, max] = [figures.connections, figures.connections_max].map(known);
+    let text = format!("{now} of {max} connections, {} new/s, ", known_rate(figures.accepted_per_s));
+    let refused = format!("{} refused/s", known_rate(figures.refused_per_s));
+    let refused = alarm(figures.refused_per_s.unwrap_or(0.0), refused);
     vec![name("clients"), text.into(), refused].into()
 }
 
 fn network(figures: &ServerFigures) -> Line<'static> {
-    let [received, sent] =
-        [figures.received_bytes_per_s, figures.sent_bytes_per_s].map(|bytes| format!("{:.1}", bytes / 1e6));
+    let [received, sent] = [figures.received_bytes_per_s, figures.sent_bytes_per_s].map(megabytes);
     vec![name("network"), format!("{received} MB/s received, {sent} MB/s sent").into()].into()
 }
 

@@ -8,7 +8,9 @@ use ratatui::widgets::Paragraph;
 use super::one::{BARS_MIN, TABLE, gauge, name, row};
 use super::page::{Page, ServerView, absence, alarm, cut, heading, title};
 use crate::top::figures::TimeFigures;
-use crate::top::picture::{duration, grouped, known, known_rate, micros, percent, threads};
+use crate::top::picture::{
+    duration, grouped, known, known_rate, megabytes, micros, percent, percents, threads,
+};
 use crate::top::router::RouterFigures;
 use crate::top::watcher::Seen;
 
@@ -103,14 +105,12 @@ fn clients(figures: &RouterFigures) -> Line<'static> {
 }
 
 fn network(figures: &RouterFigures) -> Line<'static> {
-    let megabytes =
-        |bytes: Option<f64>| bytes.map_or("–".to_owned(), |bytes| format!("{:.1}", bytes / 1e6));
     let [received, sent] = [figures.received_bytes_per_s, figures.sent_bytes_per_s].map(megabytes);
     vec![name("network"), format!("{received} MB/s received, {sent} MB/s sent").into()].into()
 }
 
 fn cpu(figures: &RouterFigures) -> Line<'static> {
-    let used = figures.cpu.map_or("–".to_owned(), |cpu| format!("{:.0} %", cpu * 100.0));
+    let used = percents(figures.cpu);
     vec![name("CPU"), format!("{used} of one, {}", threads(figures.threads)).into()].into()
 }
 

@@ -9,7 +9,6 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
 use stdx::escape;
 
-use crate::top::figures::ServerFigures;
 use crate::top::picture::TITLE;
 use crate::top::watcher::{Seen, ServerState};
 
@@ -31,7 +30,9 @@ impl ServerView {
     /// Takes the outcome of an attempt. A server that is away makes a gap.
     pub(super) fn pass(&mut self, state: ServerState, round: u64) {
         let rate = match &state.seen {
-            Seen::Figures(figures) => figures.classes.iter().map(|class| class.per_s).sum::<f64>() as u64,
+            Seen::Figures(figures) => {
+                figures.classes.iter().flatten().map(|class| class.per_s).sum::<f64>() as u64
+            }
             Seen::Router(figures) => figures.requests_per_s as u64,
             _ => 0,
         };
@@ -142,9 +143,4 @@ pub(super) fn absence(seen: &Seen, width: usize) -> Span<'static> {
         }
         _ => Span::raw("reading"),
     }
-}
-
-/// How much of `-m` is in use.
-pub(super) fn memory_share(figures: &ServerFigures) -> f64 {
-    figures.memory_bytes as f64 / (figures.memory_limit_bytes as f64).max(1.0)
 }

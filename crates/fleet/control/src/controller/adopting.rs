@@ -6,9 +6,10 @@ use admin::api::ApiReply;
 use fleet::{Adoption, AdoptionNames, FleetContent, FleetMember, FleetPlan, adopt, texts};
 use serde_json::Value;
 
+use super::Controller;
 use super::answers::differences;
 use super::change::PlannedChange;
-use super::{Controller, refusal};
+use super::replies::refusal;
 use crate::questions::AdoptQuestion;
 use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};
 
@@ -19,7 +20,7 @@ impl Controller {
         let content = &mut adoption.generation.content;
         let members = self.missing_members(content, adoption.inventory.members());
         // An earlier attempt may have published the generation and not written all members.
-        let is_published = match self.view.current() {
+        let is_published = match self.register.view().current() {
             None => false,
             Some(now) => {
                 if let (Some(words), Ok([])) = (self.adopted_before(content), members.as_deref()) {
@@ -38,9 +39,10 @@ impl Controller {
         };
         let members = members?;
         let keys = self.unmoved_keys(&question.text, content)?;
-        let policy = (self.view.policy.as_ref() != Some(&adoption.policy)).then_some(adoption.policy_text);
-        let mut steps = differences(&self.view.content(), content);
-        if policy.is_some() && self.view.policy.is_some() {
+        let policy =
+            (self.register.view().policy() != Some(&adoption.policy)).then_some(adoption.policy_text);
+        let mut steps = differences(&self.register.view().content(), content);
+        if policy.is_some() && self.register.view().policy().is_some() {
             steps.push("another policy takes the place of the present one".to_owned());
         }
         steps.extend(self.member_steps(&members, &[])?);
@@ -52,7 +54,7 @@ impl Controller {
 
     /// That a generation has this content, and what came after it.
     fn adopted_before(&self, content: &FleetContent) -> Option<String> {
-        let mut generations = self.view.generations.values();
+        let mut generations = self.register.view().generations().values();
         let adopted = generations.find(|one| one.content == *content)?.number;
         let now = self.target().filter(|now| *now != adopted);
         let since = now.map_or(String::new(), |now| format!("; generation {now} is in force since"));
@@ -81,7 +83,7 @@ impl Controller {
         content: &mut FleetContent,
         adopted: impl Iterator<Item = &'m FleetMember>,
     ) -> Result<Vec<FleetMember>, ApiReply> {
-        let inventory = &self.view.inventory;
+        let inventory = self.register.view().inventory();
         let known: BTreeMap<&str, &FleetMember> =
             inventory.members().map(|member| (member.address.as_str(), member)).collect();
         let (same, missing): (Vec<_>, Vec<_>) =

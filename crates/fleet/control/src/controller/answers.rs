@@ -13,9 +13,10 @@ use router::Operation;
 use serde_json::{Value, json};
 use stdx::words::counted;
 
+use super::Controller;
 use super::drain::phase_words;
 use super::members::MemberState;
-use super::{Controller, document, refusal, register_away};
+use super::replies::{document, refusal, register_away};
 use crate::route_check::CheckedRoutes;
 use crate::turn::{ProcessReport, TextReport};
 
@@ -29,23 +30,23 @@ impl Controller {
     pub(super) fn status(&self) -> ApiReply {
         let mut text = String::new();
         let mut line = |words: String| writeln!(text, "{words}").expect("writing to memory does not fail");
-        match self.view.current() {
+        match self.register.view().current() {
             None => line("no generation yet".to_owned()),
             Some(now) => line(format!("generation {}: {}", now.number, now.reason)),
         }
         if let Some(rollout) = &self.rollout {
             line(format!("rollout: {}", self.rollout_words(&rollout.state())));
         }
-        if let Some(why) = &self.away {
+        if let Some(why) = self.register.away() {
             line(format!("the register is away, so nothing new is decided: {why}"));
         }
         if let Some(words) = &self.zones_line {
             line(words.clone());
         }
-        for (scope, why) in &self.view.frozen {
+        for (scope, why) in self.register.view().frozen() {
             line(format!("frozen: {scope} ({why})"));
         }
-        for (name, heard) in &self.others {
+        for (name, heard) in self.peers.heard() {
             let age_s = self.now.ms().saturating_sub(heard.ms()) / 1000;
             line(format!("controller {name} was heard {age_s} s ago"));
         }
@@ -62,8 +63,13 @@ impl Controller {
             line(note.clone());
         }
         let unfit = self.excluded();
-        let members: Vec<Value> =
-            self.view.inventory.members().map(|member| self.member_json(&member.id, &unfit)).collect();
+        let members: Vec<Value> = self
+            .register
+            .view()
+            .inventory()
+            .members()
+            .map(|member| self.member_json(&member.id, &unfit))
+            .collect();
         line(format!("{:<20} {:<10} {:<24} {:<18} {}", "MEMBER", "ZONE", "ADDRESS", "SLOT", "STATE"));
         for member in &members {
             let word = |name: &str| member[name].as_str().unwrap_or_default().to_owned();
@@ -82,8 +88,8 @@ impl Controller {
             "generation": self.target(),
             "rollout": self.rollout.as_ref().map(|rollout| self.rollout_words(&rollout.state())),
             "certificate_end_s": certificate_end_s,
-            "register_away": self.away,
-            "frozen": self.view.frozen,
+            "register_away": self.register.away(),
+            "frozen": self.register.view().frozen(),
             "quarantine": quarantine.iter().map(|(whose, reason)| (whose.to_string(), reason)).collect::<Vec<_>>(),
             "drain": self.drain_json(),
             "health": notes,
@@ -100,7 +106,7 @@ impl Controller {
     }
 
     fn member_json(&self, id: &MemberId, unfit: &Excluded) -> Value {
-        let member = self.view.inventory.get(id).expect("it is in the inventory");
+        let member = self.register.view().inventory().get(id).expect("it is in the inventory");
         let slot = match self.member_state(id) {
             MemberState::InSlot { cluster, slot } => format!("{cluster}/{slot}"),
             MemberState::Spare if unfit.contains_key(id) => "no spare now".to_owned(),
@@ -110,13 +116,13 @@ impl Controller {
         let seconds = |since: stdx::clock::Now| self.now.ms().saturating_sub(since.ms()) / 1000;
         let probe = match self.probes.get(id) {
             None => "not probed yet".to_owned(),
-            Some(probe) => match &probe.answer {
+            Some(probe) => match probe.answer() {
                 Ok(after) => format!("answers within {} µs", after.as_micros()),
-                Err(why) => format!("does not answer for {} s: {why}", seconds(probe.since)),
+                Err(why) => format!("does not answer for {} s: {why}", seconds(probe.since())),
             },
         };
-        let silent = self.agents.get(&member.host).filter(|agent| agent.is_silent);
-        let silent = silent.map(|agent| format!("its agent is silent for {} s", seconds(agent.heard)));
+        let silent = self.agents.get(&member.host).filter(|agent| agent.is_silent());
+        let silent = silent.map(|agent| format!("its agent is silent for {} s", seconds(agent.heard())));
         let said = self.report_of(id).map(|report| match report.process {
             ProcessReport::Running { pid } => format!("process {pid}"),
             ProcessReport::Restarting { left_ms } => format!("is restarted, {} s left", left_ms / 1000),
@@ -127,17 +133,17 @@ impl Controller {
         json!({
             "id": id, "host": member.host, "zone": member.zone, "address": member.address,
             "slot": slot, "state": state, "is_held": member.is_held,
-            "last_probe_s": self.probes.get(id).map(|probe| seconds(probe.at)),
+            "last_probe_s": self.probes.get(id).map(|probe| seconds(probe.at())),
         })
     }
 
     fn routers_json(&self) -> Vec<Value> {
         let all = self.agents.iter().flat_map(|(host, record)| {
-            record.report.routers.iter().map(move |router| (host, record, router))
+            record.report().routers.iter().map(move |router| (host, record, router))
         });
         let json = all.map(|(host, record, router)| {
             let state = match &router.text {
-                _ if record.is_silent => "its agent is silent".to_owned(),
+                _ if record.is_silent() => "its agent is silent".to_owned(),
                 TextReport::Loaded if router.loaded.is_none() => "does not answer".to_owned(),
                 TextReport::Loaded => "has loaded its text".to_owned(),
                 TextReport::Waiting => "has a new text and has not loaded it yet".to_owned(),
@@ -154,7 +160,7 @@ impl Controller {
                 None => state,
             };
             json!({
-                "id": router.router, "host": host, "view": router.view, "zone": record.report.zone,
+                "id": router.router, "host": host, "view": router.view, "zone": record.report().zone,
                 "generation": router.generation, "state": state, "trouble": router.trouble, "suspects": router.suspects,
             })
         });
@@ -177,14 +183,14 @@ impl Controller {
         let target = self.target();
         let known = self
             .agents
-            .values()
-            .flat_map(|record| record.report.routers.iter().map(move |one| (record, one)));
-        let routers = known.clone().count();
+            .iter()
+            .flat_map(|(_, record)| record.report().routers.iter().map(move |one| (record, one)));
+        let routers = self.agents.routers().count();
         let behind: Vec<String> = known
             .filter(|(_, router)| router.generation < target)
             .map(|(record, router)| {
                 let has = router.generation.map_or("none".to_owned(), |has| format!("generation {has}"));
-                let silent = if record.is_silent { ", and its agent is silent" } else { "" };
+                let silent = if record.is_silent() { ", and its agent is silent" } else { "" };
                 format!("{} has {has}{silent}", router.router)
             })
             .collect();
@@ -206,9 +212,9 @@ impl Controller {
 
     /// The policy in force, as it was given.
     pub(super) fn policy(&self) -> ApiReply {
-        match self.decisions.policy() {
-            Ok((Some(text), _)) => document(text.clone(), json!({"policy": text})),
-            Ok((None, _)) => refusal(
+        match self.register.policy_text() {
+            Ok(Some(text)) => document(text.clone(), json!({"policy": text})),
+            Ok(None) => refusal(
                 404,
                 "the fleet has no policy\n  hint: `control plan --policy FILE --apply --why …` gives it one",
             ),
@@ -219,8 +225,9 @@ impl Controller {
     pub(super) fn history(&self) -> ApiReply {
         let mut text = String::new();
         let mut json = Vec::new();
-        let before = |one: &Generation| one.parent.and_then(|number| self.view.generations.get(&number));
-        for one in self.view.generations.values().rev() {
+        let before =
+            |one: &Generation| one.parent.and_then(|number| self.register.view().generations().get(&number));
+        for one in self.register.view().generations().values().rev() {
             let steps = before(one).map_or(Vec::new(), |before| differences(&before.content, &one.content));
             let _ = writeln!(text, "generation {}: {}", one.number, one.reason);
             for step in &steps {
@@ -238,7 +245,7 @@ impl Controller {
 
     pub(super) fn difference(&self, from: GenerationNumber, to: Option<GenerationNumber>) -> ApiReply {
         let Some(to) = to.or(self.target()) else { return refusal(404, "there is no generation yet") };
-        let find = |number| self.view.generations.get(&number);
+        let find = |number| self.register.view().generations().get(&number);
         let (Some(old), Some(new)) = (find(from), find(to)) else {
             let missing = if find(from).is_none() { from } else { to };
             return refusal(
@@ -273,7 +280,9 @@ impl Controller {
     }
 
     pub(super) fn why(&self, key: &[u8], view: Option<&ViewName>) -> ApiReply {
-        let Some(current) = self.view.current() else { return refusal(404, "there is no generation yet") };
+        let Some(current) = self.register.view().current() else {
+            return refusal(404, "there is no generation yet");
+        };
         let texts = texts(&current.content);
         if let Some(view) = view.filter(|view| !texts.contains_key(*view)) {
             let known: Vec<&str> = texts.keys().map(ViewName::as_str).collect();
@@ -320,7 +329,7 @@ impl Controller {
             let slots = one.content.cluster(&cluster.name).map(|cluster| &cluster.slots);
             slots.is_some_and(|slots| slots.iter().any(|old| old.id == slot.id && old.member == slot.member))
         };
-        let since = self.view.generations.values().rev().take_while(had).last();
+        let since = self.register.view().generations().values().rev().take_while(had).last();
         let since = since.map_or(current.number, |since| since.number);
         let (cluster, id, member) = (&cluster.name, &slot.id, &slot.member);
         format!("{member} at {address} ({cluster}/{id}, since generation {since})")

@@ -7,7 +7,8 @@ use admin::api::ApiReply;
 use fleet::rollout::{HaltEvidence, RolloutEvent, RolloutState};
 use serde_json::json;
 
-use super::{Controller, document, refusal, register_away};
+use super::Controller;
+use super::replies::{document, refusal, register_away};
 use crate::decisions::RolloutWord;
 use crate::questions::RolloutAct;
 
@@ -28,7 +29,7 @@ impl Controller {
                 ),
             );
         }
-        let (known, revision) = match self.decisions.rollout_word() {
+        let (known, revision) = match self.register.rollout_word() {
             Ok((word, revision)) => (word.filter(|word| word.generation == number), revision),
             Err(error) => return register_away(&error),
         };
@@ -40,12 +41,11 @@ impl Controller {
             word.is_hurried |= act == RolloutAct::Hurry;
             word.excused.extend(self.rollout.as_ref().map(|rollout| rollout.failing()).unwrap_or_default());
         }
-        match self.decisions.set_rollout_word(&word, revision) {
+        match self.register.set_rollout_word(&word, revision) {
             Ok(true) => {}
             Ok(false) => return self.overtaken(),
             Err(error) => return register_away(&error),
         }
-        self.view.rollout_word = Some(word.clone());
         self.follow_rollout_word();
         self.give_new_orders();
         let without = word.excused.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -63,10 +63,7 @@ impl Controller {
 
     /// Tells the rollout what a person wants of it.
     pub(super) fn follow_rollout_word(&mut self) {
-        let number = self.target();
-        let Some(word) = self.view.rollout_word.clone().filter(|word| Some(word.generation) == number) else {
-            return;
-        };
+        let Some(word) = self.register.view().rollout_word().cloned() else { return };
         match word.halted {
             Some(reason) => self.tell(RolloutEvent::Halt { reason }),
             None => self.tell(RolloutEvent::Resume { excused: word.excused }),
@@ -92,7 +89,13 @@ impl Controller {
                 ),
             );
         };
-        if before.content.clone().with_members_of(&self.view.content()).member_of_two_slots().is_some() {
+        if before
+            .content
+            .clone()
+            .with_members_of(&self.register.view().content())
+            .member_of_two_slots()
+            .is_some()
+        {
             let (hint, before) = ("`control plan --policy FILE` makes another one", before.number);
             return refusal(
                 409,

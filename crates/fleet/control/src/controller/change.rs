@@ -12,8 +12,9 @@ use fleet::{
 use serde_json::json;
 use stdx::words::counted;
 
-use super::view::published;
-use super::{Controller, document, refusal, register_away};
+use super::Controller;
+use super::published::published;
+use super::replies::{document, refusal, register_away};
 use crate::decisions::{Publication, sha256_hex};
 use crate::questions::{ChangeQuestion, ChangeRequest, FreezeScope};
 use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};
@@ -72,9 +73,8 @@ impl Controller {
             return reply;
         }
         if let Some(text) = &checked.policy {
-            // Its revision is new, even if the answer is lost; a failure below leaves the policy in force for the next plan.
-            self.read_at = self.now;
-            match self.decisions.set_policy(text, self.view.policy_revision) {
+            // A failure below leaves the policy in force for the next plan.
+            match self.register.set_policy(text, self.now) {
                 Ok(true) => {}
                 Ok(false) => return self.overtaken(),
                 Err(error) => return register_away(&error),
@@ -110,7 +110,7 @@ impl Controller {
     }
 
     pub(super) fn overtaken(&mut self) -> ApiReply {
-        self.read_at = self.now;
+        self.register.read_soon(self.now);
         refusal(409, "another controller has decided something at the same moment; plan again")
     }
 
@@ -151,7 +151,7 @@ impl Controller {
     }
 
     fn checked(&self, change: &ChangeQuestion) -> Result<CheckedPlan, ApiReply> {
-        let current = self.view.content();
+        let current = self.register.view().content();
         let PlannedChange { plan, policy, members, is_published, is_complete, keys: known } =
             self.planned(change)?;
         let mut keys = self.check_routes(&current, &plan.content)?;
@@ -170,7 +170,7 @@ impl Controller {
         // First: a drain ends by itself, and what is frozen only by a person.
         self.refused_while_frozen(change)?;
         self.refused_while_draining(change)?;
-        let current = self.view.content();
+        let current = self.register.view().content();
         let (policy, text) = match change {
             ChangeQuestion::Drain(question) => return self.planned_drain(question, "drain"),
             ChangeQuestion::CancelDrain(member) => return self.planned_cancel(member),
@@ -181,16 +181,16 @@ impl Controller {
                 let policy = FleetPolicy::parse(text).map_err(|error| refusal(422, &error.to_string()))?;
                 (Some(policy), Some(text.clone()))
             }
-            ChangeQuestion::Policy(None) => (self.view.policy.clone(), None),
+            ChangeQuestion::Policy(None) => (self.register.view().policy().cloned(), None),
         };
         let Some(policy) = policy else {
             return Err(refusal(422, "the fleet has no policy\n  hint: give one with --policy FILE"));
         };
-        let (inventory, excluded) = (&self.view.inventory, &self.excluded());
+        let (inventory, excluded) = (self.register.view().inventory(), &self.excluded());
         let input = FleetPlanInput { policy: &policy, inventory, current: &current, excluded };
         let mut plan = plan(&input).map_err(|error| refusal(422, &error.to_string()))?;
         // After a rollback, the policy in force wants what was gone back from.
-        if plan.steps.is_empty() && text.is_some() && self.view.policy.as_ref() != Some(&policy) {
+        if plan.steps.is_empty() && text.is_some() && self.register.view().policy() != Some(&policy) {
             plan.steps.push("another policy, which wants what is in force".to_owned());
         }
         Ok(PlannedChange { plan, policy: text, ..PlannedChange::default() })
@@ -242,7 +242,7 @@ impl Controller {
     /// Why a content that no person has seen is not published: a text that has failed, or that no router takes.
     pub(super) fn unfit_text(&self, new: &FleetContent) -> Option<String> {
         let (published, new_texts) = published(GenerationNumber(0), new);
-        let old = self.view.content();
+        let old = self.register.view().content();
         // What is in force is checked as well if it is published once more.
         let is_same = old == *new;
         let old = texts(&old);
@@ -266,8 +266,8 @@ impl Controller {
 
     /// The first scope that a content would change although it is frozen, and why it is.
     pub(super) fn frozen_scope_of(&self, new: &FleetContent) -> Option<&(String, String)> {
-        let old = self.view.content();
-        self.view.frozen.iter().find(|(scope, _)| match scope.parse() {
+        let old = self.register.view().content();
+        self.register.view().frozen().iter().find(|(scope, _)| match scope.parse() {
             Ok(FreezeScope::Fleet) => true,
             Ok(FreezeScope::Cluster(name)) => old.cluster(&name) != new.cluster(&name),
             Ok(FreezeScope::Zone(zone)) => self.is_zone_touched(&old, new, &zone),
@@ -286,9 +286,9 @@ impl Controller {
             _ => return Ok(()),
         };
         for member in members {
-            let Some((cluster, _)) = self.view.slot_of(member) else { continue };
-            let zone = self.view.inventory.get(member).map(|member| &member.zone);
-            let frozen = self.view.frozen.iter().find(|(scope, _)| match scope.parse() {
+            let Some((cluster, _)) = self.register.view().slot_of(member) else { continue };
+            let zone = self.register.view().inventory().get(member).map(|member| &member.zone);
+            let frozen = self.register.view().frozen().iter().find(|(scope, _)| match scope.parse() {
                 Ok(FreezeScope::Fleet) => true,
                 Ok(FreezeScope::Cluster(name)) => name == cluster.name,
                 Ok(FreezeScope::Zone(name)) => zone == Some(&name),
@@ -317,7 +317,7 @@ impl Controller {
                 [Some(&slot.member), other].into_iter().flatten().map(move |member| (cluster, slot, member))
             });
             let in_zone = members.filter(|(_, _, member)| {
-                self.view.inventory.get(member).is_some_and(|member| member.zone == *zone)
+                self.register.view().inventory().get(member).is_some_and(|member| member.zone == *zone)
             });
             in_zone.map(|(cluster, slot, member)| format!("{}/{}/{member}", cluster.name, slot.id)).collect()
         };
@@ -329,12 +329,8 @@ impl Controller {
             return self.hold_by_hand(whose, why);
         }
         let scope = scope.to_string();
-        match self.decisions.freeze(&scope, why) {
-            Ok(true) => {
-                self.view.frozen.retain(|(other, _)| *other != scope);
-                self.view.frozen.push((scope.clone(), why.to_owned()));
-                document(format!("{scope} is frozen\n"), json!({"scope": scope}))
-            }
+        match self.register.freeze(&scope, why) {
+            Ok(true) => document(format!("{scope} is frozen\n"), json!({"scope": scope})),
             Ok(false) => self.overtaken(),
             Err(error) => register_away(&error),
         }
@@ -348,11 +344,10 @@ impl Controller {
             FreezeScope::Quarantine(whose) => return self.release_by_hand(whose),
         };
         let scope = scope.to_string();
-        match self.decisions.thaw(&scope) {
+        match self.register.thaw(&scope) {
             Ok(was_frozen) => {
                 // What the guard has frozen is thawed, too: a person has looked.
                 let was_frozen = was_frozen | self.watch.thaw(self.now, &guarded);
-                self.view.frozen.retain(|(other, _)| *other != scope);
                 let words = if was_frozen { "may change again" } else { "was not frozen" };
                 document(format!("{scope} {words}\n"), json!({"scope": scope, "was_frozen": was_frozen}))
             }

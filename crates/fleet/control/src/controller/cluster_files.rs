@@ -31,7 +31,8 @@ impl Controller {
         let mut files = ClusterFiles::default();
         let mut texts = Vec::new();
         let clusters = self
-            .view
+            .register
+            .view()
             .current()
             .into_iter()
             .flat_map(|current| current.content.clusters.iter().map(|cluster| (current.number, cluster)));
@@ -57,10 +58,10 @@ impl Controller {
             return;
         }
         self.cluster_files.is_loaded = true;
-        let mut reports = self.agents.values().flat_map(|record| &record.report.members);
+        let mut reports = self.agents.members();
         if reports.any(|report| report.has_cluster_file) {
             for (cluster, why) in &self.cluster_files.refused {
-                (self.say)(
+                self.log.say(
                     LogLevel::Warning,
                     &format!("cluster {cluster} has no file for auto-discovery: {why}"),
                 );
@@ -73,7 +74,7 @@ impl Controller {
         if !report.has_cluster_file || !self.cluster_files.is_loaded {
             return None;
         }
-        let (cluster, _) = self.view.slot_of(&report.member)?;
+        let (cluster, _) = self.register.view().slot_of(&report.member)?;
         self.cluster_files.digests.get(&cluster.name).cloned()
     }
 }

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use stdx::clock::Now;
 
 use super::Controller;
+use super::published::published;
 use super::state::{ALL_HEARD_MS, DrainWatch};
-use super::view::published;
 use crate::authorise::ControlVerb;
 
 /// A new member that is not read yet and does not answer for this long is given up: nothing is lost with it.
@@ -50,7 +50,7 @@ impl Controller {
     }
 
     fn drained_slot(&self) -> Option<DrainedSlot> {
-        let (cluster, slot, drain) = self.view.current()?.content.draining()?;
+        let (cluster, slot, drain) = self.register.view().current()?.content.draining()?;
         let (old, new) = slot.drained()?;
         let (old, new, phase) = (old.clone(), new.clone(), drain.phase);
         Some(DrainedSlot { cluster: cluster.name.clone(), slot: slot.clone(), phase, old, new })
@@ -94,13 +94,13 @@ impl Controller {
 
     /// Why nothing may go on, whatever the machine says.
     fn drain_halt(&self) -> Option<String> {
-        if let Some(away) = &self.away {
+        if let Some(away) = self.register.away() {
             return Some(format!("the register is away: {away}"));
         }
         if let Some(RolloutState::Halted(evidence)) = self.rollout.as_ref().map(|rollout| rollout.state()) {
             return Some(format!("the rollout of its phase has halted: {evidence}"));
         }
-        let current = self.view.content();
+        let current = self.register.view().content();
         self.frozen_scope_of(&current.without_drain()).map(|(scope, why)| format!("{scope} is frozen: {why}"))
     }
 
@@ -118,7 +118,7 @@ impl Controller {
                 Some(before) => (before.machine, before.warm_up),
                 None => {
                     // All that are known, at once: a machine that knows of nobody waits for nobody.
-                    let reports = self.agents.values().flat_map(|record| &record.report.routers);
+                    let reports = self.agents.routers();
                     let routers = reports.map(|report| report.router.clone());
                     (Drain::resume(routers, drained.phase, settings, self.now), WarmUp::new(self.now))
                 }
@@ -127,7 +127,7 @@ impl Controller {
         }
         let counts = self.hit_counts();
         let count = |member: &MemberId| counts.get(member).copied().unwrap_or_default();
-        let peers = self.view.current().and_then(|now| now.content.cluster(&drained.cluster));
+        let peers = self.register.view().current().and_then(|now| now.content.cluster(&drained.cluster));
         let peers = peers.into_iter().flat_map(|cluster| &cluster.slots);
         let peers = peers.filter(|slot| slot.drain.is_none() && !slot.is_cold);
         let peers = peers.map(|slot| count(&slot.member)).fold(HitCounts::default(), |sum, one| HitCounts {
@@ -137,7 +137,7 @@ impl Controller {
         let is_old_gone = drained.phase != DrainPhase::ReadOld && self.is_gone(&drained.old);
         let Some(watch) = &mut self.drain else { return };
         let mut events = vec![DrainEvent::Tick];
-        for report in self.agents.values().flat_map(|record| &record.report.routers) {
+        for report in self.agents.routers() {
             let router = report.router.clone();
             events.push(DrainEvent::Appeared { router: router.clone() });
             let text = report.loaded.clone().map(|loaded| (report.view.clone(), loaded));
@@ -157,7 +157,7 @@ impl Controller {
     /// The generation with which a slot came into its phase, and the texts of that and the later ones.
     fn phase_texts(&self, slot: &SlotRecord) -> (GenerationNumber, BTreeSet<(ViewName, TextDigest)>) {
         let (mut since, mut texts) = (GenerationNumber(0), BTreeSet::new());
-        let mut next = self.view.current();
+        let mut next = self.register.view().current();
         let has_phase = |one: &&Generation| {
             one.content
                 .draining()
@@ -166,7 +166,7 @@ impl Controller {
         while let Some(one) = next.filter(has_phase) {
             since = one.number;
             texts.extend(published(one.number, &one.content).0.digests);
-            next = one.parent.and_then(|number| self.view.generations.get(&number));
+            next = one.parent.and_then(|number| self.register.view().generations().get(&number));
         }
         (since, texts)
     }
@@ -174,7 +174,7 @@ impl Controller {
     /// The next generation of a drain and its reason; or a note about what it waits for.
     fn next_of_drain(&mut self, drained: &DrainedSlot) -> Result<(String, FleetContent), String> {
         let DrainedSlot { phase, old, new, .. } = drained;
-        let content = self.view.content();
+        let content = self.register.view().content();
         if *phase == DrainPhase::ReadOld && self.is_silent_for(new, NEW_LOST_AFTER_MS) {
             return Ok((format!("{new} does not answer: {old} keeps its slot"), content.without_drain()));
         }
@@ -240,7 +240,7 @@ impl Controller {
 
     /// The first controller by name does it, and another one when that is away.
     fn publish_drain(&mut self, reason: &str, content: FleetContent) -> Result<(), String> {
-        if self.waits_ms() > 0 {
+        if self.peers.waits_ms(self.now) > 0 {
             return Ok(());
         }
         self.publish_unasked(ControlVerb::Drain, reason, content)
@@ -250,7 +250,7 @@ impl Controller {
     /// spare is used.
     fn lost_of_drain(&self) -> Option<(SlotMember, String)> {
         let drained = self.drained_slot().filter(|drained| drained.phase != DrainPhase::ReadOld)?;
-        let new = self.view.inventory.get(&drained.new)?;
+        let new = self.register.view().inventory().get(&drained.new)?;
         let is_lost = self.watch.verdict(&new.id).is_some_and(|verdict| verdict.may_replace());
         if !is_lost || !self.is_gone(&new.id) {
             return None;
@@ -278,9 +278,9 @@ impl Controller {
     fn save_drained(&mut self, lost: &SlotMember) -> Option<Result<FleetContent, String>> {
         let drained = self.drained_slot().filter(|drained| drained.slot.member == lost.member)?;
         let other = &drained.slot.drain.as_ref()?.other;
-        let host = self.view.inventory.get(other)?.host.clone();
+        let host = self.register.view().inventory().get(other)?.host.clone();
         let is_held = self.watch.quarantine().check(self.now, other, &host).is_err();
-        let answers = self.probes.get(other).is_some_and(|probe| probe.answer.is_ok());
+        let answers = self.probes.answers(other) == Some(true);
         if is_held || !answers || self.report_of(other).is_none() {
             return None;
         }
@@ -292,7 +292,7 @@ impl Controller {
                 lost.member
             )));
         }
-        Some(Ok(self.view.content().with_other_alone(&drained.slot.id, &lost.member)))
+        Some(Ok(self.register.view().content().with_other_alone(&drained.slot.id, &lost.member)))
     }
 
     fn is_emptied(&self, member: &MemberId, since: GenerationNumber) -> bool {
@@ -301,8 +301,7 @@ impl Controller {
 
     /// Probes have failed for so long.
     pub(super) fn is_silent_for(&self, member: &MemberId, ms: u64) -> bool {
-        let probe = self.probes.get(member);
-        probe.is_some_and(|probe| probe.answer.is_err() && probe.since.ms() + ms <= self.now.ms())
+        self.probes.is_silent_for(member, ms, self.now)
     }
 
     fn is_gone(&self, member: &MemberId) -> bool {

@@ -4,9 +4,10 @@ use admin::api::ApiReply;
 use fleet::drain::{DRAINS_MAX, DrainPhase, DrainSettings};
 use fleet::{FleetContent, FleetMember, FleetPlan, MemberId, Replacement};
 
+use super::Controller;
 use super::change::PlannedChange;
 use super::drain::phase_words;
-use super::{Controller, refusal};
+use super::replies::refusal;
 use crate::questions::{ChangeQuestion, DrainQuestion};
 
 /// Attributes of a pool with which the places of its servers in a router are not those of its slots.
@@ -15,7 +16,7 @@ const MOVES_SERVERS: [&str; 2] = ["additional_fanout", "inherit"];
 impl Controller {
     /// A change that must wait for a drain to end, because routers have its phases: the refusal.
     pub(super) fn refused_while_draining(&self, change: &ChangeQuestion) -> Result<(), ApiReply> {
-        let Some(current) = self.view.current() else { return Ok(()) };
+        let Some(current) = self.register.view().current() else { return Ok(()) };
         let Some((old, new)) = current.content.draining().and_then(|(_, slot, _)| slot.drained()) else {
             return Ok(());
         };
@@ -48,7 +49,7 @@ impl Controller {
     ) -> Result<PlannedChange, ApiReply> {
         let DrainQuestion { member, to, warm_up_s } = question;
         let refused = |error: &str| refusal(422, &format!("{verb} {member}: {error}"));
-        let current = self.view.content();
+        let current = self.register.view().content();
         let Some((cluster, at)) = current.slot_of(member) else {
             return Err(refused("it has no slot in any cluster"));
         };
@@ -105,13 +106,13 @@ impl Controller {
         let planned = self.all_changed_slots(current, &[wish]).map_err(|error| refusal(422, &error))?;
         let (cluster, at) = current.slot_of(member).expect("it has a slot");
         let taken = planned.content.cluster(&cluster.name).and_then(|cluster| cluster.slots.get(at));
-        let new = taken.and_then(|slot| self.view.inventory.get(&slot.member));
+        let new = taken.and_then(|slot| self.register.view().inventory().get(&slot.member));
         Ok(new.expect("it was chosen from the inventory").clone())
     }
 
     /// The end of a drain before it is done.
     pub(super) fn planned_cancel(&self, member: &MemberId) -> Result<PlannedChange, ApiReply> {
-        let current = self.view.content();
+        let current = self.register.view().content();
         let drained = current
             .draining()
             .and_then(|(cluster, slot, drain)| Some((cluster, slot, drain, slot.drained()?)));

@@ -9,7 +9,7 @@ use fleet::{FleetContent, Generation, GenerationNumber, MemberId, Replacement, g
 use stdx::clock::Now;
 
 use super::Controller;
-use super::view::published;
+use super::published::published;
 use crate::authorise::ControlVerb;
 use crate::decisions::Publication;
 
@@ -22,15 +22,15 @@ impl Controller {
     /// Publishes another generation if the target's text has failed in a router. Whatever else has halted a rollout waits for a
     /// person.
     pub(super) fn leave_failed(&mut self) {
-        let (Some((base, evidence)), None) = (self.failed_target(), &self.away) else { return };
+        let (Some((base, evidence)), None) = (self.failed_target(), self.register.away()) else { return };
         let since = *self.failure.since.get_or_insert(self.now);
         if self.now < self.failure.try_at {
             return;
         }
-        let Some(current) = self.view.current() else { return };
+        let Some(current) = self.register.view().current() else { return };
         // What was gone back from must not come again, and the first one has nothing before it.
-        let is_back = gone_back_to(&self.view.generations, current).is_some();
-        let Some(before) = self.view.generations.get(&base).filter(|_| !is_back) else { return };
+        let is_back = gone_back_to(self.register.view().generations(), current).is_some();
+        let Some(before) = self.register.view().generations().get(&base).filter(|_| !is_back) else { return };
         let with_members = before.content.clone().with_members_of(&current.content);
         if with_members != current.content {
             return self.go_back(before.number, with_members, &evidence);
@@ -41,7 +41,7 @@ impl Controller {
             let content = before.content.clone();
             return self.go_back(before.number, content, &evidence);
         }
-        if since.ms() + self.waits_ms() > self.now.ms() {
+        if since.ms() + self.peers.waits_ms(self.now) > self.now.ms() {
             return;
         }
         self.failure.try_at = Now::at_ms(self.now.ms() + TRY_EVERY_MS);
@@ -68,7 +68,10 @@ impl Controller {
 
     /// Publishes what routers have whose turn has not come as a new generation.
     fn go_back(&mut self, to: GenerationNumber, content: FleetContent, evidence: &str) {
-        let (Some(target), Some(before)) = (self.view.target, self.view.generations.get(&to)) else { return };
+        let (Some(target), Some(before)) = (self.target(), self.register.view().generations().get(&to))
+        else {
+            return;
+        };
         let reason = format!("back to the content of generation {to}: {evidence}");
         let is_known = content == before.content;
         let generation = self.successor(reason, content);
@@ -76,22 +79,22 @@ impl Controller {
         let Some(Publication::Done(_)) = self.publish_recorded(ControlVerb::Rollback, &generation).ok()
         else {
             // Another controller has done it, or the register is away: the next moment finds out.
-            self.read_at = self.now;
+            self.register.read_soon(self.now);
             return;
         };
         let roll_back = |rollout: &mut Rollout| rollout.roll_back(number).ok();
         let back = self.rollout.as_mut().filter(|_| is_known).and_then(roll_back);
-        self.view.add(generation);
+        self.register.add(generation);
         match back {
             Some(back) => {
                 // The texts are those of the generation before, which are there.
-                let (texts, _) = published(number, &self.view.content());
+                let (texts, _) = published(number, &self.register.view().content());
                 self.digests.insert(number, texts);
                 self.rollout = Some(back);
                 self.set_roster();
                 self.set_cluster_files();
             }
-            None => self.begin_rollout(Some(target.number)),
+            None => self.begin_rollout(Some(target)),
         }
     }
 
@@ -99,7 +102,7 @@ impl Controller {
     fn go_on(&mut self, entered: Vec<Replacement>, evidence: &str) -> Result<(), String> {
         let names: Vec<&str> = entered.iter().map(|one| one.member.as_str()).collect();
         let who = names.join(" and ");
-        let Some(current) = self.view.current() else { return Ok(()) };
+        let Some(current) = self.register.view().current() else { return Ok(()) };
         let failed = self.failed_in_a_row(current);
         if failed >= FAILED_IN_A_ROW_MAX {
             return Err(format!(
@@ -119,7 +122,7 @@ impl Controller {
 
     /// How many generations up to this one have failed, one after the other.
     fn failed_in_a_row(&self, current: &Generation) -> usize {
-        let generations = &self.view.generations;
+        let generations = self.register.view().generations();
         let chain = std::iter::successors(Some(current), |one| generations.get(&one.parent?));
         chain.take_while(|one| self.has_failed(one)).count()
     }

@@ -3,10 +3,10 @@
 //!
 //! A controller that ran meanwhile believes nothing of such a register, so this is about one that was started since.
 
-use fleet::{GenerationNumber, is_forgotten, next_number};
+use fleet::{is_forgotten, next_number};
 use stdx::clock::Now;
 
-use super::{AgentRecord, Controller};
+use super::Controller;
 use crate::authorise::ControlVerb;
 
 /// Interval of looks: each goes through all routers.
@@ -21,16 +21,19 @@ impl Controller {
             return;
         }
         self.forgotten_at = Now::at_ms(self.now.ms() + LOOK_EVERY_MS);
-        let (Some(target), None) = (self.target(), &self.away) else { return };
-        if !is_forgotten(target, self.routers_have()) || !self.hears_most_routers() || self.waits_ms() > 0 {
+        let (Some(target), None) = (self.target(), self.register.away()) else { return };
+        if !is_forgotten(target, self.agents.routers_have())
+            || !self.agents.hears_most_routers()
+            || self.peers.waits_ms(self.now) > 0
+        {
             return;
         }
         self.forgotten_at = Now::at_ms(self.now.ms() + AGAIN_MS);
-        let newest = next_number(Some(target), self.routers_have()).0 - 1;
+        let newest = next_number(Some(target), self.agents.routers_have()).0 - 1;
         let words = format!(
             "the register has forgotten generations that routers have: {newest} is beyond its {target}"
         );
-        let content = self.view.content();
+        let content = self.register.view().content();
         let outcome = match self.frozen_by(&content) {
             Some(_) => Err("the fleet is frozen".to_owned()),
             None => {
@@ -47,23 +50,8 @@ impl Controller {
             Err(error) => format!("{words}; what {target} has does not go out once more yet: {error}"),
         };
         if self.forgotten_line.as_ref() != Some(&line) {
-            self.log(line.clone());
+            self.log.add(line.clone());
             self.forgotten_line = Some(line);
         }
-    }
-
-    /// The generations that routers report.
-    pub(super) fn routers_have(&self) -> impl Iterator<Item = GenerationNumber> {
-        let reports = self.agents.values().flat_map(|record| &record.report.routers);
-        reports.filter_map(|report| report.generation)
-    }
-
-    /// Whether most routers that have ever been heard of are heard now. While most are away, more may have been forgotten than
-    /// the rest knows.
-    fn hears_most_routers(&self) -> bool {
-        let count = |record: &AgentRecord| record.report.routers.len();
-        let all: usize = self.agents.values().map(count).sum();
-        let heard: usize = self.agents.values().filter(|record| !record.is_silent).map(count).sum();
-        heard * 2 > all
     }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use admin::api::ApiReply;
 use fleet::rollout::RolloutEvent;
-use fleet::{FleetMember, HostId, MemberId};
+use fleet::{FleetMember, HostId, MemberId, RouterId};
 
-use super::{Controller, refusal, register_away};
+use super::Controller;
+use super::replies::{refusal, register_away};
 use crate::decisions::GoneHost;
 use crate::questions::MEMBERS_MAX;
 
@@ -26,7 +27,8 @@ impl Controller {
                 return Err(refusal(422, &error));
             }
         }
-        let of_hosts = self.view.inventory.members().filter(|member| hosts.contains(&member.host));
+        let of_hosts =
+            self.register.view().inventory().members().filter(|member| hosts.contains(&member.host));
         let all: BTreeSet<MemberId> =
             remove.iter().cloned().chain(of_hosts.map(|member| member.id.clone())).collect();
         match all.len() + members.len() {
@@ -37,15 +39,15 @@ impl Controller {
 
     fn check_host(&self, host: &HostId) -> Result<(), ApiReply> {
         let agent = self.agents.get(host);
-        if let Some(agent) = agent.filter(|agent| !agent.is_silent) {
-            let age_s = self.now.ms().saturating_sub(agent.heard.ms()) / 1000;
+        if let Some(agent) = agent.filter(|agent| !agent.is_silent()) {
+            let age_s = self.now.ms().saturating_sub(agent.heard().ms()) / 1000;
             let hint = "end its agent, and wait until `control status` says that it is silent";
             return Err(refusal(
                 422,
                 &format!("the agent of {host} was heard {age_s} s ago, and would come back\n  hint: {hint}"),
             ));
         }
-        let has_members = self.view.inventory.members().any(|member| member.host == *host);
+        let has_members = self.register.view().inventory().members().any(|member| member.host == *host);
         if agent.is_none() && !has_members {
             return Err(refusal(404, &format!("there is no host {host}: it has no members and no agent")));
         }
@@ -59,27 +61,24 @@ impl Controller {
         }
         let gone = |host: &HostId| GoneHost { host: host.clone(), unix_s: self.unix_s };
         let gone: Vec<GoneHost> = hosts.iter().map(gone).collect();
-        self.decisions.note_gone(&gone).map_err(|error| register_away(&error))?;
-        hosts.iter().for_each(|host| self.forget_host(host));
-        self.known_gone.extend(gone);
+        self.register.note_gone(&gone).map_err(|error| register_away(&error))?;
+        let forgotten = self.agents.note_gone(&gone);
+        self.forget_hosts(forgotten);
         Ok(())
     }
 
     /// Forgets the hosts that have left since the register was read last.
     pub(super) fn follow_gone(&mut self) {
-        let gone: BTreeSet<GoneHost> = self.view.gone.iter().cloned().collect();
-        let new: Vec<GoneHost> = gone.difference(&self.known_gone).cloned().collect();
-        new.iter().for_each(|gone| self.forget_host(&gone.host));
-        self.known_gone = gone;
+        let forgotten = self.agents.follow_gone(self.register.view().gone());
+        self.forget_hosts(forgotten);
     }
 
-    /// An agent that speaks all the same is known again with its next turn.
-    fn forget_host(&mut self, host: &HostId) {
-        let Some(record) = self.agents.remove(host) else { return };
-        self.seats.remove(host);
-        self.has_new_readers = true;
-        for report in record.report.routers {
-            self.tell(RolloutEvent::Left { router: report.router });
+    fn forget_hosts(&mut self, hosts: Vec<(HostId, Vec<RouterId>)>) {
+        for (host, routers) in hosts {
+            self.seats.remove(&host);
+            for router in routers {
+                self.tell(RolloutEvent::Left { router });
+            }
         }
     }
 }

@@ -1,24 +1,18 @@
 //! Health: what agents, probes and routers say goes to the watch of `fleet`, and what it decides becomes generations.
 
-use std::time::Duration;
-
-use fleet::health::{
-    HealthDecision, ProbeOutcome, ProbeRound, ProcessSight, Roster, RosterError, SlotMember, TkoReport,
-};
-use fleet::{ClusterName, FleetContent, GenerationNumber, MemberId, Replacement, ViewName};
+use fleet::health::{HealthDecision, ProbeRound, ProcessSight, Roster, RosterError, SlotMember, TkoReport};
+use fleet::{ClusterName, FleetContent, GenerationNumber, HostId, MemberId, Replacement, ViewName};
 use stdx::clock::Now;
 
-use super::{Controller, ProbeRecord};
+use super::Controller;
 use crate::authorise::ControlVerb;
 use crate::decisions::Publication;
-use crate::turn::{ProcessReport, TurnReport};
+use crate::turn::ProcessReport;
 
 /// Interval of passes over all members.
 const PASS_EVERY_MS: u64 = 1000;
 /// The same when something is new: suspicion counts from the pass that is told of it.
 const PASS_SOON_MS: u64 = 200;
-/// Age of a probe that counts for a round: a second between probes, and one for its time limit, and room.
-const PROBE_FRESH_MS: u64 = 5000;
 /// How long a lost member waits for a rollout that is going on. A slot change has come to its end by then.
 pub(super) const HEAL_WAIT_MS: u64 = 15_000;
 /// Longest part of the evidence that a generation's reason has.
@@ -27,11 +21,14 @@ const REASON_LEN_MAX: usize = 400;
 impl Controller {
     /// Tells the watch who has which slot.
     pub(super) fn set_roster(&mut self) {
-        let Some(current) = self.view.current() else { return };
+        let Some(current) = self.register.view().current() else { return };
         let number = current.number;
         match self.roster(number, &current.content) {
             Ok(roster) => {
-                self.take_roster(number, roster);
+                let (register, clocks) = (&self.register, (self.now, self.unix_s));
+                let (records, answered_at) = (register.view().replaced(), register.followed_at());
+                let written = self.replaced.take_new(records, number, answered_at, clocks);
+                self.watch.set_roster_after(self.now, roster, &written);
                 self.health_trouble = None;
             }
             Err(error) => self.health_trouble = Some(error.to_string()),
@@ -47,7 +44,7 @@ impl Controller {
             content.clusters.iter().flat_map(|cluster| cluster.slots.iter().map(move |slot| (cluster, slot)));
         // Of a member that the inventory misses nothing is known, so nothing is decided about it.
         let places = slots.filter_map(|(cluster, slot)| {
-            let member = self.view.inventory.get(&slot.member)?;
+            let member = self.register.view().inventory().get(&slot.member)?;
             Some(SlotMember {
                 cluster: cluster.name.clone(),
                 slot: slot.id.clone(),
@@ -61,7 +58,9 @@ impl Controller {
     }
 
     /// Tells the watch what a turn says.
-    pub(super) fn tell_health(&mut self, report: &TurnReport) {
+    pub(super) fn tell_health(&mut self, host: &HostId) {
+        let Some(record) = self.agents.get(host) else { return };
+        let report = record.report();
         let processes: Vec<(MemberId, ProcessSight)> = report
             .members
             .iter()
@@ -80,7 +79,7 @@ impl Controller {
         for router in &report.routers {
             let serves = self.clusters_of(&router.view);
             let traffic = if router.has_traffic { &*serves } else { &[] };
-            let content = self.view.current().map(|current| &current.content);
+            let content = self.register.view().current().map(|current| &current.content);
             let slot_at = |address: &String| Some(content?.slot_at(address)?.1.member.clone());
             let tko: Vec<MemberId> = router.suspects.iter().filter_map(slot_at).collect();
             let unasked: Vec<MemberId> = router.unasked.iter().filter_map(slot_at).collect();
@@ -92,22 +91,11 @@ impl Controller {
     }
 
     fn clusters_of(&self, view: &ViewName) -> Vec<ClusterName> {
-        let Some(current) = self.view.current() else { return Vec::new() };
+        let Some(current) = self.register.view().current() else { return Vec::new() };
         let content = &current.content;
         let Some(view) = content.views.iter().find(|one| one.name == *view) else { return Vec::new() };
         let clusters = content.clusters.iter().filter(|cluster| content.is_in(cluster, view));
         clusters.map(|cluster| cluster.name.clone()).collect()
-    }
-
-    /// Notes a probe for the next round.
-    pub(super) fn note_outcome(&mut self, member: MemberId, answer: &Result<Duration, String>) {
-        let late = Duration::from_millis(self.settings.health.probe_late_ms);
-        let outcome = match answer {
-            Ok(after) if *after > late => ProbeOutcome::Late,
-            Ok(_) => ProbeOutcome::Answered,
-            Err(_) => ProbeOutcome::Failed,
-        };
-        self.outcomes.insert(member, outcome);
     }
 
     /// Brings the next pass forward.
@@ -145,16 +133,17 @@ impl Controller {
         let is_any = !lost.is_empty() || saved.is_some();
         let since = is_any.then(|| self.lost_since.unwrap_or(self.now));
         self.lost_since = since;
-        let is_my_turn = since.is_some_and(|since| since.ms() + self.waits_ms() <= self.now.ms());
+        let is_my_turn =
+            since.is_some_and(|since| since.ms() + self.peers.waits_ms(self.now) <= self.now.ms());
         if let Some((place, evidence, saved)) = saved {
-            if self.waits_ms() == 0 {
+            if self.peers.waits_ms(self.now) == 0 {
                 notes.extend(self.replace_drained(&place, &evidence, saved).err());
             }
         } else if is_my_turn && Some(decisions.generation) == self.target() {
             notes.extend(self.replace_lost(&lost).err());
         }
         // The first controller by name does it, and another one when that is away.
-        if self.waits_ms() == 0 {
+        if self.peers.waits_ms(self.now) == 0 {
             notes.extend(self.end_warm_ups());
         }
         self.advance_drain();
@@ -162,13 +151,13 @@ impl Controller {
         notes.extend(self.rollout_notes());
         notes.extend(self.failure.note.clone());
         notes.extend(self.health_trouble.clone());
-        notes.extend(self.audit_trouble.clone());
+        notes.extend(self.trail.trouble().map(str::to_owned));
         self.health_notes = notes;
     }
 
     /// Says from where losses are judged, if that is one zone, or one that is not known yet.
     fn tell_zones(&mut self) {
-        let others = self.outboxes.iter().filter(|outbox| outbox.is_open()).count();
+        let others = self.peers.expected();
         self.watch.expect_probers(1 + others);
         let known = self.watch.prober_zones();
         let line = match (&*known.zones, known.unheard) {
@@ -179,22 +168,19 @@ impl Controller {
             _ => None,
         };
         if self.zones_line != line {
-            self.log_lines.extend(line.clone());
+            if let Some(line) = line.clone() {
+                self.log.add(line);
+            }
             self.zones_line = line;
         }
     }
 
     fn tell_probes(&mut self) {
-        let outcomes: Vec<(MemberId, ProbeOutcome)> =
-            std::mem::take(&mut self.outcomes).into_iter().collect();
-        // Of all members: those whose answer is late must not be most of a round because the others came just before it.
-        let is_fresh = |probe: &&ProbeRecord| probe.at.ms() + PROBE_FRESH_MS >= self.now.ms();
-        let fresh = || self.probes.values().filter(is_fresh);
-        let (asked, answered) = (fresh().count(), fresh().filter(|probe| probe.answer.is_ok()).count());
+        let found = self.probes.take_round(self.now);
+        self.peers.tell_probes(&found);
         let (prober, zone) = (&self.settings.host, &self.settings.zone);
-        let (asked, answered) = (asked as u32, answered as u32);
-        self.tell_others_of_probes(asked, answered, &outcomes);
-        let round = ProbeRound { prober, zone, asked, answered, outcomes: &outcomes };
+        let (asked, answered) = (found.asked, found.answered);
+        let round = ProbeRound { prober, zone, asked, answered, outcomes: &found.outcomes };
         // A round without probes does not count.
         let _ = self.watch.probed(self.now, &round);
     }
@@ -207,7 +193,7 @@ impl Controller {
             2 => format!("{} and another one are lost", first.member),
             count => format!("{} and {} others are lost", first.member, count - 1),
         };
-        if let Some(away) = &self.away {
+        if let Some(away) = self.register.away() {
             return Err(format!("{who}, and waits for the register: {away}"));
         }
         if self.is_rollout_waited_for() {
@@ -260,7 +246,7 @@ impl Controller {
                 HEAL_WAIT_MS / 1000
             ));
         }
-        if self.away.is_some() || self.frozen_by(&content).is_some() {
+        if self.register.away().is_some() || self.frozen_by(&content).is_some() {
             return Err(format!("{who}, and its scope is frozen or the register away: {evidence}"));
         }
         let reason = format!("{who}: {evidence}");
@@ -287,11 +273,11 @@ impl Controller {
                 Ok(())
             }
             Ok(Publication::Overtaken) => {
-                self.read_at = self.now;
+                self.register.read_soon(self.now);
                 Ok(())
             }
             Err(error) => {
-                self.read_at = self.now;
+                self.register.read_soon(self.now);
                 Err(error)
             }
         }

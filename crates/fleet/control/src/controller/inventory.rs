@@ -4,8 +4,8 @@ use admin::api::ApiReply;
 use fleet::{FleetMember, HostId, Inventory, MemberId};
 use serde_json::json;
 
-use super::{Controller, document, refusal, register_away};
-use crate::register::Revision;
+use super::Controller;
+use super::replies::{document, refusal, register_away};
 
 impl Controller {
     /// Shows what would change; carries it out if it shall.
@@ -41,7 +41,7 @@ impl Controller {
         members: &[FleetMember],
         remove: &[MemberId],
     ) -> Result<Vec<String>, ApiReply> {
-        let (old, mut steps) = (&self.view.inventory, Vec::new());
+        let (old, mut steps) = (self.register.view().inventory(), Vec::new());
         for member in members {
             let (id, host, address) = (&member.id, &member.host, &member.address);
             match old.get(id) {
@@ -80,35 +80,18 @@ impl Controller {
     }
 
     fn has_slot(&self, id: &MemberId) -> bool {
-        self.view.slot_of(id).is_some()
+        self.register.view().slot_of(id).is_some()
     }
 
-    /// One after the other: each of them is a whole decision, and the same change can be made again.
     pub(super) fn write_members(
         &mut self,
         members: &[FleetMember],
         remove: &[MemberId],
     ) -> Result<(), ApiReply> {
-        // Whatever happens, the register has it.
-        self.read_at = self.now;
-        let known = self.decisions.members().map_err(|error| register_away(&error))?;
-        let revision = |id: &MemberId| {
-            let entry = known.iter().find(|entry| entry.key.as_str().rsplit('/').next() == Some(id.as_str()));
-            entry.map_or(Revision::ABSENT, |entry| entry.revision)
-        };
-        for member in members.iter().filter(|member| self.view.inventory.get(&member.id) != Some(*member)) {
-            let json = serde_json::to_string(member).expect("a member has names and texts");
-            let is_done = self.decisions.set_member(member.id.as_str(), &json, revision(&member.id));
-            if !is_done.map_err(|error| register_away(&error))? {
-                return Err(self.overtaken());
-            }
+        match self.register.write_members(members, remove, self.now) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.overtaken()),
+            Err(error) => Err(register_away(&error)),
         }
-        for id in remove {
-            let is_done = self.decisions.remove_member(id.as_str(), revision(id));
-            if !is_done.map_err(|error| register_away(&error))? {
-                return Err(self.overtaken());
-            }
-        }
-        Ok(())
     }
 }

@@ -7,7 +7,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::json;
 use stdx::log_level::LogLevel;
 
-use super::{Controller, document, refusal, register_away};
+use super::Controller;
+use super::replies::{document, refusal, register_away};
 use crate::access::Requester;
 use crate::authority::AuthorityError;
 use crate::identity::{FleetIdentity, FleetRole};
@@ -25,7 +26,7 @@ impl Controller {
         if SystemRandom::new().fill(&mut random).is_err() {
             return refusal(500, "the system gives no random numbers");
         }
-        let (tokens, revision) = match self.decisions.join_tokens() {
+        let (tokens, revision) = match self.register.join_tokens() {
             Ok((tokens, revision)) => (tokens.unwrap_or_else(|| JoinTokens::new(fleet)), revision),
             Err(error) => return register_away(&error),
         };
@@ -33,7 +34,7 @@ impl Controller {
             Ok(issued) => issued,
             Err(error) => return refusal(422, &error.to_string()),
         };
-        match self.decisions.set_join_tokens(&next, revision) {
+        match self.register.set_join_tokens(&next, revision) {
             Ok(true) => {
                 let text = token.reveal();
                 document(format!("{text}\n"), json!({"token": text, "id": token.id()}))
@@ -48,7 +49,7 @@ impl Controller {
         let Some(authority) = &self.authority else { return no_authority() };
         let now_s = unix_s();
         let used = JoinToken::parse(&question.token).and_then(|token| {
-            let (tokens, revision) = match self.decisions.join_tokens() {
+            let (tokens, revision) = match self.register.join_tokens() {
                 Ok((tokens, revision)) => (tokens, revision),
                 Err(error) => return Ok(Err(register_away(&error))),
             };
@@ -60,7 +61,7 @@ impl Controller {
             Ok(Ok(used)) => used,
             Ok(Err(reply)) => return reply,
             Err(why) => {
-                (self.say)(LogLevel::Warning, &format!("a newcomer is refused: {why}"));
+                self.log.say(LogLevel::Warning, &format!("a newcomer is refused: {why}"));
                 return refusal(403, &why.peer_answer());
             }
         };
@@ -73,9 +74,9 @@ impl Controller {
             Ok(signed) => signed,
             Err(error) => return refused(&error),
         };
-        match self.decisions.set_join_tokens(&next, revision) {
+        match self.register.set_join_tokens(&next, revision) {
             Ok(true) => {
-                (self.say)(LogLevel::Info, &format!("{identity} has joined"));
+                self.log.say(LogLevel::Info, &format!("{identity} has joined"));
                 let authority = authority.certificate_pem();
                 let json = json!({"certificate": signed.pem, "authority": authority, "identity": identity});
                 document(format!("{identity} has joined\n"), json)
@@ -111,7 +112,7 @@ impl Controller {
             FleetRole::Agent | FleetRole::Operator | FleetRole::Reader => Ok(Vec::new()),
             FleetRole::Server => {
                 let id: Option<MemberId> = identity.id.as_str().parse().ok();
-                let member = id.and_then(|id| self.view.inventory.get(&id));
+                let member = id.and_then(|id| self.register.view().inventory().get(&id));
                 let address = member.and_then(|member| member.address.rsplit_once(':'));
                 let host = address.map(|(host, _)| host.trim_start_matches('[').trim_end_matches(']'));
                 host.map(|host| vec![host.to_owned()]).ok_or_else(|| {

@@ -7,26 +7,25 @@ use fleet::health::Quarantined;
 use serde_json::json;
 use stdx::clock::Now;
 
-use super::{Controller, RETRY_MS, document, refusal, register_away};
+use super::replies::{document, refusal, register_away};
+use super::{Controller, RETRY_MS};
 use crate::decisions::{CONDEMNED_MAX, HELD_MAX, HeldRecord};
 use crate::register::RegisterError;
-
-/// Lines that wait to be written, the oldest of which are lost.
-pub(super) const LOG_LINES_MAX: usize = 64;
 
 impl Controller {
     /// Takes what the register has. Quarantines that it had and has no more were ended by somebody.
     pub(super) fn follow_learnt(&mut self) {
-        self.condemned.extend(self.view.condemned.iter().cloned());
-        self.kept_condemned.extend(self.view.condemned.iter().cloned());
+        self.condemned.extend(self.register.view().condemned().iter().cloned());
+        self.kept_condemned.extend(self.register.view().condemned().iter().cloned());
         let held: BTreeSet<Quarantined> =
-            self.view.quarantine.iter().map(|held| held.whose.clone()).collect();
+            self.register.view().quarantine().iter().map(|held| held.whose.clone()).collect();
         let (now, book) = (self.now, self.watch.quarantine_mut());
         for whose in self.kept_held.difference(&held) {
             book.release(whose);
         }
         let known: BTreeSet<Quarantined> = book.held().map(|(whose, _)| whose.clone()).collect();
-        for record in self.view.quarantine.iter().filter(|record| !known.contains(&record.whose)) {
+        for record in self.register.view().quarantine().iter().filter(|record| !known.contains(&record.whose))
+        {
             // A full book lets no member in, whoever it is.
             let _ = book.hold(now, record.whose.clone(), &record.reason, None);
         }
@@ -44,7 +43,7 @@ impl Controller {
                 self.keep_at = Now::at_ms(self.now.ms() + RETRY_MS);
                 // Once, not every second while the register is away.
                 if std::mem::take(&mut self.is_keeping) {
-                    self.log(format!("failures are not kept, and a restart would forget them: {error}"));
+                    self.log.add(format!("failures are not kept, and a restart would forget them: {error}"));
                 }
             }
         }
@@ -55,12 +54,12 @@ impl Controller {
         if new.is_empty() {
             return Ok(());
         }
-        let dropped = self.decisions.condemn(&new)?;
+        let dropped = self.register.condemn(&new)?;
         self.kept_condemned.extend(new);
         for text in dropped {
             let line =
                 format!("text {text} has failed and is forgotten: {CONDEMNED_MAX} later ones are kept");
-            self.log(line);
+            self.log.add(line);
         }
         Ok(())
     }
@@ -75,7 +74,7 @@ impl Controller {
         if new.is_empty() {
             return Ok(());
         }
-        let dropped = self.decisions.hold(&new)?;
+        let dropped = self.register.hold(&new)?;
         self.kept_held.extend(new.into_iter().map(|record| record.whose));
         self.note_let_go(&dropped);
         Ok(())
@@ -86,7 +85,7 @@ impl Controller {
             self.watch.quarantine_mut().release(&record.whose);
             self.kept_held.remove(&record.whose);
             let (whose, reason) = (&record.whose, &record.reason);
-            self.log(format!(
+            self.log.add(format!(
                 "{whose} is out of quarantine ({reason}): {HELD_MAX} that came later are kept; release some by `control thaw`"
             ));
         }
@@ -95,7 +94,7 @@ impl Controller {
     /// Puts a member or host into quarantine, as a person asks.
     pub(super) fn hold_by_hand(&mut self, whose: &Quarantined, why: &str) -> ApiReply {
         let record = HeldRecord { whose: whose.clone(), reason: why.to_owned() };
-        let dropped = match self.decisions.hold(&[record]) {
+        let dropped = match self.register.hold(&[record]) {
             Ok(dropped) => dropped,
             Err(error) => return register_away(&error),
         };
@@ -109,8 +108,7 @@ impl Controller {
 
     /// Ends a quarantine, as a person asks.
     pub(super) fn release_by_hand(&mut self, whose: &Quarantined) -> ApiReply {
-        // The losses before its quarantine count no more either: not here, and not in a controller that is started again.
-        let released = self.decisions.release(whose).and_then(|()| self.decisions.forgive(whose));
+        let released = self.register.release(whose);
         if let Err(error) = released {
             return register_away(&error);
         }
@@ -118,17 +116,5 @@ impl Controller {
         let was_held = self.watch.quarantine_mut().release(whose);
         let words = if was_held { "may take a slot again" } else { "was not in quarantine" };
         document(format!("{whose} {words}\n"), json!({"scope": whose.to_string(), "was_frozen": was_held}))
-    }
-
-    pub(super) fn log(&mut self, line: String) {
-        if self.log_lines.len() >= LOG_LINES_MAX {
-            self.log_lines.pop_front();
-        }
-        self.log_lines.push_back(line);
-    }
-
-    /// Lines for the log that have come since.
-    pub fn take_log_lines(&mut self) -> impl Iterator<Item = String> + use<> {
-        std::mem::take(&mut self.log_lines).into_iter()
     }
 }

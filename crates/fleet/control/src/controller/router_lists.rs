@@ -7,15 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleet::{HostId, RouterId};
+use fleet::RouterId;
 use protocol::discovery::{DISCOVERY_MEMBERS_MAX, DiscoveryList};
 use stdx::clock::Now;
 
+use super::Controller;
+use super::agents::AgentRecord;
 use super::cluster_files::line;
 use super::state::LISTS_LOOK_EVERY_MS;
-use super::{AgentRecord, Controller};
 use crate::decisions::{ListScope, ListedRouter, RouterList};
-use crate::register::Revision;
 use crate::router_client::digest_of;
 use crate::turn::{ListOrder, RouterReport, is_client_address};
 
@@ -29,7 +29,7 @@ type Routers = BTreeMap<RouterId, ListedRouter>;
 impl Controller {
     /// Makes the texts of what the register has.
     pub(super) fn set_router_lists(&mut self) {
-        let lists = self.view.router_lists.iter();
+        let lists = self.register.view().router_lists().iter();
         let texts: Vec<(&ListScope, String)> = lists.map(|(scope, (list, _))| (scope, text(list))).collect();
         let digest = |text: &str| digest_of(text.as_bytes());
         let digests = texts.iter().map(|(scope, text)| ((*scope).clone(), digest(text))).collect();
@@ -40,7 +40,10 @@ impl Controller {
 
     /// Writes lists that are others than those in the register, if it is time.
     pub(super) fn keep_router_lists(&mut self) {
-        if self.now < self.router_lists.look_at || self.away.is_some() || self.waits_ms() > 0 {
+        if self.now < self.router_lists.look_at
+            || self.register.away().is_some()
+            || self.peers.waits_ms(self.now) > 0
+        {
             return;
         }
         self.router_lists.look_at = Now::at_ms(self.now.ms() + LISTS_LOOK_EVERY_MS);
@@ -51,15 +54,15 @@ impl Controller {
             }
         }
         if let Some(why) = trouble.clone().filter(|_| self.router_lists.trouble != trouble) {
-            self.log(why);
+            self.log.add(why);
         }
         self.router_lists.trouble = trouble;
         self.set_router_lists();
     }
 
     fn write_list(&mut self, scope: ListScope, routers: Routers) -> Result<(), String> {
-        let before = self.view.router_lists.get(&scope);
-        let (before, revision) = before.map_or((RouterList::default(), Revision::ABSENT), Clone::clone);
+        let before = self.register.view().router_lists().get(&scope);
+        let before = before.map_or(RouterList::default(), |(list, _)| list.clone());
         if routers.is_empty() || routers == before.routers {
             return Ok(());
         }
@@ -68,25 +71,18 @@ impl Controller {
         if let Err(why) = DiscoveryList::parse(text(&list).as_bytes()) {
             return Err(format!("{what} stays as it is: {why}"));
         }
-        match self.decisions.set_router_list(&scope, &list, revision) {
-            Ok(Some(revision)) => drop(self.view.router_lists.insert(scope, (list, revision))),
-            Ok(None) => self.read_at = self.now,
-            Err(error) => {
-                self.read_at = self.now;
-                return Err(format!("{what} stays as it is: {error}"));
-            }
-        }
-        Ok(())
+        let written = self.register.write_router_list(scope, list, self.now);
+        written.map_err(|error| format!("{what} stays as it is: {error}"))
     }
 
     fn wanted_lists(&self) -> BTreeMap<ListScope, Routers> {
         let mut lists: BTreeMap<ListScope, Routers> = BTreeMap::new();
-        for (scope, (list, _)) in &self.view.router_lists {
+        for (scope, (list, _)) in self.register.view().router_lists() {
             lists.insert(scope.clone(), self.remaining(scope, &list.routers));
         }
-        for (host, record) in self.agents.iter().filter(|(_, record)| !record.is_silent) {
-            for report in &record.report.routers {
-                let scope = (report.view.clone(), record.report.zone.clone());
+        for (host, record) in self.agents.iter().filter(|(_, record)| !record.is_silent()) {
+            for report in &record.report().routers {
+                let scope = (report.view.clone(), record.report().zone.clone());
                 let is_known = lists.contains_key(&scope) || lists.len() < LISTS_MAX;
                 if let Some(address) = address_of(report).filter(|_| is_known) {
                     let listed = ListedRouter { host: host.clone(), address: address.to_owned() };
@@ -101,13 +97,13 @@ impl Controller {
     /// Those of a list that have not left.
     fn remaining(&self, scope: &ListScope, routers: &Routers) -> Routers {
         let record = |listed: &ListedRouter| self.agents.get(&listed.host);
-        let is_heard = |listed: &&ListedRouter| record(listed).is_some_and(|record| !record.is_silent);
+        let is_heard = |listed: &&ListedRouter| record(listed).is_some_and(|record| !record.is_silent());
         let hears_most = routers.values().filter(is_heard).count() * 2 > routers.len();
         let remains = |(router, listed): &(&RouterId, &ListedRouter)| match record(listed) {
-            Some(record) if !record.is_silent => names(record, router, scope),
-            None if self.has_left(&listed.host) => false,
+            Some(record) if !record.is_silent() => names(record, router, scope),
+            None if self.agents.has_left(&listed.host) => false,
             record => {
-                let heard = record.map_or(self.began, |record| record.heard);
+                let heard = record.map_or(self.began, AgentRecord::heard);
                 !hears_most || heard.ms() + GONE_AFTER_MS > self.now.ms()
             }
         };
@@ -115,15 +111,11 @@ impl Controller {
         remaining.map(|(router, listed)| (router.clone(), listed.clone())).collect()
     }
 
-    fn has_left(&self, host: &HostId) -> bool {
-        self.known_gone.iter().any(|gone| gone.host == *host)
-    }
-
     /// The lists that the routers of a host shall tell.
     pub(super) fn list_orders(&self, record: &AgentRecord) -> Vec<ListOrder> {
         let orders =
-            record.report.routers.iter().filter(|report| report.has_cluster_file).filter_map(|report| {
-                let scope = (report.view.clone(), record.report.zone.clone());
+            record.report().routers.iter().filter(|report| report.has_cluster_file).filter_map(|report| {
+                let scope = (report.view.clone(), record.report().zone.clone());
                 let digest = self.router_lists.digests.get(&scope)?.clone();
                 Some(ListOrder { router: report.router.clone(), digest })
             });
@@ -136,7 +128,7 @@ fn names(record: &AgentRecord, router: &RouterId, scope: &ListScope) -> bool {
     let is_it = |report: &RouterReport| {
         report.router == *router && report.view == scope.0 && address_of(report).is_some()
     };
-    record.report.zone == scope.1 && record.report.routers.iter().any(is_it)
+    record.report().zone == scope.1 && record.report().routers.iter().any(is_it)
 }
 
 /// An address that cannot be one would spoil the list for all.

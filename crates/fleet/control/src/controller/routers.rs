@@ -4,22 +4,18 @@ use std::collections::HashSet;
 
 use fleet::rollout::{Rollout, RolloutEvent, RolloutLane, RolloutState};
 use fleet::{FleetContent, Generation, GenerationNumber, HostId, RouterId, next_number};
-use stdx::clock::Now;
 
+use super::Controller;
+use super::agents::AgentRecord;
+use super::published::published;
 use super::state::FailedText;
-use super::view::published;
-use super::{AgentRecord, Controller};
-use crate::decisions::{NewGeneration, Publication};
-use crate::seats::SEATS_MAX;
-use crate::turn::{RouterOrder, RouterReport, TextReport, TurnOrders, TurnReport};
-
-/// Interval of looks for agents that have fallen silent.
-const SILENT_EVERY_MS: u64 = 500;
+use crate::decisions::Publication;
+use crate::turn::{RouterOrder, TextReport, TurnOrders, TurnReport};
 
 impl Controller {
     /// Begins the rollout of a generation that this controller has published behind `parent`.
     pub(super) fn roll_out(&mut self, generation: Generation, parent: Option<GenerationNumber>) {
-        self.view.add(generation);
+        self.register.add(generation);
         self.begin_rollout(parent);
     }
 
@@ -28,7 +24,7 @@ impl Controller {
         self.rollout_since = self.now;
         self.set_roster();
         self.set_cluster_files();
-        let Some(current) = self.view.current() else { return };
+        let Some(current) = self.register.view().current() else { return };
         let (before, lane) = self.lane_of(current, before);
         let (before, current) = (before.cloned(), current.clone());
         let nothing = FleetContent::default();
@@ -50,7 +46,7 @@ impl Controller {
         self.rollout = Rollout::begin(new, base, lane, self.settings.rollout.clone(), &self.condemned).ok();
         self.failure =
             FailedText { base: self.rollout.is_none().then_some(base_number), ..FailedText::default() };
-        let hosts: Vec<HostId> = self.agents.keys().cloned().collect();
+        let hosts: Vec<HostId> = self.agents.hosts().cloned().collect();
         for host in hosts {
             self.tell_rollout(&host);
         }
@@ -65,7 +61,8 @@ impl Controller {
         next: &Generation,
         before: Option<GenerationNumber>,
     ) -> (Option<&Generation>, RolloutLane) {
-        let base = self.base_of(next, before).and_then(|number| self.view.generations.get(&number));
+        let base =
+            self.base_of(next, before).and_then(|number| self.register.view().generations().get(&number));
         // All routers have had it: whoever comes gets it at once.
         if self.settled() == Some(next.number) {
             return (base, RolloutLane::Rollback);
@@ -93,37 +90,18 @@ impl Controller {
     /// the same agent says nothing new.
     pub(super) fn on_turn(&mut self, report: TurnReport, is_direct: bool) {
         let host = report.host.clone();
-        let before = self.agents.get(&host);
-        let is_overtaken = before.is_some_and(|before| {
-            let before = &before.report;
-            before.boot == report.boot
-                && (before.turn > report.turn || !is_direct && before.turn == report.turn)
-        });
-        if is_overtaken || before.is_none() && self.agents.len() >= SEATS_MAX {
-            return;
-        }
-        let left: Vec<RouterId> = before.map_or(Vec::new(), |before| {
-            let is_left =
-                |router: &&RouterReport| !report.routers.iter().any(|new| new.router == router.router);
-            before.report.routers.iter().filter(is_left).map(|router| router.router.clone()).collect()
-        });
-        let readers = |report: &TurnReport| -> Vec<Option<GenerationNumber>> {
-            report.routers.iter().map(|router| router.generation).collect()
-        };
-        self.has_new_readers |= before.is_none_or(|before| readers(&before.report) != readers(&report));
+        let Some(taken) = self.agents.take(report, is_direct, self.now) else { return };
+        let Some(record) = self.agents.get(&host) else { return };
         if is_direct {
-            self.outboxes.iter().for_each(|outbox| outbox.put_turn(&report));
-        } else if before.is_some_and(|before| before.is_direct) {
+            self.peers.pass_on(record.report());
+        } else if taken.was_direct {
             self.seats.remove(&host);
         }
-        for router in left {
+        for router in taken.left {
             self.forget_in_drain(router.clone());
             self.tell(RolloutEvent::Left { router });
         }
-        self.tell_health(&report);
-        let (heard, recalled) = (self.now, self.agents.get(&host).and_then(|before| before.recalled));
-        let record = AgentRecord { heard, is_silent: false, expected: None, recalled, is_direct, report };
-        self.agents.insert(host.clone(), record);
+        self.tell_health(&host);
         self.tell_rollout(&host);
         self.give_orders(&host);
     }
@@ -131,8 +109,8 @@ impl Controller {
     /// Tells the rollout what the last turn of an agent says.
     fn tell_rollout(&mut self, host: &HostId) {
         let Some(record) = self.agents.get(host) else { return };
-        let zone = record.report.zone.clone();
-        for report in record.report.routers.clone() {
+        let zone = record.report().zone.clone();
+        for report in record.report().routers.clone() {
             let router = report.router.clone();
             let has = report.generation.unwrap_or(GenerationNumber(0));
             let view = report.view.clone();
@@ -155,8 +133,8 @@ impl Controller {
             }
         }
         // A rollout that begins after an agent has fallen silent does not wait for it.
-        let Some(record) = self.agents.get(host).filter(|record| record.is_silent) else { return };
-        let (since, routers) = (record.heard, record.report.routers.clone());
+        let Some(record) = self.agents.get(host).filter(|record| record.is_silent()) else { return };
+        let (since, routers) = (record.heard(), record.report().routers.clone());
         for report in routers {
             self.tell(RolloutEvent::Silent { router: report.router, since });
         }
@@ -164,23 +142,7 @@ impl Controller {
 
     /// Finds agents that have not been heard for a while.
     pub(super) fn find_silent(&mut self) {
-        if self.now < self.silent_at {
-            return;
-        }
-        self.silent_at = Now::at_ms(self.now.ms() + SILENT_EVERY_MS);
-        let (now, return_ms) = (self.now, self.settings.health.agent_return_ms);
-        let silent_after_ms = self.settings.health.agent_silent_after_ms;
-        let is_older = |since: Now, than_ms: u64| since.ms() + than_ms < now.ms();
-        let is_late = |record: &AgentRecord| {
-            is_older(record.heard, silent_after_ms)
-                || record.expected.is_some_and(|since| is_older(since, return_ms))
-        };
-        let mut silent = Vec::new();
-        for record in self.agents.values_mut().filter(|record| !record.is_silent && is_late(record)) {
-            record.is_silent = true;
-            let routers = record.report.routers.iter();
-            silent.extend(routers.map(|router| (router.router.clone(), record.heard)));
-        }
+        let silent = self.agents.find_silent(&self.settings.health, self.now);
         for (router, since) in silent {
             self.tell(RolloutEvent::Silent { router, since });
         }
@@ -188,7 +150,7 @@ impl Controller {
 
     /// Lets the rollout go on, and leaves the target if its text has failed.
     pub(super) fn advance_rollout(&mut self) {
-        let is_frozen = self.view.frozen.iter().any(|(scope, _)| scope == "fleet");
+        let is_frozen = self.register.view().frozen().iter().any(|(scope, _)| scope == "fleet");
         self.tell(if is_frozen { RolloutEvent::Freeze } else { RolloutEvent::Thaw });
         self.act_on_rollout();
         let failed = self.rollout.as_ref().map(|rollout| rollout.condemned().iter().cloned());
@@ -207,7 +169,7 @@ impl Controller {
     pub(super) fn successor(&self, reason: String, content: FleetContent) -> Generation {
         let parent = self.target();
         // A register that was restored from a backup has forgotten numbers, and routers refuse those that they have had.
-        let number = next_number(parent, self.routers_have());
+        let number = next_number(parent, self.agents.routers_have());
         Generation { number, parent, reason, content }
     }
 
@@ -216,15 +178,13 @@ impl Controller {
         &mut self,
         generation: &Generation,
     ) -> Result<Publication, crate::register::RegisterError> {
-        let json = serde_json::to_vec(generation).expect("a generation has names and texts");
-        let texts = published(generation.number, &generation.content).1.into_values().collect();
-        let replaced =
-            self.replaced_change(self.roster(generation.number, &generation.content).ok().as_ref());
-        let new = NewGeneration { number: generation.number, json, texts, replaced };
-        let published = self.decisions.publish(self.view.target, &new)?;
+        let roster = self.roster(generation.number, &generation.content).ok();
+        let slots = roster.map_or(Vec::new(), |roster| self.watch.replaced_by(&roster));
+        let records = self.register.view().replaced();
+        let replaced = self.replaced.change(records, slots, (self.now, self.unix_s));
+        let published = self.register.publish(generation, &replaced)?;
         if let Publication::Done(target) = published {
-            self.view.target = Some(target);
-            self.note_replaced_change(target.number, new.replaced);
+            self.replaced.note_change(target.number, &replaced, self.now);
         }
         Ok(published)
     }
@@ -238,13 +198,13 @@ impl Controller {
         self.ordered = now;
         let admitted = self.rollout.as_mut().map_or(Vec::new(), Rollout::take_admitted);
         if std::mem::take(&mut self.has_new_orders) {
-            for host in self.agents.keys() {
+            for host in self.agents.hosts() {
                 self.give_orders(host);
             }
         } else if !admitted.is_empty() {
             let admitted: HashSet<RouterId> = admitted.into_iter().collect();
             let is_meant = |record: &AgentRecord| {
-                record.report.routers.iter().any(|report| admitted.contains(&report.router))
+                record.report().routers.iter().any(|report| admitted.contains(&report.router))
             };
             for (host, _) in self.agents.iter().filter(|(_, record)| is_meant(record)) {
                 self.give_orders(host);
@@ -254,14 +214,14 @@ impl Controller {
 
     /// Puts an agent's orders at its seat.
     fn give_orders(&self, host: &HostId) {
-        let Some(record) = self.agents.get(host).filter(|record| record.is_direct) else { return };
-        let routers = record.report.routers.iter().filter_map(|report| {
+        let Some(record) = self.agents.get(host).filter(|record| record.is_direct()) else { return };
+        let routers = record.report().routers.iter().filter_map(|report| {
             let generation = self.rollout.as_ref()?.wanted(&report.router)?;
             let digest = self.digests.get(&generation)?.digests.get(&report.view)?.clone();
             Some(RouterOrder { router: report.router.clone(), generation, digest })
         });
         let routers = routers.collect();
-        let (members, lists) = (self.member_orders(&record.report), self.list_orders(record));
+        let (members, lists) = (self.member_orders(&record.report()), self.list_orders(record));
         // An agent without a seat has been told so.
         let _ = self.seats.set_orders(host, TurnOrders { routers, members, lists, ..TurnOrders::default() });
     }

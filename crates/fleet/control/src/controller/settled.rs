@@ -8,13 +8,13 @@ use fleet::rollout::RolloutState;
 use fleet::{Generation, GenerationNumber, gone_back_to};
 use stdx::clock::Now;
 
-use super::view::published;
+use super::published::published;
 use super::{ALL_HEARD_MS, Controller, RETRY_MS};
 
 impl Controller {
     /// The newest generation that all routers have had, as far as anybody has seen.
     pub(super) fn settled(&self) -> Option<GenerationNumber> {
-        self.settled.max(self.view.settled)
+        self.settled.max(self.register.view().settled())
     }
 
     /// Notes that all routers have the target. A controller that has just started does not know all of them.
@@ -23,14 +23,19 @@ impl Controller {
         if self.now.ms() < self.began.ms() + ALL_HEARD_MS {
             return;
         }
-        self.settled = self.settled.max(Some(target));
-        let is_kept = self.view.settled >= self.settled;
+        let settled = self.settled.map_or(target, |settled| settled.max(target));
+        self.settled = Some(settled);
+        let is_kept = self.register.view().settled() >= self.settled;
         // The first controller by name writes it.
-        if is_kept || self.now < self.settle_at || self.away.is_some() || self.waits_ms() > 0 {
+        if is_kept
+            || self.now < self.settle_at
+            || self.register.away().is_some()
+            || self.peers.waits_ms(self.now) > 0
+        {
             return;
         }
-        match self.decisions.keep_settled(target) {
-            Ok(()) => self.view.settled = self.settled,
+        match self.register.keep_settled(target, settled) {
+            Ok(()) => {}
             Err(_) => self.settle_at = Now::at_ms(self.now.ms() + RETRY_MS),
         }
     }
@@ -41,7 +46,7 @@ impl Controller {
         current: &Generation,
         before: Option<GenerationNumber>,
     ) -> Option<GenerationNumber> {
-        let generations = &self.view.generations;
+        let generations = self.register.view().generations();
         // What was gone back from has failed: no router gets it that lacks it, whoever has gone back.
         if let Some(back) = gone_back_to(generations, current) {
             return Some(back.number);

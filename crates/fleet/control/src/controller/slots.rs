@@ -14,9 +14,10 @@ use fleet::{
     SlotChanges, change_slots,
 };
 
+use super::Controller;
 use super::change::PlannedChange;
+use super::replies::refusal;
 use super::routers::lane;
-use super::{Controller, refusal};
 use crate::questions::{ChangeRequest, DrainQuestion};
 use crate::turn::ProcessReport;
 
@@ -30,13 +31,18 @@ impl Controller {
         current: &FleetContent,
         wishes: &[Replacement],
     ) -> Result<SlotChanges, String> {
-        let Some(policy) = &self.view.policy else {
+        let Some(policy) = self.register.view().policy() else {
             return Err(
                 "the fleet has no policy\n  hint: give one with `control plan --policy FILE`".to_owned()
             );
         };
         let excluded = self.excluded();
-        let input = FleetPlanInput { policy, inventory: &self.view.inventory, current, excluded: &excluded };
+        let input = FleetPlanInput {
+            policy,
+            inventory: self.register.view().inventory(),
+            current,
+            excluded: &excluded,
+        };
         Ok(change_slots(&input, wishes))
     }
 
@@ -54,7 +60,7 @@ impl Controller {
     /// them because of a lost server: then it is what all routers have had, with the members that slots have now, and the target is
     /// given up.
     pub(super) fn ground(&self) -> (FleetContent, Option<GenerationNumber>) {
-        let current = self.view.content();
+        let current = self.register.view().content();
         let Some(before) = self.base_of_target() else { return (current, None) };
         if lane(&before.content, &current) == RolloutLane::SlotChange {
             return (current, None);
@@ -71,7 +77,7 @@ impl Controller {
             Some(rollout) => Some(rollout.base()),
             None => self.failure.base,
         };
-        self.view.generations.get(&base?)
+        self.register.view().generations().get(&base?)
     }
 
     /// What a person wants replaced.
@@ -79,7 +85,7 @@ impl Controller {
         let mut living = Vec::new();
         let mut wishes = Vec::new();
         for ChangeRequest::Replace { member, by, now } in requests {
-            if !now && !self.is_lost(member) && self.view.slot_of(member).is_some() {
+            if !now && !self.is_lost(member) && self.register.view().slot_of(member).is_some() {
                 living.push(member);
             }
             wishes.push((Replacement { member: member.clone(), by: by.clone() }, *now));
@@ -102,7 +108,7 @@ impl Controller {
 
     fn replaced_at_once(&self, wishes: &[(Replacement, bool)]) -> Result<PlannedChange, ApiReply> {
         let all: Vec<Replacement> = wishes.iter().map(|(wish, _)| wish.clone()).collect();
-        let planned = self.all_changed_slots(&self.view.content(), &all);
+        let planned = self.all_changed_slots(&self.register.view().content(), &all);
         let mut plan = planned.map_err(|error| refusal(422, &error))?;
         let lives = |(wish, is_now): &&(Replacement, bool)| *is_now && !self.is_lost(&wish.member);
         plan.steps.extend(wishes.iter().filter(lives).map(|(wish, _)| {
@@ -117,13 +123,20 @@ impl Controller {
 
     /// The content of an earlier generation. Its routes come back; a slot keeps the member that it has.
     pub(super) fn planned_rollback(&self, number: GenerationNumber) -> Result<PlannedChange, ApiReply> {
-        let Some(earlier) = self.view.generations.get(&number) else {
-            let kept = self.view.generations.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let Some(earlier) = self.register.view().generations().get(&number) else {
+            let kept = self
+                .register
+                .view()
+                .generations()
+                .keys()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", ");
             return Err(refusal(404, &format!("there is no generation {number}; kept are {kept}")));
         };
         // Of a drain that was going on then, the member that was read is left.
         let earlier = earlier.content.clone().without_drain();
-        let current = self.view.content();
+        let current = self.register.view().content();
         let left = left(&earlier, &current);
         let content = earlier.with_members_of(&current);
         let by_hand = |(now, then): &(MemberId, MemberId)| format!("`control replace {now} --by {then}`");
@@ -177,13 +190,13 @@ impl Controller {
     /// Whether a member answers nobody, as far as it is known: then there is nothing to move, and nothing to miss.
     fn is_lost(&self, member: &MemberId) -> bool {
         let is_judged = self.watch.verdict(member).is_some_and(|verdict| verdict.may_replace());
-        is_judged || self.view.inventory.get(member).is_none() || self.is_gone_for(member, 0)
+        is_judged || self.register.view().inventory().get(member).is_none() || self.is_gone_for(member, 0)
     }
 
     /// No probe has answered for so long, and no agent says that it runs.
     pub(super) fn is_gone_for(&self, member: &MemberId, ms: u64) -> bool {
-        let host = self.view.inventory.get(member).map(|member| &member.host);
-        let is_silent = host.and_then(|host| self.agents.get(host)).is_none_or(|record| record.is_silent);
+        let host = self.register.view().inventory().get(member).map(|member| &member.host);
+        let is_silent = host.and_then(|host| self.agents.get(host)).is_none_or(|record| record.is_silent());
         let runs = self
             .report_of(member)
             .is_some_and(|report| matches!(report.process, ProcessReport::Running { .. }));

@@ -22,13 +22,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleet::{RouterId, TextDigest};
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
+use super::agents::AgentRecord;
 use super::*;
 use crate::questions::{ChangeQuestion, ChangeRequest, FreezeScope};
 use crate::register::{Revision, SimulatedFault, SimulatedRegister};
-use crate::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrders};
+use crate::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrders, TurnReport};
 
 const POLICY: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";
@@ -170,7 +172,7 @@ impl Stage {
 
     /// `m1 m2` of the cluster `web`.
     fn slots(&self) -> String {
-        let content = self.controller.view.content();
+        let content = self.controller.register.view().content();
         let members: Vec<&str> = content.clusters[0].slots.iter().map(|slot| slot.member.as_str()).collect();
         members.join(" ")
     }
@@ -453,7 +455,7 @@ fn what_nobody_waits_for_any_more_is_not_done() {
             ControlQuestion::Freeze { scope: "fleet".parse().expect("a scope"), why: "now".to_owned() };
         let _answer = is_waited_for.then_some(answer);
         stage.message(ControllerMessage::Question(question, owner(), reply));
-        stage.controller.view.frozen.len()
+        stage.controller.register.view().frozen().len()
     };
     assert_eq!(ask(&mut stage, false), 0);
     assert_eq!(ask(&mut stage, true), 1);
@@ -553,7 +555,7 @@ fn of_two_controllers_that_publish_one_is_overtaken_and_learns_it() {
         number: GenerationNumber(2),
         parent: Some(GenerationNumber(1)),
         reason: "the other was first".to_owned(),
-        content: other.view.content(),
+        content: other.register.view().content(),
     };
     assert!(matches!(other.publish(&generation), Ok(crate::decisions::Publication::Done(_))));
     let why = "mine".to_owned();
@@ -633,7 +635,7 @@ fn routes_that_were_gone_back_from_do_not_come_again_because_a_server_is_lost() 
     suspect(&mut stage, &["10.0.0.1:11211"]);
     stage.rounds(60);
     assert_eq!(stage.slots(), "m3 m2");
-    let content = stage.controller.view.content();
+    let content = stage.controller.register.view().content();
     assert!(content.views[0].routes.contains("PoolRoute|web"), "{:?}", content.views);
 }
 

@@ -6,8 +6,9 @@ use os::clock::unix_s;
 use serde_json::Value;
 use stdx::escape;
 
-use super::{Controller, refusal};
-use crate::audit::{AuditEntry, AuditError, AuditLog, AuditReach, AuditResult, PlanDigest, WHY_LEN_MAX};
+use super::Controller;
+use super::replies::refusal;
+use crate::audit::{AuditEntry, AuditError, AuditHead, AuditReach, AuditResult, PlanDigest, WHY_LEN_MAX};
 use crate::authorise::ControlVerb;
 use crate::decisions::Publication;
 use crate::identity::FleetIdentity;
@@ -21,12 +22,6 @@ pub(super) struct Act<'a> {
     pub(super) why: &'a str,
 }
 
-/// A log, and the name under which the register keeps its head.
-pub(super) struct AuditTrail {
-    pub(super) log: AuditLog,
-    pub(super) controller: String,
-}
-
 impl Controller {
     /// Does something that the audit log has: it is recorded before, or not done.
     pub(super) fn recorded(
@@ -38,7 +33,7 @@ impl Controller {
             Ok(entry) => entry,
             Err(error) => return refusal(422, &error.to_string()),
         };
-        if let Err(error) = self.append(&entry, &AuditResult::Begun) {
+        if let Err(error) = self.append_begun(&entry) {
             return refusal(503, &format!("nothing is done, because it cannot be recorded: {error}"));
         }
         let reply = carry_out(self);
@@ -47,8 +42,7 @@ impl Controller {
             400..500 => AuditResult::Refused(sentence(&reply)),
             _ => AuditResult::Failed(sentence(&reply)),
         };
-        // What is done is done: the log has that it was begun.
-        self.audit_trouble = self.append(&entry, &result).err().map(|error| error.to_string());
+        self.append_result(&entry, &result);
         reply
     }
 
@@ -63,7 +57,7 @@ impl Controller {
         let why = &why[..why.floor_char_boundary(WHY_LEN_MAX)];
         let entry = AuditEntry::new(self.own_identity(), verb, AuditReach::Members, None, why);
         let entry = entry.map_err(|error| error.to_string())?;
-        self.append(&entry, &AuditResult::Begun)
+        self.append_begun(&entry)
             .map_err(|error| format!("nothing is done, because it cannot be recorded: {error}"))?;
         let published = self.publish(generation);
         let result = match &published {
@@ -71,16 +65,25 @@ impl Controller {
             Ok(Publication::Overtaken) => AuditResult::Refused("another controller was first".to_owned()),
             Err(error) => AuditResult::Failed(error.to_string()),
         };
-        self.audit_trouble = self.append(&entry, &result).err().map(|error| error.to_string());
+        self.append_result(&entry, &result);
         published.map_err(|error| error.to_string())
     }
 
-    fn append(&mut self, entry: &AuditEntry, result: &AuditResult) -> Result<(), AuditError> {
-        let Some(trail) = &mut self.trail else { return Ok(()) };
-        let head = trail.log.append(entry, result, unix_s())?;
-        // If the register is away now, the log has more records than it knows of, and says so when it is opened.
-        let _ = self.decisions.set_audit_head(&trail.controller, &head);
+    fn append_begun(&mut self, entry: &AuditEntry) -> Result<(), AuditError> {
+        let head = self.trail.append_begun(entry, unix_s())?;
+        self.keep_audit_head(head);
         Ok(())
+    }
+
+    fn append_result(&mut self, entry: &AuditEntry, result: &AuditResult) {
+        let head = self.trail.append_result(entry, result, unix_s());
+        self.keep_audit_head(head);
+    }
+
+    fn keep_audit_head(&mut self, head: Option<AuditHead>) {
+        if let Some(head) = head {
+            self.register.keep_audit_head(self.settings.host.as_str(), &head);
+        }
     }
 }
 

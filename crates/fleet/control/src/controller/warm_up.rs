@@ -12,7 +12,7 @@ use crate::turn::MemberReport;
 impl Controller {
     /// Publishes a generation without the warm-ups that are over. The notes say what is still warmed up, for people.
     pub(super) fn end_warm_ups(&mut self) -> Vec<String> {
-        let content = self.view.content();
+        let content = self.register.view().content();
         let cold: Vec<(&ClusterRecord, &SlotRecord)> = content
             .clusters
             .iter()
@@ -82,7 +82,8 @@ impl Controller {
 
     /// What agents say of hits and misses.
     pub(super) fn hit_counts(&self) -> BTreeMap<MemberId, HitCounts> {
-        let reports = self.view.inventory.members().filter_map(|member| self.report_of(&member.id));
+        let reports =
+            self.register.view().inventory().members().filter_map(|member| self.report_of(&member.id));
         let counts = |report: &MemberReport| HitCounts { hits: report.hits, misses: report.misses };
         reports.map(|report| (report.member.clone(), counts(report))).collect()
     }

@@ -35,7 +35,9 @@ use super::error::{ConfigError, Location};
 use super::json::{Json, JsonValue};
 use crate::message::routing_prefix::RoutingPrefix;
 use crate::plan::pools::PlanPools;
-use crate::plan::{BigValue, Compound, CompoundKind, DestinationSpec, Node, NodeId, RoutePlan, ServerId};
+use crate::plan::{Compound, DestinationSpec, Node, NodeId, RoutePlan, ServerId};
+use crate::routes::copies::all_sync::AllSync;
+use crate::routes::requests::big_value::BigValue;
 use crate::shared::route_state::{StateId, StateSpec};
 use crate::shared::variables::RuntimeVariable;
 use crate::stats::counted_pools::CountedPools;
@@ -332,52 +334,7 @@ impl<'j> Compiler<'j, '_> {
 
     /// The most servers that a request asks from this node on. Its children have been added before.
     fn fan_out(&self, node: &Node) -> u32 {
-        let of = |child: &NodeId| self.fan_outs[child.0 as usize];
-        match node {
-            Node::Server { .. } => 1,
-            Node::Logged { child, .. } => of(child),
-            Node::Null | Node::DevNull | Node::Error(..) => 0,
-            Node::Hash { children, .. } | Node::Random(children) => {
-                children.iter().map(of).max().unwrap_or(0)
-            }
-            Node::ByOperation { children, default } => {
-                children.values().chain([default]).map(of).max().unwrap_or(0)
-            }
-            Node::ByClass { children, default } => {
-                children.values().chain([default]).map(of).max().unwrap_or(0)
-            }
-            Node::ByPrefix { children, default } => {
-                children.iter().map(|(_, child)| child).chain(default).map(of).max().unwrap_or(0)
-            }
-            Node::Migrate(migration) => {
-                // `both` has all children of the others.
-                of(&migration.both)
-            }
-            Node::Compound(Compound { kind: CompoundKind::Staging, children }) => {
-                // Asked, and asked for the item; looked at, and given a copy.
-                of(&children[0]).saturating_add(of(&children[1])).saturating_mul(2)
-            }
-            // Parts are bounded by the value: what is counted is how often each of them is asked for.
-            Node::Compound(Compound { kind: CompoundKind::BigValue(_), children }) => of(&children[0]),
-            Node::Compound(Compound { kind: CompoundKind::SizeSplit(_), children }) => {
-                // Asked, looked at again, and made to forget; and asked for the value.
-                of(&children[0]).saturating_mul(3).saturating_add(of(&children[1]))
-            }
-            Node::Compound(Compound { kind: CompoundKind::Fill(_), children }) => {
-                // Asked, given a copy, asked again; and what it is filled from.
-                of(&children[0]).saturating_mul(3).saturating_add(of(&children[1]))
-            }
-            Node::Compound(Compound { kind: CompoundKind::Broadcast(_), children }) => {
-                // A route that has several prefixes gets one request.
-                children.iter().collect::<HashSet<_>>().into_iter().map(of).fold(0, u32::saturating_add)
-            }
-            Node::ByWorker(children) => children.iter().map(of).max().unwrap_or(0),
-            Node::Blackhole { blackhole, default, .. } => of(blackhole).max(of(default)),
-            Node::RateLimit { target, fallback, .. } => {
-                fallback.iter().chain([target]).map(of).max().unwrap_or(0)
-            }
-            Node::Compound(compound) => compound.children.iter().map(of).fold(0, u32::saturating_add),
-        }
+        node.fan_out(&|child| self.fan_outs[child.0 as usize])
     }
 
     /// A place for what a route remembers.
@@ -421,7 +378,7 @@ impl<'j> Compiler<'j, '_> {
             // More than a route may ask: flush_all is refused.
             _ if children.len() > FAN_OUT_MAX as usize => None,
             _ => {
-                let compound = Compound { kind: CompoundKind::AllSync, children: children.into() };
+                let compound = Compound { kind: AllSync.into(), children: children.into() };
                 Some(self.add(Node::Compound(compound), config)?)
             }
         };

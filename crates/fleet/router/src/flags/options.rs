@@ -9,7 +9,7 @@ use net::DriverChoice;
 use super::tls_options::RouteTlsOptions;
 use crate::config::{CompileOptions, DictionaryFiles, config_params};
 use crate::message::routing_prefix::{self, RoutingPrefix};
-use crate::plan::BigValue;
+use crate::routes::requests::big_value::BigValue;
 use crate::servers::health::HealthSettings;
 
 /// The maximum number of threads, more than the CPUs of present machines.

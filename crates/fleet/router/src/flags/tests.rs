@@ -158,7 +158,8 @@ fn what_would_not_be_done_is_refused() {
     assert_eq!(read("-p 1 -f a").expect("flags").compile_options(0).big_value, None);
     let big =
         read("-p 1 -f a --big-value-split-threshold 900000 --big-value-hide-reply-flag").expect("flags");
-    let expected = crate::plan::BigValue { threshold: 900_000, batch: 10, hides_flag: true };
+    let expected =
+        crate::routes::requests::big_value::BigValue { threshold: 900_000, batch: 10, hides_flag: true };
     assert_eq!(big.compile_options(0).big_value, Some(expected));
 }
 

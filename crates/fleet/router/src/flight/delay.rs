@@ -15,7 +15,7 @@ const DELAYED_BYTES_MAX: usize = 64 << 20;
 
 /// What waits, by the time at which it goes on.
 #[derive(Default)]
-pub(super) struct Delays {
+pub(crate) struct Delays {
     /// With the bytes that wait.
     heap: BinaryHeap<Reverse<(Now, Id, usize)>>,
     bytes: usize,
@@ -23,23 +23,23 @@ pub(super) struct Delays {
 
 impl Delays {
     /// Whether another one may wait.
-    pub(super) fn has_room(&self, bytes: usize) -> bool {
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.heap.len() < DELAYED_MAX && self.bytes + bytes <= DELAYED_BYTES_MAX
     }
 
     /// Lets a frame wait.
-    pub(super) fn add(&mut self, until: Now, frame: Id, bytes: usize) {
+    pub(crate) fn add(&mut self, until: Now, frame: Id, bytes: usize) {
         self.heap.push(Reverse((until, frame, bytes)));
         self.bytes += bytes;
     }
 
     /// When the first one goes on.
-    pub(super) fn next(&self) -> Option<Now> {
+    pub(crate) fn next(&self) -> Option<Now> {
         self.heap.peek().map(|Reverse((until, ..))| *until)
     }
 
     /// Takes the first one whose time has come.
-    pub(super) fn take_due(&mut self, now: Now) -> Option<Id> {
+    pub(crate) fn take_due(&mut self, now: Now) -> Option<Id> {
         if self.next()? > now {
             return None;
         }

@@ -4,6 +4,7 @@
 //! replies that name it.
 
 use protocol::base64::{self, KeyBuffer};
+use protocol::client::Ttl;
 use protocol::limits::KEY_LEN_MAX;
 use protocol::request::SetMode;
 
@@ -13,17 +14,20 @@ use crate::message::operation::{Operation, OperationClass};
 use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
 use crate::servers::destination::ReplyKind;
 
-use super::item::ReplyItem;
+use crate::flight::item::ReplyItem;
+
+/// Beyond it, memcached takes a time of expiry for a moment since 1970.
+const RELATIVE_EXPTIME_MAX_S: u64 = 30 * 24 * 3600;
 
 /// Why a key that a route makes is not sent: mcrouter's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoKey {
+pub(crate) enum NoKey {
     Missing,
     TooLong,
 }
 
 impl NoKey {
-    pub(super) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             NoKey::Missing => "invalid key: missing",
             NoKey::TooLong => "invalid key: too long",
@@ -33,7 +37,7 @@ impl NoKey {
 
 /// Writes to `out` the request with the key that `change` makes of its own. `false` if that stays as it is. A key in
 /// base64 is changed as the bytes that it stands for.
-pub(super) fn with_key(
+pub(crate) fn with_key(
     message: &RoutedRequest<'_>,
     out: &mut StoredRequest,
     change: impl FnOnce(&RoutedKey<'_>, bool) -> Option<Vec<u8>>,
@@ -79,7 +83,7 @@ pub(crate) fn has_flag(message: &RoutedRequest<'_>, letter: u8) -> bool {
 }
 
 /// Writes to `out` the request with another time of expiry. `false` if it has none, or if that stays as it is.
-pub(super) fn with_exptime(
+pub(crate) fn with_exptime(
     message: &RoutedRequest<'_>,
     change: ExptimeChange,
     out: &mut StoredRequest,
@@ -106,7 +110,7 @@ pub(super) fn with_exptime(
 }
 
 /// The time of expiry that a `gat`, or an `mg` with `T`, gives to the item.
-pub(super) fn exptime(message: &RoutedRequest<'_>) -> Option<i64> {
+pub(crate) fn exptime(message: &RoutedRequest<'_>) -> Option<i64> {
     match message.operation {
         Operation::Gat | Operation::Gats => {
             message.before.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).nth(1).and_then(number)
@@ -153,7 +157,7 @@ fn change_flags(after: &[u8], change: ExptimeChange) -> Option<Vec<u8>> {
 }
 
 /// Whether it reads an item and does nothing else: an `mg` whose other flags only say what the reply repeats.
-pub(super) fn is_plain_read(message: &RoutedRequest<'_>) -> bool {
+pub(crate) fn is_plain_read(message: &RoutedRequest<'_>) -> bool {
     match message.operation {
         Operation::Get | Operation::MetaDebug => true,
         Operation::MetaGet => flags(message).all(|word| b"vftksqObhl".contains(&word[0])),
@@ -162,7 +166,7 @@ pub(super) fn is_plain_read(message: &RoutedRequest<'_>) -> bool {
 }
 
 /// A request for an item's value and flags, and its time to live if `with_ttl`, whatever the client's request asks for.
-pub(super) fn fetch(message: &RoutedRequest<'_>, with_ttl: bool) -> StoredRequest {
+pub(crate) fn fetch(message: &RoutedRequest<'_>, with_ttl: bool) -> StoredRequest {
     let mut out = StoredRequest::default();
     let is_meta = message.operation.is_meta();
     let common = RoutedRequest { opaque: b"", body: RequestBody::None, ..*message };
@@ -186,7 +190,7 @@ pub(super) fn fetch(message: &RoutedRequest<'_>, with_ttl: bool) -> StoredReques
 }
 
 /// The client's `mg` with these flags besides its own; `None` if it has them all.
-pub(super) fn with_flags(message: &RoutedRequest<'_>, letters: &[u8]) -> Option<StoredRequest> {
+pub(crate) fn with_flags(message: &RoutedRequest<'_>, letters: &[u8]) -> Option<StoredRequest> {
     let mut after = message.after.to_vec();
     for letter in letters.iter().filter(|letter| !has_flag(message, **letter)) {
         after.extend_from_slice(&[b' ', *letter]);
@@ -201,27 +205,27 @@ pub(super) fn with_flags(message: &RoutedRequest<'_>, letters: &[u8]) -> Option<
 
 /// What is stored in place of a client.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stored<'r> {
+pub(crate) struct StoredItem<'r> {
     /// Only if there is no such item yet.
-    pub(super) is_new: bool,
-    pub(super) flags: u64,
-    pub(super) exptime: i64,
+    pub(crate) is_new: bool,
+    pub(crate) flags: u64,
+    pub(crate) exptime: i64,
     /// Length of the value.
-    pub(super) len: usize,
+    pub(crate) len: usize,
     /// The value with its line end, or as a reply holds it.
-    pub(super) body: RequestBody<'r>,
+    pub(crate) body: RequestBody<'r>,
 }
 
-impl<'r> Stored<'r> {
+impl<'r> StoredItem<'r> {
     /// The item of a reply.
-    pub(super) fn item(item: &ReplyItem<'r>, exptime: i64) -> Stored<'r> {
-        Stored { is_new: true, flags: item.flags, exptime, len: item.len, body: item.body }
+    pub(crate) fn item(item: &ReplyItem<'r>, exptime: i64) -> StoredItem<'r> {
+        StoredItem { is_new: true, flags: item.flags, exptime, len: item.len, body: item.body }
     }
 }
 
 /// A request that stores an item under the key of the client's request.
-pub(super) fn store(message: &RoutedRequest<'_>, stored: &Stored<'_>) -> StoredRequest {
-    let Stored { is_new, flags, exptime, len, body } = *stored;
+pub(crate) fn store(message: &RoutedRequest<'_>, stored: &StoredItem<'_>) -> StoredRequest {
+    let StoredItem { is_new, flags, exptime, len, body } = *stored;
     let mut out = StoredRequest::default();
     let common = RoutedRequest { opaque: b"", body, ..*message };
     if message.operation.is_meta() {
@@ -247,7 +251,7 @@ pub(super) fn store(message: &RoutedRequest<'_>, stored: &Stored<'_>) -> StoredR
 }
 
 /// A request that only looks whether there is an item, and counts as its use.
-pub(super) fn look(message: &RoutedRequest<'_>) -> StoredRequest {
+pub(crate) fn look(message: &RoutedRequest<'_>) -> StoredRequest {
     let mut out = StoredRequest::default();
     out.store(&RoutedRequest {
         operation: Operation::MetaGet,
@@ -262,7 +266,7 @@ pub(super) fn look(message: &RoutedRequest<'_>) -> StoredRequest {
 }
 
 /// What a `set`, a `cas` or an `ms` stores, without its conditions.
-pub(super) fn stored_by<'r>(message: &RoutedRequest<'r>) -> Option<Stored<'r>> {
+pub(crate) fn stored_by<'r>(message: &RoutedRequest<'r>) -> Option<StoredItem<'r>> {
     let words: Vec<&[u8]> = message.after.trim_ascii_end().split(|byte| *byte == b' ').collect();
     let mut words = words.into_iter().filter(|word| !word.is_empty());
     let unsigned = |word: &[u8]| u64::try_from(number(word)?).ok();
@@ -273,11 +277,11 @@ pub(super) fn stored_by<'r>(message: &RoutedRequest<'r>) -> Option<Stored<'r>> {
     } else {
         (unsigned(words.next()?)?, number(words.next()?)?, unsigned(words.next()?)?)
     };
-    Some(Stored { is_new: false, flags, exptime, len: len as usize, body: message.body })
+    Some(StoredItem { is_new: false, flags, exptime, len: len as usize, body: message.body })
 }
 
 /// The client's storage command with these flags, and this value (with its line end) in place of its own.
-pub(super) fn with_value(message: &RoutedRequest<'_>, flags_now: u64, body: &[u8]) -> StoredRequest {
+pub(crate) fn with_value(message: &RoutedRequest<'_>, flags_now: u64, body: &[u8]) -> StoredRequest {
     let len = body.len() - 2;
     let mut after = Vec::with_capacity(message.after.len() + 16);
     if message.operation.is_meta() {
@@ -303,4 +307,42 @@ pub(super) fn with_value(message: &RoutedRequest<'_>, flags_now: u64, body: &[u8
     let mut out = StoredRequest::default();
     out.store(&RoutedRequest { after: &after, body: RequestBody::Bytes(body), ..*message });
     out
+}
+
+/// The value of a storage command, without its line end.
+pub(crate) fn value_of<'r>(message: &RoutedRequest<'r>) -> Option<&'r [u8]> {
+    match message.body {
+        RequestBody::Bytes(bytes) => bytes.strip_suffix(b"\r\n"),
+        RequestBody::Held(held) => held.strip_suffix(b"\r\n"),
+        RequestBody::HeldValue(held) => Some(held),
+        RequestBody::None => None,
+    }
+}
+
+/// The time of expiry that lets a copy end with its original; `None` for one that is about to end.
+pub(crate) fn exptime_of(ttl: Ttl, unix_s: i64) -> Option<i64> {
+    match ttl {
+        Ttl::Forever => Some(0),
+        Ttl::Seconds(0) => None,
+        Ttl::Seconds(seconds) if seconds <= RELATIVE_EXPTIME_MAX_S => Some(seconds as i64),
+        Ttl::Seconds(seconds) if unix_s > 0 => Some(unix_s.saturating_add(i64::try_from(seconds).ok()?)),
+        Ttl::Seconds(_) => Some(RELATIVE_EXPTIME_MAX_S as i64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_ends_with_its_original() {
+        let now = 1_700_000_000;
+        assert_eq!(exptime_of(Ttl::Forever, now), Some(0));
+        assert_eq!(exptime_of(Ttl::Seconds(0), now), None);
+        assert_eq!(exptime_of(Ttl::Seconds(60), now), Some(60));
+        assert_eq!(exptime_of(Ttl::Seconds(2_592_000), now), Some(2_592_000));
+        assert_eq!(exptime_of(Ttl::Seconds(2_592_001), now), Some(now + 2_592_001));
+        assert_eq!(exptime_of(Ttl::Seconds(2_592_001), 0), Some(2_592_000), "while the time is not known");
+        assert_eq!(exptime_of(Ttl::Seconds(u64::MAX), now), None);
+    }
 }

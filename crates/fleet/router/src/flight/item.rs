@@ -12,9 +12,9 @@ pub(crate) struct ReplyItem<'r> {
     /// The client's flags; 0 where the reply does not say.
     pub(crate) flags: u64,
     /// Time to live, if the request asked for it.
-    pub(super) ttl: Option<Ttl>,
+    pub(crate) ttl: Option<Ttl>,
     /// Marked as stale: to be replaced, not to be kept.
-    pub(super) is_stale: bool,
+    pub(crate) is_stale: bool,
     pub(crate) len: usize,
     pub(crate) body: RequestBody<'r>,
     /// The line before the value, without its line end.
@@ -48,7 +48,7 @@ impl<'r> ReplyItem<'r> {
     }
 
     /// The value without its line end.
-    pub(super) fn to_value(self) -> HeldOutput {
+    pub(crate) fn to_value(self) -> HeldOutput {
         let mut output = HeldOutput::default();
         match self.body {
             RequestBody::Bytes(bytes) => output.copy(&bytes[..self.len]),
@@ -59,7 +59,7 @@ impl<'r> ReplyItem<'r> {
     }
 
     /// Appends the value with its line end.
-    pub(super) fn write_body(&self, output: &mut HeldOutput) {
+    pub(crate) fn write_body(&self, output: &mut HeldOutput) {
         match self.body {
             RequestBody::Bytes(bytes) => output.copy(bytes),
             RequestBody::HeldValue(held) => {
@@ -72,7 +72,7 @@ impl<'r> ReplyItem<'r> {
 }
 
 /// The reply with its value in one piece, as [`ReplyItem`] has it. Only a BigValueRoute answers with a value in several.
-pub(super) fn in_one_piece(reply: FlightReply<'_>) -> FlightReply<'_> {
+pub(crate) fn in_one_piece(reply: FlightReply<'_>) -> FlightReply<'_> {
     let ReplyBytes::Gathered(gathered) = &reply.answer else { return reply };
     let Some(first) = gathered.held().next() else { return reply };
     let Ok(Parsed::Head { line, consumed, .. }) = parse(gathered.front()) else { return reply };
@@ -86,7 +86,7 @@ pub(super) fn in_one_piece(reply: FlightReply<'_>) -> FlightReply<'_> {
 }
 
 /// The client's flags of the item that a reply is about, also where it comes without its value.
-pub(super) fn flags_of(answer: &ReplyBytes<'_>) -> Option<u64> {
+pub(crate) fn flags_of(answer: &ReplyBytes<'_>) -> Option<u64> {
     let bytes = match answer {
         ReplyBytes::Copied(bytes) => bytes,
         ReplyBytes::Gathered(gathered) => gathered.front(),

@@ -2,7 +2,6 @@
 
 use protocol::client::{Line, Parsed, parse};
 
-use super::big_value::BIG_FLAG;
 use super::derive::{flags, has_flag};
 use super::item::ReplyItem;
 use super::reply::FlightReply;
@@ -13,7 +12,7 @@ use crate::message::request::RoutedRequest;
 use crate::servers::destination::ReplyKind;
 
 /// The reply to a request for an item, as one to the client's `get` or `mg`.
-pub(super) fn as_asked<'a>(message: &RoutedRequest<'_>, reply: FlightReply<'a>) -> FlightReply<'a> {
+pub(crate) fn as_asked<'a>(message: &RoutedRequest<'_>, reply: FlightReply<'a>) -> FlightReply<'a> {
     if reply.outcome.is_error() {
         return reply;
     }
@@ -25,7 +24,7 @@ pub(super) fn as_asked<'a>(message: &RoutedRequest<'_>, reply: FlightReply<'a>) 
 }
 
 /// A miss in the words of the client's request.
-pub(super) fn miss(message: &RoutedRequest<'_>) -> FlightReply<'static> {
+pub(crate) fn miss(message: &RoutedRequest<'_>) -> FlightReply<'static> {
     if message.operation != Operation::MetaGet
         || matches!(message.expected, ReplyKind::Meta { quiet: true, .. })
     {
@@ -64,7 +63,7 @@ fn as_value<'a>(message: &RoutedRequest<'_>, reply: FlightReply<'a>) -> FlightRe
 }
 
 /// The reply to an `mg` without the flags that only the router asked for.
-pub(super) fn without_flags<'a>(message: &RoutedRequest<'_>, reply: FlightReply<'a>) -> FlightReply<'a> {
+pub(crate) fn without_flags<'a>(message: &RoutedRequest<'_>, reply: FlightReply<'a>) -> FlightReply<'a> {
     let front = match &reply.answer {
         ReplyBytes::Copied(bytes) => bytes,
         ReplyBytes::Gathered(gathered) => gathered.front(),
@@ -95,18 +94,18 @@ pub(super) fn without_flags<'a>(message: &RoutedRequest<'_>, reply: FlightReply<
     FlightReply { outcome: reply.outcome, answer: ReplyBytes::Gathered(output) }
 }
 
-/// The reply to a read of a value in parts: the facts of its index, and the value.
-pub(super) fn in_parts(
+/// The reply to a read of a value in parts: the facts of its index without these bits of its flags, and the value.
+pub(crate) fn in_parts(
     message: &RoutedRequest<'_>,
     index: &ReplyBytes<'_>,
-    hides_flag: bool,
+    hidden: u64,
     (len, value): (usize, impl Iterator<Item = HeldOutput>),
 ) -> FlightReply<'static> {
     let front = match index {
         ReplyBytes::Copied(bytes) => bytes,
         ReplyBytes::Gathered(gathered) => gathered.front(),
     };
-    let shown = |flags: u64| if hides_flag { flags & !BIG_FLAG } else { flags };
+    let shown = |flags: u64| flags & !hidden;
     let mut output = HeldOutput::default();
     match parse(front) {
         Ok(Parsed::Head { line: Line::Value(head), .. }) => {
@@ -146,7 +145,7 @@ pub(super) fn in_parts(
 }
 
 /// A read's reply with this CAS: that of another item, which stands for the one in the reply.
-pub(super) fn with_cas<'a>(
+pub(crate) fn with_cas<'a>(
     message: &RoutedRequest<'_>,
     reply: FlightReply<'a>,
     cas: Option<u64>,

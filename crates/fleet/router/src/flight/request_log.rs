@@ -30,7 +30,7 @@ impl Default for RequestLog {
 
 impl RequestLog {
     /// A request has its reply.
-    pub(super) fn note(
+    pub(crate) fn note(
         &mut self,
         operation: Operation,
         key: &[u8],

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use stdx::clock::Now;
 use stdx::prng::Prng;
 
-use crate::message::key::RoutedKey;
 use crate::message::operation::Operation;
-use crate::plan::{NodeId, ShadowRule};
+use crate::plan::NodeId;
 use crate::shared::route_state::{FailoverState, OutstandingState, RouteState, StateKey, StateSpec};
 use crate::slab::Id;
 use crate::stats::shadow_counts::ShadowCounts;
@@ -74,30 +73,14 @@ impl Choices {
         self.prng.unit()
     }
 
-    /// Notes the shadows that get a request. `children` are the normal one and theirs. Returns whether one is compared: that
-    /// one is not among `shadows`, and is taken by [`Choices::take_compared`].
-    pub(crate) fn draw_shadows(
-        &mut self,
-        rules: &[Arc<ShadowRule>],
-        key: &RoutedKey<'_>,
-        children: &[NodeId],
-    ) -> bool {
-        if self.compared.is_some() {
-            // They have been drawn for this request.
-            return true;
-        }
-        for (rule, child) in rules.iter().zip(1..) {
-            if !rule.applies(key, || self.prng.unit()) {
-                continue;
-            }
-            match &rule.comparison {
-                Some((_, counts)) if self.compared.is_none() && rule.compares(|| self.prng.unit()) => {
-                    self.compared = Some((child, Arc::clone(counts)));
-                }
-                _ => self.shadows.push(children[usize::from(child)]),
-            }
-        }
+    /// Whether a shadow of the present request is compared.
+    pub(crate) fn has_compared(&self) -> bool {
         self.compared.is_some()
+    }
+
+    /// Compares a shadow, which is not among `shadows`, and is taken by [`Choices::take_compared`].
+    pub(crate) fn compare(&mut self, child: u16, counts: Arc<ShadowCounts>) {
+        self.compared = Some((child, counts));
     }
 
     /// The shadow that is compared.

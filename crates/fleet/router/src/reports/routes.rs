@@ -1,13 +1,14 @@
 //! Destinations and routes of a request: `route` and `route_handles`.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::sync::Arc;
 
 use super::service::TEXT_MAX;
 use crate::message::key::RoutedKey;
 use crate::message::operation::Operation;
 use crate::plan::key_tracer::KeyTracer;
-use crate::plan::{Compound, CompoundKind, Node, NodeId, RoutePlan, by_key_prefix};
+use crate::plan::node::NodeName;
+use crate::plan::{NodeId, RoutePlan};
 
 /// Stands at the end of a text that was cut.
 const CUT: &str = "\n(the rest is left out)";
@@ -39,115 +40,35 @@ pub(super) fn handles(plan: &RoutePlan, operation: Operation, key: &str) -> Stri
         if out.len() > TEXT_MAX {
             break;
         }
-        let children = children_of(plan, node, operation, &key);
-        let children = children.into_iter().rev();
-        if is_of_root(&plan.nodes[node.0 as usize]) {
-            waiting.extend(children.map(|child| (child, depth)));
-            continue;
-        }
-        let _ = writeln!(out, "{:depth$}{}", "", name_of(plan, node));
-        waiting.extend(children.map(|child| (child, depth + 1)));
+        let children = plan.nodes[node.0 as usize].reached(operation, &key, plan);
+        let below = match name_of(plan, node) {
+            Some(name) => {
+                let _ = writeln!(out, "{:depth$}{name}", "");
+                depth + 1
+            }
+            None => depth,
+        };
+        waiting.extend(children.into_iter().rev().map(|child| (child, below)));
     }
     cut(&mut out);
     out
 }
 
-/// Whether it stands for a part of what mcrouter's `root` does: the choice by prefixes, of routing and of keys.
-fn is_of_root(node: &Node) -> bool {
-    matches!(node, Node::ByPrefix { .. } | Node::Compound(Compound { kind: CompoundKind::Broadcast(_), .. }))
-}
-
-/// The children of a route that a request for a key may go to.
-fn children_of(plan: &RoutePlan, node: NodeId, operation: Operation, key: &RoutedKey<'_>) -> Vec<NodeId> {
-    let node = &plan.nodes[node.0 as usize];
-    if let Node::Hash { hash, children } = node {
-        vec![children[hash.select(key.routing())]]
-    } else if let Node::Random(children) = node {
-        children.to_vec()
-    } else if let Node::ByOperation { children, default } = node {
-        vec![children.get(operation.name()).copied().unwrap_or(*default)]
-    } else if let Node::ByClass { children, default } = node {
-        vec![children.get(&operation.class()).copied().unwrap_or(*default)]
-    } else if let Node::ByPrefix { children, default } = node {
-        by_key_prefix(children, *default, key).into_iter().collect()
-    } else if let Node::Logged { child, .. } = node {
-        vec![*child]
-    } else if let Node::Migrate(migration) = node {
-        vec![migration.from, migration.to]
-    } else if let Node::RateLimit { target, fallback, .. } = node {
-        [*target].into_iter().chain(*fallback).collect()
-    } else if let Node::ByWorker(children) = node {
-        children.first().copied().into_iter().collect()
-    } else if let Node::Blackhole { blackhole, default, .. } = node {
-        vec![*default, *blackhole]
-    } else if let Node::Compound(Compound { kind: CompoundKind::Broadcast(places), children }) = node {
-        match plan.targets(places, children, key) {
-            targets if targets.is_empty() && plan.roots.invalid_to_default => vec![children[0]],
-            targets => targets,
-        }
-    } else if let Node::Compound(compound) = node {
-        compound.children.to_vec()
-    } else {
-        Vec::new()
-    }
-}
-
-/// mcrouter's name of a route.
-pub(super) fn name_of(plan: &RoutePlan, node: NodeId) -> String {
-    match &plan.nodes[node.0 as usize] {
-        Node::Server { server, keep_prefix } => {
+/// mcrouter's name of a route; `None` for a part of its `root`.
+pub(super) fn name_of(plan: &RoutePlan, node: NodeId) -> Option<String> {
+    match plan.nodes[node.0 as usize].name() {
+        NodeName::Server(server, keep_prefix) => {
             let spec = &plan.servers[server.0 as usize];
             let (pool, index) = plan.pools.place_of(node).unwrap_or_default();
             let security = if spec.tls.is_some() { "ssl" } else { "plain" };
-            format!(
+            Some(format!(
                 "host|pool={pool}|id={index}|ap={}:ascii:{security}:notcompressed|timeout={}ms|\
                  keep_routing_prefix={keep_prefix}|msb=0",
                 spec.name, spec.timeout_ms
-            )
+            ))
         }
-        Node::Error(outcome, message) if message.is_empty() => {
-            format!("error|log|mc_res_{}", outcome.name())
-        }
-        Node::Error(outcome, message) => format!("error|log|mc_res_{}|{message}", outcome.name()),
-        Node::Hash { hash, .. } => format!("selection|hash|{}", hash.name()),
-        Node::DevNull => "devnull".to_owned(),
-        Node::ByOperation { .. } => "operation-selector".to_owned(),
-        Node::ByClass { .. } => "routing-group".to_owned(),
-        Node::Compound(compound) => match &compound.kind {
-            CompoundKind::Delay(_) => "latency-injection".to_owned(),
-            CompoundKind::Fill(fill) if fill.negative.is_some() => "l1l2-cache".to_owned(),
-            CompoundKind::Fill(_) => "warm-up".to_owned(),
-            CompoundKind::KeySplit(_) => "keysplit".to_owned(),
-            CompoundKind::Log => "logging".to_owned(),
-            CompoundKind::Outstanding(_) => "outstanding-limit".to_owned(),
-            CompoundKind::SizeSplit(_) => "l1l2-sizesplit".to_owned(),
-            // Ours have the names of mcrouter's.
-            other => kebab(other),
-        },
-        Node::Logged { log, .. } => format!("asynclog:{}", plan.logs[usize::from(log.0)]),
-        other => kebab(other),
+        NodeName::Log(log) => Some(format!("asynclog:{}", plan.logs[usize::from(log.0)])),
+        NodeName::Text(name) => Some(name),
+        NodeName::OfRoot => None,
     }
-}
-
-/// The name of a variant, with hyphens: `AllSync` is `all-sync`.
-fn kebab(variant: &impl fmt::Debug) -> String {
-    struct FirstWord(String);
-    impl Write for FirstWord {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            for letter in text.chars() {
-                match letter {
-                    'A'..='Z' if self.0.is_empty() => self.0.push(letter.to_ascii_lowercase()),
-                    'A'..='Z' => self.0.extend(['-', letter.to_ascii_lowercase()]),
-                    'a'..='z' | '0'..='9' => self.0.push(letter),
-                    // The fields follow, of which there may be thousands.
-                    _ => return Err(fmt::Error),
-                }
-            }
-            Ok(())
-        }
-    }
-    let mut word = FirstWord(String::new());
-    // The error ends the writing.
-    let _ = write!(word, "{variant:?}");
-    word.0
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::{hot_keys, routes};
 use crate::config::{Json, JsonValue, Location};
 use crate::message::operation::Operation;
+use crate::plan::RoutePlan;
 use crate::plan::config_facts::ConfigFacts;
-use crate::plan::{Node, RoutePlan};
 use crate::reports::facts::ReportFacts;
 use crate::shared::RouterShared;
 
@@ -127,7 +127,7 @@ pub(super) fn sources_json(plan: &RoutePlan) -> String {
 /// The servers of each pool, as routes show them.
 fn pools(plan: &RoutePlan) -> Json {
     object(plan.pools.iter().map(|pool| {
-        let servers = pool.children.iter().map(|node| routes::name_of(plan, *node));
+        let servers = pool.children.iter().filter_map(|node| routes::name_of(plan, *node));
         let servers = servers.map(|name| Json::new(Location::default(), text(name)));
         (pool.name.clone(), JsonValue::Array(servers.collect()))
     }))
@@ -136,13 +136,9 @@ fn pools(plan: &RoutePlan) -> Json {
 /// Servers of a pool with their failure domains, whose names mcrouter's public version does not keep. Those without have number 0.
 fn failure_domains(plan: &RoutePlan, name: &str) -> String {
     let servers = plan.pools.find(name).into_iter().flat_map(|pool| &pool.children).filter_map(|node| {
-        match &plan.nodes[node.0 as usize] {
-            Node::Server { server, .. } => {
-                let domain = plan.failure_domains.of(*node);
-                Some((plan.servers[server.0 as usize].name.clone(), text(format!("{domain}()"))))
-            }
-            _ => None,
-        }
+        let server = plan.nodes[node.0 as usize].server()?;
+        let domain = plan.failure_domains.of(*node);
+        Some((plan.servers[server.0 as usize].name.clone(), text(format!("{domain}()"))))
     });
     let mut text = object(servers).to_pretty_json();
     routes::cut(&mut text);

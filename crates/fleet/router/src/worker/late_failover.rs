@@ -113,7 +113,7 @@ impl RouteWorker {
         let client = std::mem::replace(&mut self.flights.client, target.client());
         let request = self.flights.store(&message, Arc::clone(&plan));
         let leg = Leg { request, owner: target, marks: Marks::default() };
-        let frame = self.flights.begin_late(&plan, late.node, leg);
+        let frame = self.flights.begin_late(&plan, late.node, leg, &mut self.choices);
         self.flights.release(request);
         if let Some(frame) = frame
             && let Some((target, reply)) = self.flights.on_reply((frame, 0), reply, &mut self.choices)

@@ -150,7 +150,10 @@ fn a_register_that_goes_between_generation_and_members_leaves_what_can_be_finish
         }
         assert_eq!((members(&stage), stage.loaded()), (SERVERS, vec![1; SERVERS]), "after {calls} calls");
         assert!(!was_emptied(&stage), "after {calls} calls");
-        assert_eq!(stage.controller.view.policy.as_ref().map(|policy| policy.clusters.len()), Some(2));
+        assert_eq!(
+            stage.controller.register.view().policy().as_ref().map(|policy| policy.clusters.len()),
+            Some(2)
+        );
     }
     assert!(unfinished > SERVERS, "{unfinished} attempts ended between the generation and the last member");
 }
@@ -181,12 +184,13 @@ fn members_elsewhere_are_refused_and_those_at_a_server_of_the_file_keep_what_peo
     assert_eq!(stage.apply(&adopt(FILE)).status, 200);
     stage.controller.tick(Now::at_ms(2000));
     let (cluster, slot) = {
-        let current = stage.controller.view.current().expect("a generation");
+        let current = stage.controller.register.view().current().expect("a generation");
         let (cluster, slot) = current.content.slot_of(&"mine".parse().expect("a name")).expect("a slot");
         (cluster.name.to_string(), slot)
     };
     assert_eq!((cluster.as_str(), slot, members(&stage)), ("web", 0, SERVERS));
-    let mine = stage.controller.view.inventory.get(&"mine".parse().expect("a name")).expect("a member");
+    let mine =
+        stage.controller.register.view().inventory().get(&"mine".parse().expect("a name")).expect("a member");
     assert_eq!((mine.host.as_str(), mine.zone.as_str()), ("h9", "b"));
 }
 

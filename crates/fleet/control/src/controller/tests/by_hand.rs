@@ -90,7 +90,7 @@ fn a_lost_member_waits_for_a_rollout_with_a_bound_whatever_has_halted_it() {
         lose_m1(&mut stage, HEALED_WITHIN);
         let said = status(&mut stage);
         assert_eq!(stage.slots(), "m11 m10", "{number}: {said}");
-        let content = stage.controller.view.content();
+        let content = stage.controller.register.view().content();
         assert!(
             !content.views[0].routes.contains("later"),
             "{number}: what is not proven reaches nobody else"
@@ -169,7 +169,7 @@ fn a_rollout_is_given_up_and_routers_have_what_they_had_before() {
     assert!(reply.status == 200 && reply.json.contains("generation 2 is given up"), "{}", reply.json);
     stage.rounds(8);
     assert_eq!(having(&stage, 3), 12);
-    assert!(!stage.controller.view.content().views[0].routes.contains("later"));
+    assert!(!stage.controller.register.view().content().views[0].routes.contains("later"));
     // A slot goes on and not back.
     assert_eq!(stage.apply(&replace("m1")).status, 200);
     let reply = wants(&mut stage, RolloutAct::Abandon);
@@ -208,7 +208,7 @@ fn a_controller_without_its_register_sends_its_agents_away_and_keeps_them_when_i
     assert!(answer(&mut stage));
     let said = status(&mut stage);
     assert!(said.contains("the register is away"), "{said}");
-    while stage.controller.decisions.target().is_err() {}
+    while decisions(&stage.register).target().is_err() {}
     stage.rounds(2);
     assert!(!answer(&mut stage));
 }

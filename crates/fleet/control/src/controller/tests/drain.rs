@@ -24,7 +24,7 @@ fn draining(warm_up_s: u32) -> Stage {
 
 /// `m1 ReadOld`: the member that is read in the first slot, and the phase of its drain.
 fn phase(stage: &Stage) -> String {
-    let content = stage.controller.view.content();
+    let content = stage.controller.register.view().content();
     let slot = &content.clusters[0].slots[0];
     let phase = slot.drain.as_ref().map(|drain| format!(" {:?}", drain.phase));
     format!("{}{}", slot.member, phase.unwrap_or_default())
@@ -349,7 +349,7 @@ fn a_phase_whose_text_fails_goes_back_and_the_drain_waits_for_a_person() {
     assert!(status.contains("waits: view main: this very text has failed in a router before"), "{status}");
     assert_eq!(stage.apply(&cancel("m1")).status, 200);
     stage.rounds(8);
-    assert_eq!((phase(&stage).as_str(), stage.controller.view.content().draining()), ("m1", None));
+    assert_eq!((phase(&stage).as_str(), stage.controller.register.view().content().draining()), ("m1", None));
 }
 
 #[test]

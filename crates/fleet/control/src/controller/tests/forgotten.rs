@@ -24,7 +24,7 @@ fn what_the_register_has_goes_out_once_more_above_what_routers_have() {
     let mut stage = restored("c1");
     let scratch = Scratch::new();
     let (log, _) = AuditLog::open(&scratch.path("audit"), &AuditHead::START, None).expect("a log");
-    stage.controller.trail = Some(AuditTrail { log, controller: "c1".to_owned() });
+    stage.controller.trail.record_in(log);
     stage.rounds(55);
     assert_eq!((stage.target(), stage.loaded()), (1, vec![2; 4]), "agents may be late");
     let mut first = Vec::new();
@@ -79,7 +79,7 @@ fn a_number_that_no_backup_explains_changes_nothing() {
 fn the_first_controller_by_name_does_it() {
     let mut stage = restored("c2");
     for _ in 0..70 {
-        stage.controller.others.insert("c1".parse().expect("a name"), Now::at_ms(stage.now_ms));
+        stage.controller.peers.note_heard(&"c1".parse().expect("a name"), Now::at_ms(stage.now_ms));
         stage.rounds(1);
     }
     assert_eq!(stage.target(), 1);

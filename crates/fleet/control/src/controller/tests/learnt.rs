@@ -3,7 +3,7 @@
 use fleet::health::Quarantined;
 
 use super::*;
-use crate::controller::learnt::LOG_LINES_MAX;
+use crate::controller::log::LOG_LINES_MAX;
 use crate::decisions::{CONDEMNED_MAX, HELD_MAX, HeldRecord};
 
 fn host(number: usize) -> Quarantined {
@@ -46,7 +46,7 @@ fn a_restarted_controller_rolls_out_no_text_that_has_failed() {
     let error = stage.plan(&same);
     assert!(error["error"].as_str().expect("an error").contains("this very text has failed"), "{error}");
     // Whoever publishes it all the same: no router gets it.
-    let failed = stage.controller.view.generations[&GenerationNumber(2)].content.clone();
+    let failed = stage.controller.register.view().generations()[&GenerationNumber(2)].content.clone();
     let again = stage.controller.successor("another controller's".to_owned(), failed);
     assert!(matches!(stage.controller.publish(&again), Ok(crate::decisions::Publication::Done(_))));
     restart(&mut stage);
@@ -146,7 +146,7 @@ fn a_full_list_forgets_its_oldest_with_a_line() {
 fn lines_that_nobody_takes_are_lost_from_the_oldest_on() {
     let mut stage = Stage::new(1);
     for number in 0..LOG_LINES_MAX + 3 {
-        stage.controller.log(number.to_string());
+        stage.controller.log.add(number.to_string());
     }
     let lines: Vec<String> = stage.controller.take_log_lines().collect();
     assert_eq!((lines.len(), &*lines[0]), (LOG_LINES_MAX, "3"));

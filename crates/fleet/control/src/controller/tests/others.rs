@@ -61,8 +61,12 @@ impl Pair {
     }
 
     fn heard_by(controller: &Controller) -> usize {
-        controller.agents.len()
+        controller.agents.hosts().count()
     }
+}
+
+fn waits_ms(controller: &Controller) -> u64 {
+    controller.peers.waits_ms(controller.now)
 }
 
 /// A message with turns alone.
@@ -90,7 +94,7 @@ fn what_one_controller_hears_the_others_know() {
     assert_eq!([&pair.first.controller, &pair.second].map(Pair::heard_by), [4, 4]);
     // Orders wait where the agent takes its turns, and nowhere else.
     let direct = |controller: &Controller| -> Vec<String> {
-        let agents = controller.agents.iter().filter(|(_, record)| record.is_direct);
+        let agents = controller.agents.iter().filter(|(_, record)| record.is_direct());
         agents.map(|(host, _)| host.to_string()).collect()
     };
     assert_eq!(direct(&pair.first.controller), ["h1", "h3"]);
@@ -106,14 +110,13 @@ fn a_turn_that_is_passed_on_late_says_nothing_new() {
     pair.second.on_message(ControllerMessage::Turn(report.clone()), now, 0);
     (report.turn, report.members[0].hits) = (4, 400);
     tell(&mut pair.second, turns_of("c1", vec![report.clone()]), now);
-    let hits =
-        |controller: &Controller| controller.agents.values().next().map(|one| one.report.members[0].hits);
+    let hits = |controller: &Controller| controller.agents.members().next().map(|one| one.hits);
     assert_eq!(hits(&pair.second), Some(500));
     // It has moved to the other one since.
     (report.turn, report.members[0].hits) = (6, 600);
     tell(&mut pair.second, turns_of("c1", vec![report]), now);
     assert_eq!(hits(&pair.second), Some(600));
-    assert!(!pair.second.agents.values().any(|record| record.is_direct));
+    assert!(pair.second.agents.iter().all(|(_, record)| !record.is_direct()));
 }
 
 #[test]
@@ -128,10 +131,10 @@ fn a_controller_that_hears_itself_says_so() {
 fn the_first_by_name_acts_at_once_and_the_next_one_when_it_is_away() {
     let mut pair = Pair::new(2);
     pair.second();
-    assert_eq!((pair.first.controller.waits_ms(), pair.second.waits_ms()), (0, 2000));
+    assert_eq!((waits_ms(&pair.first.controller), waits_ms(&pair.second)), (0, 2000));
     pair.is_cut = true;
     (0..5).for_each(|_| pair.second());
-    assert_eq!(pair.second.waits_ms(), 0);
+    assert_eq!(waits_ms(&pair.second), 0);
 }
 
 #[test]
@@ -152,10 +155,14 @@ fn an_agent_says_nothing_about_the_members_of_other_hosts() {
     assert_eq!(stage.controller.member_state(&spare), MemberState::Spare);
 }
 
+fn record<'c>(controller: &'c Controller, host: &HostId) -> &'c AgentRecord {
+    controller.agents.get(host).expect("it was heard")
+}
+
 /// Whether the first agent is silent for each of the controllers.
 fn is_silent(pair: &Pair) -> [bool; 2] {
     let host: HostId = "h1".parse().expect("a name");
-    [&pair.first.controller, &pair.second].map(|controller| controller.agents[&host].is_silent)
+    [&pair.first.controller, &pair.second].map(|controller| record(controller, &host).is_silent())
 }
 
 #[test]
@@ -184,9 +191,9 @@ fn an_agent_that_is_recalled_and_does_not_come_is_silent_for_all_controllers() {
     let now = Now::at_ms(pair.first.now_ms);
     pair.first.controller.on_message(ControllerMessage::Turn(later.clone()), now, 0);
     pair.tell_each_other();
-    assert_eq!(pair.second.agents[&report.host].expected, None);
+    assert!(!record(&pair.second, &report.host).is_expected());
     fail(&mut pair);
-    assert_eq!(pair.first.controller.agents[&report.host].expected, None);
+    assert!(!record(&pair.first.controller, &report.host).is_expected());
     // It is recalled again after 5 s, and does not come.
     for second in 1..10 {
         fail(&mut pair);
@@ -207,8 +214,8 @@ fn nobody_hurries_because_of_a_spare() {
     let spare = ["m1", "m2", "m3"].map(|name| name.parse::<MemberId>().expect("a name"));
     let spare = spare.into_iter().find(|member| stage.controller.member_state(member) == MemberState::Spare);
     let spare = spare.expect("two slots, three members");
-    let host = stage.controller.view.inventory.get(&spare).expect("it is there").host.clone();
+    let host = stage.controller.register.view().inventory().get(&spare).expect("it is there").host.clone();
     let answer = Err("no answer".to_owned());
     stage.message(ControllerMessage::Probe(ProbeResult { member: spare, answer }));
-    assert_eq!(stage.controller.agents[&host].recalled, None);
+    assert!(!record(&stage.controller, &host).was_recalled());
 }

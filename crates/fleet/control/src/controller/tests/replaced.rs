@@ -1,9 +1,8 @@
 //! Replacements before a start, or by another controller: they count for the limits and for quarantine.
 
-use fleet::health::{Quarantined, Roster, SlotMember};
+use fleet::health::Quarantined;
 
 use super::*;
-use crate::decisions::{REPLACED_GONE_MAX, REPLACED_KEPT, REPLACED_SLOTS_MAX, ReplacedRecord};
 
 /// Far enough from zero for ages of more than an hour.
 const BEGIN_MS: u64 = 20_000_000;
@@ -134,39 +133,6 @@ fn a_controller_that_runs_beside_it_knows_what_the_other_one_has_replaced() {
     assert!(!is_held(&other, "member/m1"));
     lose_again(&mut other);
     assert!(is_held(&other, "member/m1") && is_held(&other, "host/h1"));
-}
-
-#[test]
-fn a_record_has_no_more_slots_than_the_largest_fleet_may_replace() {
-    let mut stage = Stage::new(1);
-    let roster = |number: u64| {
-        let place = |at: usize| SlotMember {
-            cluster: "web".parse().expect("a name"),
-            slot: format!("s{at}").parse().expect("a name"),
-            member: format!("m{number}-{at}").parse().expect("a name"),
-            host: format!("h{at}").parse().expect("a name"),
-            zone: "a".parse().expect("a name"),
-        };
-        Roster::new(GenerationNumber(number), (0..=REPLACED_SLOTS_MAX).map(place).collect())
-            .expect("a roster")
-    };
-    stage.controller.watch.set_roster(Now::at_ms(1000), roster(1));
-    let record = stage.controller.replaced_change(Some(&roster(2))).record.expect("a record");
-    assert_eq!(record.slots.len(), REPLACED_SLOTS_MAX);
-    assert_eq!(stage.controller.replaced_change(Some(&roster(1))).record, None);
-}
-
-#[test]
-fn the_oldest_records_go_when_there_are_too_many() {
-    let mut stage = Stage::new(1);
-    let record =
-        |number: usize| (GenerationNumber(number as u64), ReplacedRecord { unix_s: 0, slots: Vec::new() });
-    stage.controller.view.replaced = (1..REPLACED_KEPT).map(record).collect();
-    assert_eq!(stage.controller.replaced_change(None).gone, []);
-    stage.controller.view.replaced = (1..=REPLACED_KEPT).map(record).collect();
-    assert_eq!(stage.controller.replaced_change(None).gone, [GenerationNumber(1)]);
-    stage.controller.view.replaced = (1..=2 * REPLACED_KEPT).map(record).collect();
-    assert_eq!(stage.controller.replaced_change(None).gone.len(), REPLACED_GONE_MAX);
 }
 
 #[test]

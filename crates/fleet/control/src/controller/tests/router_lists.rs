@@ -114,7 +114,7 @@ fn another_controller_gives_the_list_and_does_not_write_it() {
     tell_clients(&mut newcomer, 3);
     stage.agents.push(newcomer);
     for _ in 0..8 {
-        stage.controller.others.insert("c1".parse().expect("a name"), Now::at_ms(stage.now_ms));
+        stage.controller.peers.note_heard(&"c1".parse().expect("a name"), Now::at_ms(stage.now_ms));
         stage.rounds(1);
     }
     assert_eq!(stage.agents[2].list, list(1, &[1]));
@@ -164,8 +164,8 @@ fn heard(routers: usize, zone: impl Fn(usize) -> usize) -> Stage {
 #[test]
 fn a_list_has_no_more_routers_than_clients_take_and_a_fleet_no_more_lists_than_the_limit() {
     let stage = heard(DISCOVERY_MEMBERS_MAX + 5, |_| 1);
-    let (list, _) = stage.controller.view.router_lists.values().next().expect("a list");
+    let (list, _) = stage.controller.register.view().router_lists().values().next().expect("a list");
     assert_eq!((list.revision, list.routers.len()), (1, DISCOVERY_MEMBERS_MAX));
     let stage = heard(LISTS_MAX + 5, |number| number);
-    assert_eq!(stage.controller.view.router_lists.len(), LISTS_MAX);
+    assert_eq!(stage.controller.register.view().router_lists().len(), LISTS_MAX);
 }

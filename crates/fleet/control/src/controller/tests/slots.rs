@@ -17,7 +17,7 @@ fn text(plan: &Value) -> &str {
 
 /// `m3 m2`, and what is drained.
 fn slots(stage: &Stage) -> String {
-    let content = stage.controller.view.content();
+    let content = stage.controller.register.view().content();
     let drained =
         content.draining().map(|(_, _, drain)| format!(" {:?} beside {}", drain.phase, drain.other));
     format!("{}{}", stage.slots(), drained.unwrap_or_default())
@@ -108,7 +108,7 @@ fn routes_that_were_gone_back_from_do_not_come_again_whoever_changes_slots() {
         assert_eq!(stage.apply(&change).status, 200);
         stage.rounds(90);
         assert_eq!(stage.slots(), "m3 m2");
-        let content = stage.controller.view.content();
+        let content = stage.controller.register.view().content();
         assert!(content.views[0].routes.contains("PoolRoute|web"), "{change:?}: {:?}", content.views);
         assert_eq!(stage.controller.member_state(&member()), MemberState::Spare, "{change:?}");
     }
@@ -126,7 +126,7 @@ fn a_rollback_brings_routes_back_and_slots_keep_their_members() {
     assert_eq!(stage.apply(&back).status, 200);
     stage.rounds(1_000);
     assert_eq!((stage.slots().as_str(), stage.loaded()), ("m3 m2", vec![4; 4]));
-    assert!(!stage.controller.view.content().views[0].routes.contains("later"));
+    assert!(!stage.controller.register.view().content().views[0].routes.contains("later"));
 }
 
 #[test]

@@ -124,13 +124,13 @@ fn what_the_controller_decides_by_itself_is_no_text_that_has_failed() {
     stage.apply(&replace("m1"));
     stage.rounds(8);
     assert_eq!((stage.slots().as_str(), stage.target()), ("m4 m2", 3), "on after a crash");
-    let failed = stage.controller.view.generations[&GenerationNumber(2)].content.clone();
+    let failed = stage.controller.register.view().generations()[&GenerationNumber(2)].content.clone();
     let error = stage
         .controller
         .publish_unasked(ControlVerb::Replace, "by itself", failed)
         .expect_err("it has failed");
     assert!(error.contains("this very text has failed in a router before"), "{error}");
-    let mut broken = stage.controller.view.content();
+    let mut broken = stage.controller.register.view().content();
     broken.views[0].routes = "{\"route\": \"NoRoute\"}".to_owned();
     let error =
         stage.controller.publish_unasked(ControlVerb::Replace, "by itself", broken).expect_err("no route");

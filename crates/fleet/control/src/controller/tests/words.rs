@@ -43,7 +43,7 @@ fn each_spare_that_does_not_do_is_named_with_its_one_cause() {
     stage.controller.answer(ControlQuestion::Freeze { scope: whose, why: "bad".to_owned() }, &owner());
     stage.agents[4].report.members[0].flushes = 0;
     stage.rounds(1);
-    stage.controller.probes.remove(&"m5".parse().expect("a name"));
+    stage.controller.probes.forget(&"m5".parse().expect("a name"));
     let plan = stage.plan(&replace("m1"));
     let error = plan["error"].as_str().expect("no spare");
     for words in [

@@ -7,7 +7,8 @@ use super::Compiler;
 use super::pool::Pool;
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
-use crate::plan::{CompoundKind, NodeId};
+use crate::plan::NodeId;
+use crate::routes::requests::compression::Compressed;
 use crate::servers::compression::{COMPRESSED_LEN_MAX, Codec, Compression, Dictionary, MIN_LEN_MIN};
 
 /// Dictionaries by the names that the configuration has for their files; or why one cannot be read.
@@ -39,9 +40,7 @@ impl Compiler<'_, '_> {
     ) -> Result<Vec<NodeId>, ConfigError> {
         let Some(json) = pool.get("compression") else { return Ok(servers) };
         let compression = Arc::new(self.compression(json)?);
-        let mut with = |server| {
-            self.with_children(CompoundKind::Compression(Arc::clone(&compression)), vec![server], json)
-        };
+        let mut with = |server| self.with_children(Compressed(Arc::clone(&compression)), vec![server], json);
         servers.into_iter().map(&mut with).collect()
     }
 

@@ -9,7 +9,12 @@ use crate::config::json::{Json, Object};
 use crate::message::changes::{ExptimeChange, KeyChange};
 use crate::message::operation::OperationClass;
 use crate::message::routing_prefix::{self, RoutingPrefix};
-use crate::plan::{BigValue, Compound, CompoundKind, KeySplit, Node, NodeId};
+use crate::plan::{Compound, Node, NodeId};
+use crate::routes::CompoundKind;
+use crate::routes::requests::big_value::BigValue;
+use crate::routes::requests::key_split::KeySplit;
+use crate::routes::requests::modify_exptime::ModifyExptime;
+use crate::routes::requests::modify_key::ModifyKey;
 
 /// mcrouter's names of these routes, and their fields.
 pub(super) const DERIVED_TYPES: [Fields; 10] = [
@@ -104,7 +109,7 @@ impl Compiler<'_, '_> {
             let message = "expected either `replace_key_prefix` or `modify_inplace`, found both";
             return Err(in_place.error(message));
         }
-        self.with_children(CompoundKind::ModifyKey(Box::new(change)), vec![target], json)
+        self.with_children(ModifyKey(Box::new(change)), vec![target], json)
     }
 
     fn modify_exptime(&mut self, object: &Object<'_>, json: &Json) -> Result<NodeId, ConfigError> {
@@ -120,7 +125,7 @@ impl Compiler<'_, '_> {
                 return Err(object.require("action")?.error(message));
             }
         };
-        self.with_children(CompoundKind::ModifyExptime(change), vec![target], json)
+        self.with_children(ModifyExptime(change), vec![target], json)
     }
 
     fn big_value(&mut self, object: &Object<'_>, json: &Json) -> Result<NodeId, ConfigError> {
@@ -142,7 +147,7 @@ impl Compiler<'_, '_> {
         target: NodeId,
         json: &Json,
     ) -> Result<NodeId, ConfigError> {
-        let node = self.with_children(CompoundKind::BigValue(big), vec![target], json)?;
+        let node = self.with_children(big, vec![target], json)?;
         let children = [(OperationClass::Get, node), (OperationClass::Update, node)].into();
         self.add(Node::ByClass { children, default: target }, json)
     }
@@ -157,16 +162,16 @@ impl Compiler<'_, '_> {
             first_hit: object.bool("first_hit")?.unwrap_or(false),
         };
         let children = vec![destination; usize::from(replicas)];
-        self.with_children(CompoundKind::KeySplit(split), children, json)
+        self.with_children(split, children, json)
     }
 
     pub(super) fn with_children(
         &mut self,
-        kind: CompoundKind,
+        kind: impl Into<CompoundKind>,
         children: Vec<NodeId>,
         json: &Json,
     ) -> Result<NodeId, ConfigError> {
-        self.add(Node::Compound(Compound { kind, children: children.into() }), json)
+        self.add(Node::Compound(Compound { kind: kind.into(), children: children.into() }), json)
     }
 }
 

@@ -6,8 +6,9 @@ use crate::config::error::ConfigError;
 use crate::config::json::{Json, Object};
 use crate::hash::{HashDescription, Selector};
 use crate::message::outcome::Outcome;
-use crate::plan::{
-    Compound, CompoundKind, DeterministicOrder, FailoverErrors, FailoverOrder, FailoverSettings, Node, NodeId,
+use crate::plan::NodeId;
+use crate::routes::substitutes::failover::{
+    DeterministicOrder, Failover, FailoverErrors, FailoverOrder, FailoverSettings,
 };
 use crate::shared::route_state::{FailoverLimit, StateSpec};
 
@@ -36,9 +37,7 @@ impl Compiler<'_, '_> {
             Some(object) => self.failover_settings(&object, children.len())?,
             None => FailoverSettings::in_order(FailoverErrors::default()),
         };
-        let compound =
-            Compound { kind: CompoundKind::Failover(Box::new(settings)), children: children.into() };
-        Ok(vec![self.add(Node::Compound(compound), definition.json())?])
+        Ok(vec![self.with_children(Failover(Box::new(settings)), children, definition.json())?])
     }
 
     pub(super) fn failover_settings(

@@ -5,7 +5,7 @@ use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::message::operation::OperationClass;
 use crate::message::outcome::Outcome;
-use crate::plan::FailoverErrors;
+use crate::routes::substitutes::failover::FailoverErrors;
 
 /// mcrouter's names of operations that a client can send here.
 const OPERATIONS: [&str; 14] = [

@@ -12,7 +12,14 @@ use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::hash::{HashDescription, RuntimeWeights, Selector, host_child};
 use crate::message::outcome::Outcome;
-use crate::plan::{Compound, CompoundKind, Node, NodeId};
+use crate::plan::{Node, NodeId};
+use crate::routes::CompoundKind;
+use crate::routes::copies::all_async::AllAsync;
+use crate::routes::copies::all_fastest::AllFastest;
+use crate::routes::copies::all_initial::AllInitial;
+use crate::routes::copies::all_majority::AllMajority;
+use crate::routes::copies::all_sync::AllSync;
+use crate::routes::substitutes::miss_failover::MissFailover;
 use crate::shared::variables::RuntimeVariable;
 
 /// The types that a configuration may name, with their fields.
@@ -156,17 +163,17 @@ impl Compiler<'_, '_> {
             "NullRoute" => Node::Null,
             "DevNullRoute" => Node::DevNull,
             "ErrorRoute" => error_route(definition)?,
-            "AllSyncRoute" => return self.compound(definition, CompoundKind::AllSync),
-            "AllAsyncRoute" => return self.compound(definition, CompoundKind::AllAsync),
-            "AllInitialRoute" => return self.compound(definition, CompoundKind::AllInitial),
-            "AllFastestRoute" => return self.compound(definition, CompoundKind::AllFastest),
-            "AllMajorityRoute" => return self.compound(definition, CompoundKind::AllMajority),
+            "AllSyncRoute" => return self.compound(definition, AllSync),
+            "AllAsyncRoute" => return self.compound(definition, AllAsync),
+            "AllInitialRoute" => return self.compound(definition, AllInitial),
+            "AllFastestRoute" => return self.compound(definition, AllFastest),
+            "AllMajorityRoute" => return self.compound(definition, AllMajority),
             "MissFailoverRoute" => {
                 let best = match definition.object()? {
                     Some(object) => object.bool("return_best_on_error")?.unwrap_or(false),
                     None => false,
                 };
-                return self.compound(definition, CompoundKind::MissFailover { best });
+                return self.compound(definition, MissFailover { best });
             }
             "FailoverRoute" => return self.failover_route(definition),
             "RandomRoute" => match self.children(definition)? {
@@ -226,16 +233,15 @@ impl Compiler<'_, '_> {
     fn compound(
         &mut self,
         definition: Definition<'_>,
-        kind: CompoundKind,
+        kind: impl Into<CompoundKind>,
     ) -> Result<Vec<NodeId>, ConfigError> {
-        let children = self.children(definition)?;
+        let (kind, children) = (kind.into(), self.children(definition)?);
         // A single child that nobody waits for is not that child.
-        let is_alone = children.len() == 1 && !matches!(kind, CompoundKind::AllAsync);
+        let is_alone = children.len() == 1 && !matches!(kind, CompoundKind::AllAsync(_));
         if is_alone || children.is_empty() {
             return self.few(children, definition.json());
         }
-        let compound = Compound { kind, children: children.into() };
-        Ok(vec![self.add(Node::Compound(compound), definition.json())?])
+        Ok(vec![self.with_children(kind, children, definition.json())?])
     }
 
     fn host_id_route(&mut self, definition: Definition<'_>) -> Result<Vec<NodeId>, ConfigError> {

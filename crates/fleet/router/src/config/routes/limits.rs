@@ -3,7 +3,8 @@
 use super::{Compiler, Definition, vocabulary};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, Object};
-use crate::plan::{Compound, CompoundKind, Node, NodeId};
+use crate::plan::{Node, NodeId};
+use crate::routes::limits::outstanding::Outstanding;
 use crate::shared::route_state::{Rates, RequestRate, StateSpec};
 
 /// mcrouter's largest `max_outstanding`.
@@ -48,8 +49,8 @@ impl Compiler<'_, '_> {
             return Ok(servers);
         }
         let limited = |server: NodeId| {
-            let kind = CompoundKind::Outstanding(self.add_state(StateSpec::Outstanding(max)));
-            self.add(Node::Compound(Compound { kind, children: Box::new([server]) }), json)
+            let state = self.add_state(StateSpec::Outstanding(max));
+            self.with_children(Outstanding { state }, vec![server], json)
         };
         servers.into_iter().map(limited).collect()
     }

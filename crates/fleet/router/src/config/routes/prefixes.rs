@@ -8,7 +8,9 @@ use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::message::operation::OperationClass;
 use crate::message::routing_prefix::{self, RoutingPrefix};
-use crate::plan::{BroadcastPlace, Compound, CompoundKind, Node, NodeId};
+use crate::plan::{Compound, Node, NodeId};
+use crate::routes::copies::broadcast::{Broadcast, BroadcastPlace};
+use crate::routes::limits::logging::Logging;
 
 /// Routing prefixes of a configuration.
 const ROOTS_MAX: usize = 10_000;
@@ -82,7 +84,7 @@ impl Compiler<'_, '_> {
             .into_iter()
             .map(|Root { prefix, top }| BroadcastPlace { prefix, by_key: top.by_key })
             .collect();
-        let broadcast = Compound { kind: CompoundKind::Broadcast(places), children };
+        let broadcast = Compound { kind: Broadcast { places }.into(), children };
         self.plan.roots.broadcast = Some(self.add_at(Node::Compound(broadcast), top.place())?);
         if self.options.log_requests { self.log_all(top) } else { Ok(()) }
     }
@@ -93,7 +95,7 @@ impl Compiler<'_, '_> {
         let all: Vec<NodeId> = self.plan.roots.nodes_mut().map(|node| *node).collect();
         for node in all {
             if let Entry::Vacant(entry) = logged.entry(node) {
-                let compound = Compound { kind: CompoundKind::Log, children: Box::new([node]) };
+                let compound = Compound { kind: Logging.into(), children: Box::new([node]) };
                 entry.insert(self.add_at(Node::Compound(compound), top.place())?);
             }
         }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::{Compiler, Definition, vocabulary};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
-use crate::plan::{Compound, CompoundKind, Node, NodeId, ShadowKeys, ShadowRule};
+use crate::plan::NodeId;
+use crate::routes::copies::shadow::{Shadow, ShadowKeys, ShadowRule};
 use crate::shared::variables::{KeyRange, RuntimeVariable};
 use crate::stats::shadow_counts::ShadowCounts;
 
@@ -17,7 +18,7 @@ const COMPARED_MAX: usize = 1000;
 const COMPARE_FRACTION: f64 = 0.1;
 
 /// A shadow, and the children that have it.
-struct Shadow {
+struct Target {
     rule: Arc<ShadowRule>,
     target: NodeId,
     /// First child, and the one behind the last.
@@ -50,24 +51,24 @@ impl Compiler<'_, '_> {
             self.note_shadow(&json.wrong("an array (`shadows`)"));
             return Ok(children);
         };
-        let shadows: Vec<Shadow> = items.iter().filter_map(|item| self.shadow(item)).collect();
+        let shadows: Vec<Target> = items.iter().filter_map(|item| self.shadow(item)).collect();
         let shadowed = |(index, child): (usize, NodeId)| {
-            let is_meant = |shadow: &&Shadow| {
+            let is_meant = |shadow: &&Target| {
                 matches!(shadow.rule.keys, ShadowKeys::List(_))
                     || (shadow.indices.0..shadow.indices.1).contains(&index)
             };
-            let chosen: Vec<&Shadow> = shadows.iter().filter(is_meant).collect();
+            let chosen: Vec<&Target> = shadows.iter().filter(is_meant).collect();
             if chosen.is_empty() {
                 return Ok(child);
             }
             let rules = chosen.iter().map(|shadow| Arc::clone(&shadow.rule)).collect();
             let children = [child].into_iter().chain(chosen.iter().map(|shadow| shadow.target)).collect();
-            self.add(Node::Compound(Compound { kind: CompoundKind::Shadow(rules), children }), json)
+            self.with_children(Shadow { rules }, children, json)
         };
         children.into_iter().enumerate().map(shadowed).collect()
     }
 
-    fn shadow(&mut self, json: &Json) -> Option<Shadow> {
+    fn shadow(&mut self, json: &Json) -> Option<Target> {
         // What a target that is wrong leaves behind must not disturb other routes.
         let (pending, depth) = (self.pending.clone(), self.depth);
         let shadow = self.try_shadow(json);
@@ -78,7 +79,7 @@ impl Compiler<'_, '_> {
         shadow.ok()
     }
 
-    fn try_shadow(&mut self, json: &Json) -> Result<Shadow, Wrong> {
+    fn try_shadow(&mut self, json: &Json) -> Result<Target, Wrong> {
         let object = json.object("a shadow")?;
         self.note_unknown(&object, vocabulary::SHADOW);
         let target = object.require("target")?;
@@ -90,7 +91,7 @@ impl Compiler<'_, '_> {
         let comparison =
             (self.options.compares_shadows && fraction > 0.0).then(|| self.comparison(fraction, json));
         let rule = Arc::new(ShadowRule { keys, requests_fraction, comparison: comparison.flatten() });
-        Ok(Shadow { rule, target, indices })
+        Ok(Target { rule, target, indices })
     }
 
     fn comparison(&mut self, fraction: f64, json: &Json) -> Option<(f64, Arc<ShadowCounts>)> {

@@ -3,7 +3,9 @@
 use super::{Compiler, Definition};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
-use crate::plan::{AddedLatency, Compound, CompoundKind, KeyPolicies, KeyPolicy, Node, NodeId, TotalLatency};
+use crate::plan::{KeyPolicies, KeyPolicy, Node, NodeId};
+use crate::routes::limits::latency_injection::{AddedLatency, LatencyInjection, TotalLatency};
+use crate::routes::limits::logging::Logging;
 
 /// The longest delay, in milliseconds: an hour.
 const DELAY_MS_MAX: i64 = 3_600_000;
@@ -51,7 +53,7 @@ impl Compiler<'_, '_> {
         if latency == AddedLatency::default() {
             return Ok(child);
         }
-        self.around(child, CompoundKind::Delay(Box::new(latency)), json)
+        self.with_children(LatencyInjection(Box::new(latency)), vec![child], json)
     }
 
     pub(super) fn logging_route(&mut self, definition: Definition<'_>) -> Result<NodeId, ConfigError> {
@@ -65,17 +67,7 @@ impl Compiler<'_, '_> {
             Some(route) => self.single(route)?,
             None => self.add(Node::Null, json)?,
         };
-        self.around(target, CompoundKind::Log, json)
-    }
-
-    /// A route with one child.
-    pub(super) fn around(
-        &mut self,
-        child: NodeId,
-        kind: CompoundKind,
-        json: &Json,
-    ) -> Result<NodeId, ConfigError> {
-        self.add(Node::Compound(Compound { kind, children: Box::new([child]) }), json)
+        self.with_children(Logging, vec![target], json)
     }
 
     pub(super) fn blackhole_route(&mut self, definition: Definition<'_>) -> Result<Node, ConfigError> {

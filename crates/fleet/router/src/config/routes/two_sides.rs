@@ -6,7 +6,13 @@ use crate::config::error::ConfigError;
 use crate::config::json::{Json, Object};
 use crate::message::changes::ExptimeChange;
 use crate::message::operation::OperationClass;
-use crate::plan::{CompoundKind, Fill, Migration, NegativeCache, Node, NodeId, SizeSplit};
+use crate::plan::{Migration, Node, NodeId};
+use crate::routes::copies::all_sync::AllSync;
+use crate::routes::copies::staging::Staging;
+use crate::routes::requests::modify_exptime::ModifyExptime;
+use crate::routes::requests::size_split::SizeSplit;
+use crate::routes::substitutes::failover::Failover;
+use crate::routes::substitutes::fill::{Fill, NegativeCache};
 
 /// mcrouter's default of `failover_exptime`, in seconds.
 const FAILOVER_EXPTIME_S: i64 = 60;
@@ -33,7 +39,7 @@ impl Compiler<'_, '_> {
         for child in others {
             children.push(match exptime > 0 {
                 true => {
-                    let kind = CompoundKind::ModifyExptime(ExptimeChange::AtMost(exptime));
+                    let kind = ModifyExptime(ExptimeChange::AtMost(exptime));
                     self.with_children(kind, vec![child], json)?
                 }
                 false => child,
@@ -43,7 +49,7 @@ impl Compiler<'_, '_> {
             return Ok(only);
         }
         let settings = self.failover_settings(object, children.len())?;
-        self.with_children(CompoundKind::Failover(Box::new(settings)), children, json)
+        self.with_children(Failover(Box::new(settings)), children, json)
     }
 
     pub(super) fn warm_up(&mut self, object: &Object<'_>, json: &Json) -> Result<NodeId, ConfigError> {
@@ -73,7 +79,7 @@ impl Compiler<'_, '_> {
         let (from, to) = (self.single(object.require("from")?)?, self.single(object.require("to")?)?);
         let start_s = object.require("start_time")?.integer("`start_time`", i64::MIN..=i64::MAX)?;
         let interval_s = object.integer("interval", INTERVALS)?.unwrap_or(INTERVAL_S) as u32;
-        let both = self.with_children(CompoundKind::AllSync, vec![from, to], json)?;
+        let both = self.with_children(AllSync, vec![from, to], json)?;
         self.add(Node::Migrate(Migration { from, to, both, start_s, interval_s }), json)
     }
 
@@ -81,8 +87,8 @@ impl Compiler<'_, '_> {
     pub(super) fn staging(&mut self, object: &Object<'_>, json: &Json) -> Result<NodeId, ConfigError> {
         let warm = self.single(object.require("warm")?)?;
         let children = vec![warm, self.single(object.require("staging")?)?];
-        let deletes = self.with_children(CompoundKind::AllSync, children.clone(), json)?;
-        let default = self.with_children(CompoundKind::Staging, children, json)?;
+        let deletes = self.with_children(AllSync, children.clone(), json)?;
+        let default = self.with_children(Staging, children, json)?;
         self.add(Node::ByClass { children: [(OperationClass::Delete, deletes)].into(), default }, json)
     }
 
@@ -100,14 +106,14 @@ impl Compiler<'_, '_> {
             ttl_threshold_s: object.integer("ttl_threshold", COPY_EXPTIMES)?.unwrap_or(0) as u32,
             both_full_set: object.bool("both_full_set")?.unwrap_or(false),
         };
-        let node = self.with_children(CompoundKind::SizeSplit(split), vec![l1, l2], json)?;
+        let node = self.with_children(split, vec![l1, l2], json)?;
         let children = [(OperationClass::Get, node), (OperationClass::Update, node)].into();
         self.add(Node::ByClass { children, default: l1 }, json)
     }
 
     /// Reads go to `near`, and for what it does not have to `far`; everything else goes to `near`.
     fn fill(&mut self, fill: Fill, near: NodeId, far: NodeId, json: &Json) -> Result<NodeId, ConfigError> {
-        let reads = self.with_children(CompoundKind::Fill(fill), vec![near, far], json)?;
+        let reads = self.with_children(fill, vec![near, far], json)?;
         let children = [(OperationClass::Get, reads)].into();
         self.add(Node::ByClass { children, default: near }, json)
     }

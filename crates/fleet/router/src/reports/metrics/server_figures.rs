@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::message::outcome::Outcome;
-use crate::plan::{DestinationSpec, Node, RoutePlan};
+use crate::plan::{DestinationSpec, RoutePlan};
 use crate::servers::health::Health;
 use crate::shared::RouterShared;
 use crate::stats::counted_pools::CountedPool;
@@ -147,7 +147,7 @@ fn shown_pools(
     for pool in plan.pools.iter().take(POOLS_SHOWN_MAX) {
         let mut sum = ServerFigures::default();
         for child in &pool.children {
-            if let Node::Server { server, .. } = &plan.nodes[child.0 as usize] {
+            if let Some(server) = plan.nodes[child.0 as usize].server() {
                 sum.add(&by_way[&way(&plan.servers[server.0 as usize])]);
             }
         }

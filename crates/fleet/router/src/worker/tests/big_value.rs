@@ -3,9 +3,10 @@
 use super::routes::config;
 use super::{Conversation, play};
 use crate::config::CompileOptions;
-use crate::flight::PART_SIZE;
 use crate::hash::spooky32;
-use crate::plan::{BigValue, CompoundKind, Node};
+use crate::plan::Node;
+use crate::routes::CompoundKind;
+use crate::routes::requests::big_value::{BigValue, PART_SIZE};
 
 fn big(fields: &str) -> String {
     config(&format!(
@@ -301,7 +302,7 @@ fn values_of_megabytes_pass_in_both_directions() {
 #[test]
 fn values_that_are_put_together_are_bounded() {
     let mut conversation = Conversation::new(&big(""));
-    conversation.worker().flights.assembled.max = 30 + 2 * PART_SIZE;
+    conversation.worker().flights.assembled.limit(30 + 2 * PART_SIZE);
     let read = |len: usize, reply: &str| {
         format!(
             "> get k
@@ -366,7 +367,7 @@ fn the_flag_puts_every_route_at_the_top_into_parts() {
 #[test]
 fn values_that_are_written_in_parts_are_bounded() {
     let mut conversation = Conversation::new(&big(""));
-    conversation.worker().flights.assembled.max = 49;
+    conversation.worker().flights.assembled.limit(49);
     let suffix = spooky32(VALUE.as_bytes(), 10);
     conversation.play(&format!(
         "> set k 0 0 25 noreply\\r\\n{VALUE}
@@ -397,7 +398,7 @@ fn values_that_are_written_in_parts_are_bounded() {
 #[test]
 fn empty_parts_count_too() {
     let mut conversation = Conversation::new(&big(""));
-    conversation.worker().flights.assembled.max = 10 * PART_SIZE;
+    conversation.worker().flights.assembled.limit(10 * PART_SIZE);
     conversation.play(
         "> get k
          a> get k

@@ -4,7 +4,7 @@ use super::{Conversation, ONE, play};
 use crate::config::CompileOptions;
 use crate::hash::spooky32;
 use crate::message::routing_prefix::RoutingPrefix;
-use crate::plan::BigValue;
+use crate::routes::requests::big_value::BigValue;
 
 const REGIONS: &str = r#"{"pools": {"A": {"servers": ["a:1"]}, "B": {"servers": ["b:1"]}, "C": {"servers": ["c:1"]}},
     "routes": [{"aliases": ["/././", "/x/one/"], "route": "PoolRoute|A"},

@@ -215,8 +215,9 @@ fn all_routes_are_logged_with_the_flag() {
     let conversation = Conversation::new(super::ONE);
     let options = CompileOptions { log_requests: true, ..CompileOptions::default() };
     let plan = compiled(super::ONE, 2, &conversation.places, &options);
-    let is_log =
-        |node: crate::plan::NodeId| matches!(plan.compound(node).kind, crate::plan::CompoundKind::Log);
+    let is_log = |node: crate::plan::NodeId| {
+        matches!(plan.compound(node).kind, crate::routes::CompoundKind::Logging(_))
+    };
     assert!(is_log(plan.roots.default.expect("a route")));
     assert!(plan.roots.by_prefix.values().all(|node| is_log(*node)) && !plan.roots.by_prefix.is_empty());
 }

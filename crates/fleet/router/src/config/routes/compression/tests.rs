@@ -2,6 +2,7 @@ use super::*;
 use crate::config::json::parse;
 use crate::config::{CompileOptions, compile};
 use crate::plan::{Compound, Node, RoutePlan};
+use crate::routes::CompoundKind;
 
 fn config(compression: &str) -> String {
     format!(
@@ -96,7 +97,7 @@ fn each_server_of_such_a_pool_has_compression_in_front_of_it() {
     let pool = plan.pools.find("A").expect("a pool");
     assert!(pool.children.iter().all(|child| matches!(plan.nodes[child.0 as usize], Node::Server { .. })));
     let nodes = plan.nodes.iter().filter_map(|node| match node {
-        Node::Compound(Compound { kind: CompoundKind::Compression(compression), children }) => {
+        Node::Compound(Compound { kind: CompoundKind::Compressed(Compressed(compression)), children }) => {
             Some((compression, children))
         }
         _ => None,

@@ -1,0 +1,53 @@
+//! The audit trail: the log that a controller appends to, if it has one, and what was wrong with it the last time.
+
+use crate::audit::{AuditEntry, AuditError, AuditHead, AuditLog, AuditResult};
+
+/// A log, if there is one.
+#[derive(Default)]
+pub(super) struct AuditTrail {
+    log: Option<AuditLog>,
+    trouble: Option<String>,
+}
+
+impl AuditTrail {
+    /// Appends to this log from now on.
+    pub(super) fn record_in(&mut self, log: AuditLog) {
+        self.log = Some(log);
+    }
+
+    /// Appends what is about to be done, which is not done without. Returns the head for the register to keep.
+    pub(super) fn append_begun(
+        &mut self,
+        entry: &AuditEntry,
+        unix_s: u64,
+    ) -> Result<Option<AuditHead>, AuditError> {
+        self.append(entry, &AuditResult::Begun, unix_s)
+    }
+
+    /// Appends what has come of it, and keeps why not. What is done is done: the log has that it was begun.
+    pub(super) fn append_result(
+        &mut self,
+        entry: &AuditEntry,
+        result: &AuditResult,
+        unix_s: u64,
+    ) -> Option<AuditHead> {
+        let appended = self.append(entry, result, unix_s);
+        self.trouble = appended.as_ref().err().map(ToString::to_string);
+        appended.ok().flatten()
+    }
+
+    fn append(
+        &mut self,
+        entry: &AuditEntry,
+        result: &AuditResult,
+        unix_s: u64,
+    ) -> Result<Option<AuditHead>, AuditError> {
+        let Some(log) = &mut self.log else { return Ok(None) };
+        log.append(entry, result, unix_s).map(Some)
+    }
+
+    /// Why the last result is not in the log.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+}
