@@ -11,11 +11,11 @@ use tls::Trust;
 
 use super::secure::secure;
 use super::{TIMEOUT, options};
-use crate::HandshakeFault;
 use crate::event_loop::dial::{Dial, DialTls, Place, Unreachable};
 use crate::event_loop::turn::Turn;
 use crate::handler::{Next, Opened, Progress, Security};
 use crate::network::*;
+use crate::secure::handshakes::HandshakeFault;
 use crate::secure::tls_ends::{client_config, file};
 
 /// Dials what comes through a channel, greets who answers, and tells the test.
