@@ -26,7 +26,4 @@ pub mod small;
 pub mod world;
 
 pub use bug::PlantedBug;
-pub use checker::Violation;
-pub use fault::FleetFault;
-pub use register::RoutesKind;
 pub use shape::FleetShape;

@@ -42,9 +42,9 @@ mod parse;
 mod run;
 mod text;
 
-pub use parse::{Action, ExpectedReply, Transcript, TranscriptError, TranscriptStep, Version, parse_version};
-pub use run::{Mismatch, Peer, ReceivedOutput, run};
-pub use text::{Bindings, Text};
+pub use parse::{Action, Transcript, Version, parse_version};
+pub use run::{Peer, ReceivedOutput, run};
+pub use text::Text;
 
 use std::path::PathBuf;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The values of names in fields so far.
-pub type Bindings = BTreeMap<String, u64>;
+pub(crate) type Bindings = BTreeMap<String, u64>;
 
 /// Literal bytes and fields, line end included.
 #[derive(Debug, Clone, PartialEq, Eq)]

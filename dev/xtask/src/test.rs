@@ -47,7 +47,7 @@ fn quick(steps: &mut TestSteps) {
     steps.step("Formatting", |_| run(cargo(&["fmt", "--all", "--check"])));
     steps.step("Lints", |_| run(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])));
     steps.step("Lints of what ships: nothing is changed by path", |_| run(shipped_lints()));
-    // Of the whole workspace, although most of it has no such feature: see tidy/selections.rs.
+    // Of the whole workspace, although most of it has no such feature: see tidy/packages/selections.rs.
     steps.step("Lints of the shared history", |_| {
         let words = ["clippy", "--workspace", "--all-targets", "--features", SHARED_HISTORY];
         run(cargo(&[&words[..], &["--", "-D", "warnings"]].concat()))

@@ -4,18 +4,23 @@
 
 mod circles;
 mod code;
-mod dependencies;
-mod edges;
+mod exceptions;
 mod first_lines;
+mod functions;
 mod links;
 mod modules;
 mod names;
-mod selections;
+mod nodes;
+mod objects;
+mod packages;
+mod reexports;
+mod rooms;
 mod source;
 mod unsafe_files;
 
-pub(crate) use selections::SHARED_HISTORY;
+pub(crate) use packages::selections::SHARED_HISTORY;
 
+use self::packages::{dependencies, edges, selections};
 use anyhow::{Context, Result};
 use end_to_end::subject::workspace;
 use std::path::{Path, PathBuf};
@@ -44,6 +49,12 @@ pub(crate) fn tidy() -> Result<bool> {
     violations.extend(names::check(&texts));
     violations.extend(first_lines::check(&texts));
     violations.extend(unsafe_files::check(&texts));
+    violations.extend(objects::methods::check(&texts));
+    violations.extend(objects::fields::check(&texts));
+    violations.extend(functions::check(&texts));
+    violations.extend(nodes::check(&texts));
+    violations.extend(rooms::check(&texts));
+    violations.extend(reexports::check(&texts));
     for path in files(&[""], "md")? {
         let name = path.strip_prefix(workspace()).unwrap_or(&path).display().to_string();
         let page = std::fs::read_to_string(&path).with_context(|| format!("read {name}"))?;

@@ -19,7 +19,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Opening of a path as open(2) does it, or with more care about links. `PATH` is among the flags to look at what is there.
-pub type OpenPath<'o> = &'o dyn Fn(&Path, OFlags, Mode) -> io::Result<File>;
+pub(crate) type OpenPath<'o> = &'o dyn Fn(&Path, OFlags, Mode) -> io::Result<File>;
 
 /// An opened file or block device. No other can be opened on the same one, by this process or another, until this and all
 /// clones of its descriptor are closed.

@@ -25,8 +25,8 @@ mod specification;
 mod transfer;
 
 pub use aligned_bytes::AlignedBytes;
-pub use device::{Device, OpenPath, OpenedDevice};
+pub use device::{Device, OpenedDevice};
 pub use devices::{Devices, OpeningDevices};
 pub use disk::{Disk, PAGE_BYTES};
 pub use error::OpenError;
-pub use specification::{Bucket, PathSpecification, SpecificationError};
+pub use specification::{Bucket, PathSpecification};

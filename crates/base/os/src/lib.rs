@@ -21,6 +21,6 @@ pub mod signals;
 pub mod socket_file;
 
 pub use cpu_list::CpuList;
-pub use cpu_set::{CpuSet, CpuSetError};
+pub use cpu_set::CpuSet;
 pub use entry::DirectoryEntry;
 pub use locked_file::LockedFile;

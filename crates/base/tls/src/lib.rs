@@ -36,7 +36,7 @@ mod ticket;
 #[cfg(test)]
 mod testing;
 
-pub use certificate_uris::{CertificateUris, certificate_uris};
+pub use certificate_uris::certificate_uris;
 pub use cipher::Ciphers;
 pub use client::{Trust, client};
 pub use client_files::{ClientSettings, ClientTls};

@@ -3,7 +3,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use stdx::clock::Now;
 
-use crate::event_loop::arrival_clock::ClockReading;
+use crate::kernel::arrival_clock::ClockReading;
 
 /// A clock that counts from the moment when it was started, or from that of an earlier process.
 #[derive(Clone, Copy, Debug)]

@@ -10,33 +10,23 @@
 
 mod dials;
 mod handing;
+mod opening;
 mod orders;
 mod reads;
+mod receiving;
 mod secure;
-mod secure_dials;
 mod stamps;
 mod ticks;
+mod visits;
 
-pub(crate) mod arrival_clock;
 pub(crate) mod connection;
-pub(crate) mod connection_table;
-#[cfg(test)]
-mod datagram_tests;
 pub mod dial;
-#[cfg(test)]
-mod dial_tests;
 pub(crate) mod dialling;
 pub(crate) mod lanes;
-pub(crate) mod message_queue;
-#[cfg(test)]
-mod read_tests;
-#[cfg(test)]
-mod secure_tests;
 #[cfg(test)]
 mod tests;
 pub(crate) mod turn;
 
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -45,38 +35,33 @@ use rustix::io::Errno;
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
-use self::secure_dials::Securing;
+use self::reads::Reads;
+use self::receiving::{note_received, receive_body};
+use self::secure::SecureConnections;
 use self::stamps::StampedConnections;
+use self::ticks::Ticks;
+use self::visits::Visits;
 use crate::INPUT_MAX;
 use crate::clock::Clock;
-use crate::event_loop::connection::{Connection, Dialogue};
-use crate::event_loop::connection_table::{TableWriter, WorkerCounters, code};
+use crate::event_loop::connection::Connection;
 use crate::event_loop::dialling::Dials;
-use crate::event_loop::lanes::{Lane, Lanes};
-use crate::event_loop::message_queue::{MessageQueue, WorkerMessage};
+use crate::event_loop::lanes::Lanes;
 use crate::event_loop::turn::{Link, Order, Turn};
-use crate::files::file_read::FinishedRead;
 use crate::files::file_reads::{FileReads, READS};
-use crate::handler::{Activity, Arrival, CloseReason, Handler, Next};
+use crate::handler::{Activity, CloseReason, Handler, Next};
 use crate::kernel::Kernel;
 use crate::kernel::driver::{IoDriver, Poll};
 use crate::kernel::system::System;
-use crate::network::departure::{Departure, LAST_ROUNDS_US};
+use crate::network::connection_table::{TableWriter, code};
+use crate::network::departure::{Departure, LAST_ROUNDS_US, WorkerDeparture};
 use crate::network::handed::HandedConnection;
 use crate::network::limit::ConnectionLimit;
+use crate::network::message_queue::{MessageQueue, WorkerMessage};
 use crate::network::time_slice::TimeSlice;
 use crate::options::Notice;
 use crate::secure::handshakes::DialHandshakes;
-use crate::secure::session::{PeerEnd, Session};
 use crate::slab::{Slab, Token};
 use crate::sockets::datagram_sockets::DatagramSockets;
-
-/// Time between two calls of a connection with [`crate::Next::Later`].
-const LATER_MS: u64 = 50;
-
-/// The most that is received into a handler's memory at a time, so that one client with a huge body does not delay the
-/// others: about 50 µs of copying.
-const BODY_RECEIVE_MAX: usize = 256 * 1024;
 
 /// Input of a connection that is alone in its round from which a prefetch hint pays: probably several requests, whose
 /// cache misses can overlap.
@@ -94,37 +79,20 @@ pub(crate) struct EventLoop<H: Handler, K: Kernel = System> {
     pub(crate) handler: H,
     pub(crate) kernel: K,
     slab: Slab<Connection<H, K>>,
-    dials: Dials<K::Socket>,
-    securing: Slab<Securing>,
-    datagram_sockets: DatagramSockets<K::Socket>,
-    /// Results of reads that the handler has not been told.
-    finished_reads: Vec<FinishedRead>,
-    /// An event says that the kernel has some.
-    reads_ready: bool,
+    visits: Visits,
     lanes: Lanes<H::Held>,
     turn: Turn<H::Held>,
-    /// Connections to visit without an event.
-    queue: VecDeque<Token>,
-    /// Connections to visit at the next tick.
-    waiting: Vec<Token>,
-    messages: Arc<MessageQueue<WorkerMessage<K::Socket>>>,
-    limit: Arc<ConnectionLimit>,
     table: TableWriter,
-    idle_timeout_s: u32,
-    notice: Notice,
-    next_later_ms: u64,
-    next_tick_ms: u64,
-    /// The place from which the search for idle connections continues.
-    idle_from: Option<u32>,
-    stopping: bool,
-    /// Its number among the workers.
-    number: usize,
-    departure: Arc<Departure>,
-    /// It says after each round whether all connections are at rest.
-    draining: bool,
-    /// Connections with TLS.
-    secure: usize,
+    limit: Arc<ConnectionLimit>,
+    messages: Arc<MessageQueue<WorkerMessage<K::Socket>>>,
+    dials: Dials<K::Socket>,
+    datagram_sockets: DatagramSockets<K::Socket>,
+    reads: Reads,
+    secure: SecureConnections,
     stamped: StampedConnections,
+    ticks: Ticks,
+    departure: WorkerDeparture,
+    notice: Notice,
 }
 
 /// State shared with the rest of the network, and options.
@@ -176,19 +144,18 @@ impl<H: Handler> EventLoop<H> {
         let clock = self.kernel.clock;
         let mut now = clock.now();
         let mut left_us = LAST_ROUNDS_US;
-        while !self.stopping || self.goes_on_to_rest(left_us) {
-            let wait_ms = if self.stopping { self.wait_ms(now).min(1) } else { self.wait_ms(now) };
+        while !self.departure.is_stopping() || self.goes_on_to_rest(left_us) {
+            let wait_ms =
+                if self.departure.is_stopping() { self.wait_ms(now).min(1) } else { self.wait_ms(now) };
             let events = self.kernel.poll.wait(wait_ms)?;
             let before = std::mem::replace(&mut now, clock.now());
-            if self.stopping {
+            if self.departure.is_stopping() {
                 left_us = left_us.saturating_sub(now.us - before.us);
             }
             self.round(events, now);
             self.handler.on_sent(|| clock.now());
             self.kernel.slice.end_if_over(events, now);
-            if self.draining {
-                self.departure.note(self.number, self.is_at_rest());
-            }
+            self.departure.note(|| self.is_at_rest());
         }
         let handed = if self.departure.is_decided() { self.hand_over() } else { Vec::new() };
         Ok((self.end(), handed))
@@ -206,29 +173,20 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             handler,
             kernel,
             slab: Slab::new(),
-            dials: Dials::new(),
-            securing: Slab::new(),
-            datagram_sockets,
-            finished_reads: Vec::new(),
-            reads_ready: false,
+            visits: Visits::default(),
             lanes: Lanes::new(),
             turn: Turn::new(setup.dialled_max, setup.reads_max),
-            queue: VecDeque::new(),
-            waiting: Vec::new(),
-            messages: setup.messages,
-            limit: setup.limit,
             table: setup.table,
-            idle_timeout_s: setup.idle_timeout_s,
-            notice: setup.notice,
-            next_later_ms: 0,
-            next_tick_ms: 0,
-            idle_from: None,
-            stopping: false,
-            number: setup.number,
-            departure: setup.departure,
-            draining: false,
-            secure: 0,
+            limit: setup.limit,
+            messages: setup.messages,
+            dials: Dials::new(),
+            datagram_sockets,
+            reads: Reads::default(),
+            secure: SecureConnections::default(),
             stamped: StampedConnections::default(),
+            ticks: Ticks::new(setup.idle_timeout_s),
+            departure: WorkerDeparture::new(setup.departure, setup.number),
+            notice: setup.notice,
         })
     }
 
@@ -240,11 +198,8 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
                 self.dials.enqueue(dial, tag, self.turn.now());
             }
         }
-        while let Some(outcome) = self.dials.cancel_first() {
-            self.dialled(outcome, self.turn.now());
-        }
-        self.cancel_securing();
-        self.end_reads();
+        self.cancel_dials(self.turn.now());
+        self.reads.end(&mut self.kernel, &mut self.handler, &mut self.turn);
         for index in self.slab.indices().collect::<Vec<_>>() {
             self.close(index, CloseReason::Shutdown);
         }
@@ -254,12 +209,11 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     /// Time to wait for events.
     #[inline]
     pub(crate) fn wait_ms(&self, now: Now) -> u64 {
-        let is_busy = !self.queue.is_empty() || !self.turn.is_idle() || self.datagram_sockets.any_readable();
-        if is_busy || self.idle_from.is_some() || !self.finished_reads.is_empty() {
+        let is_busy = !self.visits.is_empty() || !self.turn.is_idle() || self.datagram_sockets.any_readable();
+        if is_busy || self.ticks.is_searching() || self.reads.have_results() {
             return 0;
         }
-        let later_ms = if self.waiting.is_empty() { u64::MAX } else { self.next_later_ms };
-        let known_ms = later_ms.min(self.next_tick_ms).saturating_sub(now.ms());
+        let known_ms = self.visits.later_ms().min(self.ticks.next_ms()).saturating_sub(now.ms());
         let deadline = self.handler.deadline().into_iter().chain(self.dials.next()).min();
         let left_us = deadline.map_or(u64::MAX, |deadline| deadline.us.saturating_sub(now.us));
         // Rounded up: before the deadline there would be nothing to do.
@@ -278,8 +232,8 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         if self.datagram_sockets.any_readable() {
             self.receive_datagrams();
         }
-        if self.reads_ready || !self.finished_reads.is_empty() {
-            self.finish_reads();
+        if self.reads.have_results() {
+            self.reads.report(&mut self.kernel, &mut self.handler, &mut self.turn);
             self.wake_now();
         }
         self.fill_lanes();
@@ -306,20 +260,35 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             self.execute_orders();
         }
         if self.turn.has_reads() {
-            self.begin_reads();
+            self.reads.begin(&mut self.kernel, &mut self.turn);
+        }
+    }
+
+    /// Does the timed work that is due.
+    fn tick(&mut self, now: Now) {
+        self.visits.add_delayed(&mut self.slab, now);
+        if self.ticks.begin(now) {
+            self.handler.on_tick(now);
+            self.stamped.choose_anew(&mut self.slab, &mut self.kernel);
+        }
+        if self.ticks.is_searching() {
+            for index in self.ticks.search(&self.slab, &self.table, now) {
+                self.table.counters().idle_kicks.add(1);
+                self.close(index, CloseReason::IdleTimeout);
+            }
         }
     }
 
     fn send(&mut self) {
-        if self.secure > 0 {
-            self.seal();
+        if !self.secure.is_empty() {
+            self.secure.seal(&mut self.lanes, &mut self.slab);
         }
         let slab = &self.slab;
         if let Err(error) = self.kernel.send(&mut self.lanes, |index| &slab.at(index).socket) {
             self.note_fall_back(error);
         }
-        if self.secure > 0 {
-            self.unseal();
+        if !self.secure.is_empty() {
+            self.secure.unseal(&mut self.lanes, &mut self.slab);
         }
     }
 
@@ -332,7 +301,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
                 continue;
             }
             if data == READS {
-                self.reads_ready = true;
+                self.reads.note_event();
                 continue;
             }
             let token = Token::from_u64(data);
@@ -345,9 +314,8 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             // While output is blocked, input is not read, unless the connection was dialled; the flags remember it.
             let is_of_use =
                 connection.blocked.is_none() || flags.intersects(WRITABLE) || connection.wants_input();
-            if !connection.queued && is_of_use {
-                connection.queued = true;
-                self.queue.push_back(token);
+            if is_of_use {
+                self.visits.add(token, connection);
             }
         }
     }
@@ -364,7 +332,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     /// Gives lanes to the connections at the front of the queue.
     fn fill_lanes(&mut self) {
         while self.lanes.room() > 0 {
-            let Some(token) = self.queue.pop_front() else { break };
+            let Some(token) = self.visits.take() else { break };
             let Some(connection) = self.slab.get_mut(token) else { continue };
             connection.queued = false;
             if let Some(output) = connection.blocked.take() {
@@ -401,11 +369,13 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             let room = INPUT_MAX - lane.filled;
             note_received(lane, connection, lane.received, room, self.table.counters());
         }
-        if self.secure > 0 {
-            self.open_sealed();
+        if !self.secure.is_empty() {
+            let counters = self.table.counters();
+            self.secure.open(&mut self.lanes, &mut self.slab, &mut self.handler, counters);
         }
-        if self.stamped.has_news {
-            self.note_stamped(now);
+        if self.stamped.have_news() {
+            let (round, slab) = (&self.lanes.list, &mut self.slab);
+            self.stamped.report(round, slab, &mut self.handler, &mut self.kernel, now);
         }
     }
 
@@ -519,27 +489,6 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         self.enqueue(index, now);
     }
 
-    /// Queues a connection for its next turn.
-    #[inline]
-    fn enqueue(&mut self, index: u32, now: Now) {
-        let token = self.slab.token(index);
-        let connection = self.slab.at_mut(index);
-        if connection.dialogue.next == Next::Later && !connection.waiting {
-            connection.waiting = true;
-            if self.waiting.is_empty() {
-                self.next_later_ms = now.ms() + LATER_MS;
-            }
-            self.waiting.push(token);
-        }
-        if connection.dialogue.next == Next::Again {
-            self.table.counters().yields.add(1);
-        }
-        if !connection.queued && (connection.due || connection.wants_input()) {
-            connection.queued = true;
-            self.queue.push_back(token);
-        }
-    }
-
     fn receive_messages(&mut self, now: Now) {
         for message in self.messages.take() {
             match message {
@@ -549,144 +498,9 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
                 }
                 WorkerMessage::Dialled(token, result) => self.secured(token, result, now),
                 WorkerMessage::Handed(handed, arrival) => self.open_handed(handed, arrival, now),
-                WorkerMessage::Drain => self.draining = true,
-                WorkerMessage::Stop => self.stopping = true,
+                WorkerMessage::Drain => self.departure.drain(),
+                WorkerMessage::Stop => self.departure.stop(),
             }
-        }
-    }
-
-    /// Starts to serve a connection, which has been counted.
-    pub(crate) fn open(
-        &mut self,
-        socket: K::Socket,
-        arrival: Arrival,
-        session: Option<Box<Session>>,
-        watched: bool,
-        now: Now,
-    ) {
-        let link = Link(self.slab.next_token());
-        let (origin, stampable) = (arrival.origin, stamps::is_stampable(&arrival));
-        let opened = arrival.opened(K::number(&socket), link);
-        self.turn.opened(link);
-        let in_kernel = opened.security.as_ref().is_some_and(|security| security.in_kernel);
-        let dialogue = Dialogue::open(&mut self.handler, &opened, &mut self.turn);
-        let has_input = session.as_ref().is_some_and(|session| session.has_input());
-        if session.is_some() {
-            self.secure += 1;
-            self.lanes.prepare_sealed();
-        }
-        let connection =
-            Connection { in_kernel, stampable, ..Connection::new(socket, origin, session, dialogue) };
-        let token = self.slab.insert(connection);
-        if self.stamped.missing > 0 {
-            self.begin_stamps(token.index, now);
-        }
-        self.table.insert(token.index, opened, now);
-        self.table.counters().places.set(self.slab.places() as u64);
-        let socket = &self.slab.at(token.index).socket;
-        let listening = match watched {
-            true => self.kernel.watch_anew(socket, token.to_u64(), LISTENING),
-            false => self.kernel.watch(socket, token.to_u64(), LISTENING),
-        };
-        if listening.is_err() {
-            self.close(token.index, CloseReason::Error);
-        } else if has_input {
-            self.slab.at_mut(token.index).readable = true;
-            self.enqueue(token.index, now);
-        }
-    }
-
-    fn close(&mut self, index: u32, reason: CloseReason) {
-        if self.slab.at(index).is_encrypted() && reason != CloseReason::Error {
-            self.tell_end(index);
-        }
-        let dialled = self.slab.at(index).dialled;
-        // In this order: a peer that sees the end can rely on the handler having freed the connection, and the next
-        // connection finds its memory and descriptor free.
-        drop(self.take_out(index, reason));
-        if dialled {
-            self.limit.descriptor_freed();
-        } else {
-            self.limit.connection_closed();
-        }
-    }
-
-    /// Removes a connection, and tells the handler. Its socket is still open.
-    fn take_out(&mut self, index: u32, reason: CloseReason) -> K::Socket {
-        self.turn.closed(Link(self.slab.token(index)));
-        if self.slab.at(index).stamped {
-            self.end_stamps(index);
-        }
-        let Connection { dialogue, blocked, secure, socket, dialled, .. } = self.slab.remove(index);
-        self.table.remove(index);
-        drop(blocked);
-        if let Some(secure) = secure {
-            self.secure -= 1;
-            if secure.session.end() == Some(PeerEnd::Failed) {
-                self.table.counters().sessions_failed.add(1);
-            }
-        }
-        if dialled {
-            self.turn.dial_ended();
-            self.table.counters().dialled.sub(1);
-        }
-        self.handler.on_close(dialogue.state, reason, &mut self.turn);
-        socket
-    }
-}
-
-/// Receives into the handler's own memory if it gives some, and takes the lane out of the batch then.
-#[inline]
-fn receive_body<H: Handler, K: Kernel>(
-    handler: &mut H,
-    kernel: &mut K,
-    lane: &mut Lane,
-    connection: &mut Connection<H, K>,
-    buffer: &mut [u8],
-    counters: &WorkerCounters,
-) {
-    let Some(body) = handler.body(&mut connection.dialogue.state) else { return };
-    debug_assert!(!body.is_empty(), "memory for a body is never empty");
-    debug_assert_eq!(lane.filled, 0, "a handler that gives memory has consumed its input");
-    lane.receive = false;
-    let body_len = body.len().min(BODY_RECEIVE_MAX);
-    // Bytes behind the body may be received only if the body's end is in reach.
-    let beyond = if body_len == body.len() { &mut buffer[lane.filled..] } else { &mut [][..] };
-    let room = body_len + beyond.len();
-    let received = kernel.receive_body(&connection.socket, &mut body[..body_len], beyond);
-    lane.body = received.map_or(0, |received| received.min(body_len));
-    note_received(lane, connection, received, room, counters);
-    lane.filled -= lane.body;
-}
-
-/// Updates the state after a receive that had `room`.
-#[inline]
-fn note_received<H: Handler, K: Kernel>(
-    lane: &mut Lane,
-    connection: &mut Connection<H, K>,
-    received: Result<usize, Errno>,
-    room: usize,
-    counters: &WorkerCounters,
-) {
-    match received {
-        // EIO: a TLS record that is no content, where the kernel decrypts. Most often it says that nothing more comes.
-        Ok(0) | Err(Errno::IO) => {
-            connection.ended = true;
-            connection.readable = false;
-        }
-        Ok(received) => {
-            // A short receive has emptied the socket, and later input causes an event; except that the end of the input
-            // may have been reported already.
-            connection.readable = received == room || connection.hangup;
-            lane.filled += received;
-            (lane.handle, lane.arrived) = (true, true);
-            counters.bytes_read.add(received as u64);
-        }
-        Err(Errno::AGAIN) => connection.readable = false,
-        Err(Errno::INTR) => {}
-        Err(_) => {
-            connection.dialogue.next = Next::Close(CloseReason::Error);
-            lane.handle = false;
         }
     }
 }

@@ -3,6 +3,7 @@
 //! There are two: the machine's ([`crate::kernel::system::System`]), and the simulated one of [`crate::sim::World`]. The event
 //! loop is the same code over both.
 
+pub(crate) mod arrival_clock;
 pub(crate) mod busy_poll;
 pub(crate) mod driver;
 pub(crate) mod system;

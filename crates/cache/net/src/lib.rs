@@ -53,7 +53,6 @@ pub use options::{AtLimit, DriverChoice, Notice, Options};
 pub use rustix::io::Errno;
 pub use rustls::ClientConfig;
 pub use rustls::pki_types::ServerName;
-pub use secure::handshakes::{HandshakeCounts, HandshakeFault, PerVersion};
 pub use sockets::address::{Address, Transport};
 pub use sockets::datagram::{Datagram, DatagramPeer, SocketId};
 pub use sockets::fast_open::connect_fast;

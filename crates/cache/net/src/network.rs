@@ -14,16 +14,16 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::getpeername;
 
-use crate::event_loop::connection_table::{ConnectionTable, TableWriter, code};
-use crate::event_loop::message_queue::{MessageQueue, WorkerMessage, notify};
 use crate::event_loop::{EventLoop, WorkerSetup};
 use crate::handler::{Arrival, ConnectionId, Handler, Origin};
 use crate::kernel::driver::IoDriver;
 use crate::network::acceptor::AcceptLoop;
+use crate::network::connection_table::{ConnectionTable, TableWriter, code};
 use crate::network::dealer::Dealer;
 use crate::network::departure::Departure;
 use crate::network::handed::HandedConnection;
 use crate::network::limit::ConnectionLimit;
+use crate::network::message_queue::{MessageQueue, WorkerMessage, notify};
 use crate::network::view::View;
 use crate::network::worker_choice::WorkerChoice;
 use crate::options::{Notice, Options};
@@ -630,26 +630,16 @@ fn finish<T>(thread: JoinHandle<T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-#[cfg(test)]
-mod accept_tests;
 pub(crate) mod acceptor;
+pub(crate) mod connection_table;
 pub(crate) mod dealer;
 pub(crate) mod departure;
 pub mod handed;
-#[cfg(test)]
-mod handing_tests;
 pub(crate) mod limit;
+pub(crate) mod message_queue;
 pub mod placement;
-#[cfg(test)]
-mod placement_tests;
-#[cfg(test)]
-mod secure_dial_tests;
-#[cfg(test)]
-mod secure_tests;
 #[cfg(test)]
 mod tests;
 pub(crate) mod time_slice;
 pub mod view;
-#[cfg(test)]
-mod wait_tests;
 pub(crate) mod worker_choice;

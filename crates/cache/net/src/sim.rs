@@ -13,9 +13,9 @@ use stdx::gather::Gather;
 
 use crate::INPUT_MAX;
 use crate::event_loop::connection::Dialogue;
-use crate::event_loop::connection_table::{ConnectionTable, TableWriter};
 use crate::event_loop::turn::{Link, Order, Turn};
 use crate::handler::{Arrival, CloseReason, ConnectionId, Handler, Next, Origin, Security};
+use crate::network::connection_table::{ConnectionTable, TableWriter};
 use crate::network::limit::ConnectionLimit;
 use crate::network::view::View;
 use crate::slab::{Slab, Token};

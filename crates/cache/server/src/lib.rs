@@ -52,12 +52,12 @@ pub use store::{FlashSizes, Manifest, is_items_file};
 use store::{Store, ThawError};
 
 use figures::metrics::Monitor;
+use settings::discovery::DiscoveryBoard;
 use settings::options::auth::Users;
 use settings::options::{Driver, Listen, Options, Protocol};
 use shared::Shared;
 
 pub use flash_tier::end::HandOver;
-pub use settings::discovery::DiscoveryBoard;
 pub use settings::tls_files::TlsFiles;
 pub use tls::HandedTickets;
 pub use worker::Worker;

@@ -9,9 +9,10 @@ use protocol::limits::LINE_LEN_MAX;
 use stdx::clock::Now;
 use store::Store;
 
+use crate::settings::discovery::DiscoveryBoard;
 use crate::settings::options::Options;
 use crate::shared::Shared;
-use crate::{DiscoveryBoard, Error, Worker, open_store};
+use crate::{Error, Worker, open_store};
 
 /// The single worker of a server without listeners. The same `hash_secret` makes the same server: dumps list
 /// items in the same order.

@@ -42,7 +42,6 @@
 //! After `Err` from a plain set the caller deletes the old value.
 
 mod config;
-mod dump;
 mod error;
 mod events;
 mod handle;
@@ -59,7 +58,6 @@ mod sync;
 mod tier;
 
 pub use config::{Config, MEMORY_LIMIT_MAX, MEMORY_LIMIT_MIN};
-pub use dump::{DumpCursor, Dumped, DumpedPlace};
 pub use error::Error;
 pub use events::{Event, Evicted, PerKind};
 pub use handle::{Handle, Prefetched};
@@ -68,14 +66,14 @@ pub use manifest::{Manifest, ThawError};
 pub use memory::backing::is_items_file;
 pub use memory::large::{LARGE_VALUE_MIN, LargeValue};
 pub use memory::partial::PartialValue;
+pub use operations::dump::{DumpCursor, Dumped};
 pub use operations::join::{Join, JoinStep};
-pub use operations::read::{Item, MetaFound, Value};
+pub use operations::read::{Item, Value};
 pub use operations::request::{
     Arithmetic, Change, Condition, Counted, Delete, Deleted, Direction, Look, MetaGet, Miss, NewValue,
     Stored, Vivify,
 };
-pub use segment::{Queue, SegmentStatistics};
-pub use statistics::{Counts, EvictedIdle, Statistics};
+pub use statistics::{Counts, Statistics};
 pub use store::Store;
 pub use tier::FLASH_PAGE as FLASH_PAGE_BYTES;
 pub use tier::{

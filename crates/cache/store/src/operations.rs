@@ -2,6 +2,7 @@
 
 pub(crate) mod arithmetic;
 pub(crate) mod delete;
+pub(crate) mod dump;
 pub(crate) mod join;
 pub(crate) mod lookup;
 pub(crate) mod new_item;

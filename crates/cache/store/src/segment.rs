@@ -24,7 +24,7 @@ pub(crate) mod record;
 
 /// S3-FIFO's two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Queue {
+pub(crate) enum Queue {
     /// New items, which may not be worth keeping.
     Small,
     /// Items that were used after they were stored.

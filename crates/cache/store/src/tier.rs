@@ -20,41 +20,31 @@
 //! Locks: that of changes by the thread, a shard's, then that of the tier, which is an innermost one.
 
 pub use self::config::{FlashConfig, FlashDevice, FlashSettings};
-pub use self::counters::FlashCounts;
+pub use self::devices::health::DeviceOff;
 pub use self::dump::{FlashDump, FlashDumped};
-pub use self::finish::FlashBacklog;
-pub use self::geometry::FLASH_PAGE;
-pub use self::health::DeviceOff;
 pub use self::layout::FlashSizes;
+pub use self::layout::geometry::FLASH_PAGE;
 pub(crate) use self::locate::SoughtItem;
 pub use self::locate::{FlashRead, FlashReads, FlashUse, Located, ReadState};
+pub use self::statistics::counters::FlashCounts;
 pub use self::statistics::{FlashSegmentRow, FlashStatistics};
+pub use self::thread::finish::FlashBacklog;
 
-mod activity;
 pub(crate) mod config;
-pub(crate) mod counters;
 mod demote;
+mod devices;
 mod dump;
-mod finish;
-mod geometry;
-mod health;
 mod index_limit;
 pub(crate) mod layout;
 mod locate;
 mod manifest;
 mod pieces;
 mod promote;
-mod record;
-mod reuse;
 mod segments;
 pub(crate) mod staged;
 pub(crate) mod state;
 mod statistics;
-mod table;
 mod thread;
-mod write_budget;
 
-#[cfg(test)]
-mod finish_tests;
 #[cfg(test)]
 mod tests;

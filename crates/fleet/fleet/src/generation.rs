@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::drain::SlotDrain;
+use crate::names::SlotId;
 use crate::policy::{GutterPolicy, WarmUpPolicy};
-use crate::{ClusterName, GenerationNumber, MemberId, SlotId, ViewName};
+use crate::{ClusterName, GenerationNumber, MemberId, ViewName};
 
 /// A generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -17,21 +17,19 @@ mod plan;
 mod policy;
 mod text_digest;
 
-pub use adopt::{Adoption, AdoptionError, AdoptionNames, adopt};
+pub use adopt::{Adoption, AdoptionNames, adopt};
 pub use compile::texts;
 pub use generation::{
-    ClusterRecord, FleetContent, Generation, NUMBERS_LOST_MAX, SlotRecord, ViewRecord, WarmSource,
-    gone_back_to, is_forgotten, next_number,
+    ClusterRecord, FleetContent, Generation, NUMBERS_LOST_MAX, SlotRecord, gone_back_to, is_forgotten,
+    next_number,
 };
-pub use inventory::{FleetMember, Inventory, InventoryError, MEMBERS_MAX};
-pub use names::{
-    ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, SlotId, ViewName, ZoneName,
-};
+pub use inventory::{FleetMember, Inventory, MEMBERS_MAX};
+pub use names::{ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, ViewName, ZoneName};
 pub use plan::{
     Excluded, FleetPlan, FleetPlanInput, PlanError, Replacement, SlotChanges, UnfitMember, change_slots, plan,
 };
 pub use policy::{
-    CLUSTERS_MAX, ClusterPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, GutterPolicy, POLICY_LEN_MAX,
-    PolicyError, SLOTS_MAX, VIEWS_MAX, ViewPolicy, WARM_UP_EXPTIME_S_MAX, WarmUpPolicy,
+    CLUSTERS_MAX, ClusterPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, POLICY_LEN_MAX, SLOTS_MAX, VIEWS_MAX,
+    ViewPolicy, WARM_UP_EXPTIME_S_MAX,
 };
-pub use text_digest::{DigestError, TextDigest};
+pub use text_digest::TextDigest;

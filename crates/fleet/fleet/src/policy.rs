@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::adopt::BareText;
 use crate::{ClusterName, ViewName, ZoneName};
-pub use substitutes::{GUTTER_EXPTIME_S_MAX, GutterPolicy, WARM_UP_EXPTIME_S_MAX, WarmUpPolicy};
+pub use substitutes::{GUTTER_EXPTIME_S_MAX, WARM_UP_EXPTIME_S_MAX};
+pub(crate) use substitutes::{GutterPolicy, WarmUpPolicy};
 
 mod substitutes;
 

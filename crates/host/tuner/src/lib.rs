@@ -30,7 +30,8 @@ mod text;
 pub mod verify;
 pub mod watch;
 
-pub use diagnose::{Evidence, Finding, RemedyStatus, Severity, explain, judge};
+pub(crate) use diagnose::Evidence;
+pub use diagnose::{Finding, RemedyStatus, Severity, explain, judge};
 pub use observe::capture::Capture;
 pub use observe::facts::Facts;
 pub use observe::probe::probe;

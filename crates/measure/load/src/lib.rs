@@ -48,22 +48,13 @@ pub use measure::failures::Failures;
 pub use measure::latency::Latency;
 pub use measure::verdict::{InvalidReason, RunVerdict};
 pub use report::live::screen::{Screen, ScreenOutput, UserKey};
-pub use report::summary::{
-    AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Probes, Recorded, SCHEMA, Second,
-    Summary, WRONG_REPLIES, WaitsSummary,
-};
-pub use run::knee::{Knee, Try, TryOutcome};
-pub use run::self_test::{Quantile, SelfTest, self_test};
+pub use report::summary::{CpuCost, Handshakes, Recorded, Second, Summary, WRONG_REPLIES, WaitsSummary};
+pub use run::knee::{Knee, TryOutcome};
+pub use run::self_test::self_test;
 pub use run::{run, search};
 pub use types::arguments::Arguments;
-pub use types::arrivals::Arrivals;
 pub use types::churn::Storm;
-pub use types::description::{CommandProtocol, Description, EngineChoice};
+pub use types::description::Description;
 pub use types::error::Error;
-pub use types::mix::Mix;
-pub use types::objective::Objective;
-pub use types::popularity::Popularity;
 pub use types::profiles::Workload;
-pub use types::sizes::ItemSizes;
 pub use types::span::Span;
-pub use types::ttl::Ttls;

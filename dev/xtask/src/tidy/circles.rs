@@ -3,21 +3,15 @@
 //! To understand one file of a circle, one has to read all of it. Two or three may belong together; a larger circle
 //! has no structure.
 
-use super::modules::{ModulePath, Modules};
+use super::modules::{ModulePath, Modules, packages_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// At most this many files may be in one circle.
-const CIRCLE_MAX: usize = 3;
+pub(super) const CIRCLE_MAX: usize = 3;
 
 /// Violations in the files of the workspace, given by path and text.
 pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
-    let mut packages: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
-    for (path, text) in files {
-        if let Some((package, file)) = path.split_once("/src/") {
-            packages.entry(package).or_default().push((file, text));
-        }
-    }
-    packages.into_iter().flat_map(|(package, files)| check_package(package, files)).collect()
+    packages_of(files).into_iter().flat_map(|(package, files)| check_package(package, files)).collect()
 }
 
 fn check_package(package: &str, files: Vec<(&str, &str)>) -> Vec<String> {
@@ -29,7 +23,8 @@ fn check_package(package: &str, files: Vec<(&str, &str)>) -> Vec<String> {
             names.join(", ")
         )
     };
-    let circles = circles(&Modules::new(files));
+    let modules = Modules::new(files);
+    let circles = circles(&modules.dependencies());
     circles.iter().filter(|circle| circle.len() > CIRCLE_MAX).map(violation).collect()
 }
 
@@ -37,11 +32,12 @@ fn name(path: &ModulePath) -> String {
     if path.is_empty() { "the root".to_owned() } else { path.join("::") }
 }
 
-/// The circles, the largest first.
-fn circles(modules: &Modules) -> Vec<BTreeSet<ModulePath>> {
-    let dependencies = modules.dependencies();
+/// The circles among files that depend on others, the largest first.
+pub(super) fn circles(
+    dependencies: &BTreeMap<&ModulePath, BTreeSet<ModulePath>>,
+) -> Vec<BTreeSet<ModulePath>> {
     let reached: BTreeMap<&ModulePath, BTreeSet<&ModulePath>> =
-        dependencies.keys().map(|from| (*from, reached_from(from, &dependencies))).collect();
+        dependencies.keys().map(|from| (*from, reached_from(from, dependencies))).collect();
     let mut circles: Vec<BTreeSet<ModulePath>> = Vec::new();
     for (path, reaches) in &reached {
         if !circles.iter().any(|circle| circle.contains(*path)) {

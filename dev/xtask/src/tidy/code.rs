@@ -97,7 +97,7 @@ fn attributes_len(tokens: &[&str]) -> usize {
 }
 
 /// How many tokens a group in brackets takes, with its brackets.
-fn group_len(tokens: &[&str]) -> usize {
+pub(super) fn group_len(tokens: &[&str]) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {
         match *token {
@@ -110,6 +110,28 @@ fn group_len(tokens: &[&str]) -> usize {
         }
     }
     tokens.len()
+}
+
+/// How many tokens a list in angle brackets takes, with its brackets.
+pub(super) fn angles_len(tokens: &[&str]) -> usize {
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match *token {
+            "<" => depth += 1,
+            // Not the end of an arrow.
+            ">" if !matches!(tokens[at - 1], "-" | "=") => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    tokens.len()
+}
+
+/// Whether a token is a name or a keyword.
+pub(super) fn is_name(token: &str) -> bool {
+    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
 /// How many tokens an item takes, or a field, an argument or a statement.

@@ -2,9 +2,9 @@
 //!
 //! A name is followed to the file that defines it, through `use`, `pub use` and globs: a file depends on where a name
 //! comes from, and not on those that pass it on. Inline modules count as part of their file. Paths that macros put
-//! together, methods and trait implementations are not seen.
+//! together, methods and trait implementations are not seen; `objects/methods.rs` sees methods.
 
-use super::code::{tokens, without_tests};
+use super::code::{is_name, tokens, without_tests};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A module's path from the root of its crate; the root's is empty.
@@ -40,6 +40,8 @@ struct Import<'t> {
     path: Vec<&'t str>,
     name: &'t str,
     is_public: bool,
+    /// Whether other crates have it, too.
+    is_exported: bool,
 }
 
 /// Where a path leads.
@@ -78,6 +80,35 @@ impl<'t> Modules<'t> {
     /// Types that files other than their own can name: `pub` and `pub(crate)`, each with the module that defines it.
     pub(super) fn shared_types(&self) -> impl Iterator<Item = (&'t str, &ModulePath)> {
         self.files.iter().flat_map(|(path, file)| file.shared_types.iter().map(move |name| (*name, path)))
+    }
+
+    /// Whether this is a module of the crate outside of its tests.
+    pub(super) fn contains(&self, module: &ModulePath) -> bool {
+        self.files.contains_key(module)
+    }
+
+    /// The module that defines what a path means in this one; none, if it is another crate's.
+    pub(super) fn definition(&self, module: &ModulePath, path: &[&str]) -> Option<ModulePath> {
+        let name = path.last()?;
+        if path.len() == 1 && self.defines(module, name) {
+            return Some(module.clone());
+        }
+        let place = self.place(module, path, 0).or_else(|| self.origin(module, path[0], path, 0));
+        match place? {
+            Place::Name(at) => self.defines(&at, name).then_some(at),
+            Place::Module(_) => None,
+        }
+    }
+
+    /// The names that a root's tokens pass on from its own modules.
+    pub(super) fn passed_on(root: &[&'t str]) -> BTreeSet<&'t str> {
+        let file = File::of_tokens(root);
+        let public = file.imports.iter().filter(|import| import.is_exported && import.name != "*");
+        let ours = public.filter(|import| {
+            let home = import.path.iter().find(|part| !["crate", "self"].contains(part));
+            home.is_some_and(|home| file.children.contains(home) || file.defines.contains(home))
+        });
+        ours.map(|import| import.name).collect()
     }
 
     /// For each file those that it names something of.
@@ -173,8 +204,19 @@ impl<'t> Modules<'t> {
     }
 }
 
+/// The files of each package by their paths below its `src`, from paths and texts.
+pub(super) fn packages_of(files: &[(String, String)]) -> BTreeMap<&str, Vec<(&str, &str)>> {
+    let mut packages: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+    for (path, text) in files {
+        if let Some((package, file)) = path.split_once("/src/") {
+            packages.entry(package).or_default().push((file, text));
+        }
+    }
+    packages
+}
+
 /// `plan/change.rs` is the module `plan::change`; `lib.rs` and `main.rs` are the root.
-fn module_path(path: &str) -> ModulePath {
+pub(super) fn module_path(path: &str) -> ModulePath {
     let path = path.trim_end_matches(".rs").trim_end_matches("/mod");
     match path {
         "lib" | "main" => ModulePath::new(),
@@ -184,7 +226,10 @@ fn module_path(path: &str) -> ModulePath {
 
 impl<'t> File<'t> {
     fn read(text: &'t str) -> File<'t> {
-        let tokens = without_tests(&tokens(text));
+        File::of_tokens(&without_tests(&tokens(text)))
+    }
+
+    fn of_tokens(tokens: &[&'t str]) -> File<'t> {
         let mut file = File::default();
         let mut at = 0;
         while at < tokens.len() {
@@ -193,9 +238,10 @@ impl<'t> File<'t> {
                 ["use", ..] => {
                     let len = code.iter().position(|token| *token == ";").unwrap_or(code.len());
                     let is_public = tokens[..at].last().is_some_and(|last| ["pub", ")"].contains(last));
+                    let is_exported = tokens[..at].last() == Some(&"pub");
                     let mut leaves = Vec::new();
                     leaves_of(&mut code[1..len].iter().copied().peekable(), &[], &mut leaves);
-                    let import = |(path, name)| Import { path, name, is_public };
+                    let import = |(path, name)| Import { path, name, is_public, is_exported };
                     file.imports.extend(leaves.into_iter().map(import));
                     len
                 }
@@ -242,10 +288,6 @@ fn is_type(keyword: &str) -> bool {
 fn is_shared(before: &[&str]) -> bool {
     let before = before.strip_suffix(&["unsafe"]).unwrap_or(before);
     before.ends_with(&["pub"]) || before.ends_with(&["pub", "(", "crate", ")"])
-}
-
-fn is_name(token: &str) -> bool {
-    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
 /// The names of a `use`, each with its whole path.

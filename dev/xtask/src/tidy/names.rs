@@ -3,7 +3,7 @@
 //! Counted are types that are `pub` or `pub(crate)`, by the packages that define them. A name that two files of one package
 //! give is not counted: the package's modules distinguish them.
 
-use super::modules::Modules;
+use super::modules::{Modules, packages_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names that every package may give: the field gives them to a part that each package has.
@@ -39,14 +39,8 @@ pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
 
 /// For each type name the packages that give it.
 fn packages_by_name(files: &[(String, String)]) -> BTreeMap<&str, BTreeSet<&str>> {
-    let mut packages: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
-    for (path, text) in files {
-        if let Some((package, file)) = path.split_once("/src/") {
-            packages.entry(package).or_default().push((file, text));
-        }
-    }
     let mut by_name: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (package, files) in packages {
+    for (package, files) in packages_of(files) {
         for (name, _) in Modules::new(files).shared_types() {
             by_name.entry(name).or_default().insert(package);
         }

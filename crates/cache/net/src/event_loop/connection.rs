@@ -217,6 +217,35 @@ impl<H: Handler, K: Kernel> Connection<H, K> {
         self.secure.is_some() || self.in_kernel
     }
 
+    /// Tells the peer that nothing more comes: otherwise it could not know that nobody has cut the connection. Where output
+    /// is lost with the connection, it is cut.
+    #[cold]
+    pub(crate) fn tell_end(&mut self, kernel: &mut K) {
+        if self.blocked.is_some() || self.wire_len() > 0 {
+            return;
+        }
+        match &mut self.secure {
+            Some(secure) => {
+                let mut alert = Vec::new();
+                secure.session.close(&mut alert);
+                // It has been sent already where the end was known before the last output.
+                if !alert.is_empty() {
+                    kernel.send_last(&self.socket, &alert);
+                }
+            }
+            None => kernel.end_kernel_session(&self.socket),
+        }
+    }
+
+    /// Its state, if it can be handed over now.
+    pub(crate) fn packed(&self, handler: &H) -> Option<Vec<u8>> {
+        let is_plain = !self.dialled && !self.is_encrypted();
+        // One that waits until it is woken has input to be looked at once more, unless its handler is in the middle of something.
+        let is_between = matches!(self.dialogue.next, Next::Read | Next::Again | Next::Wait);
+        let is_idle = self.blocked.is_none() && !self.ended;
+        if is_plain && is_between && is_idle { handler.pack(&self.dialogue.state) } else { None }
+    }
+
     /// Encrypted output that the socket has not taken, in bytes.
     pub(crate) fn wire_len(&self) -> usize {
         self.secure.as_ref().map_or(0, |secure| secure.wire.len())

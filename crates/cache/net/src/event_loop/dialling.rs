@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use rustix::event::epoll::EventFlags;
 use stdx::clock::Now;
 
-use crate::event_loop::dial::{Dial, Unreachable};
+use crate::event_loop::dial::{Dial, Place, Unreachable};
 use crate::kernel::{Connect, Kernel};
 use crate::slab::{Slab, Token};
 
@@ -41,6 +41,16 @@ pub(crate) struct Dials<S> {
     /// The start of the millisecond in which `begun` dials have been begun.
     window: Now,
     begun: usize,
+    /// Dials that wait for their TLS sessions.
+    securing: Slab<Securing>,
+}
+
+/// A dial whose handshake is under way on another thread.
+pub(crate) struct Securing {
+    pub(crate) place: Place,
+    pub(crate) tag: u64,
+    /// Its socket is in the epoll set already.
+    pub(crate) watched: bool,
 }
 
 struct Attempt<S> {
@@ -75,9 +85,11 @@ impl<S> Dials<S> {
             expiries: BTreeSet::new(),
             window: Now::default(),
             begun: 0,
+            securing: Slab::new(),
         }
     }
 
+    /// Whether no dial waits for its connection.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.expiries.is_empty()
@@ -169,6 +181,23 @@ impl<S> Dials<S> {
     pub(crate) fn cancel_first(&mut self) -> Option<DialOutcome<S>> {
         let (_, index) = *self.expiries.first()?;
         Some(self.end(index, Err(Unreachable::Stopping)))
+    }
+
+    /// Keeps a dial that is connected until its session is known, and names it.
+    pub(crate) fn secure(&mut self, securing: Securing) -> Token {
+        self.securing.insert(securing)
+    }
+
+    /// The dial whose session is known, unless it has been cancelled.
+    pub(crate) fn secured(&mut self, token: Token) -> Option<Securing> {
+        self.securing.get_mut(token)?;
+        Some(self.securing.remove(token.index))
+    }
+
+    /// Cancels all dials that wait for their sessions.
+    pub(crate) fn cancel_securing(&mut self) -> Vec<Securing> {
+        let indices: Vec<u32> = self.securing.indices().collect();
+        indices.into_iter().map(|index| self.securing.remove(index)).collect()
     }
 
     fn end(&mut self, index: u32, result: Result<Connected<S>, Unreachable>) -> DialOutcome<S> {

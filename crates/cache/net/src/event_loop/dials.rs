@@ -1,15 +1,16 @@
-//! Outcomes of dials, and datagrams.
+//! Outcomes of dials, their TLS handshakes, and datagrams.
 
 use std::ops::ControlFlow;
 
 use stdx::clock::Now;
 
 use super::EventLoop;
-use super::secure_dials::Securing;
-use crate::event_loop::dial::{Dial, Place, Unreachable};
-use crate::event_loop::dialling::DialOutcome;
+use crate::event_loop::dial::{Dial, DialTls, Place, Unreachable};
+use crate::event_loop::dialling::{DialOutcome, Securing};
 use crate::handler::{Arrival, ConnectionId, Handler, Origin};
 use crate::kernel::Kernel;
+use crate::secure::handshakes::{DialledCandidate, SecuredDial};
+use crate::slab::Token;
 use crate::sockets::datagram_sockets::Purpose;
 
 /// Dials that expire, or have an outcome at once, before connections have their turn.
@@ -54,7 +55,48 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         }
     }
 
-    pub(super) fn dialled_arrival(&self, place: &Place, tag: u64, socket: &K::Socket) -> Arrival {
+    /// Has the handshake done; a message brings its outcome.
+    #[cold]
+    fn secure_dialled(&mut self, socket: K::Socket, securing: Securing, tls: DialTls, timeout_ms: u64) {
+        let tag = securing.tag;
+        let token = self.dials.secure(securing);
+        if let Err(why) = self.kernel.secure(DialledCandidate { socket, tls, timeout_ms, token }) {
+            self.dials.secured(token);
+            self.unreachable(tag, why);
+        }
+    }
+
+    /// Reports the outcome of a handshake to the handler.
+    #[cold]
+    pub(super) fn secured(
+        &mut self,
+        token: Token,
+        result: Result<SecuredDial<K::Socket>, Unreachable>,
+        now: Now,
+    ) {
+        let Some(Securing { place, tag, watched }) = self.dials.secured(token) else { return };
+        match result {
+            Ok(SecuredDial { socket, security, session }) => {
+                let mut arrival = self.dialled_arrival(&place, tag, &socket);
+                arrival.security = Some(security);
+                self.table.counters().dialled.add(1);
+                self.open(socket, arrival, Some(session), watched, now);
+            }
+            Err(why) => self.unreachable(tag, why),
+        }
+    }
+
+    /// Ends all dials: nobody waits for them any more.
+    pub(super) fn cancel_dials(&mut self, now: Now) {
+        while let Some(outcome) = self.dials.cancel_first() {
+            self.dialled(outcome, now);
+        }
+        for Securing { tag, .. } in self.dials.cancel_securing() {
+            self.unreachable(tag, Unreachable::Stopping);
+        }
+    }
+
+    fn dialled_arrival(&self, place: &Place, tag: u64, socket: &K::Socket) -> Arrival {
         Arrival {
             id: ConnectionId(self.limit.next_id()),
             origin: Origin::Dialled { tag },
@@ -65,7 +107,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         }
     }
 
-    pub(super) fn unreachable(&mut self, tag: u64, why: Unreachable) {
+    fn unreachable(&mut self, tag: u64, why: Unreachable) {
         self.table.counters().unreachable.add(1);
         // Before the call, so that there is room for another dial.
         self.turn.dial_ended();

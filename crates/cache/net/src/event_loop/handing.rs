@@ -3,14 +3,14 @@
 use stdx::clock::Now;
 
 use super::EventLoop;
-use crate::handler::{Activity, Arrival, CloseReason, Handler, Next};
+use crate::handler::{Activity, Arrival, CloseReason, Handler};
 use crate::kernel::Kernel;
 use crate::network::handed::HandedConnection;
 
 impl<H: Handler, K: Kernel> EventLoop<H, K> {
     /// Whether a worker that is told to stop serves for another round.
     pub(super) fn goes_on_to_rest(&self, left_us: u64) -> bool {
-        self.departure.was_at_rest() && left_us > 0 && !self.is_at_rest()
+        self.departure.serves_to_rest() && left_us > 0 && !self.is_at_rest()
     }
 
     /// Whether nothing is worth waiting for before connections are handed over.
@@ -21,24 +21,14 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             // Those cannot go, or have no end.
             !connection.dialled && !connection.is_encrypted() && activity != Activity::Watching
         };
-        self.slab.indices().filter(will_rest).all(|index| self.packed(index).is_some())
-    }
-
-    /// The state of a connection that can be handed over now.
-    fn packed(&self, index: u32) -> Option<Vec<u8>> {
-        let connection = self.slab.at(index);
-        let is_plain = !connection.dialled && !connection.is_encrypted();
-        // One that waits until it is woken has input to be looked at once more, unless its handler is in the middle of something.
-        let is_between = matches!(connection.dialogue.next, Next::Read | Next::Again | Next::Wait);
-        let is_idle = connection.blocked.is_none() && !connection.ended;
-        if is_plain && is_between && is_idle { self.handler.pack(&connection.dialogue.state) } else { None }
+        self.slab.indices().filter(will_rest).all(|index| self.slab.at(index).packed(&self.handler).is_some())
     }
 
     /// Takes out all connections that are at rest. Their peers notice nothing.
     pub(super) fn hand_over(&mut self) -> Vec<HandedConnection<K::Socket>> {
         let mut handed = Vec::new();
         for index in self.slab.indices().collect::<Vec<_>>() {
-            let Some(state) = self.packed(index) else { continue };
+            let Some(state) = self.slab.at(index).packed(&self.handler) else { continue };
             let connection = self.slab.at_mut(index);
             let (listener, rest) = (connection.listener, connection.dialogue.take_rest());
             let socket = self.take_out(index, CloseReason::HandedOver);

@@ -11,6 +11,10 @@ use crate::INPUT_MAX;
 /// at about 1 µs each for receive, work and send, this is a fifth of a millisecond at worst.
 pub(crate) const LANES_MAX: usize = 64;
 
+/// The most that is received into a handler's memory at a time, so that one client with a huge body does not delay the
+/// others: about 50 µs of copying.
+pub(crate) const BODY_RECEIVE_MAX: usize = 256 * 1024;
+
 /// Distance between two input buffers: five cache lines more than the buffer, so that the fronts of the buffers, which
 /// are all that small requests touch, do not fall into the same set of the cache.
 const STRIDE: usize = INPUT_MAX + 5 * 64;

@@ -64,11 +64,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             return;
         }
         connection.dialogue.next = Next::Again;
-        connection.due = true;
-        if !connection.is_held_up() && !connection.queued {
-            connection.queued = true;
-            self.queue.push_back(link.0);
-        }
+        self.visits.add_due(link.0, connection);
     }
 
     /// Carries out the orders.

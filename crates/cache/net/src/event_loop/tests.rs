@@ -1,6 +1,11 @@
 //! Tests with an event loop on one end of socket pairs and the test on the other, in one thread: each system call is
 //! complete when it returns, so nothing has to be waited for, and the test sets the time.
 
+mod datagram;
+mod dial;
+mod read;
+mod secure;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -11,10 +16,11 @@ use stdx::prng::Prng;
 
 use super::ticks::IDLE_CLOSES_MAX;
 use super::*;
-use crate::event_loop::connection_table::ConnectionTable;
 use crate::event_loop::lanes::LANES_MAX;
-use crate::handler::{ConnectionId, Opened, Origin};
+use crate::handler::{Arrival, ConnectionId, Opened, Origin};
+use crate::network::connection_table::ConnectionTable;
 use crate::options::DriverChoice;
+use crate::secure::session::Session;
 use crate::sockets::address::{Address, Transport};
 use crate::testing::echo::{EchoEvent, EchoHandler, LINES_PER_TURN_MAX, body_reply};
 
@@ -134,7 +140,7 @@ impl Rig {
 
     /// One round; `false` if there was nothing to do.
     pub(super) fn round(&mut self) -> bool {
-        let had_queue = !self.worker.queue.is_empty();
+        let had_queue = !self.worker.visits.is_empty();
         let events = self.worker.kernel.poll.wait(0).unwrap();
         self.worker.round(events, self.now);
         had_queue || events > 0
@@ -564,7 +570,7 @@ fn check_against_the_sim_host(seed: u64) {
             let expected = crate::sim::converse(EchoHandler::alone(), &[client.script.as_bytes()]);
             assert!(client.heard == expected.output, "seed {seed}: {} bytes", client.heard.len());
         }
-        assert_eq!((rig.worker.limit.current(), rig.worker.queue.len(), rig.blocked_len()), (0, 0, 0));
+        assert_eq!((rig.worker.limit.current(), rig.worker.visits.len(), rig.blocked_len()), (0, 0, 0));
     });
 }
 

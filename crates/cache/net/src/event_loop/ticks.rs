@@ -1,10 +1,12 @@
-//! Timed work: ticks, delayed calls, idle timeouts.
+//! Ticks, and the search for idle connections that they begin.
 
 use stdx::clock::Now;
 
-use super::EventLoop;
-use crate::handler::{CloseReason, Handler, Next};
+use crate::event_loop::connection::Connection;
+use crate::handler::{Handler, Next};
 use crate::kernel::Kernel;
+use crate::network::connection_table::TableWriter;
+use crate::slab::Slab;
 
 /// Time between two calls of [`Handler::on_tick`].
 const TICK_MS: u64 = 1000;
@@ -14,56 +16,68 @@ const TICK_MS: u64 = 1000;
 pub(super) const IDLE_CLOSES_MAX: usize = 64;
 const IDLE_PLACES_MAX: u32 = 4096;
 
-impl<H: Handler, K: Kernel> EventLoop<H, K> {
-    /// Does the timed work that is due.
-    pub(super) fn tick(&mut self, now: Now) {
-        if !self.waiting.is_empty() && now.ms() >= self.next_later_ms {
-            for token in std::mem::take(&mut self.waiting) {
-                let Some(connection) = self.slab.get_mut(token) else { continue };
-                connection.waiting = false;
-                if connection.dialogue.next != Next::Later {
-                    continue;
-                }
-                connection.due = true;
-                if !connection.is_held_up() && !connection.queued {
-                    connection.queued = true;
-                    self.queue.push_back(token);
-                }
-            }
-        }
-        if now.ms() >= self.next_tick_ms {
-            self.next_tick_ms = now.ms() + TICK_MS;
-            self.handler.on_tick(now);
-            self.choose_stamped_anew();
+/// The ticks of a worker.
+pub(super) struct Ticks {
+    next_ms: u64,
+    idle_timeout_s: u32,
+    /// The place from which the search for idle connections continues.
+    idle_from: Option<u32>,
+}
+
+impl Ticks {
+    /// The first one is due at once. 0 for no timeout.
+    pub(super) fn new(idle_timeout_s: u32) -> Ticks {
+        Ticks { next_ms: 0, idle_timeout_s, idle_from: None }
+    }
+
+    /// When the next one is due.
+    #[inline]
+    pub(super) fn next_ms(&self) -> u64 {
+        self.next_ms
+    }
+
+    /// Whether a tick is due, which begins a search for idle connections.
+    #[inline]
+    pub(super) fn begin(&mut self, now: Now) -> bool {
+        let is_due = now.ms() >= self.next_ms;
+        if is_due {
+            self.next_ms = now.ms() + TICK_MS;
             if self.idle_timeout_s > 0 {
                 self.idle_from.get_or_insert(0);
             }
         }
-        if let Some(first) = self.idle_from {
-            self.close_idle(first, now);
-        }
+        is_due
     }
 
-    /// Closes idle connections from the place `first` on; the next round continues where this one ends.
+    /// Whether a search for idle connections is under way.
+    #[inline]
+    pub(super) fn is_searching(&self) -> bool {
+        self.idle_from.is_some()
+    }
+
+    /// Idle connections, by their places; the next round continues where this search ends.
     #[cold]
-    fn close_idle(&mut self, first: u32, now: Now) {
+    pub(super) fn search<H: Handler, K: Kernel>(
+        &mut self,
+        slab: &Slab<Connection<H, K>>,
+        table: &TableWriter,
+        now: Now,
+    ) -> Vec<u32> {
+        let Some(first) = self.idle_from else { return Vec::new() };
         let is_idle = |index: &u32| {
-            let idle_s = now.second().saturating_sub(self.table.last_second(*index));
-            let connection = self.slab.at(*index);
+            let idle_s = now.second().saturating_sub(table.last_second(*index));
+            let connection = slab.at(*index);
             idle_s > self.idle_timeout_s
                 && !connection.dialled
                 && !matches!(connection.dialogue.next, Next::Later | Next::Wait)
         };
-        let places = self.slab.indices_from(first, IDLE_PLACES_MAX);
+        let places = slab.indices_from(first, IDLE_PLACES_MAX);
         let idle: Vec<u32> = places.filter(is_idle).take(IDLE_CLOSES_MAX).collect();
         let next = match idle.last() {
             Some(last) if idle.len() == IDLE_CLOSES_MAX => last + 1,
             _ => first.saturating_add(IDLE_PLACES_MAX),
         };
-        self.idle_from = ((next as usize) < self.slab.places()).then_some(next);
-        for index in idle {
-            self.table.counters().idle_kicks.add(1);
-            self.close(index, CloseReason::IdleTimeout);
-        }
+        self.idle_from = ((next as usize) < slab.places()).then_some(next);
+        idle
     }
 }

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use crate::event_loop::message_queue::new_eventfd;
 use crate::files::file_read::{FileRead, FinishedRead, READS_LIMIT};
 use crate::files::file_ring::FileRing;
 use crate::files::read_threads::ReadThreads;
 use crate::kernel::driver::Poll;
+use crate::network::message_queue::new_eventfd;
 
 /// Epoll data of the eventfd that reports finished reads.
 pub(crate) const READS: u64 = u64::MAX - 1;

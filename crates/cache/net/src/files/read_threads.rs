@@ -7,8 +7,8 @@ use std::thread::Builder;
 
 use rustix::io::{Errno, pread, retry_on_intr};
 
-use crate::event_loop::message_queue::notify;
 use crate::files::file_read::{FileRead, FinishedRead};
+use crate::network::message_queue::notify;
 
 /// Threads of a worker: enough that one slow read does not delay all others, and few enough that sixteen workers have fewer
 /// than a disk has places in its queue.

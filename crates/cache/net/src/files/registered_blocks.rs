@@ -117,9 +117,9 @@ mod tests {
     use std::io::{Seek, SeekFrom, Write};
 
     use super::*;
-    use crate::event_loop::message_queue::new_eventfd;
     use crate::files::file_read::{DiskFile, FileRead, FinishedRead};
     use crate::files::file_ring::FileRing;
+    use crate::network::message_queue::new_eventfd;
 
     const BLOCK_LEN: usize = 4096;
 

@@ -96,7 +96,7 @@ impl IoDriver {
         }
     }
 
-    /// Its number in [`crate::event_loop::connection_table::WorkerCounters::driver`].
+    /// Its number in [`crate::network::connection_table::WorkerCounters::driver`].
     pub(crate) fn code(&self) -> u64 {
         match self {
             IoDriver::Epoll => 1,

@@ -11,11 +11,11 @@ use rustix::net::{AddressFamily, SocketAddrUnix, connect, getsockname, sockopt};
 use stdx::clock::Now;
 
 use crate::clock::Clock;
-use crate::event_loop::arrival_clock::ArrivalClock;
 use crate::event_loop::dial::{Place, Unreachable};
 use crate::event_loop::lanes::Lanes;
 use crate::files::file_read::{FileRead, FinishedRead};
 use crate::files::file_reads::FileReads;
+use crate::kernel::arrival_clock::ArrivalClock;
 use crate::kernel::driver::{IoDriver, Poll, SEND_FLAGS, receive_body};
 use crate::kernel::uring::BrokenRing;
 use crate::kernel::{Connect, Kernel};

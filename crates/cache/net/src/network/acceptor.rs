@@ -8,11 +8,11 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, send};
 
-use crate::event_loop::message_queue::WorkerMessage;
 use crate::handler::{Arrival, ConnectionId, Origin};
 use crate::kernel::driver::Poll;
 use crate::network::dealer::Dealer;
 use crate::network::limit::ConnectionLimit;
+use crate::network::message_queue::WorkerMessage;
 use crate::options::{AtLimit, Notice};
 use crate::secure::handshakes::{HandshakeDealer, Newcomer};
 use crate::sockets::address::Transport;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::event_loop::message_queue::{MessageQueue, WorkerMessage};
 use crate::network::handed::HandedConnection;
+use crate::network::message_queue::{MessageQueue, WorkerMessage};
 use crate::network::worker_choice::WorkerChoice;
 
 /// Each thread that accepts connections, or establishes their sessions, has one.

@@ -1,5 +1,6 @@
 //! The departure of a network's connections: how far its threads are with handing them over.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -93,4 +94,50 @@ fn wait(patience: Duration, is_over: impl Fn() -> bool) -> bool {
         std::thread::park_timeout(LOOK_EVERY);
     }
     true
+}
+
+/// A worker's part in the end of its network.
+pub(crate) struct WorkerDeparture {
+    network: Arc<Departure>,
+    /// The worker's number.
+    worker: usize,
+    /// It says after each round whether all connections are at rest.
+    draining: bool,
+    stopping: bool,
+}
+
+impl WorkerDeparture {
+    pub(crate) fn new(network: Arc<Departure>, worker: usize) -> WorkerDeparture {
+        WorkerDeparture { network, worker, draining: false, stopping: false }
+    }
+
+    /// From now on [`WorkerDeparture::note`] says whether all connections are at rest.
+    pub(crate) fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// Tells the network whether all connections are at rest, if it wants to know.
+    pub(crate) fn note(&self, is_at_rest: impl FnOnce() -> bool) {
+        if self.draining {
+            self.network.note(self.worker, is_at_rest());
+        }
+    }
+
+    /// Whether what has begun since it was decided may end.
+    pub(crate) fn serves_to_rest(&self) -> bool {
+        self.network.was_at_rest()
+    }
+
+    /// Whether connections are handed over, and not closed.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.network.is_decided()
+    }
 }

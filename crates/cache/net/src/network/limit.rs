@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rustix::io::Errno;
 
 use crate::clock::precise_us;
-use crate::event_loop::message_queue::{new_eventfd, notify};
+use crate::network::message_queue::{new_eventfd, notify};
 
 /// Shared by the acceptor, the workers and every [`crate::View`].
 pub(crate) struct ConnectionLimit {

@@ -1,6 +1,13 @@
 //! Tests of whole networks over real sockets. Clients block, with a timeout that only a failure reaches. The work of
 //! other threads is waited for: a reply shows that its request was served, and nothing more.
 
+mod accept;
+mod handing;
+mod placement;
+mod secure;
+mod secure_dial;
+mod wait;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv6Addr, SocketAddr, TcpStream};

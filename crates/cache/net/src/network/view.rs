@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use stdx::clock::Now;
 use stdx::counter::{Counter, Sum, since};
 
-use crate::event_loop::connection_table::{ConnectionTable, ListenerCounters, WorkerCounters};
 use crate::handler::{Activity, Opened};
+use crate::network::connection_table::{ConnectionTable, ListenerCounters, WorkerCounters};
 use crate::network::limit::ConnectionLimit;
 use crate::network::worker_choice::WorkerChoice;
 use crate::options::DriverChoice;

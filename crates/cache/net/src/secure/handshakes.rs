@@ -25,11 +25,11 @@ use rustix::io::Errno;
 use tls::Acceptor;
 
 use crate::event_loop::dial::DialTls;
-use crate::event_loop::message_queue::MessageQueue;
 use crate::handler::{Arrival, Security};
+use crate::network::message_queue::MessageQueue;
 use crate::secure::session::Session;
 use crate::slab::Token;
-pub use fault::HandshakeFault;
+pub(crate) use fault::HandshakeFault;
 pub(crate) use thread::{HandshakeSetup, HandshakeThread};
 
 /// Connections that may wait for a thread to begin their handshake. With more, listeners with TLS are not accepted from; the

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use flash::Bucket;
 
-use super::geometry::FLASH_PAGE;
 use crate::error::Error;
 use crate::index::FlashPlace;
+use crate::tier::layout::geometry::FLASH_PAGE;
 
 /// A tier of flash below memory.
 #[derive(Clone, Debug)]

@@ -4,9 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::locate::FlashRead;
 use super::pieces::Stream;
-use super::record::FlashRecord;
 use super::state::Tier;
-use super::table::record_max;
 use crate::index::{FlashPlace, PAGE_CHARGE, Slot};
 use crate::segment::Queue;
 use crate::segment::open::CLASSES;
@@ -14,6 +12,8 @@ use crate::segment::record::Record;
 use crate::shard::Locked;
 use crate::statistics::Counters;
 use crate::store::Store;
+use crate::tier::layout::record::FlashRecord;
+use crate::tier::layout::table::record_max;
 
 impl Store {
     /// Moves an item that would be evicted to flash. False: it has to be dropped.

@@ -6,14 +6,14 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::geometry::{FLASH_PAGE, PieceId};
 use super::locate::{FlashRead, FlashReads, ReadState};
-use super::record::{FlashRecord, RECORD_ALIGN};
 use super::state::Tier;
-use crate::dump::{Dumped, DumpedPlace};
 use crate::handle::Handle;
+use crate::operations::dump::{Dumped, DumpedPlace};
 use crate::segment::record::{BINARY_KEY, FETCHED};
 use crate::sync::lock;
+use crate::tier::layout::geometry::{FLASH_PAGE, PieceId};
+use crate::tier::layout::record::{FlashRecord, RECORD_ALIGN};
 
 /// Bytes of one read, at most 2048 records: other reads of the device wait for no longer than for this, and its items are
 /// listed within a millisecond.

@@ -1,5 +1,9 @@
 //! The layout of a flash tier: the sizes by which a slot leads to a place.
 
+pub(super) mod geometry;
+pub(super) mod record;
+pub(super) mod table;
+
 use super::config::FlashConfig;
 use crate::manifest::numbers::{Damaged, ManifestReader, ManifestWriter};
 use crate::store::Store;

@@ -7,9 +7,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::counters::FlashCounters;
-use super::geometry::{FLASH_PAGE, FlashRange};
-use super::record::{FlashRecord, PageContent};
 use super::staged::Staged;
 use crate::handle::Handle;
 use crate::index::hash::Key;
@@ -19,6 +16,9 @@ use crate::segment::record::{LARGE, Place, STALE};
 use crate::shard::Locked;
 use crate::store::Store;
 use crate::sync::lock;
+use crate::tier::layout::geometry::{FLASH_PAGE, FlashRange};
+use crate::tier::layout::record::{FlashRecord, PageContent};
+use crate::tier::statistics::counters::FlashCounters;
 
 /// What a command does with the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use flash::AlignedBytes;
 
-use super::geometry::{FLASH_PAGE, PieceId, pages};
-use super::record::{FlashRecord, RECORD_ALIGN};
 use super::segments::{FlashSegment, FlashSegments, seed_of};
-use super::table::{finish, put_entry, table_start};
 use crate::index::{FlashPlace, PAGES_PER_RECORD_MAX, share_entry};
+use crate::tier::layout::geometry::{FLASH_PAGE, PieceId, pages};
+use crate::tier::layout::record::{FlashRecord, RECORD_ALIGN};
+use crate::tier::layout::table::{finish, put_entry, table_start};
 
 /// Items that lie together, because they will go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,7 +272,8 @@ mod tests {
         page.extend(newest.to_le_bytes());
         page.resize(FLASH_PAGE, 1);
         wipe_older(&mut page, 7, |hash| share_entry(hash, newest, 8));
-        let left: Vec<u64> = super::super::record::records(&page, 7).map(|(_, record)| record.hash).collect();
+        let left: Vec<u64> =
+            crate::tier::layout::record::records(&page, 7).map(|(_, record)| record.hash).collect();
         assert_eq!(left, others[2..]);
         assert!(page.windows(8).any(|window| window == newest.to_le_bytes()));
     }

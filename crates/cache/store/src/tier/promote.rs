@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::locate::{FlashRead, Taken};
-use super::record::FlashRecord;
 use crate::handle::{Handle, Need};
 use crate::index::hash::Key;
 use crate::operations::new_item::Body;
@@ -11,6 +10,7 @@ use crate::operations::put::append;
 use crate::segment::Queue;
 use crate::segment::open::Class;
 use crate::segment::record::LARGE;
+use crate::tier::layout::record::FlashRecord;
 
 impl Handle {
     /// Moves an item to memory, if its slot is still the same. Without memory for it the command misses it.

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use flash::Bucket;
 
 use super::config::FlashDevice;
-use super::geometry::Geometry;
-use super::health::DeviceHealth;
 use super::pieces::Stream;
-use super::write_budget::WriteBudget;
+use crate::tier::devices::health::DeviceHealth;
+use crate::tier::devices::write_budget::WriteBudget;
+use crate::tier::layout::geometry::Geometry;
 
 /// What all threads see of a segment.
 #[derive(Debug, Default)]

@@ -4,19 +4,19 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::thread::Thread;
 
-use super::activity::FlashActivity;
 use super::config::{FlashConfig, SharedSettings};
-use super::counters::FlashCounters;
-use super::geometry::Geometry;
-use super::health::{DeviceHealth, OffBell};
 use super::index_limit::IndexLimit;
 use super::pieces::{PIECES_MAX, Pieces, Stream};
-use super::record::FlashRecord;
 use super::segments::{FlashQueues, FlashSegment, FlashSegments, seed_of};
-use super::write_budget::WriteBudget;
 use crate::config::Layout;
 use crate::index::FlashPlace;
 use crate::sync::{Mutex, lock};
+use crate::tier::devices::health::{DeviceHealth, OffBell};
+use crate::tier::devices::write_budget::WriteBudget;
+use crate::tier::layout::geometry::Geometry;
+use crate::tier::layout::record::FlashRecord;
+use crate::tier::statistics::counters::FlashCounters;
+use crate::tier::thread::activity::FlashActivity;
 
 #[derive(Debug)]
 pub(crate) struct Tier {

@@ -1,16 +1,18 @@
 //! Statistics of a flash tier.
 
+pub(crate) mod counters;
+
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use flash::Bucket;
 
 use super::config::FlashSettings;
-use super::counters::FlashCounts;
-use super::health::DeviceOff;
 use super::segments::FlashSegment;
 use super::state::Tier;
 use crate::store::Store;
 use crate::sync::lock;
+use crate::tier::devices::health::DeviceOff;
+use crate::tier::statistics::counters::FlashCounts;
 
 /// Statistics of a flash tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use super::*;
 use crate::{Change, Config, Delete, Deleted, Handle, Look, NewValue, Store};
 
 mod dumps;
+mod finish;
 
 /// A store with a tier, its disk, and reads that end at once.
 struct Stage {

@@ -1,17 +1,21 @@
 //! The thread that writes to devices and makes room on them.
 
+pub(super) mod activity;
+pub(super) mod finish;
+mod reuse;
+
 use std::sync::Weak;
 use std::sync::atomic::Ordering::Relaxed;
 
 use flash::{AlignedBytes, Disk};
 
-use super::activity::ThreadAtWork;
 use super::pieces::FullPiece;
-use super::record::records;
 use super::segments::choose_victim;
 use super::state::Tier;
 use crate::store::Store;
 use crate::sync::lock;
+use crate::tier::layout::record::records;
+use crate::tier::thread::activity::ThreadAtWork;
 
 /// Bytes of one write: reads of a device that is written to wait for no longer than for this.
 const WRITE_BYTES: usize = 1 << 20;

@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::DrainPhase;
+use crate::MemberId;
 use crate::generation::{ClusterRecord, FleetContent, SlotRecord};
 use crate::inventory::FleetMember;
-use crate::{MemberId, SlotId};
+use crate::names::SlotId;
 
 /// Drains of a fleet at a time. Each costs memory bandwidth and misses; a host is drained member by member.
 pub const DRAINS_MAX: usize = 1;

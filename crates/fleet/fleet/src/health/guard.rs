@@ -11,7 +11,8 @@ use stdx::clock::Now;
 use super::decision::{EXAMPLES_MAX, GuardScope};
 use super::roster::{MEMBERS_MAX, Roster, SlotMember};
 use super::settings::GuardSettings;
-use crate::{ClusterName, SlotId};
+use crate::ClusterName;
+use crate::names::SlotId;
 
 /// A request that is not repeated may still be under way to a generation for this long.
 const GRANT_KEPT_MS: u64 = 60_000;

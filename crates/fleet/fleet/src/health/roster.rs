@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClusterName, GenerationNumber, HostId, MemberId, SlotId, ZoneName};
+use crate::names::SlotId;
+use crate::{ClusterName, GenerationNumber, HostId, MemberId, ZoneName};
 
 /// Most members in slots: five times the largest published fleet.
 pub const MEMBERS_MAX: usize = 25_000;

@@ -6,10 +6,9 @@ mod probes;
 mod render;
 
 pub(crate) use measured::{Edge, Probed, RunMeasurements};
-pub use parts::{
-    AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Recorded, Second, WaitsSummary,
-};
-pub use probes::Probes;
+pub(crate) use parts::{AgentSummary, CommandCount, Connects, ErrorLine};
+pub use parts::{CpuCost, Handshakes, Recorded, Second, WaitsSummary};
+pub(crate) use probes::Probes;
 pub(crate) use probes::Probing;
 #[cfg(test)]
 pub(crate) use render::TOLD;
@@ -134,7 +133,7 @@ pub const WRONG_REPLIES: &str = "wrong values or error replies: see above";
 
 /// The version of the JSON of results. A field that is added leaves it; one that goes, or comes to mean something else,
 /// raises it.
-pub const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 impl Summary {
     /// Of a run that ended before anything was measured.

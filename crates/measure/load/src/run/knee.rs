@@ -111,7 +111,7 @@ pub struct Try {
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
-    /// The version of this format, that of results: [`crate::SCHEMA`].
+    /// The version of this format, that of results: `SCHEMA`.
     #[serde(default)]
     pub schema: u32,
     /// The request, as in a summary: the first run.
@@ -278,7 +278,7 @@ impl Search {
         let missed_from =
             self.rates(TryOutcome::Missed).filter(|rate| *rate > last_held).fold(f64::INFINITY, f64::min);
         Knee {
-            schema: crate::SCHEMA,
+            schema: crate::report::summary::SCHEMA,
             run,
             objective: objective.to_string(),
             rate: self.most_likely(),

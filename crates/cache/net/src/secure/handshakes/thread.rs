@@ -14,11 +14,11 @@ use super::{
 };
 use crate::clock::precise_us;
 use crate::event_loop::dial::Unreachable;
-use crate::event_loop::message_queue::{MessageQueue, WorkerMessage};
 use crate::handler::Arrival;
 use crate::kernel::driver::Poll;
 use crate::network::dealer::Dealer;
 use crate::network::limit::ConnectionLimit;
+use crate::network::message_queue::{MessageQueue, WorkerMessage};
 use crate::options::{AtLimit, Notice};
 use crate::secure::kernel_tls;
 use crate::slab::{Slab, Token};

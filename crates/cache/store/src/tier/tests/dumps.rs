@@ -6,7 +6,7 @@ use super::*;
 #[derive(Default)]
 struct Listed {
     dump: FlashDump,
-    items: HashMap<String, Vec<Option<crate::DumpedPlace>>>,
+    items: HashMap<String, Vec<Option<crate::operations::dump::DumpedPlace>>>,
     lens: HashMap<String, usize>,
 }
 

@@ -13,7 +13,7 @@ macro_rules! flash_counters {
         pub struct FlashCounts { $($(#[$doc])* pub $name: u64,)* }
 
         impl FlashCounters {
-            pub(super) fn counts(&self) -> FlashCounts {
+            pub(crate) fn counts(&self) -> FlashCounts {
                 FlashCounts { $($name: self.$name.load(Relaxed),)* }
             }
         }
@@ -74,24 +74,24 @@ flash_counters! {
 }
 
 impl FlashCounters {
-    pub(super) fn written(&self, bytes: usize) {
+    pub(crate) fn written(&self, bytes: usize) {
         self.objects_written.fetch_add(1, Relaxed);
         self.bytes_written.fetch_add(bytes as u64, Relaxed);
     }
 
-    pub(super) fn rescued(&self, bytes: usize) {
+    pub(crate) fn rescued(&self, bytes: usize) {
         self.written(bytes);
         self.objects_rescued.fetch_add(1, Relaxed);
         self.bytes_rescued.fetch_add(bytes as u64, Relaxed);
     }
 
-    pub(super) fn evicted(&self, bytes: usize, was_used: bool) {
+    pub(crate) fn evicted(&self, bytes: usize, was_used: bool) {
         self.objects_evicted.fetch_add(1, Relaxed);
         self.bytes_evicted.fetch_add(bytes as u64, Relaxed);
         self.evicted_used.fetch_add(u64::from(was_used), Relaxed);
     }
 
-    pub(super) fn read(&self, bytes: usize) {
+    pub(crate) fn read(&self, bytes: usize) {
         self.objects_read.fetch_add(1, Relaxed);
         self.bytes_read.fetch_add(bytes as u64, Relaxed);
     }

@@ -14,13 +14,13 @@ const RESERVE_S: u64 = 10;
 const RESERVE_PIECES: u64 = 4;
 
 #[derive(Debug, Default)]
-pub(super) struct WriteBudget {
+pub(crate) struct WriteBudget {
     left_bytes: AtomicI64,
 }
 
 impl WriteBudget {
     /// Takes note that seconds have passed. `rate` is bytes per second; 0: there is no budget.
-    pub(super) fn earn(&self, seconds: u32, rate: u64, piece_bytes: usize) {
+    pub(crate) fn earn(&self, seconds: u32, rate: u64, piece_bytes: usize) {
         let earned = clamp(rate.saturating_mul(seconds.into()));
         let most = clamp(reserve_bytes(rate, piece_bytes));
         let add = |left: i64| Some(left.saturating_add(earned).min(most));
@@ -29,14 +29,14 @@ impl WriteBudget {
     }
 
     /// Takes note that so many bytes will be written. Without a budget there are no debts.
-    pub(super) fn spend(&self, bytes: usize, rate: u64) {
+    pub(crate) fn spend(&self, bytes: usize, rate: u64) {
         if rate != 0 {
             self.left_bytes.fetch_sub(clamp(bytes as u64), Relaxed);
         }
     }
 
     /// Whether an item may be written.
-    pub(super) fn admits(&self, was_used: bool, rate: u64, piece_bytes: usize) -> bool {
+    pub(crate) fn admits(&self, was_used: bool, rate: u64, piece_bytes: usize) -> bool {
         let least = if was_used { 0 } else { clamp(reserve_bytes(rate, piece_bytes)) / 2 };
         rate == 0 || self.left_bytes.load(Relaxed) > least
     }

@@ -13,7 +13,7 @@ use rustix::net::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::*;
+use crate::network::*;
 use crate::options::AtLimit;
 use crate::testing::echo::EchoHandler;
 

@@ -10,7 +10,7 @@ const FINISHED: u8 = 2;
 
 /// Whether there is to be an end, and a lock for changes.
 #[derive(Debug, Default)]
-pub(super) struct FlashActivity {
+pub(crate) struct FlashActivity {
     state: AtomicU8,
     /// Held by the thread while it changes the index or the pieces, and not while it waits for a device: one that hangs must not
     /// keep others from taking the rest away.
@@ -18,53 +18,53 @@ pub(super) struct FlashActivity {
 }
 
 /// The thread, in the middle of its work.
-pub(super) struct ThreadAtWork<'t> {
+pub(crate) struct ThreadAtWork<'t> {
     activity: &'t FlashActivity,
     guard: Option<MutexGuard<'t, ()>>,
 }
 
 impl FlashActivity {
     /// Nothing more is begun; what is in memory is written.
-    pub(super) fn begin_finish(&self) {
+    pub(crate) fn begin_finish(&self) {
         // What is finished stays so.
         let _ = self.state.compare_exchange(RUNNING, FINISHING, SeqCst, SeqCst);
     }
 
     /// Takes note that nothing is left to be written, unless the tier goes on.
-    pub(super) fn note_finished(&self) {
+    pub(crate) fn note_finished(&self) {
         let _ = self.state.compare_exchange(FINISHING, FINISHED, SeqCst, SeqCst);
     }
 
     /// The thread does nothing from now on.
-    pub(super) fn stay(&self) {
+    pub(crate) fn stay(&self) {
         self.state.store(FINISHED, SeqCst);
     }
 
-    pub(super) fn resume(&self) {
+    pub(crate) fn resume(&self) {
         self.state.store(RUNNING, SeqCst);
     }
 
-    pub(super) fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.state.load(SeqCst) == RUNNING
     }
 
-    pub(super) fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.state.load(SeqCst) == FINISHED
     }
 
     /// Waits until the thread changes nothing, or waits for a device.
-    pub(super) fn lock_changes(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn lock_changes(&self) -> MutexGuard<'_, ()> {
         lock(&self.changes)
     }
 
-    pub(super) fn begin_work(&self) -> ThreadAtWork<'_> {
+    pub(crate) fn begin_work(&self) -> ThreadAtWork<'_> {
         ThreadAtWork { activity: self, guard: Some(self.lock_changes()) }
     }
 }
 
 impl ThreadAtWork<'_> {
     /// Waits for a device. Meanwhile others may have ended the work: see [`FlashActivity::is_finished`].
-    pub(super) fn wait_for<T>(&mut self, device: impl FnOnce() -> T) -> T {
+    pub(crate) fn wait_for<T>(&mut self, device: impl FnOnce() -> T) -> T {
         self.guard = None;
         let result = device();
         self.guard = Some(self.activity.lock_changes());

@@ -114,14 +114,14 @@ fn unused(package: &Package) -> Vec<String> {
     let uses = uses.iter().filter(|to| !has(None, to)).map(|to| format!("{name} does not use {to}"));
     let tests_use = tests_use.iter().filter(|to| !has(Some("dev"), to));
     let tests_use = tests_use.map(|to| format!("the tests of {name} do not use {to}"));
-    let table = "as the table of dev/xtask/src/tidy/edges.rs says";
+    let table = "as the table of dev/xtask/src/tidy/packages/edges.rs says";
     uses.chain(tests_use).map(|missing| format!("{missing}, {table}")).collect()
 }
 
 fn forbidden(package: &Package) -> Vec<String> {
     let name = &package.name;
     let Some((_, uses, tests_use)) = ALLOWED.iter().find(|(allowed, ..)| allowed == name) else {
-        return vec![format!("{name} is not in the table of dev/xtask/src/tidy/edges.rs")];
+        return vec![format!("{name} is not in the table of dev/xtask/src/tidy/packages/edges.rs")];
     };
     let is_allowed = |dependency: &Dependency| match (&dependency.path, dependency.kind.as_deref()) {
         (Some(_), Some("dev")) => [*uses, *tests_use].concat().contains(&&*dependency.name),
@@ -166,7 +166,7 @@ mod tests {
             {"name": "protocol", "kind": null, "path": "x"}, {"name": "stdx", "kind": null, "path": "x"},
             {"name": "net", "kind": "dev", "path": "x"}, {"name": "transcript", "kind": "dev", "path": "x"}]}]}"#;
         let metadata: Metadata = serde_json::from_str(json).expect("metadata");
-        let table = "as the table of dev/xtask/src/tidy/edges.rs says";
+        let table = "as the table of dev/xtask/src/tidy/packages/edges.rs says";
         let missing = ["flags", "flash", "hot_keys", "store", "net", "os", "tls"]
             .map(|to| format!("server does not use {to}, {table}"));
         assert_eq!(check(&metadata), missing);

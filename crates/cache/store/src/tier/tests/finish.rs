@@ -8,7 +8,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use flash::faulty::MemoryDisk;
 use flash::{Bucket, Disk};
 
-use super::{FlashConfig, FlashDevice, FlashRead, FlashReads, FlashSettings, FlashUse, Located, ReadState};
+use crate::tier::{
+    FlashConfig, FlashDevice, FlashRead, FlashReads, FlashSettings, FlashUse, Located, ReadState,
+};
 use crate::{Change, Config, Handle, Look, NewValue, Store};
 
 const SEGMENT: u64 = 512 << 10;

@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use stdx::gather::Gather;
 
-use super::tests::{LOOPBACK, TIMEOUT};
-use super::*;
+use super::{LOOPBACK, TIMEOUT};
 use crate::clock::Clock;
 use crate::event_loop::turn::Turn;
 use crate::handler::{Next, Opened, Progress};
+use crate::network::*;
 use crate::options::DriverChoice;
 
 /// How long a worker is kept from reading.

@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use flash::{AlignedBytes, Disk};
 
-use super::activity::ThreadAtWork;
-use super::geometry::{FLASH_PAGE, PieceId};
-use super::pieces::Stream;
-use super::record::{FlashRecord, records};
-use super::state::Tier;
-use super::table::{Table, TableEnd, TableEntry, read_table};
 use crate::index::FlashPlace;
 use crate::store::Store;
 use crate::sync::lock;
+use crate::tier::layout::geometry::{FLASH_PAGE, PieceId};
+use crate::tier::layout::record::{FlashRecord, records};
+use crate::tier::layout::table::{Table, TableEnd, TableEntry, read_table};
+use crate::tier::pieces::Stream;
+use crate::tier::state::Tier;
+use crate::tier::thread::activity::ThreadAtWork;
 
 /// How far a segment is.
 struct Reuse<'r, 'w> {
@@ -90,7 +90,7 @@ impl Reuse<'_, '_> {
 
 impl Store {
     /// Empties a segment that was taken out of its queue; it comes back there if the tier is to end.
-    pub(super) fn reuse(
+    pub(crate) fn reuse(
         &self,
         tier: &Tier,
         disk: &dyn Disk,

@@ -4,9 +4,9 @@
 
 use flash::Disk;
 
-use super::state::Tier;
 use crate::store::Store;
 use crate::sync::lock;
+use crate::tier::state::Tier;
 
 /// How far the thread of a tier is with writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

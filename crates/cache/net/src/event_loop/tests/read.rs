@@ -6,10 +6,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::*;
-use crate::event_loop::connection_table::ConnectionTable;
+use crate::event_loop::*;
 use crate::files::file_read::DiskFile;
-use crate::handler::{ConnectionId, Origin};
+use crate::handler::{Arrival, ConnectionId, Origin};
+use crate::network::connection_table::ConnectionTable;
 use crate::options::DriverChoice;
 use crate::sockets::address::{Address, Transport};
 use crate::testing::reading::ReadingHandler;

@@ -9,10 +9,10 @@ use std::time::Duration;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use stdx::gather::Gather;
 
-use super::*;
 use crate::event_loop::turn::Turn;
 use crate::handler::{Next, Opened, Progress};
 use crate::network::placement::{Deal, WorkerPlacement, pin};
+use crate::network::*;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, getsockname, listen, socket};
 
-use super::dials::OUTCOMES_MAX;
-use super::*;
-use crate::event_loop::connection_table::ConnectionTable;
 use crate::event_loop::dial::{Dial, Place, Unreachable};
 use crate::event_loop::dialling::BEGUN_PER_MS_MAX;
+use crate::event_loop::dials::OUTCOMES_MAX;
+use crate::event_loop::*;
 use crate::handler::Origin;
+use crate::network::connection_table::ConnectionTable;
 use crate::options::DriverChoice;
 use crate::testing::scripted::{ScriptedHandler, Seen, TestOrder};
 

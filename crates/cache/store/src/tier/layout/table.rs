@@ -9,8 +9,8 @@
 //! An entry may be of a record that was wiped since, because a newer one of the same tag came to its page: the newer one comes first.
 //! The CRC begins as those of the records do, so a table of an earlier use of the segment is none.
 
-use super::geometry::FLASH_PAGE;
-use super::record::{FlashRecord, RECORD_ALIGN};
+use crate::tier::layout::geometry::FLASH_PAGE;
+use crate::tier::layout::record::{FlashRecord, RECORD_ALIGN};
 
 const ENTRY_LEN: usize = 20;
 const TRAILER_LEN: usize = 16;
@@ -18,28 +18,28 @@ const CRC: std::ops::Range<usize> = 12..16;
 
 /// A record in a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TableEntry {
-    pub(super) hash: u64,
+pub(crate) struct TableEntry {
+    pub(crate) hash: u64,
     /// Where it begins in the piece, in bytes.
-    pub(super) at: usize,
-    pub(super) len: usize,
-    pub(super) expiry: u32,
+    pub(crate) at: usize,
+    pub(crate) len: usize,
+    pub(crate) expiry: u32,
 }
 
 /// Where the table of so many records begins in a piece: nothing of a record may be on its pages, where a reader could take the hash
 /// of an entry for that of a record.
-pub(super) fn table_start(piece_bytes: usize, records: usize) -> usize {
+pub(crate) fn table_start(piece_bytes: usize, records: usize) -> usize {
     let start = piece_bytes.saturating_sub(TRAILER_LEN + records * ENTRY_LEN);
     start - start % FLASH_PAGE
 }
 
 /// Bytes of the longest record in a piece.
-pub(super) fn record_max(piece_bytes: usize) -> usize {
+pub(crate) fn record_max(piece_bytes: usize) -> usize {
     table_start(piece_bytes, 1)
 }
 
 /// Writes the entry of a record, of which `number` others are in the piece already.
-pub(super) fn put_entry(piece: &mut [u8], number: usize, at: usize, record: &FlashRecord<'_>) {
+pub(crate) fn put_entry(piece: &mut [u8], number: usize, at: usize, record: &FlashRecord<'_>) {
     let start = piece.len() - TRAILER_LEN - (number + 1) * ENTRY_LEN;
     let entry = &mut piece[start..start + ENTRY_LEN];
     entry[0..8].copy_from_slice(&record.hash.to_le_bytes());
@@ -49,7 +49,7 @@ pub(super) fn put_entry(piece: &mut [u8], number: usize, at: usize, record: &Fla
 }
 
 /// Completes a piece with so many records, which end at byte `filled`.
-pub(super) fn finish(piece: &mut [u8], filled: usize, records: usize, sequence_max: u64, seed: u32) {
+pub(crate) fn finish(piece: &mut [u8], filled: usize, records: usize, sequence_max: u64, seed: u32) {
     let entries = piece.len() - TRAILER_LEN - records * ENTRY_LEN;
     piece[filled..entries].fill(0);
     let trailer = piece.len() - TRAILER_LEN;
@@ -60,7 +60,7 @@ pub(super) fn finish(piece: &mut [u8], filled: usize, records: usize, sequence_m
 }
 
 /// What the end of a piece says of a table.
-pub(super) enum TableEnd {
+pub(crate) enum TableEnd {
     /// The table begins at this byte of the piece: more has to be read.
     Longer(usize),
     Whole(Table),
@@ -69,15 +69,15 @@ pub(super) enum TableEnd {
 }
 
 /// The table of a piece.
-pub(super) struct Table {
+pub(crate) struct Table {
     /// The records, the last one first.
-    pub(super) entries: Vec<TableEntry>,
+    pub(crate) entries: Vec<TableEntry>,
     /// The highest sequence of them.
-    pub(super) sequence_max: u64,
+    pub(crate) sequence_max: u64,
 }
 
 /// Reads a table from the last bytes of a piece of `piece_bytes`.
-pub(super) fn read_table(end: &[u8], piece_bytes: usize, seed: u32) -> TableEnd {
+pub(crate) fn read_table(end: &[u8], piece_bytes: usize, seed: u32) -> TableEnd {
     let Some(trailer) = end.len().checked_sub(TRAILER_LEN) else { return TableEnd::Damaged };
     let records = u32_at(end, trailer + 8) as usize;
     if records > piece_bytes / RECORD_ALIGN {

@@ -5,9 +5,9 @@ use rustls::{ClientConnection, StreamOwned, SupportedProtocolVersion, version};
 use stdx::prng::Prng;
 use tls::{ListenerTls, PeerCheck, TlsSettings};
 
-use super::tests::{LOOPBACK, TIMEOUT, TestNetwork, exchange, open, options};
-use super::*;
+use super::{LOOPBACK, TIMEOUT, TestNetwork, exchange, open, options};
 use crate::handler::CloseReason;
+use crate::network::*;
 use crate::options::{AtLimit, DriverChoice};
 use crate::secure::tls_ends::{acceptor, certificates, client_config};
 use std::io::{ErrorKind, Read, Write};

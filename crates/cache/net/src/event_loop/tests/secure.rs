@@ -13,7 +13,7 @@ use rustls::{
 };
 use stdx::prng::Prng;
 
-use super::tests::{Rig, with_each_driver};
+use super::{Rig, with_each_driver};
 use crate::INPUT_MAX;
 use crate::handler::CloseReason;
 use crate::secure::session::{Session, SessionSide, SessionStep};

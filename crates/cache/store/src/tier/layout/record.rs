@@ -14,25 +14,25 @@
 use crate::segment::record::{CasOffset, Header};
 
 /// Records start at multiples of this.
-pub(super) const RECORD_ALIGN: usize = 64;
+pub(crate) const RECORD_ALIGN: usize = 64;
 const HEADER_LEN: usize = 48;
 const CRC: std::ops::Range<usize> = 40..44;
 
 /// An item as it is on flash.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FlashRecord<'r> {
+pub(crate) struct FlashRecord<'r> {
     /// Where it begins in the bytes in which it was found.
-    pub(super) at: usize,
-    pub(super) hash: u64,
-    pub(super) sequence: u64,
-    pub(super) header: Header,
-    pub(super) key: &'r [u8],
-    pub(super) value: &'r [u8],
+    pub(crate) at: usize,
+    pub(crate) hash: u64,
+    pub(crate) sequence: u64,
+    pub(crate) header: Header,
+    pub(crate) key: &'r [u8],
+    pub(crate) value: &'r [u8],
 }
 
 /// What a page has for a key.
 #[derive(Debug)]
-pub(super) enum PageContent<'r> {
+pub(crate) enum PageContent<'r> {
     /// The item.
     Record(FlashRecord<'r>),
     /// Its beginning: it has so many bytes.
@@ -45,17 +45,17 @@ pub(super) enum PageContent<'r> {
 
 impl FlashRecord<'_> {
     /// Its length on flash.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         (HEADER_LEN + self.key.len() + self.value.len()).next_multiple_of(RECORD_ALIGN)
     }
 
     /// Whether it begins these bytes, too: an older one of the same key is wiped when a newer one comes to its page.
-    pub(super) fn is_at(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn is_at(&self, bytes: &[u8]) -> bool {
         bytes.get(..8) == Some(&self.hash.to_le_bytes())
     }
 
     /// Writes it to `room`, which has its length.
-    pub(super) fn write(&self, room: &mut [u8], seed: u32) {
+    pub(crate) fn write(&self, room: &mut [u8], seed: u32) {
         let Header { expiry, last_access, cas, flags, bits } = self.header;
         room[0..8].copy_from_slice(&self.hash.to_le_bytes());
         room[8..16].copy_from_slice(&self.sequence.to_le_bytes());
@@ -77,7 +77,7 @@ impl FlashRecord<'_> {
 
 impl<'r> FlashRecord<'r> {
     /// The record at the start of `bytes`, if there is a whole one without an error.
-    pub(super) fn read(bytes: &'r [u8], seed: u32) -> Option<FlashRecord<'r>> {
+    pub(crate) fn read(bytes: &'r [u8], seed: u32) -> Option<FlashRecord<'r>> {
         let header = bytes.get(..HEADER_LEN)?;
         let (record, key_len, value_len) = FlashRecord::without_value(header);
         if key_len == 0 || value_len > bytes.len() {
@@ -95,7 +95,7 @@ impl<'r> FlashRecord<'r> {
 
     /// What begins these bytes if it is a record: it without its value, the length of that, and that of all of it. Nothing is checked. The key
     /// is empty if it goes on behind the bytes.
-    pub(super) fn beginning(bytes: &'r [u8]) -> Option<(FlashRecord<'r>, usize, usize)> {
+    pub(crate) fn beginning(bytes: &'r [u8]) -> Option<(FlashRecord<'r>, usize, usize)> {
         let header = bytes.get(..HEADER_LEN)?;
         let (record, key_len, value_len) = FlashRecord::without_value(header);
         let key = bytes.get(HEADER_LEN..HEADER_LEN + key_len).unwrap_or_default();
@@ -117,7 +117,7 @@ impl<'r> FlashRecord<'r> {
 
     /// Looks in what a slot refers to, from its first page on, for the record of a key. `has_tag` says whether that slot could
     /// be one for a hash, and `is_long` that it is one of a long record.
-    pub(super) fn find(
+    pub(crate) fn find(
         bytes: &'r [u8],
         key: &[u8],
         hash: u64,
@@ -126,7 +126,7 @@ impl<'r> FlashRecord<'r> {
         has_tag: impl Fn(u64) -> bool,
     ) -> PageContent<'r> {
         let mut content = PageContent::Damaged;
-        let starts = (0..bytes.len().min(super::geometry::FLASH_PAGE)).step_by(RECORD_ALIGN);
+        let starts = (0..bytes.len().min(crate::tier::layout::geometry::FLASH_PAGE)).step_by(RECORD_ALIGN);
         for (at, rest) in starts.map(|start| (start, &bytes[start..])) {
             let found = u64::from_le_bytes(rest[..8].try_into().expect("eight bytes"));
             if found != hash && !has_tag(found) {
@@ -160,7 +160,7 @@ impl<'r> FlashRecord<'r> {
 }
 
 /// The records in a piece, with their positions in it. What is not a record is passed over.
-pub(super) fn records(piece: &[u8], seed: u32) -> impl Iterator<Item = (usize, FlashRecord<'_>)> {
+pub(crate) fn records(piece: &[u8], seed: u32) -> impl Iterator<Item = (usize, FlashRecord<'_>)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         while at < piece.len() {
@@ -237,7 +237,7 @@ mod tests {
         page.extend([0; RECORD_ALIGN]);
         page.extend(bytes(&record(3, b"three", &[b'x'; 500])));
         page.extend(bytes(&record(2, b"two", b"2")));
-        page.resize(crate::tier::geometry::FLASH_PAGE, 0);
+        page.resize(crate::tier::layout::geometry::FLASH_PAGE, 0);
         let find = |key: &[u8], hash| FlashRecord::find(&page, key, hash, SEED, false, |found| found == hash);
         assert!(matches!(find(b"two", 2), PageContent::Record(found) if found.value == b"2"));
         assert!(matches!(find(b"three", 3), PageContent::Record(_)));
@@ -251,7 +251,7 @@ mod tests {
     fn the_first_page_of_a_long_record_says_how_long_it_is() {
         let value = vec![b'x'; 100_000];
         let whole = bytes(&record(3, b"a key", &value));
-        let page = &whole[..crate::tier::geometry::FLASH_PAGE];
+        let page = &whole[..crate::tier::layout::geometry::FLASH_PAGE];
         let find = |bytes, key, hash| FlashRecord::find(bytes, key, hash, SEED, true, |found| found == 3);
         assert!(matches!(find(page, b"a key", 3), PageContent::Beginning(len) if len == whole.len()));
         assert!(matches!(find(page, b"b key", 4), PageContent::Another), "it has the tag");
@@ -269,7 +269,7 @@ mod tests {
         let mut value = vec![b'x'; RECORD_ALIGN - HEADER_LEN % RECORD_ALIGN - b"other".len()];
         value.extend(&forged);
         // Even with the right hash: another server's secret began the CRC.
-        let mut page = vec![0; crate::tier::geometry::FLASH_PAGE];
+        let mut page = vec![0; crate::tier::layout::geometry::FLASH_PAGE];
         let outer = record(4, b"other", &value);
         outer.write(&mut page[..outer.len()], SEED + 1);
         assert_eq!(page[RECORD_ALIGN..][..8], 3u64.to_le_bytes(), "where a record may begin");

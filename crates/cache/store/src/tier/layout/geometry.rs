@@ -1,29 +1,29 @@
 //! Pages, pieces and segments of flash, and where on which device they lie.
 
-use super::config::FlashConfig;
 use crate::index::FlashPlace;
+use crate::tier::config::FlashConfig;
 
 /// Bytes of a page: records are read in whole pages.
 pub const FLASH_PAGE: usize = flash::PAGE_BYTES;
 
 /// A part of a segment that is written at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PieceId {
-    pub(super) segment: u32,
-    pub(super) number: u32,
+pub(crate) struct PieceId {
+    pub(crate) segment: u32,
+    pub(crate) number: u32,
 }
 
 /// Where bytes lie on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FlashRange {
-    pub(super) device: usize,
+pub(crate) struct FlashRange {
+    pub(crate) device: usize,
     /// From the beginning of the device, in bytes.
-    pub(super) position: u64,
-    pub(super) len: usize,
+    pub(crate) position: u64,
+    pub(crate) len: usize,
 }
 
 #[derive(Debug)]
-pub(super) struct Geometry {
+pub(crate) struct Geometry {
     segment_bytes: u64,
     piece_bytes: usize,
     /// The first segment of each device, then the number of all.
@@ -31,7 +31,7 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    pub(super) fn new(config: &FlashConfig, piece_bytes: u64) -> Geometry {
+    pub(crate) fn new(config: &FlashConfig, piece_bytes: u64) -> Geometry {
         let mut firsts = vec![0];
         for device in &config.devices {
             let segments = (device.bytes / config.segment_bytes) as u32;
@@ -40,37 +40,37 @@ impl Geometry {
         Geometry { segment_bytes: config.segment_bytes, piece_bytes: piece_bytes as usize, firsts }
     }
 
-    pub(super) fn devices(&self) -> usize {
+    pub(crate) fn devices(&self) -> usize {
         self.firsts.len() - 1
     }
 
     /// The segments of a device.
-    pub(super) fn segments_of(&self, device: usize) -> std::ops::Range<u32> {
+    pub(crate) fn segments_of(&self, device: usize) -> std::ops::Range<u32> {
         self.firsts[device]..self.firsts[device + 1]
     }
 
-    pub(super) fn segments(&self) -> u32 {
+    pub(crate) fn segments(&self) -> u32 {
         self.firsts[self.devices()]
     }
 
-    pub(super) fn segment_bytes(&self) -> u64 {
+    pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_bytes
     }
 
-    pub(super) fn piece_bytes(&self) -> usize {
+    pub(crate) fn piece_bytes(&self) -> usize {
         self.piece_bytes
     }
 
-    pub(super) fn pieces_per_segment(&self) -> u32 {
+    pub(crate) fn pieces_per_segment(&self) -> u32 {
         (self.segment_bytes / self.piece_bytes as u64) as u32
     }
 
-    pub(super) fn device_of(&self, segment: u32) -> usize {
+    pub(crate) fn device_of(&self, segment: u32) -> usize {
         self.firsts.partition_point(|first| *first <= segment) - 1
     }
 
     /// The place of a record of `len` bytes at byte `at` of a piece.
-    pub(super) fn place(&self, piece: PieceId, at: usize, len: usize, hash: u64) -> FlashPlace {
+    pub(crate) fn place(&self, piece: PieceId, at: usize, len: usize, hash: u64) -> FlashPlace {
         let start = self.start(piece) + at as u64;
         let page = start / FLASH_PAGE as u64;
         // Page 0 is no place, so all are counted from 1.
@@ -82,12 +82,12 @@ impl Geometry {
         u64::from(piece.segment) * self.segment_bytes + u64::from(piece.number) * self.piece_bytes as u64
     }
 
-    pub(super) fn segment_at(&self, place: FlashPlace) -> u32 {
+    pub(crate) fn segment_at(&self, place: FlashPlace) -> u32 {
         ((place.page() - 1) * FLASH_PAGE as u64 / self.segment_bytes) as u32
     }
 
     /// The piece of a place, and the bytes in it that are to be read.
-    pub(super) fn in_piece(&self, place: FlashPlace) -> (PieceId, std::ops::Range<usize>) {
+    pub(crate) fn in_piece(&self, place: FlashPlace) -> (PieceId, std::ops::Range<usize>) {
         let segment = self.segment_at(place);
         let start = (place.page() - 1) * FLASH_PAGE as u64 - u64::from(segment) * self.segment_bytes;
         let number = (start / self.piece_bytes as u64) as u32;
@@ -97,13 +97,13 @@ impl Geometry {
     }
 
     /// The same for a record that is known to have `len` bytes.
-    pub(super) fn all_in_piece(&self, place: FlashPlace, len: usize) -> (PieceId, std::ops::Range<usize>) {
+    pub(crate) fn all_in_piece(&self, place: FlashPlace, len: usize) -> (PieceId, std::ops::Range<usize>) {
         let (piece, first) = self.in_piece(place);
         let end = (first.start + len).next_multiple_of(FLASH_PAGE).min(self.piece_bytes);
         (piece, first.start..end)
     }
 
-    pub(super) fn range(&self, piece: PieceId, bytes: std::ops::Range<usize>) -> FlashRange {
+    pub(crate) fn range(&self, piece: PieceId, bytes: std::ops::Range<usize>) -> FlashRange {
         let device = self.device_of(piece.segment);
         let first = PieceId { segment: self.firsts[device], number: 0 };
         let position = self.start(piece) - self.start(first) + bytes.start as u64;
@@ -112,7 +112,7 @@ impl Geometry {
 }
 
 /// Pages with bytes of a record of `len` bytes at byte `at` of a piece.
-pub(super) fn pages(at: usize, len: usize) -> usize {
+pub(crate) fn pages(at: usize, len: usize) -> usize {
     (at % FLASH_PAGE + len).div_ceil(FLASH_PAGE)
 }
 

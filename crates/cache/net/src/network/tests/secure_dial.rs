@@ -9,13 +9,13 @@ use rustls::{ClientConfig, SupportedProtocolVersion, version};
 use stdx::gather::Gather;
 use tls::Trust;
 
-use super::secure_tests::secure;
-use super::tests::{TIMEOUT, options};
-use super::*;
-use crate::HandshakeFault;
+use super::secure::secure;
+use super::{TIMEOUT, options};
 use crate::event_loop::dial::{Dial, DialTls, Place, Unreachable};
 use crate::event_loop::turn::Turn;
 use crate::handler::{Next, Opened, Progress, Security};
+use crate::network::*;
+use crate::secure::handshakes::HandshakeFault;
 use crate::secure::tls_ends::{client_config, file};
 
 /// Dials what comes through a channel, greets who answers, and tells the test.

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 
-use super::*;
+use crate::network::*;
 use crate::options::DriverChoice;
 use crate::testing::echo::EchoHandler;
 

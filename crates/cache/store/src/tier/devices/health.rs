@@ -22,15 +22,15 @@ pub type DeviceOff = Box<dyn Fn(usize, u32) + Send + Sync>;
 
 /// Who is told of devices that are turned off.
 #[derive(Default)]
-pub(super) struct OffBell(OnceLock<DeviceOff>);
+pub(crate) struct OffBell(OnceLock<DeviceOff>);
 
 impl OffBell {
     /// Only the first one is told.
-    pub(super) fn connect(&self, tell: DeviceOff) {
+    pub(crate) fn connect(&self, tell: DeviceOff) {
         let _ = self.0.set(tell);
     }
 
-    pub(super) fn ring(&self, device: usize, second: u32) {
+    pub(crate) fn ring(&self, device: usize, second: u32) {
         if let Some(tell) = self.0.get() {
             tell(device, second);
         }
@@ -45,7 +45,7 @@ impl fmt::Debug for OffBell {
 
 /// The health of one device.
 #[derive(Debug, Default)]
-pub(super) struct DeviceHealth {
+pub(crate) struct DeviceHealth {
     /// When the window began (the upper half), and failures in it.
     window: AtomicU64,
     /// The second from which it is used again.
@@ -54,7 +54,7 @@ pub(super) struct DeviceHealth {
 
 impl DeviceHealth {
     /// Takes note of a failure. Returns whether the device is turned off by it.
-    pub(super) fn note_failure(&self, second: u32) -> bool {
+    pub(crate) fn note_failure(&self, second: u32) -> bool {
         let count = |window: u64| {
             let (began, failures) = ((window >> 32) as u32, window as u32);
             let is_over = failures == 0 || second.saturating_sub(began) >= WINDOW_S;
@@ -71,7 +71,7 @@ impl DeviceHealth {
     }
 
     /// Whether it is left alone at this second.
-    pub(super) fn is_off(&self, second: u32) -> bool {
+    pub(crate) fn is_off(&self, second: u32) -> bool {
         second < self.off_until.load(Relaxed)
     }
 }

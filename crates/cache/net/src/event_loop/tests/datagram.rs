@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::UdpSocket;
 
-use super::dial_tests::{DIALLED_MAX, Rig, TIMEOUT_MS, unix_listener, with_each_driver};
+use super::dial::{DIALLED_MAX, Rig, TIMEOUT_MS, unix_listener, with_each_driver};
 use crate::event_loop::dial::{Place, Unreachable};
 use crate::sockets::datagram::DatagramPeer;
 use crate::sockets::datagram_sockets::RECEIVED_MAX;

@@ -1,0 +1,5 @@
+//! Packages as cargo sees them: edges between ours, licences of others, selections that build the same.
+
+pub(super) mod dependencies;
+pub(super) mod edges;
+pub(super) mod selections;
