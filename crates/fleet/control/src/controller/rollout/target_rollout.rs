@@ -28,7 +28,7 @@ use super::published::published;
 use crate::controller::observing::agents::AgentRecord;
 use crate::controller::register_mirror::{FleetView, RETRY_MS};
 use crate::decisions::RolloutWord;
-use crate::turn::{RouterReport, TextReport};
+use crate::service::turn::{RouterReport, TextReport};
 use failed::FailedTarget;
 pub(crate) use failed::{AfterFailure, FAILED_IN_A_ROW_MAX, failed_in_a_row};
 
