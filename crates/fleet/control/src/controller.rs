@@ -291,4 +291,6 @@ impl Controller {
 }
 
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
