@@ -25,7 +25,7 @@ use fleet::{HostId, TextDigest};
 use os::clock::Stopwatch;
 use stdx::clock::Now;
 
-use crate::turn::{MemberReport, ProcessReport, RouterReport, TurnOrders, TurnReport};
+use crate::service::turn::{MemberReport, ProcessReport, RouterReport, TurnOrders, TurnReport};
 use beside_router::BesideRouter;
 use beside_server::BesideServer;
 use cluster_file::HeldText;

@@ -40,13 +40,13 @@ use fleet::{GenerationNumber, MemberId};
 use stdx::clock::Now;
 use stdx::log_level::LogLevel;
 
-use crate::access::{Requester, verb_of};
 use crate::audit::{AuditLog, AuditReach, PlanDigest};
-use crate::authority::Authority;
 use crate::decisions::FleetDecisions;
+use crate::identity::authority::Authority;
 use crate::liveness::LivenessOutbox;
-use crate::questions::{ChangeQuestion, ControlQuestion};
-use crate::seats::AgentSeats;
+use crate::service::access::{Requester, verb_of};
+use crate::service::questions::{ChangeQuestion, ControlQuestion};
+use crate::service::seats::AgentSeats;
 use crate::service::{ControllerMessage, SayLine};
 use acting::orders::OrdersDue;
 use answers::replies::refusal;
@@ -290,5 +290,7 @@ impl Controller {
     }
 }
 
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;

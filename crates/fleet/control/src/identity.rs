@@ -3,6 +3,10 @@
 //! The URI is `evenkeel://FLEET/ROLE/ID`, and it is the only one in the certificate. Nothing in it is decoded,
 //! folded or guessed: a text that could be read in two ways is refused.
 
+pub mod authority;
+pub mod join_token;
+pub(crate) mod private_file;
+
 use fleet::NameError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;

@@ -3,36 +3,27 @@
 //! Nothing in here decides: a register keeps decisions, controllers publish them, agents put them into force.
 
 pub mod audit;
-pub mod authorise;
-pub mod authority;
 pub mod identity;
-pub mod join_token;
 pub mod register;
 
-mod access;
 mod agent;
 mod client;
 mod controller;
 mod controller_thread;
 mod decisions;
 mod liveness;
-mod private_file;
 mod probe;
-mod questions;
-mod relay;
-mod route_check;
-mod router_client;
-mod router_file;
-mod seats;
+mod routers;
 mod service;
-mod turn;
 mod wire;
 mod words;
 
 #[cfg(test)]
 mod testing;
 
-pub use access::{Requester, verb_of};
+pub use identity::{authority, join_token};
+pub use service::authorise;
+
 pub use agent::{
     AgentError, AgentRouter, AgentServer, AgentSettings, ControllerChoice, ProcessLook, start_agent,
 };
@@ -44,17 +35,18 @@ pub use decisions::{
     ListedRouter, NewGeneration, Publication, REPLACED_GONE_MAX, REPLACED_KEPT, REPLACED_SLOTS_MAX,
     ReplacedChange, ReplacedRecord, RolloutWord, RouterList, SharedRegister, TargetRecord, sha256_hex,
 };
+pub use liveness::relay::{RelaySettings, start_relay};
 pub use liveness::{LivenessOutbox, LivenessReport, ProbeDigest, TURNS_PER_MESSAGE};
 pub use probe::{ProbeList, ProbeResult, ProbeSink, ProbeTarget, start_probes};
-pub use questions::{
+pub use routers::route_check::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};
+pub use routers::router_client::{RouterClient, RouterClientError};
+pub use routers::router_file::{RouterFile, RouterFileError};
+pub use service::access::{Requester, verb_of};
+pub use service::questions::{
     AdoptQuestion, ChangeQuestion, ChangeRequest, ControlQuestion, DrainQuestion, FreezeScope, JoinQuestion,
     QuestionFault, RolloutAct, question,
 };
-pub use relay::{RelaySettings, start_relay};
-pub use route_check::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};
-pub use router_client::{RouterClient, RouterClientError};
-pub use router_file::{RouterFile, RouterFileError};
-pub use seats::{AgentSeats, NoSeat, SEATS_MAX};
+pub use service::seats::{AgentSeats, NoSeat, SEATS_MAX};
+pub use service::turn::*;
 pub use service::{ControlService, ControllerMessage, SayLine};
-pub use turn::*;
 pub use wire::PeerPlace;

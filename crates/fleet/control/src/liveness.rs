@@ -3,14 +3,16 @@
 //! An agent keeps to one controller, and each controller decides from what all agents say. So a controller passes on every
 //! turn that it takes itself. Nobody waits for it: for a controller that does not answer, the last turn of each host waits.
 
+pub(crate) mod relay;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fleet::{HostId, MemberId, ZoneName};
 use serde::{Deserialize, Serialize};
 
-use crate::seats::SEATS_MAX;
-use crate::turn::{TurnFault, TurnReport};
+use crate::service::seats::SEATS_MAX;
+use crate::service::turn::{TurnFault, TurnReport};
 
 /// Turns of one message: with reports of some hundred bytes, it is shorter than the longest body by far.
 pub const TURNS_PER_MESSAGE: usize = 2000;

@@ -5,6 +5,12 @@
 //!                                                  └─► others ► the thread's queue, and its answer
 //! ```
 
+pub(crate) mod access;
+pub mod authorise;
+pub(crate) mod questions;
+pub(crate) mod seats;
+pub(crate) mod turn;
+
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -17,12 +23,12 @@ use stdx::words::counted;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-use crate::access::{Requester, verbs_of};
 use crate::identity::FleetName;
 use crate::probe::ProbeResult;
-use crate::questions::{ControlQuestion, JOIN, question};
-use crate::seats::AgentSeats;
-use crate::turn::{TURN_WAIT, TURN_WAIT_SPREAD, TurnReport};
+use crate::service::access::{Requester, verbs_of};
+use crate::service::questions::{ControlQuestion, JOIN, question};
+use crate::service::seats::AgentSeats;
+use crate::service::turn::{TURN_WAIT, TURN_WAIT_SPREAD, TurnReport};
 
 /// Messages that wait for the thread that decides: a turn of every agent, and some probes. What comes beyond is refused, and
 /// comes again with the next turn or probe.

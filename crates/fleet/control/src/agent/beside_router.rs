@@ -14,9 +14,9 @@ use stdx::log_level::LogLevel;
 use super::cluster_file::{ClusterFile, HeldText};
 use super::settings::AgentRouter;
 use super::state::{AgentStateError, AgentStore};
-use crate::router_client::{RouterClient, digest_of};
-use crate::router_file::RouterFile;
-use crate::turn::{ListOrder, ProcessReport, RouterOrder, RouterReport, TextReport, UNASKED_MAX};
+use crate::routers::router_client::{RouterClient, digest_of};
+use crate::routers::router_file::RouterFile;
+use crate::service::turn::{ListOrder, ProcessReport, RouterOrder, RouterReport, TextReport, UNASKED_MAX};
 use crate::words::in_full;
 
 /// Time for a router's answers: some hundred microseconds on the same host, more when it reads a large file.

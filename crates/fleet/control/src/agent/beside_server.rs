@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::cluster_file::{ClusterFile, HeldText};
 use super::settings::AgentServer;
 use super::state::{AgentStateError, AgentStore};
-use crate::turn::{MemberOrder, MemberReport, ProcessReport};
+use crate::service::turn::{MemberOrder, MemberReport, ProcessReport};
 use crate::wire::converse;
 use crate::words::in_full;
 

@@ -9,8 +9,8 @@ use fleet::TextDigest;
 use protocol::discovery::{DISCOVERY_FILE_LEN_MAX, DiscoveryList};
 
 use super::state::read;
-use crate::router_client::digest_of;
-use crate::router_file::RouterFile;
+use crate::routers::router_client::digest_of;
+use crate::routers::router_file::RouterFile;
 
 /// A text and its digest.
 pub(super) type HeldText = (TextDigest, Arc<str>);

@@ -13,7 +13,7 @@ use tls::ClientTls;
 
 use super::settings::SharedReport;
 use crate::client::{ControlClient, ControlPlace};
-use crate::turn::{TURN_WAIT, TURN_WAIT_SPREAD, TurnOrders};
+use crate::service::turn::{TURN_WAIT, TURN_WAIT_SPREAD, TurnOrders};
 
 /// Time beyond the longest wait of a controller until it counts as away.
 const GRACE: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
 use tls::ClientTls;
 
 use crate::client::ControlPlace;
-use crate::turn::{ProcessReport, TurnReport};
+use crate::service::turn::{ProcessReport, TurnReport};
 use crate::wire::PeerPlace;
 
 /// Looks at a process. Of a router, the number changes when it was started again.

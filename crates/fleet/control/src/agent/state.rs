@@ -11,8 +11,8 @@ use os::DirectoryEntry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::router_client::digest_of;
-use crate::router_file::{RouterFile, RouterFileError};
+use crate::routers::router_client::digest_of;
+use crate::routers::router_file::{RouterFile, RouterFileError};
 
 /// Longest file in bytes: beyond the longest text that a register takes.
 const FILE_LEN_MAX: u64 = 16 * 1024 * 1024;

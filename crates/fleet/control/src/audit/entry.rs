@@ -1,7 +1,7 @@
 //! Entries of the audit log: what a caller hands over, with texts that fit into one line.
 
-use crate::authorise::ControlVerb;
 use crate::identity::FleetIdentity;
+use crate::service::authorise::ControlVerb;
 use ring::digest;
 use serde::{Deserialize, Serialize};
 use std::fmt;

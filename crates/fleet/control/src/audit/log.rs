@@ -6,7 +6,7 @@
 use super::entry::{AuditEntry, AuditResult};
 use super::record::{AuditHead, AuditRecord};
 use super::verify::{AuditFault, VerifiedLog, verify};
-use crate::private_file::{PRIVATE, replace};
+use crate::identity::private_file::{PRIVATE, replace};
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};

@@ -1,8 +1,8 @@
 //! Records of the audit log: a line of JSON, its number, the hash of the record before, and its own hash.
 
 use super::entry::{AuditEntry, AuditReach, AuditResult};
-use crate::authorise::ControlVerb;
 use crate::identity::FleetIdentity;
+use crate::service::authorise::ControlVerb;
 use ring::digest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,8 +1,8 @@
 //! Tests of the audit log: every fault and where it is, full disks, torn ends, hostile texts.
 
 use super::*;
-use crate::authorise::ControlVerb;
 use crate::identity::FleetIdentity;
+use crate::service::authorise::ControlVerb;
 use crate::testing::Scratch;
 use std::fs;
 use std::io;
@@ -262,7 +262,7 @@ fn two_processes_do_not_write_one_log() {
     assert!(matches!(open(), Err(AuditError::InUse { .. })));
     drop(first);
     assert!(open().is_ok());
-    assert_eq!(crate::private_file::others_mode(&path).ok(), Some(0));
+    assert_eq!(crate::identity::private_file::others_mode(&path).ok(), Some(0));
 }
 
 #[test]

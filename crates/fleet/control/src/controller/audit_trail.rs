@@ -1,8 +1,8 @@
 //! The audit trail: the log that a controller appends to, if it has one, and what was wrong with it the last time.
 
 use crate::audit::{AuditEntry, AuditError, AuditHead, AuditLog, AuditReach, AuditResult, PlanDigest};
-use crate::authorise::ControlVerb;
 use crate::identity::FleetIdentity;
+use crate::service::authorise::ControlVerb;
 
 /// An act for the audit log.
 pub(crate) struct AuditAct<'a> {

@@ -18,7 +18,7 @@ use super::observing::agents::AgentRecord;
 use super::observing::probes::ProbeSummary;
 use super::register_mirror::{FleetView, RegisterMirror};
 use crate::decisions::ReplacedChange;
-use crate::turn::{ProcessReport, TurnReport};
+use crate::service::turn::{ProcessReport, TurnReport};
 use replaced::KnownReplacements;
 
 /// Interval of passes over all members.

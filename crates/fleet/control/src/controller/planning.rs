@@ -29,7 +29,7 @@ use super::rollout::target_rollout::TargetRollout;
 use super::settings::ControllerSettings;
 use super::slots::freezes::{frozen_by, frozen_slot_of};
 use crate::decisions::sha256_hex;
-use crate::questions::{ChangeQuestion, ChangeRequest};
+use crate::service::questions::{ChangeQuestion, ChangeRequest};
 
 /// Letters of a plan's name: as many as nobody types, and enough to tell plans apart.
 const PLAN_NAME_LEN: usize = 16;

@@ -17,7 +17,7 @@ use crate::decisions::{
     FleetDecisions, GoneHost, HeldRecord, ListScope, NewGeneration, Publication, ReplacedChange, RolloutWord,
     RouterList,
 };
-use crate::join_token::JoinTokens;
+use crate::identity::join_token::JoinTokens;
 use crate::register::{RegisterError, Revision};
 use crate::words::in_full;
 

@@ -26,12 +26,12 @@ use tokio::sync::oneshot;
 
 use super::observing::agents::AgentRecord;
 use super::*;
-use crate::access::controller_of;
 use crate::identity::FleetName;
 use crate::probe::ProbeResult;
-use crate::questions::{ChangeRequest, FreezeScope};
 use crate::register::{Revision, SimulatedFault, SimulatedRegister};
-use crate::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrders, TurnReport};
+use crate::service::access::controller_of;
+use crate::service::questions::{ChangeRequest, FreezeScope};
+use crate::service::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrders, TurnReport};
 
 const POLICY: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";

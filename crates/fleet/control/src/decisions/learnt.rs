@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FleetDecisions, misunderstood};
 use crate::register::{RegisterError, Revision, Transaction, TransactionOutcome};
-use crate::turn::TEXT_MAX;
+use crate::service::turn::TEXT_MAX;
 
 /// Texts that are kept because they failed: of four generations in which every view failed.
 pub const CONDEMNED_MAX: usize = 1_024;

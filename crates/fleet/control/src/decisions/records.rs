@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FleetDecisions, misunderstood};
 use crate::audit::AuditHead;
-use crate::join_token::JoinTokens;
+use crate::identity::join_token::JoinTokens;
 use crate::register::{RegisterError, RegisterKey, Revision, Transaction};
 
 /// What a person wants of the rollout of a generation. It says nothing about any other one.

@@ -13,8 +13,8 @@ use crate::controller::answers::replies::{document, refusal, register_away};
 use crate::controller::answers::signing::JoinOutcome;
 use crate::controller::slots::freezes::frozen_by;
 use crate::decisions::{GoneHost, HeldRecord, RolloutWord};
-use crate::join_token::TokenTerms;
-use crate::questions::{ChangeQuestion, FreezeScope, JoinQuestion, RolloutAct};
+use crate::identity::join_token::TokenTerms;
+use crate::service::questions::{ChangeQuestion, FreezeScope, JoinQuestion, RolloutAct};
 
 impl Controller {
     /// The policy in force, as it was given.

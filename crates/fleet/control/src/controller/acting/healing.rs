@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use fleet::Replacement;
 use fleet::health::SlotMember;
 
-use crate::authorise::ControlVerb;
 use crate::controller::Controller;
 use crate::controller::observing::member_facts::MemberFacts;
 use crate::controller::slots::drains::SavedSlot;
 use crate::controller::slots::freezes::frozen_by;
+use crate::service::authorise::ControlVerb;
 
 /// How long a lost member waits for a rollout that is going on. A slot change has come to its end by then.
 pub(crate) const HEAL_WAIT_MS: u64 = 15_000;

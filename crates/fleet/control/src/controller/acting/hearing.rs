@@ -13,7 +13,7 @@ use crate::controller::Controller;
 use crate::controller::answers::replies::document;
 use crate::liveness::LivenessReport;
 use crate::probe::ProbeResult;
-use crate::turn::TurnReport;
+use crate::service::turn::TurnReport;
 
 impl Controller {
     /// Takes a turn, which another controller has passed on if it is not direct. One that was overtaken by a later one of

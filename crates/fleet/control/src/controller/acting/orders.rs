@@ -8,7 +8,7 @@ use stdx::log_level::LogLevel;
 use crate::controller::Controller;
 use crate::controller::observing::agents::AgentRecord;
 use crate::controller::observing::member_facts::{MemberFacts, MemberState};
-use crate::turn::{MemberOrder, RouterOrder, TurnOrders, TurnReport};
+use crate::service::turn::{MemberOrder, RouterOrder, TurnOrders, TurnReport};
 
 /// Whether orders may be others than at the seats.
 #[derive(Default)]

@@ -8,9 +8,7 @@ use os::clock::unix_s;
 use serde_json::Value;
 use stdx::escape;
 
-use crate::access::controller_of;
 use crate::audit::{AuditEntry, AuditError, AuditHead, AuditReach, AuditResult, WHY_LEN_MAX};
-use crate::authorise::ControlVerb;
 use crate::controller::Controller;
 use crate::controller::answers::replies::{refusal, register_away};
 use crate::controller::audit_trail::AuditAct;
@@ -19,6 +17,8 @@ use crate::controller::planning::Planner;
 use crate::controller::rollout::published::successor;
 use crate::decisions::Publication;
 use crate::register::RegisterError;
+use crate::service::access::controller_of;
+use crate::service::authorise::ControlVerb;
 
 /// Longest part of the evidence that a generation's reason has.
 const REASON_LEN_MAX: usize = 400;

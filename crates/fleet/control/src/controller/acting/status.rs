@@ -13,7 +13,7 @@ use crate::controller::answers::replies::document;
 use crate::controller::answers::signing::certificate_words;
 use crate::controller::observing::member_facts::MemberState;
 use crate::controller::slots::drains::drain_json;
-use crate::turn::{ProcessReport, TextReport};
+use crate::service::turn::{ProcessReport, TextReport};
 
 /// Routers that are named because they are behind.
 const BEHIND_SHOWN: usize = 3;

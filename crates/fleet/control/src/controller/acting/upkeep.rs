@@ -3,12 +3,12 @@
 
 use fleet::{FleetContent, GenerationNumber, Replacement};
 
-use crate::authorise::ControlVerb;
 use crate::controller::Controller;
 use crate::controller::rollout::target_rollout::{AfterFailure, FAILED_IN_A_ROW_MAX, failed_in_a_row};
 use crate::controller::slots::freezes::frozen_by;
 use crate::decisions::{CONDEMNED_MAX, Publication};
 use crate::register::RegisterError;
+use crate::service::authorise::ControlVerb;
 
 impl Controller {
     /// Lets the rollout go on, and leaves the target if its text has failed.

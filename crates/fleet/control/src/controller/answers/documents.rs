@@ -12,7 +12,7 @@ use stdx::words::counted;
 use super::replies::{document, refusal};
 use crate::controller::register_mirror::FleetView;
 use crate::controller::slots::drains::phase_words;
-use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};
+use crate::routers::route_check::{CheckedRoutes, KEYS_SAMPLED};
 
 /// The generations that are kept, the newest first.
 pub(crate) fn history(view: &FleetView) -> ApiReply {

@@ -12,13 +12,13 @@ use stdx::log_level::LogLevel;
 use stdx::words::counted;
 
 use super::replies::{document, refusal, register_away};
-use crate::access::Requester;
-use crate::authority::{Authority, AuthorityError};
 use crate::controller::log::ControllerLog;
 use crate::controller::register_mirror::RegisterMirror;
+use crate::identity::authority::{Authority, AuthorityError};
+use crate::identity::join_token::{JoinRefusal, JoinToken, JoinTokens, TokenBytes, TokenTerms};
 use crate::identity::{FleetIdentity, FleetName, FleetRole};
-use crate::join_token::{JoinRefusal, JoinToken, JoinTokens, TokenBytes, TokenTerms};
-use crate::questions::JoinQuestion;
+use crate::service::access::Requester;
+use crate::service::questions::JoinQuestion;
 
 const DAY_S: i64 = 86_400;
 /// A certificate of 30 days that is renewed in time has more than eight left.

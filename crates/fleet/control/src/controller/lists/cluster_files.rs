@@ -13,8 +13,8 @@ use protocol::discovery::DiscoveryList;
 
 use crate::controller::observing::agents::Agents;
 use crate::controller::register_mirror::FleetView;
-use crate::router_client::digest_of;
-use crate::turn::MemberReport;
+use crate::routers::router_client::digest_of;
+use crate::service::turn::MemberReport;
 
 /// Files of the target's clusters.
 #[derive(Default)]

@@ -16,8 +16,8 @@ use super::cluster_files::line;
 use crate::controller::observing::agents::{AgentRecord, Agents};
 use crate::decisions::{ListScope, ListedRouter, RouterList};
 use crate::register::Revision;
-use crate::router_client::digest_of;
-use crate::turn::{ListOrder, RouterReport, is_client_address};
+use crate::routers::router_client::digest_of;
+use crate::service::turn::{ListOrder, RouterReport, is_client_address};
 
 /// How often lists of routers are looked at: routers that come together are one change.
 const LOOK_EVERY_MS: u64 = 5_000;

@@ -7,8 +7,8 @@ use fleet::{GenerationNumber, HostId, RouterId};
 use stdx::clock::Now;
 
 use crate::decisions::GoneHost;
-use crate::seats::SEATS_MAX;
-use crate::turn::{MemberReport, RouterReport, TurnReport};
+use crate::service::seats::SEATS_MAX;
+use crate::service::turn::{MemberReport, RouterReport, TurnReport};
 
 /// Interval of looks for agents that have fallen silent.
 const SILENT_EVERY_MS: u64 = 500;

@@ -10,7 +10,7 @@ use super::agents::Agents;
 use super::probes::MemberProbes;
 use crate::controller::health::MemberHealth;
 use crate::controller::register_mirror::FleetView;
-use crate::turn::{MemberReport, ProcessReport};
+use crate::service::turn::{MemberReport, ProcessReport};
 
 /// What a member is for.
 #[derive(Clone, Debug, PartialEq, Eq)]

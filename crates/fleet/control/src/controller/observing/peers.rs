@@ -9,7 +9,7 @@ use stdx::clock::Now;
 
 use super::probes::ProbeSummary;
 use crate::liveness::{LivenessOutbox, ProbeDigest};
-use crate::turn::TurnReport;
+use crate::service::turn::TurnReport;
 
 /// A controller that has said nothing for this long is not waited for. It speaks every second.
 const AWAY_AFTER_MS: u64 = 4000;

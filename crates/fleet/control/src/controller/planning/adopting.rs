@@ -8,8 +8,8 @@ use fleet::{Adoption, AdoptionNames, FleetContent, FleetMember, FleetPlan, adopt
 use super::{PlannedChange, Planner};
 use crate::controller::answers::documents::differences;
 use crate::controller::answers::replies::refusal;
-use crate::questions::AdoptQuestion;
-use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};
+use crate::routers::route_check::{CheckedRoutes, KEYS_SAMPLED};
+use crate::service::questions::AdoptQuestion;
 
 impl Planner<'_> {
     /// What a configuration becomes here, if its keys stay where they are.

@@ -9,7 +9,7 @@ use stdx::words::counted;
 use super::Planner;
 use crate::controller::answers::replies::refusal;
 use crate::controller::rollout::published::published;
-use crate::route_check::{CheckedRoutes, KEYS_SAMPLED};
+use crate::routers::route_check::{CheckedRoutes, KEYS_SAMPLED};
 
 impl Planner<'_> {
     /// What changes for keys, for each view whose text changes; an error for a text that no router takes.

@@ -8,7 +8,7 @@ use super::{PlannedChange, Planner};
 use crate::controller::answers::replies::refusal;
 use crate::controller::slots::drains::phase_words;
 use crate::controller::slots::freezes::frozen_scope_of;
-use crate::questions::{ChangeQuestion, DrainQuestion};
+use crate::service::questions::{ChangeQuestion, DrainQuestion};
 
 /// Attributes of a pool with which the places of its servers in a router are not those of its slots.
 const MOVES_SERVERS: [&str; 2] = ["additional_fanout", "inherit"];

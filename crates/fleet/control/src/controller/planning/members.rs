@@ -7,7 +7,7 @@ use fleet::{FleetMember, HostId, Inventory, MemberId};
 
 use super::Planner;
 use crate::controller::answers::replies::refusal;
-use crate::questions::MEMBERS_MAX;
+use crate::service::questions::MEMBERS_MAX;
 
 impl Planner<'_> {
     /// The members that leave if these and these hosts do. None of them may have a slot, which is looked at with the others;

@@ -16,7 +16,7 @@ use fleet::{
 use super::{PlannedChange, Planner};
 use crate::controller::answers::documents::differences;
 use crate::controller::answers::replies::refusal;
-use crate::questions::{ChangeRequest, DrainQuestion};
+use crate::service::questions::{ChangeRequest, DrainQuestion};
 
 /// How long the successor of a member that is replaced is warmed up from it, in seconds: the hottest keys. A drain takes its time.
 const REPLACE_WARM_UP_S: u32 = 60;

@@ -62,6 +62,16 @@ impl FleetView {
         }
     }
 
+    /// A fleet with these members and generations, the last of which is in force.
+    #[cfg(test)]
+    pub(crate) fn of(inventory: Inventory, generations: &[Generation]) -> FleetView {
+        let mut view = FleetView { inventory, ..FleetView::empty() };
+        generations.iter().for_each(|generation| view.add(generation.clone()));
+        let target = generations.last().map(|last| last.number);
+        view.target = target.map(|number| TargetRecord { number, revision: Revision::FIRST });
+        view
+    }
+
     /// Reads it all. What this program does not understand is an error: a part of it is never taken for the whole.
     pub(super) fn read(decisions: &FleetDecisions) -> Result<FleetView, RegisterError> {
         let mut view = FleetView::empty();

@@ -6,7 +6,7 @@ use fleet::rollout::PublishedTexts;
 use fleet::{FleetContent, Generation, GenerationNumber, ViewName, next_number, texts};
 
 use crate::controller::observing::agents::Agents;
-use crate::router_client::digest_of;
+use crate::routers::router_client::digest_of;
 
 /// A generation's texts as routers see them, and the texts themselves.
 pub(crate) fn published(

@@ -28,7 +28,7 @@ use super::published::published;
 use crate::controller::observing::agents::AgentRecord;
 use crate::controller::register_mirror::{FleetView, RETRY_MS};
 use crate::decisions::RolloutWord;
-use crate::turn::{RouterReport, TextReport};
+use crate::service::turn::{RouterReport, TextReport};
 use failed::FailedTarget;
 pub(crate) use failed::{AfterFailure, FAILED_IN_A_ROW_MAX, failed_in_a_row};
 
@@ -297,4 +297,100 @@ fn notes(machine: &Rollout) -> Vec<String> {
         )
     }));
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::observing::agents::Agents;
+    use crate::controller::testing::{digest, generation, report, slot, turn, view};
+    use serde_json::Value;
+
+    struct Scene {
+        rollout: TargetRollout,
+        failures: KeptFailures,
+        agents: Agents,
+    }
+
+    fn at(ms: u64) -> Now {
+        Now::at_ms(ms)
+    }
+
+    impl Scene {
+        fn new() -> Scene {
+            let rollout = TargetRollout::new(RolloutSettings::default(), at(0));
+            Scene { rollout, failures: KeptFailures::new(at(0)), agents: Agents::new(at(0)) }
+        }
+
+        /// Tells the rollout what all agents have said, and lets it go on. Returns the generation that the first router shall have.
+        fn act(&mut self, view: &FleetView) -> Option<u64> {
+            for (_, record) in self.agents.iter() {
+                self.rollout.hear(record, view.target(), at(0));
+            }
+            self.rollout.act(at(0));
+            let wanted = self.rollout.wanted(self.agents.routers().next()?)?;
+            Some(wanted.0.0)
+        }
+    }
+
+    fn slots() -> [Value; 2] {
+        [slot(0, 1, Value::Null), slot(1, 2, Value::Null)]
+    }
+
+    #[test]
+    fn a_first_generation_goes_to_all_and_is_settled_when_all_agents_were_heard() {
+        let first = generation(1, &slots(), "PoolRoute|web");
+        let (view, mut scene) = (view(std::slice::from_ref(&first)), Scene::new());
+        let texts = scene.rollout.begin(&view, &scene.failures, None, at(0)).expect("there is a target");
+        assert_eq!(texts.iter().map(|(digest, _)| digest).collect::<Vec<_>>(), [&digest(&first)]);
+        turn(&mut scene.agents, (1, 1), 0, None);
+        assert_eq!((scene.act(&view), scene.rollout.is_rolled_out()), (Some(1), false));
+        turn(&mut scene.agents, (1, 2), 0, Some(&first));
+        assert_eq!((scene.act(&view), scene.rollout.is_rolled_out()), (Some(1), true));
+        assert_eq!(scene.rollout.note_settled(&view, at(ALL_HEARD_MS - 1)), None, "routers may be missing");
+        assert_eq!(scene.rollout.note_settled(&view, at(ALL_HEARD_MS)), Some(GenerationNumber(1)));
+        scene.rollout.settle_later(at(ALL_HEARD_MS));
+        assert_eq!(scene.rollout.note_settled(&view, at(ALL_HEARD_MS)), None);
+    }
+
+    #[test]
+    fn a_text_that_fails_in_a_canary_gives_way_to_the_routes_before() {
+        let before = generation(1, &slots(), "PoolRoute|web");
+        let target = generation(2, &slots(), "AllSyncRoute|Pool|web");
+        let (view, mut scene) = (view(&[before.clone(), target]), Scene::new());
+        scene.rollout.begin(&view, &scene.failures, before.parent, at(0)).expect("there is a target");
+        turn(&mut scene.agents, (1, 1), 0, Some(&before));
+        assert_eq!(scene.act(&view), Some(2), "it is a canary");
+        assert!(scene.rollout.after_failure(&view, 0, at(0)).is_none());
+        let (generation, reason) = (GenerationNumber(2), "the router ended".to_owned());
+        let mut failed = report(1, 2);
+        failed.routers[0].text = TextReport::Crashed { generation, reason };
+        scene.agents.take(failed, true, at(0)).expect("it is a later one");
+        scene.act(&view);
+        scene.failures.add(scene.rollout.condemned().cloned());
+        let Some(AfterFailure::GoBack { to, content, evidence }) =
+            scene.rollout.after_failure(&view, 0, at(0))
+        else {
+            panic!("it goes back")
+        };
+        assert_eq!((to, &content), (GenerationNumber(1), &before.content));
+        assert!(scene.rollout.has_failed() && evidence.contains("r1"), "{evidence}");
+        let number = GenerationNumber(3);
+        assert!(scene.rollout.go_back(&fleet::Generation { number, content, ..before }));
+        assert_eq!(scene.act(&view), Some(3));
+    }
+
+    #[test]
+    fn a_controller_that_does_not_know_all_routers_waits_with_other_routes_but_not_with_a_slot() {
+        let first = generation(1, &slots(), "PoolRoute|web");
+        let routes = generation(2, &slots(), "AllSyncRoute|Pool|web");
+        let member = generation(2, &[slot(0, 3, Value::Null), slot(1, 2, Value::Null)], "PoolRoute|web");
+        for (target, wanted) in [(routes, 1), (member, 2)] {
+            let (view, mut scene) = (view(&[first.clone(), target]), Scene::new());
+            scene.rollout.hear_until(at(30_000));
+            scene.rollout.begin(&view, &scene.failures, None, at(0)).expect("there is a target");
+            turn(&mut scene.agents, (1, 1), 0, Some(&first));
+            assert_eq!(scene.act(&view), Some(wanted));
+        }
+    }
 }

@@ -383,3 +383,104 @@ pub(crate) fn phase_words(phase: DrainPhase, old: &MemberId, new: &MemberId) -> 
         DrainPhase::NewOnly => format!("{new} alone is read, deletes go to it and to {old}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fleet::health::HealthThresholds;
+    use fleet::rollout::RolloutSettings;
+
+    use super::*;
+    use crate::controller::health::MemberHealth;
+    use crate::controller::observing::agents::Agents;
+    use crate::controller::observing::probes::MemberProbes;
+    use crate::controller::testing::{generation, slot, turn, view};
+    use crate::probe::ProbeResult;
+
+    /// A fleet in which `m1` leaves its slot to `m3`, and all members answer.
+    struct Scene {
+        view: FleetView,
+        agents: Agents,
+        probes: MemberProbes,
+        health: MemberHealth,
+        rollout: TargetRollout,
+    }
+
+    fn at(ms: u64) -> Now {
+        Now::at_ms(ms)
+    }
+
+    impl Scene {
+        fn new() -> Scene {
+            let whole = slot(1, 2, Value::Null);
+            let drain =
+                json!({"phase": "read-old", "other": "m3", "other_address": "10.0.0.3:1", "warm_up_s": 60});
+            let before = generation(1, &[slot(0, 1, Value::Null), whole.clone()], "PoolRoute|web");
+            let drained = generation(2, &[slot(0, 1, json!({"drain": drain})), whole], "PoolRoute|web");
+            let mut probes = MemberProbes::default();
+            for member in ["m1", "m2", "m3"] {
+                let (member, answer) = (member.parse().expect("a name"), Ok(Duration::ZERO));
+                probes.take(ProbeResult { member, answer }, Duration::from_secs(1), at(0));
+            }
+            let prober = ("c1".parse().expect("a name"), "a".parse().expect("a name"));
+            Scene {
+                view: view(&[before, drained]),
+                agents: Agents::new(at(0)),
+                probes,
+                health: MemberHealth::new(HealthThresholds::default(), prober, at(0)).expect("thresholds"),
+                rollout: TargetRollout::new(RolloutSettings::default(), at(0)),
+            }
+        }
+
+        fn facts(&self, now_ms: u64) -> MemberFacts<'_> {
+            MemberFacts::new(&self.view, &self.agents, &self.probes, &self.health, at(now_ms))
+        }
+
+        fn line(&self, drains: &mut Drains, now_ms: u64, away: Option<&str>) -> String {
+            assert!(drains.advance(self.facts(now_ms), &self.rollout, away).is_none(), "it waits");
+            drains.line(&self.view).expect("there is a line as long as there is a drain")
+        }
+    }
+
+    #[test]
+    fn a_drain_that_began_before_the_controller_waits_until_all_agents_were_heard() {
+        let scene = Scene::new();
+        let mut drains = Drains::new(&scene.view, at(0));
+        assert!(
+            drains.line(&scene.view).expect("a line").ends_with("m1 is read, deletes go to it and to m3")
+        );
+        let line = scene.line(&mut drains, ALL_HEARD_MS - 1, None);
+        assert!(line.ends_with("agents come back to this controller first"), "{line}");
+        let line = scene.line(&mut drains, ALL_HEARD_MS, Some("no answer"));
+        assert!(line.ends_with("waits: the register is away: no answer"), "{line}");
+        let line = scene.line(&mut drains, ALL_HEARD_MS, None);
+        assert!(!line.contains("agents come back"), "{line}");
+        assert_eq!(drain_json(&scene.view)["new"], "m3");
+    }
+
+    #[test]
+    fn the_other_member_of_a_drained_slot_takes_it_alone_when_it_is_emptied() {
+        let mut scene = Scene::new();
+        let mut drains = Drains::new(&scene.view, at(0));
+        let place = SlotMember {
+            cluster: "web".parse().expect("a name"),
+            slot: "s0".parse().expect("a name"),
+            member: "m1".parse().expect("a name"),
+            host: "h1".parse().expect("a name"),
+            zone: "a".parse().expect("a name"),
+        };
+        let lost = [(place, "it is gone".to_owned())];
+        assert!(drains.save_one(scene.facts(0), &lost).is_none(), "no agent speaks of the other one");
+        turn(&mut scene.agents, (3, 1), 0, None);
+        let saved = drains.save_one(scene.facts(0), &lost).expect("the other one answers");
+        assert_eq!(saved.content, Err("m1 is lost, and m3 is emptied to take its slot alone".to_owned()));
+        assert_eq!(drains.emptying().values().collect::<Vec<_>>(), [&2], "by the number of the phase");
+        turn(&mut scene.agents, (3, 2), 2, None);
+        let content =
+            drains.save_one(scene.facts(0), &lost).expect("it answers").content.expect("it is empty");
+        assert_eq!(content.clusters[0].slots[0].member.as_str(), "m3");
+        assert_eq!(drains.begin_pass().len(), 1);
+        assert!(drains.emptying().is_empty());
+    }
+}

@@ -5,7 +5,7 @@ use fleet::{FleetContent, MemberId, ZoneName};
 
 use crate::controller::answers::replies::refusal;
 use crate::controller::register_mirror::FleetView;
-use crate::questions::FreezeScope;
+use crate::service::questions::FreezeScope;
 
 /// The refusal of a change of what is frozen.
 pub(crate) fn frozen_by(view: &FleetView, new: &FleetContent) -> Option<ApiReply> {

@@ -97,3 +97,37 @@ impl WarmUps {
 pub(crate) fn sum(one: HitCounts, other: HitCounts) -> HitCounts {
     HitCounts { hits: one.hits.saturating_add(other.hits), misses: one.misses.saturating_add(other.misses) }
 }
+
+#[cfg(test)]
+mod tests {
+    use fleet::health::HealthThresholds;
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::health::MemberHealth;
+    use crate::controller::observing::agents::Agents;
+    use crate::controller::observing::probes::MemberProbes;
+    use crate::controller::testing::{generation, slot, view};
+
+    #[test]
+    fn a_warm_up_goes_on_only_where_something_warms_the_member_and_all_routers_have_the_text() {
+        let mut target = generation(1, &[slot(0, 1, json!({"is_cold": true}))], "PoolRoute|web");
+        let prober = ("c1".parse().expect("a name"), "a".parse().expect("a name"));
+        let now = Now::at_ms(0);
+        let health = MemberHealth::new(HealthThresholds::default(), prober, now).expect("thresholds");
+        let (agents, probes, mut warm_ups) = (Agents::new(now), MemberProbes::default(), WarmUps::default());
+        let mut advance = |content: &FleetContent, is_rolled_out| {
+            let view = view(&[]);
+            let facts = MemberFacts::new(&view, &agents, &probes, &health, now);
+            warm_ups.advance(content, is_rolled_out, facts)
+        };
+        let news = advance(&target.content, false);
+        assert!(news.notes.is_empty() && news.over.is_empty(), "routers do not warm it yet");
+        let news = advance(&target.content, true);
+        assert_eq!((news.reasons, news.over.len()), (vec!["nothing warms m1 in web/s0".to_owned()], 1));
+        let policy = json!({"cluster": "spares", "exptime_s": 10});
+        target.content.clusters[0].warm_up = serde_json::from_value(policy).expect("a policy");
+        let news = advance(&target.content, true);
+        assert!(news.over.is_empty() && news.notes[0].starts_with("warm-up: m1 in web/s0 from spares"));
+    }
+}

@@ -4,8 +4,8 @@ use fleet::FleetMember;
 use router::Operation;
 
 use super::*;
-use crate::questions::AdoptQuestion;
-use crate::route_check::CheckedRoutes;
+use crate::routers::route_check::CheckedRoutes;
+use crate::service::questions::AdoptQuestion;
 
 const FILE: &str = r#"{
   // Two pools, and routes that choose by prefix.

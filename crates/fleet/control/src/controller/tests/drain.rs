@@ -3,7 +3,7 @@
 use fleet::drain::DrainPhase;
 
 use super::*;
-use crate::questions::DrainQuestion;
+use crate::service::questions::DrainQuestion;
 
 fn drain(warm_up_s: u32) -> ChangeQuestion {
     let member = "m1".parse().expect("a name");

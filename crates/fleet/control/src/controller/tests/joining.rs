@@ -3,10 +3,10 @@
 use tls::CertificateKey;
 
 use super::*;
-use crate::authority::Authority;
+use crate::identity::authority::Authority;
+use crate::identity::join_token::{JoinClaim, TokenTerms};
 use crate::identity::{FleetIdentity, FleetRole};
-use crate::join_token::{JoinClaim, TokenTerms};
-use crate::questions::JoinQuestion;
+use crate::service::questions::JoinQuestion;
 use crate::testing::Scratch;
 
 fn signing(register: &SimulatedRegister, scratch: &Scratch) -> Controller {

@@ -142,7 +142,7 @@ fn a_drain_is_no_replacement_that_the_limit_counts() {
     suspect(&mut stage, &[]);
     stage.rounds(70);
     let member = "m1".parse().expect("a name");
-    let drain = crate::questions::DrainQuestion { member, to: None, warm_up_s: 5 };
+    let drain = crate::service::questions::DrainQuestion { member, to: None, warm_up_s: 5 };
     assert_eq!(stage.apply(&ChangeQuestion::Drain(drain)).status, 200);
     stage.rounds(60);
     assert_eq!(stage.slots(), "m3 m2");

@@ -1,7 +1,7 @@
 //! Slots that get other members because a person wants it.
 
 use super::*;
-use crate::questions::DrainQuestion;
+use crate::service::questions::DrainQuestion;
 
 fn by_phases(members: &[&str]) -> ChangeQuestion {
     let wish = |member: &&str| {

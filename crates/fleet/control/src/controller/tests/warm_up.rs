@@ -1,7 +1,7 @@
 //! Warm-ups from a replacement to their end.
 
 use super::*;
-use crate::authorise::ControlVerb;
+use crate::service::authorise::ControlVerb;
 
 /// `web` has m1 and m2, and `spares` or `copy` the third member.
 fn warmed(hosts: usize, lines: &str, other: &str) -> Stage {

@@ -6,7 +6,7 @@ use protocol::discovery::DISCOVERY_MEMBERS_MAX;
 
 use super::*;
 use crate::controller::lists::router_lists::{GONE_AFTER_MS, LISTS_MAX};
-use crate::turn::is_client_address;
+use crate::service::turn::is_client_address;
 
 /// A fleet whose routers all tell clients of routers. Odd hosts are in zone b, even ones in a.
 fn listed(hosts: usize) -> Stage {

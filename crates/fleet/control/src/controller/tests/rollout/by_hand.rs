@@ -1,7 +1,7 @@
 //! Rollouts that halt: what ends that, and that lost members do not wait for it.
 
 use super::*;
-use crate::questions::RolloutAct;
+use crate::service::questions::RolloutAct;
 
 fn wants(stage: &mut Stage, act: RolloutAct) -> ApiReply {
     let question = ControlQuestion::Rollout { act, why: "a test".to_owned() };

@@ -9,7 +9,7 @@ use ring::digest::{SHA256, digest};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::turn::{TurnOrders, TurnReport};
+use crate::service::turn::{TurnOrders, TurnReport};
 
 /// Hosts of a fleet: 25,000, and some that have taken the place of others.
 pub const SEATS_MAX: usize = 32_768;
@@ -160,7 +160,7 @@ fn with_version(orders: TurnOrders) -> TurnOrders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turn::{MemberOrder, RouterOrder};
+    use crate::service::turn::{MemberOrder, RouterOrder};
     use fleet::GenerationNumber;
     use tokio::runtime::Runtime;
 

@@ -24,10 +24,10 @@ use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::identity::join_token::{JoinClaim, TokenTerms};
 use crate::identity::{FleetRole, IdentityName};
-use crate::join_token::{JoinClaim, TokenTerms};
 use crate::liveness::LivenessReport;
-use crate::turn::{TEXT_MAX, TurnReport};
+use crate::service::turn::{TEXT_MAX, TurnReport};
 
 /// Where a newcomer shows a join token: the only path for those without a certificate.
 pub(crate) const JOIN: &str = "/v1/join";

@@ -9,8 +9,8 @@ mod own_file;
 pub use lifetime::{AUTHORITY_LIFETIME_S, lifetime_s, renewal_due_s};
 pub use own_file::{OwnFileError, keep_certificate};
 
+use crate::identity::private_file::{PRIVATE, PUBLIC, create_directory, others_mode};
 use crate::identity::{CLOCK_SKEW_S, FleetIdentity, FleetName, FleetRole, IdentityName};
-use crate::private_file::{PRIVATE, PUBLIC, create_directory, others_mode};
 use fleet::NameError;
 use std::io;
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! The file with a program's own certificate and its key: one file, so that a renewal replaces both in one step.
 
+use crate::identity::private_file::{PRIVATE, replace};
 use crate::identity::{FleetIdentity, IdentityError};
-use crate::private_file::{PRIVATE, replace};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

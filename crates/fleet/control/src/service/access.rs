@@ -2,9 +2,9 @@
 
 use admin::api::ApiPeer;
 
-use crate::authorise::{Caller, ControlVerb, Denied, Permission, authorise};
 use crate::identity::{FleetIdentity, FleetName, FleetRole, IdentityError};
-use crate::questions::{ChangeQuestion, ControlQuestion, JOIN};
+use crate::service::authorise::{Caller, ControlVerb, Denied, Permission, authorise};
+use crate::service::questions::{ChangeQuestion, ControlQuestion, JOIN};
 
 /// The name in the audit log of whoever may open the controller's socket file.
 const OWNER: &str = "socket-owner";

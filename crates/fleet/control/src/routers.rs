@@ -1,0 +1,5 @@
+//! Routers: what a configuration does with keys, the configuration file of a router, and the questions to one that runs.
+
+pub(crate) mod route_check;
+pub(crate) mod router_client;
+pub(crate) mod router_file;
