@@ -18,14 +18,13 @@ use super::port_file;
 use super::reload::FileLooks;
 use super::running::RunningServer;
 use super::serving_process::{PredecessorFate, ServingProcess};
-use super::start_line::{slice_refused, start_line};
+use super::start_line::announce;
 use crate::failure::Failure;
 use crate::peers::endpoint::Endpoint;
 use crate::process::parent;
 use crate::process::pidfile::PidFile;
 use crate::process::resources;
 use crate::terminal::line_queue::LINES;
-use crate::terminal::log;
 
 /// A server that has its user, its files and its sockets. The one that it takes over still serves.
 pub(super) struct UnprivilegedServer {
@@ -39,8 +38,7 @@ pub(super) struct UnprivilegedServer {
     pidfile: Option<PidFile>,
     signals: Signals,
     memory_file: Option<MemoryFile>,
-    addresses: Vec<String>,
-    sockets: Vec<Arc<OwnedFd>>,
+    listening: Listening,
 }
 
 /// A server with its items and those of the one before it, which has stopped, and would go on if this one failed.
@@ -52,15 +50,20 @@ pub(super) struct PreparedServer {
     endpoint: Option<Endpoint>,
     pidfile: Option<PidFile>,
     signals: Signals,
-    clock: Clock,
-    zero_unix_ms: u64,
     memory_file: Option<MemoryFile>,
-    addresses: Vec<String>,
-    sockets: Vec<Arc<OwnedFd>>,
+    listening: Listening,
     taken: Option<Inheritance>,
     items: ItemMemory,
     prepared: Provisioned,
     takeover_socket: Option<TakeoverSocket>,
+}
+
+/// Where a server listens, and its clock: what it has for a successor before it has items.
+struct Listening {
+    addresses: Vec<String>,
+    sockets: Vec<Arc<OwnedFd>>,
+    clock: Clock,
+    zero_unix_ms: u64,
 }
 
 /// The memory of the items, beside what the server itself has of it.
@@ -102,8 +105,7 @@ impl UnprivilegedServer {
         {
             notice(&format!("the ports are in no file: {failure}"));
         }
-        let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
-        let sockets = bound.sockets().map_err(Failure::other)?;
+        let listening = Listening::of(&bound)?;
         Ok(UnprivilegedServer {
             process,
             found,
@@ -115,8 +117,7 @@ impl UnprivilegedServer {
             pidfile,
             signals,
             memory_file,
-            addresses,
-            sockets,
+            listening,
         })
     }
 
@@ -134,11 +135,9 @@ impl UnprivilegedServer {
             mut pidfile,
             signals,
             memory_file,
-            addresses,
-            sockets,
+            listening,
         } = self;
-        let (clock, zero_unix_ms) = (bound.clock(), bound.zero_unix_ms());
-        let mut taken = predecessor.as_mut().map_or(Ok(None), |other| other.inherit(&addresses))?;
+        let mut taken = predecessor.as_mut().map_or(Ok(None), |other| other.inherit(&listening.addresses))?;
         let fate = match (&predecessor, &taken) {
             (None, _) => PredecessorFate::None,
             (Some(_), None) => PredecessorFate::EndedEarly,
@@ -149,31 +148,24 @@ impl UnprivilegedServer {
             predecessor = None;
             pidfile = process.write_pidfile();
         }
-        let (shared, memory, is_left) = match (&memory_file, &mut taken) {
-            (Some(file), _) => {
+        let (shared, memory, is_left) = match (&memory_file, &predecessor, &mut taken) {
+            (Some(file), ..) => {
                 let (memory, is_left) = file.take(found, notice)?;
                 (None, memory, is_left)
             }
-            (None, Some(Inheritance { manifest, .. })) => {
-                let file = predecessor.as_ref().expect("it has left something").memory();
+            (None, Some(predecessor), Some(Inheritance { manifest, .. })) => {
+                let file = predecessor.memory();
                 (Some(Arc::clone(&file)), Memory::Handed(file, std::mem::take(manifest)), true)
             }
-            (None, None) if process.options().takeover.is_some() => {
+            (None, ..) if process.options().takeover.is_some() => {
                 let file = takeover::new_memory()?;
                 (Some(Arc::clone(&file)), Memory::File(file), false)
             }
-            (None, None) => (None, Memory::Anonymous, false),
+            (None, ..) => (None, Memory::Anonymous, false),
         };
         let prepared = bound.prepare(random()?, memory, devices).map_err(Failure::other);
         let prepared = prepared.inspect_err(|_| give_up(memory_file.as_ref(), is_left))?;
-        let shown = match (is_left, &taken) {
-            (true, Some(Inheritance { connections, .. })) => {
-                let (items, connections) = (prepared.items(), connections.len());
-                format!(", with {items} items and {connections} connections of the server before")
-            }
-            (true, None) => format!(", with {} items of the last server", prepared.items()),
-            (false, _) => String::new(),
-        };
+        let shown = if is_left { shown_items(&prepared, taken.as_ref()) } else { String::new() };
         let items = ItemMemory { shared, is_left, shown };
         let takeover_socket = match (&process.options().takeover, &predecessor) {
             (Some(path), None) => Some(TakeoverSocket::listen(path)?),
@@ -187,11 +179,8 @@ impl UnprivilegedServer {
             endpoint,
             pidfile,
             signals,
-            clock,
-            zero_unix_ms,
             memory_file,
-            addresses,
-            sockets,
+            listening,
             taken,
             items,
             prepared,
@@ -211,11 +200,8 @@ impl PreparedServer {
             endpoint,
             mut pidfile,
             signals,
-            clock,
-            zero_unix_ms,
             memory_file,
-            addresses,
-            sockets,
+            listening,
             taken,
             items,
             prepared,
@@ -226,24 +212,12 @@ impl PreparedServer {
         let metrics = endpoint.as_ref().map_or(Ok(Vec::new()), Endpoint::sockets);
         let metrics = metrics.map_err(|error| Failure::system("duplicate the sockets of metrics", error))?;
         if let Some(endpoint) = endpoint {
-            start_metrics(endpoint, &prepared, clock)?;
+            start_metrics(endpoint, &prepared, listening.clock)?;
         }
         let (stop, hand_over) = (prepared.stop(), prepared.hand_over());
-        let flash = prepared.flash_sizes().map(|sizes| (sizes, process.options().flash.clone()));
-        let tls = prepared.tls_files();
-        let flash_files = prepared.flash_files();
-        let flash_files =
-            flash_files.map_err(|error| Failure::system("duplicate the descriptors of flash", error))?;
-        let offered = OfferedServer {
-            zero_unix_ms,
-            clock_us: clock.origin_us(),
-            addresses: addresses.clone(),
-            listeners: sockets,
-            metrics,
-            flash,
-            flash_files,
-            tls,
-        };
+        let addresses = listening.addresses.clone();
+        let (zero_unix_ms, offered) =
+            (listening.zero_unix_ms, listening.offer(&prepared, &process, metrics)?);
         let (connections, dropped) =
             taken.map_or((Vec::new(), 0), |taken| (taken.connections, taken.dropped));
         // Nothing can fail any more but this: what another server has left stays as it is until then.
@@ -274,15 +248,51 @@ impl PreparedServer {
             }
             _ => (None, Some(offered)),
         };
-        let start = start_line(process.options(), &addresses, &running, process.identity());
-        log::info("serve", format_args!("{start}{}{scraped}", items.shown));
-        if process.options().verbosity > 0
-            && let Some(error) = running.slice_refused()
-        {
-            log::warning("serve", slice_refused(&error));
-        }
+        announce(&process, &addresses, &running, &format!("{}{scraped}", items.shown));
         process.tell_ready(fate)?;
         Ok(RunningServer::new(process, running, successors, kept, memory_file, pidfile, zero_unix_ms))
+    }
+}
+
+impl Listening {
+    fn of(bound: &Bound) -> Result<Listening, Failure> {
+        let addresses = bound.addresses().iter().map(ToString::to_string).collect();
+        let sockets = bound.sockets().map_err(Failure::other)?;
+        Ok(Listening { addresses, sockets, clock: bound.clock(), zero_unix_ms: bound.zero_unix_ms() })
+    }
+
+    /// All that the server has for a successor, but for its memory.
+    fn offer(
+        self,
+        prepared: &Provisioned,
+        process: &ServingProcess,
+        metrics: Vec<OwnedFd>,
+    ) -> Result<OfferedServer, Failure> {
+        let flash_files = prepared.flash_files();
+        let flash_files =
+            flash_files.map_err(|error| Failure::system("duplicate the descriptors of flash", error))?;
+        Ok(OfferedServer {
+            zero_unix_ms: self.zero_unix_ms,
+            clock_us: self.clock.origin_us(),
+            addresses: self.addresses,
+            listeners: self.sockets,
+            metrics,
+            flash: prepared.flash_sizes().map(|sizes| (sizes, process.options().flash.clone())),
+            flash_files,
+            tls: prepared.tls_files(),
+        })
+    }
+}
+
+/// A part of the start line: whose items there are.
+fn shown_items(prepared: &Provisioned, taken: Option<&Inheritance>) -> String {
+    let items = prepared.items();
+    match taken {
+        Some(Inheritance { connections, .. }) => {
+            let connections = connections.len();
+            format!(", with {items} items and {connections} connections of the server before")
+        }
+        None => format!(", with {items} items of the last server"),
     }
 }
 

@@ -7,11 +7,23 @@ use server::Running;
 use server::options::Options;
 use stdx::words::counted;
 
+use super::serving_process::ServingProcess;
 use crate::process::privileges::TargetUser;
 use crate::process::uring;
+use crate::terminal::log;
 
-/// The first line for the operator.
-pub(super) fn start_line(
+/// Tells the operator that the server serves. `more` is the end of the line.
+pub(super) fn announce(process: &ServingProcess, addresses: &[String], running: &Running, more: &str) {
+    let start = start_line(process.options(), addresses, running, process.identity());
+    log::info("serve", format_args!("{start}{more}"));
+    if process.options().verbosity > 0
+        && let Some(error) = running.slice_refused()
+    {
+        log::warning("serve", slice_refused(&error));
+    }
+}
+
+fn start_line(
     options: &Options,
     addresses: &[String],
     running: &Running,
@@ -42,7 +54,7 @@ fn threads_on(threads: usize, cpus: usize) -> String {
 }
 
 /// The effect of the kernel's refusal, in one line.
-pub(super) fn slice_refused(error: &io::Error) -> String {
+fn slice_refused(error: &io::Error) -> String {
     let why = match error.kind() {
         ErrorKind::Unsupported => "it needs Linux 6.12 or later".to_owned(),
         _ => format!("{error}; a seccomp profile may forbid sched_setattr"),
