@@ -16,9 +16,9 @@ use stdx::words::counted;
 
 use crate::control::{Credentials, read_file};
 use crate::failure::Failure;
-use crate::log;
-use crate::renewal::{self, CertificateUsers, Signer};
-use crate::server_tls;
+use crate::peers::renewal::{self, CertificateUsers, Signer};
+use crate::peers::server_tls;
+use crate::terminal::log;
 use settings::AgentFile;
 
 /// Longest file of settings in bytes: 256 servers and routers with long paths.

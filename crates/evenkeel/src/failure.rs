@@ -31,6 +31,13 @@ impl From<server::Error> for Failure {
     }
 }
 
+impl From<succession::Error> for Failure {
+    fn from(error: succession::Error) -> Self {
+        let hint = error.hint().map(str::to_owned);
+        Self { hint, ..Self::other(error) }
+    }
+}
+
 impl From<net::Error> for Failure {
     fn from(error: net::Error) -> Self {
         Self::other(error)

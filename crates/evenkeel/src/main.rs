@@ -6,42 +6,20 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-mod activation;
 mod agent;
-mod background;
-mod cluster_file;
 mod control;
-mod endpoint;
 mod failure;
-mod host_sampler;
 mod lab;
-mod line_queue;
-mod live;
-mod log;
-mod man;
-mod memory_file;
-mod output;
-mod painted;
-mod parent;
-mod pidfile;
-mod port_file;
-mod privileges;
-mod reload;
-mod renewal;
+mod peers;
+mod process;
 mod replay;
-mod resources;
 mod route;
 mod serve;
-mod server_tls;
-mod supervisor;
-mod sys;
-mod takeover;
+mod terminal;
 mod top;
 mod tune;
 mod up;
-mod uring;
 mod verbs;
-mod wire;
 
 fn main() -> ExitCode {
     // A process that was started through /proc/self/exe is called `exe` otherwise, which nobody looks for. Without a name

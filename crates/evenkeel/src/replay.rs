@@ -27,9 +27,9 @@ use rustls::ClientConfig;
 use tls::{ClientSettings, ClientTls, NameCheck};
 
 use crate::failure::Failure;
-use crate::log;
-use crate::output::print;
-use crate::wire::ServerAddress;
+use crate::peers::wire::ServerAddress;
+use crate::terminal::log;
+use crate::terminal::output::print;
 use courier::Dialling;
 use fleet::Fleet;
 use replayer::Replayer;

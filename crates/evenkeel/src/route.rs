@@ -4,14 +4,10 @@
 //! blocked before there are threads. Exit statuses are mcrouter's: 2 where a later start may succeed, 3 where it cannot.
 
 mod async_log;
-mod config_dump;
 mod configuration;
-mod counted_pools;
-mod file_watch;
 mod lines;
 mod listening;
 mod pages;
-mod reload;
 mod reports;
 mod resolver;
 mod shadow_file;
@@ -19,8 +15,6 @@ mod stats_files;
 mod tls;
 mod unresolved;
 mod unused_memory;
-mod variables;
-pub(crate) mod watched;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -37,31 +31,31 @@ use router::flags::{RouteOptions, Validate};
 use router::{CountedPools, RoutePlan, RouteWorker, RouterShared, Settings, StartupFacts, flags};
 use stdx::words::counted;
 
-use crate::cluster_file::ClusterFile;
-use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::line_queue::{LAST_LINES, LINES};
-use crate::log;
-use crate::output::print;
-use crate::parent;
-use crate::pidfile::PidFile;
-use crate::supervisor::Supervisor;
-use crate::uring;
+use crate::peers::cluster_file::ClusterFile;
+use crate::peers::endpoint::Endpoint;
+use crate::process::parent;
+use crate::process::pidfile::PidFile;
+use crate::process::supervisor::Supervisor;
+use crate::process::uring;
+use crate::terminal::line_queue::{LAST_LINES, LINES};
+use crate::terminal::log;
+use crate::terminal::output::print;
 use async_log::{AsyncLog, LogFiles};
-use config_dump::ConfigDump;
+use configuration::config_dump::ConfigDump;
+use configuration::counted_pools::counted_pools;
+use configuration::reload::{Reload, ReloadBell};
+use configuration::variables::Variables;
 use configuration::{Attempt, Configuration};
-use counted_pools::counted_pools;
 pub(crate) use lines::refused;
 use lines::{TRANSIENT, inform, notice, transient};
 use listening::{Limits, ListenPlace};
 use pages::RoutePages;
-use reload::{Reload, ReloadBell};
 use reports::Reports;
 use resolver::{Resolver, lookup};
 use shadow_file::ShadowFile;
 use stats_files::StatsFiles;
 use tls::RouterTls;
-use variables::Variables;
 
 /// Threads that make TLS handshakes, with clients and with servers.
 const HANDSHAKE_THREADS: usize = 2;

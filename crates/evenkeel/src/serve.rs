@@ -14,20 +14,20 @@
 //!  serve/running.rs    RunningServer ◄────────────────────────────────────────────┘   until the server ends
 //! ```
 
-use std::io::ErrorKind;
-use std::thread;
-
 use server::flags;
 
 use crate::failure::Failure;
-use crate::log;
-use crate::output::print;
+use crate::terminal::output::print;
 use as_root::ParsedCommand;
+pub(crate) use lines::refused;
 
 mod as_root;
 mod as_user;
 mod companions;
 mod devices;
+mod lines;
+mod port_file;
+mod reload;
 mod running;
 mod serving_process;
 mod start_line;
@@ -45,29 +45,4 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     let bound = ParsedCommand::of(low)?.bind()?;
     let prepared = bound.drop_privileges()?.prepare()?;
     prepared.start()?.serve_to_the_end()
-}
-
-/// A command line that was refused, with its hint.
-pub(crate) fn refused(error: flags::Error) -> Failure {
-    let hint = error.hint();
-    Failure::usage(error, hint)
-}
-
-fn notice(line: String) {
-    log::warning("serve", line);
-}
-
-fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
-    let started = thread::Builder::new().name(name.to_owned()).spawn(work);
-    started.map(drop).map_err(|error| Failure::system(format!("start thread {name}"), error))
-}
-
-/// With a hint if the system has no threads or memory left.
-fn hint_at_limits(failure: Failure) -> Failure {
-    let exhausted =
-        failure.io_kind().is_some_and(|kind| matches!(kind, ErrorKind::WouldBlock | ErrorKind::OutOfMemory));
-    match exhausted {
-        true => failure.hint("raise `ulimit -u` and `ulimit -v`, or ask for fewer threads with -t"),
-        false => failure,
-    }
 }

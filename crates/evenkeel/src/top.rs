@@ -8,8 +8,8 @@ use os::clock::pause;
 use os::signals::Signals;
 
 use crate::failure::Failure;
-use crate::live;
-use crate::output::{columns, print};
+use crate::terminal::live;
+use crate::terminal::output::{columns, print};
 use crate::tune::paint;
 
 mod fetch;

@@ -20,7 +20,7 @@ use os::clock::{Stopwatch, pause};
 use os::signals::{Ignored, Signals};
 
 use crate::failure::Failure;
-use crate::output::print;
+use crate::terminal::output::print;
 use cluster::Cluster;
 use held_lines::HeldLines;
 use place::Place;

@@ -10,8 +10,8 @@ use clap_complete::Shell;
 use server::flags;
 
 use crate::failure::Failure;
-use crate::output::{COLUMNS_DEFAULT, columns, passed_on, print};
-use crate::{agent, control, lab, man, replay, route, serve, top, tune, up};
+use crate::terminal::output::{COLUMNS_DEFAULT, columns, passed_on, print};
+use crate::{agent, control, lab, replay, route, serve, top, tune, up};
 
 /// The whole command line, with help for a terminal of this many columns.
 pub(crate) fn command(columns: usize) -> Command {
@@ -288,6 +288,7 @@ fn completions(shell: Shell) -> Vec<u8> {
     script
 }
 
+mod man;
 mod short_help;
 
 #[cfg(test)]

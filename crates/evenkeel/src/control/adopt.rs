@@ -13,7 +13,7 @@ use super::change::{Change, change};
 use super::file::read_file;
 use super::statuses::STATUS_REFUSED;
 use crate::failure::{Failure, say};
-use crate::output::print;
+use crate::terminal::output::print;
 
 /// Longest file in bytes.
 const FILE_LEN_MAX: u64 = 8 * 1024 * 1024;

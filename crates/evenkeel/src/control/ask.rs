@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::credentials::Credentials;
 use super::statuses::{STATUS_OVERTAKEN, STATUS_REFUSED, STATUS_UNAVAILABLE};
 use crate::failure::Failure;
-use crate::output::print;
+use crate::terminal::output::print;
 
 /// Time for an answer: a controller that plans for 5,000 servers needs a second at most, and etcd may change its leader.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);

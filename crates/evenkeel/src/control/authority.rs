@@ -14,7 +14,7 @@ use tls::CertificateKey;
 use super::ask::Place;
 use super::statuses::STATUS_REFUSED;
 use crate::failure::Failure;
-use crate::output::print;
+use crate::terminal::output::print;
 
 /// Arguments of `init`.
 #[derive(Clone, Debug, Args)]

@@ -27,10 +27,10 @@ use tls::{CertificateFiles, ClientSettings, ClientTls, ListenerTls, NameCheck, P
 use super::credentials::Credentials;
 use super::file::read_file;
 use crate::failure::Failure;
-use crate::log;
-use crate::renewal::{self, CertificateUsers, Signer};
-use crate::resources::raise_open_files_to_hard_limit;
-use crate::server_tls;
+use crate::peers::renewal::{self, CertificateUsers, Signer};
+use crate::peers::server_tls;
+use crate::process::resources::raise_open_files_to_hard_limit;
+use crate::terminal::log;
 
 /// Controllers of a fleet: etcd's members are as many at most.
 const OTHERS_MAX: usize = 7;

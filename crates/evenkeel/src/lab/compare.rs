@@ -10,7 +10,7 @@ use lab::report;
 use super::ending::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
 use super::history;
 use crate::failure::Failure;
-use crate::output::print;
+use crate::terminal::output::print;
 
 /// Exit statuses of `compare`.
 pub(crate) const STATUSES: [(&str, &str); 5] = [

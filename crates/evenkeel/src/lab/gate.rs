@@ -14,7 +14,7 @@ use lab::report;
 use super::ending::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
 use super::history::{Store, add, failed};
 use crate::failure::Failure;
-use crate::output::tell;
+use crate::terminal::output::tell;
 
 /// Exit statuses of `gate`.
 pub(crate) const STATUSES: [(&str, &str); 7] = [

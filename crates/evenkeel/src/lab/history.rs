@@ -10,7 +10,7 @@ use lab::run::results::Results;
 
 use super::ending::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
 use crate::failure::{Failure, say};
-use crate::output::{print, tell};
+use crate::terminal::output::{print, tell};
 
 /// Exit statuses of `history`.
 pub(crate) const STATUSES: [(&str, &str); 5] = [

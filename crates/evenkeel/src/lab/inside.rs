@@ -7,7 +7,7 @@ use lab::Halt;
 use lab::guest::inside::{GuestTask, inside};
 
 use crate::failure::Failure;
-use crate::output::print;
+use crate::terminal::output::print;
 
 /// Arguments from `lab run`.
 #[derive(Clone, Debug, clap::Args)]

@@ -11,7 +11,7 @@ use lab::run::results::Results;
 
 use super::ending::{SYSTEM, USAGE, read};
 use crate::failure::{Failure, say};
-use crate::output::print;
+use crate::terminal::output::print;
 
 /// Exit statuses of `report`.
 pub(crate) const STATUSES: [(&str, &str); 5] = [

@@ -15,7 +15,7 @@ use lab::run::{RunOutcome, RunProgress, RunRequest};
 
 use super::ending::{SYSTEM, USAGE};
 use crate::failure::{Failure, say};
-use crate::output::tell;
+use crate::terminal::output::tell;
 use os::signals::{Signal, Signals};
 use stdx::escape;
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 
-use crate::wire::{Deadline, ServerAddress, Wire};
+use crate::peers::wire::{Deadline, ServerAddress, Wire};
 
 /// A line of a reply; memcached's are shorter.
 const REPLY_LINE_MAX: usize = 2048;

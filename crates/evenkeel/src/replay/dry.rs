@@ -14,7 +14,7 @@ use super::lines::{LineReader, PieceEnd};
 use super::taken::{Take, TakenFile};
 use super::tally::ReplayTally;
 use crate::failure::Failure;
-use crate::log;
+use crate::terminal::log;
 
 /// Counts what a log has, and changes nothing.
 pub(super) fn dry_run(arguments: &Arguments, fleet: &mut Fleet) -> Result<ReplayTally, Failure> {

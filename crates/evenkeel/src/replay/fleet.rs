@@ -9,8 +9,8 @@ use std::time::Duration;
 use os::clock::Stopwatch;
 
 use super::courier::{Courier, CourierReport, Dialling, Errand, SpooledLine};
-use crate::log;
-use crate::wire::ServerAddress;
+use crate::peers::wire::ServerAddress;
+use crate::terminal::log;
 
 /// Connections, and their threads, at a time. Beyond it one that has nothing to do ends, or a delete waits for that.
 const COURIERS_MAX: usize = 256;

@@ -14,7 +14,7 @@ use super::folder::LoggedFile;
 use super::lines::PieceEnd;
 use super::pace::Pace;
 use super::taken::TakenFile;
-use crate::log;
+use crate::terminal::log;
 
 /// What is done is recorded at this interval: a replayer that is killed sends again what it has sent in the last one.
 const RECORD_EVERY: Duration = Duration::from_secs(5);

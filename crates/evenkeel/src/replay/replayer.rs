@@ -16,7 +16,7 @@ use super::pass::{PassOutcome, PassTools, pass};
 use super::taken::{Take, TakenFile};
 use super::tally::{ProgressLine, ReplayTally};
 use crate::failure::Failure;
-use crate::log;
+use crate::terminal::log;
 
 /// Interval at which files are looked for.
 const LIST_EVERY: Duration = Duration::from_secs(1);

@@ -14,10 +14,16 @@ use router::flags::{ConfigSource, RouteOptions};
 use router::hash::murmur64a;
 use router::{ConfigFacts, CountedPools, DICTIONARY_LEN_MAX, RoutePlan, md5_hex};
 
-use super::config_dump::ConfigDump;
 use super::lines::{TRANSIENT, UNRECOVERABLE};
-use super::watched::WatchedFiles;
 use crate::failure::Failure;
+use crate::process::watched::WatchedFiles;
+use config_dump::ConfigDump;
+
+pub(super) mod config_dump;
+pub(super) mod counted_pools;
+mod file_watch;
+pub(super) mod reload;
+pub(super) mod variables;
 
 /// The longest file that is read. The path may name a device that never ends.
 const FILE_LEN_MAX: u64 = 64 * 1024 * 1024;
@@ -137,10 +143,11 @@ impl Configuration {
         let options = CompileOptions { dictionaries, ..self.compile.clone() };
         // Names are looked up while the router runs.
         let mut resolve = |_: &str, _| None;
-        let plan = compile(&expanded.root, generation, &options, &mut resolve)
+        let mut plan = compile(&expanded.root, generation, &options, &mut resolve)
             .map_err(|error| failed(error.located(&expanded.sources).to_string()))?;
         let facts = ConfigFacts { file, md5, imports: digests.take(), expanded: expanded.root, globals };
-        Ok(RoutePlan { facts: Some(Arc::new(facts)), ..plan })
+        plan.facts = Some(Arc::new(facts));
+        Ok(plan)
     }
 
     /// Reads the dictionaries that a configuration names. They lie where its imports do, and are watched like them.

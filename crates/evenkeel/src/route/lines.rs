@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use router::flags::Error;
 
 use crate::failure::{Failure, say};
-use crate::log;
+use crate::terminal::log;
 
 /// Another start may succeed: a port is taken, a file is missing.
 pub(super) const TRANSIENT: u8 = 2;

@@ -7,8 +7,8 @@ use router::flags::RouteOptions;
 
 use super::lines::{TRANSIENT, refused, transient};
 use crate::failure::Failure;
-use crate::resources::raise_open_files_to_hard_limit;
-use crate::sys;
+use crate::process::resources::raise_open_files_to_hard_limit;
+use crate::process::sys;
 
 /// Open files other than connections: standard streams, event descriptors of the process.
 const FILES_OF_PROCESS: u64 = 64;

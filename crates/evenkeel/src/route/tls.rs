@@ -11,8 +11,8 @@ use tls::{
 };
 
 use super::lines::{inform, notice, transient};
-use super::watched::WatchedFiles;
 use crate::failure::Failure;
+use crate::process::watched::WatchedFiles;
 
 /// TLS to servers and of clients.
 pub(super) struct RouterTls {

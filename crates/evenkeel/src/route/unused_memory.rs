@@ -1,6 +1,6 @@
 //! Memory that the heap keeps after large values, and its return to the system.
 
-use crate::sys;
+use crate::process::sys;
 
 /// Microseconds between two looks.
 const LOOK_EVERY_US: u64 = 10_000_000;

@@ -21,24 +21,24 @@ use rustix::process::{Resource, geteuid, getrlimit};
 use server::options::Options;
 use server::{Beginning, Bound, Server, flags};
 use stdx::clock::Now;
+use succession::memory_file::{self, FoundItems};
+use succession::takeover::Predecessor;
 
 use super::as_user::UnprivilegedServer;
 use super::devices::DevicesAtStart;
+use super::lines::{notice, refused};
+use super::reload::{FileLooks, read_users};
 use super::serving_process::ServingProcess;
-use super::{notice, refused};
-use crate::activation;
-use crate::background::Background;
-use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::log;
-use crate::memory_file::{self, FoundItems};
-use crate::privileges::{self, TargetUser};
-use crate::reload::{FileLooks, read_users};
-use crate::resources;
-use crate::route::watched::WatchedFiles;
-use crate::supervisor::Supervisor;
-use crate::sys;
-use crate::takeover::Predecessor;
+use crate::peers::endpoint::Endpoint;
+use crate::process::activation;
+use crate::process::background::Background;
+use crate::process::privileges::{self, TargetUser};
+use crate::process::resources;
+use crate::process::supervisor::Supervisor;
+use crate::process::sys;
+use crate::process::watched::WatchedFiles;
+use crate::terminal::log;
 
 /// A command line that can be meant so, and the sockets that it names and the process was started with.
 pub(super) struct ParsedCommand {
@@ -105,14 +105,13 @@ impl ParsedCommand {
         let user = process.identity().map_or(geteuid().as_raw(), TargetUser::user);
         let found =
             options.memory_file.as_deref().map_or(Ok(None), |path| memory_file::read_left(path, user));
-        let asked = options.takeover.as_deref().map(|path| Predecessor::ask(path, &[user]));
+        let asked = options.takeover.as_deref().map(|path| Predecessor::ask(path, &[user], notice));
         let mut predecessor = asked.transpose()?.flatten();
         let devices = match &mut predecessor {
             Some(predecessor) => DevicesAtStart::handed(predecessor.devices(&options.flash)?),
             None => DevicesAtStart::open_block_devices(&options.flash)?,
         };
         let looks = FileLooks::of(users, options);
-        let notice = |line: &str| notice(line.to_owned());
         let beginning = beginning(predecessor.as_mut(), &found);
         let bound = Server::bind(options, inherited, beginning, notice).map_err(Failure::other)?;
         let passed = predecessor.as_mut().map(Predecessor::take_metrics).unwrap_or_default();

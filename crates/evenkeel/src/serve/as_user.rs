@@ -8,24 +8,24 @@ use flash::Devices;
 use net::clock::Clock;
 use os::signals::Signals;
 use server::{Bound, Memory, Provisioned};
+use succession::memory_file::{FoundItems, MemoryFile};
+use succession::takeover::{self, Inheritance, OfferedServer, Predecessor, TakeoverSocket};
 
 use super::as_root::LeftByRoot;
 use super::companions::{start_companions, start_metrics};
+use super::lines::{hint_at_limits, notice};
+use super::port_file;
+use super::reload::FileLooks;
 use super::running::RunningServer;
 use super::serving_process::{PredecessorFate, ServingProcess};
 use super::start_line::{slice_refused, start_line};
-use super::{hint_at_limits, notice};
-use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::line_queue::LINES;
-use crate::log;
-use crate::memory_file::{FoundItems, MemoryFile};
-use crate::parent;
-use crate::pidfile::PidFile;
-use crate::port_file;
-use crate::reload::FileLooks;
-use crate::resources;
-use crate::takeover::{self, Inheritance, OfferedServer, Predecessor, TakeoverSocket};
+use crate::peers::endpoint::Endpoint;
+use crate::process::parent;
+use crate::process::pidfile::PidFile;
+use crate::process::resources;
+use crate::terminal::line_queue::LINES;
+use crate::terminal::log;
 
 /// A server that has its user, its files and its sockets. The one that it takes over still serves.
 pub(super) struct UnprivilegedServer {
@@ -95,12 +95,12 @@ impl UnprivilegedServer {
             .map_err(|error| Failure::system("start thread lines", error))
             .map_err(hint_at_limits)?;
         let memory_file = options.memory_file.as_deref().map(MemoryFile::open).transpose();
-        let memory_file = memory_file.map_err(|failure| process.explain(failure))?;
-        memory_file.iter().filter_map(MemoryFile::warning).for_each(notice);
+        let memory_file = memory_file.map_err(|error| process.explain(error.into()))?;
+        memory_file.iter().filter_map(MemoryFile::warning).for_each(|line| notice(&line));
         if let Some(failure) =
             port_file::of_environment().and_then(|file| file.write(&bound.addresses()).err())
         {
-            notice(format!("the ports are in no file: {failure}"));
+            notice(&format!("the ports are in no file: {failure}"));
         }
         let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
         let sockets = bound.sockets().map_err(Failure::other)?;
@@ -248,8 +248,8 @@ impl PreparedServer {
             taken.map_or((Vec::new(), 0), |taken| (taken.connections, taken.dropped));
         // Nothing can fail any more but this: what another server has left stays as it is until then.
         let begin = || match (&memory_file, &mut predecessor) {
-            (Some(file), _) => file.claim(),
-            (None, Some(predecessor)) if stop.is_stopped() => Err(predecessor.told_to_end()),
+            (Some(file), _) => Ok(file.claim()?),
+            (None, Some(predecessor)) if stop.is_stopped() => Err(predecessor.told_to_end().into()),
             (None, Some(predecessor)) => {
                 predecessor.succeed()?;
                 // Before the process ends that the supervisor watches.
@@ -269,7 +269,7 @@ impl PreparedServer {
         }
         let (successors, kept) = match (takeover_socket, &items.shared) {
             (Some(socket), Some(memory)) => {
-                let begun = socket.start(offered, memory, hand_over);
+                let begun = socket.start(offered, memory, hand_over, notice);
                 (Some(begun.map_err(|error| Failure::system("start thread takeover", error))?), None)
             }
             _ => (None, Some(offered)),
@@ -294,10 +294,10 @@ fn give_up(memory_file: Option<&MemoryFile>, is_left: bool) {
 /// Listens for a successor where the server before has listened. `dropped` of its connections were not taken.
 fn listen_again(process: &ServingProcess, dropped: usize) -> Option<TakeoverSocket> {
     let socket = TakeoverSocket::listen(process.options().takeover.as_deref()?)
-        .map_err(|failure| notice(format!("nobody can take over from this server: {failure}")))
+        .map_err(|error| notice(&format!("nobody can take over from this server: {}", Failure::from(error))))
         .ok();
     if dropped > 0 {
-        notice(format!(
+        notice(&format!(
             "{dropped} connections were closed, because this server does not listen where they came"
         ));
     }

@@ -1,20 +1,21 @@
 //! Threads beside the workers: signals, reloading, the list of members, flash, page faults, metrics.
 
 use std::sync::Arc;
+use std::thread;
 
 use net::clock::Clock;
 use os::signals::{Signal, Signals};
 use server::Provisioned;
 
+use super::lines::hint_at_limits;
+use super::reload::{FileLooks, Reload};
 use super::serving_process::ServingProcess;
-use super::{hint_at_limits, start_thread};
-use crate::cluster_file::ClusterFile;
-use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::host_sampler::HostSampler;
-use crate::log;
-use crate::reload::{FileLooks, Reload};
-use crate::sys;
+use crate::peers::cluster_file::ClusterFile;
+use crate::peers::endpoint::Endpoint;
+use crate::peers::host_sampler::HostSampler;
+use crate::process::sys;
+use crate::terminal::log;
 
 /// Starts the threads beside the workers before any client is answered: if the system refuses one, the server has not
 /// begun. Neither is joined: they run until the process ends.
@@ -67,6 +68,11 @@ fn answer_signals(signals: &Signals, stop: impl Fn(), reload: &Reload, verbosity
             }
         }
     }
+}
+
+fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(drop).map_err(|error| Failure::system(format!("start thread {name}"), error))
 }
 
 /// Starts the threads that answer whoever asks for metrics.

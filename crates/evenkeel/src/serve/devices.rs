@@ -9,7 +9,7 @@ use os::DirectoryEntry;
 use rustix::fs::{Mode, OFlags};
 use server::options::FlashOptions;
 
-use super::notice;
+use super::lines::notice;
 use crate::failure::Failure;
 
 /// The devices, as far as root has them.
@@ -44,7 +44,7 @@ impl DevicesAtStart {
             DevicesAtStart::Opening(opening) => opening,
         };
         let (devices, warnings) = opening.open_files(&open_path).map_err(Failure::other)?;
-        warnings.into_iter().for_each(notice);
+        warnings.iter().for_each(|line| notice(line));
         Ok(Some(devices))
     }
 }

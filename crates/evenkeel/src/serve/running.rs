@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use server::{Running, Stopped};
 use stdx::words::counted;
+use succession::memory_file::MemoryFile;
+use succession::takeover::{OfferedServer, Successors, TakeoverOutcome};
 
-use super::notice;
+use super::lines::notice;
 use super::serving_process::ServingProcess;
 use crate::failure::Failure;
-use crate::line_queue::{LAST_LINES, LINES};
-use crate::log;
-use crate::memory_file::MemoryFile;
-use crate::pidfile::PidFile;
-use crate::takeover::{OfferedServer, Successors, TakeoverOutcome};
+use crate::process::pidfile::PidFile;
+use crate::terminal::line_queue::{LAST_LINES, LINES};
+use crate::terminal::log;
 
 /// Time for the devices of flash to take what waits for them at the end of a server with a memory file: eight write buffers.
 const FLASH_REST: Duration = Duration::from_secs(10);
@@ -86,7 +86,7 @@ impl RunningServer {
 fn leave(file: &MemoryFile, mut stopped: Stopped, zero_unix_ms: u64) -> Result<(), Failure> {
     if !stopped.finish_flash(FLASH_REST) {
         let (seconds, lost) = (FLASH_REST.as_secs(), stopped.give_up_flash());
-        notice(format!(
+        notice(&format!(
             "flash has taken no more within {seconds} s: {lost} items that waited to be written are lost"
         ));
     }

@@ -2,14 +2,14 @@
 
 use server::options::Options;
 
-use super::notice;
-use crate::background::Background;
+use super::lines::notice;
 use crate::failure::Failure;
-use crate::line_queue::{LAST_LINES, LINES};
-use crate::log;
-use crate::pidfile::PidFile;
-use crate::privileges::TargetUser;
-use crate::supervisor::Supervisor;
+use crate::process::background::Background;
+use crate::process::pidfile::PidFile;
+use crate::process::privileges::TargetUser;
+use crate::process::supervisor::Supervisor;
+use crate::terminal::line_queue::{LAST_LINES, LINES};
+use crate::terminal::log;
 
 /// What all stages of a start have in common.
 pub(super) struct ServingProcess {
@@ -63,7 +63,7 @@ impl ServingProcess {
     pub(super) fn write_pidfile(&self) -> Option<PidFile> {
         let written = self.options.process.pidfile.as_deref().map(PidFile::write).transpose();
         written.map_err(|failure| self.explain(failure)).unwrap_or_else(|failure| {
-            notice(format!("the process id is in no file: {}", failure.in_one_line()));
+            notice(&format!("the process id is in no file: {}", failure.in_one_line()));
             None
         })
     }

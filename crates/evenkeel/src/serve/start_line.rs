@@ -7,8 +7,8 @@ use server::Running;
 use server::options::Options;
 use stdx::words::counted;
 
-use crate::privileges::TargetUser;
-use crate::uring;
+use crate::process::privileges::TargetUser;
+use crate::process::uring;
 
 /// The first line for the operator.
 pub(super) fn start_line(

@@ -10,8 +10,8 @@ use tuner::report::{Paint, TextStyle};
 use super::host::LocalHost;
 use super::watcher::Watcher;
 use crate::failure::Failure;
-use crate::live::LivePicture;
-use crate::painted;
+use crate::terminal::live::LivePicture;
+use crate::terminal::painted;
 
 mod all;
 mod one;

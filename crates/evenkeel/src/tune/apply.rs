@@ -12,7 +12,7 @@ use super::arguments::{Patience, PlanArguments, StateDirectory, duration};
 use super::messages;
 use super::plan::shown;
 use crate::failure::Failure;
-use crate::output::{print, tell};
+use crate::terminal::output::{print, tell};
 
 /// Carry out a plan, all of it or none
 #[derive(Clone, Debug, clap::Args)]

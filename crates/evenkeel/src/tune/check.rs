@@ -11,7 +11,7 @@ use tuning::observe::observe_with;
 use super::arguments::HostArguments;
 use super::terminal;
 use crate::failure::Failure;
-use crate::output::print;
+use crate::terminal::output::print;
 
 /// Exit statuses of `check`.
 pub(crate) const STATUSES: [(&str, &str); 7] = [

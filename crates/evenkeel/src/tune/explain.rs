@@ -7,7 +7,7 @@ use tuner::report;
 
 use super::terminal;
 use crate::failure::Failure;
-use crate::output::print;
+use crate::terminal::output::print;
 
 /// Explain a rule, or list all rules
 #[derive(Clone, Debug, clap::Args)]

@@ -12,7 +12,7 @@ use tuning::persist::{PreparedFiles, Request, What};
 
 use super::arguments::{PlanArguments, StateDirectory};
 use crate::failure::Failure;
-use crate::output::{print, tell};
+use crate::terminal::output::{print, tell};
 
 /// The exit status of `persist` if another file or program overrides a setting.
 const OVERRULED: u8 = 14;

@@ -11,7 +11,7 @@ use tuner::plan::profile::Profile;
 use super::arguments::PlanArguments;
 use super::terminal;
 use crate::failure::Failure;
-use crate::output::{columns, print};
+use crate::terminal::output::{columns, print};
 
 /// Show what would be changed, and why
 #[derive(Clone, Debug, clap::Args)]

@@ -10,7 +10,7 @@ use tuning::{Undoing, Undone};
 use super::arguments::{Patience, Place};
 use super::status::UNREAD;
 use crate::failure::Failure;
-use crate::output::tell;
+use crate::terminal::output::tell;
 
 /// The exit status of `rollback` if everything is restored, but could not be recorded in the journal.
 const UNRECORDED: u8 = 19;

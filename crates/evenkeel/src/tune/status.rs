@@ -10,7 +10,7 @@ use tuning::status::{Overdue, PlanPhase, PlanStatus, SettingState, SettingStatus
 
 use super::arguments::Place;
 use crate::failure::Failure;
-use crate::output::print;
+use crate::terminal::output::print;
 
 /// The exit status of `status` if a value is no longer what it was set to.
 pub(super) const DRIFTED: u8 = 13;

@@ -14,9 +14,9 @@ use tuning::observe::observe;
 use super::arguments::HostArguments;
 use super::terminal;
 use crate::failure::Failure;
-use crate::live::{self, LivePicture};
-use crate::output::{columns, print};
-use crate::painted;
+use crate::terminal::live::{self, LivePicture};
+use crate::terminal::output::{columns, print};
+use crate::terminal::painted;
 
 /// Show where packets and interrupts are handled, live
 #[derive(Clone, Debug, clap::Args)]

@@ -16,7 +16,7 @@ use tuning::tournament::{
 use super::arguments::{HostArguments, StateDirectory, duration, strategies};
 use super::terminal;
 use crate::failure::{Failure, say};
-use crate::output::print;
+use crate::terminal::output::print;
 
 /// Exit statuses of `tournament`.
 pub(crate) const STATUSES: [(&str, &str); 6] = [

@@ -12,7 +12,7 @@ use super::arguments::{HostArguments, StateDirectory};
 use super::status::{DRIFTED, UNREAD};
 use super::terminal;
 use crate::failure::Failure;
-use crate::output::print;
+use crate::terminal::output::print;
 
 /// Exit statuses of `verify`.
 pub(crate) const STATUSES: [(&str, &str); 10] = [

@@ -12,8 +12,8 @@ use tuning::watch::{Complaint, Request, WatchMessage, watch};
 use super::arguments::{Place, duration};
 use super::check::replace;
 use crate::failure::Failure;
-use crate::log;
-use crate::output::tell;
+use crate::terminal::log;
+use crate::terminal::output::tell;
 
 /// Exit statuses of `watch`.
 pub(crate) const STATUSES: [(&str, &str); 4] = [

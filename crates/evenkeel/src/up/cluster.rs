@@ -16,8 +16,8 @@ use super::place::Place;
 use super::plane::{self, PlaneServer, PlaneSettings, SharedPid};
 use super::ports::FreePorts;
 use crate::failure::Failure;
-use crate::log;
-use crate::privileges;
+use crate::process::privileges;
+use crate::terminal::log;
 
 /// Time for all members to answer.
 const START_WITHIN: Duration = Duration::from_secs(30);

@@ -9,7 +9,7 @@ use tls::RunCertificates;
 
 use super::place::Place;
 use crate::failure::Failure;
-use crate::server_tls;
+use crate::peers::server_tls;
 
 /// Where members listen, by address and by name.
 const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];

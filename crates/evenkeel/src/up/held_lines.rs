@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use os::clock::unix_time;
 use stdx::log_level::LogLevel;
 
-use crate::line_queue::LINES;
-use crate::log;
+use crate::terminal::line_queue::LINES;
+use crate::terminal::log;
 
 /// Lines that are kept: a start has a few, and one that never ends has no more.
 const LINES_MAX: usize = 100;

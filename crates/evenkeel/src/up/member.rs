@@ -18,8 +18,8 @@ use rustls::ClientConfig;
 
 use super::plane::SharedPid;
 use crate::failure::Failure;
-use crate::parent;
-use crate::wire::{Deadline, ServerAddress, Wire};
+use crate::peers::wire::{Deadline, ServerAddress, Wire};
+use crate::process::parent;
 
 /// Time for an answer. A member that needs longer counts as hung: on the loopback, it needs some microseconds.
 const ANSWER_WITHIN: Duration = Duration::from_millis(250);

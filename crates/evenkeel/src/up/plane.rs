@@ -120,7 +120,7 @@ pub(super) fn start(
         |result: std::io::Result<()>| result.map_err(|error| Failure::system("start a thread", error));
     let client_tls = match &settings.tls {
         Some(tls) => Arc::clone(tls),
-        None => crate::server_tls::unused()?,
+        None => crate::peers::server_tls::unused()?,
     };
     let listener = ApiListener::default().unix(&socket(settings.place)).map_err(Failure::other)?;
     let probed = Arc::clone(&service);

@@ -70,11 +70,9 @@ pub(super) const NODES: [Exception; 1] =
     [exception("crates/fleet/router/src/plan.rs", 1, "a route is not one file yet")];
 
 /// Rooms of folders (`rooms.rs`).
-pub(super) const ROOMS: [Exception; 18] = [
+pub(super) const ROOMS: [Exception; 16] = [
     exception("crates/fleet/router/src", 16, "not grouped yet"),
     exception("crates/base/tls/src", 18, "not grouped yet"),
-    exception("crates/evenkeel/src", 36, "a list of one kind: the verbs"),
-    exception("crates/evenkeel/src/route", 18, "not grouped yet"),
     exception("crates/fleet/control/src", 26, "not grouped yet"),
     exception("crates/fleet/control/src/controller", 33, "not grouped yet"),
     exception(

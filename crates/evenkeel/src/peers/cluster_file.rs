@@ -13,7 +13,7 @@ use protocol::discovery::{DISCOVERY_FILE_LEN_MAX, DiscoveryList, DiscoveryState}
 use stdx::log_level::LogLevel;
 use stdx::words::counted;
 
-use crate::log::log;
+use crate::terminal::log::log;
 
 /// Interval at which the file is read. It is short beside the minute after which clients ask again, and a file of some
 /// kilobytes costs less than to find out whether it has changed: two changes within a tick of the file system's clock may

@@ -8,8 +8,8 @@ use rustix::process::{geteuid, getgroups, getuid};
 use server::options::{Listen, USER_DEFAULT};
 
 use crate::failure::Failure;
-use crate::log;
-use crate::sys;
+use crate::process::sys;
+use crate::terminal::log;
 
 /// The file that holds `deny` in a user namespace whose groups were mapped without privileges.
 const SETGROUPS: &str = "/proc/self/setgroups";

@@ -7,7 +7,7 @@ use server::options::Options;
 use stdx::words::counted;
 
 use crate::failure::Failure;
-use crate::log;
+use crate::terminal::log;
 
 /// Open files other than connections: standard streams, event descriptors of the process.
 const FILES_OF_PROCESS: u64 = 64;

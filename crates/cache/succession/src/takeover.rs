@@ -39,7 +39,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
 
-use crate::failure::Failure;
+use crate::Error;
 
 mod flash;
 mod predecessor;
@@ -49,8 +49,8 @@ mod wire;
 
 use wire::Wire;
 
-pub(crate) use predecessor::{OfferedServer, Successors, TakeoverOutcome, TakeoverSocket};
-pub(crate) use successor::{Inheritance, Predecessor};
+pub use predecessor::{OfferedServer, Successors, TakeoverOutcome, TakeoverSocket};
+pub use successor::{Inheritance, Predecessor};
 
 /// Time for an answer that takes no work.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -64,9 +64,9 @@ const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// Memory that another process can take over.
-pub(crate) fn new_memory() -> Result<Arc<File>, Failure> {
+pub fn new_memory() -> Result<Arc<File>, Error> {
     let file = memfd_create("evenkeel-items", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
-    let file = file.map_err(|error| Failure::system("make memory for --takeover", io::Error::from(error)))?;
+    let file = file.map_err(|error| Error::system("make memory for --takeover".to_owned(), error.into()))?;
     Ok(Arc::new(file.into()))
 }
 

@@ -10,15 +10,15 @@ use std::time::Duration;
 use os::DirectoryEntry;
 use router::flags::RouteOptions;
 
-use super::configuration::read;
-use super::lines::notice;
+use super::read;
+use crate::route::lines::notice;
 
 /// Whoever runs the router next may be another user of the group.
 const MODE: u32 = 0o664;
 
 /// A folder with copies.
 #[derive(Clone, Debug)]
-pub(super) struct ConfigDump {
+pub(crate) struct ConfigDump {
     folder: PathBuf,
     /// Older copies are not used.
     age_max: Duration,
@@ -28,7 +28,7 @@ pub(super) struct ConfigDump {
 
 impl ConfigDump {
     /// `None` without `--config-dump-root`.
-    pub(super) fn new(options: &RouteOptions) -> Option<ConfigDump> {
+    pub(crate) fn new(options: &RouteOptions) -> Option<ConfigDump> {
         let root = options.config_dump_root.as_ref()?;
         let folder = root.join(&options.service_name).join(options.name_of_router());
         let age_max = Duration::from_secs(options.config_dump_age_max_s);
@@ -36,7 +36,7 @@ impl ConfigDump {
     }
 
     /// Keeps the files of a configuration that is good. A failure is a line, once: requests are routed without copies.
-    pub(super) fn keep(&mut self, files: &[(PathBuf, Vec<u8>)]) {
+    pub(crate) fn keep(&mut self, files: &[(PathBuf, Vec<u8>)]) {
         let result = files.iter().try_for_each(|(path, text)| self.keep_one(path, text));
         match result {
             Ok(()) => self.has_complained = false,
@@ -57,7 +57,7 @@ impl ConfigDump {
     }
 
     /// The copy of a file, if it is not too old.
-    pub(super) fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+    pub(crate) fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let copy = self.copy_of(path);
         let age = fs::metadata(&copy)?.modified()?.elapsed().unwrap_or_default();
         if age > self.age_max {

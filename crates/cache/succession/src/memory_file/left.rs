@@ -16,13 +16,14 @@ const FORMAT: u64 = 1;
 
 /// What the next server needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LeftItems {
+pub struct LeftItems {
     /// The time of day when the server's clock showed 0, in milliseconds since 1970.
-    pub(crate) zero_unix_ms: u64,
+    pub zero_unix_ms: u64,
     /// The time of day when it ended.
     pub(super) ended_unix_ms: u64,
     pub(super) sums: Sums,
-    pub(crate) manifest: Manifest,
+    /// What the store needs beside the file.
+    pub manifest: Manifest,
 }
 
 impl LeftItems {

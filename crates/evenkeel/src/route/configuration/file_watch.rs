@@ -19,14 +19,14 @@ const FOLDERS_MAX: usize = 1000;
 
 /// Watched folders.
 #[derive(Default)]
-pub(super) struct FileWatch {
+pub(crate) struct FileWatch {
     /// `None` if the system has no inotify left: there is a limit for each user.
     inotify: Option<OwnedFd>,
 }
 
 impl FileWatch {
     /// Watches the ways to these files.
-    pub(super) fn new<'p>(files: impl Iterator<Item = &'p Path>) -> FileWatch {
+    pub(crate) fn new<'p>(files: impl Iterator<Item = &'p Path>) -> FileWatch {
         let Ok(inotify) = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC) else {
             return FileWatch::default();
         };
@@ -46,12 +46,12 @@ impl FileWatch {
     }
 
     /// Becomes readable with the first note.
-    pub(super) fn descriptor(&self) -> Option<&OwnedFd> {
+    pub(crate) fn descriptor(&self) -> Option<&OwnedFd> {
         self.inotify.as_ref()
     }
 
     /// Drops all notes: what has changed is looked up.
-    pub(super) fn drain(&self) {
+    pub(crate) fn drain(&self) {
         let mut notes = [0; 4096];
         while let Some(inotify) = &self.inotify
             && read(inotify, &mut notes[..]).is_ok_and(|count| count > 0)

@@ -15,13 +15,13 @@ use rustix::io::{read, write};
 use stdx::words::counted;
 
 use super::config_dump::ConfigDump;
-use super::configuration::{Attempt, Configuration};
 use super::file_watch::FileWatch;
-use super::lines::{inform, notice};
-use super::shadow_file::ShadowFile;
-use super::tls::RouterTls;
 use super::variables::Variables;
-use super::watched::WatchedFiles;
+use super::{Attempt, Configuration};
+use crate::process::watched::WatchedFiles;
+use crate::route::lines::{inform, notice};
+use crate::route::shadow_file::ShadowFile;
+use crate::route::tls::RouterTls;
 
 /// Interval at which files are looked at, whatever the kernel says of them.
 const LOOK: Duration = Duration::from_secs(1);
@@ -32,38 +32,38 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// Shortest time from one load to the next.
 const APART: Duration = Duration::from_millis(100);
 
-pub(super) struct Reload {
-    pub(super) configuration: Configuration,
-    pub(super) variables: Variables,
-    pub(super) shadow_file: ShadowFile,
-    pub(super) tls: RouterTls,
-    pub(super) shared: Arc<RouterShared>,
-    pub(super) nudge: Nudge,
-    pub(super) workers: usize,
+pub(crate) struct Reload {
+    pub(crate) configuration: Configuration,
+    pub(crate) variables: Variables,
+    pub(crate) shadow_file: ShadowFile,
+    pub(crate) tls: RouterTls,
+    pub(crate) shared: Arc<RouterShared>,
+    pub(crate) nudge: Nudge,
+    pub(crate) workers: usize,
     /// The most servers for which the router has connections.
-    pub(super) servers_max: usize,
+    pub(crate) servers_max: usize,
     /// Whether files are looked at; without, only SIGHUP counts.
-    pub(super) is_watching: bool,
+    pub(crate) is_watching: bool,
     /// Time between a change and its use: who writes several files has time to finish.
-    pub(super) delay: Duration,
+    pub(crate) delay: Duration,
     /// At most so much more of it, at random: many routers do not load at once.
-    pub(super) jitter: Duration,
+    pub(crate) jitter: Duration,
     /// Time after a load in which nothing is looked at.
-    pub(super) rest: Duration,
-    pub(super) dump: Option<ConfigDump>,
+    pub(crate) rest: Duration,
+    pub(crate) dump: Option<ConfigDump>,
 }
 
 /// Wakes the thread that reloads.
 #[derive(Clone)]
-pub(super) struct ReloadBell(Arc<OwnedFd>);
+pub(crate) struct ReloadBell(Arc<OwnedFd>);
 
 impl ReloadBell {
-    pub(super) fn new() -> std::io::Result<ReloadBell> {
+    pub(crate) fn new() -> std::io::Result<ReloadBell> {
         Ok(ReloadBell(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
     }
 
     /// Asks for a load now.
-    pub(super) fn ring(&self) {
+    pub(crate) fn ring(&self) {
         // It fails only if it was rung 2^64 times before.
         let _ = write(&*self.0, &1_u64.to_ne_bytes());
     }
@@ -84,7 +84,7 @@ impl ReloadBell {
 
 impl Reload {
     /// Runs as long as the process. `first` is the load of the start.
-    pub(super) fn run(mut self, mut first: Attempt, bell: &ReloadBell) {
+    pub(crate) fn run(mut self, mut first: Attempt, bell: &ReloadBell) {
         if !first.is_from_dump {
             self.keep(&mut first);
         }
@@ -177,5 +177,5 @@ impl Reload {
 
 /// A random number from 0 to 1.
 fn random_part() -> f64 {
-    super::random().map_or(0.5, |number| (number >> 11) as f64 / (1_u64 << 53) as f64)
+    crate::route::random().map_or(0.5, |number| (number >> 11) as f64 / (1_u64 << 53) as f64)
 }

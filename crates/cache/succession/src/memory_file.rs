@@ -20,18 +20,18 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxAttributes, StatxFlags, fchmod, fst
 use rustix::process::geteuid;
 use server::{Manifest, Memory};
 
-use crate::failure::Failure;
+use crate::Error;
 
 mod left;
 mod sums;
 
-pub(crate) use left::LeftItems;
+pub use left::LeftItems;
 
 /// What an earlier server has left, or why that cannot be used.
-pub(crate) type FoundItems = Result<Option<LeftItems>, String>;
+pub type FoundItems = Result<Option<LeftItems>, String>;
 
 /// A server's memory file, locked.
-pub(crate) struct MemoryFile {
+pub struct MemoryFile {
     file: Arc<File>,
     path: PathBuf,
     /// FILE.meta: its name in the file's directory, and for messages.
@@ -46,7 +46,7 @@ const META_LEN_MAX: u64 = 1 << 30;
 const MODE: u32 = 0o600;
 
 /// Reads what is beside the file, if it is this user's. Nothing is changed.
-pub(crate) fn read_left(path: &Path, user: u32) -> FoundItems {
+pub fn read_left(path: &Path, user: u32) -> FoundItems {
     let meta = beside(path, ".meta");
     let explain = |why: String| format!("{}: {why}", meta.display());
     let read = read_meta(&meta, user).map_err(|error| explain(error.to_string()));
@@ -82,7 +82,7 @@ fn read_meta(meta: &Path, user: u32) -> io::Result<Option<Vec<u8>>> {
 
 /// A server removes FILE.meta before it serves, so one that no server has left is refused instead. It is written under another
 /// name first: no end of a server leaves a beginning of it. Of a link only the name would be removed.
-fn check_meta(meta: &Path, user: u32) -> Result<(), Failure> {
+fn check_meta(meta: &Path, user: u32) -> Result<(), Error> {
     if meta.is_symlink() {
         return Ok(());
     }
@@ -94,7 +94,7 @@ fn check_meta(meta: &Path, user: u32) -> Result<(), Failure> {
     let what =
         format!("{} (-e): expected no file, or one that a server has left, found {found}", meta.display());
     let hint = "name another file with -e; or remove this one, if nothing needs it";
-    Err(Failure::other(anyhow::anyhow!(what)).hint(hint))
+    Err(Error::other(what).with_hint(hint))
 }
 
 /// Whoever else may write a file could change items, or end the server by making it shorter.
@@ -115,9 +115,9 @@ fn check_owner(found: &std::fs::Metadata, user: u32) -> Result<(), String> {
 
 impl MemoryFile {
     /// Opens or creates the file, and locks it.
-    pub(crate) fn open(path: &Path) -> Result<MemoryFile, Failure> {
-        let failed = |error| Failure::system(format!("open {} (-e)", path.display()), error);
-        let refused = |why: String| Failure::other(anyhow::anyhow!("-e {}: {why}", path.display()));
+    pub fn open(path: &Path) -> Result<MemoryFile, Error> {
+        let failed = |error| Error::system(format!("open {} (-e)", path.display()), error);
+        let refused = |why: String| Error::other(format!("-e {}: {why}", path.display()));
         let meta_path = beside(path, ".meta");
         check_meta(&meta_path, geteuid().as_raw())?;
         let entry = DirectoryEntry::of(path).map_err(failed)?;
@@ -143,7 +143,7 @@ impl MemoryFile {
             let what = "expected an empty file, or one that a server has made, found something else";
             let hint =
                 "name a file that is not there, and it is created; or remove this one, if nothing needs it";
-            return Err(refused(what.to_owned()).hint(hint));
+            return Err(refused(what.to_owned()).with_hint(hint));
         }
         // Made by hand, others could read it.
         fchmod(&file, Mode::from_raw_mode(MODE)).map_err(|errno| failed(errno.into()))?;
@@ -151,12 +151,12 @@ impl MemoryFile {
         let meta = entry.sibling(meta).map_err(failed)?;
         // What cannot be written now could not be written at the end, when it is too late.
         let possible = meta.try_to_replace(MODE);
-        possible.map_err(|error| Failure::system(format!("write {} (-e)", meta_path.display()), error))?;
+        possible.map_err(|error| Error::system(format!("write {} (-e)", meta_path.display()), error))?;
         Ok(MemoryFile { file: Arc::new(file), path: path.to_owned(), meta, meta_path })
     }
 
     /// A line for the operator if the file is on a disk.
-    pub(crate) fn warning(&self) -> Option<String> {
+    pub fn warning(&self) -> Option<String> {
         const TMPFS: i64 = 0x0102_1994;
         const RAMFS: i64 = 0x8584_58f6;
         let is_memory = fstatfs(&self.file).is_ok_and(|system| [TMPFS, RAMFS].contains(&system.f_type));
@@ -172,39 +172,35 @@ impl MemoryFile {
 
     /// The memory for a server: what `found` describes, if the file is still what it was, and otherwise an empty file. A line for the
     /// operator says what was lost.
-    pub(crate) fn take(
-        &self,
-        found: FoundItems,
-        say: impl FnOnce(String),
-    ) -> Result<(Memory, bool), Failure> {
+    pub fn take(&self, found: FoundItems, say: impl FnOnce(&str)) -> Result<(Memory, bool), Error> {
         // It was read before the lock was held, and meanwhile a server may have ended, or begun and ended.
         let user = geteuid().as_raw();
         if read_left(&self.path, user).ok().as_ref() != found.as_ref().ok() {
             let what = "another server has just used it: start this one again";
-            return Err(Failure::other(anyhow::anyhow!("-e {}: {what}", self.path.display())));
+            return Err(Error::other(format!("-e {}: {what}", self.path.display())));
         }
         match found.and_then(|left| left.map(|left| self.verify(left)).transpose()) {
             Ok(Some(manifest)) => return Ok((Memory::Left(Arc::clone(&self.file), manifest), true)),
             Ok(None) if self.file.metadata().is_ok_and(|found| found.len() == 0) => {}
-            Ok(None) => say(format!(
+            Ok(None) => say(&format!(
                 "the items of the last server are lost: it had no orderly end, so there is no {}",
                 self.meta_path.display()
             )),
-            Err(why) => say(format!("the items of the last server are lost: {why}")),
+            Err(why) => say(&format!("the items of the last server are lost: {why}")),
         }
         let emptied = self.file.set_len(0);
-        emptied.map_err(|error| Failure::system(format!("empty {} (-e)", self.path.display()), error))?;
+        emptied.map_err(|error| Error::system(format!("empty {} (-e)", self.path.display()), error))?;
         Ok((Memory::File(Arc::clone(&self.file)), false))
     }
 
     /// From now on the contents change, and what is beside them is no longer true.
-    pub(crate) fn claim(&self) -> Result<(), Failure> {
+    pub fn claim(&self) -> Result<(), Error> {
         let removed = self.meta.remove_if_there();
-        removed.map_err(|error| Failure::system(format!("remove {} (-e)", self.meta_path.display()), error))
+        removed.map_err(|error| Error::system(format!("remove {} (-e)", self.meta_path.display()), error))
     }
 
     /// No server came of it: the file is as empty as it was.
-    pub(crate) fn give_up(&self) {
+    pub fn give_up(&self) {
         // If it fails, the next server says that items are lost, although there were none.
         let _ = self.file.set_len(0);
     }
@@ -225,10 +221,10 @@ impl MemoryFile {
     }
 
     /// Leaves everything to the next server. Nobody changes the file any more.
-    pub(crate) fn leave(&self, manifest: Manifest, zero_unix_ms: u64) -> Result<(), Failure> {
+    pub fn leave(&self, manifest: Manifest, zero_unix_ms: u64) -> Result<(), Error> {
         let failed = |error| {
             let what = format!("write {} (-e): the next server starts empty", self.meta_path.display());
-            Failure::system(what, error)
+            Error::system(what, error)
         };
         let sums = sums::of(&self.file, threads()).map_err(failed)?;
         let ended_unix_ms = unix_time().as_millis() as u64;
@@ -328,7 +324,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(path: &Path, expected: &str) {
-        let failure = MemoryFile::open(path).err().expect("it is refused").to_string();
+        let failure = MemoryFile::open(path).err().expect("it is refused").in_full();
         assert!(failure.contains(expected), "{failure}");
     }
 
@@ -439,7 +435,8 @@ mod tests {
         let take = |expected: &str| {
             let mut said = String::new();
             let found = read_left(&memory.path);
-            let (_, is_left) = memory.take(found, |line| said = line).expect("a folder of our own");
+            let (_, is_left) =
+                memory.take(found, |line| said = line.to_owned()).expect("a folder of our own");
             assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{said}");
             memory.claim().expect("a folder of our own");
             is_left

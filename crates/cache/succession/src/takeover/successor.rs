@@ -11,22 +11,22 @@ use flash::Devices;
 use net::clock::Clock;
 use os::socket_file::connect_to;
 use server::options::FlashOptions;
-use server::{HandedConnection, HandedTickets, Manifest};
+use server::{HandedConnection, HandedTickets, Manifest, Notice};
 
 use super::flash::adopt;
 use super::state::{FORMAT, ServerOffer, SuccessorHello, read_connections, read_manifest};
 use super::wire::{TakeoverMessage, TakeoverStep, Wire};
 use super::{ANSWER, OtherProcess, is_sealed, parse};
-use crate::failure::Failure;
-use crate::log;
+use crate::Error;
 
 /// Time for the flash of the predecessor, for its requests that have begun, and for its manifest.
 const STATE: Duration = Duration::from_secs(30);
 
 /// A server that offers itself. It still serves.
-pub(crate) struct Predecessor {
+pub struct Predecessor {
     /// Where it listens (`--takeover`), for messages.
     path: PathBuf,
+    notice: Notice,
     wire: Wire,
     process: OtherProcess,
     offer: ServerOffer,
@@ -73,31 +73,30 @@ impl OfferedParts {
 }
 
 /// What it had.
-pub(crate) struct Inheritance {
-    pub(crate) manifest: Manifest,
-    pub(crate) connections: Vec<HandedConnection>,
+pub struct Inheritance {
+    /// What the store needs beside the memory.
+    pub manifest: Manifest,
+    /// Connections at rest, at this server's listeners.
+    pub connections: Vec<HandedConnection>,
     /// Connections whose listeners this server does not have.
-    pub(crate) dropped: usize,
+    pub dropped: usize,
 }
 
-fn failed(path: &Path, is_alive: bool, why: impl std::fmt::Display) -> Failure {
+fn failed(path: &Path, is_alive: bool, why: impl std::fmt::Display) -> Error {
     let hint = match is_alive {
         true => "the other server goes on serving",
         false => "the other server has ended, too: start this one again",
     };
-    Failure::other(anyhow::anyhow!("take over from the server at {} (--takeover): {why}", path.display()))
-        .hint(hint)
+    Error::other(format!("take over from the server at {} (--takeover): {why}", path.display()))
+        .with_hint(hint)
 }
 
 /// The line of a server that takes nothing over, although it should have.
-fn notice_alone(path: &Path, why: &str) {
-    log::warning(
-        "serve",
-        format_args!(
-            "the server at {} (--takeover) has ended before it gave its items away: this one starts empty ({why})",
-            path.display()
-        ),
-    );
+fn alone(path: &Path, why: &str) -> String {
+    format!(
+        "the server at {} (--takeover) has ended before it gave its items away: this one starts empty ({why})",
+        path.display()
+    )
 }
 
 /// What came of asking once.
@@ -116,10 +115,10 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 impl Predecessor {
     /// Asks the server at the path; `None` if there is none, or none any more. Its process has to be root's, this user's or one of
     /// `users`.
-    pub(crate) fn ask(path: &Path, users: &[u32]) -> Result<Option<Predecessor>, Failure> {
+    pub fn ask(path: &Path, users: &[u32], notice: Notice) -> Result<Option<Predecessor>, Error> {
         let mut gone = None;
         for _ in 0..ASKED_MAX {
-            match Predecessor::ask_once(path, users)? {
+            match Predecessor::ask_once(path, users, notice)? {
                 Asked::Offers(predecessor) => return Ok(Some(*predecessor)),
                 // Another successor may have taken over from it, and then it listens there in a moment.
                 Asked::HasEnded(why) => {
@@ -129,11 +128,11 @@ impl Predecessor {
                 Asked::Nobody => break,
             }
         }
-        gone.iter().for_each(|why| notice_alone(path, why));
+        gone.iter().for_each(|why| notice(&alone(path, why)));
         Ok(None)
     }
 
-    fn ask_once(path: &Path, users: &[u32]) -> Result<Asked, Failure> {
+    fn ask_once(path: &Path, users: &[u32], notice: Notice) -> Result<Asked, Error> {
         let stream = match connect_to(path, users) {
             Ok(stream) => stream,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
@@ -143,20 +142,20 @@ impl Predecessor {
                 // The kernel's own refusal has a number: then nobody has listened there.
                 let is_of_another =
                     error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none();
-                let failure = Failure::system(format!("reach {} (--takeover)", path.display()), error);
+                let failure = Error::system(format!("reach {} (--takeover)", path.display()), error);
                 let hint = "the path has to be where no other user can listen, such as a folder of the server's user";
-                return Err(if is_of_another { failure.hint(hint) } else { failure });
+                return Err(if is_of_another { failure.with_hint(hint) } else { failure });
             }
         };
         let process = OtherProcess::of(&stream);
-        let process = process.map_err(|why| {
-            Failure::other(anyhow::anyhow!("take over at {} (--takeover): {why}", path.display()))
-        })?;
+        let process = process
+            .map_err(|why| Error::other(format!("take over at {} (--takeover): {why}", path.display())))?;
         let mut wire = Wire::new(stream).map_err(|error| failed(path, true, error))?;
         match OfferedParts::ask_for(&mut wire) {
             Ok(OfferedParts { offer, listeners, metrics, memory, flash }) => {
                 let path = path.to_owned();
-                let found = Predecessor { path, wire, process, offer, listeners, metrics, memory, flash };
+                let found =
+                    Predecessor { path, notice, wire, process, offer, listeners, metrics, memory, flash };
                 Ok(Asked::Offers(Box::new(found)))
             }
             Err(why) if process.is_alive(&wire) => Err(failed(path, true, why)),
@@ -165,55 +164,55 @@ impl Predecessor {
     }
 
     /// Its clock, which goes on, and the time of day when that showed 0.
-    pub(crate) fn clock(&self) -> (Clock, u64) {
+    pub fn clock(&self) -> (Clock, u64) {
         (Clock::of_origin(self.offer.clock_us), self.offer.zero_unix_ms)
     }
 
     /// The secrets of its TLS tickets, if it has made them up.
-    pub(crate) fn tickets(&self) -> Option<HandedTickets> {
+    pub fn tickets(&self) -> Option<HandedTickets> {
         self.offer.tickets.as_ref()?.tickets()
     }
 
     /// The sockets of its listeners, which are this server's from now on.
-    pub(crate) fn take_listeners(&mut self) -> Vec<Arc<OwnedFd>> {
+    pub fn take_listeners(&mut self) -> Vec<Arc<OwnedFd>> {
         std::mem::take(&mut self.listeners)
     }
 
     /// The sockets of its endpoint of metrics, too.
-    pub(crate) fn take_metrics(&mut self) -> Vec<OwnedFd> {
+    pub fn take_metrics(&mut self) -> Vec<OwnedFd> {
         std::mem::take(&mut self.metrics)
     }
 
     /// The memory of its items.
-    pub(crate) fn memory(&self) -> Arc<File> {
+    pub fn memory(&self) -> Arc<File> {
         Arc::clone(&self.memory)
     }
 
     /// Its devices of flash, if they are those of this server's options.
-    pub(crate) fn devices(&mut self, own: &FlashOptions) -> Result<Option<Devices>, Failure> {
+    pub fn devices(&mut self, own: &FlashOptions) -> Result<Option<Devices>, Error> {
         let files = std::mem::take(&mut self.flash);
         adopt(own, self.offer.flash.as_ref(), files).map_err(|why| self.failed(why))
     }
 
     /// Stops it and takes what it has. `addresses` are those of this server. `None`: it has ended before it had given all of it, and
     /// this server begins alone.
-    pub(crate) fn inherit(&mut self, addresses: &[String]) -> Result<Option<Inheritance>, Failure> {
+    pub fn inherit(&mut self, addresses: &[String]) -> Result<Option<Inheritance>, Error> {
         match self.receive(addresses) {
             Ok(inheritance) => Ok(Some(inheritance)),
             Err(why) if self.process.is_alive(&self.wire) => Err(failed(&self.path, true, why)),
             Err(why) => {
-                notice_alone(&self.path, &why);
+                (self.notice)(&alone(&self.path, &why));
                 Ok(None)
             }
         }
     }
 
     /// This server is to end before it has begun.
-    pub(crate) fn told_to_end(&self) -> Failure {
+    pub fn told_to_end(&self) -> Error {
         self.failed("a signal has told this one to end")
     }
 
-    fn failed(&self, why: impl std::fmt::Display) -> Failure {
+    fn failed(&self, why: impl std::fmt::Display) -> Error {
         failed(&self.path, self.process.is_alive(&self.wire), why)
     }
 
@@ -240,7 +239,7 @@ impl Predecessor {
     }
 
     /// Says that this server could serve, and returns when it is to: then the other one never serves again.
-    pub(crate) fn succeed(&mut self) -> Result<(), Failure> {
+    pub fn succeed(&mut self) -> Result<(), Error> {
         // If it has given up meanwhile, that can still be read.
         let _ = self.wire.send(TakeoverStep::Have, b"", &[]);
         match self.wire.receive_answer(ANSWER) {
@@ -254,7 +253,7 @@ impl Predecessor {
     }
 
     /// Says that this server serves.
-    pub(crate) fn taken(&mut self) {
+    pub fn taken(&mut self) {
         // If it is gone, nobody has to know.
         let _ = self.wire.send(TakeoverStep::Taken, b"", &[]);
     }

@@ -11,7 +11,7 @@ use server::options::MetricsAddress;
 use stdx::clock::Now;
 
 use crate::failure::Failure;
-use crate::host_sampler::HostSampler;
+use crate::peers::host_sampler::HostSampler;
 
 /// A bound endpoint.
 pub(crate) struct Endpoint {

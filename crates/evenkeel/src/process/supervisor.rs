@@ -12,8 +12,8 @@ use std::time::Duration;
 use os::notify;
 use rustix::process::Pid;
 
-use crate::log::warning;
-use crate::sys;
+use crate::process::sys;
+use crate::terminal::log::warning;
 
 /// A busy supervisor is waited for this long, because a start without word is a failed one to it. The workers serve
 /// meanwhile.

@@ -146,7 +146,10 @@ mod tests {
         if std::env::var_os(INNER).is_none() {
             // Alone in a process of its own, where no other test reads the environment.
             let mut again = Command::new(std::env::current_exe().expect("own path"));
-            again.args(["--exact", "sys::tests::variables_that_were_forgotten_reach_no_other_process"]);
+            again.args([
+                "--exact",
+                "process::sys::tests::variables_that_were_forgotten_reach_no_other_process",
+            ]);
             again.args(["--test-threads=1", "--nocapture"]).env(INNER, "1").env("LISTEN_FDS", "1");
             let output = again.output().expect("the test runs");
             let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use server::options::{FIRST_INHERITED, Listen};
 
 use crate::failure::Failure;
-use crate::sys;
+use crate::process::sys;
 
 /// More sockets than any service has: a wrong number must not be tried one by one.
 const PASSED_MAX: i32 = 1024;

@@ -16,8 +16,8 @@ use server::options::{Options, auth};
 use server::{TlsFiles, UserRegistry};
 use stdx::words::counted;
 
-use crate::log;
-use crate::route::watched::WatchedFiles;
+use crate::process::watched::WatchedFiles;
+use crate::terminal::log;
 
 /// Time between two looks at the files. What is replaced file by file, such as a certificate and its key, has as much time to be
 /// complete.

@@ -10,9 +10,9 @@ use router::RoutePlan;
 use router::config::Json;
 use router::config::json::parse;
 
-use super::configuration::read_at_most;
-use super::lines::notice;
-use super::watched::WatchedFiles;
+use super::read_at_most;
+use crate::process::watched::WatchedFiles;
+use crate::route::lines::notice;
 
 /// The longest file: weights of 10,000 servers for each of several pools.
 const FILE_LEN_MAX: u64 = 1024 * 1024;
@@ -20,7 +20,7 @@ const FILE_LEN_MAX: u64 = 1024 * 1024;
 /// Lines about one change: each of many routes may find something wrong with it.
 const LINES_MAX: usize = 10;
 
-pub(super) struct Variables {
+pub(crate) struct Variables {
     path: Option<PathBuf>,
     seen: WatchedFiles,
     present: Option<Arc<Json>>,
@@ -28,19 +28,19 @@ pub(super) struct Variables {
 
 impl Variables {
     /// Reads the file, if there is one.
-    pub(super) fn new(path: Option<PathBuf>) -> Variables {
+    pub(crate) fn new(path: Option<PathBuf>) -> Variables {
         let mut variables = Variables { path, seen: WatchedFiles::default(), present: None };
         variables.read();
         variables
     }
 
     /// Those of the last file that could be used.
-    pub(super) fn present(&self) -> Option<Arc<Json>> {
+    pub(crate) fn present(&self) -> Option<Arc<Json>> {
         self.present.clone()
     }
 
     /// Reads the file if it has changed, and hands its variables to the plan.
-    pub(super) fn look(&mut self, plan: impl FnOnce() -> Arc<RoutePlan>) {
+    pub(crate) fn look(&mut self, plan: impl FnOnce() -> Arc<RoutePlan>) {
         if self.seen.has_changed() && self.read() {
             let Some(variables) = &self.present else { return };
             let wrong = plan().update_variables(variables);

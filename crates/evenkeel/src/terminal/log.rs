@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Iso8601;
 use time::format_description::well_known::iso8601::{Config, EncodedConfig, TimePrecision};
 
-use crate::line_queue::LINES;
+use crate::terminal::line_queue::LINES;
 
 /// `2026-11-28T19:44:49.123Z`: milliseconds, so that lines of several hosts can be put in order.
 const STAMP: EncodedConfig =

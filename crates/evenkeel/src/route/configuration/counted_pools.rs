@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use router::CountedPools;
 
-use super::configuration::read_at_most;
-use super::lines::notice;
+use super::read_at_most;
+use crate::route::lines::notice;
 
 /// The longest file: as many names as are read, each of a kilobyte.
 const FILE_LEN_MAX: u64 = 1024 * 1024;
@@ -17,7 +17,7 @@ const FILE_LEN_MAX: u64 = 1024 * 1024;
 const LINES_MAX: usize = 10;
 
 /// The pools that the file names; none without a file.
-pub(super) fn counted_pools(path: Option<&Path>) -> Arc<CountedPools> {
+pub(crate) fn counted_pools(path: Option<&Path>) -> Arc<CountedPools> {
     let Some(path) = path else { return Arc::default() };
     let text = read_at_most(path, FILE_LEN_MAX).map_err(|error| error.to_string());
     match text.and_then(|text| CountedPools::parse(&text).map_err(|error| error.to_string())) {

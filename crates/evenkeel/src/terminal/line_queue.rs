@@ -14,7 +14,7 @@ use stdx::log_level::LogLevel;
 use stdx::words::counted;
 
 use crate::failure::say;
-use crate::log;
+use crate::terminal::log;
 
 /// Lines of the process. Many come from threads that serve requests.
 pub(crate) static LINES: LineQueue = LineQueue::new();

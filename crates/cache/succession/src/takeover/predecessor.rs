@@ -15,14 +15,13 @@ use std::time::Duration;
 use os::DirectoryEntry;
 use os::socket_file::{check_peer, listen_privately};
 use server::options::FlashOptions;
-use server::{FlashSizes, HandOver, HandedConnection, Stopped, TlsFiles};
+use server::{FlashSizes, HandOver, HandedConnection, Notice, Stopped, TlsFiles};
 
 use super::flash::FlashOffer;
 use super::state::{FORMAT, ServerOffer, SuccessorHello, TicketOffer, write_connection, write_manifest};
 use super::wire::{DESCRIPTORS_MAX, TakeoverStep, Wire};
 use super::{ANSWER, OtherProcess, parse, seal};
-use crate::failure::Failure;
-use crate::log;
+use crate::Error;
 
 /// Time for the successor to read its certificates and to get ready.
 const READY: Duration = Duration::from_secs(60);
@@ -39,25 +38,32 @@ const FLASH_REST: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// What a server has for its successor, beside its memory.
-pub(crate) struct OfferedServer {
-    pub(crate) zero_unix_ms: u64,
-    pub(crate) clock_us: u64,
-    pub(crate) addresses: Vec<String>,
-    pub(crate) listeners: Vec<Arc<OwnedFd>>,
-    pub(crate) metrics: Vec<OwnedFd>,
-    /// The sizes of its flash tier, the options with their names, and its devices.
-    pub(crate) flash: Option<(FlashSizes, FlashOptions)>,
-    pub(crate) flash_files: Vec<File>,
-    pub(crate) tls: Option<Arc<TlsFiles>>,
+pub struct OfferedServer {
+    /// The time of day when its clock showed 0, in milliseconds since 1970.
+    pub zero_unix_ms: u64,
+    /// Its clock less the monotonic one, as of [`net::clock::Clock::origin_us`].
+    pub clock_us: u64,
+    /// Where it listens, by the number that connections have.
+    pub addresses: Vec<String>,
+    /// The sockets there.
+    pub listeners: Vec<Arc<OwnedFd>>,
+    /// The sockets of its endpoint of metrics.
+    pub metrics: Vec<OwnedFd>,
+    /// The sizes of its flash tier, and the options with the names of its devices.
+    pub flash: Option<(FlashSizes, FlashOptions)>,
+    /// These devices.
+    pub flash_files: Vec<File>,
+    /// Its TLS, for the secrets of tickets that it has made up.
+    pub tls: Option<Arc<TlsFiles>>,
 }
 
 /// The socket for a successor.
-pub(crate) struct TakeoverSocket {
+pub struct TakeoverSocket {
     listener: UnixListener,
 }
 
 /// What has become of it.
-pub(crate) enum TakeoverOutcome {
+pub enum TakeoverOutcome {
     /// The successor serves.
     Taken,
     /// It does not.
@@ -65,14 +71,15 @@ pub(crate) enum TakeoverOutcome {
 }
 
 /// For the main thread: a successor that is ready, when the network has stopped for it.
-pub(crate) struct Successors {
+pub struct Successors {
     ready: Receiver<Wire>,
     over: SyncSender<()>,
+    notice: Notice,
 }
 
 impl TakeoverSocket {
     /// Listens at the path, in place of an earlier server.
-    pub(crate) fn listen(path: &Path) -> Result<TakeoverSocket, Failure> {
+    pub fn listen(path: &Path) -> Result<TakeoverSocket, Error> {
         let bind = || -> io::Result<UnixListener> {
             let mut new = path.as_os_str().to_owned();
             new.push(format!(".{}", std::process::id()));
@@ -89,15 +96,17 @@ impl TakeoverSocket {
         let listener = bind();
         listener
             .map(|listener| TakeoverSocket { listener })
-            .map_err(|error| Failure::system(format!("listen at {} (--takeover)", path.display()), error))
+            .map_err(|error| Error::system(format!("listen at {} (--takeover)", path.display()), error))
     }
 
     /// Offers everything, with `memory`, to each process that comes, one after the other, and stops the server for one that is ready.
-    pub(crate) fn start(
+    /// `notice` receives lines for the operator.
+    pub fn start(
         self,
         offered_server: OfferedServer,
         memory: &File,
         server: HandOver,
+        notice: Notice,
     ) -> io::Result<Successors> {
         let memory = OwnedFd::from(memory.try_clone()?);
         // The store has made all of its mappings.
@@ -123,17 +132,17 @@ impl TakeoverSocket {
                             return;
                         }
                     }
-                    Err(why) => say(&why),
+                    Err(why) => say(notice, &why),
                 }
             }
         };
         std::thread::Builder::new().name("takeover".to_owned()).spawn(work)?;
-        Ok(Successors { ready: taken, over })
+        Ok(Successors { ready: taken, over, notice })
     }
 }
 
-fn say(why: &str) {
-    log::warning("serve", format_args!("not taken over: {why}"));
+fn say(notice: Notice, why: &str) {
+    notice(&format!("not taken over: {why}"));
 }
 
 /// Offers everything to a successor, and returns when it is ready.
@@ -190,7 +199,7 @@ fn wait_for_flash(mut wire: Wire, server: &HandOver) -> Result<Wire, String> {
 
 impl Successors {
     /// Gives a server that has stopped for its successor to that one.
-    pub(crate) fn hand_over(&self, mut stopped: Stopped) -> TakeoverOutcome {
+    pub fn hand_over(&self, mut stopped: Stopped) -> TakeoverOutcome {
         let Ok(mut wire) = self.ready.recv() else { return TakeoverOutcome::GoOn(Box::new(stopped)) };
         let given = give(&mut wire, &mut stopped);
         let outcome = match given {
@@ -198,7 +207,7 @@ impl Successors {
             Err(why) => {
                 // Before anything changes: it must not take the memory for what it was, should this process end soon.
                 refuse(&mut wire, &why);
-                say(&format!("{why}: this server goes on"));
+                say(self.notice, &format!("{why}: this server goes on"));
                 TakeoverOutcome::GoOn(Box::new(stopped))
             }
         };

@@ -15,8 +15,8 @@ use rustix::process::WaitOptions;
 use server::options::{Listen, Options};
 
 use crate::failure::Failure;
-use crate::supervisor::Supervisor;
-use crate::sys::{self, Half};
+use crate::process::supervisor::Supervisor;
+use crate::process::sys::{self, Half};
 
 /// The child's side.
 pub(crate) struct Background {
