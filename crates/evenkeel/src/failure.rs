@@ -38,6 +38,12 @@ impl From<succession::Error> for Failure {
     }
 }
 
+impl From<replay::Error> for Failure {
+    fn from(error: replay::Error) -> Self {
+        Self::other(error)
+    }
+}
+
 impl From<net::Error> for Failure {
     fn from(error: net::Error) -> Self {
         Self::other(error)

@@ -1,19 +1,9 @@
 //! `evenkeel replay`: deletes of an async log, sent to the servers that have missed them.
 //!
-//! A router writes them ([`crate::route`]). One process at a time has a file, by its lock; what is done is zeros in it, what
-//! could not be sent stays ([`taken`] has the files at every moment). So this process may be killed at any point: a delete may
-//! be sent twice, but none is lost.
+//! Here are the command line, signals, and what a person or program reads; the work is done by the crate [`replay`].
 
-mod courier;
-mod dry;
-mod fleet;
-mod folder;
-mod lines;
-mod pace;
-mod pass;
-mod replayer;
-mod taken;
-mod tally;
+mod outcome;
+mod progress;
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -23,17 +13,15 @@ use std::time::Duration;
 
 use clap::value_parser;
 use os::signals::{Ignored, Signal, Signals};
+use replay::{ReplayOptions, ReplayTally};
 use rustls::ClientConfig;
 use tls::{ClientSettings, ClientTls, NameCheck};
+use wire::ServerAddress;
 
 use crate::failure::Failure;
-use crate::peers::wire::ServerAddress;
 use crate::terminal::log;
 use crate::terminal::output::print;
-use courier::Dialling;
-use fleet::Fleet;
-use replayer::Replayer;
-use tally::ReplayTally;
+use progress::ProgressLine;
 
 /// Something is left: a server does not answer, or refuses (EX_TEMPFAIL).
 const STATUS_LEFT: u8 = 75;
@@ -133,25 +121,34 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         first.get().is_some()
     };
     let tls = arguments.tls.then(|| client_tls(arguments)).transpose()?;
-    let dialling = Dialling { tls, within: Duration::from_millis(arguments.timeout.into()) };
-    let (fleet, tally) = match arguments.dry_run {
-        true => {
-            let mut fleet = Fleet::new(dialling, arguments.window);
-            let tally = dry::dry_run(arguments, &mut fleet)?;
-            (fleet, tally)
-        }
+    let options = options(arguments, tls);
+    let tally = match arguments.dry_run {
+        true => replay::dry_run(&options)?,
         false => {
-            let mut replayer = Replayer::new(arguments, dialling);
-            replayer.run(&is_asked_to_end)?;
-            (replayer.fleet, replayer.tally)
+            let mut line = ProgressLine::new(!arguments.follow);
+            replay::replay(&options, &is_asked_to_end, &mut |step| line.take(step))?
         }
     };
     let text = match arguments.json {
-        true => tally.json(&fleet, arguments.dry_run),
-        false => tally.text(&fleet, arguments.dry_run),
+        true => outcome::json(&tally, arguments.dry_run),
+        false => outcome::text(&tally, arguments.dry_run),
     };
     print(text.as_bytes())?;
     Ok(ExitCode::from(status(arguments, &tally, first.get())))
+}
+
+fn options(arguments: &Arguments, tls: Option<Arc<ClientConfig>>) -> ReplayOptions {
+    ReplayOptions {
+        async_dir: arguments.async_dir.clone(),
+        router: arguments.router.clone(),
+        follow: arguments.follow,
+        rate: arguments.rate,
+        window: arguments.window,
+        timeout: Duration::from_millis(arguments.timeout.into()),
+        give_up_after: Duration::from_secs(arguments.give_up_after.into()),
+        tls,
+        notice: |level, line| log::log(level, "replay", line),
+    }
 }
 
 fn status(arguments: &Arguments, tally: &ReplayTally, signal: Option<Signal>) -> u8 {

@@ -15,10 +15,10 @@ use os::signals::unblock_in;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::ClientConfig;
+use wire::{Deadline, ServerAddress, Wire};
 
 use super::plane::SharedPid;
 use crate::failure::Failure;
-use crate::peers::wire::{Deadline, ServerAddress, Wire};
 use crate::process::parent;
 
 /// Time for an answer. A member that needs longer counts as hung: on the loopback, it needs some microseconds.

@@ -1,6 +1,17 @@
 //! The audit trail: the log that a controller appends to, if it has one, and what was wrong with it the last time.
 
-use crate::audit::{AuditEntry, AuditError, AuditHead, AuditLog, AuditResult};
+use crate::audit::{AuditEntry, AuditError, AuditHead, AuditLog, AuditReach, AuditResult, PlanDigest};
+use crate::authorise::ControlVerb;
+use crate::identity::FleetIdentity;
+
+/// An act for the audit log.
+pub(crate) struct AuditAct<'a> {
+    pub(super) who: &'a FleetIdentity,
+    pub(super) verb: ControlVerb,
+    pub(super) reach: AuditReach,
+    pub(super) plan: Option<PlanDigest>,
+    pub(super) why: &'a str,
+}
 
 /// A log, if there is one.
 #[derive(Default)]

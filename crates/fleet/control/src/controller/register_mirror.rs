@@ -11,7 +11,7 @@ use stdx::clock::Now;
 
 pub(super) use fleet_view::FleetView;
 
-use super::published::published;
+use super::rollout::published::published;
 use crate::audit::AuditHead;
 use crate::decisions::{
     FleetDecisions, GoneHost, HeldRecord, ListScope, NewGeneration, Publication, ReplacedChange, RolloutWord,

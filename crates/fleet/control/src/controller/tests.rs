@@ -1,34 +1,35 @@
 //! A controller before a simulated register, with agents that carry out what they are told.
 
 mod adopting;
-mod by_hand;
-mod cluster_files;
 mod drain;
-mod failed;
-mod forgotten;
 mod gone;
 mod joining;
 mod learnt;
+mod lists;
 mod lost_on_probation;
 mod others;
 mod replaced;
-mod router_lists;
-mod settled;
+mod rollout;
 mod slots;
 mod warm_up;
 mod words;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fleet::{RouterId, TextDigest};
+use fleet::health::HealthThresholds;
+use fleet::rollout::RolloutSettings;
+use fleet::{HostId, RouterId, TextDigest, ZoneName};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-use super::agents::AgentRecord;
+use super::observing::agents::AgentRecord;
 use super::*;
-use crate::questions::{ChangeQuestion, ChangeRequest, FreezeScope};
+use crate::access::controller_of;
+use crate::identity::FleetName;
+use crate::probe::ProbeResult;
+use crate::questions::{ChangeRequest, FreezeScope};
 use crate::register::{Revision, SimulatedFault, SimulatedRegister};
 use crate::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrders, TurnReport};
 
@@ -466,11 +467,11 @@ fn a_member_that_leaves_a_slot_is_emptied_before_it_takes_another_one() {
     let mut stage = Stage::running(4);
     stage.apply(&replace("m1"));
     let m1 = "m1".parse().expect("a name");
-    assert_eq!(stage.controller.member_state(&m1), MemberState::Stale);
+    assert_eq!(stage.controller.facts().state(&m1), MemberState::Stale);
     assert_eq!(stage.agents[0].report.members[0].flushes, 1, "not while routers use it");
     stage.rounds(8);
     assert_eq!(stage.agents[0].report.members[0].flushes, 2);
-    assert_eq!(stage.controller.member_state(&m1), MemberState::Spare);
+    assert_eq!(stage.controller.facts().state(&m1), MemberState::Spare);
     assert_eq!(stage.apply(&replace("m3")).status, 200);
     assert_eq!(stage.slots(), "m1 m2");
 }
@@ -488,7 +489,7 @@ fn a_member_is_kept_empty_while_a_router_that_is_away_may_write_to_it() {
     let before = stage.agents[0].emptied;
     stage.rounds(3);
     assert_eq!(stage.agents[0].emptied, before + 3, "with each turn");
-    assert_eq!(stage.controller.member_state(&m1), MemberState::Spare, "it is as good as empty");
+    assert_eq!(stage.controller.facts().state(&m1), MemberState::Spare, "it is as good as empty");
 
     // It comes back with what it had; when it has loaded the present text, the member is emptied for the last time.
     stage.agents[away].is_gone = false;
@@ -496,11 +497,11 @@ fn a_member_is_kept_empty_while_a_router_that_is_away_may_write_to_it() {
     stage.turn_of_report(away);
     stage.controller.tick(Now::at_ms(stage.now_ms));
     assert_eq!(stage.loaded(), vec![2; 4]);
-    assert_eq!(stage.controller.member_state(&m1), MemberState::Stale);
+    assert_eq!(stage.controller.facts().state(&m1), MemberState::Stale);
     let before = stage.agents[0].emptied;
     stage.rounds(5);
     assert_eq!(stage.agents[0].emptied, before + 1, "once");
-    assert_eq!(stage.controller.member_state(&m1), MemberState::Spare);
+    assert_eq!(stage.controller.facts().state(&m1), MemberState::Spare);
 }
 
 #[test]

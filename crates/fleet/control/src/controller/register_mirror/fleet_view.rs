@@ -15,7 +15,7 @@ use crate::register::{RegisterEntry, RegisterError, Revision};
 
 /// Policy, inventory and generations at one moment.
 #[derive(Clone, Debug)]
-pub(in crate::controller) struct FleetView {
+pub(crate) struct FleetView {
     policy: Option<FleetPolicy>,
     policy_revision: Revision,
     inventory: Inventory,
@@ -132,7 +132,7 @@ impl FleetView {
     }
 
     /// The generation in force.
-    pub(in crate::controller) fn current(&self) -> Option<&Generation> {
+    pub(crate) fn current(&self) -> Option<&Generation> {
         self.generations.get(&self.target?.number)
     }
 
@@ -147,7 +147,7 @@ impl FleetView {
     }
 
     /// The slot that a member has in the generation in force.
-    pub(in crate::controller) fn slot_of(&self, member: &MemberId) -> Option<(&ClusterRecord, &SlotRecord)> {
+    pub(crate) fn slot_of(&self, member: &MemberId) -> Option<(&ClusterRecord, &SlotRecord)> {
         let current = self.current()?;
         let last = self.slots.0.get(member)?;
         if last.generation == current.number {
@@ -160,19 +160,19 @@ impl FleetView {
     }
 
     /// The last generation that is kept and in which a member had a slot.
-    pub(in crate::controller) fn last_slot(&self, member: &MemberId) -> Option<GenerationNumber> {
+    pub(crate) fn last_slot(&self, member: &MemberId) -> Option<GenerationNumber> {
         self.slots.0.get(member).map(|last| last.generation)
     }
 
     /// What is in force; nothing before the first generation.
-    pub(in crate::controller) fn content(&self) -> FleetContent {
+    pub(crate) fn content(&self) -> FleetContent {
         self.current().map_or_else(FleetContent::default, |current| current.content.clone())
     }
 }
 
 /// What is known.
 impl FleetView {
-    pub(in crate::controller) fn policy(&self) -> Option<&FleetPolicy> {
+    pub(crate) fn policy(&self) -> Option<&FleetPolicy> {
         self.policy.as_ref()
     }
 
@@ -180,12 +180,12 @@ impl FleetView {
         self.policy_revision
     }
 
-    pub(in crate::controller) fn inventory(&self) -> &Inventory {
+    pub(crate) fn inventory(&self) -> &Inventory {
         &self.inventory
     }
 
     /// The number of the generation in force.
-    pub(in crate::controller) fn target(&self) -> Option<GenerationNumber> {
+    pub(crate) fn target(&self) -> Option<GenerationNumber> {
         self.target.map(|target| target.number)
     }
 
@@ -194,47 +194,47 @@ impl FleetView {
     }
 
     /// The generations that are kept.
-    pub(in crate::controller) fn generations(&self) -> &BTreeMap<GenerationNumber, Generation> {
+    pub(crate) fn generations(&self) -> &BTreeMap<GenerationNumber, Generation> {
         &self.generations
     }
 
     /// The newest generation that all routers have had, as far as that is written down.
-    pub(in crate::controller) fn settled(&self) -> Option<GenerationNumber> {
+    pub(crate) fn settled(&self) -> Option<GenerationNumber> {
         self.settled
     }
 
     /// Scopes, and why nothing may change there.
-    pub(in crate::controller) fn frozen(&self) -> &[(String, String)] {
+    pub(crate) fn frozen(&self) -> &[(String, String)] {
         &self.frozen
     }
 
     /// What a person wants of the target's rollout.
-    pub(in crate::controller) fn rollout_word(&self) -> Option<&RolloutWord> {
+    pub(crate) fn rollout_word(&self) -> Option<&RolloutWord> {
         self.rollout_word.as_ref().filter(|word| Some(word.generation) == self.target())
     }
 
     /// Texts that have failed in a router, the oldest first.
-    pub(in crate::controller) fn condemned(&self) -> &[TextDigest] {
+    pub(crate) fn condemned(&self) -> &[TextDigest] {
         &self.condemned
     }
 
     /// Members and hosts that take no slot.
-    pub(in crate::controller) fn quarantine(&self) -> &[HeldRecord] {
+    pub(crate) fn quarantine(&self) -> &[HeldRecord] {
         &self.quarantine
     }
 
     /// Routers that clients with auto-discovery are told.
-    pub(in crate::controller) fn router_lists(&self) -> &BTreeMap<ListScope, (RouterList, Revision)> {
+    pub(crate) fn router_lists(&self) -> &BTreeMap<ListScope, (RouterList, Revision)> {
         &self.router_lists
     }
 
     /// Hosts that have left, the oldest first.
-    pub(in crate::controller) fn gone(&self) -> &[GoneHost] {
+    pub(crate) fn gone(&self) -> &[GoneHost] {
         &self.gone
     }
 
     /// What generations of the last hour have replaced. It may have that of a generation that is newer than the target here.
-    pub(in crate::controller) fn replaced(&self) -> &BTreeMap<GenerationNumber, ReplacedRecord> {
+    pub(crate) fn replaced(&self) -> &BTreeMap<GenerationNumber, ReplacedRecord> {
         &self.replaced
     }
 }

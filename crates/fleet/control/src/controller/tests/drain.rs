@@ -93,7 +93,7 @@ fn a_drain_is_planned_shown_and_goes_through_its_phases() {
     assert_eq!(seen, ["m1 ReadOld", "m3 ReadNew", "m3 NewOnly", "m3"]);
     assert_eq!((stage.slots().as_str(), stage.loaded()), ("m3 m2", vec![5, 5, 5, 5]));
     let m1 = "m1".parse().expect("a name");
-    assert_eq!(stage.controller.member_state(&m1), MemberState::Spare, "it is emptied");
+    assert_eq!(stage.controller.facts().state(&m1), MemberState::Spare, "it is emptied");
     let flushes = |at: usize| stage.agents[at].report.members[0].flushes;
     assert_eq!((flushes(0), flushes(2)), (5, 2), "the new one at the end of the first phase");
     let history = stage.text(ControlQuestion::History);
@@ -184,7 +184,7 @@ fn a_drain_is_given_up_by_the_same_phases_once_the_new_member_is_read() {
     assert_eq!(stage.agents[0].report.members[0].flushes, 4, "m1 is empty before it is read again");
     until(&mut stage, "m1", 700);
     stage.rounds(10);
-    assert_eq!(stage.controller.member_state(&"m3".parse().expect("a name")), MemberState::Spare);
+    assert_eq!(stage.controller.facts().state(&"m3".parse().expect("a name")), MemberState::Spare);
 }
 
 #[test]

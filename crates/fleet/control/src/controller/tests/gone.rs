@@ -43,7 +43,7 @@ fn a_host_that_left_goes_with_its_members_and_its_agent_everywhere() {
     // A rollout goes on without its router.
     assert_eq!(stage.apply(&replace("m1")).status, 200);
     stage.rounds(6);
-    assert!(stage.controller.is_rolled_out());
+    assert!(stage.controller.rollout.is_rolled_out());
     // It is mended, and comes back.
     stage.agents[2].is_gone = false;
     stage.rounds(2);

@@ -4,7 +4,7 @@ use tls::CertificateKey;
 
 use super::*;
 use crate::authority::Authority;
-use crate::identity::FleetRole;
+use crate::identity::{FleetIdentity, FleetRole};
 use crate::join_token::{JoinClaim, TokenTerms};
 use crate::questions::JoinQuestion;
 use crate::testing::Scratch;

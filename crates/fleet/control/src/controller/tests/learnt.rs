@@ -12,7 +12,7 @@ fn host(number: usize) -> Quarantined {
 
 /// Who is in quarantine, as a controller says.
 fn held(stage: &Stage) -> Vec<String> {
-    stage.controller.watch.quarantine().held().map(|(whose, _)| whose.to_string()).collect()
+    stage.controller.health.held().map(|(whose, _)| whose.to_string()).collect()
 }
 
 /// A member of this host was lost and replaced at two different moments.
@@ -20,7 +20,7 @@ fn lose_twice(stage: &mut Stage, number: usize) {
     let (member, host) = (format!("x{number}"), format!("h{number}"));
     for at_ms in [stage.now_ms, stage.now_ms + 100_000] {
         let (member, host) = (member.parse().expect("a name"), host.parse().expect("a name"));
-        stage.controller.watch.quarantine_mut().note_loss(Now::at_ms(at_ms), &member, &host);
+        stage.controller.health.note_loss(&member, &host, Now::at_ms(at_ms));
     }
 }
 
@@ -80,14 +80,13 @@ fn a_person_holds_and_releases_for_all_controllers() {
     assert_eq!(text, "host/h3 is in quarantine\n");
     stage.text(ControlQuestion::Freeze { scope: scope("member/m4"), why: why() });
     other.read();
-    let others: Vec<_> =
-        other.watch.quarantine().held().map(|(whose, reason)| (whose.to_string(), reason)).collect();
+    let others: Vec<_> = other.health.held().map(|(whose, reason)| (whose.to_string(), reason)).collect();
     let disk = "its disk is full of errors";
     assert_eq!(others, [("member/m4".to_owned(), disk), ("host/h3".to_owned(), disk)]);
     let text = stage.text(ControlQuestion::Thaw { scope: scope("host/h3"), why: why() });
     assert_eq!(text, "host/h3 may take a slot again\n");
     other.read();
-    assert_eq!(other.watch.quarantine().held().count(), 1);
+    assert_eq!(other.health.held().count(), 1);
     restart(&mut stage);
     assert_eq!(held(&stage), ["member/m4"]);
     let text = stage.text(ControlQuestion::Thaw { scope: scope("host/h3"), why: why() });
@@ -100,7 +99,7 @@ fn what_cannot_be_kept_is_kept_when_the_register_is_back() {
     lose_twice(&mut stage, 3);
     stage.controller.now = Now::at_ms(stage.now_ms);
     stage.register.add_fault(SimulatedFault::NotReached);
-    stage.controller.keep_learnt();
+    stage.controller.keep_failures();
     let lines: Vec<String> = stage.controller.take_log_lines().collect();
     assert!(lines.len() == 1 && lines[0].starts_with("failures are not kept, and"), "{lines:?}");
     stage.register.add_fault(SimulatedFault::NotReached);
@@ -125,15 +124,15 @@ fn a_full_list_forgets_its_oldest_with_a_line() {
     stage.controller.read();
     assert_eq!(stage.controller.take_log_lines().count(), 0);
     lose_twice(&mut stage, 3);
-    stage.controller.condemned.insert("f".repeat(32).parse().expect("a digest"));
-    stage.controller.keep_learnt();
+    stage.controller.failures.add(["f".repeat(32).parse().expect("a digest")]);
+    stage.controller.keep_failures();
     let lines: Vec<String> = stage.controller.take_log_lines().collect();
     assert_eq!(lines.len(), 3, "a text, and a host for a member and its host: {lines:?}");
     assert!(lines[0].starts_with(&format!("text {:032x} has failed and is forgotten", 0)), "{}", lines[0]);
     assert!(lines[1].starts_with("host/h100 is out of quarantine (a test)"), "{}", lines[1]);
     assert_eq!((held(&stage).len(), all.quarantine().expect("an answer").len()), (HELD_MAX, HELD_MAX));
     stage.controller.read();
-    stage.controller.keep_learnt();
+    stage.controller.keep_failures();
     assert_eq!(stage.controller.take_log_lines().count(), 0, "what was forgotten does not come back");
     let kept = all.condemned().expect("an answer");
     assert_eq!(

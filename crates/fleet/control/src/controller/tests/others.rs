@@ -143,7 +143,7 @@ fn an_agent_says_nothing_about_the_members_of_other_hosts() {
     let spare = (1..=3).map(|number| format!("m{number}").parse().expect("a name"));
     let spare: MemberId = spare
         .into_iter()
-        .find(|member| stage.controller.member_state(member) == MemberState::Spare)
+        .find(|member| stage.controller.facts().state(member) == MemberState::Spare)
         .expect("two slots, three members");
     let other = stage.agents.iter().position(|agent| agent.report.members[0].member != spare).expect("two");
     // It claims that the spare has never been emptied and is down.
@@ -152,7 +152,7 @@ fn an_agent_says_nothing_about_the_members_of_other_hosts() {
     report.members[0].member = spare.clone();
     (report.members[0].flushes, report.members[0].process) = (0, ProcessReport::Down);
     stage.message(ControllerMessage::Turn(report));
-    assert_eq!(stage.controller.member_state(&spare), MemberState::Spare);
+    assert_eq!(stage.controller.facts().state(&spare), MemberState::Spare);
 }
 
 fn record<'c>(controller: &'c Controller, host: &HostId) -> &'c AgentRecord {
@@ -212,7 +212,7 @@ fn an_agent_that_is_recalled_and_does_not_come_is_silent_for_all_controllers() {
 fn nobody_hurries_because_of_a_spare() {
     let mut stage = Stage::running(3);
     let spare = ["m1", "m2", "m3"].map(|name| name.parse::<MemberId>().expect("a name"));
-    let spare = spare.into_iter().find(|member| stage.controller.member_state(member) == MemberState::Spare);
+    let spare = spare.into_iter().find(|member| stage.controller.facts().state(member) == MemberState::Spare);
     let spare = spare.expect("two slots, three members");
     let host = stage.controller.register.view().inventory().get(&spare).expect("it is there").host.clone();
     let answer = Err("no answer".to_owned());

@@ -88,13 +88,13 @@ fn a_wall_clock_that_jumps_while_a_controller_runs_changes_nothing() {
 }
 
 fn is_held(controller: &Controller, whose: &str) -> bool {
-    controller.watch.quarantine().held().any(|(held, _)| held.to_string() == whose)
+    controller.health.held().any(|(held, _)| held.to_string() == whose)
 }
 
 fn lose_again(controller: &mut Controller) {
     let (now, member, host) = (controller.now, "m1".parse(), "h1".parse());
     let (member, host) = (member.expect("a name"), host.expect("a name"));
-    controller.watch.quarantine_mut().note_loss(Now::at_ms(now.ms() + 61_000), &member, &host);
+    controller.health.note_loss(&member, &host, Now::at_ms(now.ms() + 61_000));
 }
 
 #[test]

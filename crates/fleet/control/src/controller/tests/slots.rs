@@ -110,7 +110,7 @@ fn routes_that_were_gone_back_from_do_not_come_again_whoever_changes_slots() {
         assert_eq!(stage.slots(), "m3 m2");
         let content = stage.controller.register.view().content();
         assert!(content.views[0].routes.contains("PoolRoute|web"), "{change:?}: {:?}", content.views);
-        assert_eq!(stage.controller.member_state(&member()), MemberState::Spare, "{change:?}");
+        assert_eq!(stage.controller.facts().state(&member()), MemberState::Spare, "{change:?}");
     }
 }
 

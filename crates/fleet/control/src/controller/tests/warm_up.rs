@@ -97,12 +97,12 @@ fn a_warm_up_does_not_end_while_a_rollout_is_going_or_its_scope_is_frozen() {
     });
     let loaded = stage.agents[4].report.routers[0].loaded.replace("0".repeat(32).parse().expect("a digest"));
     stage.turn_of_report(4);
-    stage.controller.pass_at = stage.controller.now;
+    stage.controller.health.pass_at_once(stage.controller.now);
     stage.controller.heal();
     assert_eq!(stage.target(), 2, "a router has another text");
     stage.agents[4].report.routers[0].loaded = loaded;
     stage.turn_of_report(4);
-    stage.controller.pass_at = stage.controller.now;
+    stage.controller.health.pass_at_once(stage.controller.now);
     stage.controller.heal();
     assert_eq!(stage.target(), 3);
     serve(&mut stage, 10, 95);

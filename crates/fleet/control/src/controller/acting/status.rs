@@ -1,0 +1,200 @@
+//! The status of the fleet, as its controller knows it.
+
+use std::fmt::Write;
+
+use admin::api::ApiReply;
+use fleet::rollout::RolloutState;
+use fleet::{Excluded, MemberId};
+use serde_json::{Value, json};
+use stdx::clock::Now;
+
+use crate::controller::Controller;
+use crate::controller::answers::replies::document;
+use crate::controller::answers::signing::certificate_words;
+use crate::controller::observing::member_facts::MemberState;
+use crate::controller::slots::drains::drain_json;
+use crate::turn::{ProcessReport, TextReport};
+
+/// Routers that are named because they are behind.
+const BEHIND_SHOWN: usize = 3;
+
+impl Controller {
+    /// The status, for people and for programs.
+    pub(crate) fn status(&self) -> ApiReply {
+        let mut text = String::new();
+        let mut line = |words: String| writeln!(text, "{words}").expect("writing to memory does not fail");
+        match self.register.view().current() {
+            None => line("no generation yet".to_owned()),
+            Some(now) => line(format!("generation {}: {}", now.number, now.reason)),
+        }
+        if let Some(state) = self.rollout.state() {
+            line(format!("rollout: {}", self.rollout_words(&state)));
+        }
+        if let Some(why) = self.register.away() {
+            line(format!("the register is away, so nothing new is decided: {why}"));
+        }
+        if let Some(words) = self.health.zones_line() {
+            line(words.to_owned());
+        }
+        for (scope, why) in self.register.view().frozen() {
+            line(format!("frozen: {scope} ({why})"));
+        }
+        for (name, heard) in self.peers.heard() {
+            let age_s = self.now.ms().saturating_sub(heard.ms()) / 1000;
+            line(format!("controller {name} was heard {age_s} s ago"));
+        }
+        let certificate_end_s = self.signing.certificate_end_s();
+        if let Some(words) = certificate_end_s.and_then(|end_s| certificate_words(end_s, self.unix_s)) {
+            line(words);
+        }
+        let quarantine: Vec<_> = self.health.held().collect();
+        for (whose, reason) in &quarantine {
+            line(format!("in quarantine: {whose} ({reason})"));
+        }
+        let drain = self.drains.line(self.register.view());
+        let notes: Vec<String> = self.health.notes().iter().cloned().chain(drain).collect();
+        for note in &notes {
+            line(note.clone());
+        }
+        let unfit = self.facts().excluded();
+        let members: Vec<Value> = self
+            .register
+            .view()
+            .inventory()
+            .members()
+            .map(|member| self.member_json(&member.id, &unfit))
+            .collect();
+        line(format!("{:<20} {:<10} {:<24} {:<18} {}", "MEMBER", "ZONE", "ADDRESS", "SLOT", "STATE"));
+        for member in &members {
+            let word = |name: &str| member[name].as_str().unwrap_or_default().to_owned();
+            let (id, zone, address) = (word("id"), word("zone"), word("address"));
+            line(format!("{id:<20} {zone:<10} {address:<24} {:<18} {}", word("slot"), word("state")));
+        }
+        let routers = self.routers_json();
+        line(format!("{:<20} {:<10} {:<24} {}", "ROUTER", "VIEW", "GENERATION", "STATE"));
+        for router in &routers {
+            let word = |name: &str| router[name].as_str().unwrap_or_default().to_owned();
+            let generation =
+                router["generation"].as_u64().map_or("none".to_owned(), |number| number.to_string());
+            line(format!("{:<20} {:<10} {generation:<24} {}", word("id"), word("view"), word("state")));
+        }
+        let json = json!({
+            "generation": self.register.target(),
+            "rollout": self.rollout.state().map(|state| self.rollout_words(&state)),
+            "certificate_end_s": certificate_end_s,
+            "register_away": self.register.away(),
+            "frozen": self.register.view().frozen(),
+            "quarantine": quarantine.iter().map(|(whose, reason)| (whose.to_string(), reason)).collect::<Vec<_>>(),
+            "drain": drain_json(self.register.view()),
+            "health": notes,
+            "members": members,
+            "routers": routers,
+        });
+        document(text, json)
+    }
+
+    fn member_json(&self, id: &MemberId, unfit: &Excluded) -> Value {
+        let member = self.register.view().inventory().get(id).expect("it is in the inventory");
+        let slot = match self.facts().state(id) {
+            MemberState::InSlot { cluster, slot } => format!("{cluster}/{slot}"),
+            MemberState::Spare if unfit.contains_key(id) => "no spare now".to_owned(),
+            MemberState::Spare => "spare".to_owned(),
+            MemberState::Stale => "to be emptied".to_owned(),
+        };
+        let seconds = |since: Now| self.now.ms().saturating_sub(since.ms()) / 1000;
+        let probe = match self.probes.get(id) {
+            None => "not probed yet".to_owned(),
+            Some(probe) => match probe.answer() {
+                Ok(after) => format!("answers within {} µs", after.as_micros()),
+                Err(why) => format!("does not answer for {} s: {why}", seconds(probe.since())),
+            },
+        };
+        let silent = self.agents.get(&member.host).filter(|agent| agent.is_silent());
+        let silent = silent.map(|agent| format!("its agent is silent for {} s", seconds(agent.heard())));
+        let said = self.facts().report_of(id).map(|report| match report.process {
+            ProcessReport::Running { pid } => format!("process {pid}"),
+            ProcessReport::Restarting { left_ms } => format!("is restarted, {} s left", left_ms / 1000),
+            ProcessReport::Down => "its process does not run".to_owned(),
+        });
+        let agent = silent.or(said).unwrap_or_else(|| "no agent".to_owned());
+        let state = [agent, probe].join("; ");
+        json!({
+            "id": id, "host": member.host, "zone": member.zone, "address": member.address,
+            "slot": slot, "state": state, "is_held": member.is_held,
+            "last_probe_s": self.probes.get(id).map(|probe| seconds(probe.at())),
+        })
+    }
+
+    fn routers_json(&self) -> Vec<Value> {
+        let all = self.agents.iter().flat_map(|(host, record)| {
+            record.report().routers.iter().map(move |router| (host, record, router))
+        });
+        let json = all.map(|(host, record, router)| {
+            let state = match &router.text {
+                _ if record.is_silent() => "its agent is silent".to_owned(),
+                TextReport::Loaded if router.loaded.is_none() => "does not answer".to_owned(),
+                TextReport::Loaded => "has loaded its text".to_owned(),
+                TextReport::Waiting => "has a new text and has not loaded it yet".to_owned(),
+                TextReport::Refused { generation, reason } => {
+                    format!("refuses generation {generation}: {reason}")
+                }
+                TextReport::Crashed { generation, reason } => {
+                    format!("went back from generation {generation}: {reason}")
+                }
+                TextReport::Foreign => "has a file that somebody else has written".to_owned(),
+            };
+            let state = match &router.trouble {
+                Some(trouble) => format!("{state}; its agent cannot go on: {trouble}"),
+                None => state,
+            };
+            json!({
+                "id": router.router, "host": host, "view": router.view, "zone": record.report().zone,
+                "generation": router.generation, "state": state, "trouble": router.trouble, "suspects": router.suspects,
+            })
+        });
+        json.collect()
+    }
+
+    fn rollout_words(&self, state: &RolloutState) -> String {
+        match state {
+            RolloutState::Done => self.done_words(),
+            RolloutState::Frozen => "frozen; no further router gets it".to_owned(),
+            RolloutState::RollingBack { to } => format!("goes back, by generation {to}"),
+            RolloutState::Halted(evidence) => format!("halted: {evidence}"),
+            RolloutState::Going { wave, waits_for: Some(router) } => format!("{wave}; waits for {router}"),
+            RolloutState::Going { wave, waits_for: None } => wave.to_string(),
+        }
+    }
+
+    /// Who has the target once its rollout is done: a router that is not heard is not waited for.
+    fn done_words(&self) -> String {
+        let target = self.register.target();
+        let known = self
+            .agents
+            .iter()
+            .flat_map(|(_, record)| record.report().routers.iter().map(move |one| (record, one)));
+        let routers = self.agents.routers().count();
+        let behind: Vec<String> = known
+            .filter(|(_, router)| router.generation < target)
+            .map(|(record, router)| {
+                let has = router.generation.map_or("none".to_owned(), |has| format!("generation {has}"));
+                let silent = if record.is_silent() { ", and its agent is silent" } else { "" };
+                format!("{} has {has}{silent}", router.router)
+            })
+            .collect();
+        match &*behind {
+            [] => "all routers have it".to_owned(),
+            all if all.len() == routers => {
+                format!("no router has it; {}", all[..all.len().min(BEHIND_SHOWN)].join("; "))
+            }
+            few if few.len() <= BEHIND_SHOWN => {
+                format!("all other routers have it; {}", few.join("; "))
+            }
+            many => format!(
+                "{} routers do not have it; among them: {}",
+                many.len(),
+                many[..BEHIND_SHOWN].join("; ")
+            ),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Facts about members: what is known of each from the register, agents and probes, and which of them may take a slot.
+
+use std::collections::BTreeMap;
+
+use fleet::health::HitCounts;
+use fleet::{Excluded, FleetMember, GenerationNumber, MemberId, UnfitMember};
+use stdx::clock::Now;
+
+use super::agents::Agents;
+use super::probes::MemberProbes;
+use crate::controller::health::MemberHealth;
+use crate::controller::register_mirror::FleetView;
+use crate::turn::{MemberReport, ProcessReport};
+
+/// What a member is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// It has a slot of a cluster.
+    InSlot {
+        /// The cluster.
+        cluster: String,
+        /// The slot.
+        slot: String,
+    },
+    /// It has none, and is empty: it may take one.
+    Spare,
+    /// It has none, and what it has may be old: it is emptied first.
+    Stale,
+}
+
+/// Those who know something of members, at one moment.
+#[derive(Clone, Copy)]
+pub(crate) struct MemberFacts<'c> {
+    view: &'c FleetView,
+    agents: &'c Agents,
+    probes: &'c MemberProbes,
+    health: &'c MemberHealth,
+    now: Now,
+}
+
+impl<'c> MemberFacts<'c> {
+    pub(crate) fn new(
+        view: &'c FleetView,
+        agents: &'c Agents,
+        probes: &'c MemberProbes,
+        health: &'c MemberHealth,
+        now: Now,
+    ) -> MemberFacts<'c> {
+        MemberFacts { view, agents, probes, health, now }
+    }
+
+    /// The fleet as its register has it.
+    pub(crate) fn view(&self) -> &'c FleetView {
+        self.view
+    }
+
+    pub(crate) fn agents(&self) -> &'c Agents {
+        self.agents
+    }
+
+    pub(crate) fn health(&self) -> &'c MemberHealth {
+        self.health
+    }
+
+    /// The moment at which all this is so.
+    pub(crate) fn now(&self) -> Now {
+        self.now
+    }
+
+    /// Members that take no slot now: those that are not empty, do not answer, whose agent has not spoken, or that are in
+    /// quarantine with or without their host.
+    pub(crate) fn excluded(&self) -> Excluded {
+        let unfit = |member: &FleetMember| Some((member.id.clone(), self.unfit(member)?));
+        self.view.inventory().members().filter_map(unfit).collect()
+    }
+
+    /// The first cause why a member takes no slot now.
+    fn unfit(&self, member: &FleetMember) -> Option<UnfitMember> {
+        match self.state(&member.id) {
+            MemberState::InSlot { .. } => return Some(UnfitMember::InSlot),
+            MemberState::Spare | MemberState::Stale => {}
+        }
+        if self.health.is_held(&member.id, &member.host, self.now) {
+            return Some(UnfitMember::Quarantined);
+        }
+        match self.probes.answers(&member.id) {
+            None => return Some(UnfitMember::NotProbed),
+            Some(false) => return Some(UnfitMember::NoAnswer),
+            Some(true) => {}
+        }
+        match (self.state(&member.id), self.report_of(&member.id)) {
+            (MemberState::Stale, None) => Some(UnfitMember::NoAgent),
+            (MemberState::Stale, Some(_)) => Some(UnfitMember::NotEmptied),
+            _ => None,
+        }
+    }
+
+    /// What a member is for.
+    pub(crate) fn state(&self, member: &MemberId) -> MemberState {
+        if let Some((cluster, slot)) = self.view.slot_of(member) {
+            return MemberState::InSlot { cluster: cluster.name.to_string(), slot: slot.id.to_string() };
+        }
+        match self.report_of(member) {
+            // It is emptied once more when the last router has left it, which may be so since the last look.
+            Some(report)
+                if report.is_kept_empty
+                    && (self.agents.has_new_readers() || !self.may_be_written_to(member)) =>
+            {
+                MemberState::Stale
+            }
+            Some(report) if report.flushes >= self.flushes_wanted(member) => MemberState::Spare,
+            _ => MemberState::Stale,
+        }
+    }
+
+    /// A router has a text with a member that has no slot any more: it may store something there which it, or others, replace
+    /// or delete elsewhere. Silent routers count, too: nothing but their agent is known to be away.
+    pub(crate) fn may_be_written_to(&self, member: &MemberId) -> bool {
+        self.agents.oldest_read().is_some_and(|oldest| oldest.0 < self.flushes_wanted(member))
+    }
+
+    /// What the agent beside a member says of it. What the agent of another host says of it does not count.
+    pub(crate) fn report_of(&self, member: &MemberId) -> Option<&'c MemberReport> {
+        let host = &self.view.inventory().get(member)?.host;
+        self.agents.get(host)?.report().members.iter().find(|report| report.member == *member)
+    }
+
+    /// The order to be emptied that a member without a slot must have carried out: the number behind that generation, for it
+    /// misses the deletes that come after. What was before the generations that are kept is not known, so the oldest of them
+    /// counts for a member that has no slot in any.
+    pub(crate) fn flushes_wanted(&self, member: &MemberId) -> u64 {
+        let oldest = self.view.generations().keys().next().map_or(1, |oldest| oldest.0);
+        self.view.last_slot(member).map_or(0, |last| last.0 + 1).max(oldest)
+    }
+
+    /// Whether a member has carried out the order to be emptied of this generation.
+    pub(crate) fn is_emptied(&self, member: &MemberId, since: GenerationNumber) -> bool {
+        self.report_of(member).is_some_and(|report| report.flushes >= since.0)
+    }
+
+    /// Whether a member answers, its agent speaks of it, and neither it nor its host is in quarantine.
+    pub(crate) fn is_fit_to_be_read(&self, member: &MemberId) -> bool {
+        let Some(host) = self.view.inventory().get(member).map(|member| &member.host) else { return false };
+        !self.health.is_held(member, host, self.now)
+            && self.probes.answers(member) == Some(true)
+            && self.report_of(member).is_some()
+    }
+
+    /// What agents say of hits and misses.
+    pub(crate) fn hit_counts(&self) -> BTreeMap<MemberId, HitCounts> {
+        let reports = self.view.inventory().members().filter_map(|member| self.report_of(&member.id));
+        let counts = |report: &MemberReport| HitCounts { hits: report.hits, misses: report.misses };
+        reports.map(|report| (report.member.clone(), counts(report))).collect()
+    }
+
+    /// Whether a member answers nobody, as far as it is known: then there is nothing to move, and nothing to miss.
+    pub(crate) fn is_lost(&self, member: &MemberId) -> bool {
+        self.health.may_replace(member)
+            || self.view.inventory().get(member).is_none()
+            || self.is_gone_for(member, 0)
+    }
+
+    /// Probes have failed for so long.
+    pub(crate) fn is_silent_for(&self, member: &MemberId, ms: u64) -> bool {
+        self.probes.is_silent_for(member, ms, self.now)
+    }
+
+    /// No probe has answered for so long, and no agent says that it runs.
+    pub(crate) fn is_gone_for(&self, member: &MemberId, ms: u64) -> bool {
+        let host = self.view.inventory().get(member).map(|member| &member.host);
+        let is_silent = host.and_then(|host| self.agents.get(host)).is_none_or(|record| record.is_silent());
+        let runs = self
+            .report_of(member)
+            .is_some_and(|report| matches!(report.process, ProcessReport::Running { .. }));
+        self.is_silent_for(member, ms) && (is_silent || !runs)
+    }
+}

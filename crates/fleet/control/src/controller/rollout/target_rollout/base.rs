@@ -1,0 +1,119 @@
+//! Bases: what a router may have whose turn has not come, and since when nobody uses a member that has left its slot.
+//!
+//! That is the newest generation that all routers have had. It is written down, one write for each rollout, so that a controller
+//! that is started does not take a generation for proven that was on its way. If that write is lost, an older generation counts,
+//! and routers that have more keep what they have.
+
+use fleet::rollout::{Rollout, RolloutLane, RolloutState};
+use fleet::{FleetContent, Generation, GenerationNumber, gone_back_to};
+
+use super::TargetRollout;
+use crate::controller::register_mirror::FleetView;
+use crate::controller::rollout::failures::KeptFailures;
+
+impl TargetRollout {
+    /// What routers may have whose turn for a generation has not come, and how it goes out: a plan says the same as the rollout does.
+    /// `before` is the target before it, if that is known.
+    pub(crate) fn lane_of<'v>(
+        &self,
+        view: &'v FleetView,
+        failures: &KeptFailures,
+        next: &Generation,
+        before: Option<GenerationNumber>,
+    ) -> (Option<&'v Generation>, RolloutLane) {
+        let base = self.base_of(view, failures, next, before);
+        let base = base.and_then(|number| view.generations().get(&number));
+        // All routers have had it: whoever comes gets it at once.
+        if self.settled(view) == Some(next.number) {
+            return (base, RolloutLane::Rollback);
+        }
+        let nothing = FleetContent::default();
+        (base, lane(base.map_or(&nothing, |base| &base.content), &next.content))
+    }
+
+    /// What routers may have whose turn has not come: the newest generation that all have had, and none that has failed.
+    fn base_of(
+        &self,
+        view: &FleetView,
+        failures: &KeptFailures,
+        current: &Generation,
+        before: Option<GenerationNumber>,
+    ) -> Option<GenerationNumber> {
+        let generations = view.generations();
+        // What was gone back from has failed: no router gets it that lacks it, whoever has gone back.
+        if let Some(back) = gone_back_to(generations, current) {
+            return Some(back.number);
+        }
+        let has_all = self.has_reached_all(before);
+        let settled = self.settled(view).max(has_all);
+        let is_known =
+            |number: &GenerationNumber| *number < current.number && generations.contains_key(number);
+        // Of an older register nothing is known but the chain.
+        let first =
+            settled.filter(is_known).or_else(|| before.or(current.parent).map(|one| self.proven(one)));
+        let first = generations.get(&first?);
+        let mut chain = std::iter::successors(first, |one| generations.get(&one.parent?));
+        chain.find(|one| !failures.has_failed(one)).map(|one| one.number)
+    }
+
+    /// The generation before, if its rollout here has come to its end.
+    fn has_reached_all(&self, before: Option<GenerationNumber>) -> Option<GenerationNumber> {
+        let done = self.machine.as_ref().filter(|machine| machine.state() == RolloutState::Done);
+        done.map(Rollout::generation).filter(|done| before == Some(*done))
+    }
+
+    /// Not a generation that is still on its way, for its canaries have not shown yet that it is good.
+    fn proven(&self, before: GenerationNumber) -> GenerationNumber {
+        match &self.machine {
+            // Where there was nothing before, there is nothing else to have.
+            Some(going)
+                if going.generation() == before
+                    && going.base() > GenerationNumber(0)
+                    && going.state() != RolloutState::Done =>
+            {
+                going.base()
+            }
+            _ => before,
+        }
+    }
+
+    /// What all routers have had before the target, while they do not all have it; `None` also if that is not kept any more.
+    pub(crate) fn base_of_target<'v>(&self, view: &'v FleetView) -> Option<&'v Generation> {
+        let base = match &self.machine {
+            _ if self.is_rolled_out() || self.settled(view) >= view.target() => None,
+            Some(machine) => Some(machine.base()),
+            None => self.failed.base(),
+        };
+        view.generations().get(&base?)
+    }
+
+    /// What a change of slots stands on while the target is not with all routers. Other routes of it are not proven, and nobody shall get
+    /// them because of a lost server: then it is what all routers have had, with the members that slots have now, and the target is
+    /// given up.
+    pub(crate) fn ground(&self, view: &FleetView) -> (FleetContent, Option<GenerationNumber>) {
+        let current = view.content();
+        let Some(before) = self.base_of_target(view) else { return (current, None) };
+        if lane(&before.content, &current) == RolloutLane::SlotChange {
+            return (current, None);
+        }
+        let ground = before.content.clone().with_members_of(&current);
+        // A slot that the target has taken away may have a member that has got another one since.
+        if ground.member_of_two_slots().is_some() { (current, None) } else { (ground, view.target()) }
+    }
+}
+
+/// How carefully a generation goes out. Where there was nothing, there is nothing to break.
+pub(crate) fn lane(old: &FleetContent, new: &FleetContent) -> RolloutLane {
+    if old.views.is_empty() {
+        return RolloutLane::Rollback;
+    }
+    let is_same_shape = old.views == new.views
+        && old.clusters.len() == new.clusters.len()
+        && old.clusters.iter().zip(&new.clusters).all(|(old, new)| {
+            old.name == new.name
+                && old.pool == new.pool
+                && (&old.gutter, &old.warm_up) == (&new.gutter, &new.warm_up)
+                && old.slots.len() == new.slots.len()
+        });
+    if is_same_shape { RolloutLane::SlotChange } else { RolloutLane::Routes }
+}

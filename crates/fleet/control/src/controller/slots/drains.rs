@@ -1,0 +1,385 @@
+//! Drains: the phases in which a living member's slot goes to another one follow each other as generations.
+//!
+//! The generation in force says which phase it is, and the machine of [`fleet::drain`] says when the next one may begin. What
+//! else is needed comes from turns and probes, so a controller that has just started, or another one, goes on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fleet::drain::{Drain, DrainEvent, DrainPhase, DrainSettings, DrainState};
+use fleet::health::{HitCounts, SlotMember, WarmUp, WarmUpStep};
+use fleet::rollout::RolloutState;
+use fleet::{
+    ClusterName, FleetContent, Generation, GenerationNumber, MemberId, RouterId, SlotRecord, TextDigest,
+    ViewName,
+};
+use serde_json::{Value, json};
+use stdx::clock::Now;
+
+use super::freezes::frozen_scope_of;
+use super::warm_ups::sum;
+use crate::controller::observing::member_facts::MemberFacts;
+use crate::controller::register_mirror::FleetView;
+use crate::controller::rollout::published::published;
+use crate::controller::rollout::target_rollout::{ALL_HEARD_MS, TargetRollout};
+
+/// A new member that is not read yet and does not answer for this long is given up: nothing is lost with it.
+const NEW_LOST_AFTER_MS: u64 = 10_000;
+/// The host of an old member is gone if it does not answer for this long and its agent does not say that it runs.
+const OLD_GONE_AFTER_MS: u64 = 30_000;
+
+/// The drain of the generation in force, if it has one.
+pub(crate) struct Drains {
+    /// The phase that is going on.
+    phase: Option<DrainWatch>,
+    /// Where it was at the last pass, for people, and in which generation.
+    line: Option<(GenerationNumber, String)>,
+    /// No phase ends before.
+    after: Now,
+    /// Members of a drained slot that are emptied, and by which order.
+    emptying: BTreeMap<MemberId, u64>,
+}
+
+/// A phase that this controller watches.
+struct DrainWatch {
+    /// The generation with which the phase began.
+    since: GenerationNumber,
+    /// The texts of the phase are those of the generations up to this one.
+    until: GenerationNumber,
+    texts: BTreeSet<(ViewName, TextDigest)>,
+    machine: Drain,
+    warm_up: WarmUp,
+}
+
+/// The drained slot of the generation in force.
+struct DrainedSlot {
+    cluster: ClusterName,
+    slot: SlotRecord,
+    phase: DrainPhase,
+    old: MemberId,
+    new: MemberId,
+}
+
+/// The next generation of a drain.
+pub(crate) struct DrainStep {
+    /// Which drain.
+    pub(crate) what: String,
+    pub(crate) reason: String,
+    pub(crate) content: FleetContent,
+}
+
+/// A member of a drained slot that is lost, and what becomes of the slot.
+pub(crate) struct SavedSlot {
+    pub(crate) place: SlotMember,
+    pub(crate) evidence: String,
+    /// Or what it waits for.
+    pub(crate) content: Result<FleetContent, String>,
+}
+
+impl DrainedSlot {
+    fn of(view: &FleetView) -> Option<DrainedSlot> {
+        let (cluster, slot, drain) = view.current()?.content.draining()?;
+        let (old, new) = slot.drained()?;
+        let (old, new, phase) = (old.clone(), new.clone(), drain.phase);
+        Some(DrainedSlot { cluster: cluster.name.clone(), slot: slot.clone(), phase, old, new })
+    }
+
+    fn what(&self) -> String {
+        format!("the drain of {} ({}/{}) to {}", self.old, self.cluster, self.slot.id, self.new)
+    }
+}
+
+impl Drains {
+    /// Those of a controller that begins. If a drain began before it, no phase ends before all agents were heard: it knows the
+    /// routers to wait for from them.
+    pub(crate) fn new(view: &FleetView, now: Now) -> Drains {
+        let wait_ms = if DrainedSlot::of(view).is_some() { ALL_HEARD_MS } else { 0 };
+        let after = Now::at_ms(now.ms() + wait_ms);
+        Drains { phase: None, line: None, after, emptying: BTreeMap::new() }
+    }
+
+    /// Begins a pass, which finds anew who is emptied. Returns who was.
+    pub(crate) fn begin_pass(&mut self) -> BTreeMap<MemberId, u64> {
+        std::mem::take(&mut self.emptying)
+    }
+
+    /// Members of a drained slot that are emptied, and by which order.
+    pub(crate) fn emptying(&self) -> &BTreeMap<MemberId, u64> {
+        &self.emptying
+    }
+
+    /// Lets the drain go on, and keeps where it is, for people. Returns its next generation, if it is time.
+    pub(crate) fn advance(
+        &mut self,
+        facts: MemberFacts<'_>,
+        rollout: &TargetRollout,
+        away: Option<&str>,
+    ) -> Option<DrainStep> {
+        self.line = None;
+        let Some(drained) = DrainedSlot::of(facts.view()) else {
+            self.phase = None;
+            return None;
+        };
+        let step = self.step(facts, rollout, away, &drained);
+        step.map_err(|line| self.keep_line(facts.view(), line)).ok()
+    }
+
+    /// Keeps where the drain is, for people.
+    pub(crate) fn keep_line(&mut self, view: &FleetView, line: String) {
+        self.line = view.target().map(|target| (target, line));
+    }
+
+    /// The next generation of a drain; or a line that says what it waits for.
+    fn step(
+        &mut self,
+        facts: MemberFacts<'_>,
+        rollout: &TargetRollout,
+        away: Option<&str>,
+        drained: &DrainedSlot,
+    ) -> Result<DrainStep, String> {
+        let what = drained.what();
+        if let Some(why) = halt(facts.view(), rollout, away) {
+            // When it goes on, the fence counts anew.
+            self.phase = None;
+            return Err(format!("{what} waits: {why}"));
+        }
+        self.watch_phase(facts, drained);
+        let next = self.next_of(facts, rollout, drained).map_err(|note| format!("{what}: {note}"));
+        next.map(|(reason, content)| DrainStep { what, reason, content })
+    }
+
+    /// Where the drain is, for people. There is a line as long as there is a drain: who waits for its end, as the pages say, must not take the
+    /// moment between a phase's generation and the next pass for it.
+    pub(crate) fn line(&self, view: &FleetView) -> Option<String> {
+        let drained = DrainedSlot::of(view)?;
+        let kept = self.line.as_ref().filter(|(generation, _)| Some(*generation) == view.target());
+        Some(kept.map_or_else(
+            || format!("{}: {}", drained.what(), phase_words(drained.phase, &drained.old, &drained.new)),
+            |(_, line)| line.clone(),
+        ))
+    }
+
+    /// Tells the machine of this phase what agents say of their routers.
+    fn watch_phase(&mut self, facts: MemberFacts<'_>, drained: &DrainedSlot) {
+        let (view, now) = (facts.view(), facts.now());
+        let Some(until) = view.target() else { return };
+        let is_same = |watch: &DrainWatch| watch.until == until;
+        if !self.phase.as_ref().is_some_and(is_same) {
+            let (since, texts) = phase_texts(view, &drained.slot);
+            let before = self.phase.take().filter(|watch| watch.since == since);
+            let drain = drained.slot.drain.as_ref().expect("it is drained");
+            let warm_up_ms = u64::from(drain.warm_up_s) * 1000;
+            let settings = DrainSettings { warm_up_ms, ..DrainSettings::default() };
+            let (machine, warm_up) = match before {
+                Some(before) => (before.machine, before.warm_up),
+                None => {
+                    // All that are known, at once: a machine that knows of nobody waits for nobody.
+                    let routers = facts.agents().routers().map(|report| report.router.clone());
+                    (Drain::resume(routers, drained.phase, settings, now), WarmUp::new(now))
+                }
+            };
+            self.phase = Some(DrainWatch { since, until, texts, machine, warm_up });
+        }
+        let counts = facts.hit_counts();
+        let count = |member: &MemberId| counts.get(member).copied().unwrap_or_default();
+        let peers = view.current().and_then(|now| now.content.cluster(&drained.cluster));
+        let peers = peers.into_iter().flat_map(|cluster| &cluster.slots);
+        let peers = peers.filter(|slot| slot.drain.is_none() && !slot.is_cold);
+        let peers = peers.map(|slot| count(&slot.member)).fold(HitCounts::default(), sum);
+        let is_old_gone = drained.phase != DrainPhase::ReadOld && is_gone(facts, &drained.old);
+        let Some(watch) = &mut self.phase else { return };
+        let mut events = vec![DrainEvent::Tick];
+        for report in facts.agents().routers() {
+            let router = report.router.clone();
+            events.push(DrainEvent::Appeared { router: router.clone() });
+            let text = report.loaded.clone().map(|loaded| (report.view.clone(), loaded));
+            if text.is_some_and(|text| watch.texts.contains(&text)) {
+                events.push(DrainEvent::Acknowledged { router, phase: drained.phase });
+            }
+        }
+        if watch.warm_up.step(now, count(&drained.new), peers) == WarmUpStep::Warm {
+            events.push(DrainEvent::Warm);
+        }
+        if is_old_gone {
+            events.push(DrainEvent::OldClosed);
+        }
+        watch.machine.on_all(events, now);
+    }
+
+    /// The next generation of a drain and its reason; or a note about what it waits for.
+    fn next_of(
+        &mut self,
+        facts: MemberFacts<'_>,
+        rollout: &TargetRollout,
+        drained: &DrainedSlot,
+    ) -> Result<(String, FleetContent), String> {
+        let DrainedSlot { phase, old, new, .. } = drained;
+        let (content, now) = (facts.view().content(), facts.now());
+        if *phase == DrainPhase::ReadOld && facts.is_silent_for(new, NEW_LOST_AFTER_MS) {
+            return Ok((format!("{new} does not answer: {old} keeps its slot"), content.without_drain()));
+        }
+        let words = phase_words(*phase, old, new);
+        if now < self.after {
+            return Err(format!("{words}; agents come back to this controller first"));
+        }
+        let Some(watch) = &self.phase else { return Err(words) };
+        let (state, since, behind) = (watch.machine.state(), watch.since, watch.machine.behind().cloned());
+        let next = match (state, phase) {
+            (DrainState::Fencing, _) => {
+                let who = behind.map_or("a router".to_owned(), |router| router.to_string());
+                return Err(self.fence(facts, old, since, &who));
+            }
+            (DrainState::Routers(next), phase) if next > *phase => next,
+            (DrainState::Retiring | DrainState::Done, DrainPhase::NewOnly) => {
+                if_rolled_out(rollout, words)?;
+                let reason = format!("{new} has the keys of {old}, which is emptied");
+                return Ok((reason, content.without_drain()));
+            }
+            (DrainState::Retiring | DrainState::Done, _) => DrainPhase::NewOnly,
+            (DrainState::Routers(_), _) => {
+                return Err(match behind {
+                    Some(router) => format!("{words}; waits for {router}"),
+                    None if *phase == DrainPhase::ReadNew => {
+                        format!("{words}; all routers have it, and {new} gets warm")
+                    }
+                    None => words,
+                });
+            }
+        };
+        // The new member is emptied at the end of the first phase, whatever it got since it was emptied last.
+        if *phase == DrainPhase::ReadOld {
+            self.emptying.insert(new.clone(), since.0);
+            if !facts.is_emptied(new, since) {
+                return Err(format!("{new} is emptied before it is read"));
+            }
+        }
+        if_rolled_out(rollout, words)?;
+        Ok((phase_words(next, old, new), content.in_drain_phase(next)))
+    }
+
+    /// A router has not loaded the phase in time: the old member is emptied before the others go on.
+    fn fence(
+        &mut self,
+        facts: MemberFacts<'_>,
+        old: &MemberId,
+        since: GenerationNumber,
+        who: &str,
+    ) -> String {
+        self.emptying.insert(old.clone(), since.0);
+        if !facts.is_emptied(old, since) {
+            return format!("{who} has not loaded the phase in time, so {old} is emptied");
+        }
+        if let Some(watch) = &mut self.phase {
+            watch.machine.on(DrainEvent::OldClosed, facts.now());
+        }
+        format!("{who} has not loaded the phase in time; {old} is empty, and the others go on")
+    }
+
+    /// The loss of a member that routers read of a drained slot, and what becomes of the slot.
+    pub(crate) fn save_one(
+        &mut self,
+        facts: MemberFacts<'_>,
+        lost: &[(SlotMember, String)],
+    ) -> Option<SavedSlot> {
+        let all: Vec<_> = lost.iter().cloned().chain(lost_of_drain(facts)).collect();
+        all.into_iter().find_map(|(place, evidence)| {
+            let content = self.save(facts, &place)?;
+            Some(SavedSlot { place, evidence, content })
+        })
+    }
+
+    /// One of the members of a drained slot is lost that routers read: the other one gets the slot alone as soon as it is empty,
+    /// for it lacks what was stored in the lost one. None if the other one cannot.
+    fn save(&mut self, facts: MemberFacts<'_>, lost: &SlotMember) -> Option<Result<FleetContent, String>> {
+        let view = facts.view();
+        let drained = DrainedSlot::of(view).filter(|drained| drained.slot.member == lost.member)?;
+        let other = &drained.slot.drain.as_ref()?.other;
+        if !facts.is_fit_to_be_read(other) {
+            return None;
+        }
+        let since = phase_texts(view, &drained.slot).0;
+        self.emptying.insert(other.clone(), since.0);
+        if !facts.is_emptied(other, since) {
+            return Some(Err(format!(
+                "{} is lost, and {other} is emptied to take its slot alone",
+                lost.member
+            )));
+        }
+        Some(Ok(view.content().with_other_alone(&drained.slot.id, &lost.member)))
+    }
+
+    /// A router's process is gone, as its agent says.
+    pub(crate) fn leave(&mut self, router: RouterId, now: Now) {
+        if let Some(watch) = &mut self.phase {
+            watch.machine.on(DrainEvent::Left { router }, now);
+        }
+    }
+}
+
+/// The drain for programs.
+pub(crate) fn drain_json(view: &FleetView) -> Value {
+    let Some(drained) = DrainedSlot::of(view) else { return Value::Null };
+    json!({
+        "cluster": drained.cluster, "slot": drained.slot.id, "old": drained.old, "new": drained.new,
+        "phase": drained.phase, "reads": drained.slot.member,
+    })
+}
+
+/// Why nothing may go on, whatever the machine says.
+fn halt(view: &FleetView, rollout: &TargetRollout, away: Option<&str>) -> Option<String> {
+    if let Some(away) = away {
+        return Some(format!("the register is away: {away}"));
+    }
+    if let Some(RolloutState::Halted(evidence)) = rollout.state() {
+        return Some(format!("the rollout of its phase has halted: {evidence}"));
+    }
+    let frozen = frozen_scope_of(view, &view.content().without_drain());
+    frozen.map(|(scope, why)| format!("{scope} is frozen: {why}"))
+}
+
+/// The generation with which a slot came into its phase, and the texts of that and the later ones.
+fn phase_texts(view: &FleetView, slot: &SlotRecord) -> (GenerationNumber, BTreeSet<(ViewName, TextDigest)>) {
+    let (mut since, mut texts) = (GenerationNumber(0), BTreeSet::new());
+    let mut next = view.current();
+    let has_phase = |one: &&Generation| {
+        one.content
+            .draining()
+            .is_some_and(|(_, other, _)| (&other.id, &other.drain) == (&slot.id, &slot.drain))
+    };
+    while let Some(one) = next.filter(has_phase) {
+        since = one.number;
+        texts.extend(published(one.number, &one.content).0.digests);
+        next = one.parent.and_then(|number| view.generations().get(&number));
+    }
+    (since, texts)
+}
+
+fn if_rolled_out(rollout: &TargetRollout, words: String) -> Result<(), String> {
+    if rollout.is_rolled_out() { Ok(()) } else { Err(format!("{words}; waits for the present rollout")) }
+}
+
+/// The new member of a drain that is read and gone, as all observers say. No guard limits it: its predecessor is at hand, and no
+/// spare is used.
+fn lost_of_drain(facts: MemberFacts<'_>) -> Option<(SlotMember, String)> {
+    let drained = DrainedSlot::of(facts.view()).filter(|drained| drained.phase != DrainPhase::ReadOld)?;
+    let new = facts.view().inventory().get(&drained.new)?;
+    if !facts.health().may_replace(&new.id) || !is_gone(facts, &new.id) {
+        return None;
+    }
+    let evidence = format!("probes, its agent and routers agree; {} has the slot again", drained.old);
+    let (cluster, slot) = (drained.cluster, drained.slot.id);
+    let (member, host, zone) = (new.id.clone(), new.host.clone(), new.zone.clone());
+    Some((SlotMember { cluster, slot, member, host, zone }, evidence))
+}
+
+fn is_gone(facts: MemberFacts<'_>, member: &MemberId) -> bool {
+    facts.is_gone_for(member, OLD_GONE_AFTER_MS)
+}
+
+/// What routers do in a phase.
+pub(crate) fn phase_words(phase: DrainPhase, old: &MemberId, new: &MemberId) -> String {
+    match phase {
+        DrainPhase::ReadOld => format!("{old} is read, deletes go to it and to {new}"),
+        DrainPhase::ReadNew => format!("{new} is read and warmed up from {old}, deletes go to both"),
+        DrainPhase::NewOnly => format!("{new} alone is read, deletes go to it and to {old}"),
+    }
+}
