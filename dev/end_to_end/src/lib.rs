@@ -18,6 +18,5 @@ pub mod open_loop;
 pub mod process;
 pub mod server;
 pub mod sockets;
-mod stream;
 pub mod subject;
 pub mod typed;

@@ -1,8 +1,10 @@
 //! A real server as the peer of a transcript, with TLS or without.
 
+pub(super) mod stream;
+
 use crate::clock;
 use crate::server::Server;
-use crate::stream::ClientStream;
+use crate::sockets::stream::ClientStream;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};

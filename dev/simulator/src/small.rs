@@ -23,7 +23,6 @@ mod faults;
 mod history;
 mod judge;
 mod members;
-mod mortal_register;
 mod route_log;
 mod routers;
 mod shape;

@@ -2,10 +2,14 @@
 //!
 //! A key stays where it was made: whoever needs a certificate sends a [`CertificateRequest`].
 
+pub(super) mod request;
+pub(super) mod run_certificates;
+pub(super) mod signing_key;
+
 use crate::certificate::{Der, INTEGER, SEQUENCE, facts};
 use crate::files::{TlsFileError, certificates, key, unusable};
-use crate::request::CertificateRequest;
-use crate::signing_key::{P256Key, failed, key_identifier, pem, serial_number};
+use crate::issue::request::CertificateRequest;
+use crate::issue::signing_key::{P256Key, failed, key_identifier, pem, serial_number};
 use rcgen::string::Ia5String;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,

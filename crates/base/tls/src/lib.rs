@@ -9,9 +9,9 @@
 //! * [`settings`] of listeners, and what [`server`] makes of them, from files that can be read again ([`ListenerTls`]);
 //!   [`choice`] of a certificate by the name that a client asks for, [`cipher`] names;
 //! * [`ticket`]: session tickets that several processes accept; [`session_cache`]: sessions of clients without them;
-//! * [`run_certificates`]: an authority and a certificate that are made for one run;
-//! * [`issue`]: an authority that is kept, and the certificates that it signs; [`request`]s for them (CSR), so that a key stays
-//!   where it was made; [`signing_key`]: such keys;
+//! * [`issue::run_certificates`]: an authority and a certificate that are made for one run;
+//! * [`issue`]: an authority that is kept, and the certificates that it signs; [`issue::request`]s for them (CSR), so that a key stays
+//!   where it was made; [`issue::signing_key`]: such keys;
 //! * [`certificate_uris`]: the URIs in a certificate and its validity, for those who decide by them;
 //! * [`certificate`] and [`role`]: who a client is by its certificate, and what it may do.
 
@@ -24,13 +24,10 @@ mod client_files;
 mod client_names;
 mod files;
 mod issue;
-mod request;
 mod role;
-mod run_certificates;
 mod server;
 mod session_cache;
 mod settings;
-mod signing_key;
 mod ticket;
 
 #[cfg(test)]
@@ -42,10 +39,10 @@ pub use client::{Trust, client};
 pub use client_files::{ClientSettings, ClientTls};
 pub use client_names::NameCheck;
 pub use files::{TlsFileError, authorities, certificates, key, system_authorities};
+pub use issue::request::{CertificateRequest, CertificateRequestError};
+pub use issue::run_certificates::RunCertificates;
 pub use issue::{CertificateKey, IssuedFor, SigningAuthority, Validity};
-pub use request::{CertificateRequest, CertificateRequestError};
 pub use role::{Identity, Role};
-pub use run_certificates::RunCertificates;
 pub use server::{Acceptor, ListenerTls};
 pub use settings::{CERTIFICATES_MAX, CertificateFiles, KeyFormat, PeerCheck, TlsServerError, TlsSettings};
 pub use ticket::HandedTickets;

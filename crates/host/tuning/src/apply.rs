@@ -17,11 +17,11 @@ use tuner::plan::{self, Plan};
 use tuner::report::folded;
 use tuner::{Capture, PlanRefusal, Root};
 
-use crate::deadline::watch_over;
 use crate::error::Error;
 use crate::observe::{self, ObservedHost};
 use crate::plan::PlanInput;
 use crate::progress::JobNotice;
+use crate::rollback::deadline::watch_over;
 use crate::saved;
 use crate::state::{State, StateDirectory};
 

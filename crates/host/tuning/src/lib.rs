@@ -18,8 +18,6 @@
 //! ([`JobNotice`], [`JobProgress`], [`watch::Complaint`]).
 
 pub mod apply;
-mod deadline;
-mod elsewhere;
 mod error;
 mod in_force;
 mod memcached;
@@ -35,8 +33,8 @@ pub mod tournament;
 pub mod verify;
 pub mod watch;
 
-pub use deadline::undo_at_deadline;
 pub use error::{Blame, Error};
 pub use progress::{JobNotice, JobProgress};
+pub use rollback::deadline::undo_at_deadline;
 pub use rollback::{Undoing, Undone, confirm, rollback};
 pub use state::StateDirectory;

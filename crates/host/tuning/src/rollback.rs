@@ -1,5 +1,8 @@
 //! Rollback and confirmation of plans.
 
+pub(super) mod deadline;
+pub(super) mod elsewhere;
+
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -11,10 +11,10 @@ use tuner::apply::journal::{Holder, Journal, JournalDoubt, PlanState};
 use tuner::persist::store;
 use tuner::{Root, Setting};
 
-pub use crate::elsewhere::Overdue;
-use crate::elsewhere::overdue;
 use crate::error::Error;
 use crate::in_force::in_force;
+pub use crate::rollback::elsewhere::Overdue;
+use crate::rollback::elsewhere::overdue;
 use crate::state::{Seen, StateDirectory};
 
 /// The status of a host.

@@ -1,5 +1,7 @@
 //! Three real controllers with one register, and the ways between them and the agents.
 
+pub(super) mod mortal_register;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Waker};
@@ -18,7 +20,7 @@ use fleet::{
 use stdx::clock::Now;
 use tokio::runtime::Runtime;
 
-use super::mortal_register::MortalRegister;
+use self::mortal_register::MortalRegister;
 use super::shape::{CONTROLLERS, FLEET, member, policy, rollout, thresholds, zone};
 
 /// Routes of a policy that works.

@@ -19,21 +19,13 @@
 
 use anyhow::{Context, Result, ensure};
 
-mod amplification;
 mod arguments;
 mod beside;
 mod cleanup;
 mod control_group;
 mod fio;
 mod generator;
-mod hang;
-mod hit;
-mod latency;
-mod lost;
-mod memory;
-mod misses;
-mod mix;
-mod restart;
+mod rows;
 mod server;
 mod windows;
 
@@ -45,16 +37,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("evenkeel: {}", super::process::build()?.display());
     type Row = fn(&Arguments) -> Result<()>;
     let rows: [(&str, Row); 10] = [
-        ("hit", |arguments| hit::run(arguments, hit::PeerCache::Limited)),
-        ("cached", |arguments| hit::run(arguments, hit::PeerCache::All)),
-        ("latency", latency::run),
-        ("mix", mix::run),
-        ("hang", hang::run),
-        ("restart", restart::run),
-        ("lost", lost::run),
-        ("memory", memory::run),
-        ("amplification", amplification::run),
-        ("misses", misses::run),
+        ("hit", |arguments| rows::hit::run(arguments, rows::hit::PeerCache::Limited)),
+        ("cached", |arguments| rows::hit::run(arguments, rows::hit::PeerCache::All)),
+        ("latency", rows::latency::run),
+        ("mix", rows::mix::run),
+        ("hang", rows::hang::run),
+        ("restart", rows::restart::run),
+        ("lost", rows::lost::run),
+        ("memory", rows::memory::run),
+        ("amplification", rows::amplification::run),
+        ("misses", rows::misses::run),
     ];
     for (name, row) in rows {
         if super::is_wanted(name, &arguments.only) {

@@ -70,11 +70,8 @@ pub(super) const NODES: [Exception; 1] =
     [exception("crates/fleet/router/src/plan.rs", 1, "a route is not one file yet")];
 
 /// Rooms of folders (`rooms.rs`).
-pub(super) const ROOMS: [Exception; 18] = [
+pub(super) const ROOMS: [Exception; 10] = [
     exception("crates/fleet/router/src", 16, "not grouped yet"),
-    exception("crates/base/tls/src", 18, "not grouped yet"),
-    exception("crates/evenkeel/src", 36, "a list of one kind: the verbs"),
-    exception("crates/evenkeel/src/route", 18, "not grouped yet"),
     exception("crates/fleet/control/src", 26, "not grouped yet"),
     exception("crates/fleet/control/src/controller", 33, "not grouped yet"),
     exception(
@@ -104,11 +101,6 @@ pub(super) const ROOMS: [Exception; 18] = [
         18,
         "a list of one kind: the settings, a file for each subject",
     ),
-    exception("crates/host/tuning/src", 17, "not grouped yet"),
-    exception("crates/measure/load/src/types", 18, "not grouped yet"),
-    exception("dev/end_to_end/src", 16, "not grouped yet"),
-    exception("dev/simulator/src/small", 16, "not grouped yet"),
-    exception("dev/xtask/src/bench/flash", 17, "not grouped yet"),
 ];
 
 /// Lines of functions (`functions.rs`).

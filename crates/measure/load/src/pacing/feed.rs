@@ -4,7 +4,7 @@ use crate::engine::WAIT_MAX;
 use crate::engine::outbox::Outbox;
 use crate::pacing::schedule::Schedule;
 use crate::pacing::waking::Waking;
-use crate::types::pace::Sleep;
+use crate::types::arrivals::pace::Sleep;
 use crate::workload::compose::Composer;
 use crate::workload::conversation::Conversation;
 use crate::workload::replay::NextDue;

@@ -9,7 +9,7 @@ use super::Runner;
 use super::workers::Task;
 use crate::run::shared::RunState;
 use crate::types::arrivals::Arrivals;
-use crate::types::pace::{OpenLoopPace, Timing};
+use crate::types::arrivals::pace::{OpenLoopPace, Timing};
 use crate::types::part::Share;
 use crate::types::probes::{Probes, Traffic};
 use crate::workload::compose::Composer;

@@ -1,5 +1,7 @@
 //! Arrivals: the distribution of the times between the requests of an open loop.
 
+pub(crate) mod pace;
+
 use std::fmt;
 use std::str::FromStr;
 

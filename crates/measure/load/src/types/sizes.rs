@@ -1,7 +1,10 @@
 //! Sizes of keys and values: numbers, ranges, or a law; which one an item has follows from the item alone.
 
-use crate::types::law::{Curve, Law};
-use crate::types::spans::Spans;
+pub(crate) mod law;
+pub(crate) mod spans;
+
+use crate::types::sizes::law::{Curve, Law};
+use crate::types::sizes::spans::Spans;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;

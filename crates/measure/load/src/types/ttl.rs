@@ -1,6 +1,6 @@
 //! Times to live: how long a server is to keep an item, which follows from the item alone.
 
-use crate::types::spans::Spans;
+use crate::types::sizes::spans::Spans;
 use std::fmt;
 use std::str::FromStr;
 

@@ -3,11 +3,11 @@
 use crate::engine::target::Target;
 use crate::engine::trust::Tls;
 use crate::engine::udp;
+use crate::types::arrivals::pace::{OpenLoopPace, Sleep, Timing};
 use crate::types::churn::{ChurnPlan, Storm};
 use crate::types::description::{Description, EngineChoice};
 use crate::types::error::Error;
 use crate::types::mix::{Command, Mix};
-use crate::types::pace::{OpenLoopPace, Sleep, Timing};
 use crate::types::part::Part;
 use crate::types::part::Share;
 use crate::types::popularity::Popularity;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::arguments::Arguments;
 use super::cleanup::ScratchFile;
-use super::hit;
+use super::rows::hit;
 
 /// Reads of 4 KiB, as random and as many as the gets of a server.
 pub(super) const READS_PER_S: u64 = 5_000;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::types::pace::{OpenLoopPace, Timing};
+use crate::types::arrivals::pace::{OpenLoopPace, Timing};
 use clap::Parser;
 
 #[derive(Parser)]

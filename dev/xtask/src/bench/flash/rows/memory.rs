@@ -2,15 +2,15 @@
 
 use anyhow::Result;
 
-use super::arguments::Arguments;
-use super::server::{Setup, start_all};
+use crate::bench::flash::arguments::Arguments;
+use crate::bench::flash::server::{Setup, start_all};
 
 /// Of values, and the number of items.
 const SIZES: [(&str, u64); 2] = [("1000", 2_000_000), ("4000", 1_000_000)];
 const MEGABYTES: u64 = 512;
 
 /// Prints the table, for ours alone: the peer's headers are items among others.
-pub(super) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("memory for each item on flash; -m {MEGABYTES}, one run");
     for (value_len, items) in SIZES {
         let flash_megabytes = (items * (value_len.parse::<u64>()? + 200) * 5 / 4) >> 20;

@@ -14,7 +14,7 @@ const NO_END: u64 = u64::MAX;
 
 /// The register as one controller reaches it.
 #[derive(Debug)]
-pub(super) struct MortalRegister {
+pub(crate) struct MortalRegister {
     inner: SimulatedRegister,
     is_away: AtomicBool,
     writes_left: AtomicU64,
@@ -23,7 +23,7 @@ pub(super) struct MortalRegister {
 }
 
 impl MortalRegister {
-    pub(super) fn new(inner: SimulatedRegister, written: Arc<AtomicU64>) -> MortalRegister {
+    pub(crate) fn new(inner: SimulatedRegister, written: Arc<AtomicU64>) -> MortalRegister {
         MortalRegister {
             inner,
             is_away: AtomicBool::new(false),
@@ -32,27 +32,27 @@ impl MortalRegister {
         }
     }
 
-    pub(super) fn set_away(&self, is_away: bool) {
+    pub(crate) fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, Relaxed);
     }
 
     /// The controller dies when it has written so many times more, before it learns of the last one.
-    pub(super) fn dies_after(&self, writes: u64) {
+    pub(crate) fn dies_after(&self, writes: u64) {
         self.writes_left.store(writes, Relaxed);
     }
 
     /// Whether it has died.
-    pub(super) fn is_dead(&self) -> bool {
+    pub(crate) fn is_dead(&self) -> bool {
         self.writes_left.load(Relaxed) == 0
     }
 
     /// Another controller takes its place.
-    pub(super) fn revive(&self) {
+    pub(crate) fn revive(&self) {
         self.writes_left.store(NO_END, Relaxed);
     }
 
     /// Writes of all controllers, if the register is reached.
-    pub(super) fn written(&self) -> Option<u64> {
+    pub(crate) fn written(&self) -> Option<u64> {
         (!self.is_away.load(Relaxed)).then(|| self.written.load(Relaxed))
     }
 

@@ -8,9 +8,9 @@
 use anyhow::{Context, Result, bail, ensure};
 use stdx::statistics::median;
 
-use super::arguments::Arguments;
-use super::generator::figure;
-use super::server::{FlashServer, Setup, start_all, start_ours};
+use crate::bench::flash::arguments::Arguments;
+use crate::bench::flash::generator::figure;
+use crate::bench::flash::server::{FlashServer, Setup, start_all, start_ours};
 
 const MEGABYTES: u64 = 64;
 const FLASH_MEGABYTES: u64 = 1024;
@@ -68,7 +68,7 @@ struct Shares {
 }
 
 /// Prints the table. A workload that cannot be measured is named with the cause, and the others have their rows.
-pub(super) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("share of gets that missed, -m {MEGABYTES}, {FLASH_MEGABYTES} MB of flash; one run");
     println!("{:<12} {:>10} {:>17} {:>17}   ratios", "ext_item_size", "peer", ITEM_SIZE, SMALL_ITEM_SIZE);
     let mut ratios: [Vec<f64>; 2] = Default::default();

@@ -1,6 +1,6 @@
 //! Certificates for one run: an authority whose key nobody keeps, and what it has signed.
 
-use crate::signing_key::{P256Key, failed, key_identifier, pem, serial_number};
+use crate::issue::signing_key::{P256Key, failed, key_identifier, pem, serial_number};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod,
     KeyUsagePurpose, SerialNumber, date_time_ymd,

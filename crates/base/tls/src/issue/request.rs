@@ -3,7 +3,7 @@
 //! The names in a request are not read at all: who asks says who it is by other means, and the authority decides.
 
 use crate::certificate::{Der, INTEGER, SEQUENCE};
-use crate::signing_key::key_identifier;
+use crate::issue::signing_key::key_identifier;
 use rcgen::{PKCS_ECDSA_P256_SHA256, PublicKeyData, SignatureAlgorithm};
 use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use rustls::pki_types::CertificateSigningRequestDer;
@@ -126,7 +126,7 @@ impl Parts<'_> {
 mod tests {
     use super::*;
     use crate::issue::CertificateKey;
-    use crate::signing_key::pem;
+    use crate::issue::signing_key::pem;
 
     #[track_caller]
     fn check(request: &str, expected: CertificateRequestError) {

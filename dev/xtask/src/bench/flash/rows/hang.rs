@@ -5,12 +5,12 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use end_to_end::clock;
 
-use super::arguments::Arguments;
-use super::beside::{self, Beside, Probed};
-use super::control_group::ControlGroup;
 use super::hit;
-use super::server::{FlashServer, start_ours};
-use super::windows::{MUST_OF_LATENCY, P99, Verdicts, compared, median_us};
+use crate::bench::flash::arguments::Arguments;
+use crate::bench::flash::beside::{self, Beside, Probed};
+use crate::bench::flash::control_group::ControlGroup;
+use crate::bench::flash::server::{FlashServer, start_ours};
+use crate::bench::flash::windows::{MUST_OF_LATENCY, P99, Verdicts, compared, median_us};
 
 const HANGS: Duration = Duration::from_secs(10);
 /// From the start of the probes, which warm up for a second, to the hang.
@@ -19,7 +19,7 @@ const BEFORE: Duration = Duration::from_millis(1500);
 const WINDOW_MS: u64 = 11_000;
 
 /// Prints the table, for ours alone: a group does not delay what the peer writes through the page cache.
-pub(super) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let group = match ControlGroup::of_device("hang", &arguments.folder) {
         Ok(group) => group,
         Err(error) => {

@@ -2,17 +2,17 @@
 
 use anyhow::Result;
 
-use super::arguments::Arguments;
-use super::generator::figure;
 use super::hit;
-use super::server::{Setup, start_all};
+use crate::bench::flash::arguments::Arguments;
+use crate::bench::flash::generator::figure;
+use crate::bench::flash::server::{Setup, start_all};
 
 /// 95 % of the flash, at 4096 bytes each.
 const ITEMS: &str = "232000";
 const SETUP: Setup = Setup { megabytes: 128, flash_megabytes: 960, page_megabytes: 16, group_percent: None };
 
 /// Prints the table.
-pub(super) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("bytes written to flash that is 95 % full, with 30 % overwrites, one run");
     for server in start_all(arguments, |_| SETUP)? {
         hit::fill(&server, ITEMS)?;

@@ -4,15 +4,15 @@ use anyhow::Result;
 use stdx::prng::Prng;
 use stdx::statistics::{median, median_interval};
 
-use super::super::shuffled;
-use super::arguments::Arguments;
-use super::generator::figure;
-use super::server::{FlashServer, Setup, start_all};
-use super::windows::{Verdicts, mark, reasons};
+use crate::bench::flash::arguments::Arguments;
+use crate::bench::flash::generator::figure;
+use crate::bench::flash::server::{FlashServer, Setup, start_all};
+use crate::bench::flash::windows::{Verdicts, mark, reasons};
+use crate::bench::shuffled;
 
 /// The page cache that the peer may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PeerCache {
+pub(crate) enum PeerCache {
     /// As much as the group of either server has beside `-m`.
     Limited,
     /// All that there is.
@@ -32,7 +32,7 @@ const MISSES_MAX: f64 = 0.02;
 const FILLS_MAX: usize = 10;
 
 /// Prints the table.
-pub(super) fn run(arguments: &Arguments, cache: PeerCache) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments, cache: PeerCache) -> Result<()> {
     let servers = start_all(arguments, |name| {
         setup(arguments, (cache == PeerCache::Limited || name == "evenkeel").then_some(125))
     })?;
@@ -98,13 +98,13 @@ pub(super) fn run(arguments: &Arguments, cache: PeerCache) -> Result<()> {
 }
 
 /// A server of which nearly all items are on flash, with a limit on memory and page cache in percent of `-m`.
-pub(super) fn setup(arguments: &Arguments, group_percent: Option<u64>) -> Setup {
+pub(crate) fn setup(arguments: &Arguments, group_percent: Option<u64>) -> Setup {
     let flash_megabytes = (arguments.items * 4096 * 3 / 2) >> 20;
     Setup { megabytes: arguments.megabytes, flash_megabytes, page_megabytes: 16, group_percent }
 }
 
 /// Stores all items, and again those that are not there.
-pub(super) fn fill(server: &FlashServer, keys: &str) -> Result<()> {
+pub(crate) fn fill(server: &FlashServer, keys: &str) -> Result<()> {
     server.load(&["--keys", keys, "--value-size", "4000", "--prefill", "--requests", "1000"])?;
     let mut missing = 1.0;
     for _ in 0..FILLS_MAX {

@@ -3,15 +3,15 @@
 use anyhow::Result;
 use stdx::statistics::median;
 
-use super::arguments::Arguments;
-use super::generator::figure;
-use super::server::{Setup, start_all};
+use crate::bench::flash::arguments::Arguments;
+use crate::bench::flash::generator::figure;
+use crate::bench::flash::server::{Setup, start_all};
 
 const ITEMS: &str = "400000";
 const SETUP: Setup = Setup { megabytes: 200, flash_megabytes: 3072, page_megabytes: 64, group_percent: None };
 
 /// Prints the table.
-pub(super) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut lost: Vec<(&str, Vec<f64>)> = Vec::new();
     for round in 1..=arguments.turns.rounds {
         for server in start_all(arguments, |_| SETUP)? {

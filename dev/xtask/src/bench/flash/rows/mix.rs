@@ -3,17 +3,17 @@
 use anyhow::Result;
 use stdx::prng::Prng;
 
-use super::super::shuffled;
-use super::arguments::Arguments;
-use super::beside::SETS_PER_S;
-use super::fio::{Fio, READS_PER_S};
-use super::generator::figure;
 use super::hit;
-use super::server::{FlashServer, start_all};
-use super::windows::{MUST_OF_LATENCY, P99, Verdicts, compared, mark, median_us, reasons};
+use crate::bench::flash::arguments::Arguments;
+use crate::bench::flash::beside::SETS_PER_S;
+use crate::bench::flash::fio::{Fio, READS_PER_S};
+use crate::bench::flash::generator::figure;
+use crate::bench::flash::server::{FlashServer, start_all};
+use crate::bench::flash::windows::{MUST_OF_LATENCY, P99, Verdicts, compared, mark, median_us, reasons};
+use crate::bench::shuffled;
 
 /// Prints the table.
-pub(super) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Some(fio) = Fio::new(arguments)? else {
         println!("mix: left out, because there is no fio in PATH (apt-get install fio)");
         return Ok(());

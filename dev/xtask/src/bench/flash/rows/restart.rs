@@ -6,11 +6,11 @@ use anyhow::{Context, Result, ensure};
 use end_to_end::clock;
 use stdx::statistics::median;
 
-use super::arguments::Arguments;
-use super::cleanup::ScratchFile;
-use super::generator::figure;
 use super::hit;
-use super::server::{FlashServer, Setup, start_ours};
+use crate::bench::flash::arguments::Arguments;
+use crate::bench::flash::cleanup::ScratchFile;
+use crate::bench::flash::generator::figure;
+use crate::bench::flash::server::{FlashServer, Setup, start_ours};
 
 const MEGABYTES: u64 = 512;
 /// Gets of random keys, the same ones before and after a restart.
@@ -23,7 +23,7 @@ const MUST_SECONDS: f64 = 1.0;
 const MUST_FOUND: f64 = 0.99;
 
 /// Prints the table, for ours alone: memcached cannot restart with items on flash.
-pub(super) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let items = arguments.restart_items;
     // Half as much again as the items need, so that none is dropped.
     let flash_megabytes = (items * 4096 * 3 / 2) >> 20;

@@ -3,18 +3,18 @@
 use anyhow::Result;
 use stdx::prng::Prng;
 
-use super::super::shuffled;
-use super::arguments::Arguments;
-use super::beside::{self, Beside, GETS_PER_S, SETS_PER_S};
 use super::hit;
-use super::server::start_all;
-use super::windows::{MUST_OF_LATENCY, P99, Verdicts, compared, median_us};
+use crate::bench::flash::arguments::Arguments;
+use crate::bench::flash::beside::{self, Beside, GETS_PER_S, SETS_PER_S};
+use crate::bench::flash::server::start_all;
+use crate::bench::flash::windows::{MUST_OF_LATENCY, P99, Verdicts, compared, median_us};
+use crate::bench::shuffled;
 
 const LOADS: [(&str, Beside); 3] =
     [("nothing", Beside::Nothing), ("memory", Beside::Memory), ("flash", Beside::Flash)];
 
 /// Prints the table.
-pub(super) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let servers = start_all(arguments, |_| hit::setup(arguments, Some(125)))?;
     for server in &servers {
         hit::fill(server, &arguments.items.to_string())?;
