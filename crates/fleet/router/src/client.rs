@@ -1,5 +1,6 @@
 //! Clients: the window of requests that have no answer yet, and answers in the order of requests.
 
+pub(crate) mod held_memory;
 mod parked;
 pub(crate) mod state;
 mod values;
@@ -17,6 +18,12 @@ use values::{CollectedValues, PART_SIZE};
 
 /// Bytes for a socket. Large values are held.
 pub(crate) type HeldOutput = Gather<Arc<[u8]>>;
+
+/// The bytes that a held piece counts for one of those who hold it: reports may be on their way to many clients, and values to
+/// several servers.
+pub(crate) fn share_of(held: &Arc<[u8]>) -> usize {
+    held.len() / Arc::strong_count(held).max(1)
+}
 
 /// Requests of a client without an answer. A client that sends more is not read from until the first has its answer.
 pub(crate) const WINDOW_MAX: usize = 1024;

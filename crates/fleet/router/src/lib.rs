@@ -3,14 +3,17 @@
 //! The path of a request, with its functions:
 //!
 //! ```text
-//!  net's worker      client_state.rs, worker/*.rs       plan.rs                 destination.rs         net's worker
+//!  net's worker      worker/{requests,clients}.rs       plan.rs                 worker/servers/*.rs    net's worker
 //!  ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-//!  receive a batch ─►  RouteWorker::on_bytes ─► serve ─►  RoutePlan::step ─┬─► a server ─► send ─► turn.output
+//!  receive a batch ─►  RouteWorker::on_bytes ─► serve ─►  RoutePlan::step ─┬─► a server ─► Servers::send ─► turn.output
 //!                        protocol::parse                                   │       an exchange in its queue
-//!                        a slot in the client's window                     ├─► an answer
+//!                        Clients::slot_for: a slot in the window           ├─► an answer
 //!                                                                          └─► Flights (failover, copies)
-//!  send a batch  ◄─  ClientWindow::answer  ◄─ deliver ◄─ Destination::read: the reply of the first exchange ◄─ receive
+//!  send a batch  ◄─  Clients::answer  ◄─ RouteWorker::deliver ◄─ Servers::read: the reply of the first exchange ◄─ receive
 //! ```
+//!
+//! [`RouteWorker`] passes between its parts, each of which owns its state: clients, servers, hot values, plans, flights. A part
+//! returns what is to be done beyond it.
 //!
 //! A destination is a server as one worker sees it: a connection, and the exchanges that wait for their replies there.
 //! The bytes of a request are copied once, from the client's input to the destination's output, and those of a reply

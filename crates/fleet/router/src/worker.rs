@@ -1,58 +1,44 @@
 //! The worker: connections of clients and to servers, on one of `net`'s threads.
 
-mod adopt;
 mod clients;
-mod counting;
-mod datagrams;
 mod delivery;
-mod early;
-mod flush;
-pub(crate) mod held_memory;
-mod hot_notes;
-mod hot_plans;
-mod hot_values;
-mod late_failover;
-mod memory;
-mod multiget;
-mod names;
-mod pool_counts;
-mod reports;
+mod flights;
+mod hot;
+mod plans;
+mod replies;
 mod requests;
+mod sends;
 mod servers;
-mod spooling;
 #[cfg(test)]
 mod tests;
 mod upkeep;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use net::{CloseReason, Datagram, Handler, Next, Opened, Origin, Progress, SocketId, Turn, Unreachable};
 use stdx::clock::Now;
 use stdx::gather::Gather;
-use stdx::prng::Prng;
 
-use crate::client::state::{ClientState, SpareBodies};
-use crate::client::{ClientWindow, HeldOutput, WindowMemory};
+use crate::client::state::ClientState;
+use crate::client::{HeldOutput, share_of};
 use crate::flight::Flights;
-use crate::hot::cache::HotCache;
 use crate::hot::samples::HotSamples;
 use crate::message::key_groups::KeyGroups;
-use crate::plan::RoutePlan;
 use crate::plan::choices::{Choices, RouteCounts};
 use crate::reports::desk::ReportTray;
-use crate::servers::destination::Destination;
 use crate::servers::spool::Spooling;
 use crate::servers::udp::place_of_udp_tag;
 use crate::shared::{RouterShared, WorkerShare};
-use crate::slab::{Id, IdSlab};
 use crate::stats::RouteCells;
-use crate::worker::held_memory::HeldMemory;
-use names::NameWatch;
-use upkeep::Upkeep;
+use clients::Clients;
+use hot::HotValues;
+use plans::WorkerPlans;
+use servers::{Servers, earliest};
 
 /// Routes the requests of one of `net`'s workers.
+///
+/// Its parts own their state and know nothing of each other, unless one is passed to another's method. What follows from what
+/// a part returns is decided here: a reply is handed over, a route asks further servers.
 pub struct RouteWorker {
     shared: Arc<RouterShared>,
     /// What this worker counts.
@@ -63,64 +49,22 @@ pub struct RouteWorker {
     tray: Arc<ReportTray>,
     /// Its number among the workers.
     number: usize,
-    plan: Arc<RoutePlan>,
-    /// The destination of each server of `plan`.
-    places: Arc<[u32]>,
-    /// Plans that flights may still be on, with their destinations.
-    earlier: Vec<(std::sync::Weak<RoutePlan>, Arc<[u32]>)>,
-    /// Earlier plans for gets whose routes are still to be asked if they fail, and until when.
-    held_plans: VecDeque<(Now, Arc<RoutePlan>)>,
-    clients: IdSlab<ClientWindow>,
-    /// Memory of their windows.
-    memory: WindowMemory,
-    /// Clients with answers that wait for later ones, and since which turn.
-    gathering: VecDeque<(u32, Id)>,
-    turn_number: u32,
-    destinations: Vec<Destination>,
-    /// Destinations of servers that no plan names: they are forgotten once they are idle.
-    retired: Vec<u32>,
-    /// When to look at these again.
-    look_at: Now,
-    /// Places of destinations that were forgotten.
-    free: Vec<u32>,
-    /// Indices of destinations by the name of their server.
-    by_name: HashMap<String, Vec<u32>>,
+    plans: WorkerPlans,
+    choices: Choices,
     flights: Flights,
+    clients: Clients,
+    servers: Servers,
+    hot: HotValues,
+    samples: HotSamples,
     /// Deletes that may go to a log; `None` without one.
     spooling: Option<Spooling>,
-    /// Until then no request times out: this worker was late, and reads first what has arrived meanwhile.
-    reads_until: Now,
-    /// When to look at a destination for requests without a reply: at most one entry for each.
-    timers: BinaryHeap<Reverse<(Now, u32)>>,
-    /// When to probe which destination.
-    probes: BinaryHeap<Reverse<(Now, u32)>>,
+    /// The keys of the present request.
+    keys: KeyGroups,
     now: Now,
-    prng: Prng,
-    hot: HotSamples,
-    /// Values that are asked for again and again; `None` if no pool keeps any.
-    hot_cache: Option<Box<HotCache>>,
-    /// Memory for an answer from them.
-    hot_text: Vec<u8>,
-    /// A key that a reply is about.
-    hot_key: Vec<u8>,
-    choices: Choices,
-    /// Memory for a line that is rewritten.
+    /// Memory for a line of a reply that is rewritten.
     scratch: Vec<u8>,
     /// The same for the rest of a request's line.
     line_rest: Vec<u8>,
-    spare_bodies: SpareBodies,
-    held: HeldMemory,
-    /// The opaque of the present request.
-    opaque_text: Vec<u8>,
-    keys: KeyGroups,
-    upkeep: Upkeep,
-    names: NameWatch,
-    /// When to look at a destination for datagrams without a reply: at most one entry for each.
-    udp_timers: BinaryHeap<Reverse<(Now, u32)>>,
-    /// Destinations by their sockets for datagrams.
-    udp_sockets: HashMap<SocketId, u32>,
-    /// The place at which replies over UDP are read.
-    udp_reader: Option<u32>,
 }
 
 /// A connection.
@@ -140,7 +84,7 @@ impl RouteWorker {
     #[cold]
     fn note_late(&mut self, now: Now) {
         if self.deadline().is_some_and(|due| now.us.saturating_sub(due.us) > LATE_US) {
-            self.reads_until = Now { us: now.us + LATE_US };
+            self.servers.read_until(Now { us: now.us + LATE_US });
         }
     }
 
@@ -149,45 +93,21 @@ impl RouteWorker {
         let (number, WorkerShare { cells, tray, hot_table, hot_marks }) = shared.add_worker();
         RouteWorker {
             counts_pools: !cells.pools.is_empty(),
+            plans: WorkerPlans::default(),
+            choices: Choices::new(!seed, number),
+            flights: Flights::default(),
+            clients: Clients::new(&shared.settings),
+            servers: Servers::new(Arc::clone(&shared), Arc::clone(&cells), seed),
+            hot: HotValues::default(),
+            samples: HotSamples::new(hot_table, hot_marks, shared.key_hasher.clone(), seed),
+            spooling: shared.settings.spool.clone().map(|queue| Spooling::new(queue, number)),
+            keys: KeyGroups::default(),
+            now: Now::default(),
+            scratch: Vec::new(),
+            line_rest: Vec::new(),
             cells,
             tray,
             number,
-            plan: Arc::default(),
-            places: Arc::new([]),
-            earlier: Vec::new(),
-            held_plans: VecDeque::new(),
-            clients: IdSlab::default(),
-            memory: WindowMemory::default(),
-            gathering: VecDeque::new(),
-            turn_number: 0,
-            destinations: Vec::new(),
-            retired: Vec::new(),
-            look_at: Now::default(),
-            free: Vec::new(),
-            by_name: HashMap::new(),
-            flights: Flights::default(),
-            spooling: shared.settings.spool.clone().map(|queue| Spooling::new(queue, number)),
-            reads_until: Now::default(),
-            timers: BinaryHeap::new(),
-            probes: BinaryHeap::new(),
-            now: Now::default(),
-            hot: HotSamples::new(hot_table, hot_marks, shared.key_hasher.clone(), seed),
-            hot_cache: None,
-            hot_text: Vec::new(),
-            hot_key: Vec::new(),
-            prng: Prng::new(seed),
-            choices: Choices::new(!seed, number),
-            scratch: Vec::new(),
-            line_rest: Vec::new(),
-            spare_bodies: SpareBodies::default(),
-            held: HeldMemory::new(shared.settings.held_max),
-            opaque_text: Vec::new(),
-            keys: KeyGroups::default(),
-            upkeep: Upkeep::default(),
-            names: NameWatch::default(),
-            udp_timers: BinaryHeap::new(),
-            udp_sockets: HashMap::new(),
-            udp_reader: None,
             shared,
         }
     }
@@ -197,19 +117,18 @@ impl Handler for RouteWorker {
     type Connection = RouterPeer;
     type Held = Arc<[u8]>;
 
-    /// Reports may be on their way to many clients, and values to several servers.
     fn share(held: &Arc<[u8]>) -> usize {
-        held.len() / Arc::strong_count(held).max(1)
+        share_of(held)
     }
 
     fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Arc<[u8]>>) -> RouterPeer {
         match opened.origin {
             Origin::Accepted { .. } => {
                 self.cells.clients_opened.add(1);
-                RouterPeer::Client(ClientState::new(self.clients.insert(ClientWindow::new(opened.link))))
+                RouterPeer::Client(ClientState::new(self.clients.open(opened.link)))
             }
             Origin::Dialled { tag } => {
-                self.connected(tag as u32, opened.link, turn);
+                self.servers.connected(tag as u32, opened.link, turn);
                 RouterPeer::Server(tag as u32)
             }
         }
@@ -250,14 +169,14 @@ impl Handler for RouteWorker {
 
     fn on_finished(&mut self, peer: &mut RouterPeer) -> bool {
         match peer {
-            RouterPeer::Client(state) => self.close_when_answered(state.id),
+            RouterPeer::Client(state) => self.clients.close_when_answered(state.id),
             RouterPeer::Server(_) => false,
         }
     }
 
     fn on_drained(&mut self, peer: &mut RouterPeer, turn: &mut Turn<Arc<[u8]>>) {
         if let RouterPeer::Client(state) = peer {
-            self.wake_if_room(state.id, turn);
+            self.clients.wake_if_room(state.id, turn);
         }
     }
 
@@ -266,7 +185,7 @@ impl Handler for RouteWorker {
             // Replies to its requests are dropped when they come.
             RouterPeer::Client(state) => {
                 self.cells.clients_closed.add(1);
-                self.clients.remove(state.id);
+                self.clients.close(state.id);
                 self.flights.leave(state.id, &mut self.choices);
                 self.send_flights(turn);
             }
@@ -276,14 +195,14 @@ impl Handler for RouteWorker {
 
     fn on_unreachable(&mut self, tag: u64, why: Unreachable, turn: &mut Turn<Arc<[u8]>>) {
         match place_of_udp_tag(tag) {
-            Some(place) => self.datagrams_dialled(place, None, turn),
+            Some(place) => self.servers.datagrams_dialled(place, None, turn),
             None => self.unreachable(tag as u32, why, turn),
         }
     }
 
     fn on_socket(&mut self, tag: u64, socket: SocketId, turn: &mut Turn<Arc<[u8]>>) {
         if let Some(place) = place_of_udp_tag(tag) {
-            self.datagrams_dialled(place, Some(socket), turn);
+            self.servers.datagrams_dialled(place, Some(socket), turn);
         }
     }
 
@@ -297,8 +216,9 @@ impl Handler for RouteWorker {
         }
         (self.now, self.choices.now, self.flights.now) = (now, now, now);
         self.choices.unix_s = self.shared.unix_s();
-        self.turn_number = self.turn_number.wrapping_add(1);
-        if self.shared.generation() != self.plan.generation {
+        self.servers.begin_turn(now);
+        self.clients.begin_turn();
+        if self.shared.generation() != self.plans.current().generation {
             self.adopt();
         }
     }
@@ -306,45 +226,37 @@ impl Handler for RouteWorker {
     fn end_turn(&mut self, turn: &mut Turn<Arc<[u8]>>) {
         self.take_reports(turn);
         self.end_spooled(turn);
-        self.send_gathered(turn);
-        self.count_hot();
+        self.clients.send_gathered(turn);
+        self.hot.count(&self.cells);
         if self.choices.counted != RouteCounts::default() {
             self.count_routes();
         }
-        if self.held.is_due() {
+        self.clients.note_held(self.servers.take_arrived());
+        if self.clients.is_look_due() {
             self.free_memory(turn);
         }
         if self.next_look().is_some_and(|at| at <= self.now) {
             self.forget_retired(turn);
         }
-        self.follow_names(turn);
-        if self.upkeep.next().is_some_and(|at| at <= self.now) {
-            self.keep_up(turn);
+        if self.servers.has_names_to_follow() {
+            self.follow_names(turn);
         }
+        self.servers.keep_up(turn);
     }
 
     fn deadline(&self) -> Option<Now> {
-        let first = |heap: &BinaryHeap<Reverse<(Now, u32)>>| heap.peek().map(|Reverse((at, _))| *at);
-        let timeouts = [first(&self.timers), first(&self.udp_timers)].into_iter().flatten().min();
-        [
-            timeouts.map(|at| at.max(self.reads_until)),
-            first(&self.probes),
-            self.upkeep.next(),
-            self.names.next(),
+        earliest([
+            self.servers.deadline(),
             self.next_look(),
             self.flights.next_delay(),
             self.spooling.as_ref().and_then(Spooling::deadline),
-            (!self.gathering.is_empty()).then_some(self.now),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+            self.clients.gathers().then_some(self.now),
+        ])
     }
 
     fn on_deadline(&mut self, turn: &mut Turn<Arc<[u8]>>) {
         self.expire(turn);
-        self.expire_datagrams(turn);
-        self.send_probes(turn);
+        self.servers.send_probes(turn);
         if self.flights.end_delays(self.now) {
             self.send_flights(turn);
         }

@@ -5,9 +5,11 @@ use crate::plan::NodeId;
 /// The keys of one `get`, by destination.
 #[derive(Default)]
 pub(crate) struct KeyGroups {
-    pub(crate) groups: Vec<KeyGroup>,
+    groups: Vec<KeyGroup>,
+    /// The index among `groups` of each destination that has one, by its place.
+    of_place: Vec<Option<u32>>,
     /// Groups whose memory is used again.
-    pub(crate) spare: Vec<KeyGroup>,
+    spare: Vec<KeyGroup>,
 }
 
 /// Keys for one destination.
@@ -47,16 +49,13 @@ impl KeySpan {
 }
 
 impl KeyGroups {
-    /// Adds a key. `group` is the destination's note of its place here. False: the destination has a group of another route.
+    /// Adds a key. False: the destination has a group of another route.
     #[must_use]
-    pub(crate) fn add(
-        &mut self,
-        place: u32,
-        group: &mut Option<u32>,
-        failover: Option<NodeId>,
-        span: KeySpan,
-    ) -> bool {
-        let index = *group.get_or_insert_with(|| {
+    pub(crate) fn add(&mut self, place: u32, failover: Option<NodeId>, span: KeySpan) -> bool {
+        if self.of_place.len() <= place as usize {
+            self.of_place.resize(place as usize + 1, None);
+        }
+        let index = *self.of_place[place as usize].get_or_insert_with(|| {
             let mut group = self.spare.pop().unwrap_or_default();
             (group.place, group.failover) = (place, failover);
             self.groups.push(group);
@@ -67,5 +66,22 @@ impl KeyGroups {
             group.keys.push(span);
         }
         group.failover == failover
+    }
+
+    /// Takes all groups, which are to be given back in their order.
+    pub(crate) fn take(&mut self) -> Vec<KeyGroup> {
+        for group in &self.groups {
+            self.of_place[group.place as usize] = None;
+        }
+        std::mem::take(&mut self.groups)
+    }
+
+    /// Keeps the memory of groups whose keys have been sent.
+    pub(crate) fn keep(&mut self, mut groups: Vec<KeyGroup>) {
+        for mut group in groups.drain(..) {
+            group.keys.clear();
+            self.spare.push(group);
+        }
+        self.groups = groups;
     }
 }

@@ -6,6 +6,9 @@ use crate::message::key::RoutedKey;
 use crate::message::operation::Operation;
 use crate::servers::destination::ReplyKind;
 
+/// The end of a line, and of a value.
+pub(crate) const LINE_END: &[u8] = b"\r\n";
+
 /// A request about one key: parts of the client's input, in the order in which they are sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoutedRequest<'a> {
@@ -35,10 +38,35 @@ pub(crate) fn without_line_end(line: &[u8]) -> &[u8] {
     line
 }
 
+/// Where `part` begins, which is a part of `whole`.
+#[inline]
+pub(crate) fn offset(whole: &[u8], part: &[u8]) -> usize {
+    part.as_ptr() as usize - whole.as_ptr() as usize
+}
+
+/// What is before and after a key of a line.
+#[inline]
+pub(crate) fn around<'i>(line: &'i [u8], key: &[u8]) -> (&'i [u8], &'i [u8]) {
+    let start = offset(line, key);
+    (&line[..start], &line[start + key.len()..])
+}
+
 impl<'a> RoutedRequest<'a> {
     /// The key as the client wrote it.
     pub(crate) fn client_key(&self) -> &'a [u8] {
         if self.shown.is_empty() { self.key.full } else { self.shown }
+    }
+
+    /// The key that a server gets, and the one that the client wrote if that is another.
+    #[inline]
+    pub(crate) fn sent_keys(&self, keep_prefix: bool) -> (&'a [u8], &'a [u8]) {
+        let key = if keep_prefix { self.key.full } else { self.key.bare() };
+        let shown = match self.shown {
+            [] if keep_prefix || self.key.prefix_len == 0 => &b""[..],
+            [] => self.key.full,
+            shown => shown,
+        };
+        (key, shown)
     }
 }
 

@@ -76,8 +76,6 @@ pub(crate) struct Destination {
     pub(crate) has_timer: bool,
     /// The interval after the last probe, without its random part, while this worker probes the server.
     pub(crate) probe_interval_ms: Option<u32>,
-    /// While the keys of a request are collected: its place among the destinations they go to.
-    pub(crate) group: Option<u32>,
     /// Number of the next opaque.
     pub(crate) opaque: u32,
     /// The key of a delivery with a [`LateFailover`], as its client wrote it.
@@ -127,7 +125,6 @@ impl Destination {
             arrival: ValueArrival::default(),
             has_timer: false,
             probe_interval_ms: None,
-            group: None,
             opaque: 0,
             failed_key: Vec::new(),
             was_used: false,
@@ -148,6 +145,12 @@ impl Destination {
     #[inline]
     pub(crate) fn has_room(&self, unsent: usize) -> bool {
         self.exchanges.len() < EXCHANGES_MAX && unsent <= UNSENT_MAX
+    }
+
+    /// The request to which the next reply belongs.
+    #[inline]
+    pub(crate) fn asked(&self) -> Option<&Exchange> {
+        if self.expired > 0 { None } else { self.exchanges.front() }
     }
 
     /// Time limit for a reply.

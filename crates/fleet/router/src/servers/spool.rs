@@ -12,7 +12,7 @@ mod scan;
 mod write;
 
 pub use error::RecordError;
-pub(crate) use pending::{LoggedDelete, Spooling};
+pub(crate) use pending::Spooling;
 #[cfg(test)]
 pub(crate) use queue::WAITING_MAX;
 pub use queue::{SpoolQueue, WaitingDelete};

@@ -1,165 +1,346 @@
-//! Input of clients: requests, one after the other, and bodies that did not arrive with them.
+//! Clients of a worker: their windows, the memory that they share, and answers on their way out.
+//!
+//! What a request is, and where its answer comes from, is not known here.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use net::{CloseReason, Next, Progress, Turn};
-use protocol::request::{Unfinished, unfinished};
-use protocol::{Parsed, parse};
+use net::{CloseReason, Link, Next, Turn};
+use stdx::clock::Now;
 
-use super::RouteWorker;
-use crate::client::state::{ClientState, HELD_MIN, RequestProgress};
-use crate::message::request::RequestBody;
-use crate::slab::Id;
+use crate::client::held_memory::HeldMemory;
+use crate::client::state::{ArrivingBody, SpareBodies};
+use crate::client::{ClientWindow, ReplyBytes, SlotNumber, UNTAKEN_MAX, WindowMemory, share_of};
+use crate::message::outcome::Outcome;
+use crate::servers::destination::ReplyTarget;
+use crate::shared::Settings;
+use crate::slab::{Id, IdSlab};
+use crate::stats::counted_pools::CountedPool;
 
-/// Requests of a client served in one turn, so that one with a deep pipeline does not delay the others for long.
-const REQUESTS_PER_TURN_MAX: usize = 256;
+/// Turns in which an answer waits for those to later requests of its client, to be sent with them. While any waits, the worker
+/// only looks whether there is more to receive, and does not sleep: with a time of 250 µs instead, requests used as little
+/// CPU, but clients with 16 requests in a pipeline got half as many answers per second.
+const GATHERING_TURNS: u32 = 2;
 
-/// The first byte of a request of the binary protocol, and of no line: what follows is not read as lines, because keys and
-/// values in it may look like commands.
-const BINARY_MAGIC: u8 = 0x80;
+/// The clients of a worker.
+pub(super) struct Clients {
+    windows: IdSlab<ClientWindow>,
+    /// Memory of the windows.
+    memory: WindowMemory,
+    spare_bodies: SpareBodies,
+    /// Clients with answers that wait for later ones, and since which turn.
+    gathering: VecDeque<(u32, Id)>,
+    turn_number: u32,
+    held: HeldMemory,
+    /// A key of a multiget that fails is a miss.
+    partial_multiget: bool,
+}
 
-impl RouteWorker {
-    /// Serves what a client sent.
-    pub(super) fn serve(
-        &mut self,
-        state: &mut ClientState,
-        input: &[u8],
-        turn: &mut Turn<Arc<[u8]>>,
-    ) -> Progress {
-        let mut at = 0;
-        self.flights.client = Some(state.id);
-        for _ in 0..REQUESTS_PER_TURN_MAX {
-            let dropped = state.swallow.min(input.len() - at);
-            state.swallow -= dropped;
-            at += dropped;
-            if let Some(upload) = &mut state.upload {
-                let taken = upload.body.fill(&input[at..]);
-                at += taken;
-                self.held.note(taken);
-                if !upload.body.is_whole() {
-                    self.note_arriving(state);
-                    return Progress { consumed: at, next: Next::Read };
-                }
-                if let Some(next) = self.finish_upload(state, turn) {
-                    return Progress { consumed: at, next };
-                }
-            }
-            if at == input.len() {
-                return Progress { consumed: at, next: Next::Read };
-            }
-            let Some(client) = self.clients.get_mut(state.id) else {
-                return Progress { consumed: at, next: Next::Close(CloseReason::Normal) };
-            };
-            if state.run.is_some() && !client.has_room_for_keys() {
-                return Progress { consumed: at, next: Next::Close(CloseReason::Error) };
-            }
-            if !client.has_room() {
-                client.waits = true;
-                return Progress { consumed: at, next: Next::Wait };
-            }
-            match self.request(state, &input[at..], turn) {
-                RequestProgress::Go(consumed) => at += consumed,
-                RequestProgress::More => return Progress { consumed: at, next: Next::Read },
-                RequestProgress::Close => {
-                    return Progress { consumed: at, next: self.close_later(state, turn) };
-                }
-            }
+/// A client's request: its slot, and the part of it where it asks for several keys.
+pub(super) type RequestPart = (SlotNumber, u32);
+
+impl Clients {
+    pub(super) fn new(settings: &Settings) -> Clients {
+        Clients {
+            windows: IdSlab::default(),
+            memory: WindowMemory::default(),
+            spare_bodies: SpareBodies::default(),
+            gathering: VecDeque::new(),
+            turn_number: 0,
+            held: HeldMemory::new(settings.held_max),
+            partial_multiget: settings.partial_multiget,
         }
-        Progress { consumed: at, next: Next::Again }
+    }
+
+    pub(super) fn begin_turn(&mut self) {
+        self.turn_number = self.turn_number.wrapping_add(1);
+    }
+
+    /// A client has connected.
+    pub(super) fn open(&mut self, link: Link) -> Id {
+        self.windows.insert(ClientWindow::new(link))
+    }
+
+    /// A client is gone. Answers to its requests are dropped when they come.
+    pub(super) fn close(&mut self, client: Id) {
+        self.windows.remove(client);
+    }
+
+    pub(super) fn contains(&mut self, client: Id) -> bool {
+        self.windows.get_mut(client).is_some()
+    }
+
+    /// A place in the client's window, for a request whose reply is answered.
+    #[inline]
+    pub(super) fn slot_for(&mut self, client: Id, noreply: bool) -> ReplyTarget {
+        match self.windows.get_mut(client) {
+            Some(window) if noreply => ReplyTarget::Slot(client, window.open_silent_slot()),
+            Some(window) => ReplyTarget::Slot(client, window.open_slot()),
+            None => ReplyTarget::Nobody,
+        }
+    }
+
+    /// A place for a `get` of several keys, until [`Clients::close_values`].
+    pub(super) fn open_values(&mut self, client: Id) -> Option<SlotNumber> {
+        let window = self.windows.get_mut(client)?;
+        Some(window.open_values(self.partial_multiget, &mut self.memory))
+    }
+
+    /// A place for the answer of one more key.
+    pub(super) fn add_part(&mut self, client: Id, slot: SlotNumber) -> Option<u32> {
+        self.windows.get_mut(client).map(|window| window.add_part(slot))
+    }
+
+    /// More keys of a `get` line follow than have been routed.
+    pub(super) fn expect_keys(&mut self, client: Id) {
+        if let Some(window) = self.windows.get_mut(client) {
+            window.reads_keys = true;
+        }
+    }
+
+    /// The line with the keys is not valid: this is the whole answer.
+    pub(super) fn refuse_values(&mut self, client: Id, slot: SlotNumber, line: &[u8]) {
+        if let Some(window) = self.windows.get_mut(client) {
+            window.refuse_values(slot, line);
+        }
+    }
+
+    /// No more keys follow.
+    pub(super) fn close_values(&mut self, client: Id, slot: SlotNumber, turn: &mut Turn<Arc<[u8]>>) {
+        if let Some(window) = self.windows.get_mut(client)
+            && let Some(output) = turn.output(window.link)
+        {
+            window.reads_keys = false;
+            window.close_values(slot, output, &mut self.memory);
+        }
+        self.finish_if_idle(client, turn);
+    }
+
+    /// What happens to a client's input instead of being served; `None` if there is room for another request. `reads_keys`: it
+    /// goes on with a line of keys.
+    #[inline]
+    pub(super) fn held_up(&mut self, client: Id, reads_keys: bool) -> Option<Next> {
+        let Some(window) = self.windows.get_mut(client) else {
+            return Some(Next::Close(CloseReason::Normal));
+        };
+        if reads_keys && !window.has_room_for_keys() {
+            return Some(Next::Close(CloseReason::Error));
+        }
+        if !window.has_room() {
+            window.waits = true;
+            return Some(Next::Wait);
+        }
+        None
+    }
+
+    /// Memory for a body of `len` bytes behind the line `head`.
+    pub(super) fn take_body(&mut self, head: &[u8], len: usize) -> ArrivingBody {
+        self.spare_bodies.take(head, len)
+    }
+
+    /// Keeps the memory of a body that was copied.
+    pub(super) fn keep_body(&mut self, body: ArrivingBody) {
+        self.spare_bodies.keep(body);
+    }
+
+    /// A part of a body has arrived: so many bytes of memory are held for it.
+    pub(super) fn note_arriving(&mut self, client: Id, held: usize) {
+        if let Some(window) = self.windows.get_mut(client) {
+            window.arriving = held;
+        }
+    }
+
+    /// A large value has arrived, of a request that is routed next.
+    pub(super) fn note_uploaded(&mut self, client: Id, len: usize) {
+        if let Some(window) = self.windows.get_mut(client) {
+            window.note_uploaded(len);
+            window.arriving = 0;
+        }
     }
 
     /// Closes a client that has sent something from which there is no way back. Its earlier requests are answered first.
-    fn close_later(&mut self, state: &mut ClientState, turn: &mut Turn<Arc<[u8]>>) -> Next {
-        let Some(client) = self.clients.get_mut(state.id) else { return Next::Close(CloseReason::Normal) };
-        client.is_closing = true;
-        if client.is_idle() {
-            turn.close(client.link);
+    pub(super) fn close_later(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) -> Next {
+        let Some(window) = self.windows.get_mut(client) else { return Next::Close(CloseReason::Normal) };
+        window.is_closing = true;
+        if window.is_idle() {
+            turn.close(window.link);
         }
         Next::Wait
     }
 
     /// A client sends no more. Whether it has requests without an answer, which it gets, and is closed then.
     pub(super) fn close_when_answered(&mut self, client: Id) -> bool {
-        let Some(client) = self.clients.get_mut(client) else { return false };
-        client.is_closing |= !client.is_idle();
-        client.is_closing
+        let Some(window) = self.windows.get_mut(client) else { return false };
+        window.is_closing |= !window.is_idle();
+        window.is_closing
     }
 
-    /// Serves the request at the start of `input`.
-    fn request(
+    /// Answers a request.
+    pub(super) fn answer(
         &mut self,
-        state: &mut ClientState,
-        input: &[u8],
+        client: Id,
+        slot: SlotNumber,
+        answer: ReplyBytes<'_>,
         turn: &mut Turn<Arc<[u8]>>,
-    ) -> RequestProgress {
-        if state.run.is_some() {
-            return self.continue_long_get(state, input, turn);
+    ) {
+        let Some(window) = self.windows.get_mut(client) else { return };
+        let link = window.link;
+        let Some(output) = turn.output(link) else { return };
+        self.held.note(answer.len());
+        let is_large = matches!(answer, ReplyBytes::Gathered(_));
+        if window.answer(slot, answer, output, &mut self.memory) && window.gathers_since.is_none() {
+            window.gathers_since = Some(self.turn_number);
+            self.gathering.push_back((self.turn_number, client));
         }
-        if input[0] == BINARY_MAGIC {
-            return RequestProgress::Close;
+        if window.waits || window.is_closing {
+            self.wake_if_room(client, turn);
+            self.finish_if_idle(client, turn);
         }
-        match parse(input) {
-            Parsed::Head { request, consumed } => self.route(state, &request, input, consumed, turn),
-            Parsed::Incomplete => match unfinished(input) {
-                Unfinished::Wait => RequestProgress::More,
-                Unfinished::Keys { run, consumed } => {
-                    self.begin_long_get(state, run);
-                    RequestProgress::Go(consumed)
-                }
-                Unfinished::Close => RequestProgress::Close,
-            },
+        if is_large {
+            self.close_if_untaken(client, turn);
         }
     }
 
-    /// Bytes of a body were received into its memory.
-    pub(super) fn on_upload(
+    /// Answers one key of several.
+    pub(super) fn answer_part(
         &mut self,
-        state: &mut ClientState,
-        received: usize,
+        (client, slot, part): (Id, SlotNumber, u32),
+        outcome: Outcome,
+        answer: ReplyBytes<'_>,
         turn: &mut Turn<Arc<[u8]>>,
-    ) -> Next {
-        let upload = state.upload.as_mut().expect("memory was offered");
-        upload.body.filled(received);
-        self.held.note(received);
-        if !upload.body.is_whole() {
-            self.note_arriving(state);
-            return Next::Read;
-        }
-        self.finish_upload(state, turn).unwrap_or(Next::Read)
-    }
-
-    /// A part of a body has arrived.
-    fn note_arriving(&mut self, state: &ClientState) {
-        if let (Some(client), Some(upload)) = (self.clients.get_mut(state.id), &state.upload) {
-            client.arriving = upload.body.held();
-        }
-    }
-
-    /// The body is whole. Returns what follows, unless it is further requests.
-    fn finish_upload(&mut self, state: &mut ClientState, turn: &mut Turn<Arc<[u8]>>) -> Option<Next> {
-        self.flights.client = Some(state.id);
-        let upload = state.upload.take().expect("an upload that is whole");
-        if let Some(client) = self.clients.get_mut(state.id) {
-            client.note_uploaded(upload.body.len());
-            client.arriving = 0;
-        }
-        let progress = {
-            let Parsed::Head { request, .. } = parse(&upload.head) else {
-                unreachable!("the line was parsed before")
+    ) {
+        let Some(window) = self.windows.get_mut(client) else { return };
+        let Some(output) = turn.output(window.link) else { return };
+        self.held.note(answer.len());
+        if outcome.is_error() {
+            let line = match &answer {
+                ReplyBytes::Copied(line) => line,
+                ReplyBytes::Gathered(gathered) => gathered.front(),
             };
-            if upload.body.len() < HELD_MIN {
-                let body = RequestBody::Bytes(upload.body.bytes());
-                let progress = self.route_stored(state, &request, &upload.head, body, turn);
-                self.spare_bodies.keep(upload);
-                progress
-            } else {
-                let body: Arc<[u8]> = Arc::from(upload.body.into_bytes());
-                self.route_stored(state, &request, &upload.head, RequestBody::Held(&body), turn)
-            }
-        };
-        match progress {
-            RequestProgress::Close => Some(self.close_later(state, turn)),
-            _ => None,
+            window.fail_part(slot, line, output, &mut self.memory);
+        } else {
+            window.answer_part(slot, part, answer, output, &mut self.memory);
         }
+        self.wake_if_room(client, turn);
+        self.finish_if_idle(client, turn);
+        self.close_if_untaken(client, turn);
+    }
+
+    /// Whether answers wait to be sent with later ones.
+    pub(super) fn gathers(&self) -> bool {
+        !self.gathering.is_empty()
+    }
+
+    /// Sends answers that have been gathered for long enough.
+    pub(super) fn send_gathered(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        while let Some((since, client)) = self.gathering.front().copied()
+            && self.turn_number.wrapping_sub(since) >= GATHERING_TURNS
+        {
+            self.gathering.pop_front();
+            if let Some(window) = self.windows.get_mut(client)
+                && window.gathers_since == Some(since)
+                && let Some(output) = turn.output(window.link)
+            {
+                window.send_gathered(output, &mut self.memory);
+                self.wake_if_room(client, turn);
+            }
+        }
+    }
+
+    /// Reads from a client again that waited for room.
+    pub(super) fn wake_if_room(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) {
+        if let Some(window) = self.windows.get_mut(client)
+            && window.waits
+            && window.has_room()
+        {
+            window.waits = false;
+            turn.wake(window.link);
+        }
+    }
+
+    /// Closes a client that waits for its last answers only, once it has them.
+    fn finish_if_idle(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) {
+        if let Some(window) = self.windows.get_mut(client)
+            && window.is_closing
+            && window.is_idle()
+        {
+            turn.close(window.link);
+        }
+    }
+
+    /// Closes a client that asks for large values and does not take them.
+    fn close_if_untaken(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) {
+        if let Some(window) = self.windows.get_mut(client)
+            && turn.unsent(window.link) + window.parked() > UNTAKEN_MAX
+        {
+            turn.abort(window.link);
+        }
+    }
+
+    /// A request is sent to a pool with statistics. The first one counts.
+    pub(super) fn note_pool(&mut self, client: Id, request: RequestPart, pool: CountedPool, begun: Now) {
+        if let Some(window) = self.windows.get_mut(client) {
+            window.pool_notes.note(request, pool, begun);
+        }
+    }
+
+    /// The note of a request that has its answer.
+    pub(super) fn take_pool_note(&mut self, client: Id, request: RequestPart) -> Option<(CountedPool, Now)> {
+        self.windows.get_mut(client)?.pool_notes.take(request)
+    }
+
+    /// So many bytes have arrived, for a client or from a server, that wait, or may.
+    #[inline]
+    pub(super) fn note_held(&mut self, len: usize) {
+        self.held.note(len);
+    }
+
+    /// Whether no large value is accepted now. One of `len` bytes is refused then.
+    pub(super) fn refuses_value(&mut self, len: usize) -> bool {
+        if self.held.is_short {
+            // Time passes for the next look, too.
+            self.held.note(len);
+        }
+        self.held.is_short
+    }
+
+    /// Whether it is time to look at the memory that is held for requests and replies.
+    #[inline]
+    pub(super) fn is_look_due(&self) -> bool {
+        self.held.is_due()
+    }
+
+    /// Bytes of memory for requests and replies, at most.
+    pub(super) fn held_max(&self) -> usize {
+        self.held.limit
+    }
+
+    /// Bytes of memory that each client holds.
+    pub(super) fn held_by_each(&self, turn: &Turn<Arc<[u8]>>) -> Vec<(usize, Id)> {
+        let held =
+            |window: &ClientWindow| turn.unsent_memory(window.link, share_of) + window.memory(share_of);
+        self.windows.iter().map(|(id, window)| (held(window), id)).collect()
+    }
+
+    /// Which of these clients to close while `held` bytes are held.
+    pub(super) fn heaviest(&self, held: usize, clients: Vec<(usize, Id)>) -> Vec<(usize, Id)> {
+        self.held.to_close(held, clients)
+    }
+
+    /// The look at memory has been; so many bytes are held for servers. `again`: the next turn looks again.
+    pub(super) fn looked(&mut self, for_servers: usize, again: bool) {
+        self.held.looked(for_servers, again);
+    }
+
+    /// Closes a client whatever it has not taken. False: it is gone already.
+    pub(super) fn abort(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) -> bool {
+        let Some(window) = self.windows.get_mut(client) else { return false };
+        turn.abort(window.link);
+        true
+    }
+
+    #[cfg(test)]
+    pub(super) fn windows(&self) -> &IdSlab<ClientWindow> {
+        &self.windows
     }
 }

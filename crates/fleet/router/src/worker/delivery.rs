@@ -1,23 +1,29 @@
 //! Replies on their way to whom they are for.
 
+use std::sync::Arc;
+
 use net::Turn;
 
 use super::RouteWorker;
-use crate::client::{ReplyBytes, SlotNumber, UNTAKEN_MAX};
+use super::clients::RequestPart;
+use super::hot::HotAnswer;
+use crate::client::ReplyBytes;
 use crate::flight::FlightReply;
 use crate::message::answer;
 use crate::message::operation::Operation;
 use crate::message::outcome::Outcome;
+use crate::message::request::RoutedRequest;
 use crate::servers::destination::{Delivery, FailedExchange, ReplyTarget};
 use crate::slab::Id;
-use std::sync::Arc;
-
-/// Turns in which an answer waits for those to later requests of its client, to be sent with them. While any waits, the worker
-/// only looks whether there is more to receive, and does not sleep: with a time of 250 µs instead, requests used as little
-/// CPU, but clients with 16 requests in a pipeline got half as many answers per second.
-const GATHERING_TURNS: u32 = 2;
 
 impl RouteWorker {
+    /// Answers a request without asking anybody.
+    pub(super) fn answer_now(&mut self, client: Id, line: &[u8], turn: &mut Turn<Arc<[u8]>>) {
+        if let ReplyTarget::Slot(client, slot) = self.clients.slot_for(client, false) {
+            self.clients.answer(client, slot, ReplyBytes::Copied(line), turn);
+        }
+    }
+
     /// Hands a reply over. A route that it is for may send further requests.
     #[inline]
     pub(super) fn deliver(&mut self, delivery: Delivery<'_>, turn: &mut Turn<Arc<[u8]>>) {
@@ -27,126 +33,19 @@ impl RouteWorker {
                 if self.counts_pools {
                     self.count_answered(client, (slot, 0), delivery.outcome);
                 }
-                self.answer(client, slot, delivery.answer, turn);
+                self.clients.answer(client, slot, delivery.answer, turn);
             }
             ReplyTarget::Part(client, slot, part) => {
                 self.cells.replied(delivery.operation, delivery.outcome);
                 if self.counts_pools {
                     self.count_answered(client, (slot, part), delivery.outcome);
                 }
-                self.answer_part((client, slot, part), delivery.outcome, delivery.answer, turn);
+                self.clients.answer_part((client, slot, part), delivery.outcome, delivery.answer, turn);
             }
             ReplyTarget::Nobody | ReplyTarget::Values(..) => {}
             ReplyTarget::Log(id) => self.on_logged_reply(id, delivery, turn),
             ReplyTarget::Frame(frame, child) => self.on_flight_reply((frame, child), delivery, turn),
         }
-    }
-
-    pub(super) fn answer(
-        &mut self,
-        client: Id,
-        slot: SlotNumber,
-        answer: ReplyBytes<'_>,
-        turn: &mut Turn<Arc<[u8]>>,
-    ) {
-        let Some(state) = self.clients.get_mut(client) else { return };
-        let link = state.link;
-        let Some(output) = turn.output(link) else { return };
-        self.held.note(answer.len());
-        let is_large = matches!(answer, ReplyBytes::Gathered(_));
-        if state.answer(slot, answer, output, &mut self.memory) && state.gathers_since.is_none() {
-            state.gathers_since = Some(self.turn_number);
-            self.gathering.push_back((self.turn_number, client));
-        }
-        if state.waits || state.is_closing {
-            self.wake_if_room(client, turn);
-            self.finish_if_idle(client, turn);
-        }
-        if is_large {
-            self.close_if_untaken(client, turn);
-        }
-    }
-
-    /// Sends answers that have been gathered for long enough.
-    pub(super) fn send_gathered(&mut self, turn: &mut Turn<Arc<[u8]>>) {
-        while let Some((since, client)) = self.gathering.front().copied()
-            && self.turn_number.wrapping_sub(since) >= GATHERING_TURNS
-        {
-            self.gathering.pop_front();
-            if let Some(state) = self.clients.get_mut(client)
-                && state.gathers_since == Some(since)
-                && let Some(output) = turn.output(state.link)
-            {
-                state.send_gathered(output, &mut self.memory);
-                self.wake_if_room(client, turn);
-            }
-        }
-    }
-
-    /// Closes a client that waits for its last answers only, once it has them.
-    pub(super) fn finish_if_idle(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) {
-        if let Some(state) = self.clients.get_mut(client)
-            && state.is_closing
-            && state.is_idle()
-        {
-            turn.close(state.link);
-        }
-    }
-
-    /// Answers one key of several.
-    pub(super) fn answer_part(
-        &mut self,
-        (client, slot, part): (Id, SlotNumber, u32),
-        outcome: Outcome,
-        answer: ReplyBytes<'_>,
-        turn: &mut Turn<Arc<[u8]>>,
-    ) {
-        let Some(state) = self.clients.get_mut(client) else { return };
-        let Some(output) = turn.output(state.link) else { return };
-        self.held.note(answer.len());
-        if outcome.is_error() {
-            let line = match &answer {
-                ReplyBytes::Copied(line) => line,
-                ReplyBytes::Gathered(gathered) => gathered.front(),
-            };
-            state.fail_part(slot, line, output, &mut self.memory);
-        } else {
-            state.answer_part(slot, part, answer, output, &mut self.memory);
-        }
-        self.wake_if_room(client, turn);
-        self.finish_if_idle(client, turn);
-        self.close_if_untaken(client, turn);
-    }
-
-    /// Reads from a client again that waited for room.
-    pub(super) fn wake_if_room(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) {
-        if let Some(state) = self.clients.get_mut(client)
-            && state.waits
-            && state.has_room()
-        {
-            state.waits = false;
-            turn.wake(state.link);
-        }
-    }
-
-    /// Closes a client that asks for large values and does not take them.
-    fn close_if_untaken(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) {
-        if let Some(state) = self.clients.get_mut(client)
-            && turn.unsent(state.link) + state.parked() > UNTAKEN_MAX
-        {
-            turn.abort(state.link);
-        }
-    }
-
-    /// A route has the reply of one of its children.
-    fn on_flight_reply(&mut self, child: (Id, u16), delivery: Delivery<'_>, turn: &mut Turn<Arc<[u8]>>) {
-        let Delivery { operation: Some(operation), outcome, answer, .. } = delivery else { return };
-        let reply = FlightReply { outcome, answer };
-        let reply = self.flights.on_reply(child, reply, &mut self.choices);
-        if let Some((target, reply)) = reply {
-            self.deliver_whole(target, operation, reply, turn);
-        }
-        self.send_flights(turn);
     }
 
     /// Hands over the reply of a flight. For one key of several, without the `END`.
@@ -189,6 +88,91 @@ impl RouteWorker {
             }
             target => deliver(target),
         }
+    }
+
+    /// Answers a get with a hot value, if there is one. `is_sample`: its key is among those that are reported.
+    #[inline]
+    pub(super) fn answer_hot(
+        &mut self,
+        (place, keep_prefix): (u32, bool),
+        message: &RoutedRequest<'_>,
+        target: ReplyTarget,
+        is_sample: bool,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) -> bool {
+        let Some(hot) = self.find_hot(place, message, keep_prefix, target) else { return false };
+        if is_sample {
+            self.samples.mark(message.key.full, self.now);
+        }
+        self.deliver_hot(target, message.operation, hot, turn);
+        true
+    }
+
+    /// Hands it over.
+    #[inline(never)]
+    pub(super) fn deliver_hot(
+        &mut self,
+        target: ReplyTarget,
+        operation: Operation,
+        hot: HotAnswer,
+        turn: &mut Turn<Arc<[u8]>>,
+    ) {
+        let outcome = Outcome::Found;
+        match hot {
+            HotAnswer::Text(text) => {
+                let answer = ReplyBytes::Copied(&text);
+                self.deliver_whole(target, operation, FlightReply { outcome, answer }, turn);
+                self.hot.keep_text(text);
+            }
+            HotAnswer::Held(output) => {
+                let answer = ReplyBytes::Gathered(output);
+                self.deliver_whole(target, operation, FlightReply { outcome, answer }, turn);
+            }
+        }
+    }
+
+    /// A client's request has its answer.
+    #[cold]
+    fn count_answered(&mut self, client: Id, request: RequestPart, outcome: Outcome) {
+        if let Some((pool, begun)) = self.clients.take_pool_note(client, request)
+            && let Some(cells) = self.cells.pools.get(usize::from(pool.0))
+        {
+            cells.answered(self.now.us.saturating_sub(begun.us), outcome.is_error());
+        }
+    }
+
+    /// A delete that a log may take has its reply, or has failed.
+    fn on_logged_reply(&mut self, id: Id, delivery: Delivery<'_>, turn: &mut Turn<Arc<[u8]>>) {
+        let Some(spooling) = &mut self.spooling else { return };
+        if !delivery.outcome.is_failover_error() {
+            if let Some(delete) = spooling.end(id) {
+                self.deliver(Delivery { target: delete.owner(), ..delivery }, turn);
+            }
+            return;
+        }
+        let Some(place) = spooling.place(id) else { return };
+        let server = Arc::clone(self.servers.spec(place));
+        if !spooling.fail(id, (delivery.outcome, &delivery.answer), server, self.now) {
+            self.end_logged(id, false, turn);
+        }
+    }
+
+    /// Answers deletes that have been written, and those that have not been for too long.
+    pub(super) fn end_spooled(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+        let Some(spooling) = &mut self.spooling else { return };
+        for (id, is_written) in spooling.take_reports() {
+            self.end_logged(id, is_written, turn);
+        }
+        while let Some(id) = self.spooling.as_mut().and_then(|spooling| spooling.take_overdue(self.now)) {
+            self.end_logged(id, false, turn);
+        }
+    }
+
+    /// Answers a delete that has failed at its server, if that has not been done.
+    fn end_logged(&mut self, id: Id, is_written: bool, turn: &mut Turn<Arc<[u8]>>) {
+        let Some(mut delete) = self.spooling.as_mut().and_then(|spooling| spooling.end(id)) else { return };
+        let (owner, operation) = (delete.owner(), delete.operation());
+        self.deliver_whole(owner, operation, delete.reply(is_written), turn);
     }
 }
 

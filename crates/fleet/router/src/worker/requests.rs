@@ -1,7 +1,10 @@
 //! Requests of clients: which servers they go to, and as what.
 
+mod input;
+mod multiget;
+mod reports;
+
 use std::sync::Arc;
-use stdx::log_level::LogLevel;
 
 use net::Turn;
 use protocol::key::Key;
@@ -10,16 +13,14 @@ use protocol::request::{Get, Store, Verb};
 use protocol::{MetaFlags, MetaKey, Request};
 
 use super::RouteWorker;
-use super::servers::NotSent;
+use super::sends::through_log;
+use crate::client::VALUE_MAX;
 use crate::client::state::{ClientState, RequestProgress};
-use crate::client::{ReplyBytes, VALUE_MAX};
-use crate::flight::{FlightReply, Leg, Marks};
+use crate::flight::FlightReply;
 use crate::message::key::RoutedKey;
 use crate::message::operation::{Operation, OperationClass};
-use crate::message::outcome::Outcome;
-use crate::message::request::{RequestBody, RoutedRequest, without_line_end};
-use crate::plan::choices::Choices;
-use crate::plan::{self, LogId, NodeId, RoutePlan, RouteStep};
+use crate::message::request::{LINE_END, RequestBody, RoutedRequest, around, without_line_end};
+use crate::plan::RouteStep;
 use crate::servers::destination::{ReplyKind, ReplyTarget};
 use crate::slab::Id;
 
@@ -27,10 +28,11 @@ use crate::slab::Id;
 /// with its line.
 const UPLOAD_MIN: usize = 12 * 1024;
 
-pub(super) const LINE_END: &[u8] = b"\r\n";
-
 /// mcrouter's words.
 const MALFORMED: &[u8] = b"CLIENT_ERROR malformed request\r\n";
+
+/// mcrouter's words.
+const DISABLED: &[u8] = b"SERVER_ERROR Command disabled\r\n";
 
 /// The rest of a storage command's line that is forwarded as it is written: three numbers of ten digits, and a CAS.
 const STORE_REST_MAX: usize = 64;
@@ -72,7 +74,7 @@ impl RouteWorker {
                     state.swallow = len + LINE_END.len();
                     return RequestProgress::Go(consumed);
                 }
-                state.upload = Some(self.spare_bodies.take(line, len + LINE_END.len()));
+                state.upload = Some(self.clients.take_body(line, len + LINE_END.len()));
             }
             Request::MetaGet { key, flags } | Request::MetaDelete { key, flags } => {
                 self.route_meta(state, request, key, flags, line, RequestBody::None, turn);
@@ -124,7 +126,7 @@ impl RouteWorker {
             | Request::Lru { noreply: true, .. }
             | Request::Extstore { noreply: true, .. }
             | Request::RefreshCerts { noreply: true, .. } => {}
-            _ => self.answer_now(state.id, b"SERVER_ERROR Command disabled\r\n", turn),
+            _ => self.answer_now(state.id, DISABLED, turn),
         }
         RequestProgress::Go(consumed)
     }
@@ -134,11 +136,9 @@ impl RouteWorker {
         if len > VALUE_MAX {
             return Some(protocol::reply::line::TOO_LARGE);
         }
-        if !self.held.is_short {
+        if !self.clients.refuses_value(len) {
             return None;
         }
-        // Time passes for the next look, too.
-        self.held.note(len);
         self.cells.refused_for_memory.add(1);
         Some(protocol::reply::line::OUT_OF_MEMORY_STORING)
     }
@@ -151,23 +151,6 @@ impl RouteWorker {
         RequestProgress::Close
     }
 
-    /// Answers a request without asking anybody.
-    pub(super) fn answer_now(&mut self, client: Id, line: &[u8], turn: &mut Turn<Arc<[u8]>>) {
-        let Some(state) = self.clients.get_mut(client) else { return };
-        let slot = state.open_slot();
-        self.answer(client, slot, ReplyBytes::Copied(line), turn);
-    }
-
-    /// A place in the client's window.
-    #[inline]
-    pub(super) fn slot_for(&mut self, client: Id, noreply: bool) -> ReplyTarget {
-        match self.clients.get_mut(client) {
-            Some(state) if noreply => ReplyTarget::Slot(client, state.open_silent_slot()),
-            Some(state) => ReplyTarget::Slot(client, state.open_slot()),
-            None => ReplyTarget::Nobody,
-        }
-    }
-
     fn route_get(
         &mut self,
         state: &ClientState,
@@ -177,7 +160,7 @@ impl RouteWorker {
         turn: &mut Turn<Arc<[u8]>>,
     ) {
         let operation = Operation::of(&Request::Get(*get)).expect("a get has an operation");
-        let target = self.slot_for(state.id, false);
+        let target = self.clients.slot_for(state.id, false);
         if self.is_about_router(operation, key.as_bytes(), target, turn) {
             return;
         }
@@ -239,7 +222,7 @@ impl RouteWorker {
         turn: &mut Turn<Arc<[u8]>>,
     ) {
         let operation = Operation::of(request).expect("a command about a key");
-        let target = self.slot_for(state.id, noreply);
+        let target = self.clients.slot_for(state.id, noreply);
         let (before, mut after) = around(line, key.as_bytes());
         let mut without_noreply = std::mem::take(&mut self.line_rest);
         if noreply {
@@ -287,7 +270,7 @@ impl RouteWorker {
         turn: &mut Turn<Arc<[u8]>>,
     ) {
         let operation = Operation::of(request).expect("a command about a key");
-        let target = self.slot_for(state.id, false);
+        let target = self.clients.slot_for(state.id, false);
         let written = key.as_written();
         let (before, after) = around(line, written);
         let mut after = without_line_end(after);
@@ -319,7 +302,7 @@ impl RouteWorker {
         line: &[u8],
         turn: &mut Turn<Arc<[u8]>>,
     ) {
-        let target = self.slot_for(state.id, false);
+        let target = self.clients.slot_for(state.id, false);
         let (before, after) = around(line, key.as_written());
         let message = RoutedRequest {
             operation: Operation::MetaDebug,
@@ -343,14 +326,14 @@ impl RouteWorker {
         turn: &mut Turn<Arc<[u8]>>,
     ) {
         self.cells.request(message.operation);
-        let is_sample = self.hot.count(message.key.full, self.now);
-        match first_step(&self.plan, &mut self.choices, message.operation, &message.key) {
+        let is_sample = self.samples.count(message.key.full, self.now);
+        match self.plans.first_step(&mut self.choices, message.operation, &message.key) {
             RouteStep::Server { server, keep_prefix, log } => {
-                let place = self.places[server.0 as usize];
+                let place = self.plans.place(server);
                 let target = match log {
                     Some(log) if message.operation.class() == OperationClass::Delete => {
-                        let log = Arc::clone(&self.plan.logs[usize::from(log.0)]);
-                        self.through_log(log, place, message, keep_prefix, target)
+                        let log = &self.plans.current().logs[usize::from(log.0)];
+                        through_log(&mut self.spooling, log, (place, keep_prefix), message, target)
                     }
                     _ => target,
                 };
@@ -380,151 +363,42 @@ impl RouteWorker {
         }
     }
 
-    /// Sends a request to the shadows that get it.
-    #[cold]
-    pub(super) fn fly_shadows(&mut self, message: &RoutedRequest<'_>, turn: &mut Turn<Arc<[u8]>>) {
-        self.send_direct_shadows(message, turn);
-        if self.choices.shadows.is_empty() {
-            return;
-        }
-        let request = self.flights.store(message, Arc::clone(&self.plan));
-        let leg = Leg { request, owner: ReplyTarget::Nobody, marks: Marks::default() };
-        self.flights.begin_shadows(&self.plan, leg, &mut self.choices);
-        self.flights.release(request);
-        self.send_flights(turn);
-    }
-
-    /// Sends a request to those of its shadows that are a server by the key alone: they need no flight.
-    fn send_direct_shadows(&mut self, message: &RoutedRequest<'_>, turn: &mut Turn<Arc<[u8]>>) {
-        if message.operation.class() == OperationClass::Delete {
-            // A log may take it.
-            return;
-        }
-        for index in (0..self.choices.shadows.len()).rev() {
-            let Some((server, keep_prefix)) = self.plan.direct(self.choices.shadows[index], &message.key)
-            else {
-                continue;
-            };
-            self.choices.shadows.remove(index);
-            let place = self.places[server.0 as usize];
-            // Nobody waits for it. It is counted.
-            let _ = self.send_shadow(place, message, keep_prefix, (false, ReplyTarget::Nobody), turn);
-        }
-    }
-
-    /// Starts a flight.
-    #[cold]
-    pub(super) fn fly(
+    /// `flush_all`, with its error if its argument is none. The worst reply of all servers is the answer.
+    fn route_flush(
         &mut self,
-        node: NodeId,
-        log: Option<LogId>,
-        message: &RoutedRequest<'_>,
-        target: ReplyTarget,
+        state: &ClientState,
+        delay: Result<i32, &'static [u8]>,
+        noreply: bool,
+        line: &[u8],
         turn: &mut Turn<Arc<[u8]>>,
     ) {
-        let request = self.flights.store(message, Arc::clone(&self.plan));
-        let leg = Leg { request, owner: target, marks: Marks { log, ..Marks::default() } };
-        let reply = self.flights.begin(&self.plan, node, leg, &mut self.choices);
-        self.flights.release(request);
-        if let Some(reply) = reply {
-            self.deliver_whole(target, message.operation, reply, turn);
-        }
-        self.send_flights(turn);
-    }
-
-    /// Sends what flights have to send, and what follows from what cannot be sent.
-    pub(super) fn send_flights(&mut self, turn: &mut Turn<Arc<[u8]>>) {
-        self.count_flights();
-        if self.flights.is_sending {
+        let everywhere = self.plans.current().everywhere.filter(|_| self.shared.settings.flush_enabled);
+        let (line, refused) = match (everywhere, delay) {
+            (None, _) => (line, Some(DISABLED)),
+            (_, Err(error)) => (line, Some(error)),
+            _ => (without_noreply(line, noreply), None),
+        };
+        if let Some(refused) = refused {
+            if !noreply {
+                self.answer_now(state.id, refused, turn);
+            }
             return;
         }
-        self.flights.is_sending = true;
-        loop {
-            let Some(send) = self.flights.sends.pop_front() else {
-                if !self.flights.has_resumed() {
-                    break;
-                }
-                if let Some((target, operation, reply)) = self.flights.resume(&mut self.choices) {
-                    self.deliver_whole(target, operation, reply, turn);
-                }
-                continue;
-            };
-            let (request, plan) =
-                self.flights.take_request(send.request).expect("a send is a user of its request");
-            let message = request.message();
-            let operation = message.operation;
-            let place = self.destination_of(&plan, send.server);
-            let mut target = send.target;
-            if let (Some(place), Some(log)) = (place, send.marks.log)
-                && operation.class() == OperationClass::Delete
-            {
-                let log = Arc::clone(&plan.logs[usize::from(log.0)]);
-                target = self.through_log(log, place, &message, send.keep_prefix, target);
-            }
-            if let Some(place) = place
-                && !(send.marks.is_shadow || send.marks.is_tagged)
-                && let Some(hot) = self.find_hot(place, &message, send.keep_prefix, target)
-            {
-                self.flights.put_back(send.request, request);
-                self.deliver_hot(target, operation, hot, turn);
-                self.flights.release(send.request);
-                continue;
-            }
-            let result = match place {
-                Some(place) if send.marks.is_shadow => {
-                    let tagged_for = (send.marks.is_tagged, send.target);
-                    self.send_shadow(place, &message, send.keep_prefix, tagged_for, turn)
-                }
-                Some(place) if send.marks.is_tagged => {
-                    self.send_tagged(place, &message, send.keep_prefix, target, turn)
-                }
-                Some(place) => self.send(place, &message, send.keep_prefix, target, turn),
-                None => Err(NotSent { outcome: Outcome::LocalError, message: String::new() }),
-            };
-            self.flights.put_back(send.request, request);
-            if let Err(not_sent) = result {
-                let reply = FlightReply::error(not_sent.outcome, &not_sent.message);
-                self.deliver_whole(target, operation, reply, turn);
-            }
-            self.flights.release(send.request);
-        }
-        self.flights.is_sending = false;
-        if self.flights.log.has_lines() {
-            let notice = self.shared.settings.notice;
-            self.flights.log.take().iter().for_each(|line| notice(LogLevel::Info, line));
-        }
+        let Some(everywhere) = everywhere else { return };
+        let target = self.clients.slot_for(state.id, noreply);
+        let message = RoutedRequest {
+            operation: Operation::FlushAll,
+            expected: ReplyKind::Line,
+            before: line,
+            key: RoutedKey::new(b""),
+            shown: &[],
+            after: b"\r\n",
+            opaque: &[],
+            body: RequestBody::None,
+        };
+        self.cells.request(message.operation);
+        self.fly(everywhere, None, &message, target, turn);
     }
-}
-
-/// Where a request goes first.
-#[inline]
-pub(super) fn first_step<'p>(
-    plan: &'p RoutePlan,
-    choices: &mut Choices,
-    operation: Operation,
-    key: &RoutedKey<'_>,
-) -> RouteStep<'p> {
-    if key.bare().is_empty() {
-        // A line without a key would make a server read the body as commands.
-        return RouteStep::Answer(Some((Outcome::BadKey, "")));
-    }
-    match plan.root(key) {
-        Some(root) => plan.step(root, operation, key, choices),
-        None => RouteStep::Answer(Some((Outcome::LocalError, plan::NO_ROUTE))),
-    }
-}
-
-/// Where `part` begins, which is a part of `whole`.
-#[inline]
-pub(super) fn offset(whole: &[u8], part: &[u8]) -> usize {
-    part.as_ptr() as usize - whole.as_ptr() as usize
-}
-
-/// What is before and after a key of a line.
-#[inline]
-pub(super) fn around<'i>(line: &'i [u8], key: &[u8]) -> (&'i [u8], &'i [u8]) {
-    let start = offset(line, key);
-    (&line[..start], &line[start + key.len()..])
 }
 
 /// Whether servers read a line that is longer than [`LINE_LEN_MAX`].
@@ -566,5 +440,14 @@ fn write_without_quiet(after: &[u8], out: &mut Vec<u8>) {
     for word in after.split(|&byte| byte == b' ').filter(|word| !word.is_empty() && word[0] != b'q') {
         out.push(b' ');
         out.extend_from_slice(word);
+    }
+}
+
+/// The command and its argument. The router needs the reply.
+fn without_noreply(line: &[u8], noreply: bool) -> &[u8] {
+    let text = line.trim_ascii_end();
+    match noreply {
+        true => text[..text.len() - b"noreply".len()].trim_ascii_end(),
+        false => text,
     }
 }

@@ -35,42 +35,13 @@
 //! a closed         the router has closed server a's connection since the last such line
 //! ```
 
-mod big_value;
-mod changes;
-mod compression;
-mod conversations;
-mod discovery;
-mod early;
-mod failover;
-mod fill;
-mod flush;
-mod health;
-mod hot_keys;
+mod clients;
 mod hot_values;
-mod late_failover;
-mod limits;
-mod memory;
-mod metrics;
-mod migrate;
-mod misbehaving;
-mod names;
 mod plans;
-mod pool_counts;
-mod prefixes;
-mod protocol;
 mod random;
-mod replicas;
+mod reports;
 mod routes;
-mod service;
-mod shadows;
-mod size_split;
-mod sizes;
-mod spool;
-mod staging;
-mod stats;
-mod test_routes;
-mod udp;
-mod upkeep;
+mod servers;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

@@ -108,7 +108,7 @@ fn keys_that_are_not_hot_and_pools_without_the_setting_always_ask() {
     assert_eq!(conversation.hot_counts(), [0, 0, 0]);
     let mut conversation = Conversation::warm(ONE);
     conversation.play(&format!("{GET}{GET}"));
-    assert!(conversation.worker().hot_cache.is_none());
+    assert!(conversation.worker().hot.cache().is_none());
     assert_eq!(conversation.hot_counts(), [0, 0, 0]);
 }
 
@@ -406,7 +406,7 @@ fn an_update_that_has_begun_on_an_earlier_plan_counts() {
     conversation.play(&format!("{GET}{HIT}"));
     // And without, and with it again.
     conversation.replace(ONE);
-    assert!(conversation.worker().hot_cache.is_none());
+    assert!(conversation.worker().hot.cache().is_none());
     conversation.play(&format!("{GET}{GET}"));
     conversation.replace(HOT);
     conversation.play(GET);

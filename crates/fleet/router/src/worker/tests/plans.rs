@@ -58,8 +58,8 @@ fn servers_that_stay_keep_their_connections_and_their_health() {
     conversation.play("b< END\n< END\n> get key:1\nb> get key:1\nb< END\n< END\n");
     let connections = conversation.world.connections(conversation.host("b"), conversation.router);
     assert_eq!(connections.len(), 1);
-    assert_eq!(conversation.worker().destinations.len(), 2);
-    assert!(conversation.worker().earlier.len() <= 2, "plans without requests are forgotten");
+    assert_eq!(conversation.worker().servers.destinations().len(), 2);
+    assert!(conversation.worker().plans.len_earlier().0 <= 2, "plans without requests are forgotten");
     conversation.end();
 }
 
@@ -79,12 +79,12 @@ fn servers_that_no_plan_names_are_forgotten_once_they_are_idle() {
     let connections = conversation.world.connections(conversation.host("a"), conversation.router);
     assert_eq!(connections.len(), 1);
     let worker = conversation.worker();
-    assert_eq!(worker.destinations.len() - worker.free.len(), 1);
-    assert_eq!(worker.by_name.len(), 1);
-    let before = worker.destinations.len();
+    assert_eq!(worker.servers.known().0, 1);
+    assert_eq!(worker.servers.known().1.len(), 1);
+    let before = worker.servers.destinations().len();
     conversation.replace(&config(1));
     conversation.play("> get k\na> get k\na< END\n< END");
-    assert_eq!(conversation.worker().destinations.len(), before, "places are used again");
+    assert_eq!(conversation.worker().servers.destinations().len(), before, "places are used again");
     conversation.end();
 }
 
@@ -99,7 +99,7 @@ fn servers_of_a_plan_are_forgotten_when_its_last_request_has_ended() {
         assert_eq!(connections, [], "the reply of a is awaited by nobody");
     }
     let worker = conversation.worker();
-    assert_eq!((worker.destinations.len() - worker.free.len(), worker.by_name.len()), (1, 1));
-    assert_eq!(worker.earlier.len(), 0);
+    assert_eq!((worker.servers.known().0, worker.servers.known().1.len()), (1, 1));
+    assert_eq!(worker.plans.len_earlier().0, 0);
     conversation.end();
 }

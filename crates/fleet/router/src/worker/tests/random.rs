@@ -201,7 +201,7 @@ impl History {
     fn check_nothing_left(&mut self) {
         let (seed, worker) = (self.seed, self.conversation.worker());
         assert_eq!(worker.flights.len(), 0, "seed {seed}");
-        for server in &worker.destinations {
+        for server in worker.servers.destinations() {
             let left = (
                 server.exchanges.len(),
                 server.tokens.at(0).is_some(),
@@ -212,7 +212,7 @@ impl History {
             assert_eq!(server.shadows, 0, "seed {seed}: requests of shadows for {name}");
             assert!(server.large.is_none(), "seed {seed}: half a value of {name}");
         }
-        for client in worker.clients.values() {
+        for client in worker.clients.windows().values() {
             let left = (client.len(), client.parked());
             assert_eq!(left, (0, 0), "seed {seed}: requests and bytes of clients");
         }

@@ -1,6 +1,21 @@
 //! Compound routes: whom they ask, and whose reply is the answer.
 
-use super::{Conversation, play};
+mod big_value;
+mod changes;
+mod conversations;
+mod failover;
+mod fill;
+mod late_failover;
+mod limits;
+mod migrate;
+mod prefixes;
+mod replicas;
+mod shadows;
+mod size_split;
+mod staging;
+mod test_routes;
+
+use super::*;
 
 /// A configuration with pools A to D of one server each.
 pub(super) fn config(route: &str) -> String {
@@ -182,7 +197,7 @@ fn thousands_of_unavailable_children_are_asked_one_after_the_other() {
         );
         let mut conversation = Conversation::new(&config);
         let worker = conversation.worker();
-        for destination in &worker.destinations {
+        for destination in worker.servers.destinations() {
             let now = stdx::clock::Now::default();
             worker.shared.failed(&destination.health, crate::Outcome::ConnectError, now);
         }

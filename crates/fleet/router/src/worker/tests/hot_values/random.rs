@@ -236,7 +236,7 @@ fn history(seed: u64, plans: &[&str]) -> (u64, u64) {
     let bytes = conversation.sample("evenkeel_route_hot_cache_bytes{}");
     assert!(bytes <= 8e6, "seed {seed}: {bytes} bytes");
     conversation.world.run_for(5_000_000);
-    for destination in &conversation.worker().destinations {
+    for destination in conversation.worker().servers.destinations() {
         let left = destination.hot.as_ref().map(|side| (side.notes.len(), side.ended.is_some()));
         assert!(
             matches!(left, None | Some((0, false))),
@@ -244,7 +244,7 @@ fn history(seed: u64, plans: &[&str]) -> (u64, u64) {
             destination.spec.name
         );
     }
-    if let Some(cache) = &conversation.worker().hot_cache {
+    if let Some(cache) = conversation.worker().hot.cache() {
         assert_eq!(cache.on_their_way(), 0, "seed {seed}: updates without an end");
     }
     (hits, writers.reads)

@@ -188,14 +188,14 @@ fn check_routes(conversation: &mut Conversation, plans: &[SentPlan], seed: u64) 
 fn check_destinations(worker: &mut RouteWorker, servers: &HashSet<&str>, seed: u64) {
     assert_eq!(worker.flights.len(), 0, "seed {seed}");
     let known: HashSet<&str> =
-        worker.by_name.keys().map(|name| name.split(':').next().expect("a host")).collect();
+        worker.servers.known().1.keys().map(|name| name.split(':').next().expect("a host")).collect();
     assert!(known.is_subset(servers), "seed {seed}: {known:?} of {servers:?}");
-    assert_eq!(worker.destinations.len() - worker.free.len(), known.len(), "seed {seed}");
-    for server in &worker.destinations {
+    assert_eq!(worker.servers.known().0, known.len(), "seed {seed}");
+    for server in worker.servers.destinations() {
         let left = (server.exchanges.len(), server.tokens.at(0).is_some(), server.unsent.len());
         assert_eq!(left, (0, false, 0), "seed {seed}: left for {}", server.spec.name);
     }
-    for client in worker.clients.values() {
+    for client in worker.clients.windows().values() {
         assert_eq!((client.len(), client.parked()), (0, 0), "seed {seed}");
     }
 }

@@ -1,0 +1,9 @@
+//! Conversations about clients: commands, sizes, limits.
+
+mod discovery;
+mod flush;
+mod memory;
+mod protocol;
+mod sizes;
+
+use super::*;
