@@ -1,18 +1,22 @@
 //! A controller: its view of the fleet, and what it does about what it hears.
 //!
-//! It is a coordinator. Parts own what is known and decide; they know nothing of each other but what they are given. Here each
-//! event goes to the parts in a fixed order, and what they decide is carried out: written to the register, put at the agents'
-//! seats, recorded, said.
+//! It is a coordinator. Parts own what is known, and decide; they know nothing of each other but what they are given. Each event
+//! goes to the parts in a fixed order, and what they decide is carried out: written to the register, put at the agents' seats,
+//! recorded, said.
 //!
 //! ```text
-//! events                                   parts (files of the same names)            effects
-//! turns, probes, peers ─► hearing.rs ────► agents, probes, peers ─► health, rollout, drains
-//! the register ─────────► hearing.rs ────► register_mirror ─► failures, health, agents, router_lists, rollout
-//! time (tick) ──────────► upkeep.rs ─────► target_rollout, failures, forgotten, router_lists ─┐
-//!                     └─► healing.rs ────► health, drains, warm_ups ──────────────────────────┼─► publishing.rs ─► register
-//! people ───────────────► commands.rs ───► planning ──────────────────────────────────────────┘        │          audit_trail
-//!                     └─► status.rs, documents.rs                                                      ▼
-//!                                          cluster_files, router_lists, drains, target_rollout ─► orders.rs ─► seats
+//! event          in acting/      parts, which decide
+//! a turn ──────► hearing.rs ───► agents ─► health, rollout, drains ───────────────────────► orders.rs
+//! a probe ─────► hearing.rs ───► probes; health
+//! the register ► hearing.rs ───► register_mirror ─► failures, health, agents, lists, rollout
+//! time, tick ──► upkeep.rs ────► rollout: the next wave, what is settled
+//!            │                   rollout: a text that fails ─► another generation ────────► publishing.rs ─► register
+//!            │                   forgotten, failures, router_lists ─► register
+//!            ├─► healing.rs ───► health: a member that is lost ─► planning ───────────────► publishing.rs
+//!            │                   drains, warm_ups: a phase that is over ──────────────────► publishing.rs
+//!            └─► orders.rs ────► rollout, drains, lists ─► orders at the agents' seats
+//! a person ────► commands.rs ──► planning: a change that was shown ───────────────────────► publishing.rs, orders.rs
+//!            └─► status.rs, answers/documents.rs
 //! ```
 //!
 //! One thread calls it, with messages and moments. It decides nothing that `fleet` does not decide, reads no clock and opens

@@ -295,3 +295,47 @@ impl RegisterMirror {
         let _ = self.decisions.set_audit_head(controller, head);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::register::{SimulatedFault, SimulatedRegister};
+
+    fn at(ms: u64) -> Now {
+        Now::at_ms(ms)
+    }
+
+    fn mirror(register: &SimulatedRegister) -> RegisterMirror {
+        let decisions = FleetDecisions::new(Arc::new(register.client()), &"f".parse().expect("a name"));
+        RegisterMirror::new(decisions, at(0)).expect("an answer")
+    }
+
+    #[test]
+    fn a_register_is_asked_every_two_seconds_and_read_when_it_does_not_answer() {
+        let register = SimulatedRegister::default();
+        let mut mirror = mirror(&register);
+        assert!(!mirror.is_read_due(at(ASK_EVERY_MS)), "it answers, and has no other target");
+        register.add_fault(SimulatedFault::NotReached);
+        assert!(mirror.is_read_due(at(2 * ASK_EVERY_MS)));
+        register.add_fault(SimulatedFault::NotReached);
+        assert!(mirror.read(at(2 * ASK_EVERY_MS)).is_none() && mirror.away().is_some());
+        assert!(!mirror.is_old(at(READ_EVERY_MS)), "people are told that it is away");
+        assert!(!mirror.is_read_due(at(2 * ASK_EVERY_MS + RETRY_MS - 1)));
+        assert!(mirror.is_read_due(at(2 * ASK_EVERY_MS + RETRY_MS)));
+        let news = mirror.read(at(2 * ASK_EVERY_MS + RETRY_MS)).expect("it is back");
+        assert!(mirror.away().is_none() && news.target_before.is_none() && !news.has_new_members);
+    }
+
+    #[test]
+    fn what_is_written_is_known_at_once_and_what_others_write_when_it_is_read() {
+        let register = SimulatedRegister::default();
+        let (mut first, mut second) = (mirror(&register), mirror(&register));
+        assert!(first.freeze("fleet", "we look").expect("an answer"));
+        assert_eq!((first.view().frozen().len(), second.view().frozen().len()), (1, 0));
+        second.read(at(1)).expect("an answer");
+        assert_eq!(second.view().frozen(), first.view().frozen());
+        assert!(second.thaw("fleet").expect("an answer") && second.view().frozen().is_empty());
+    }
+}

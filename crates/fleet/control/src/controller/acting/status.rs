@@ -21,76 +21,53 @@ const BEHIND_SHOWN: usize = 3;
 impl Controller {
     /// The status, for people and for programs.
     pub(crate) fn status(&self) -> ApiReply {
-        let mut text = String::new();
-        let mut line = |words: String| writeln!(text, "{words}").expect("writing to memory does not fail");
-        match self.register.view().current() {
-            None => line("no generation yet".to_owned()),
-            Some(now) => line(format!("generation {}: {}", now.number, now.reason)),
-        }
-        if let Some(state) = self.rollout.state() {
-            line(format!("rollout: {}", self.rollout_words(&state)));
-        }
-        if let Some(why) = self.register.away() {
-            line(format!("the register is away, so nothing new is decided: {why}"));
-        }
-        if let Some(words) = self.health.zones_line() {
-            line(words.to_owned());
-        }
-        for (scope, why) in self.register.view().frozen() {
-            line(format!("frozen: {scope} ({why})"));
-        }
-        for (name, heard) in self.peers.heard() {
-            let age_s = self.now.ms().saturating_sub(heard.ms()) / 1000;
-            line(format!("controller {name} was heard {age_s} s ago"));
-        }
-        let certificate_end_s = self.signing.certificate_end_s();
-        if let Some(words) = certificate_end_s.and_then(|end_s| certificate_words(end_s, self.unix_s)) {
-            line(words);
-        }
-        let quarantine: Vec<_> = self.health.held().collect();
-        for (whose, reason) in &quarantine {
-            line(format!("in quarantine: {whose} ({reason})"));
-        }
-        let drain = self.drains.line(self.register.view());
+        let (view, unfit) = (self.register.view(), self.facts().excluded());
+        let members = view.inventory().members().map(|member| self.member_json(&member.id, &unfit));
+        let (members, routers) = (members.collect::<Vec<Value>>(), self.routers_json());
+        let drain = self.drains.line(view);
         let notes: Vec<String> = self.health.notes().iter().cloned().chain(drain).collect();
-        for note in &notes {
-            line(note.clone());
+        let mut text = String::new();
+        for line in self.first_lines().iter().chain(&notes) {
+            writeln!(text, "{line}").expect("writing to memory does not fail");
         }
-        let unfit = self.facts().excluded();
-        let members: Vec<Value> = self
-            .register
-            .view()
-            .inventory()
-            .members()
-            .map(|member| self.member_json(&member.id, &unfit))
-            .collect();
-        line(format!("{:<20} {:<10} {:<24} {:<18} {}", "MEMBER", "ZONE", "ADDRESS", "SLOT", "STATE"));
-        for member in &members {
-            let word = |name: &str| member[name].as_str().unwrap_or_default().to_owned();
-            let (id, zone, address) = (word("id"), word("zone"), word("address"));
-            line(format!("{id:<20} {zone:<10} {address:<24} {:<18} {}", word("slot"), word("state")));
-        }
-        let routers = self.routers_json();
-        line(format!("{:<20} {:<10} {:<24} {}", "ROUTER", "VIEW", "GENERATION", "STATE"));
-        for router in &routers {
-            let word = |name: &str| router[name].as_str().unwrap_or_default().to_owned();
-            let generation =
-                router["generation"].as_u64().map_or("none".to_owned(), |number| number.to_string());
-            line(format!("{:<20} {:<10} {generation:<24} {}", word("id"), word("view"), word("state")));
-        }
+        write_members(&mut text, &members).expect("writing to memory does not fail");
+        write_routers(&mut text, &routers).expect("writing to memory does not fail");
         let json = json!({
-            "generation": self.register.target(),
+            "generation": view.target(),
             "rollout": self.rollout.state().map(|state| self.rollout_words(&state)),
-            "certificate_end_s": certificate_end_s,
+            "certificate_end_s": self.signing.certificate_end_s(),
             "register_away": self.register.away(),
-            "frozen": self.register.view().frozen(),
-            "quarantine": quarantine.iter().map(|(whose, reason)| (whose.to_string(), reason)).collect::<Vec<_>>(),
-            "drain": drain_json(self.register.view()),
+            "frozen": view.frozen(),
+            "quarantine": self.health.held().map(|(whose, reason)| (whose.to_string(), reason)).collect::<Vec<_>>(),
+            "drain": drain_json(view),
             "health": notes,
             "members": members,
             "routers": routers,
         });
         document(text, json)
+    }
+
+    /// What is in force, and what is not as it should be.
+    fn first_lines(&self) -> Vec<String> {
+        let view = self.register.view();
+        let mut lines = vec![match view.current() {
+            None => "no generation yet".to_owned(),
+            Some(now) => format!("generation {}: {}", now.number, now.reason),
+        }];
+        lines.extend(self.rollout.state().map(|state| format!("rollout: {}", self.rollout_words(&state))));
+        if let Some(why) = self.register.away() {
+            lines.push(format!("the register is away, so nothing new is decided: {why}"));
+        }
+        lines.extend(self.health.zones_line().map(str::to_owned));
+        lines.extend(view.frozen().iter().map(|(scope, why)| format!("frozen: {scope} ({why})")));
+        lines.extend(self.peers.heard().map(|(name, heard)| {
+            let age_s = self.now.ms().saturating_sub(heard.ms()) / 1000;
+            format!("controller {name} was heard {age_s} s ago")
+        }));
+        let end_s = self.signing.certificate_end_s();
+        lines.extend(end_s.and_then(|end_s| certificate_words(end_s, self.unix_s)));
+        lines.extend(self.health.held().map(|(whose, reason)| format!("in quarantine: {whose} ({reason})")));
+        lines
     }
 
     fn member_json(&self, id: &MemberId, unfit: &Excluded) -> Value {
@@ -197,4 +174,22 @@ impl Controller {
             ),
         }
     }
+}
+
+fn write_members(text: &mut String, members: &[Value]) -> std::fmt::Result {
+    writeln!(text, "{:<20} {:<10} {:<24} {:<18} STATE", "MEMBER", "ZONE", "ADDRESS", "SLOT")?;
+    members.iter().try_for_each(|member| {
+        let word = |name: &str| member[name].as_str().unwrap_or_default();
+        let (id, zone, address) = (word("id"), word("zone"), word("address"));
+        writeln!(text, "{id:<20} {zone:<10} {address:<24} {:<18} {}", word("slot"), word("state"))
+    })
+}
+
+fn write_routers(text: &mut String, routers: &[Value]) -> std::fmt::Result {
+    writeln!(text, "{:<20} {:<10} {:<24} STATE", "ROUTER", "VIEW", "GENERATION")?;
+    routers.iter().try_for_each(|router| {
+        let word = |name: &str| router[name].as_str().unwrap_or_default();
+        let generation = router["generation"].as_u64().map_or("none".to_owned(), |number| number.to_string());
+        writeln!(text, "{:<20} {:<10} {generation:<24} {}", word("id"), word("view"), word("state"))
+    })
 }

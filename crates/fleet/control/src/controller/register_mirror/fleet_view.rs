@@ -270,7 +270,7 @@ impl FleetView {
         self.rollout_word = Some(word);
     }
 
-    pub(super) fn note_frozen(&mut self, scope: &str, why: &str) {
+    pub(crate) fn note_frozen(&mut self, scope: &str, why: &str) {
         self.note_thawed(scope);
         self.frozen.push((scope.to_owned(), why.to_owned()));
     }

@@ -56,3 +56,31 @@ fn is_zone_touched(view: &FleetView, old: &FleetContent, new: &FleetContent, zon
     };
     of_zone(old) != of_zone(new)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::controller::testing::{generation, slot, view};
+
+    #[test]
+    fn what_is_frozen_keeps_its_slots_and_the_rest_may_change() {
+        let now = generation(1, &[slot(0, 1, Value::Null), slot(1, 2, Value::Null)], "PoolRoute|web");
+        let other = generation(2, &[slot(0, 3, Value::Null), slot(1, 2, Value::Null)], "PoolRoute|web");
+        let member: MemberId = "m1".parse().expect("a name");
+        for (scope, is_frozen) in [
+            ("fleet", true),
+            ("cluster/web", true),
+            ("cluster/ads", false),
+            ("zone/a", true),
+            ("zone/b", false),
+        ] {
+            let mut view = view(std::slice::from_ref(&now));
+            assert!(frozen_by(&view, &other.content).is_none() && frozen_slot_of(&view, &member).is_none());
+            view.note_frozen(scope, "we look");
+            assert_eq!(frozen_scope_of(&view, &other.content).is_some(), is_frozen, "{scope}");
+            assert_eq!(frozen_slot_of(&view, &member).is_some(), is_frozen, "{scope}");
+        }
+    }
+}
