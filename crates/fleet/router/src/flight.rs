@@ -64,6 +64,9 @@ struct Frame {
     progress: RouteProgress,
 }
 
+/// Frames of all routes are as large as the largest: what few routes need stands in a box.
+const _: () = assert!(size_of::<RouteProgress>() <= 160);
+
 /// A request with the plan that it began with.
 struct SharedRequest {
     request: StoredRequest,

@@ -68,6 +68,16 @@ pub use stats::counted_pools::{CountedPool, CountedPools};
 pub use stats::shadow_counts::{LatencyHistogram, ShadowComparison, ShadowCounts, ShadowReport};
 pub use worker::RouteWorker;
 
+/// What a type of route consists of, for the examples of what does not compile.
+#[doc(hidden)]
+pub mod route_pieces {
+    pub use crate::config::ConfigError;
+    pub use crate::flight::reply::FlightReply;
+    pub use crate::plan::NodeId;
+    pub use crate::routes::form::{Compile, Fields, RouteDefinition, RouteForm};
+    pub use crate::routes::route::{Decision, FirstStep, Opening, Route, Scene};
+}
+
 /// What `version` and `stats version` answer: the memcached whose protocol is spoken, in numbers, and nothing else.
 /// libmemcached reads the first numbers, and takes a version of another form, or one that begins with 0, for a broken reply;
 /// others read the last three.

@@ -10,6 +10,7 @@ pub(crate) mod key_tracer;
 pub(crate) mod node;
 pub(crate) mod node_id;
 mod paths;
+pub(crate) mod plain_route;
 pub(crate) mod pools;
 
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ use crate::message::outcome::Outcome;
 use crate::message::routing_prefix::PrefixPattern;
 use crate::plan::choices::Choices;
 use crate::plan::config_facts::ConfigFacts;
-use crate::plan::node::by_key_prefix;
+use crate::plan::plain_route::{PlainRoute, by_key_prefix};
 use crate::plan::pools::PlanPools;
 use crate::routes::route::Crossing;
 use crate::servers::health::GuardLimits;
@@ -33,7 +34,7 @@ use crate::stats::shadow_counts::{ShadowCounts, ShadowReport};
 pub use crate::plan::destination_spec::{DestinationSpec, ServerPlace};
 pub use crate::plan::node_id::{LogId, NodeId, ServerId};
 pub(crate) use key_policies::{KeyPolicies, KeyPolicy};
-pub(crate) use node::{Compound, Migration, Node};
+pub(crate) use node::{Compound, Node};
 pub use paths::FailureDomains;
 
 /// Where a request goes next.
@@ -159,56 +160,63 @@ impl RoutePlan {
     ) -> RouteStep<'_> {
         let mut log = None;
         loop {
-            node = match &self.nodes[node.0 as usize] {
-                Node::Server { server, keep_prefix } => {
-                    return RouteStep::Server { server: *server, keep_prefix: *keep_prefix, log };
-                }
-                Node::Hash { hash, children } => children[hash.select(key.routing())],
-                Node::Logged { log: inner, child } => {
-                    log = Some(*inner);
-                    *child
-                }
-                Node::Null => return RouteStep::Answer(None),
-                Node::DevNull => {
-                    choices.counted.dropped += 1;
-                    return RouteStep::Answer(None);
-                }
-                Node::Error(outcome, message) => return RouteStep::Answer(Some((*outcome, message))),
-                Node::Random(children) => children[(choices.random() % children.len() as u64) as usize],
-                Node::ByOperation { children, default } => {
-                    children.get(operation.name()).copied().unwrap_or(*default)
-                }
-                Node::ByClass { children, default } => {
-                    children.get(&operation.class()).copied().unwrap_or(*default)
-                }
-                Node::ByPrefix { children, default } => match by_key_prefix(children, *default, key) {
-                    Some(child) => child,
-                    None => return RouteStep::Answer(Some((Outcome::LocalError, NO_ROUTE))),
-                },
-                Node::Migrate(migration) => migration.child(operation, key, choices.unix_s),
-                Node::RateLimit { state, target, fallback } => {
-                    match (choices.permits(self.state(*state), operation), fallback) {
-                        (true, _) => *target,
-                        (false, Some(fallback)) => *fallback,
-                        (false, None) => return RouteStep::Answer(None),
+            node =
+                match &self.nodes[node.0 as usize] {
+                    Node::Plain(PlainRoute::Server { server, keep_prefix }) => {
+                        return RouteStep::Server { server: *server, keep_prefix: *keep_prefix, log };
                     }
-                }
-                Node::ByWorker(children) => children[choices.worker % children.len()],
-                Node::Blackhole { policies, blackhole, default } => {
-                    if policies.hold(key) {
-                        *blackhole
-                    } else {
-                        *default
+                    Node::Plain(PlainRoute::Hash { hash, children }) => children[hash.select(key.routing())],
+                    Node::Plain(PlainRoute::Logged { log: inner, child }) => {
+                        log = Some(*inner);
+                        *child
                     }
-                }
-                Node::Compound(Compound { kind, children }) => {
-                    match kind.crossing(children, key, choices, self) {
-                        Crossing::Stop => return RouteStep::Compound(node, log),
-                        Crossing::On(child) => child,
-                        Crossing::Nowhere => return RouteStep::Answer(Some((Outcome::LocalError, NO_ROUTE))),
+                    Node::Plain(PlainRoute::Null) => return RouteStep::Answer(None),
+                    Node::Plain(PlainRoute::DevNull) => {
+                        choices.counted.dropped += 1;
+                        return RouteStep::Answer(None);
                     }
-                }
-            };
+                    Node::Plain(PlainRoute::Error(outcome, message)) => {
+                        return RouteStep::Answer(Some((*outcome, message)));
+                    }
+                    Node::Plain(PlainRoute::Random(children)) => {
+                        children[(choices.random() % children.len() as u64) as usize]
+                    }
+                    Node::Plain(PlainRoute::ByOperation { children, default }) => {
+                        children.get(operation.name()).copied().unwrap_or(*default)
+                    }
+                    Node::Plain(PlainRoute::ByClass { children, default }) => {
+                        children.get(&operation.class()).copied().unwrap_or(*default)
+                    }
+                    Node::Plain(PlainRoute::ByPrefix { children, default }) => {
+                        match by_key_prefix(children, *default, key) {
+                            Some(child) => child,
+                            None => return RouteStep::Answer(Some((Outcome::LocalError, NO_ROUTE))),
+                        }
+                    }
+                    Node::Plain(PlainRoute::Migrate(migration)) => {
+                        migration.child(operation, key, choices.unix_s)
+                    }
+                    Node::Plain(PlainRoute::RateLimit { state, target, fallback }) => {
+                        match (choices.permits(self.state(*state), operation), fallback) {
+                            (true, _) => *target,
+                            (false, Some(fallback)) => *fallback,
+                            (false, None) => return RouteStep::Answer(None),
+                        }
+                    }
+                    Node::Plain(PlainRoute::ByWorker(children)) => children[choices.worker % children.len()],
+                    Node::Plain(PlainRoute::Blackhole { policies, blackhole, default }) => {
+                        if policies.hold(key) { *blackhole } else { *default }
+                    }
+                    Node::Compound(Compound { kind, children }) => {
+                        match kind.crossing(children, key, choices, self) {
+                            Crossing::Stop => return RouteStep::Compound(node, log),
+                            Crossing::On(child) => child,
+                            Crossing::Nowhere => {
+                                return RouteStep::Answer(Some((Outcome::LocalError, NO_ROUTE)));
+                            }
+                        }
+                    }
+                };
         }
     }
 
@@ -218,20 +226,22 @@ impl RoutePlan {
     pub(crate) fn direct(&self, mut node: NodeId, key: &RoutedKey<'_>) -> Option<(ServerId, bool)> {
         loop {
             node = match &self.nodes[node.0 as usize] {
-                Node::Server { server, keep_prefix } => return Some((*server, *keep_prefix)),
-                Node::Hash { hash, children } => children[hash.select(key.routing())],
-                Node::Logged { child, .. } => *child,
-                Node::Null
-                | Node::DevNull
-                | Node::Error(..)
-                | Node::Random(_)
-                | Node::ByOperation { .. }
-                | Node::ByClass { .. }
-                | Node::ByPrefix { .. }
-                | Node::Migrate(_)
-                | Node::RateLimit { .. }
-                | Node::ByWorker(_)
-                | Node::Blackhole { .. }
+                Node::Plain(PlainRoute::Server { server, keep_prefix }) => {
+                    return Some((*server, *keep_prefix));
+                }
+                Node::Plain(PlainRoute::Hash { hash, children }) => children[hash.select(key.routing())],
+                Node::Plain(PlainRoute::Logged { child, .. }) => *child,
+                Node::Plain(PlainRoute::Null)
+                | Node::Plain(PlainRoute::DevNull)
+                | Node::Plain(PlainRoute::Error(..))
+                | Node::Plain(PlainRoute::Random(_))
+                | Node::Plain(PlainRoute::ByOperation { .. })
+                | Node::Plain(PlainRoute::ByClass { .. })
+                | Node::Plain(PlainRoute::ByPrefix { .. })
+                | Node::Plain(PlainRoute::Migrate(_))
+                | Node::Plain(PlainRoute::RateLimit { .. })
+                | Node::Plain(PlainRoute::ByWorker(_))
+                | Node::Plain(PlainRoute::Blackhole { .. })
                 | Node::Compound(_) => return None,
             };
         }

@@ -1,46 +1,38 @@
 //! Routes: a configuration becomes a plan.
 //!
-//! mcrouter's forms: an object with a `type`, a name of a handle that was named before, or the short form
-//! `Type|argument`. What stands for several children may be a list, or any form that makes several, as `Pool|A` does.
+//! What a type of route is named, and what becomes of it, stands in its own file below `routes`.
 
 mod compression;
-mod derived;
-mod failover;
-mod fields;
-mod handles;
+mod forms;
 mod hot_cache;
-mod latest;
-mod limits;
-mod pool;
+mod options;
 mod pool_settings;
 mod pools;
 mod prefixes;
 mod security;
 mod servers;
-mod shadows;
-mod test_routes;
 #[cfg(test)]
 mod tests;
-mod two_sides;
 mod unknown_fields;
-mod vocabulary;
 
 use std::collections::{HashMap, HashSet};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-pub use compression::{DictionaryFiles, dictionary_files};
+pub use compression::dictionary_files;
+pub use options::{CompileOptions, DictionaryFiles, Resolve};
 
 use super::error::{ConfigError, Location};
-use super::json::{Json, JsonValue};
-use crate::message::routing_prefix::RoutingPrefix;
+use super::json::{Json, JsonValue, Object};
+use crate::plan::plain_route::PlainRoute;
 use crate::plan::pools::PlanPools;
-use crate::plan::{Compound, DestinationSpec, Node, NodeId, RoutePlan, ServerId};
+use crate::plan::{Compound, DestinationSpec, LogId, Node, NodeId, RoutePlan, ServerId};
+use crate::routes::CompoundKind;
 use crate::routes::copies::all_sync::AllSync;
-use crate::routes::requests::big_value::BigValue;
+use crate::routes::form::{AddRoute, Compile, Fields, RouteDefinition};
+use crate::routes::steps::pool::{POOL, Pool};
 use crate::shared::route_state::{StateId, StateSpec};
 use crate::shared::variables::RuntimeVariable;
-use crate::stats::counted_pools::CountedPools;
+use crate::stats::shadow_counts::ShadowCounts;
 
 /// Routes inside of each other.
 const DEPTH_MAX: usize = 100;
@@ -52,81 +44,16 @@ const NODES_MAX: usize = 1 << 20;
 /// with each level.
 const FAN_OUT_MAX: u32 = 20_000;
 
+/// Shadows of a configuration that are compared: 8 KB each.
+const COMPARED_MAX: usize = 1000;
+
 /// Lines for the operator about one configuration.
 const NOTES_MAX: usize = 100;
 
-/// What a plan depends on beside the configuration.
-#[derive(Clone, Debug)]
-pub struct CompileOptions {
-    /// The prefix of keys without one (`--route-prefix`).
-    pub default_prefix: RoutingPrefix,
-    /// Time limit of servers whose pool has none (`--server-timeout`).
-    pub server_timeout_ms: u32,
-    /// The same for pools of the same region and cluster; 0 for none (`--within-cluster-timeout-ms`).
-    pub within_cluster_timeout_ms: u32,
-    /// The same for other clusters of the region (`--cross-cluster-timeout-ms`).
-    pub cross_cluster_timeout_ms: u32,
-    /// The same for other regions (`--cross-region-timeout-ms`).
-    pub cross_region_timeout_ms: u32,
-    /// Identifies this host, for routes that choose by it.
-    pub host_id: u32,
-    /// Long values are kept in parts, whatever the route (`--big-value-split-threshold`).
-    pub big_value: Option<BigValue>,
-    /// Keys with an unknown prefix go to the default route (`--send-invalid-route-to-default`).
-    pub invalid_to_default: bool,
-    /// Only what reads goes to a route (`--allow-only-gets`).
-    pub only_gets: bool,
-    /// Threads, each of which has connections of its own (`--num-proxies`).
-    pub proxies: usize,
-    /// Connections with TLS begin with TCP Fast Open (`--enable-ssl-tfo`).
-    pub tls_fast_open: bool,
-    /// Deletes that fail go to a log (without `--asynclog-disable`).
-    pub logs_deletes: bool,
-    /// Requests are logged (`--enable-logging-route`).
-    pub log_requests: bool,
-    /// Replies of shadows are compared with the normal ones (`--shadow-report`).
-    pub compares_shadows: bool,
-    /// Runtime variables (`--runtime-vars-file`).
-    pub variables: Option<Arc<Json>>,
-    /// Pools with statistics of their own (`--pool-stats-config-file`).
-    pub counted_pools: Arc<CountedPools>,
-    /// The files that [`dictionary_files`] names.
-    pub dictionaries: DictionaryFiles,
-}
-
-impl Default for CompileOptions {
-    /// mcrouter's defaults.
-    fn default() -> CompileOptions {
-        CompileOptions {
-            default_prefix: RoutingPrefix::default(),
-            server_timeout_ms: 1000,
-            within_cluster_timeout_ms: 0,
-            cross_cluster_timeout_ms: 0,
-            cross_region_timeout_ms: 0,
-            host_id: 0,
-            big_value: None,
-            invalid_to_default: false,
-            only_gets: false,
-            proxies: 1,
-            tls_fast_open: false,
-            logs_deletes: true,
-            log_requests: false,
-            compares_shadows: false,
-            variables: None,
-            counted_pools: Arc::default(),
-            dictionaries: DictionaryFiles::new(),
-        }
-    }
-}
-
-/// The address of a host name and a port, where it is known without looking it up. Without, the name is looked up while the
-/// router runs.
-pub type Resolve<'r> = dyn FnMut(&str, u16) -> Option<SocketAddr> + 'r;
-
 /// The types of routes that a configuration may name.
 #[cfg(test)]
-pub(crate) fn route_names() -> impl Iterator<Item = &'static str> {
-    handles::route_types().map(|(name, _)| *name)
+pub(crate) fn route_names() -> Vec<&'static str> {
+    forms::names()
 }
 
 /// Compiles a configuration, whose macros have been expanded.
@@ -159,7 +86,7 @@ pub fn compile(
         for (name, pool) in pools.object("`pools`")?.entries() {
             compiler.pools.insert(name.clone(), pool);
             if let Ok(pool) = pool.object("a pool") {
-                compiler.note_unknown(&pool, vocabulary::POOL);
+                compiler.note_unknown(&pool, POOL);
             }
         }
     }
@@ -205,37 +132,7 @@ struct Compiler<'j, 'o> {
     fan_outs: Vec<u32>,
 }
 
-/// The argument of a route type: an object, or what follows the `|` of a short form.
-#[derive(Clone, Copy)]
-enum Definition<'a> {
-    Object(&'a Json),
-    Text(&'a Json),
-    Nothing(&'a Json),
-}
-
 impl<'j> Compiler<'j, '_> {
-    /// One route.
-    fn single(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
-        let list = self.list(json)?;
-        match list[..] {
-            [node] => Ok(node),
-            _ => Err(json.error(format!("expected one route, found {}", list.len()))),
-        }
-    }
-
-    /// Any number of routes.
-    fn list(&mut self, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
-        self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return Err(
-                json.error(format!("expected at most {DEPTH_MAX} routes inside of each other, found more"))
-            );
-        }
-        let list = self.list_unbounded(json);
-        self.depth -= 1;
-        list
-    }
-
     fn list_unbounded(&mut self, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
         match &json.value {
             JsonValue::Array(items) => {
@@ -262,7 +159,7 @@ impl<'j> Compiler<'j, '_> {
     fn typed(&mut self, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
         let object = json.object("a route")?;
         let kind = object.require("type")?.string("`type` of a route")?;
-        self.handle(kind, Definition::Object(json))
+        forms::compile(self, kind, RouteDefinition::Object(json))
     }
 
     /// A route with a name: compiled once.
@@ -305,16 +202,12 @@ impl<'j> Compiler<'j, '_> {
         let list = match text.split_once('|') {
             Some((kind, rest)) => {
                 let rest = Json::new(json.place, JsonValue::String(rest.to_owned()));
-                self.handle(kind, Definition::Text(&rest))?
+                forms::compile(self, kind, RouteDefinition::Text(&rest))?
             }
-            None => self.handle(text, Definition::Nothing(json))?,
+            None => forms::compile(self, text, RouteDefinition::Nothing(json))?,
         };
         self.seen.insert(text.to_owned(), list.clone());
         Ok(list)
-    }
-
-    fn add(&mut self, node: Node, json: &Json) -> Result<NodeId, ConfigError> {
-        self.add_at(node, json.place)
     }
 
     fn add_at(&mut self, node: Node, place: Location) -> Result<NodeId, ConfigError> {
@@ -337,28 +230,6 @@ impl<'j> Compiler<'j, '_> {
         node.fan_out(&|child| self.fan_outs[child.0 as usize])
     }
 
-    /// A place for what a route remembers.
-    fn add_state(&mut self, spec: StateSpec) -> StateId {
-        self.plan.states.push(spec);
-        StateId(self.plan.states.len() as u32 - 1)
-    }
-
-    /// Something that depends on a runtime variable. Takes the value that the variable has now.
-    fn add_variable(&mut self, variable: RuntimeVariable) -> Result<(), String> {
-        if let Some(variables) = &self.options.variables {
-            variable.update(variables)?;
-        }
-        self.plan.variables.push(variable);
-        Ok(())
-    }
-
-    /// A line for the operator. There are at most so many, so that a large configuration does not fill a log.
-    fn note(&mut self, line: String) {
-        if self.plan.notes.len() < NOTES_MAX {
-            self.plan.notes.push(line);
-        }
-    }
-
     /// Adds a route to every server.
     fn everywhere(&mut self, config: &Json) -> Result<(), ConfigError> {
         // Over one of its connections each.
@@ -370,17 +241,15 @@ impl<'j> Compiler<'j, '_> {
             .map(|(server, _)| server)
             .collect();
         let servers = servers.into_iter();
-        let nodes = servers.map(|server| self.add(Node::Server { server, keep_prefix: false }, config));
+        let nodes =
+            servers.map(|server| self.add_plain(PlainRoute::Server { server, keep_prefix: false }, config));
         let children = nodes.collect::<Result<Vec<_>, _>>()?;
         self.plan.everywhere = match children[..] {
             [] => None,
             [only] => Some(only),
             // More than a route may ask: flush_all is refused.
             _ if children.len() > FAN_OUT_MAX as usize => None,
-            _ => {
-                let compound = Compound { kind: AllSync.into(), children: children.into() };
-                Some(self.add(Node::Compound(compound), config)?)
-            }
+            _ => Some(self.add_route(AllSync, children, config)?),
         };
         Ok(())
     }
@@ -391,5 +260,118 @@ impl<'j> Compiler<'j, '_> {
             servers.push(Arc::new(spec));
             ServerId(servers.len() as u32 - 1)
         })
+    }
+}
+
+impl Compile for Compiler<'_, '_> {
+    fn single(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
+        let list = self.list(json)?;
+        match list[..] {
+            [node] => Ok(node),
+            _ => Err(json.error(format!("expected one route, found {}", list.len()))),
+        }
+    }
+
+    fn list(&mut self, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(
+                json.error(format!("expected at most {DEPTH_MAX} routes inside of each other, found more"))
+            );
+        }
+        let list = self.list_unbounded(json);
+        self.depth -= 1;
+        list
+    }
+
+    fn add_plain(&mut self, route: PlainRoute, json: &Json) -> Result<NodeId, ConfigError> {
+        self.add_at(Node::Plain(route), json.place)
+    }
+
+    fn add_state(&mut self, spec: StateSpec) -> StateId {
+        self.plan.states.push(spec);
+        StateId(self.plan.states.len() as u32 - 1)
+    }
+
+    fn add_variable(&mut self, variable: RuntimeVariable) -> Result<(), String> {
+        if let Some(variables) = &self.options.variables {
+            variable.update(variables)?;
+        }
+        self.plan.variables.push(variable);
+        Ok(())
+    }
+
+    fn add_shadow_counts(&mut self, json: &Json) -> Option<Arc<ShadowCounts>> {
+        if !self.options.compares_shadows || self.plan.compared.len() >= COMPARED_MAX {
+            return None;
+        }
+        let counts = Arc::new(ShadowCounts::new(format!("shadow in line {}", json.place.line)));
+        self.plan.compared.push(Arc::clone(&counts));
+        Some(counts)
+    }
+
+    fn add_log(&mut self, name: &str) -> Option<LogId> {
+        if !self.options.logs_deletes {
+            return None;
+        }
+        let logs = &mut self.plan.logs;
+        let index = logs.iter().position(|log| **log == *name).unwrap_or_else(|| {
+            logs.push(Arc::from(name));
+            logs.len() - 1
+        });
+        // Beyond that, deletes that fail are answered with their error.
+        u16::try_from(index).ok().map(LogId)
+    }
+
+    fn note(&mut self, line: String) {
+        if self.plan.notes.len() < NOTES_MAX {
+            self.plan.notes.push(line);
+        }
+    }
+
+    fn note_unknown(&mut self, object: &Object<'_>, (kind, fields): Fields) {
+        unknown_fields::lines(object, kind, fields).for_each(|line| self.note(line));
+    }
+
+    fn host_id(&self) -> u32 {
+        self.options.host_id
+    }
+
+    fn workers(&self) -> usize {
+        self.options.proxies
+    }
+
+    fn attempt<T>(
+        &mut self,
+        part: impl FnOnce(&mut Self) -> Result<T, ConfigError>,
+    ) -> Result<T, ConfigError> {
+        let (pending, depth) = (self.pending.clone(), self.depth);
+        let made = part(self);
+        if made.is_err() {
+            (self.pending, self.depth) = (pending, depth);
+        }
+        made
+    }
+
+    fn with_pool<T>(
+        &mut self,
+        json: &Json,
+        then: impl FnOnce(&mut Self, &Pool<'_>) -> Result<T, ConfigError>,
+    ) -> Result<T, ConfigError> {
+        let pool = self.find_pool(json)?;
+        then(self, &pool)
+    }
+
+    fn servers_of(&mut self, pool: &Pool<'_>, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
+        if let Some(children) = self.pool_children.get(pool.name) {
+            return Ok(children.clone());
+        }
+        self.compile_pool(pool, json)
+    }
+}
+
+impl<R: Into<CompoundKind>> AddRoute<R> for Compiler<'_, '_> {
+    fn add_route(&mut self, route: R, children: Vec<NodeId>, json: &Json) -> Result<NodeId, ConfigError> {
+        self.add_at(Node::Compound(Compound::new(route, children)), json.place)
     }
 }

@@ -8,7 +8,7 @@ use crate::message::request::RoutedRequest;
 use crate::servers::destination::{ReplyKind, is_usual};
 
 /// The end of a flight, or of a part of it.
-pub(crate) struct FlightReply<'a> {
+pub struct FlightReply<'a> {
     pub(crate) outcome: Outcome,
     pub(crate) answer: ReplyBytes<'a>,
 }

@@ -1,132 +1,23 @@
-//! Routes of a plan: those that choose one child or answer by themselves, and the others.
-//!
-//! What a plan, a compiler or a report asks of a route stands here, so that a new one is missed nowhere.
+//! Routes of a plan: steps, and those that need the replies of their children.
 
-use std::collections::HashMap;
-
-use crate::hash::{Selector, spooky32};
 use crate::message::key::RoutedKey;
-use crate::message::operation::{Operation, OperationClass};
-use crate::message::outcome::Outcome;
-use crate::plan::key_policies::KeyPolicies;
-use crate::plan::node_id::{LogId, NodeId, ServerId};
+use crate::message::operation::Operation;
+use crate::plan::node_id::{NodeId, ServerId};
+use crate::plan::plain_route::{NodeName, PlainRoute};
 use crate::routes::CompoundKind;
 use crate::routes::route::Paths;
-use crate::shared::route_state::StateId;
 
 /// A route.
 #[derive(Debug)]
 pub(crate) enum Node {
-    /// A server.
-    Server {
-        /// Which.
-        server: ServerId,
-        /// It gets keys with their routing prefix.
-        keep_prefix: bool,
-    },
-    /// Answers as if there were no item.
-    Null,
-    /// Answers as if there were no item, and counts that.
-    DevNull,
-    /// Answers an error, with this message.
-    Error(Outcome, Box<str>),
-    /// The child that the key's hash names.
-    Hash {
-        /// The function.
-        hash: Selector,
-        /// As many as the function distinguishes.
-        children: Box<[NodeId]>,
-    },
-    /// A child whose deletes go to a log if they fail.
-    Logged {
-        /// Which one.
-        log: LogId,
-        /// The route.
-        child: NodeId,
-    },
-    /// Any child.
-    Random(Box<[NodeId]>),
-    /// A child by the command, else the default.
-    ByOperation {
-        /// By mcrouter's name of the operation.
-        children: HashMap<&'static str, NodeId>,
-        /// For all others.
-        default: NodeId,
-    },
-    /// A child by what the command does.
-    ByClass {
-        /// By class.
-        children: HashMap<OperationClass, NodeId>,
-        /// For all others.
-        default: NodeId,
-    },
-    /// A child by the longest matching prefix of the key.
-    ByPrefix {
-        /// Sorted by length, the longest first.
-        children: Vec<(Box<[u8]>, NodeId)>,
-        /// For keys that match none.
-        default: Option<NodeId>,
-    },
-    /// One of three children, by the time of day.
-    Migrate(Migration),
-    /// One route for as many requests as are allowed, another for the rest.
-    RateLimit {
-        /// What has been allowed.
-        state: StateId,
-        /// For requests that are allowed.
-        target: NodeId,
-        /// For the others; without, they are answered as if there were no item.
-        fallback: Option<NodeId>,
-    },
-    /// A child for each worker, by its number.
-    ByWorker(Box<[NodeId]>),
-    /// One route for the keys for which policies hold, another for the rest.
-    Blackhole {
-        /// The policies.
-        policies: KeyPolicies,
-        /// For keys for which they hold.
-        blackhole: NodeId,
-        /// For the others.
-        default: NodeId,
-    },
+    /// A route that chooses one child, or is the end of the way.
+    Plain(PlainRoute),
     /// A route that asks several children, or asks one and decides then.
     Compound(Compound),
 }
 
-/// A move of keys from one route to another, each key at its own time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Migration {
-    /// Has all keys before.
-    pub(crate) from: NodeId,
-    /// Has all keys afterwards.
-    pub(crate) to: NodeId,
-    /// Both: for deletes while keys move.
-    pub(crate) both: NodeId,
-    /// When deletes begin to go to both, in seconds since 1970.
-    pub(crate) start_s: i64,
-    /// Keys begin to move this many seconds later, and take as long. At least 1.
-    pub(crate) interval_s: u32,
-}
-
-impl Migration {
-    /// The route of a request at a time.
-    pub(super) fn child(&self, operation: Operation, key: &RoutedKey<'_>, unix_s: i64) -> NodeId {
-        let interval_s = i64::from(self.interval_s);
-        let after_s = unix_s.saturating_sub(self.start_s);
-        let is_delete = operation.class() == OperationClass::Delete;
-        if after_s < 0 {
-            self.from
-        } else if after_s >= 2 * interval_s {
-            self.to
-        } else if is_delete {
-            self.both
-        } else if after_s < interval_s + i64::from(spooky32(key.routing(), 0)) % interval_s {
-            self.from
-        } else {
-            self.to
-        }
-    }
-}
+/// The way of nearly all requests looks at one number to know what a route is.
+const _: () = assert!(size_of::<Node>() == size_of::<PlainRoute>());
 
 /// A route that needs the replies of its children.
 #[derive(Debug)]
@@ -144,71 +35,34 @@ impl Compound {
     }
 }
 
-/// The name of a route in reports.
-pub(crate) enum NodeName {
-    /// A server: that of the plan.
-    Server(ServerId, bool),
-    /// A log: that of the plan.
-    Log(LogId),
-    /// This one.
-    Text(String),
-    /// None: it stands for a part of what mcrouter's `root` does, the choice by prefixes, of routing and of keys.
-    OfRoot,
+impl Compound {
+    /// A route over these children.
+    pub(crate) fn new(route: impl Into<CompoundKind>, children: Vec<NodeId>) -> Compound {
+        Compound { kind: route.into(), children: children.into() }
+    }
 }
 
 impl Node {
     /// The server that it is, if it is one.
     pub(crate) fn server(&self) -> Option<ServerId> {
-        if let Node::Server { server, .. } = self { Some(*server) } else { None }
+        if let Node::Plain(PlainRoute::Server { server, .. }) = self { Some(*server) } else { None }
     }
 
     /// mcrouter's name of it.
     pub(crate) fn name(&self) -> NodeName {
-        NodeName::Text(match self {
-            Node::Server { server, keep_prefix } => return NodeName::Server(*server, *keep_prefix),
-            Node::Logged { log, .. } => return NodeName::Log(*log),
-            Node::ByPrefix { .. } => return NodeName::OfRoot,
+        match self {
+            Node::Plain(route) => route.name(),
             Node::Compound(compound) => match compound.kind.name() {
-                Some(name) => name.to_owned(),
-                None => return NodeName::OfRoot,
+                Some(name) => NodeName::Text(name.to_owned()),
+                None => NodeName::OfRoot,
             },
-            Node::Error(outcome, message) if message.is_empty() => {
-                format!("error|log|mc_res_{}", outcome.name())
-            }
-            Node::Error(outcome, message) => format!("error|log|mc_res_{}|{message}", outcome.name()),
-            Node::Hash { hash, .. } => format!("selection|hash|{}", hash.name()),
-            Node::Null => "null".to_owned(),
-            Node::DevNull => "devnull".to_owned(),
-            Node::Random(_) => "random".to_owned(),
-            Node::ByOperation { .. } => "operation-selector".to_owned(),
-            Node::ByClass { .. } => "routing-group".to_owned(),
-            Node::Migrate(_) => "migrate".to_owned(),
-            Node::RateLimit { .. } => "rate-limit".to_owned(),
-            Node::ByWorker(_) => "by-worker".to_owned(),
-            Node::Blackhole { .. } => "blackhole".to_owned(),
-        })
+        }
     }
 
     /// The children that a request for a key may go to.
     pub(crate) fn reached(&self, operation: Operation, key: &RoutedKey<'_>, plan: &dyn Paths) -> Vec<NodeId> {
         match self {
-            Node::Server { .. } | Node::Null | Node::DevNull | Node::Error(..) => Vec::new(),
-            Node::Hash { hash, children } => vec![children[hash.select(key.routing())]],
-            Node::Random(children) => children.to_vec(),
-            Node::ByOperation { children, default } => {
-                vec![children.get(operation.name()).copied().unwrap_or(*default)]
-            }
-            Node::ByClass { children, default } => {
-                vec![children.get(&operation.class()).copied().unwrap_or(*default)]
-            }
-            Node::ByPrefix { children, default } => {
-                by_key_prefix(children, *default, key).into_iter().collect()
-            }
-            Node::Logged { child, .. } => vec![*child],
-            Node::Migrate(migration) => vec![migration.from, migration.to],
-            Node::RateLimit { target, fallback, .. } => [*target].into_iter().chain(*fallback).collect(),
-            Node::ByWorker(children) => children.first().copied().into_iter().collect(),
-            Node::Blackhole { blackhole, default, .. } => vec![*default, *blackhole],
+            Node::Plain(route) => route.reached(operation, key),
             Node::Compound(Compound { kind, children }) => kind.reached(children, key, plan),
         }
     }
@@ -216,38 +70,8 @@ impl Node {
     /// The most servers that a request asks from this node on, of which each child asks `of(child)`.
     pub(crate) fn fan_out(&self, of: &dyn Fn(&NodeId) -> u32) -> u32 {
         match self {
-            Node::Server { .. } => 1,
-            Node::Logged { child, .. } => of(child),
-            Node::Null | Node::DevNull | Node::Error(..) => 0,
-            Node::Hash { children, .. } | Node::Random(children) | Node::ByWorker(children) => {
-                children.iter().map(of).max().unwrap_or(0)
-            }
-            Node::ByOperation { children, default } => {
-                children.values().chain([default]).map(of).max().unwrap_or(0)
-            }
-            Node::ByClass { children, default } => {
-                children.values().chain([default]).map(of).max().unwrap_or(0)
-            }
-            Node::ByPrefix { children, default } => {
-                children.iter().map(|(_, child)| child).chain(default).map(of).max().unwrap_or(0)
-            }
-            // `both` has all children of the others.
-            Node::Migrate(migration) => of(&migration.both),
-            Node::RateLimit { target, fallback, .. } => {
-                fallback.iter().chain([target]).map(of).max().unwrap_or(0)
-            }
-            Node::Blackhole { blackhole, default, .. } => of(blackhole).max(of(default)),
+            Node::Plain(route) => route.fan_out(of),
             Node::Compound(Compound { kind, children }) => kind.fan_out(children, of),
         }
     }
-}
-
-/// The child by the longest matching beginning of what is hashed of a key; they are sorted by it.
-pub(crate) fn by_key_prefix(
-    children: &[(Box<[u8]>, NodeId)],
-    default: Option<NodeId>,
-    key: &RoutedKey<'_>,
-) -> Option<NodeId> {
-    let found = children.iter().find(|(prefix, _)| key.routing().starts_with(prefix));
-    found.map(|(_, child)| *child).or(default)
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Node, NodeId, RoutePlan};
 use crate::message::key::RoutedKey;
 use crate::message::operation::Operation;
-use crate::plan::node::by_key_prefix;
+use crate::plan::plain_route::{PlainRoute, by_key_prefix};
 use crate::routes::route::Paths;
 
 /// Failure domains of servers: those of one domain tend to fail together.
@@ -33,40 +33,37 @@ impl RoutePlan {
     fn trace(&self, mut node: NodeId, operation: Operation, key: &RoutedKey<'_>) -> RouteTrace {
         let mut trace = RouteTrace::default();
         loop {
-            node = match &self.nodes[node.0 as usize] {
-                Node::Server { .. } => {
-                    trace.server = Some(node);
-                    return trace;
-                }
-                Node::Hash { hash, children } => {
-                    let index = hash.select(key.routing());
-                    trace.index = Some(index);
-                    children[index]
-                }
-                Node::ByOperation { children, default } => {
-                    children.get(operation.name()).copied().unwrap_or(*default)
-                }
-                Node::ByClass { children, default } => {
-                    children.get(&operation.class()).copied().unwrap_or(*default)
-                }
-                Node::RateLimit { target, .. } => *target,
-                Node::Logged { child, .. } => *child,
-                Node::Blackhole { policies, blackhole, default } => {
-                    if policies.hold(key) {
-                        *blackhole
-                    } else {
-                        *default
+            node =
+                match &self.nodes[node.0 as usize] {
+                    Node::Plain(PlainRoute::Server { .. }) => {
+                        trace.server = Some(node);
+                        return trace;
                     }
-                }
-                Node::Compound(compound) => compound.children[0],
-                Node::Null
-                | Node::DevNull
-                | Node::Error(..)
-                | Node::Random(_)
-                | Node::ByWorker(_)
-                | Node::Migrate(_)
-                | Node::ByPrefix { .. } => return trace,
-            };
+                    Node::Plain(PlainRoute::Hash { hash, children }) => {
+                        let index = hash.select(key.routing());
+                        trace.index = Some(index);
+                        children[index]
+                    }
+                    Node::Plain(PlainRoute::ByOperation { children, default }) => {
+                        children.get(operation.name()).copied().unwrap_or(*default)
+                    }
+                    Node::Plain(PlainRoute::ByClass { children, default }) => {
+                        children.get(&operation.class()).copied().unwrap_or(*default)
+                    }
+                    Node::Plain(PlainRoute::RateLimit { target, .. }) => *target,
+                    Node::Plain(PlainRoute::Logged { child, .. }) => *child,
+                    Node::Plain(PlainRoute::Blackhole { policies, blackhole, default }) => {
+                        if policies.hold(key) { *blackhole } else { *default }
+                    }
+                    Node::Compound(compound) => compound.children[0],
+                    Node::Plain(PlainRoute::Null)
+                    | Node::Plain(PlainRoute::DevNull)
+                    | Node::Plain(PlainRoute::Error(..))
+                    | Node::Plain(PlainRoute::Random(_))
+                    | Node::Plain(PlainRoute::ByWorker(_))
+                    | Node::Plain(PlainRoute::Migrate(_))
+                    | Node::Plain(PlainRoute::ByPrefix { .. }) => return trace,
+                };
         }
     }
 }
@@ -85,7 +82,7 @@ impl Paths for RoutePlan {
     }
 
     fn behind_prefixes(&self, node: NodeId, key: &RoutedKey<'_>) -> Option<NodeId> {
-        if let Node::ByPrefix { children, default } = &self.nodes[node.0 as usize] {
+        if let Node::Plain(PlainRoute::ByPrefix { children, default }) = &self.nodes[node.0 as usize] {
             return by_key_prefix(children, *default, key);
         }
         Some(node)

@@ -7,7 +7,7 @@ use super::service::TEXT_MAX;
 use crate::message::key::RoutedKey;
 use crate::message::operation::Operation;
 use crate::plan::key_tracer::KeyTracer;
-use crate::plan::node::NodeName;
+use crate::plan::plain_route::NodeName;
 use crate::plan::{NodeId, RoutePlan};
 
 /// Stands at the end of a text that was cut.

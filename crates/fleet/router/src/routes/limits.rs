@@ -1,5 +1,6 @@
-//! Routes that let requests wait or note them.
+//! Routes that limit, delay or note requests.
 
 pub(crate) mod latency_injection;
 pub(crate) mod logging;
 pub(crate) mod outstanding;
+pub(crate) mod rate_limit;

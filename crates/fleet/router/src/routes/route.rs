@@ -28,7 +28,8 @@ use crate::shared::route_state::{StateId, StateKey};
 use crate::stats::shadow_counts::ShadowCounts;
 
 /// A type of route that needs the replies of its children, with the settings of one such route.
-pub(crate) trait Route {
+#[allow(private_interfaces)] // Public for the sake of the examples of what does not compile.
+pub trait Route {
     /// What it knows of a request between the replies of its children. Of a route that never waits for them:
     /// [`Infallible`](std::convert::Infallible).
     type Progress;
@@ -136,7 +137,7 @@ pub(crate) enum Crossing {
 }
 
 /// What a route may depend on when a request comes.
-pub(crate) struct Opening<'o> {
+pub struct Opening<'o> {
     /// The request.
     pub(crate) message: RoutedRequest<'o>,
     pub(crate) children: &'o [NodeId],
@@ -168,14 +169,22 @@ impl Opening<'_> {
 }
 
 /// What a route does with a request that has come.
-pub(crate) enum FirstStep<P> {
+#[allow(private_interfaces)] // Public for the sake of the examples of what does not compile.
+pub enum FirstStep<P> {
     /// It asks nobody: this is its reply.
     Answer(FlightReply<'static>),
     /// It gives it on to this child, whose reply is the route's: this request, or its own.
     Pass(u16, Option<StoredRequest>),
     /// The reply of one child is the route's; without one, it replies as if there were no item. Others get their requests
     /// (see [`Route::request`]) before or after, and nobody waits for their replies.
-    Copy { before: Numbers, answer: Option<u16>, after: Numbers },
+    Copy {
+        /// Children that are asked before it.
+        before: Numbers,
+        /// The child whose reply counts.
+        answer: Option<u16>,
+        /// Children that are asked after it.
+        after: Numbers,
+    },
     /// It waits for this child, which is asked this request, or its own.
     Ask(P, u16, Option<StoredRequest>),
     /// It waits for all of these, which are asked at once; see [`Route::request`].
@@ -236,7 +245,7 @@ impl Numbers {
 }
 
 /// What a decision may depend on besides the replies.
-pub(crate) struct Scene<'s> {
+pub struct Scene<'s> {
     /// The request of the route.
     pub(crate) message: RoutedRequest<'s>,
     pub(crate) node: NodeId,
@@ -278,7 +287,8 @@ impl Scene<'_> {
 }
 
 /// The next step of a route.
-pub(crate) enum Decision<'a> {
+#[allow(private_interfaces)] // Public for the sake of the examples of what does not compile.
+pub enum Decision<'a> {
     /// For further replies.
     Wait,
     /// For this time, with a reply of so many bytes that it has kept ([`Route::take_kept`]).

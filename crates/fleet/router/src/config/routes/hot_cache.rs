@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::pool::Pool;
 use crate::config::error::ConfigError;
 use crate::hot::cache::HotCacheSettings;
+use crate::routes::steps::pool::Pool;
 
 const FIELDS: [&str; 3] = ["ttl_ms", "memory_mb", "value_max"];
 

@@ -1,12 +1,9 @@
-//! Settings of pools that concern all of their servers: the guard, additional connections, TCP Fast Open.
+//! Settings of pools that concern all of their servers: the guard, TCP Fast Open, the transport.
 
-use super::pool::Pool;
 use crate::config::error::ConfigError;
 use crate::config::json::Object;
+use crate::routes::steps::pool::Pool;
 use crate::servers::health::GuardLimits;
-
-/// Connections of all threads to one server, as in mcrouter.
-const CONNECTIONS_MAX: i64 = 32 * 1024;
 
 /// `tko_tracker`: the limits of a pool of `count` servers.
 pub(super) fn guard_limits(pool: &Pool<'_>, count: usize) -> Result<Option<GuardLimits>, ConfigError> {
@@ -32,13 +29,6 @@ fn threshold(object: &Object<'_>, number: &str, percentage: &str, count: usize) 
     }
     let percentage = object.integer(percentage, 0..=100)?.unwrap_or(0);
     Ok((percentage as usize * count / 100) as u32)
-}
-
-/// `additional_fanout`: how many connections each of `proxies` threads has to a server, all told.
-pub(super) fn connections(pool: &Pool<'_>, proxies: usize) -> Result<u32, ConfigError> {
-    let Some(json) = pool.get("additional_fanout") else { return Ok(1) };
-    let most = CONNECTIONS_MAX / proxies.max(1) as i64 - 1;
-    Ok(json.integer("`additional_fanout` of a pool", 0..=most.max(0))? as u32 + 1)
 }
 
 /// `tcp_fast_open`: whether connections begin with TCP Fast Open.

@@ -1,16 +1,15 @@
 //! Pools: lists of servers with what they have in common.
 
-use std::sync::Arc;
-
-use super::pool::Pool;
 use super::security::PoolSecurity;
 use super::servers::{PoolServer, Server, ServerKey};
-use super::{Compiler, Definition, hot_cache, pool_settings, vocabulary};
+use super::{Compiler, compression, hot_cache, pool_settings};
 use crate::config::error::ConfigError;
-use crate::config::json::{Json, JsonValue, Object};
-use crate::config::routes::handles::refuse;
+use crate::config::json::{Json, JsonValue};
 use crate::hash::spooky32;
-use crate::plan::{DestinationSpec, LogId, Node, NodeId};
+use crate::plan::plain_route::PlainRoute;
+use crate::plan::{DestinationSpec, NodeId};
+use crate::routes::form::{Compile, Fields, refuse};
+use crate::routes::steps::pool::{POOL, Pool, connections};
 
 /// Servers of one pool.
 const SERVERS_MAX: usize = 10_000;
@@ -24,12 +23,19 @@ const TIMEOUT_MS_MAX: i64 = 1_000_000;
 /// Fields of a pool that change what happens, and are not there.
 const NOT_SUPPORTED: [&str; 1] = ["enable_compression"];
 
-/// Fields of a PoolRoute that change what happens, and are not there.
-const ROUTE_NOT_SUPPORTED: [&str; 3] = ["slow_warmup", "shard_splits", "bucketize"];
+const TKO_TRACKER: Fields = (
+    "a tko_tracker",
+    &[
+        "num_tko_threshold_lower",
+        "num_tko_threshold_upper",
+        "percent_tko_threshold_lower",
+        "percent_tko_threshold_upper",
+    ],
+);
 
 impl<'j> Compiler<'j, '_> {
     /// The pool that a name or an object stands for.
-    fn find_pool<'a>(&mut self, json: &'a Json) -> Result<Pool<'a>, ConfigError>
+    pub(super) fn find_pool<'a>(&mut self, json: &'a Json) -> Result<Pool<'a>, ConfigError>
     where
         'j: 'a,
     {
@@ -39,7 +45,7 @@ impl<'j> Compiler<'j, '_> {
                 let object = json.object("a pool")?;
                 let name = object.require("name")?.string("`name` of a pool")?;
                 if !self.pools.contains_key(name) {
-                    self.note_unknown(&object, vocabulary::POOL);
+                    self.note_unknown(&object, POOL);
                 }
                 (name, self.pools.get(name).copied().unwrap_or(json))
             }
@@ -68,16 +74,8 @@ impl<'j> Compiler<'j, '_> {
         })
     }
 
-    /// `Pool|name`: its servers.
-    pub(super) fn pool(&mut self, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
-        let pool = self.find_pool(json)?;
-        self.servers_of(&pool, json)
-    }
-
-    fn servers_of(&mut self, pool: &Pool<'_>, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
-        if let Some(children) = self.pool_children.get(pool.name) {
-            return Ok(children.clone());
-        }
+    /// The servers of a pool that has not been compiled yet.
+    pub(super) fn compile_pool(&mut self, pool: &Pool<'_>, json: &Json) -> Result<Vec<NodeId>, ConfigError> {
         for object in &pool.chain {
             refuse(object, &NOT_SUPPORTED)?;
         }
@@ -99,10 +97,10 @@ impl<'j> Compiler<'j, '_> {
             return Err(json.error(message));
         }
         if let Some(tracker) = pool.get("tko_tracker").and_then(|json| json.object("a tko_tracker").ok()) {
-            self.note_unknown(&tracker, vocabulary::TKO_TRACKER);
+            self.note_unknown(&tracker, TKO_TRACKER);
         }
         let guard = pool_settings::guard_limits(pool, servers.len())?;
-        let connections = pool_settings::connections(pool, self.options.proxies)?;
+        let connections = connections(pool, self.options.proxies)?;
         let own_timeout_ms = self.own_timeout_of(pool)?;
         let timeout_ms = self.timeout_of(pool, own_timeout_ms);
         let connect_timeout_ms = match pool.get("connect_timeout") {
@@ -161,7 +159,7 @@ impl<'j> Compiler<'j, '_> {
                     counted_as,
                 };
                 let server = self.add_server(key, spec);
-                let node = self.add(Node::Server { server, keep_prefix }, json)?;
+                let node = self.add_plain(PlainRoute::Server { server, keep_prefix }, json)?;
                 if let Some(domain) = domains.get(index).filter(|domain| **domain != 0) {
                     self.plan.failure_domains.0.insert(node, *domain);
                 }
@@ -178,7 +176,8 @@ impl<'j> Compiler<'j, '_> {
         }
         self.plan.guards.extend(guard.map(|limits| (pool.name.to_owned(), limits, names)));
         self.pool_servers.insert(pool.name.to_owned(), children.clone());
-        let children = self.compressed(children, pool)?;
+        let files = &self.options.dictionaries;
+        let children = compression::in_front_of(self, children, pool, files)?;
         self.pool_children.insert(pool.name.to_owned(), children.clone());
         Ok(children)
     }
@@ -205,56 +204,6 @@ impl<'j> Compiler<'j, '_> {
             (false, _) => self.options.cross_region_timeout_ms,
         };
         if limit == 0 { own_ms } else { limit }
-    }
-
-    /// A pool's servers, and the hash that chooses one.
-    pub(super) fn pool_route(&mut self, definition: Definition<'_>) -> Result<NodeId, ConfigError> {
-        let json = definition.json();
-        let object = definition.object()?;
-        let pool = match &object {
-            Some(object) => {
-                refuse(object, &ROUTE_NOT_SUPPORTED)?;
-                self.find_pool(object.require("pool")?)?
-            }
-            None => self.find_pool(json)?,
-        };
-        let mut children = self.servers_of(&pool, json)?;
-        if let Some(object) = &object {
-            children = self.limit_outstanding(children, object)?;
-            children = self.shadowed(children, object)?;
-        }
-        let hash = object.and_then(|object| object.get("hash"));
-        let route = self.hash_route(children, hash, Some(&pool), json)?;
-        let child = match object.and_then(|object| object.get("rates")) {
-            Some(rates) => self.rate_limit(route, rates, None)?,
-            None => route,
-        };
-        match self.log_of(object, pool.name)? {
-            Some(log) => self.add(Node::Logged { log, child }, json),
-            None => Ok(child),
-        }
-    }
-
-    /// The log of a PoolRoute.
-    fn log_of(&mut self, object: Option<Object<'_>>, pool: &str) -> Result<Option<LogId>, ConfigError> {
-        let mut name = pool;
-        if let Some(object) = object {
-            let named = object.string("asynclog_name")?.or(object.string("name")?);
-            name = named.unwrap_or(pool);
-            if object.bool("asynclog")? == Some(false) {
-                return Ok(None);
-            }
-        }
-        if !self.options.logs_deletes {
-            return Ok(None);
-        }
-        let logs = &mut self.plan.logs;
-        let index = logs.iter().position(|log| **log == *name).unwrap_or_else(|| {
-            logs.push(Arc::from(name));
-            logs.len() - 1
-        });
-        // Beyond that, deletes that fail are answered with their error.
-        Ok(u16::try_from(index).ok().map(LogId))
     }
 }
 

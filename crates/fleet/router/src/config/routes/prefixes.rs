@@ -3,14 +3,18 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::Compiler;
+use super::{Compiler, forms};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue, Object};
 use crate::message::operation::OperationClass;
 use crate::message::routing_prefix::{self, RoutingPrefix};
+use crate::plan::plain_route::PlainRoute;
 use crate::plan::{Compound, Node, NodeId};
 use crate::routes::copies::broadcast::{Broadcast, BroadcastPlace};
+use crate::routes::form::Compile;
 use crate::routes::limits::logging::Logging;
+use crate::routes::requests::big_value::add_in_parts;
+use crate::routes::steps::prefix_selector;
 
 /// Routing prefixes of a configuration.
 const ROOTS_MAX: usize = 10_000;
@@ -79,12 +83,12 @@ impl Compiler<'_, '_> {
                 self.plan.roots.by_prefix.insert(prefix.as_str().as_bytes().into(), top.node);
             }
         }
-        let children = roots.iter().map(|root| root.top.node).collect();
+        let children: Vec<NodeId> = roots.iter().map(|root| root.top.node).collect();
         let places = roots
             .into_iter()
             .map(|Root { prefix, top }| BroadcastPlace { prefix, by_key: top.by_key })
             .collect();
-        let broadcast = Compound { kind: Broadcast { places }.into(), children };
+        let broadcast = Compound::new(Broadcast { places }, children);
         self.plan.roots.broadcast = Some(self.add_at(Node::Compound(broadcast), top.place())?);
         if self.options.log_requests { self.log_all(top) } else { Ok(()) }
     }
@@ -95,7 +99,7 @@ impl Compiler<'_, '_> {
         let all: Vec<NodeId> = self.plan.roots.nodes_mut().map(|node| *node).collect();
         for node in all {
             if let Entry::Vacant(entry) = logged.entry(node) {
-                let compound = Compound { kind: Logging.into(), children: Box::new([node]) };
+                let compound = Compound::new(Logging, vec![node]);
                 entry.insert(self.add_at(Node::Compound(compound), top.place())?);
             }
         }
@@ -107,13 +111,15 @@ impl Compiler<'_, '_> {
     fn top(&mut self, json: &Json) -> Result<Top, ConfigError> {
         let by_key = self.by_key_prefix(json)?;
         let mut node = match self.options.big_value {
-            Some(big) => self.in_parts(big, by_key, json)?,
+            Some(big) => add_in_parts(self, big, by_key, json)?,
             None => by_key,
         };
         if self.options.only_gets {
-            let default = self.add(Node::Null, json)?;
-            node =
-                self.add(Node::ByClass { children: [(OperationClass::Get, node)].into(), default }, json)?;
+            let default = self.add_plain(PlainRoute::Null, json)?;
+            node = self.add_plain(
+                PlainRoute::ByClass { children: [(OperationClass::Get, node)].into(), default },
+                json,
+            )?;
         }
         Ok(Top { node, by_key })
     }
@@ -126,22 +132,8 @@ impl Compiler<'_, '_> {
             _ => None,
         };
         let Some(selector) = selector else { return self.single(json) };
-        self.note_unknown_of_route(&selector, "PrefixSelectorRoute");
-        let (policies, wildcard) = (selector.get("policies"), selector.get("wildcard"));
-        if policies.is_none() && wildcard.is_none() {
-            return Err(
-                json.error("expected `policies` or `wildcard` in a PrefixSelectorRoute, found neither")
-            );
-        }
-        let mut children: Vec<(Box<[u8]>, NodeId)> = Vec::new();
-        if let Some(policies) = policies {
-            for (prefix, route) in policies.object("`policies`")?.entries() {
-                children.push((prefix.as_bytes().into(), self.single(route)?));
-            }
-        }
-        children.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        let default = wildcard.map(|route| self.single(route)).transpose()?;
-        self.add(Node::ByPrefix { children, default }, json)
+        forms::note_unknown(self, &selector, "PrefixSelectorRoute");
+        prefix_selector::at_the_top(self, &selector, json)
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! As in mcrouter's public version, every server counts as one of another data centre.
 
-use super::pool::Pool;
 use crate::config::error::ConfigError;
 use crate::config::json::Json;
+use crate::routes::steps::pool::Pool;
 
 /// Whether requests are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

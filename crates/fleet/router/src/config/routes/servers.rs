@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use net::{Place, ServerName};
 
-use super::Resolve;
+use super::options::Resolve;
 use super::security::{Mechanism, PoolSecurity};
 use crate::config::error::ConfigError;
 use crate::config::json::Json;

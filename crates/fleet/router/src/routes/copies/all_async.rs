@@ -2,7 +2,10 @@
 
 use std::convert::Infallible;
 
+use crate::config::error::ConfigError;
 use crate::flight::reply::FlightReply;
+use crate::plan::NodeId;
+use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm};
 use crate::routes::route::{Decision, FirstStep, Numbers, Opening, Route, Scene};
 
 /// All; no reply is waited for.
@@ -23,5 +26,18 @@ impl Route for AllAsync {
 
     fn replied<'a>(&self, progress: &mut Infallible, _: &mut Scene<'_>, _: FlightReply<'a>) -> Decision<'a> {
         match *progress {}
+    }
+}
+
+impl<C: AddRoute<AllAsync>> RouteForm<C> for AllAsync {
+    const FORM: Fields = ("AllAsyncRoute", &["children"]);
+
+    fn compile(compiler: &mut C, definition: RouteDefinition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        let children = compiler.children(definition)?;
+        // A single child that nobody waits for is not that child.
+        if children.is_empty() {
+            return compiler.few(children, definition.json());
+        }
+        Ok(vec![compiler.add_route(AllAsync, children, definition.json())?])
     }
 }

@@ -1,6 +1,9 @@
 //! AllFastestRoute: all children get a request, and the first reply that is not an error is the route's.
 
+use crate::config::error::ConfigError;
 use crate::flight::reply::FlightReply;
+use crate::plan::NodeId;
+use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm};
 use crate::routes::route::{Decision, FirstStep, Numbers, Opening, Route, Scene};
 
 /// All; the first that another server could not improve, else the last.
@@ -23,5 +26,13 @@ impl Route for AllFastest {
             return Decision::Wait;
         }
         Decision::Done(reply)
+    }
+}
+
+impl<C: AddRoute<AllFastest>> RouteForm<C> for AllFastest {
+    const FORM: Fields = ("AllFastestRoute", &["children"]);
+
+    fn compile(compiler: &mut C, definition: RouteDefinition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        compiler.add_over_several(AllFastest, definition)
     }
 }

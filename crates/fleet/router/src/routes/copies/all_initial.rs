@@ -2,7 +2,10 @@
 
 use std::convert::Infallible;
 
+use crate::config::error::ConfigError;
 use crate::flight::reply::FlightReply;
+use crate::plan::NodeId;
+use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm};
 use crate::routes::route::{Decision, FirstStep, Numbers, Opening, Route, Scene};
 
 /// All; the reply of the first.
@@ -23,5 +26,13 @@ impl Route for AllInitial {
 
     fn replied<'a>(&self, progress: &mut Infallible, _: &mut Scene<'_>, _: FlightReply<'a>) -> Decision<'a> {
         match *progress {}
+    }
+}
+
+impl<C: AddRoute<AllInitial>> RouteForm<C> for AllInitial {
+    const FORM: Fields = ("AllInitialRoute", &["children"]);
+
+    fn compile(compiler: &mut C, definition: RouteDefinition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        compiler.add_over_several(AllInitial, definition)
     }
 }

@@ -1,7 +1,10 @@
 //! AllMajorityRoute: all children get a request, and the reply that most give is the route's.
 
+use crate::config::error::ConfigError;
 use crate::flight::reply::FlightReply;
 use crate::message::outcome::Outcome;
+use crate::plan::NodeId;
+use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm};
 use crate::routes::route::{Decision, FirstStep, KeptReply, Numbers, Opening, Route, Scene};
 
 /// All; the outcome that more than half of all children have, else the most frequent; of two, the worse.
@@ -58,5 +61,13 @@ impl Votes {
         let Some(leader) = self.leader.outcome() else { return true };
         let most = self.counts.iter().find(|(other, _)| *other == leader).map_or(0, |(_, most)| *most);
         leader == outcome || count > most || count == most && outcome.severity() > leader.severity()
+    }
+}
+
+impl<C: AddRoute<AllMajority>> RouteForm<C> for AllMajority {
+    const FORM: Fields = ("AllMajorityRoute", &["children"]);
+
+    fn compile(compiler: &mut C, definition: RouteDefinition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        compiler.add_over_several(AllMajority, definition)
     }
 }

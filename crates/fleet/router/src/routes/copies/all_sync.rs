@@ -1,6 +1,9 @@
 //! AllSyncRoute: all children get a request, and the worst reply is the route's.
 
+use crate::config::error::ConfigError;
 use crate::flight::reply::FlightReply;
+use crate::plan::NodeId;
+use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm};
 use crate::routes::route::{Decision, FirstStep, KeptReply, Numbers, Opening, Route, Scene};
 
 /// All; the worst reply, the first one of several.
@@ -35,5 +38,13 @@ impl Route for AllSync {
             }
             (false, _) => Decision::Wait,
         }
+    }
+}
+
+impl<C: AddRoute<AllSync>> RouteForm<C> for AllSync {
+    const FORM: Fields = ("AllSyncRoute", &["children"]);
+
+    fn compile(compiler: &mut C, definition: RouteDefinition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        compiler.add_over_several(AllSync, definition)
     }
 }

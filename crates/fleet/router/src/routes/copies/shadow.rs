@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::config::error::ConfigError;
+use crate::config::json::{Json, JsonValue, Object};
 use crate::flight::leg::Marks;
 use crate::flight::reply::FlightReply;
 use crate::hash::spooky32;
@@ -11,8 +13,10 @@ use crate::message::key::RoutedKey;
 use crate::plan::NodeId;
 use crate::plan::choices::Choices;
 use crate::routes::copies::comparing::Comparing;
+use crate::routes::form::{AddRoute, Compile, Fields, RouteDefinition, RouteForm};
 use crate::routes::route::{Crossing, Decision, FirstStep, Numbers, Opening, Paths, Route, Scene};
 use crate::shared::variables::KeyRange;
+use crate::shared::variables::RuntimeVariable;
 use crate::stats::shadow_counts::ShadowCounts;
 
 /// The first child; each of the others gets the requests that its rule names, and its replies are dropped.
@@ -121,6 +125,151 @@ impl Route for Shadow {
 
 fn is_drawn(fraction: f64, random: impl FnOnce() -> f64) -> bool {
     fraction >= ALL || random() < fraction
+}
+
+const SHADOW: Fields = (
+    "a shadow",
+    &[
+        "compare_fraction",
+        "index_range",
+        "key_fraction_range",
+        "key_fraction_range_rv",
+        "keys_to_shadow",
+        "requests_fraction",
+        "target",
+    ],
+);
+
+/// Of the requests that a shadow gets, how many are compared, unless the configuration says so.
+const COMPARE_FRACTION: f64 = 0.1;
+
+/// A shadow, and the children that have it.
+struct Target {
+    rule: Arc<ShadowRule>,
+    target: NodeId,
+    /// First child, and the one behind the last.
+    indices: (usize, usize),
+}
+
+impl<C: AddRoute<Shadow>> RouteForm<C> for Shadow {
+    const FORM: Fields = ("ShadowRoute", &["bucketize", "children", "shadow_policy", "shadows"]);
+
+    fn compile(compiler: &mut C, definition: RouteDefinition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        let object = definition.json().object("a ShadowRoute")?;
+        let children = compiler.list(object.require("children")?)?;
+        shadowed(compiler, children, &object)
+    }
+}
+
+/// The children of a PoolRoute or a ShadowRoute with the shadows that it names. A shadow that is wrong is left out with a
+/// line, as in mcrouter: a mistake in a test of other servers must not keep the route itself from working.
+pub(crate) fn shadowed(
+    compiler: &mut impl AddRoute<Shadow>,
+    children: Vec<NodeId>,
+    route: &Object<'_>,
+) -> Result<Vec<NodeId>, ConfigError> {
+    let Some(json) = route.get("shadows") else { return Ok(children) };
+    if let Some(policy) = route.get("shadow_policy")
+        && policy.string("`shadow_policy`")? != "default"
+    {
+        return Err(policy.wrong("default as `shadow_policy`"));
+    }
+    let JsonValue::Array(items) = &json.value else {
+        note_left_out(compiler, &json.wrong("an array (`shadows`)"));
+        return Ok(children);
+    };
+    let shadows: Vec<Target> = items.iter().filter_map(|item| shadow_or_note(compiler, item)).collect();
+    let shadowed = |(index, child): (usize, NodeId)| {
+        let is_meant = |shadow: &&Target| {
+            matches!(shadow.rule.keys, ShadowKeys::List(_))
+                || (shadow.indices.0..shadow.indices.1).contains(&index)
+        };
+        let chosen: Vec<&Target> = shadows.iter().filter(is_meant).collect();
+        if chosen.is_empty() {
+            return Ok(child);
+        }
+        let rules = chosen.iter().map(|shadow| Arc::clone(&shadow.rule)).collect();
+        let children = [child].into_iter().chain(chosen.iter().map(|shadow| shadow.target)).collect();
+        compiler.add_route(Shadow { rules }, children, json)
+    };
+    children.into_iter().enumerate().map(shadowed).collect()
+}
+
+fn shadow_or_note(compiler: &mut impl Compile, json: &Json) -> Option<Target> {
+    let found = compiler.attempt(|compiler| target(compiler, json));
+    if let Err(error) = &found {
+        note_left_out(compiler, error);
+    }
+    found.ok()
+}
+
+fn note_left_out(compiler: &mut impl Compile, error: &ConfigError) {
+    compiler.note(format!("a shadow is left out: line {}: {}", error.place().line, error.message()));
+}
+
+fn target(compiler: &mut impl Compile, json: &Json) -> Result<Target, ConfigError> {
+    let object = json.object("a shadow")?;
+    compiler.note_unknown(&object, SHADOW);
+    let target = object.require("target")?;
+    let indices = indices(&object)?;
+    let keys = keys(compiler, &object)?;
+    let requests_fraction = object.number("requests_fraction", f64::MIN..=f64::INFINITY)?.unwrap_or(1.0);
+    let fraction = object.number("compare_fraction", 0.0..=1.0)?.unwrap_or(COMPARE_FRACTION);
+    let target = compiler.single(target)?;
+    let counts = if fraction > 0.0 { compiler.add_shadow_counts(json) } else { None };
+    let comparison = counts.map(|counts| (fraction, counts));
+    let rule = Arc::new(ShadowRule { keys, requests_fraction, comparison });
+    Ok(Target { rule, target, indices })
+}
+
+fn keys(compiler: &mut impl Compile, object: &Object<'_>) -> Result<ShadowKeys, ConfigError> {
+    const RANGES: [&str; 3] = ["index_range", "key_fraction_range", "key_fraction_range_rv"];
+    if let Some(json) = object.get("keys_to_shadow") {
+        let keys = json.array("`keys_to_shadow`")?.iter();
+        let keys = keys.map(|key| key.string("a key to shadow").map(|key| key.as_bytes().into()));
+        let mut keys: Box<[Box<[u8]>]> = keys.collect::<Result<_, _>>()?;
+        if !keys.is_empty() {
+            if let Some(name) = RANGES.iter().find(|name| object.get(name).is_some()) {
+                return Err(json.error(format!("expected either `keys_to_shadow` or `{name}`, found both")));
+            }
+            keys.sort_unstable();
+            return Ok(ShadowKeys::List(keys));
+        }
+    }
+    let (mut start, mut end) = (0.0, 0.0);
+    let range = object.get("key_fraction_range");
+    if let Some(json) = range {
+        let [first, last] = json.array("`key_fraction_range`")? else {
+            return Err(json.wrong("an array of two numbers (`key_fraction_range`)"));
+        };
+        start = first.number("a fraction of keys", 0.0..=1.0)?;
+        end = last.number("a fraction of keys", 0.0..=1.0)?;
+    }
+    let place = object.get("key_fraction_range_rv").or(range);
+    let wrong = |error: String| match place {
+        Some(json) => json.error(error),
+        None => ConfigError::new(object.place(), error),
+    };
+    let name = object.string("key_fraction_range_rv")?.map(str::to_owned);
+    let range = Arc::new(KeyRange::new(start, end, name.clone()).map_err(wrong)?);
+    if name.is_some() {
+        compiler.add_variable(RuntimeVariable::KeyRange(Arc::clone(&range))).map_err(wrong)?;
+    }
+    Ok(ShadowKeys::Range(range))
+}
+
+/// `index_range`: the children that have a shadow.
+fn indices(object: &Object<'_>) -> Result<(usize, usize), ConfigError> {
+    let Some(json) = object.get("index_range") else { return Ok((0, 0)) };
+    let [start, end] = json.array("`index_range`")? else {
+        return Err(json.wrong("an array of two numbers (`index_range`)"));
+    };
+    let index = |json: &Json| json.integer("an index of a server", 0..=i64::MAX).map(|index| index as usize);
+    let (start, end) = (index(start)?, index(end)?);
+    if start > end {
+        return Err(json.error(format!("expected the smaller index first, found [{start}, {end}]")));
+    }
+    Ok((start, end))
 }
 
 #[cfg(test)]

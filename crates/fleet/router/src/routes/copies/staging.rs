@@ -9,13 +9,18 @@
 use protocol::client::Line;
 use protocol::request::SetMode;
 
+use crate::config::error::ConfigError;
 use crate::flight::derive::{self, StoredItem, exptime_of, has_flag, is_plain_read, look, store, stored_by};
 use crate::flight::item::{ReplyItem, in_one_piece};
 use crate::flight::reply::FlightReply;
 use crate::message::operation::Operation;
+use crate::message::operation::OperationClass;
 use crate::message::outcome::Outcome;
 use crate::message::request::{RoutedRequest, StoredRequest};
 use crate::plan::NodeId;
+use crate::plan::plain_route::PlainRoute;
+use crate::routes::copies::all_sync::AllSync;
+use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm};
 use crate::routes::route::{Decision, FirstStep, Opening, Orders, Route, Scene};
 
 /// Children.
@@ -156,4 +161,21 @@ fn copy<'a>(message: &RoutedRequest<'_>, unix_s: i64, reply: &FlightReply<'_>) -
 /// An `mg` with `c`, and otherwise with flags that only say what the reply repeats.
 fn is_read_with_cas(message: &RoutedRequest<'_>) -> bool {
     has_flag(message, b'c') && derive::flags(message).all(|word| b"vftksqObhlc".contains(&word[0]))
+}
+
+impl<C: AddRoute<Staging> + AddRoute<AllSync>> RouteForm<C> for Staging {
+    const FORM: Fields = ("StagingRoute", &["staging", "warm"]);
+
+    const HAS_SHORT_FORM: bool = false;
+
+    /// Deletes go to both, and the worse reply counts.
+    fn compile(compiler: &mut C, definition: RouteDefinition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        let (object, json) = (definition.json().object("a route")?, definition.json());
+        let warm = compiler.single(object.require("warm")?)?;
+        let children = vec![warm, compiler.single(object.require("staging")?)?];
+        let deletes = compiler.add_route(AllSync, children.clone(), json)?;
+        let default = compiler.add_route(Staging, children, json)?;
+        let children = [(OperationClass::Delete, deletes)].into();
+        Ok(vec![compiler.add_plain(PlainRoute::ByClass { children, default }, json)?])
+    }
 }

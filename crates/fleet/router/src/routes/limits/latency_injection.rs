@@ -2,9 +2,13 @@
 
 use stdx::clock::Now;
 
+use crate::config::error::ConfigError;
+use crate::config::json::Json;
 use crate::flight::reply::FlightReply;
 use crate::message::outcome::Outcome;
+use crate::plan::NodeId;
 use crate::plan::choices::Choices;
+use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm};
 use crate::routes::route::{Decision, Delayed, FirstStep, KeptReply, Opening, Route, Scene};
 
 /// The only child, with delays.
@@ -103,6 +107,86 @@ impl TotalLatency {
         let found = points.iter().find(|(point, _)| percentile < *point).or(points.last());
         found.map_or(0, |(_, ms)| *ms)
     }
+}
+
+/// The longest delay, in milliseconds: an hour.
+const DELAY_MS_MAX: i64 = 3_600_000;
+
+/// Percentiles of one route.
+const PERCENTILES_MAX: usize = 1000;
+
+impl<C: AddRoute<LatencyInjection>> RouteForm<C> for LatencyInjection {
+    const FORM: Fields = (
+        "LatencyInjectionRoute",
+        &[
+            "after_latency_ms",
+            "before_latency_ms",
+            "child",
+            "max_request_latency_us",
+            "request_payload_latency",
+            "total_latency_ms",
+            "total_latency_percentile_ms",
+        ],
+    );
+
+    fn compile(compiler: &mut C, definition: RouteDefinition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        let json = definition.json();
+        let object = json.object("a LatencyInjectionRoute")?;
+        let child = compiler.single(object.require("child")?)?;
+        let percentiles = object.get("total_latency_percentile_ms").map(percentiles).transpose()?;
+        let of_requests = object.bool("request_payload_latency")?;
+        object.integer("max_request_latency_us", 0..=i64::MAX)?;
+        let ms = |name: &str| -> Result<Option<u64>, ConfigError> {
+            Ok(object.integer(name, 0..=DELAY_MS_MAX)?.map(|ms| ms as u64))
+        };
+        let (before_ms, after_ms) = (ms("before_latency_ms")?, ms("after_latency_ms")?);
+        let total_ms = ms("total_latency_ms")?;
+        if before_ms.or(after_ms).or(total_ms).is_none() && percentiles.is_none() && of_requests.is_none() {
+            return Err(json.error(
+                "expected before_latency_ms, after_latency_ms, total_latency_ms, total_latency_percentile_ms or \
+                 request_payload_latency, found none",
+            ));
+        }
+        if of_requests == Some(true) {
+            compiler.note(
+                "`request_payload_latency` has no effect: requests of memcached's protocol have no latency"
+                    .into(),
+            );
+        }
+        let total = match (total_ms.unwrap_or(0), percentiles) {
+            (0, Some(points)) => TotalLatency::Percentiles(points),
+            (ms, _) => TotalLatency::Fixed(ms),
+        };
+        let latency =
+            AddedLatency { before_ms: before_ms.unwrap_or(0), after_ms: after_ms.unwrap_or(0), total };
+        if latency == AddedLatency::default() {
+            return Ok(vec![child]);
+        }
+        Ok(vec![compiler.add_route(LatencyInjection(Box::new(latency)), vec![child], json)?])
+    }
+}
+
+/// `[[percentile, milliseconds], …]`
+fn percentiles(json: &Json) -> Result<Box<[(f64, u64)]>, ConfigError> {
+    let items = json.array("`total_latency_percentile_ms`")?;
+    if items.len() > PERCENTILES_MAX {
+        return Err(
+            json.error(format!("expected at most {PERCENTILES_MAX} percentiles, found {}", items.len()))
+        );
+    }
+    let mut last = 0.0;
+    let point = |item: &Json| {
+        let [percentile, ms] = item.array("a percentile and milliseconds")? else {
+            return Err(item.wrong("an array of a percentile and milliseconds"));
+        };
+        let found = percentile.number("a percentile", 0.0..=100.0)?;
+        if found <= last {
+            return Err(percentile.wrong(format_args!("a percentile above {last}")));
+        }
+        last = found;
+        Ok((found, ms.integer("milliseconds", 0..=DELAY_MS_MAX)? as u64))
+    };
+    items.iter().map(point).collect()
 }
 
 #[cfg(test)]

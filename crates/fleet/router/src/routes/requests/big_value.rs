@@ -12,6 +12,8 @@ use std::sync::Arc;
 use protocol::request::SetMode;
 
 use crate::client::{HeldOutput, ReplyBytes, VALUE_MAX};
+use crate::config::error::ConfigError;
+use crate::config::json::Json;
 use crate::flight::derive::{
     StoredItem, flags, has_flag, is_binary, store, stored_by, value_of, with_flags, with_key, with_value,
 };
@@ -20,9 +22,12 @@ use crate::flight::render::{in_parts, miss, without_flags};
 use crate::flight::reply::FlightReply;
 use crate::hash::spooky32;
 use crate::message::operation::Operation;
+use crate::message::operation::OperationClass;
 use crate::message::outcome::Outcome;
 use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
 use crate::plan::NodeId;
+use crate::plan::plain_route::PlainRoute;
+use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm};
 use crate::routes::route::{Decision, FirstStep, KeptReply, Numbers, Opening, Orders, Route, Scene};
 use crate::servers::destination::ReplyKind;
 
@@ -100,7 +105,11 @@ impl Partial {
     }
 }
 
-impl Route for BigValue {
+/// The child, for values in parts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InParts(BigValue);
+
+impl Route for InParts {
     type Progress = Partial;
 
     fn name(&self) -> Option<&'static str> {
@@ -109,13 +118,13 @@ impl Route for BigValue {
 
     fn begin(&self, opening: &mut Opening<'_>) -> FirstStep<Partial> {
         let message = &opening.message;
-        let Some(stage) = self.first(message) else { return FirstStep::Pass(0, None) };
+        let Some(stage) = self.0.first(message) else { return FirstStep::Pass(0, None) };
         if stage == BigValueStage::Index {
             let request =
                 if message.operation == Operation::MetaGet { with_flags(message, b"f") } else { None };
             return FirstStep::Ask(Partial::new(stage, None), 0, request);
         }
-        let parts = self.parts(message).expect("a value that is written in parts has some");
+        let parts = self.0.parts(message).expect("a value that is written in parts has some");
         if !opening.assembled.take(parts.charged) {
             return FirstStep::Answer(FlightReply::error(Outcome::LocalError, TOO_MANY_VALUES));
         }
@@ -131,9 +140,9 @@ impl Route for BigValue {
     ) -> Decision<'a> {
         let reply = in_one_piece(reply);
         match partial.stage {
-            BigValueStage::Index => partial.read_index(self, scene, reply),
-            BigValueStage::Read => partial.read_reply(self, scene, reply),
-            BigValueStage::Write => partial.write_reply(self, scene, reply),
+            BigValueStage::Index => partial.read_index(&self.0, scene, reply),
+            BigValueStage::Read => partial.read_reply(&self.0, scene, reply),
+            BigValueStage::Write => partial.write_reply(&self.0, scene, reply),
             BigValueStage::Written => Decision::Done(reply),
         }
     }
@@ -145,7 +154,7 @@ impl Route for BigValue {
         partial: Option<&Partial>,
         number: u16,
     ) -> Option<StoredRequest> {
-        self.set_part(message, partial?.parts.as_deref()?, number)
+        self.0.set_part(message, partial?.parts.as_deref()?, number)
     }
 
     fn charged(partial: &Partial) -> usize {
@@ -356,6 +365,41 @@ fn parse_index(answer: &ReplyBytes<'_>) -> Option<(u16, u64)> {
     let (version, count, suffix) = (numbers.next()??, numbers.next()??, numbers.next()??);
     let count = u16::try_from(count).ok().filter(|count| (1..=PARTS_MAX).contains(count))?;
     (version == 1 && numbers.next().is_none()).then_some((count, suffix))
+}
+
+/// Parts that are asked for at a time.
+const BATCHES: std::ops::RangeInclusive<i64> = 0..=10_000;
+
+impl<C: AddRoute<InParts>> RouteForm<C> for InParts {
+    const FORM: Fields = ("BigValueRoute", &["batch_size", "hide_reply_flag", "split_threshold", "target"]);
+
+    const HAS_SHORT_FORM: bool = false;
+
+    fn compile(compiler: &mut C, definition: RouteDefinition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        let object = definition.json().object("a route")?;
+        let target = compiler.single(object.require("target")?)?;
+        let threshold =
+            object.require("split_threshold")?.integer("`split_threshold` in bytes", 0..=i64::MAX)?;
+        let batch = object.require("batch_size")?.integer("`batch_size`", BATCHES)? as u16;
+        let hides_flag = object.bool("hide_reply_flag")?.unwrap_or(false);
+        let big = BigValue { threshold: threshold as u64, batch, hides_flag };
+        match threshold {
+            0 => Ok(vec![target]),
+            _ => Ok(vec![add_in_parts(compiler, big, target, definition.json())?]),
+        }
+    }
+}
+
+/// Reads and storage commands of a route, with long values in parts.
+pub(crate) fn add_in_parts(
+    compiler: &mut impl AddRoute<InParts>,
+    big: BigValue,
+    target: NodeId,
+    json: &Json,
+) -> Result<NodeId, ConfigError> {
+    let node = compiler.add_route(InParts(big), vec![target], json)?;
+    let children = [(OperationClass::Get, node), (OperationClass::Update, node)].into();
+    compiler.add_plain(PlainRoute::ByClass { children, default: target }, json)
 }
 
 #[cfg(test)]

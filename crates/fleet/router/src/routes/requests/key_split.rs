@@ -3,10 +3,13 @@
 use protocol::limits::KEY_LEN_MAX;
 use protocol::request::SetMode;
 
+use crate::config::error::ConfigError;
 use crate::flight::derive::{has_flag, is_binary, is_plain_read, with_key};
 use crate::flight::reply::FlightReply;
 use crate::message::operation::Operation;
 use crate::message::request::{RoutedRequest, StoredRequest};
+use crate::plan::NodeId;
+use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm};
 use crate::routes::route::{Decision, FirstStep, Numbers, Opening, Route, Scene};
 
 /// Between a key and the number of its replica.
@@ -116,4 +119,27 @@ fn replica_key(message: &RoutedRequest<'_>, number: u16) -> Option<StoredRequest
         Some([routing, SEPARATOR, number.to_string().as_bytes(), after].concat())
     });
     changed.is_ok().then_some(out)
+}
+
+/// mcrouter's limits of `replicas`.
+const REPLICAS: std::ops::RangeInclusive<i64> = 2..=1000;
+
+impl<C: AddRoute<KeySplit>> RouteForm<C> for KeySplit {
+    const FORM: Fields = ("KeySplitRoute", &["all_sync", "destination", "first_hit", "replicas"]);
+
+    const HAS_SHORT_FORM: bool = false;
+
+    fn compile(compiler: &mut C, definition: RouteDefinition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        let object = definition.json().object("a route")?;
+        let destination = compiler.single(object.require("destination")?)?;
+        let replicas = object.require("replicas")?.integer("`replicas`", REPLICAS)? as u16;
+        let split = KeySplit {
+            replicas,
+            own: (compiler.host_id() % u32::from(replicas)) as u16,
+            all_sync: object.require("all_sync")?.bool("`all_sync`")?,
+            first_hit: object.bool("first_hit")?.unwrap_or(false),
+        };
+        let children = vec![destination; usize::from(replicas)];
+        Ok(vec![compiler.add_route(split, children, definition.json())?])
+    }
 }

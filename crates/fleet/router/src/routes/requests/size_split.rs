@@ -7,16 +7,21 @@
 
 use protocol::request::SetMode;
 
+use crate::config::error::ConfigError;
 use crate::flight::derive::{flags, has_flag, is_binary, stored_by, with_flags, with_key, with_value};
 use crate::flight::item::in_one_piece;
 use crate::flight::render::{miss, with_cas, without_flags};
 use crate::flight::reply::FlightReply;
 use crate::message::operation::Operation;
+use crate::message::operation::OperationClass;
 use crate::message::outcome::Outcome;
 use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
 use crate::plan::NodeId;
+use crate::plan::plain_route::PlainRoute;
+use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm};
 use crate::routes::requests::mark::{LargeMark, MARK_FLAG};
 use crate::routes::route::{Decision, FirstStep, Opening, Orders, Route, Scene};
+use crate::routes::substitutes::fill::COPY_EXPTIMES;
 use crate::servers::destination::ReplyKind;
 
 /// Children.
@@ -277,4 +282,29 @@ fn forget(message: &RoutedRequest<'_>, cas: u64) -> Orders<'static> {
         out.store(&RoutedRequest { operation, expected, before: b"cas ", after: after.as_bytes(), ..common });
     }
     Orders { copy: Some((L1, out)), ..Orders::default() }
+}
+
+impl<C: AddRoute<SizeSplit>> RouteForm<C> for SizeSplit {
+    const FORM: Fields = (
+        "L1L2SizeSplitRoute",
+        &["both_full_set", "failure_ttl", "l1", "l2", "retries", "threshold", "ttl_threshold"],
+    );
+
+    const HAS_SHORT_FORM: bool = false;
+
+    fn compile(compiler: &mut C, definition: RouteDefinition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        let (object, json) = (definition.json().object("a route")?, definition.json());
+        let (l1, l2) = (compiler.single(object.require("l1")?)?, compiler.single(object.require("l2")?)?);
+        // Read for mcrouter's sake: they are about leases, and about marks whose value is missing, which are misses here.
+        object.integer("failure_ttl", 1..=i64::from(i32::MAX))?;
+        object.integer("retries", 1..=10)?;
+        let split = SizeSplit {
+            threshold: object.require("threshold")?.integer("`threshold` in bytes", 0..=i64::MAX)? as u64,
+            ttl_threshold_s: object.integer("ttl_threshold", COPY_EXPTIMES)?.unwrap_or(0) as u32,
+            both_full_set: object.bool("both_full_set")?.unwrap_or(false),
+        };
+        let node = compiler.add_route(split, vec![l1, l2], json)?;
+        let children = [(OperationClass::Get, node), (OperationClass::Update, node)].into();
+        Ok(vec![compiler.add_plain(PlainRoute::ByClass { children, default: l1 }, json)?])
+    }
 }

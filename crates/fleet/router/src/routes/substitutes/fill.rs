@@ -10,14 +10,19 @@
 //! The second form is for requests that are also about the item itself: its CAS, its time of expiry. An `mg` has it if one
 //! of its flags is.
 
+use crate::config::error::ConfigError;
+use crate::config::json::Json;
 use crate::flight::derive::{self, StoredItem, exptime, exptime_of, fetch, is_plain_read, store, with_flags};
 use crate::flight::item::{ReplyItem, flags_of, in_one_piece};
 use crate::flight::render::{as_asked, miss, without_flags};
 use crate::flight::reply::FlightReply;
 use crate::message::operation::Operation;
+use crate::message::operation::OperationClass;
 use crate::message::outcome::Outcome;
 use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
 use crate::plan::NodeId;
+use crate::plan::plain_route::PlainRoute;
+use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm};
 use crate::routes::route::{Decision, FirstStep, KeptReply, Opening, Orders, Route, Scene};
 
 /// Children.
@@ -285,4 +290,43 @@ fn near_reply<'a>(fill: &Fill, message: &RoutedRequest<'_>, reply: FlightReply<'
 /// The time of expiry of a copy, if far need not be asked: the client's own, or that of the configuration.
 fn known_exptime(fill: &Fill, message: &RoutedRequest<'_>) -> Option<i64> {
     exptime(message).or(fill.exptime.map(i64::from))
+}
+
+/// Times of expiry of copies. Below 0, nothing would be kept.
+pub(crate) const COPY_EXPTIMES: std::ops::RangeInclusive<i64> = 0..=i32::MAX as i64;
+
+impl<C: AddRoute<Fill>> RouteForm<C> for Fill {
+    const FORM: Fields =
+        ("L1L2CacheRoute", &["l1", "l2", "ncacheExptime", "ncacheUpdatePeriod", "upgradingL1Exptime"]);
+
+    const HAS_SHORT_FORM: bool = false;
+
+    fn compile(compiler: &mut C, definition: RouteDefinition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        let object = definition.json().object("a route")?;
+        let (l1, l2) = (compiler.single(object.require("l1")?)?, compiler.single(object.require("l2")?)?);
+        object.require("upgradingL1Exptime")?;
+        let seconds = |field| Ok(object.integer(field, COPY_EXPTIMES)?.unwrap_or(0) as u32);
+        let negative = NegativeCache {
+            exptime: seconds("ncacheExptime")?,
+            update_period: seconds("ncacheUpdatePeriod")?,
+        };
+        let exptime = Some(seconds("upgradingL1Exptime")?);
+        let fill = Fill { exptime, negative: Some(negative), stands_in: true };
+        Ok(vec![fill.add(compiler, l1, l2, definition.json())?])
+    }
+}
+
+impl Fill {
+    /// Reads go to `near`, and for what it does not have to `far`; everything else goes to `near`.
+    pub(super) fn add(
+        self,
+        compiler: &mut impl AddRoute<Fill>,
+        near: NodeId,
+        far: NodeId,
+        json: &Json,
+    ) -> Result<NodeId, ConfigError> {
+        let reads = compiler.add_route(self, vec![near, far], json)?;
+        let children = [(OperationClass::Get, reads)].into();
+        compiler.add_plain(PlainRoute::ByClass { children, default: near }, json)
+    }
 }

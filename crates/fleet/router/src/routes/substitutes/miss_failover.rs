@@ -1,7 +1,10 @@
 //! MissFailoverRoute: one child after the other is asked, until one has the item.
 
+use crate::config::error::ConfigError;
 use crate::flight::reply::FlightReply;
 use crate::message::operation::OperationClass;
+use crate::plan::NodeId;
+use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm};
 use crate::routes::route::{Decision, FirstStep, KeptReply, Opening, Route, Scene};
 
 /// One after the other, until one has the item.
@@ -63,5 +66,17 @@ impl MissSearch {
         if self.best.outcome().is_none_or(|kept| reply.outcome.severity() <= kept.severity()) {
             self.best.keep(reply);
         }
+    }
+}
+
+impl<C: AddRoute<MissFailover>> RouteForm<C> for MissFailover {
+    const FORM: Fields = ("MissFailoverRoute", &["children", "return_best_on_error"]);
+
+    fn compile(compiler: &mut C, definition: RouteDefinition<'_>) -> Result<Vec<NodeId>, ConfigError> {
+        let best = match definition.object()? {
+            Some(object) => object.bool("return_best_on_error")?.unwrap_or(false),
+            None => false,
+        };
+        compiler.add_over_several(MissFailover { best }, definition)
     }
 }

@@ -15,6 +15,7 @@ use net::Options;
 use net::sim::{HostId, PathConditions, World};
 use stdx::prng::Prng;
 
+use super::conversations::configs;
 use super::{Conversation, End, PORT};
 use crate::servers::health::HealthSettings;
 use crate::shared::Settings;
@@ -253,6 +254,18 @@ fn routes_that_change_requests_lose_no_request() {
     let plans: Vec<String> = [POOL.to_owned()].into_iter().chain(DERIVED.map(derived)).collect();
     for seed in seeds(200..203) {
         play_history(seed, &plans, FAILURES);
+    }
+}
+
+#[test]
+fn no_type_of_route_loses_a_request() {
+    // A fourth server is none of a history.
+    let mut plans: Vec<String> = configs().iter().map(|config| config.replace("d:1", "b:1")).collect();
+    // In its conversation, clients see its mark among the flags: it is in other plans.
+    plans.retain(|plan| !plan.contains("BigValueRoute"));
+    for (seed, plan) in (800..).zip(&plans) {
+        let events = Events { steps: 15, has_failures: seed % 2 == 0, ..FAILURES };
+        play_history(seed, &[plan], events);
     }
 }
 

@@ -95,7 +95,7 @@ fn dictionaries_that_are_wrong_are_refused() {
 fn each_server_of_such_a_pool_has_compression_in_front_of_it() {
     let plan = compiled("{\"codec\": \"zstd\", \"flag_bit\": 31, \"level\": 7}").expect("a plan");
     let pool = plan.pools.find("A").expect("a pool");
-    assert!(pool.children.iter().all(|child| matches!(plan.nodes[child.0 as usize], Node::Server { .. })));
+    assert!(pool.children.iter().all(|child| plan.nodes[child.0 as usize].server().is_some()));
     let nodes = plan.nodes.iter().filter_map(|node| match node {
         Node::Compound(Compound { kind: CompoundKind::Compressed(Compressed(compression)), children }) => {
             Some((compression, children))

@@ -5,6 +5,7 @@ use super::{Conversation, play};
 use crate::config::CompileOptions;
 use crate::hash::spooky32;
 use crate::plan::Node;
+use crate::plan::plain_route::PlainRoute;
 use crate::routes::CompoundKind;
 use crate::routes::requests::big_value::{BigValue, PART_SIZE};
 
@@ -358,7 +359,9 @@ fn the_flag_puts_every_route_at_the_top_into_parts() {
     let config = r#"{"routes": {"/././": "NullRoute", "/a/b/": "ErrorRoute|x"}}"#;
     let plan = super::compiled(config, 1, &super::Places::new(), &options);
     for root in plan.roots.by_prefix.values() {
-        let Node::ByClass { children, .. } = &plan.nodes[root.0 as usize] else { panic!("{root}") };
+        let Node::Plain(PlainRoute::ByClass { children, .. }) = &plan.nodes[root.0 as usize] else {
+            panic!("{root}")
+        };
         let node = children[&crate::OperationClass::Get];
         assert!(matches!(plan.compound(node).kind, CompoundKind::BigValue(_)));
     }

@@ -19,16 +19,35 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
+/// The configuration and the script of a conversation.
+fn read(file: &Path) -> (String, String) {
+    let text = fs::read_to_string(file).expect("text");
+    let (head, script) = text.split_once("\n\n").expect("an empty line behind the route");
+    let (comment, route) = head.split_once('\n').expect("a comment and a route");
+    assert!(comment.starts_with("# "), "{comment}");
+    (config(&route.replace('\n', " ")), script.to_owned())
+}
+
+/// The configurations of all conversations, which have all types of routes.
+pub(super) fn configs() -> Vec<String> {
+    files().iter().map(|file| read(file).0).collect()
+}
+
 #[test]
 fn every_route_does_what_its_conversation_says() {
     for file in files() {
         eprintln!("{}", file.display());
-        let text = fs::read_to_string(&file).expect("text");
-        let (head, script) = text.split_once("\n\n").expect("an empty line behind the route");
-        let (comment, route) = head.split_once('\n').expect("a comment and a route");
-        assert!(comment.starts_with("# "), "{comment}");
-        play(&config(&route.replace('\n', " ")), script);
+        let (config, script) = read(&file);
+        play(&config, &script);
     }
+}
+
+#[test]
+fn every_route_has_a_line_in_the_guide() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/route/guide.md");
+    let guide = fs::read_to_string(guide).expect("the guide");
+    let missing: Vec<&str> = route_names().into_iter().filter(|name| !guide.contains(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]
@@ -40,6 +59,6 @@ fn every_route_has_a_conversation() {
     let names: BTreeSet<String> = names.collect();
     // A pool is no route of its own.
     let expected: BTreeSet<String> =
-        route_names().filter(|name| *name != "Pool").map(str::to_owned).collect();
+        route_names().into_iter().filter(|name| *name != "Pool").map(str::to_owned).collect();
     assert_eq!(names, expected);
 }

@@ -68,7 +68,11 @@ fn each_worker_may_have_an_order_of_its_own() {
     let options = CompileOptions { proxies: 40, ..CompileOptions::default() };
     let plan = compiled(&route, 2, &conversation.places, &options);
     let root = plan.roots.default.expect("a route");
-    let crate::plan::Node::ByWorker(routes) = &plan.nodes[root.0 as usize] else { panic!("{plan:?}") };
+    let crate::plan::Node::Plain(crate::plan::plain_route::PlainRoute::ByWorker(routes)) =
+        &plan.nodes[root.0 as usize]
+    else {
+        panic!("{plan:?}")
+    };
     assert_eq!(routes.len(), 40);
     let chosen: BTreeSet<u32> = routes.iter().map(|node| node.0).collect();
     assert_eq!(chosen.len(), 4, "each server is the first of some worker");
