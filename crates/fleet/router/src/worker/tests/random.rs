@@ -15,7 +15,7 @@ use net::Options;
 use net::sim::{HostId, PathConditions, World};
 use stdx::prng::Prng;
 
-use super::conversations::configs;
+use super::routes::conversations::configs;
 use super::{Conversation, End, PORT};
 use crate::servers::health::HealthSettings;
 use crate::shared::Settings;

@@ -2,7 +2,7 @@
 
 mod big_value;
 mod changes;
-mod conversations;
+pub(super) mod conversations;
 mod failover;
 mod fill;
 mod late_failover;

@@ -29,7 +29,7 @@ fn read(file: &Path) -> (String, String) {
 }
 
 /// The configurations of all conversations, which have all types of routes.
-pub(super) fn configs() -> Vec<String> {
+pub(in crate::worker::tests) fn configs() -> Vec<String> {
     files().iter().map(|file| read(file).0).collect()
 }
 
