@@ -10,7 +10,7 @@
 //! A router writes the files. One process at a time has one, by its lock; what is done is zeros in it, what could not be sent stays.
 //! So a replay may be killed at any point: a delete may be sent twice, but none is lost.
 //!
-//! Nothing is printed here: lines for the operator go to a [`ReplayNotice`], and steps to whoever shows them.
+//! Nothing is printed here: lines for the operator go to a function of the options, and steps to whoever shows them.
 
 mod courier;
 mod dry;
@@ -27,7 +27,7 @@ mod tally;
 pub use dry::dry_run;
 pub use fleet::ServerTally;
 pub use folder::REFUSED;
-pub use options::{ReplayNotice, ReplayOptions, ReplayStep};
+pub use options::{ReplayOptions, ReplayStep};
 pub use replayer::replay;
 pub use tally::ReplayTally;
 

@@ -8,7 +8,7 @@ use rustls::ClientConfig;
 use stdx::log_level::LogLevel;
 
 /// Receives lines for the operator.
-pub type ReplayNotice = fn(LogLevel, &str);
+pub(crate) type ReplayNotice = fn(LogLevel, &str);
 
 /// What is replayed, and how.
 pub struct ReplayOptions {
