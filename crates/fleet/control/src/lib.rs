@@ -32,29 +32,20 @@ mod words;
 #[cfg(test)]
 mod testing;
 
-pub use access::{Requester, verb_of};
-pub use agent::{
-    AgentError, AgentRouter, AgentServer, AgentSettings, ControllerChoice, ProcessLook, start_agent,
-};
+pub use access::Requester;
+pub use agent::{AgentRouter, AgentServer, AgentSettings, ControllerChoice, ProcessLook, start_agent};
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
-pub use controller::{Controller, ControllerError, ControllerSettings, MemberState};
+pub use controller::{Controller, ControllerSettings};
 pub use controller_thread::{moment, run_controller, start_watch};
 pub use decisions::{
-    CONDEMNED_MAX, FleetDecisions, GENERATIONS_KEPT, GONE_MAX, GoneHost, HELD_MAX, HeldRecord, ListScope,
-    ListedRouter, NewGeneration, Publication, REPLACED_GONE_MAX, REPLACED_KEPT, REPLACED_SLOTS_MAX,
-    ReplacedChange, ReplacedRecord, RolloutWord, RouterList, SharedRegister, TargetRecord, sha256_hex,
+    FleetDecisions, GENERATIONS_KEPT, HELD_MAX, NewGeneration, Publication, ReplacedChange, SharedRegister,
 };
-pub use liveness::{LivenessOutbox, LivenessReport, ProbeDigest, TURNS_PER_MESSAGE};
-pub use probe::{ProbeList, ProbeResult, ProbeSink, ProbeTarget, start_probes};
-pub use questions::{
-    AdoptQuestion, ChangeQuestion, ChangeRequest, ControlQuestion, DrainQuestion, FreezeScope, JoinQuestion,
-    QuestionFault, RolloutAct, question,
-};
+pub use liveness::LivenessOutbox;
+pub use probe::{ProbeResult, start_probes};
+pub use questions::{ChangeQuestion, ChangeRequest, ControlQuestion, RolloutAct, question};
 pub use relay::{RelaySettings, start_relay};
 pub use route_check::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};
-pub use router_client::{RouterClient, RouterClientError};
-pub use router_file::{RouterFile, RouterFileError};
-pub use seats::{AgentSeats, NoSeat, SEATS_MAX};
+pub use seats::AgentSeats;
 pub use service::{ControlService, ControllerMessage, SayLine};
 pub use turn::*;
 pub use wire::PeerPlace;
