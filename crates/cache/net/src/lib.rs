@@ -72,8 +72,6 @@ pub use sockets::segments;
 
 pub use files::block;
 
-pub use files::file_read;
-
 pub use event_loop::dial;
 
 pub use network::handed;

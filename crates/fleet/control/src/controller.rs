@@ -70,8 +70,8 @@ use rollout::target_rollout::TargetRollout;
 use slots::drains::Drains;
 use slots::warm_ups::WarmUps;
 
-pub use observing::member_facts::MemberState;
-pub use settings::{ControllerError, ControllerSettings};
+pub(crate) use settings::ControllerError;
+pub use settings::ControllerSettings;
 
 /// A controller.
 pub struct Controller {

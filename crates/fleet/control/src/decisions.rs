@@ -30,16 +30,18 @@ use crate::register::{
     TransactionOutcome,
 };
 
-mod gone;
+pub(crate) mod gone;
 mod learnt;
 mod replaced;
 mod router_lists;
 
-pub use gone::{GONE_MAX, GoneHost};
-pub use learnt::{CONDEMNED_MAX, HELD_MAX, HeldRecord};
-pub use records::RolloutWord;
-pub use replaced::{REPLACED_GONE_MAX, REPLACED_KEPT, REPLACED_SLOTS_MAX, ReplacedChange, ReplacedRecord};
-pub use router_lists::{ListScope, ListedRouter, RouterList};
+pub(crate) use gone::GoneHost;
+pub use learnt::HELD_MAX;
+pub(crate) use learnt::{CONDEMNED_MAX, HeldRecord};
+pub(crate) use records::RolloutWord;
+pub use replaced::ReplacedChange;
+pub(crate) use replaced::{REPLACED_GONE_MAX, REPLACED_KEPT, REPLACED_SLOTS_MAX, ReplacedRecord};
+pub(crate) use router_lists::{ListScope, ListedRouter, RouterList};
 
 /// Generations that are kept: to go back to, and to see what has happened.
 pub const GENERATIONS_KEPT: u64 = 50;
@@ -306,7 +308,7 @@ impl FleetDecisions {
 }
 
 /// SHA-256 of a text, in hexadecimal.
-pub fn sha256_hex(text: &str) -> String {
+pub(crate) fn sha256_hex(text: &str) -> String {
     digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

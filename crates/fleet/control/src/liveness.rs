@@ -15,7 +15,7 @@ use crate::service::seats::SEATS_MAX;
 use crate::service::turn::{TurnFault, TurnReport};
 
 /// Turns of one message: with reports of some hundred bytes, it is shorter than the longest body by far.
-pub const TURNS_PER_MESSAGE: usize = 2000;
+pub(crate) const TURNS_PER_MESSAGE: usize = 2000;
 /// Probes of one message: all members of the largest fleet.
 const PROBES_MAX: usize = SEATS_MAX;
 

@@ -66,7 +66,7 @@ impl ProbeList {
 }
 
 /// Where the results go: called on the probes' thread, so it must not block.
-pub type ProbeSink = Arc<dyn Fn(ProbeResult) + Send + Sync>;
+pub(crate) type ProbeSink = Arc<dyn Fn(ProbeResult) + Send + Sync>;
 
 /// Starts the thread. It ends when the list and all its copies are gone.
 ///

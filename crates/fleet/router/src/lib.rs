@@ -40,32 +40,20 @@ mod stats;
 mod worker;
 
 pub use hash::md5::md5_hex;
-pub use hot::cache::HotCacheSettings;
-pub use message::changes::{ExptimeChange, KeyChange};
 pub use message::operation::{Operation, OperationClass};
 pub use message::outcome::Outcome;
 pub use message::routing_prefix::RoutingPrefix;
 pub use plan::config_facts::ConfigFacts;
 pub use plan::key_tracer::KeyTracer;
-pub use plan::pools::{PlanPool, PlanPools};
-pub use plan::{DestinationSpec, FailureDomains, LogId, NodeId, Roots, RoutePlan, ServerId, ServerPlace};
-pub use reports::facts::{ConfigLoads, ProcessFacts, ReportFacts, StartupFacts};
-pub use reports::metrics::{POOLS_SHOWN_MAX, SERVERS_SHOWN_MAX};
-pub use routes::requests::big_value::BigValue;
-pub use servers::compression::{Codec, Compression, DICTIONARY_LEN_MAX, Dictionary};
-pub use servers::health::{GuardLimits, Health, HealthChange, HealthRecovery, HealthSettings, PoolGuard};
-pub use servers::names::{LookupKind, NameTable};
-pub use servers::spool::{
-    RecordError, SpoolFormat, SpoolQueue, SpoolRecord, SpooledDelete, WaitingDelete, read_record,
-    write_record,
-};
-pub use servers::udp::UdpCounts;
-pub use shared::notices::RouterNotice;
-pub use shared::route_state::{FailoverLimit, Rates, RequestRate, StateId, StateSpec};
-pub use shared::variables::{KeyRange, RuntimeVariable};
+pub use plan::{RoutePlan, ServerPlace};
+pub use reports::facts::{ProcessFacts, ReportFacts, StartupFacts};
+pub use servers::compression::DICTIONARY_LEN_MAX;
+pub use servers::health::{Health, HealthSettings};
+pub use servers::names::LookupKind;
+pub use servers::spool::{SpoolFormat, SpoolQueue, SpooledDelete, WaitingDelete, read_record, write_record};
 pub use shared::{RouterShared, Settings};
-pub use stats::counted_pools::{CountedPool, CountedPools};
-pub use stats::shadow_counts::{LatencyHistogram, ShadowComparison, ShadowCounts, ShadowReport};
+pub use stats::counted_pools::CountedPools;
+pub use stats::shadow_counts::ShadowReport;
 pub use worker::RouteWorker;
 
 /// What a type of route consists of, for the examples of what does not compile.

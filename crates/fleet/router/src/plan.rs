@@ -31,11 +31,13 @@ use crate::shared::route_state::{StateId, StateKey, StateSpec};
 use crate::shared::variables::RuntimeVariable;
 use crate::stats::shadow_counts::{ShadowCounts, ShadowReport};
 
-pub use crate::plan::destination_spec::{DestinationSpec, ServerPlace};
-pub use crate::plan::node_id::{LogId, NodeId, ServerId};
+pub(crate) use crate::plan::destination_spec::DestinationSpec;
+pub use crate::plan::destination_spec::ServerPlace;
+pub use crate::plan::node_id::NodeId;
+pub(crate) use crate::plan::node_id::{LogId, ServerId};
 pub(crate) use key_policies::{KeyPolicies, KeyPolicy};
 pub(crate) use node::{Compound, Node};
-pub use paths::FailureDomains;
+pub(crate) use paths::FailureDomains;
 
 /// Where a request goes next.
 #[derive(Debug, PartialEq, Eq)]

@@ -16,12 +16,7 @@ const fn exception(place: &'static str, count: usize, reason: &'static str) -> E
 }
 
 /// Files of circles through methods (`objects/methods.rs`).
-pub(super) const CIRCLES: [Exception; 6] = [
-    exception(
-        "crates/fleet/control, methods of `Controller`",
-        21,
-        "its parts have no state of their own yet",
-    ),
+pub(super) const CIRCLES: [Exception; 5] = [
     exception(
         "crates/fleet/router, methods of `Compiler`",
         12,
@@ -50,10 +45,9 @@ pub(super) const CIRCLES: [Exception; 6] = [
 ];
 
 /// Fields of objects (`objects/fields.rs`).
-pub(super) const FIELDS: [Exception; 8] = [
+pub(super) const FIELDS: [Exception; 7] = [
     exception("crates/cache/server, `Worker`", 22, "what every request reads, in one place in memory"),
     exception("crates/cache/store, `Store`", 30, "what all handles share, in one place in memory"),
-    exception("crates/fleet/control, `Controller`", 44, "its parts have no state of their own yet"),
     exception(
         "crates/fleet/fleet, `Rollout`",
         22,
@@ -70,15 +64,9 @@ pub(super) const NODES: [Exception; 1] =
     [exception("crates/fleet/router/src/plan.rs", 1, "a route is not one file yet")];
 
 /// Rooms of folders (`rooms.rs`).
-pub(super) const ROOMS: [Exception; 10] = [
+pub(super) const ROOMS: [Exception; 8] = [
     exception("crates/fleet/router/src", 16, "not grouped yet"),
     exception("crates/fleet/control/src", 26, "not grouped yet"),
-    exception("crates/fleet/control/src/controller", 33, "not grouped yet"),
-    exception(
-        "crates/fleet/control/src/controller/tests",
-        17,
-        "a list of one kind: conversations, a file for each subject",
-    ),
     exception("crates/fleet/router/src/config/routes", 19, "a list of one kind: the types of routes"),
     exception("crates/fleet/router/src/worker", 21, "not grouped yet"),
     exception(
@@ -111,7 +99,7 @@ pub(super) const FUNCTIONS: [Exception; 1] = [exception(
 )];
 
 /// Names that roots pass on and nobody else uses (`reexports.rs`).
-pub(super) const REEXPORTS: [Exception; 1] = [exception("the whole tree", 75, "not taken back yet")];
+pub(super) const REEXPORTS: [Exception; 0] = [];
 
 /// Places with more than a rule allows and than their exceptions say, and exceptions that allow more than there is.
 ///

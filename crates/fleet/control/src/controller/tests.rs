@@ -25,6 +25,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use super::observing::agents::AgentRecord;
+use super::observing::member_facts::MemberState;
 use super::*;
 use crate::identity::FleetName;
 use crate::probe::ProbeResult;

@@ -7,7 +7,7 @@ use super::FleetDecisions;
 use crate::register::RegisterError;
 
 /// Hosts that are kept, the latest. A controller that reads the register once a minute misses none.
-pub const GONE_MAX: usize = 256;
+pub(crate) const GONE_MAX: usize = 256;
 
 const GONE: &str = "gone";
 

@@ -14,7 +14,7 @@ use crate::register::{RegisterError, Revision, Transaction, TransactionOutcome};
 use crate::service::turn::TEXT_MAX;
 
 /// Texts that are kept because they failed: of four generations in which every view failed.
-pub const CONDEMNED_MAX: usize = 1_024;
+pub(crate) const CONDEMNED_MAX: usize = 1_024;
 /// Members and hosts whose quarantine is kept. With the longest reasons they are 700 KB, half of what etcd takes.
 pub const HELD_MAX: usize = 1_024;
 /// Attempts against others that change the same list: more controllers than a fleet has.

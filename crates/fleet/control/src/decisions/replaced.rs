@@ -14,11 +14,11 @@ use super::{FleetDecisions, misunderstood, number};
 use crate::register::{RegisterError, RegisterKey, Transaction, TransactionOutcome};
 
 /// Slots of one record: the limit per hour of the largest fleet. A generation that replaces more uses the limit up as well.
-pub const REPLACED_SLOTS_MAX: usize = 1_250;
+pub(crate) const REPLACED_SLOTS_MAX: usize = 1_250;
 /// Records that are kept: the oldest goes when one more comes. A generation every 4 s for an hour is less.
-pub const REPLACED_KEPT: usize = 1_024;
+pub(crate) const REPLACED_KEPT: usize = 1_024;
 /// Records that go with one publication: half of a transaction's writes.
-pub const REPLACED_GONE_MAX: usize = 64;
+pub(crate) const REPLACED_GONE_MAX: usize = 64;
 
 /// What a generation has replaced, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

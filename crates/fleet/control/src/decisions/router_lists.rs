@@ -9,7 +9,7 @@ use super::{FleetDecisions, misunderstood};
 use crate::register::{RegisterError, RegisterKey, Revision, Transaction, TransactionOutcome};
 
 /// Which list.
-pub type ListScope = (ViewName, ZoneName);
+pub(crate) type ListScope = (ViewName, ZoneName);
 
 /// The routers of a view in a zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,7 +28,7 @@ const NOT_OF_SERVERS: [&str; 4] = ["busy", "client_error", "local_error", "deadl
 
 /// Why a router gave no answer that can be used.
 #[derive(Debug, thiserror::Error)]
-pub enum RouterClientError {
+pub(crate) enum RouterClientError {
     /// No connection, or it broke or timed out.
     #[error("ask the router at {address}: {source}")]
     Io {
@@ -51,7 +51,7 @@ pub enum RouterClientError {
 
 /// The servers of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RouterServers {
+pub(crate) struct RouterServers {
     /// Its own names of them: one server has several if it is asked in several ways.
     pub names: BTreeSet<String>,
     /// How many outcomes of requests it has counted, by the servers' addresses.
@@ -60,7 +60,7 @@ pub struct RouterServers {
 
 /// A client for one router.
 #[derive(Clone, Debug)]
-pub struct RouterClient {
+pub(crate) struct RouterClient {
     place: PeerPlace,
     /// For the whole conversation.
     limit: Duration,
@@ -68,37 +68,37 @@ pub struct RouterClient {
 
 impl RouterClient {
     /// A client that waits at most `limit` for an answer.
-    pub fn new(place: PeerPlace, limit: Duration) -> RouterClient {
+    pub(crate) fn new(place: PeerPlace, limit: Duration) -> RouterClient {
         RouterClient { place, limit }
     }
 
     /// The digest of the configuration that the router has loaded.
-    pub fn loaded(&self) -> Result<TextDigest, RouterClientError> {
+    pub(crate) fn loaded(&self) -> Result<TextDigest, RouterClientError> {
         let answer = self.ask(b"get __mcrouter__.config_md5_digest\r\n")?;
         digest_in(&answer).ok_or_else(|| self.nonsense(&answer, "a value with an MD5"))
     }
 
     /// Requests that the router has answered since it started, and those that failed.
-    pub fn counts(&self) -> Result<RouterCounts, RouterClientError> {
+    pub(crate) fn counts(&self) -> Result<RouterCounts, RouterClientError> {
         let answer = self.ask(b"stats count\r\n")?;
         counts_in(&answer)
             .ok_or_else(|| self.nonsense(&answer, "request_replied_count and request_error_count"))
     }
 
     /// Servers that the router does not ask any more, by their addresses.
-    pub fn suspects(&self) -> Result<Vec<String>, RouterClientError> {
+    pub(crate) fn suspects(&self) -> Result<Vec<String>, RouterClientError> {
         let answer = self.ask(b"stats suspect_servers\r\n")?;
         suspects_in(&answer).ok_or_else(|| self.nonsense(&answer, "lines of servers with their status"))
     }
 
     /// The same servers by the names of its connections, and whether they have ever answered.
-    pub fn lost(&self) -> Result<Vec<LostServer>, RouterClientError> {
+    pub(crate) fn lost(&self) -> Result<Vec<LostServer>, RouterClientError> {
         let answer = self.ask_at_length(b"stats servers\r\n", SERVERS_LEN_MAX)?;
         lost_in(&answer).ok_or_else(|| self.nonsense(&answer, "lines of servers with their figures"))
     }
 
     /// All servers that it has, and how many outcomes of requests to each it has counted.
-    pub fn servers(&self) -> Result<RouterServers, RouterClientError> {
+    pub(crate) fn servers(&self) -> Result<RouterServers, RouterClientError> {
         let answer = self.ask_at_length(b"stats servers\r\n", SERVERS_LEN_MAX)?;
         let servers = names_in(&answer).zip(asked_in(&answer));
         let servers = servers.map(|(names, asked)| RouterServers { names, asked });

@@ -11,7 +11,7 @@ use os::DirectoryEntry;
 
 /// A router's configuration file.
 #[derive(Clone, Debug)]
-pub struct RouterFile {
+pub(crate) struct RouterFile {
     path: PathBuf,
 }
 
@@ -57,12 +57,12 @@ const NEW_FILE_MODE: u32 = 0o644;
 
 impl RouterFile {
     /// The file at this path, which need not exist.
-    pub fn new(path: impl Into<PathBuf>) -> RouterFile {
+    pub(crate) fn new(path: impl Into<PathBuf>) -> RouterFile {
         RouterFile { path: path.into() }
     }
 
     /// Its text; `None` if there is no file.
-    pub fn read(&self) -> Result<Option<Vec<u8>>, RouterFileError> {
+    pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, RouterFileError> {
         match fs::read(&self.path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -71,7 +71,7 @@ impl RouterFile {
     }
 
     /// Replaces the text. When this returns, the new one is on the disk; owner and mode are those of the old file.
-    pub fn write(&self, text: &[u8]) -> Result<(), RouterFileError> {
+    pub(crate) fn write(&self, text: &[u8]) -> Result<(), RouterFileError> {
         let no_name = || RouterFileError::NoName { path: self.path.clone() };
         let name = self.path.file_name().ok_or_else(no_name)?;
         let directory = match self.path.parent().ok_or_else(no_name)? {

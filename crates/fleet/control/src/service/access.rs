@@ -113,7 +113,7 @@ pub(crate) fn verbs_of(path: &str) -> &'static [ControlVerb] {
 }
 
 /// The verb of a question.
-pub fn verb_of(question: &ControlQuestion) -> ControlVerb {
+pub(crate) fn verb_of(question: &ControlQuestion) -> ControlVerb {
     match question {
         ControlQuestion::Status => ControlVerb::Status,
         ControlQuestion::History | ControlQuestion::Diff { .. } => ControlVerb::History,

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::service::turn::{TurnOrders, TurnReport};
 
 /// Hosts of a fleet: 25,000, and some that have taken the place of others.
-pub const SEATS_MAX: usize = 32_768;
+pub(crate) const SEATS_MAX: usize = 32_768;
 
 /// Orders of all agents, and texts. The thread that decides puts them in; those that serve turns wait for them.
 #[derive(Default)]

@@ -24,7 +24,7 @@ use ::hot_keys::{KeyAccess, KeySampler};
 use stdx::clock::Now;
 
 use memory::{HotPool, charge};
-pub use settings::HotCacheSettings;
+pub(crate) use settings::HotCacheSettings;
 
 /// Keys of a worker that are hot at a time: those with a 500th of the gets each are 500 in one window of samples, and the
 /// window before counts, too. Without its value a slot takes about 400 bytes.

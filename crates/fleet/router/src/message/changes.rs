@@ -6,7 +6,7 @@ use crate::message::key::RoutedKey;
 
 /// What a ModifyKeyRoute does with keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyChange {
+pub(crate) struct KeyChange {
     /// The routing prefix becomes this one; empty for none (`set_routing_prefix`).
     pub routing_prefix: Option<Box<[u8]>>,
     /// What keys begin with afterwards (`ensure_key_prefix`).
@@ -44,7 +44,7 @@ impl KeyChange {
 /// What a route does with times of expiry, in seconds as memcached takes them: 0 is never, below 0 at once, beyond 30 days
 /// a moment since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExptimeChange {
+pub(crate) enum ExptimeChange {
     /// Always this one.
     Set(i32),
     /// This one for items that would never expire, or later.

@@ -5,14 +5,13 @@
 
 mod exporter;
 mod ours;
-mod server_figures;
+pub(crate) mod server_figures;
 
 use stdx::exposition::Exposition;
 
 use crate::reports::facts::ReportFacts;
 use crate::shared::RouterShared;
 use server_figures::AllServers;
-pub use server_figures::{POOLS_SHOWN_MAX, SERVERS_SHOWN_MAX};
 
 impl RouterShared {
     /// All families: our own, then those of mcrouter_exporter. `network` is what the router's network has counted.

@@ -10,7 +10,8 @@ mod dictionary;
 mod header;
 
 pub(crate) use compressor::Compressor;
-pub use dictionary::{DICTIONARY_LEN_MAX, Dictionary};
+pub use dictionary::DICTIONARY_LEN_MAX;
+pub(crate) use dictionary::Dictionary;
 
 use std::fmt;
 
@@ -23,7 +24,7 @@ pub(crate) const MIN_LEN_MIN: usize = 32;
 
 /// How values are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Codec {
+pub(crate) enum Codec {
     /// zstd, with its level.
     Zstd(i32),
     /// The block format of LZ4.
@@ -31,7 +32,7 @@ pub enum Codec {
 }
 
 /// How the values of a pool are compressed.
-pub struct Compression {
+pub(crate) struct Compression {
     /// Of values that are stored. Those that are read say their own.
     pub codec: Codec,
     /// The bit of the client's flags that marks a compressed value.

@@ -13,7 +13,7 @@ use stdx::clock::Now;
 
 use crate::message::outcome::Outcome;
 use guard::Admission;
-pub use guard::{GuardLimits, PoolGuard};
+pub(crate) use guard::{GuardLimits, PoolGuard};
 
 /// Limits and times of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

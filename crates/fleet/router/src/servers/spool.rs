@@ -11,10 +11,10 @@ mod read;
 mod scan;
 mod write;
 
-pub use error::RecordError;
 pub(crate) use pending::Spooling;
 #[cfg(test)]
 pub(crate) use queue::WAITING_MAX;
 pub use queue::{SpoolQueue, WaitingDelete};
 pub use read::{SpooledDelete, read_record};
-pub use write::{SpoolFormat, SpoolRecord, write_record};
+pub(crate) use write::SpoolRecord;
+pub use write::{SpoolFormat, write_record};

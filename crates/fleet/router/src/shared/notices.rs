@@ -33,7 +33,7 @@ impl NoticeKind {
 }
 
 /// Tells the operator something in a line of text.
-pub type RouterNotice = fn(LogLevel, &str);
+pub(crate) type RouterNotice = fn(LogLevel, &str);
 
 /// Lines of all workers.
 #[derive(Debug)]

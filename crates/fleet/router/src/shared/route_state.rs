@@ -14,7 +14,7 @@ pub(crate) use outstanding::{Admission, OutstandingState};
 
 /// Index of a route's state among those of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StateId(pub u32);
+pub(crate) struct StateId(pub u32);
 
 /// A route's state, with the generation of its plan.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use crate::service::turn::{MemberReport, ProcessReport};
 
 /// What a member is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MemberState {
+pub(crate) enum MemberState {
     /// It has a slot of a cluster.
     InSlot {
         /// The cluster.

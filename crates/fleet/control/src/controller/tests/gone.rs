@@ -1,7 +1,8 @@
 //! Hosts that leave for good.
 
 use super::*;
-use crate::decisions::{GONE_MAX, GoneHost};
+use crate::decisions::GoneHost;
+use crate::decisions::gone::GONE_MAX;
 
 fn remove_host(stage: &mut Stage, host: &str, why: Option<&str>) -> ApiReply {
     let remove_hosts = vec![host.parse().expect("a name")];

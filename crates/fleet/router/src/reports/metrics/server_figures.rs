@@ -10,10 +10,10 @@ use crate::stats::counted_pools::CountedPool;
 use crate::stats::{DestinationCells, LATENCY_BUCKETS};
 
 /// Servers that have series of their own, the first of the configuration; the others are one series, `other`.
-pub const SERVERS_SHOWN_MAX: usize = 500;
+pub(crate) const SERVERS_SHOWN_MAX: usize = 500;
 
 /// Pools that have series of their own, the first by name.
-pub const POOLS_SHOWN_MAX: usize = 500;
+pub(crate) const POOLS_SHOWN_MAX: usize = 500;
 
 /// Figures of one server, of the rest of them, or of a pool.
 #[derive(Clone, Debug, Default)]

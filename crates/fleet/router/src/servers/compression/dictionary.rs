@@ -11,7 +11,7 @@ pub const DICTIONARY_LEN_MAX: usize = 1 << 20;
 const DICTIONARY_LEN_MIN: usize = 8;
 
 /// A dictionary.
-pub struct Dictionary {
+pub(crate) struct Dictionary {
     id: u32,
     /// Of one that compresses.
     compressing: Option<CDict<'static>>,
@@ -23,7 +23,7 @@ impl Dictionary {
     ///
     /// # Errors
     /// What was expected, and what was found.
-    pub fn new(bytes: &[u8], level: Option<i32>) -> Result<Dictionary, String> {
+    pub(crate) fn new(bytes: &[u8], level: Option<i32>) -> Result<Dictionary, String> {
         let len = bytes.len();
         if !(DICTIONARY_LEN_MIN..=DICTIONARY_LEN_MAX).contains(&len) {
             return Err(format!(
@@ -38,7 +38,7 @@ impl Dictionary {
     }
 
     /// Made of its bytes, so that the same file has it everywhere, and another one does not. Never 0.
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.id
     }
 

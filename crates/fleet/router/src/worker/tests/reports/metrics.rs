@@ -3,7 +3,7 @@
 use stdx::exposition::{FamilyRead, read};
 
 use super::*;
-use crate::reports::metrics::SERVERS_SHOWN_MAX;
+use crate::reports::metrics::server_figures::SERVERS_SHOWN_MAX;
 
 impl Conversation {
     /// All families.
