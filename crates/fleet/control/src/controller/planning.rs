@@ -131,19 +131,19 @@ impl<'c> Planner<'c> {
 
     /// A plan that has passed all checks.
     pub(super) fn checked(&self, change: &ChangeQuestion) -> Result<CheckedPlan, ApiReply> {
-        let current = self.facts.view().content();
+        let (view, agents) = (self.facts.view(), self.facts.agents());
         let PlannedChange { plan, policy, members, is_published, is_complete, keys: known } =
             self.planned(change)?;
-        let mut keys = self.check_routes(&current, &plan.content)?;
+        let mut keys = self.check_routes(&view.content(), &plan.content)?;
         keys.extend(known);
         // As for the rollout, which is from the newest content that all routers have had.
-        let next = successor(self.facts.view().target(), self.facts.agents(), String::new(), plan.content);
-        let (_, lane) =
-            self.rollout.lane_of(self.facts.view(), self.failures, &next, self.facts.view().target());
+        let after = view.target();
+        let next = successor(after, agents, String::new(), plan.content);
+        let (_, lane) = self.rollout.lane_of(view, self.failures, &next, after);
+        // A plan is what it does, and after which generation.
+        let named = json!({"after": after, "content": next.content, "policy": policy, "members": members});
+        let name = sha256_hex(&named.to_string())[..PLAN_NAME_LEN].to_owned();
         let plan = FleetPlan { content: next.content, steps: plan.steps };
-        let (after, content) = (self.facts.view().target(), &plan.content);
-        let json = json!({"after": after, "content": content, "policy": policy, "members": members});
-        let name = sha256_hex(&json.to_string())[..PLAN_NAME_LEN].to_owned();
         Ok(CheckedPlan { plan, policy, members, is_published, is_complete, keys, lane, name })
     }
 
