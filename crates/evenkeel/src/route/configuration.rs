@@ -137,10 +137,11 @@ impl Configuration {
         let options = CompileOptions { dictionaries, ..self.compile.clone() };
         // Names are looked up while the router runs.
         let mut resolve = |_: &str, _| None;
-        let plan = compile(&expanded.root, generation, &options, &mut resolve)
+        let mut plan = compile(&expanded.root, generation, &options, &mut resolve)
             .map_err(|error| failed(error.located(&expanded.sources).to_string()))?;
         let facts = ConfigFacts { file, md5, imports: digests.take(), expanded: expanded.root, globals };
-        Ok(RoutePlan { facts: Some(Arc::new(facts)), ..plan })
+        plan.facts = Some(Arc::new(facts));
+        Ok(plan)
     }
 
     /// Reads the dictionaries that a configuration names. They lie where its imports do, and are watched like them.
