@@ -15,7 +15,7 @@
 //!         Some("mine")
 //!     }
 //!     fn begin(&self, _: &mut Opening<'_>) -> FirstStep<()> {
-//!         FirstStep::Ask((), 0, None)
+//!         unimplemented!()
 //!     }
 //!     fn replied<'a>(&self, _: &mut (), _: &mut Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
 //!         Decision::Done(reply)
@@ -41,7 +41,7 @@
 //! impl Route for Mine {
 //!     type Progress = ();
 //!     fn begin(&self, _: &mut Opening<'_>) -> FirstStep<()> {
-//!         FirstStep::Ask((), 0, None)
+//!         unimplemented!()
 //!     }
 //!     fn replied<'a>(&self, _: &mut (), _: &mut Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
 //!         Decision::Done(reply)
@@ -96,7 +96,7 @@
 //!         Some("mine")
 //!     }
 //!     fn begin(&self, _: &mut Opening<'_>) -> FirstStep<()> {
-//!         FirstStep::Ask((), 0, None)
+//!         unimplemented!()
 //!     }
 //! }
 //! impl<C: Compile> RouteForm<C> for Mine {
@@ -121,7 +121,7 @@
 //!         Some("mine")
 //!     }
 //!     fn begin(&self, _: &mut Opening<'_>) -> FirstStep<()> {
-//!         FirstStep::Ask((), 0, None)
+//!         unimplemented!()
 //!     }
 //!     fn replied<'a>(&self, _: &mut (), _: &mut Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
 //!         Decision::Done(reply)
@@ -150,7 +150,7 @@
 //!         Some("mine")
 //!     }
 //!     fn begin(&self, _: &mut Opening<'_>) -> FirstStep<()> {
-//!         FirstStep::Ask((), 0, None)
+//!         unimplemented!()
 //!     }
 //!     fn replied<'a>(&self, _: &mut (), _: &mut Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
 //!         Decision::Done(reply)
@@ -178,7 +178,7 @@
 //!         Some("mine")
 //!     }
 //!     fn begin(&self, _: &mut Opening<'_>) -> FirstStep<()> {
-//!         FirstStep::Ask((), 0, None)
+//!         unimplemented!()
 //!     }
 //!     fn replied<'a>(&self, _: &mut (), _: &mut Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
 //!         Decision::Done(reply)
@@ -204,7 +204,7 @@
 //!         Some("mine")
 //!     }
 //!     fn begin(&self, _: &mut Opening<'_>) -> FirstStep<()> {
-//!         FirstStep::Ask((), 0, None)
+//!         unimplemented!()
 //!     }
 //!     fn replied<'a>(&self, _: &mut (), _: &mut Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
 //!         Decision::Done(reply)

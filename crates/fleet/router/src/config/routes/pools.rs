@@ -83,19 +83,7 @@ impl<'j> Compiler<'j, '_> {
         let security = PoolSecurity::of(pool)?;
         let fast_open = pool_settings::fast_open(pool)?;
         let udp = pool_settings::is_udp(pool)?;
-        let servers = pool.get("servers").ok_or_else(|| {
-            let message = format!("expected `servers` in pool {}, found none", pool.name);
-            pool.chain.first().map_or_else(
-                || json.error(message.clone()),
-                |object| ConfigError::new(object.place(), message.clone()),
-            )
-        })?;
-        let servers = servers.array("`servers` of a pool")?;
-        if servers.len() > SERVERS_MAX {
-            let message =
-                format!("expected at most {SERVERS_MAX} servers in a pool, found {}", servers.len());
-            return Err(json.error(message));
-        }
+        let servers = listed(pool, json)?;
         if let Some(tracker) = pool.get("tko_tracker").and_then(|json| json.object("a tko_tracker").ok()) {
             self.note_unknown(&tracker, TKO_TRACKER);
         }
@@ -132,33 +120,22 @@ impl<'j> Compiler<'j, '_> {
             }
             let place = server.place(&mut *self.resolve);
             let name = server.to_string();
+            let fast_open_with_tls = tls.is_some() && self.options.tls_fast_open;
             for connection in 0..connections {
-                let (name, place, tls) = (name.clone(), place.clone(), tls.clone());
-                let key = ServerKey {
+                let hot_cache = hot_cache.clone();
+                let spec = DestinationSpec {
                     name: name.clone(),
                     connection,
-                    mechanism,
-                    fast_open,
+                    place: place.clone(),
+                    tls: tls.clone(),
+                    fast_open: fast_open || fast_open_with_tls,
                     udp,
                     timeout_ms,
                     connect_timeout_ms,
-                    hot_cache: hot_cache.clone(),
+                    hot_cache,
                     counted_as,
                 };
-                let fast_open = fast_open || (tls.is_some() && self.options.tls_fast_open);
-                let spec = DestinationSpec {
-                    name,
-                    connection,
-                    place,
-                    tls,
-                    fast_open,
-                    udp,
-                    timeout_ms,
-                    connect_timeout_ms,
-                    hot_cache: hot_cache.clone(),
-                    counted_as,
-                };
-                let server = self.add_server(key, spec);
+                let server = self.add_server(ServerKey::of(&spec, mechanism, fast_open), spec);
                 let node = self.add_plain(PlainRoute::Server { server, keep_prefix }, json)?;
                 if let Some(domain) = domains.get(index).filter(|domain| **domain != 0) {
                     self.plan.failure_domains.0.insert(node, *domain);
@@ -205,6 +182,23 @@ impl<'j> Compiler<'j, '_> {
         };
         if limit == 0 { own_ms } else { limit }
     }
+}
+
+/// The servers of a pool as they are written, of which there are not too many.
+fn listed<'a>(pool: &Pool<'a>, json: &Json) -> Result<&'a [Json], ConfigError> {
+    let servers = pool.get("servers").ok_or_else(|| {
+        let message = format!("expected `servers` in pool {}, found none", pool.name);
+        pool.chain.first().map_or_else(
+            || json.error(message.clone()),
+            |object| ConfigError::new(object.place(), message.clone()),
+        )
+    })?;
+    let servers = servers.array("`servers` of a pool")?;
+    if servers.len() > SERVERS_MAX {
+        let message = format!("expected at most {SERVERS_MAX} servers in a pool, found {}", servers.len());
+        return Err(json.error(message));
+    }
+    Ok(servers)
 }
 
 /// A failure domain for each server, by number or by name; 0 for none. Empty if the pool has none.

@@ -13,21 +13,38 @@ use super::security::{Mechanism, PoolSecurity};
 use crate::config::error::ConfigError;
 use crate::config::json::Json;
 use crate::hot::cache::HotCacheSettings;
-use crate::plan::ServerPlace;
+use crate::plan::{DestinationSpec, ServerPlace};
 use crate::stats::counted_pools::CountedPool;
 
 /// Everything that makes the connections to two servers differ.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ServerKey {
-    pub(super) name: String,
-    pub(super) connection: u32,
-    pub(super) mechanism: Mechanism,
-    pub(super) fast_open: bool,
-    pub(super) udp: bool,
-    pub(super) timeout_ms: u32,
-    pub(super) connect_timeout_ms: u32,
-    pub(super) hot_cache: Option<Arc<HotCacheSettings>>,
-    pub(super) counted_as: Option<CountedPool>,
+    name: String,
+    connection: u32,
+    mechanism: Mechanism,
+    fast_open: bool,
+    udp: bool,
+    timeout_ms: u32,
+    connect_timeout_ms: u32,
+    hot_cache: Option<Arc<HotCacheSettings>>,
+    counted_as: Option<CountedPool>,
+}
+
+impl ServerKey {
+    /// Of a server, with what its pool says itself.
+    pub(super) fn of(spec: &DestinationSpec, mechanism: Mechanism, fast_open: bool) -> ServerKey {
+        ServerKey {
+            name: spec.name.clone(),
+            connection: spec.connection,
+            mechanism,
+            fast_open,
+            udp: spec.udp,
+            timeout_ms: spec.timeout_ms,
+            connect_timeout_ms: spec.connect_timeout_ms,
+            hot_cache: spec.hot_cache.clone(),
+            counted_as: spec.counted_as,
+        }
+    }
 }
 
 /// A server's address.
