@@ -1,6 +1,7 @@
 //! Clients: the window of requests that have no answer yet, and answers in the order of requests.
 
-pub(crate) mod held_memory;
+pub(crate) mod clients;
+mod held_memory;
 mod parked;
 pub(crate) mod state;
 mod values;
@@ -12,8 +13,7 @@ use net::Link;
 use stdx::gather::Gather;
 
 use crate::stats::pool_notes::PoolNotes;
-pub(crate) use parked::WindowMemory;
-use parked::{ParkedAnswer, ParkedAnswers};
+use parked::{ParkedAnswer, ParkedAnswers, WindowMemory};
 use values::{CollectedValues, PART_SIZE};
 
 /// Bytes for a socket. Large values are held.
@@ -62,7 +62,7 @@ pub(crate) struct SlotNumber(u32);
 
 /// A client's connection.
 pub(crate) struct ClientWindow {
-    pub(crate) link: Link,
+    link: Link,
     slots: VecDeque<Slot>,
     /// The number of the first slot.
     first: u32,
@@ -73,22 +73,22 @@ pub(crate) struct ClientWindow {
     /// Length of its replies, lately.
     reply_len: u32,
     /// A `get` line of which only some keys have been routed.
-    pub(crate) reads_keys: bool,
+    reads_keys: bool,
     answers: ParkedAnswers,
     /// For statistics of pools: by the slot and the part of a request; the part is 0 where there is one.
-    pub(crate) pool_notes: PoolNotes<(SlotNumber, u32)>,
+    pool_notes: PoolNotes<(SlotNumber, u32)>,
     /// Bytes of answers that wait for an earlier one, or are gathered.
     parked: usize,
     /// The turn in which the first of the answers came that are gathered.
-    pub(crate) gathers_since: Option<u32>,
+    gathers_since: Option<u32>,
     /// Bytes of memory for a value that is being received.
-    pub(crate) arriving: usize,
+    arriving: usize,
     /// Bytes of large values that it has sent since it last had no request without an answer.
     uploaded: usize,
     /// It returned [`net::Next::Wait`], and is to be woken.
-    pub(crate) waits: bool,
+    waits: bool,
     /// It is closed once all its requests have been answered.
-    pub(crate) is_closing: bool,
+    is_closing: bool,
 }
 
 /// A request's place in the order of answers.
@@ -188,6 +188,12 @@ impl ClientWindow {
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Requests that belong to a pool with statistics.
+    #[cfg(test)]
+    pub(crate) fn pool_notes(&self) -> usize {
+        self.pool_notes.len()
     }
 
     /// Bytes of answers that wait for an earlier one.

@@ -1,6 +1,5 @@
 //! The worker: connections of clients and to servers, on one of `net`'s threads.
 
-mod clients;
 mod delivery;
 mod flights;
 mod hot;
@@ -19,6 +18,7 @@ use net::{CloseReason, Datagram, Handler, Next, Opened, Origin, Progress, Socket
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
+use crate::client::clients::Clients;
 use crate::client::state::ClientState;
 use crate::client::{HeldOutput, share_of};
 use crate::flight::Flights;
@@ -30,7 +30,6 @@ use crate::servers::spool::Spooling;
 use crate::servers::udp::place_of_udp_tag;
 use crate::shared::{RouterShared, WorkerShare};
 use crate::stats::RouteCells;
-use clients::Clients;
 use hot::HotValues;
 use plans::WorkerPlans;
 use servers::{Servers, earliest};

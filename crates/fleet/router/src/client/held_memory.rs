@@ -12,42 +12,53 @@ const LIGHT_MAX: usize = 64 << 10;
 
 /// What a worker knows of its memory for requests and replies.
 #[derive(Debug)]
-pub(crate) struct HeldMemory {
+pub(super) struct HeldMemory {
     /// Bytes.
-    pub(crate) limit: usize,
+    limit: usize,
     /// Bytes that have arrived since the last look.
     arrived: usize,
     /// At the last look so much was held for servers, which closing clients does not free, that no further large values are
     /// accepted.
-    pub(crate) is_short: bool,
+    is_short: bool,
 }
 
 impl HeldMemory {
-    pub(crate) fn new(limit: usize) -> HeldMemory {
+    pub(super) fn new(limit: usize) -> HeldMemory {
         HeldMemory { limit, arrived: 0, is_short: false }
+    }
+
+    /// Bytes, at most.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Whether so much was held for servers at the last look, which closing clients does not free, that no further large values
+    /// are accepted.
+    pub(super) fn is_short(&self) -> bool {
+        self.is_short
     }
 
     /// So many bytes have arrived that wait, or may.
     #[inline]
-    pub(crate) fn note(&mut self, len: usize) {
+    pub(super) fn note(&mut self, len: usize) {
         self.arrived += len;
     }
 
     /// Whether it is time to look at what is held: every turn while values are refused.
     #[inline]
-    pub(crate) fn is_due(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         self.arrived >= self.limit / LOOKS || self.is_short && self.arrived > 0
     }
 
     /// The look has been; so many bytes are held for servers. `again`: the next turn looks again.
-    pub(crate) fn looked(&mut self, for_servers: usize, again: bool) {
+    pub(super) fn looked(&mut self, for_servers: usize, again: bool) {
         self.arrived = if again { self.limit } else { 0 };
         self.is_short = for_servers > self.limit / 2;
     }
 
     /// Which clients to close while `held` bytes are held: those that hold most, down to three quarters of the limit, so that
     /// what arrives next does not end the next client at once.
-    pub(crate) fn to_close(&self, mut held: usize, mut clients: Vec<(usize, Id)>) -> Vec<(usize, Id)> {
+    pub(super) fn to_close(&self, mut held: usize, mut clients: Vec<(usize, Id)>) -> Vec<(usize, Id)> {
         clients.retain(|(size, _)| *size > LIGHT_MAX);
         clients.sort_unstable();
         let mut closed = Vec::new();

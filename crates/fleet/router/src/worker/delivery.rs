@@ -5,9 +5,9 @@ use std::sync::Arc;
 use net::Turn;
 
 use super::RouteWorker;
-use super::clients::RequestPart;
 use super::hot::HotAnswer;
 use crate::client::ReplyBytes;
+use crate::client::clients::RequestPart;
 use crate::flight::FlightReply;
 use crate::message::answer;
 use crate::message::operation::Operation;

@@ -9,10 +9,10 @@ use net::Turn;
 use stdx::clock::Now;
 
 use super::RouteWorker;
-use super::clients::RequestPart;
 use super::hot::HotAnswer;
 use super::servers::{Asker, KeyLine, NotSent};
 use crate::client::SlotNumber;
+use crate::client::clients::RequestPart;
 use crate::message::key::RoutedKey;
 use crate::message::operation::Operation;
 use crate::message::outcome::Outcome;

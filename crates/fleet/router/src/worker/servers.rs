@@ -116,7 +116,7 @@ impl Servers {
     /// A destination, if its server has hot values.
     #[inline]
     pub(super) fn with_hot(&self, place: u32) -> Option<&Destination> {
-        Some(&self.destinations[place as usize]).filter(|destination| destination.hot.is_some())
+        Some(&self.destinations[place as usize]).filter(|destination| destination.queue.hot().is_some())
     }
 
     /// Whether gets go there over UDP.
@@ -136,7 +136,7 @@ impl Servers {
         cells.pool.filter(|_| health.unavailable().is_none())
     }
 
-    /// The destination of a server: one that exists, or a new one.
+    /// The destination of a server: one that exists, with its connection, or a new one.
     pub(super) fn place_of(&mut self, spec: &Arc<DestinationSpec>, hot: &mut HotValues) -> u32 {
         let known = self.by_name.get(&spec.name).into_iter().flatten().copied();
         let known = known.into_iter().find(|place| self.destinations[*place as usize].spec.is_same(spec));
@@ -179,8 +179,7 @@ impl Servers {
 
     /// The longest time limit of the gets without a flight that may still fail over; `None` without any.
     pub(super) fn late_failover_timeout_ms(&self) -> Option<u32> {
-        let has_some =
-            |server: &&Destination| server.exchanges.iter().any(|exchange| exchange.late_failover.is_some());
+        let has_some = |server: &&Destination| server.queue.has_late_failover();
         self.destinations.iter().filter(has_some).map(|server| server.spec.timeout_ms).max()
     }
 

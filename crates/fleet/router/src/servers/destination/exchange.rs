@@ -1,5 +1,6 @@
 //! Exchanges: requests that wait for their replies.
 
+use super::tokens::ReplyToken;
 use crate::client::SlotNumber;
 use crate::message::operation::Operation;
 use crate::plan::NodeId;
@@ -99,4 +100,31 @@ pub(crate) struct LateFailover {
     pub(crate) node: NodeId,
     /// Of its plan.
     pub(crate) generation: u32,
+}
+
+/// An exchange without a reply.
+#[derive(Debug)]
+pub(crate) struct FailedExchange {
+    pub(crate) target: ReplyTarget,
+    pub(crate) sent_us: u64,
+    pub(crate) operation: Option<Operation>,
+    /// For [`ReplyTarget::Values`]: the parts without an answer.
+    pub(crate) parts: Vec<u32>,
+    /// Other servers are to be asked for these keys, in the order of the parts.
+    pub(crate) late_failover: Option<LateFailover>,
+    pub(crate) keys: Vec<Box<[u8]>>,
+}
+
+impl FailedExchange {
+    pub(super) fn new(exchange: &Exchange) -> FailedExchange {
+        let Exchange { target, sent_us, operation, late_failover, .. } = *exchange;
+        FailedExchange { target, sent_us, operation, parts: Vec::new(), late_failover, keys: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, token: ReplyToken<'_>) {
+        self.parts.push(token.part);
+        if self.late_failover.is_some() {
+            self.keys.push(token.client_key().into());
+        }
+    }
 }

@@ -7,13 +7,13 @@ use crate::hot::cache::Ticket;
 /// The part of a destination whose server has hot values.
 pub(crate) struct HotSide {
     /// The server, as the worker's hot values name it.
-    pub(crate) server: u64,
+    server: u64,
     /// The pool whose settings count for gets; `None` where only updates matter.
-    pub(crate) pool: Option<usize>,
+    pool: Option<usize>,
     /// Notes of exchanges, in their order.
-    pub(crate) notes: VecDeque<HotNote>,
+    notes: VecDeque<HotNote>,
     /// The note of the exchange that has ended last, until it is taken.
-    pub(crate) ended: Option<HotNote>,
+    ended: Option<HotNote>,
 }
 
 /// A note of an exchange.
@@ -32,5 +32,50 @@ pub(crate) enum HotNote {
 impl HotSide {
     pub(crate) fn new(server: u64, pool: Option<usize>) -> HotSide {
         HotSide { server, pool, notes: VecDeque::new(), ended: None }
+    }
+
+    /// The server, as the worker's hot values name it.
+    #[inline]
+    pub(crate) fn server(&self) -> u64 {
+        self.server
+    }
+
+    /// The pool whose settings count for gets; `None` where only updates matter.
+    #[inline]
+    pub(crate) fn pool(&self) -> Option<usize> {
+        self.pool
+    }
+
+    pub(super) fn set_pool(&mut self, pool: Option<usize>) {
+        self.pool = pool;
+    }
+
+    /// Adds the note of a request that was sent.
+    pub(crate) fn push(&mut self, note: HotNote) {
+        self.notes.push_back(note);
+    }
+
+    /// The note of the oldest exchange that has one.
+    #[inline]
+    pub(super) fn first(&self) -> Option<HotNote> {
+        self.notes.front().copied()
+    }
+
+    /// That exchange has ended.
+    pub(super) fn end_first(&mut self) {
+        self.ended = self.notes.pop_front();
+    }
+
+    pub(super) fn take_ended(&mut self) -> Option<HotNote> {
+        self.ended.take()
+    }
+
+    pub(super) fn take_notes(&mut self) -> VecDeque<HotNote> {
+        std::mem::take(&mut self.notes)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn left(&self) -> (usize, bool) {
+        (self.notes.len(), self.ended.is_some())
     }
 }

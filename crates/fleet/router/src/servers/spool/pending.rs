@@ -1,4 +1,4 @@
-//! Deletes of a worker that a log takes if their servers do not.
+//! Deletes of a worker that a log takes if their servers do not: the client is answered once the log has them.
 //!
 //! mcrouter answers such a delete as one of a missing item, and so does this router; a delete that could not be written is
 //! answered with its error.

@@ -37,8 +37,8 @@ impl HotValues {
             Operation::MetaGet if is_known_without_server(message) => true,
             _ => return None,
         };
-        let side = destination.hot.as_ref()?;
-        let (server, pool) = (side.server, side.pool?);
+        let side = destination.queue.hot()?;
+        let (server, pool) = (side.server(), side.pool()?);
         // A server that is unavailable is not spoken for: routes shall ask another one.
         if destination.health.unavailable().is_some() {
             return None;

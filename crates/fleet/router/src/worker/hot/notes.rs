@@ -15,7 +15,7 @@ use crate::message::key_groups::KeySpan;
 use crate::message::operation::Operation;
 use crate::message::outcome::Outcome;
 use crate::message::request::{RequestBody, RoutedRequest};
-use crate::servers::destination::{Delivery, Destination, HotNote, ReplyTarget};
+use crate::servers::destination::{Delivery, Destination, HotNote, HotSide, ReplyTarget};
 
 /// Flags of `mg` that change the item: its time of expiry, its presence, who recaches it, its CAS.
 const CHANGING: &[u8] = b"TNRE";
@@ -56,9 +56,9 @@ impl HotValues {
         }
         let mut buffer = [0; KEY_LEN_MAX];
         let decoded = if is_binary(message) { base64::decode(key, &mut buffer) } else { None };
-        let side = destination.hot.as_ref()?;
+        let side = destination.queue.hot()?;
         let cache = self.cache.as_mut()?;
-        let name = cache.name(side.server, decoded.unwrap_or(key));
+        let name = cache.name(side.server(), decoded.unwrap_or(key));
         Some(HotNote::Update(cache.begin_update(name)))
     }
 
@@ -89,22 +89,22 @@ impl HotValues {
 
     /// The same, with the hash of the key.
     fn item(&mut self, destination: &Destination, key: &[u8]) -> Option<(Ticket, u64)> {
-        let side = destination.hot.as_ref()?;
-        side.pool?;
+        let side = destination.queue.hot()?;
+        side.pool()?;
         let cache = self.cache.as_mut()?;
-        let name = cache.name(side.server, key);
+        let name = cache.name(side.server(), key);
         cache.ticket(name)
     }
 
     fn drop_value(&mut self, destination: &Destination, key: &[u8]) {
-        if let (Some(side), Some(cache)) = (&destination.hot, self.cache.as_mut()) {
-            cache.drop_value(cache.name(side.server, key));
+        if let (Some(side), Some(cache)) = (destination.queue.hot(), self.cache.as_mut()) {
+            cache.drop_value(cache.name(side.server(), key));
         }
     }
 
     fn begin_sweep(&mut self, destination: &Destination) -> Option<HotNote> {
-        let side = destination.hot.as_ref()?;
-        self.cache.as_mut()?.begin_sweep(side.server);
+        let side = destination.queue.hot()?;
+        self.cache.as_mut()?.begin_sweep(side.server());
         Some(HotNote::Sweep)
     }
 
@@ -116,14 +116,10 @@ impl HotValues {
         before: usize,
     ) {
         let Some(note) = note else { return };
-        if destination.exchanges.len() > before
-            && let (Some(exchange), Some(side)) = (destination.exchanges.back_mut(), &mut destination.hot)
-        {
-            exchange.is_noted = true;
-            side.notes.push_back(note);
+        if destination.queue.add_note(note, before) {
             return;
         }
-        let server = destination.hot.as_ref().map(|side| side.server);
+        let server = destination.queue.hot().map(HotSide::server);
         self.end_note(server, note);
     }
 
@@ -140,17 +136,14 @@ impl HotValues {
     /// What the reply means that a destination reads next.
     #[inline]
     pub(crate) fn noted(&mut self, destination: &Destination) -> Option<NotedReply> {
-        let side = destination.hot.as_ref()?;
-        let exchange = destination.exchanges.front().filter(|exchange| exchange.is_noted)?;
-        let sent = Now { us: exchange.sent_us };
-        // Without a key that is left, the first token is the next request's.
-        match (side.notes.front(), destination.tokens.at(0).filter(|_| exchange.keys > 0)) {
-            (Some(HotNote::Get(ticket)), Some(token)) => {
+        let next = destination.queue.next_note()?;
+        match (next.note, next.key) {
+            (Some(HotNote::Get(ticket)), Some(key)) => {
                 self.key.clear();
-                self.key.extend_from_slice(token.sent);
-                Some(NotedReply::Get(*ticket, sent))
+                self.key.extend_from_slice(key);
+                Some(NotedReply::Get(ticket, next.sent))
             }
-            (Some(HotNote::MetaGet(ticket, hash)), _) => Some(NotedReply::MetaGet(*ticket, *hash, sent)),
+            (Some(HotNote::MetaGet(ticket, hash)), _) => Some(NotedReply::MetaGet(ticket, hash, next.sent)),
             _ => Some(NotedReply::Other),
         }
     }
@@ -177,10 +170,7 @@ impl HotValues {
             }
             NotedReply::Get(..) | NotedReply::Other => {}
         }
-        if let Some(side) = &mut destination.hot
-            && let Some(note) = side.ended.take()
-        {
-            let server = side.server;
+        if let Some((server, note)) = destination.queue.take_ended_note() {
             self.end_note(Some(server), note);
         }
     }
@@ -194,9 +184,9 @@ impl HotValues {
         delivery: &Delivery<'_>,
         now: Now,
     ) {
-        let Some(side) = &destination.hot else { return };
-        let (Some(pool), Some(cache)) = (side.pool, self.cache.as_mut()) else { return };
-        let name = name(cache, side.server);
+        let Some(side) = destination.queue.hot() else { return };
+        let (Some(pool), Some(cache)) = (side.pool(), self.cache.as_mut()) else { return };
+        let name = name(cache, side.server());
         // A miss is not kept, but an older value is no answer any more.
         if !matches!(delivery.outcome, Outcome::Found | Outcome::NotFound) || !cache.is_latest(name, ticket) {
             return;
@@ -226,10 +216,8 @@ impl HotValues {
 
     /// The connections of a destination have ended: no note has an answer any more, and the server may be another one.
     pub(crate) fn lose(&mut self, destination: &mut Destination) {
-        let Some(side) = &mut destination.hot else { return };
-        let server = side.server;
-        side.ended = None;
-        for note in take(&mut side.notes) {
+        let Some((server, notes)) = destination.queue.take_notes() else { return };
+        for note in notes {
             self.end_note(Some(server), note);
         }
         self.drop_server(destination);
@@ -237,8 +225,8 @@ impl HotValues {
 
     /// Drops all values of a destination's server.
     pub(crate) fn drop_server(&mut self, destination: &Destination) {
-        if let (Some(side), Some(cache)) = (&destination.hot, self.cache.as_mut()) {
-            cache.drop_server(side.server);
+        if let (Some(side), Some(cache)) = (destination.queue.hot(), self.cache.as_mut()) {
+            cache.drop_server(side.server());
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::HotValues;
 use crate::hot::cache::{HotCache, HotCacheSettings};
 use crate::plan::RoutePlan;
-use crate::servers::destination::{Destination, HotNote, HotSide};
+use crate::servers::destination::{Destination, HotSide};
 use crate::stats::RouteCells;
 
 impl HotValues {
@@ -50,27 +50,21 @@ impl HotValues {
         let named = cache.and_then(|cache| cache.server_of_pools(&spec.name).map(|server| (cache, server)));
         let Some((cache, server)) = named else {
             // Notes of requests without an answer are of no use any more.
-            if let Some(side) = destination.hot.take() {
-                destination.exchanges.iter_mut().for_each(|exchange| exchange.is_noted = false);
-                for note in side.notes {
-                    self.end_note(Some(side.server), note);
+            if let Some((server, notes)) = destination.queue.end_notes() {
+                for note in notes {
+                    self.end_note(Some(server), note);
                 }
             }
             return;
         };
         let pool = spec.hot_cache.as_ref().and_then(|settings| cache.pool(settings));
-        if let Some(side) = &mut destination.hot {
-            side.pool = pool;
+        if destination.queue.set_hot_pool(pool) {
             return;
         }
-        let mut side = HotSide::new(server, pool);
-        if let Some(last) = destination.exchanges.back_mut() {
+        if destination.queue.begin_notes(HotSide::new(server, pool)) {
             // What is on its way may change anything.
-            last.is_noted = true;
-            cache.begin_sweep(side.server);
-            side.notes.push_back(HotNote::Sweep);
+            cache.begin_sweep(server);
         }
-        destination.hot = Some(Box::new(side));
     }
 
     /// Counts what has happened since the last turn.

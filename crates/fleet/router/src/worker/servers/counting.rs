@@ -16,7 +16,7 @@ pub(crate) type Asked = Option<(u64, bool)>;
 /// The request to which the next reply of a destination belongs.
 #[inline]
 pub(super) fn asked(destination: &Destination) -> Asked {
-    let exchange = destination.asked()?;
+    let exchange = destination.queue.asked()?;
     Some((exchange.sent_us, matches!(exchange.target, ReplyTarget::Values(..))))
 }
 

@@ -91,7 +91,7 @@ impl Servers {
 
     fn dial_datagrams(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) {
         let destination = &mut self.destinations[place as usize];
-        let address = match (&destination.spec.place, destination.address) {
+        let address = match (&destination.spec.place, destination.connection.address()) {
             (ServerPlace::Fixed(Place::Tcp(address)), _) => *address,
             // The address that TCP has found.
             (ServerPlace::Named { port, .. }, Some(address)) => SocketAddr::new(address, *port),
@@ -148,18 +148,18 @@ impl Servers {
 
     /// The place at which the reply to a datagram is read as if it had come over a connection with this one request.
     pub(crate) fn reader_for(&mut self, place: u32, request: &UdpRequest) -> u32 {
-        let Destination { spec, health, cells, hot, .. } = &self.destinations[place as usize];
+        let Destination { spec, health, cells, queue, .. } = &self.destinations[place as usize];
         let mut reader = Destination::new(Arc::clone(spec), Arc::clone(health));
-        if let (Some(ticket), Some(hot)) = (request.ticket, hot) {
-            let mut side = HotSide::new(hot.server, hot.pool);
-            side.notes.push_back(HotNote::Get(ticket));
-            reader.hot = Some(Box::new(side));
+        if let (Some(ticket), Some(hot)) = (request.ticket, queue.hot()) {
+            let mut side = HotSide::new(hot.server(), hot.pool());
+            side.push(HotNote::Get(ticket));
+            reader.queue.begin_notes(side);
         }
         // What is read counts for the server.
         reader.cells = Arc::clone(cells);
-        reader.tokens.push(ReplyToken { sent: &request.key, shown: &request.shown, part: request.part });
+        reader.queue.push_token(ReplyToken { sent: &request.key, shown: &request.shown, part: request.part });
         let (target, sent_us) = (request.target, request.sent.us);
-        reader.exchanges.push_back(Exchange {
+        reader.queue.push(Exchange {
             is_noted: request.ticket.is_some(),
             ..Exchange::new(target, sent_us, Some(Operation::Get), ReplyKind::Values, 1)
         });

@@ -11,7 +11,6 @@ use stdx::clock::Now;
 use super::{NotSent, Servers};
 use crate::message::outcome::Outcome;
 use crate::plan::ServerPlace;
-use crate::servers::destination::DestinationState;
 use crate::stats::DestinationPhase;
 
 impl Servers {
@@ -36,7 +35,7 @@ impl Servers {
         };
         let dial = Dial { place: to, timeout_ms: spec.connect_timeout_ms, tls };
         turn.dial(dial, u64::from(place)).map_err(|_| NotSent::plain(Outcome::LocalError))?;
-        destination.state = DestinationState::Dialling;
+        destination.connection.dial();
         Ok(())
     }
 
@@ -51,12 +50,11 @@ impl Servers {
         if known.addresses.is_empty() {
             self.shared.names.want(host);
             let until = Now { us: self.now.us + u64::from(destination.spec.connect_timeout_ms) * 1000 };
-            destination.state = DestinationState::Resolving;
+            destination.connection.resolve();
             self.names.wait(place, until, known.lookups);
             return None;
         }
-        let address = known.addresses[destination.dials_failed as usize % known.addresses.len()];
-        destination.address = Some(address);
+        let address = destination.connection.choose(&known.addresses);
         Some(Place::Tcp(SocketAddr::new(address, port)))
     }
 
@@ -68,7 +66,7 @@ impl Servers {
             return to;
         }
         // With TLS, what is early is the handshake's first word.
-        destination.is_early = may_repeat && destination.spec.tls.is_none();
+        destination.connection.set_early(may_repeat && destination.spec.tls.is_none());
         match may_repeat || destination.spec.tls.is_some() {
             true => Place::FastTcp(address),
             false => to,
@@ -78,13 +76,9 @@ impl Servers {
     /// A connection that was dialled is there.
     pub(crate) fn connected(&mut self, place: u32, link: Link, turn: &mut Turn<Arc<[u8]>>) {
         let destination = &mut self.destinations[place as usize];
-        destination.state = DestinationState::Open(link);
-        (destination.was_used, destination.is_second_dial, destination.has_answered) = (true, false, false);
+        destination.connection.open(link, turn);
         destination.cells.set_phase(DestinationPhase::Up);
         self.counts.cells().servers_opened.add(1);
-        if let Some(output) = turn.output(link) {
-            output.append(std::mem::take(&mut destination.unsent));
-        }
         self.watch_use();
     }
 
@@ -110,27 +104,14 @@ impl Servers {
     fn dial_other(&mut self, place: u32, why: Unreachable, turn: &mut Turn<Arc<[u8]>>) -> bool {
         let destination = &mut self.destinations[place as usize];
         let ServerPlace::Named { host, .. } = &destination.spec.place else { return false };
-        destination.dials_failed = destination.dials_failed.wrapping_add(1);
-        let is_second = std::mem::take(&mut destination.is_second_dial);
+        let is_second = destination.connection.note_failed_dial();
         // Nothing is left of a time that is over.
         let is_known_at_once =
             matches!(why, Unreachable::Refused | Unreachable::NoRoute | Unreachable::Failed(_));
         if is_second || !is_known_at_once || self.shared.names.known(host).addresses.len() < 2 {
             return false;
         }
-        destination.is_second_dial = true;
+        destination.connection.begin_second_dial();
         self.dial(place, false, turn).is_ok()
-    }
-
-    /// The server has answered: what waited for that is sent.
-    #[cold]
-    pub(super) fn end_early(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) {
-        let destination = &mut self.destinations[place as usize];
-        destination.is_early = false;
-        if let DestinationState::Open(link) = destination.state
-            && let Some(output) = turn.output(link)
-        {
-            output.append(std::mem::take(&mut destination.later));
-        }
     }
 }

@@ -20,8 +20,9 @@ impl Servers {
     /// A connection has ended: with what its requests fail, and whether this side has closed it because it was not used.
     pub(crate) fn disconnected(&mut self, place: u32) -> (Outcome, bool) {
         self.counts.cells().servers_closed.add(1);
-        let Destination { spec, has_answered, exchanges, .. } = &self.destinations[place as usize];
-        if spec.tls.is_some() && !has_answered && !exchanges.is_empty() {
+        let Destination { spec, connection, queue, .. } = &self.destinations[place as usize];
+        let is_early = connection.is_early();
+        if spec.tls.is_some() && !connection.has_answered() && !queue.is_empty() {
             // In TLS 1.3 a server looks at a certificate when the handshake is over for its client.
             let spec = Arc::clone(spec);
             self.say(NoticeKind::Other, || {
@@ -31,7 +32,7 @@ impl Servers {
                 )
             });
         }
-        let outcome = match self.destinations[place as usize].is_early {
+        let outcome = match is_early {
             // Nobody knows whether there was a connection.
             true => Outcome::ConnectError,
             false => Outcome::RemoteError,
@@ -132,16 +133,12 @@ impl Servers {
         if destination.health.unavailable().is_none() {
             return;
         }
-        if destination.state == DestinationState::Idle && self.dial(place, true, turn).is_err() {
+        if destination.connection.state() == DestinationState::Idle && self.dial(place, true, turn).is_err() {
             let interval = self.shared.settings.health.probe_max_ms;
             return self.probe_later(place, interval);
         }
         let destination = &mut self.destinations[place as usize];
-        let output = match destination.state {
-            _ if destination.must_wait(true) => Some(&mut destination.later),
-            DestinationState::Open(link) => turn.output(link),
-            _ => Some(&mut destination.unsent),
-        };
+        let output = destination.connection.output(true, turn);
         let Some(output) = output else {
             // Its end is about to be reported.
             let interval = self.shared.settings.health.probe_initial_ms;

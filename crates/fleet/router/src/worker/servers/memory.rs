@@ -19,12 +19,11 @@ impl Servers {
     /// Bytes of memory that are held for servers.
     pub(crate) fn held(&self, turn: &Turn<Arc<[u8]>>) -> usize {
         let of = |server: &Destination| {
-            let sent = match server.state {
+            let sent = match server.connection.state() {
                 DestinationState::Open(link) => turn.unsent_memory(link, share_of),
                 _ => 0,
             };
-            let large = server.large.as_ref().map_or(0, |large| large.held());
-            sent + server.unsent.len() + server.later.len() + large
+            sent + server.connection.waiting() + server.queue.held()
         };
         self.destinations.iter().map(of).sum()
     }
@@ -33,12 +32,12 @@ impl Servers {
     pub(crate) fn drop_unwanted(&mut self, mut is_there: impl FnMut(Id) -> bool) -> usize {
         let mut freed = 0;
         for server in &mut self.destinations {
-            let is_wanted = server.exchanges.front().is_some_and(|exchange| match exchange.target.client() {
+            let is_wanted = server.queue.next_target().is_some_and(|target| match target.client() {
                 Some(client) => is_there(client),
-                None => exchange.target != ReplyTarget::Nobody,
+                None => target != ReplyTarget::Nobody,
             });
-            if !is_wanted && let Some(large) = &mut server.large {
-                freed += large.refuse();
+            if !is_wanted {
+                freed += server.queue.refuse_large();
             }
         }
         freed
@@ -46,14 +45,14 @@ impl Servers {
 
     /// Drops what has arrived of large replies, the longest first: they become errors. Returns how much that was.
     pub(crate) fn refuse_replies(&mut self, excess: usize) -> usize {
-        let mut replies: Vec<_> =
-            self.destinations.iter_mut().filter_map(|server| server.large.as_mut()).collect();
-        replies.sort_unstable_by_key(|large| large.held());
+        let receiving = self.destinations.iter_mut().map(|server| &mut server.queue);
+        let mut replies: Vec<_> = receiving.filter(|queue| queue.is_receiving()).collect();
+        replies.sort_unstable_by_key(|queue| queue.held());
         let mut freed = 0;
         while freed < excess
-            && let Some(large) = replies.pop()
+            && let Some(queue) = replies.pop()
         {
-            freed += large.refuse();
+            freed += queue.refuse_large();
             self.counts.cells().refused_for_memory.add(1);
         }
         freed

@@ -120,7 +120,7 @@ impl Servers {
 
     fn has_moved(&self, destination: &Destination) -> bool {
         let (ServerPlace::Named { host, .. }, Some(address), DestinationState::Open(_)) =
-            (&destination.spec.place, destination.address, destination.state)
+            (&destination.spec.place, destination.connection.address(), destination.connection.state())
         else {
             return false;
         };

@@ -25,11 +25,7 @@ impl Servers {
     /// A server has sent something.
     #[inline]
     pub(crate) fn note_answer(&mut self, place: u32, turn: &mut Turn<Arc<[u8]>>) {
-        let destination = &mut self.destinations[place as usize];
-        destination.has_answered = true;
-        if destination.is_early {
-            self.end_early(place, turn);
-        }
+        self.destinations[place as usize].connection.note_answer(turn);
     }
 
     /// Reads what comes next of `input` behind the bytes that are consumed. A line that is not forwarded as it was received is
@@ -46,13 +42,13 @@ impl Servers {
         let destination = &mut self.destinations[place as usize];
         let asked = asked(destination);
         let noted = hot.noted(destination);
-        if destination.large.is_some() {
+        if destination.queue.is_receiving() {
             return self.read_large(place, input, consumed, (asked, noted), hot);
         }
         if *consumed == input.len() {
             return Ok(ReadStep::Incomplete);
         }
-        match destination.read(&input[*consumed..], scratch)? {
+        match destination.queue.read(&input[*consumed..], scratch)? {
             Read::Incomplete => Ok(ReadStep::Incomplete),
             Read::Nothing { consumed: more } => {
                 *consumed += more;
@@ -83,19 +79,17 @@ impl Servers {
         hot: &mut HotValues,
     ) -> Result<ReadStep<'a>, Malformed> {
         let destination = &mut self.destinations[place as usize];
-        let Some(large) = &mut destination.large else { return Ok(ReadStep::Nothing) };
-        let taken = large.fill(&input[*consumed..]);
+        let (taken, is_progress) = destination.queue.fill_large(&input[*consumed..], self.now);
         *consumed += taken;
         self.arrived += taken;
-        let is_whole = large.is_whole();
-        if destination.arrival.note(taken, self.now) {
+        if is_progress {
             destination.health.delivers(self.now);
         }
-        if !is_whole {
+        if !destination.queue.is_large_whole() {
             return Ok(ReadStep::Incomplete);
         }
         destination.health.answered();
-        let delivery = destination.finish_large()?;
+        let delivery = destination.queue.finish_large()?;
         if let Some(noted) = noted {
             hot.follow_reply(destination, noted, &delivery, self.now);
         }
@@ -111,12 +105,12 @@ impl Servers {
     /// The key of a delivery with a route that is to be asked for it, as its client wrote it. It is put back by
     /// [`Servers::keep_failed_key`].
     pub(crate) fn take_failed_key(&mut self, place: u32) -> Vec<u8> {
-        std::mem::take(&mut self.destinations[place as usize].failed_key)
+        self.destinations[place as usize].queue.take_failed_key()
     }
 
     /// Keeps the memory of such a key.
     pub(crate) fn keep_failed_key(&mut self, place: u32, key: Vec<u8>) {
-        self.destinations[place as usize].failed_key = key;
+        self.destinations[place as usize].queue.keep_failed_key(key);
     }
 
     /// The server has answered a probe.

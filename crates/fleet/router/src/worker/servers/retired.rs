@@ -40,14 +40,14 @@ impl Servers {
         for place in retired {
             let destination = &self.destinations[place as usize];
             let has_datagrams = destination.udp.as_ref().is_some_and(|udp| !udp.is_idle() || udp.has_timer);
-            if let DestinationState::Open(link) = destination.state
-                && destination.expired > 0
-                && destination.exchanges.len() == destination.expired
+            let state = destination.connection.state();
+            if let DestinationState::Open(link) = state
+                && destination.queue.has_only_expired()
             {
                 // Nobody waits for its replies, which may never come.
                 turn.abort(link);
-            } else if destination.exchanges.is_empty() && !has_datagrams {
-                match destination.state {
+            } else if destination.queue.is_empty() && !has_datagrams {
+                match state {
                     DestinationState::Open(link) => turn.close(link),
                     DestinationState::Idle if !destination.has_timer => {
                         self.close_datagrams(place, turn);

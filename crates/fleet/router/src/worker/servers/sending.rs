@@ -99,32 +99,24 @@ impl Servers {
     /// Whether a destination has too many requests of shadows to get another one.
     pub(crate) fn is_full_of_shadows(&self, place: u32) -> bool {
         let max = self.shared.settings.shadows_max;
-        max > 0 && self.destinations[place as usize].shadows >= max
+        max > 0 && self.destinations[place as usize].queue.shadows() >= max
     }
 
     /// Requests that a destination has not answered.
     pub(crate) fn unanswered(&self, place: u32) -> usize {
-        self.destinations[place as usize].exchanges.len()
+        self.destinations[place as usize].queue.len()
     }
 
     /// The last request that was sent to a destination is for a shadow, if it has more than `before` without an answer: one that
     /// went as a datagram is bounded by its window.
     pub(crate) fn note_shadow(&mut self, place: u32, before: usize) {
-        let destination = &mut self.destinations[place as usize];
-        if destination.exchanges.len() > before
-            && let Some(exchange) = destination.exchanges.back_mut()
-        {
-            exchange.is_shadow = true;
-            destination.shadows += 1;
-        }
+        self.destinations[place as usize].queue.note_shadow(before);
     }
 
     /// The last request that was sent to a destination goes to others if it fails.
     #[inline]
     pub(crate) fn note_late_failover(&mut self, place: u32, late: LateFailover) {
-        if let Some(exchange) = self.destinations[place as usize].exchanges.back_mut() {
-            exchange.late_failover = Some(late);
-        }
+        self.destinations[place as usize].queue.note_late_failover(late);
     }
 
     /// Sends a request with this key. `shown` is the key that the client wrote, if it is another one.
@@ -138,7 +130,7 @@ impl Servers {
         hot: &mut HotValues,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
-        if self.destinations[place as usize].hot.is_some() {
+        if self.destinations[place as usize].queue.hot().is_some() {
             return self.send_noted((key, shown), place, message, asker, hot, turn);
         }
         self.write_request((key, shown), place, message, asker, hot, turn)
@@ -157,7 +149,7 @@ impl Servers {
     ) -> Result<(), NotSent> {
         let destination = &self.destinations[place as usize];
         let note = hot.note_request(destination, key, message);
-        let before = destination.exchanges.len();
+        let before = destination.queue.len();
         let result = self.write_request((key, shown), place, message, asker, hot, turn);
         hot.attach_note(&mut self.destinations[place as usize], note, before);
         result
@@ -191,12 +183,7 @@ impl Servers {
             return Err(self.count_not_sent(place, not_sent, 1, asker));
         }
         let destination = &mut self.destinations[place as usize];
-        let must_wait = destination.must_wait(may_repeat);
-        let output = match destination.state {
-            _ if must_wait => &mut destination.later,
-            DestinationState::Open(link) => turn.output(link).expect("make_room has seen it"),
-            _ => &mut destination.unsent,
-        };
+        let output = destination.connection.output(may_repeat, turn).expect("make_room has seen it");
         output.copy(message.before);
         output.copy(key);
         output.copy(if is_mistakable(message.operation, key) { HOLD_OF_DELETE } else { message.after });
@@ -208,21 +195,20 @@ impl Servers {
                     // Read as one of several keys: without the `END`.
                     (target, part) = (ReplyTarget::Values(client, slot), number);
                 }
-                destination.tokens.push(ReplyToken { sent: key, shown, part });
+                destination.queue.push_token(ReplyToken { sent: key, shown, part });
             }
             ReplyKind::Meta { strip: true, .. } => {
-                destination.opaque = destination.opaque.wrapping_add(1);
                 let opaque = &mut self.opaque_text;
                 opaque.clear();
-                write_u64(opaque, u64::from(destination.opaque));
+                write_u64(opaque, u64::from(destination.queue.next_opaque()));
                 output.copy(b" O");
                 output.copy(opaque);
                 output.copy(b"\r\n");
-                destination.tokens.push(ReplyToken { sent: opaque, shown, part: 0 });
+                destination.queue.push_token(ReplyToken { sent: opaque, shown, part: 0 });
             }
             ReplyKind::Meta { strip: false, .. } => {
                 output.copy(b"\r\n");
-                destination.tokens.push(ReplyToken { sent: message.opaque, shown, part: 0 });
+                destination.queue.push_token(ReplyToken { sent: message.opaque, shown, part: 0 });
             }
             ReplyKind::Line | ReplyKind::Version => keys = 0,
         }
@@ -249,7 +235,7 @@ impl Servers {
         hot: &mut HotValues,
         turn: &mut Turn<Arc<[u8]>>,
     ) -> Result<(), NotSent> {
-        if self.destinations[place as usize].hot.is_some() {
+        if self.destinations[place as usize].queue.hot().is_some() {
             return self.send_keys_noted(place, request, asker, hot, turn);
         }
         self.write_keys(place, request, asker, hot, turn)
@@ -267,7 +253,7 @@ impl Servers {
     ) -> Result<(), NotSent> {
         let destination = &self.destinations[place as usize];
         let note = hot.note_keys(destination, request.operation, request.line, request.keys);
-        let before = destination.exchanges.len();
+        let before = destination.queue.len();
         let result = self.write_keys(place, request, asker, hot, turn);
         hot.attach_note(&mut self.destinations[place as usize], note, before);
         result
@@ -299,12 +285,7 @@ impl Servers {
             return Err(self.count_not_sent(place, not_sent, count, asker));
         }
         let destination = &mut self.destinations[place as usize];
-        let must_wait = destination.must_wait(may_repeat);
-        let output = match destination.state {
-            _ if must_wait => &mut destination.later,
-            DestinationState::Open(link) => turn.output(link).expect("make_room has seen it"),
-            _ => &mut destination.unsent,
-        };
+        let output = destination.connection.output(may_repeat, turn).expect("make_room has seen it");
         output.copy(before);
         for (index, key) in keys.iter().enumerate() {
             if index > 0 {
@@ -312,7 +293,7 @@ impl Servers {
             }
             let (sent, shown) = (key.sent(line), key.shown(line));
             output.copy(sent);
-            destination.tokens.push(ReplyToken { sent, shown, part: key.part });
+            destination.queue.push_token(ReplyToken { sent, shown, part: key.part });
         }
         output.copy(b"\r\n");
         let (target, keys) = (asker.target, keys.len() as u32);
@@ -336,23 +317,17 @@ impl Servers {
             let message = format!("Server unavailable. Reason: {}", reason.name());
             return Err(NotSent { outcome: Outcome::Unavailable, message });
         }
-        let unsent = match destination.state {
-            DestinationState::Open(link) => {
-                if !turn.is_open(link) {
-                    // Its end is about to be reported.
-                    return Err(NotSent::plain(Outcome::ConnectError));
-                }
-                turn.blocked(link)
-            }
-            _ => destination.unsent.len(),
+        let Some(has_room) = destination.connection.has_room(turn) else {
+            // Its end is about to be reported.
+            return Err(NotSent::plain(Outcome::ConnectError));
         };
-        if !destination.has_room(unsent + destination.later.len()) {
+        if !has_room || !destination.queue.has_room() {
             return Err(NotSent {
                 outcome: Outcome::Busy,
                 message: "too many outstanding requests".to_owned(),
             });
         }
-        if destination.state == DestinationState::Idle {
+        if destination.connection.state() == DestinationState::Idle {
             self.dial(place, may_repeat, turn)?;
         }
         Ok(())
@@ -362,8 +337,8 @@ impl Servers {
     #[inline]
     pub(super) fn await_reply(&mut self, place: u32, exchange: Exchange) {
         let destination = &mut self.destinations[place as usize];
-        destination.exchanges.push_back(exchange);
-        destination.was_used = true;
+        destination.queue.push(exchange);
+        destination.connection.note_use();
         if destination.has_timer {
             return;
         }

@@ -52,10 +52,10 @@ impl Servers {
             }
             let destination = &mut self.destinations[place as usize];
             // It is known not to answer in time, but not that there is nobody.
-            let is_early = std::mem::take(&mut destination.is_early);
+            let is_early = destination.connection.take_early();
             if failed.operation.is_none() || is_early {
                 // The host may be another one by now, that knows nothing of this connection.
-                if let DestinationState::Open(link) = destination.state {
+                if let DestinationState::Open(link) = destination.connection.state() {
                     turn.abort(link);
                 }
             }

@@ -39,9 +39,9 @@ impl Servers {
     fn close_unused(&mut self, turn: &mut Turn<Arc<[u8]>>) {
         let mut any_open = false;
         for destination in &mut self.destinations {
-            let DestinationState::Open(link) = destination.state else { continue };
-            let was_used = std::mem::take(&mut destination.was_used);
-            if was_used || !destination.exchanges.is_empty() {
+            let DestinationState::Open(link) = destination.connection.state() else { continue };
+            let was_used = destination.connection.take_use();
+            if was_used || !destination.queue.is_empty() {
                 any_open = true;
             } else {
                 destination.cells.set_phase(DestinationPhase::Closed);

@@ -203,15 +203,11 @@ impl History {
         let (seed, worker) = (self.seed, self.conversation.worker());
         assert_eq!(worker.flights.len(), 0, "seed {seed}");
         for server in worker.servers.destinations() {
-            let left = (
-                server.exchanges.len(),
-                server.tokens.at(0).is_some(),
-                server.unsent.len() + server.later.len(),
-            );
+            let left = (server.queue.len(), server.queue.has_tokens(), server.connection.waiting());
             let name = &server.spec.name;
             assert_eq!(left, (0, false, 0), "seed {seed}: requests, tokens and bytes left for {name}");
-            assert_eq!(server.shadows, 0, "seed {seed}: requests of shadows for {name}");
-            assert!(server.large.is_none(), "seed {seed}: half a value of {name}");
+            assert_eq!(server.queue.shadows(), 0, "seed {seed}: requests of shadows for {name}");
+            assert!(!server.queue.is_receiving(), "seed {seed}: half a value of {name}");
         }
         for client in worker.clients.windows().values() {
             let left = (client.len(), client.parked());

@@ -84,10 +84,8 @@ fn what_a_client_asked_for_is_dropped_when_it_is_gone_and_memory_is_short() {
     }
     conversation.line("a<| VALUE large 0 9000000\\r\\n{x*5000000}");
     arrive(&mut conversation);
-    assert_eq!(
-        conversation.worker().servers.destinations()[0].large.as_ref().map(|large| large.held()),
-        Some(0)
-    );
+    let queue = &conversation.worker().servers.destinations()[0].queue;
+    assert_eq!((queue.is_receiving(), queue.held()), (true, 0));
     conversation.line("a<| {x*4000000}\\r\\nEND\\r\\nVALUE next 0 1\\r\\nn\\r\\nEND\\r\\n");
     arrive(&mut conversation);
     for line in ["1< VALUE next 0 1", "1< n", "1< END", "said nothing"] {

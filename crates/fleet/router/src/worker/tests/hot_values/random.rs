@@ -237,7 +237,7 @@ fn history(seed: u64, plans: &[&str]) -> (u64, u64) {
     assert!(bytes <= 8e6, "seed {seed}: {bytes} bytes");
     conversation.world.run_for(5_000_000);
     for destination in conversation.worker().servers.destinations() {
-        let left = destination.hot.as_ref().map(|side| (side.notes.len(), side.ended.is_some()));
+        let left = destination.queue.hot().map(|side| side.left());
         assert!(
             matches!(left, None | Some((0, false))),
             "seed {seed}: {left:?} left for {}",

@@ -12,10 +12,8 @@ const KEPT_MAX: usize = 3 * (PARKED_MAX + (12 << 20)) + COPIED_MAX;
 /// Bytes that a worker keeps: parked answers, requests that were not sent, halves of values, and what routes keep.
 fn kept(worker: &mut RouteWorker) -> usize {
     let clients: usize = worker.clients.windows().values().map(|client| client.parked()).sum();
-    let of_server = |server: &crate::servers::destination::Destination| {
-        let half = server.large.as_ref().map_or(0, |large| large.held());
-        server.unsent.len() + server.later.len() + half
-    };
+    let of_server =
+        |server: &crate::servers::destination::Destination| server.connection.waiting() + server.queue.held();
     let servers: usize = worker.servers.destinations().iter().map(of_server).sum();
     clients + servers + worker.flights.len()
 }
@@ -26,8 +24,12 @@ pub(super) fn check_memory(worker: &mut RouteWorker, seed: u64) {
         assert!(client.len() <= WINDOW_MAX, "seed {seed}: {} requests", client.len());
     }
     for server in worker.servers.destinations() {
-        assert!(server.exchanges.len() <= EXCHANGES_MAX, "seed {seed}: {}", server.exchanges.len());
-        assert!(server.unsent.len() <= UNSENT_MAX, "seed {seed}: {} bytes", server.unsent.len());
+        assert!(server.queue.len() <= EXCHANGES_MAX, "seed {seed}: {}", server.queue.len());
+        assert!(
+            server.connection.unsent() <= UNSENT_MAX,
+            "seed {seed}: {} bytes",
+            server.connection.unsent()
+        );
     }
     let kept = kept(worker);
     assert!(kept <= KEPT_MAX, "seed {seed}: {kept} bytes");

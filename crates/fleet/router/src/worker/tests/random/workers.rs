@@ -192,7 +192,7 @@ fn check_destinations(worker: &mut RouteWorker, servers: &HashSet<&str>, seed: u
     assert!(known.is_subset(servers), "seed {seed}: {known:?} of {servers:?}");
     assert_eq!(worker.servers.known().0, known.len(), "seed {seed}");
     for server in worker.servers.destinations() {
-        let left = (server.exchanges.len(), server.tokens.at(0).is_some(), server.unsent.len());
+        let left = (server.queue.len(), server.queue.has_tokens(), server.connection.waiting());
         assert_eq!(left, (0, false, 0), "seed {seed}: left for {}", server.spec.name);
     }
     for client in worker.clients.windows().values() {

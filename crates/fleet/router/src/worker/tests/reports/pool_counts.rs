@@ -183,7 +183,7 @@ fn a_client_that_leaves_takes_its_notes_with_it() {
         .play("> get w\n a> get w\n gone\n a< END\n back\n > get w\n a> get w\n wait 5\n a< END\n < END\n");
     conversation.pool("west", "requests=2 errors=0 connections=1 duration=some total=some");
     let clients = conversation.worker().clients.windows();
-    let left: usize = clients.values().map(|client| client.pool_notes.len()).sum();
+    let left: usize = clients.values().map(|client| client.pool_notes()).sum();
     assert_eq!(left, 0);
 }
 

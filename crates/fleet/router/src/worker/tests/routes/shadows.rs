@@ -155,7 +155,7 @@ fn a_request_that_a_shadow_has_let_wait_too_long_no_longer_counts() {
         .play("> get k\na> get k\nb> get k\na< END\n< END\n> get l\na> get l\na< END\n< END\nnothing");
     conversation.play("wait 1100\n> get m\na> get m\nb> get m\na< END\n< END\nb< END\nb< END");
     let counts: Vec<usize> =
-        conversation.worker().servers.destinations().iter().map(|place| place.shadows).collect();
+        conversation.worker().servers.destinations().iter().map(|place| place.queue.shadows()).collect();
     assert_eq!(counts, [0, 0]);
     conversation.end();
 }
@@ -170,7 +170,7 @@ fn a_shadow_that_does_not_read_costs_a_bounded_amount() {
         conversation.play(&format!("a> set k 0 0 {}\na> {value}\na< STORED\n< STORED", value.len()));
     }
     let unsent: Vec<usize> =
-        conversation.worker().servers.destinations().iter().map(|place| place.unsent.len()).collect();
+        conversation.worker().servers.destinations().iter().map(|place| place.connection.unsent()).collect();
     assert!(
         unsent.iter().all(|unsent| *unsent <= crate::servers::destination::UNSENT_MAX + (2 << 20)),
         "{unsent:?}"

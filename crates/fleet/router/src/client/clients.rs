@@ -8,9 +8,9 @@ use std::sync::Arc;
 use net::{CloseReason, Link, Next, Turn};
 use stdx::clock::Now;
 
-use crate::client::held_memory::HeldMemory;
-use crate::client::state::{ArrivingBody, SpareBodies};
-use crate::client::{ClientWindow, ReplyBytes, SlotNumber, UNTAKEN_MAX, WindowMemory, share_of};
+use super::held_memory::HeldMemory;
+use super::state::{ArrivingBody, SpareBodies};
+use super::{ClientWindow, ReplyBytes, SlotNumber, UNTAKEN_MAX, WindowMemory, share_of};
 use crate::message::outcome::Outcome;
 use crate::servers::destination::ReplyTarget;
 use crate::shared::Settings;
@@ -23,7 +23,7 @@ use crate::stats::counted_pools::CountedPool;
 const GATHERING_TURNS: u32 = 2;
 
 /// The clients of a worker.
-pub(super) struct Clients {
+pub(crate) struct Clients {
     windows: IdSlab<ClientWindow>,
     /// Memory of the windows.
     memory: WindowMemory,
@@ -37,10 +37,10 @@ pub(super) struct Clients {
 }
 
 /// A client's request: its slot, and the part of it where it asks for several keys.
-pub(super) type RequestPart = (SlotNumber, u32);
+pub(crate) type RequestPart = (SlotNumber, u32);
 
 impl Clients {
-    pub(super) fn new(settings: &Settings) -> Clients {
+    pub(crate) fn new(settings: &Settings) -> Clients {
         Clients {
             windows: IdSlab::default(),
             memory: WindowMemory::default(),
@@ -52,27 +52,27 @@ impl Clients {
         }
     }
 
-    pub(super) fn begin_turn(&mut self) {
+    pub(crate) fn begin_turn(&mut self) {
         self.turn_number = self.turn_number.wrapping_add(1);
     }
 
     /// A client has connected.
-    pub(super) fn open(&mut self, link: Link) -> Id {
+    pub(crate) fn open(&mut self, link: Link) -> Id {
         self.windows.insert(ClientWindow::new(link))
     }
 
     /// A client is gone. Answers to its requests are dropped when they come.
-    pub(super) fn close(&mut self, client: Id) {
+    pub(crate) fn close(&mut self, client: Id) {
         self.windows.remove(client);
     }
 
-    pub(super) fn contains(&mut self, client: Id) -> bool {
+    pub(crate) fn contains(&mut self, client: Id) -> bool {
         self.windows.get_mut(client).is_some()
     }
 
     /// A place in the client's window, for a request whose reply is answered.
     #[inline]
-    pub(super) fn slot_for(&mut self, client: Id, noreply: bool) -> ReplyTarget {
+    pub(crate) fn slot_for(&mut self, client: Id, noreply: bool) -> ReplyTarget {
         match self.windows.get_mut(client) {
             Some(window) if noreply => ReplyTarget::Slot(client, window.open_silent_slot()),
             Some(window) => ReplyTarget::Slot(client, window.open_slot()),
@@ -81,32 +81,32 @@ impl Clients {
     }
 
     /// A place for a `get` of several keys, until [`Clients::close_values`].
-    pub(super) fn open_values(&mut self, client: Id) -> Option<SlotNumber> {
+    pub(crate) fn open_values(&mut self, client: Id) -> Option<SlotNumber> {
         let window = self.windows.get_mut(client)?;
         Some(window.open_values(self.partial_multiget, &mut self.memory))
     }
 
     /// A place for the answer of one more key.
-    pub(super) fn add_part(&mut self, client: Id, slot: SlotNumber) -> Option<u32> {
+    pub(crate) fn add_part(&mut self, client: Id, slot: SlotNumber) -> Option<u32> {
         self.windows.get_mut(client).map(|window| window.add_part(slot))
     }
 
     /// More keys of a `get` line follow than have been routed.
-    pub(super) fn expect_keys(&mut self, client: Id) {
+    pub(crate) fn expect_keys(&mut self, client: Id) {
         if let Some(window) = self.windows.get_mut(client) {
             window.reads_keys = true;
         }
     }
 
     /// The line with the keys is not valid: this is the whole answer.
-    pub(super) fn refuse_values(&mut self, client: Id, slot: SlotNumber, line: &[u8]) {
+    pub(crate) fn refuse_values(&mut self, client: Id, slot: SlotNumber, line: &[u8]) {
         if let Some(window) = self.windows.get_mut(client) {
             window.refuse_values(slot, line);
         }
     }
 
     /// No more keys follow.
-    pub(super) fn close_values(&mut self, client: Id, slot: SlotNumber, turn: &mut Turn<Arc<[u8]>>) {
+    pub(crate) fn close_values(&mut self, client: Id, slot: SlotNumber, turn: &mut Turn<Arc<[u8]>>) {
         if let Some(window) = self.windows.get_mut(client)
             && let Some(output) = turn.output(window.link)
         {
@@ -119,7 +119,7 @@ impl Clients {
     /// What happens to a client's input instead of being served; `None` if there is room for another request. `reads_keys`: it
     /// goes on with a line of keys.
     #[inline]
-    pub(super) fn held_up(&mut self, client: Id, reads_keys: bool) -> Option<Next> {
+    pub(crate) fn held_up(&mut self, client: Id, reads_keys: bool) -> Option<Next> {
         let Some(window) = self.windows.get_mut(client) else {
             return Some(Next::Close(CloseReason::Normal));
         };
@@ -134,24 +134,24 @@ impl Clients {
     }
 
     /// Memory for a body of `len` bytes behind the line `head`.
-    pub(super) fn take_body(&mut self, head: &[u8], len: usize) -> ArrivingBody {
+    pub(crate) fn take_body(&mut self, head: &[u8], len: usize) -> ArrivingBody {
         self.spare_bodies.take(head, len)
     }
 
     /// Keeps the memory of a body that was copied.
-    pub(super) fn keep_body(&mut self, body: ArrivingBody) {
+    pub(crate) fn keep_body(&mut self, body: ArrivingBody) {
         self.spare_bodies.keep(body);
     }
 
     /// A part of a body has arrived: so many bytes of memory are held for it.
-    pub(super) fn note_arriving(&mut self, client: Id, held: usize) {
+    pub(crate) fn note_arriving(&mut self, client: Id, held: usize) {
         if let Some(window) = self.windows.get_mut(client) {
             window.arriving = held;
         }
     }
 
     /// A large value has arrived, of a request that is routed next.
-    pub(super) fn note_uploaded(&mut self, client: Id, len: usize) {
+    pub(crate) fn note_uploaded(&mut self, client: Id, len: usize) {
         if let Some(window) = self.windows.get_mut(client) {
             window.note_uploaded(len);
             window.arriving = 0;
@@ -159,7 +159,7 @@ impl Clients {
     }
 
     /// Closes a client that has sent something from which there is no way back. Its earlier requests are answered first.
-    pub(super) fn close_later(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) -> Next {
+    pub(crate) fn close_later(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) -> Next {
         let Some(window) = self.windows.get_mut(client) else { return Next::Close(CloseReason::Normal) };
         window.is_closing = true;
         if window.is_idle() {
@@ -169,14 +169,14 @@ impl Clients {
     }
 
     /// A client sends no more. Whether it has requests without an answer, which it gets, and is closed then.
-    pub(super) fn close_when_answered(&mut self, client: Id) -> bool {
+    pub(crate) fn close_when_answered(&mut self, client: Id) -> bool {
         let Some(window) = self.windows.get_mut(client) else { return false };
         window.is_closing |= !window.is_idle();
         window.is_closing
     }
 
     /// Answers a request.
-    pub(super) fn answer(
+    pub(crate) fn answer(
         &mut self,
         client: Id,
         slot: SlotNumber,
@@ -202,7 +202,7 @@ impl Clients {
     }
 
     /// Answers one key of several.
-    pub(super) fn answer_part(
+    pub(crate) fn answer_part(
         &mut self,
         (client, slot, part): (Id, SlotNumber, u32),
         outcome: Outcome,
@@ -227,12 +227,12 @@ impl Clients {
     }
 
     /// Whether answers wait to be sent with later ones.
-    pub(super) fn gathers(&self) -> bool {
+    pub(crate) fn gathers(&self) -> bool {
         !self.gathering.is_empty()
     }
 
     /// Sends answers that have been gathered for long enough.
-    pub(super) fn send_gathered(&mut self, turn: &mut Turn<Arc<[u8]>>) {
+    pub(crate) fn send_gathered(&mut self, turn: &mut Turn<Arc<[u8]>>) {
         while let Some((since, client)) = self.gathering.front().copied()
             && self.turn_number.wrapping_sub(since) >= GATHERING_TURNS
         {
@@ -248,7 +248,7 @@ impl Clients {
     }
 
     /// Reads from a client again that waited for room.
-    pub(super) fn wake_if_room(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) {
+    pub(crate) fn wake_if_room(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) {
         if let Some(window) = self.windows.get_mut(client)
             && window.waits
             && window.has_room()
@@ -278,69 +278,69 @@ impl Clients {
     }
 
     /// A request is sent to a pool with statistics. The first one counts.
-    pub(super) fn note_pool(&mut self, client: Id, request: RequestPart, pool: CountedPool, begun: Now) {
+    pub(crate) fn note_pool(&mut self, client: Id, request: RequestPart, pool: CountedPool, begun: Now) {
         if let Some(window) = self.windows.get_mut(client) {
             window.pool_notes.note(request, pool, begun);
         }
     }
 
     /// The note of a request that has its answer.
-    pub(super) fn take_pool_note(&mut self, client: Id, request: RequestPart) -> Option<(CountedPool, Now)> {
+    pub(crate) fn take_pool_note(&mut self, client: Id, request: RequestPart) -> Option<(CountedPool, Now)> {
         self.windows.get_mut(client)?.pool_notes.take(request)
     }
 
     /// So many bytes have arrived, for a client or from a server, that wait, or may.
     #[inline]
-    pub(super) fn note_held(&mut self, len: usize) {
+    pub(crate) fn note_held(&mut self, len: usize) {
         self.held.note(len);
     }
 
     /// Whether no large value is accepted now. One of `len` bytes is refused then.
-    pub(super) fn refuses_value(&mut self, len: usize) -> bool {
-        if self.held.is_short {
+    pub(crate) fn refuses_value(&mut self, len: usize) -> bool {
+        if self.held.is_short() {
             // Time passes for the next look, too.
             self.held.note(len);
         }
-        self.held.is_short
+        self.held.is_short()
     }
 
     /// Whether it is time to look at the memory that is held for requests and replies.
     #[inline]
-    pub(super) fn is_look_due(&self) -> bool {
+    pub(crate) fn is_look_due(&self) -> bool {
         self.held.is_due()
     }
 
     /// Bytes of memory for requests and replies, at most.
-    pub(super) fn held_max(&self) -> usize {
-        self.held.limit
+    pub(crate) fn held_max(&self) -> usize {
+        self.held.limit()
     }
 
     /// Bytes of memory that each client holds.
-    pub(super) fn held_by_each(&self, turn: &Turn<Arc<[u8]>>) -> Vec<(usize, Id)> {
+    pub(crate) fn held_by_each(&self, turn: &Turn<Arc<[u8]>>) -> Vec<(usize, Id)> {
         let held =
             |window: &ClientWindow| turn.unsent_memory(window.link, share_of) + window.memory(share_of);
         self.windows.iter().map(|(id, window)| (held(window), id)).collect()
     }
 
     /// Which of these clients to close while `held` bytes are held.
-    pub(super) fn heaviest(&self, held: usize, clients: Vec<(usize, Id)>) -> Vec<(usize, Id)> {
+    pub(crate) fn heaviest(&self, held: usize, clients: Vec<(usize, Id)>) -> Vec<(usize, Id)> {
         self.held.to_close(held, clients)
     }
 
     /// The look at memory has been; so many bytes are held for servers. `again`: the next turn looks again.
-    pub(super) fn looked(&mut self, for_servers: usize, again: bool) {
+    pub(crate) fn looked(&mut self, for_servers: usize, again: bool) {
         self.held.looked(for_servers, again);
     }
 
     /// Closes a client whatever it has not taken. False: it is gone already.
-    pub(super) fn abort(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) -> bool {
+    pub(crate) fn abort(&mut self, client: Id, turn: &mut Turn<Arc<[u8]>>) -> bool {
         let Some(window) = self.windows.get_mut(client) else { return false };
         turn.abort(window.link);
         true
     }
 
     #[cfg(test)]
-    pub(super) fn windows(&self) -> &IdSlab<ClientWindow> {
+    pub(crate) fn windows(&self) -> &IdSlab<ClientWindow> {
         &self.windows
     }
 }

@@ -5,9 +5,9 @@
 
 use protocol::client::{ErrorKind, Line, Parsed, ReturnFlags, parse};
 
-use super::Destination;
-use super::exchange::{Exchange, LateFailover, ReplyKind, ReplyTarget};
-use super::large::LargeReply;
+use super::super::exchange::{Exchange, LateFailover, ReplyKind, ReplyTarget};
+use super::super::large::LargeReply;
+use super::ExchangeQueue;
 use crate::client::{ReplyBytes, VALUE_MAX};
 use crate::message::operation::{Operation, OperationClass};
 use crate::message::outcome::Outcome;
@@ -29,7 +29,7 @@ pub(crate) struct Delivery<'a> {
     pub(crate) operation: Option<Operation>,
     pub(crate) outcome: Outcome,
     pub(crate) answer: ReplyBytes<'a>,
-    /// It is an error, and this route is to be asked for [`Destination::failed_key`].
+    /// It is an error, and this route is to be asked for [`ExchangeQueue::take_failed_key`].
     pub(crate) late_failover: Option<LateFailover>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum Read<'a> {
     Deliver { consumed: usize, delivery: Delivery<'a> },
 }
 
-impl Destination {
+impl ExchangeQueue {
     /// Reads at the start of `input`. A line that is not forwarded as it was received is written to `scratch`.
     pub(crate) fn read<'a>(
         &mut self,
@@ -134,7 +134,7 @@ impl Destination {
         if exchange.is_noted
             && let Some(hot) = &mut self.hot
         {
-            hot.ended = hot.notes.pop_front();
+            hot.end_first();
         }
         for _ in 0..exchange.keys {
             self.take_token();
