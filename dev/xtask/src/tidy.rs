@@ -7,12 +7,12 @@ mod code;
 mod exceptions;
 mod first_lines;
 mod functions;
-mod links;
 mod modules;
 mod names;
 mod nodes;
 mod objects;
 mod packages;
+mod pages;
 mod reexports;
 mod rooms;
 mod source;
@@ -21,6 +21,8 @@ mod unsafe_files;
 pub(crate) use packages::selections::SHARED_HISTORY;
 
 use self::packages::{dependencies, edges, selections};
+use self::pages::links;
+use self::pages::paths::CrateFolders;
 use anyhow::{Context, Result};
 use end_to_end::subject::workspace;
 use std::path::{Path, PathBuf};
@@ -55,10 +57,15 @@ pub(crate) fn tidy() -> Result<bool> {
     violations.extend(nodes::check(&texts));
     violations.extend(rooms::check(&texts));
     violations.extend(reexports::check(&texts));
+    let folders = CrateFolders::below(&workspace())?;
     for path in files(&[""], "md")? {
         let name = path.strip_prefix(workspace()).unwrap_or(&path).display().to_string();
         let page = std::fs::read_to_string(&path).with_context(|| format!("read {name}"))?;
         violations.extend(links::check(&name, &path, &page)?);
+        // Records of the past keep the paths of their time.
+        if !name.starts_with("docs/decisions/") && name != "CHANGELOG.md" {
+            violations.extend(folders.check(&name, &page));
+        }
     }
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     println!(

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use std::path::Path;
 
 /// Where `page` links to what is not there. `path` is the page's file.
-pub(super) fn check(name: &str, path: &Path, page: &str) -> Result<Vec<String>> {
+pub(crate) fn check(name: &str, path: &Path, page: &str) -> Result<Vec<String>> {
     let mut violations = Vec::new();
     for link in links(page) {
         let (target, heading) = link.split_once('#').unwrap_or((link, ""));
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_is_linked_to_is_there() {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tidy/links.rs");
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tidy/pages/links.rs");
         let check = |page: &str| check("page", &here, page).expect("readable").len();
         assert_eq!(
             check(
