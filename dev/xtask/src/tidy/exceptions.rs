@@ -16,17 +16,7 @@ const fn exception(place: &'static str, count: usize, reason: &'static str) -> E
 }
 
 /// Files of circles through methods (`objects/methods.rs`).
-pub(super) const CIRCLES: [Exception; 5] = [
-    exception(
-        "crates/fleet/router, methods of `Compiler`",
-        12,
-        "each type of route reads its children through the compiler: a recursive descent",
-    ),
-    exception(
-        "crates/fleet/router, methods of `RouteWorker`",
-        14,
-        "its parts have no state of their own yet",
-    ),
+pub(super) const CIRCLES: [Exception; 3] = [
     exception(
         "dev/simulator, methods of `ControllerGroup`",
         5,
@@ -45,7 +35,7 @@ pub(super) const CIRCLES: [Exception; 5] = [
 ];
 
 /// Fields of objects (`objects/fields.rs`).
-pub(super) const FIELDS: [Exception; 7] = [
+pub(super) const FIELDS: [Exception; 5] = [
     exception("crates/cache/server, `Worker`", 22, "what every request reads, in one place in memory"),
     exception("crates/cache/store, `Store`", 30, "what all handles share, in one place in memory"),
     exception(
@@ -53,8 +43,6 @@ pub(super) const FIELDS: [Exception; 7] = [
         22,
         "one state machine in one file, of which every field takes part in each step",
     ),
-    exception("crates/fleet/router, `Destination`", 26, "its parts have no state of their own yet"),
-    exception("crates/fleet/router, `RouteWorker`", 41, "its parts have no state of their own yet"),
     exception("dev/simulator, `ControllerGroup`", 28, "a world for tests: its faults may touch everything"),
     exception("dev/simulator, `FleetWorld`", 25, "a world for tests: its faults may touch everything"),
 ];
@@ -64,16 +52,8 @@ pub(super) const NODES: [Exception; 1] =
     [exception("crates/fleet/router/src/plan.rs", 1, "a route is not one file yet")];
 
 /// Rooms of folders (`rooms.rs`).
-pub(super) const ROOMS: [Exception; 8] = [
+pub(super) const ROOMS: [Exception; 4] = [
     exception("crates/fleet/router/src", 16, "not grouped yet"),
-    exception("crates/fleet/control/src", 26, "not grouped yet"),
-    exception("crates/fleet/router/src/config/routes", 19, "a list of one kind: the types of routes"),
-    exception("crates/fleet/router/src/worker", 21, "not grouped yet"),
-    exception(
-        "crates/fleet/router/src/worker/tests",
-        36,
-        "a list of one kind: conversations, a file for each subject",
-    ),
     exception(
         "crates/host/tuner/src/diagnose/rules",
         21,
@@ -92,11 +72,7 @@ pub(super) const ROOMS: [Exception; 8] = [
 ];
 
 /// Lines of functions (`functions.rs`).
-pub(super) const FUNCTIONS: [Exception; 1] = [exception(
-    "crates/fleet/router/src/config/routes/pools.rs, `servers_of`",
-    108,
-    "one field of a pool after the other",
-)];
+pub(super) const FUNCTIONS: [Exception; 0] = [];
 
 /// Names that roots pass on and nobody else uses (`reexports.rs`).
 pub(super) const REEXPORTS: [Exception; 0] = [];
