@@ -3,7 +3,7 @@
 //! The path of a request, with its functions:
 //!
 //! ```text
-//!  net's worker      worker/{requests,clients}.rs       plan.rs                 worker/servers/*.rs    net's worker
+//!  net's worker      worker/requests.rs, client/*.rs     plan.rs                 worker/servers/*.rs    net's worker
 //!  ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 //!  receive a batch ─►  RouteWorker::on_bytes ─► serve ─►  RoutePlan::step ─┬─► a server ─► Servers::send ─► turn.output
 //!                        protocol::parse                                   │       an exchange in its queue

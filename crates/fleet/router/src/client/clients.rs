@@ -344,3 +344,46 @@ impl Clients {
         &self.windows
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one() -> (Clients, Id) {
+        let mut clients = Clients::new(&Settings::default());
+        let client = clients.open(Link::default());
+        (clients, client)
+    }
+
+    #[test]
+    fn a_client_without_room_waits_and_one_that_is_gone_is_closed() {
+        let (mut clients, client) = one();
+        assert_eq!(clients.held_up(client, false), None);
+        // As many as a connection may begin with.
+        for _ in 0..16 {
+            assert!(matches!(clients.slot_for(client, false), ReplyTarget::Slot(..)));
+        }
+        assert_eq!(clients.held_up(client, false), Some(Next::Wait));
+        clients.close(client);
+        assert_eq!(clients.held_up(client, false), Some(Next::Close(CloseReason::Normal)));
+        assert_eq!(clients.slot_for(client, false), ReplyTarget::Nobody);
+    }
+
+    #[test]
+    fn a_client_that_sends_no_more_is_kept_for_its_answers_only() {
+        let (mut clients, client) = one();
+        assert!(!clients.close_when_answered(client));
+        clients.slot_for(client, true);
+        assert!(clients.close_when_answered(client));
+    }
+
+    #[test]
+    fn values_are_refused_while_most_memory_is_held_for_servers() {
+        let (mut clients, _) = one();
+        assert!(!clients.refuses_value(1));
+        clients.looked(clients.held_max(), false);
+        assert!(clients.refuses_value(1) && clients.is_look_due());
+        clients.looked(0, false);
+        assert!(!clients.refuses_value(1) && !clients.is_look_due());
+    }
+}

@@ -147,3 +147,36 @@ impl WorkerPlans {
         (self.earlier.len(), self.held.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(generation: u64) -> Arc<RoutePlan> {
+        Arc::new(RoutePlan { generation, ..RoutePlan::default() })
+    }
+
+    #[test]
+    fn an_earlier_plan_is_known_as_long_as_a_request_is_on_it() {
+        let (mut plans, first) = (WorkerPlans::default(), plan(1));
+        plans.replace(Arc::clone(&first), [5, 6].into());
+        plans.replace(plan(2), [6, 7].into());
+        assert_eq!((plans.destination_of(&first, ServerId(0)), plans.place(ServerId(0))), (Some(5), 6));
+        assert_eq!(plans.earlier_generations(), [1]);
+        assert_eq!(plans.named().collect::<Vec<_>>(), [5, 6, 6, 7]);
+        assert!(!plans.release(Now::default()), "a request is on it");
+        drop(first);
+        assert!(plans.release(Now::default()) && !plans.has_earlier());
+        assert_eq!(plans.named().collect::<Vec<_>>(), [6, 7]);
+    }
+
+    #[test]
+    fn a_plan_is_held_until_its_gets_cannot_fail_any_more() {
+        let mut plans = WorkerPlans::default();
+        plans.replace(plan(1), [].into());
+        plans.hold(200, Now::at_ms(0));
+        plans.replace(plan(2), [].into());
+        assert!(!plans.release(Now::at_ms(1199)) && plans.of_generation(1).is_some());
+        assert!(plans.release(Now::at_ms(1200)) && plans.of_generation(1).is_none());
+    }
+}
