@@ -272,10 +272,9 @@ impl RoutePlan {
 
     /// The compound route at `node`.
     pub(crate) fn compound(&self, node: NodeId) -> &Compound {
-        match &self.nodes[node.0 as usize] {
-            Node::Compound(compound) => compound,
-            other => unreachable!("a step ended at {other:?}"),
-        }
+        let node = &self.nodes[node.0 as usize];
+        let Node::Compound(compound) = node else { unreachable!("a step ended at {node:?}") };
+        compound
     }
 }
 
