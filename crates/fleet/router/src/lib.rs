@@ -23,7 +23,6 @@
 
 pub mod config;
 pub mod flags;
-pub mod hash;
 pub mod sim;
 
 mod client;
@@ -39,11 +38,12 @@ mod slab;
 mod stats;
 mod worker;
 
-pub use hash::md5::md5_hex;
 pub use message::operation::{Operation, OperationClass};
 pub use message::outcome::Outcome;
 pub use message::routing_prefix::RoutingPrefix;
 pub use plan::config_facts::ConfigFacts;
+pub use plan::hash;
+pub use plan::hash::md5::md5_hex;
 pub use plan::key_tracer::KeyTracer;
 pub use plan::{RoutePlan, ServerPlace};
 pub use reports::facts::{ProcessFacts, ReportFacts, StartupFacts};

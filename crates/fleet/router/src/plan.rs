@@ -5,6 +5,7 @@
 pub(crate) mod choices;
 pub(crate) mod config_facts;
 mod destination_spec;
+pub mod hash;
 mod key_policies;
 pub(crate) mod key_tracer;
 pub(crate) mod node;

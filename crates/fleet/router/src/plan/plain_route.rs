@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 
-use crate::hash::{Selector, spooky32};
 use crate::message::key::RoutedKey;
 use crate::message::operation::{Operation, OperationClass};
 use crate::message::outcome::Outcome;
+use crate::plan::hash::{Selector, spooky32};
 use crate::plan::key_policies::KeyPolicies;
 use crate::plan::node_id::{LogId, NodeId, ServerId};
 use crate::shared::route_state::StateId;

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::hash::spooky64;
+use crate::plan::hash::spooky64;
 
 /// Lines for the operator in [`LINES_S`].
 const LINES_MAX: u32 = 10;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::config::json::{Json, JsonValue};
-use crate::hash::RuntimeWeights;
+use crate::plan::hash::RuntimeWeights;
 
 /// What depends on a variable.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue};
 use crate::config::macros::{Args, Expander, Outcome};
-use crate::hash::{spooky64, twang_mix64};
+use crate::plan::hash::{spooky64, twang_mix64};
 
 pub(super) fn hash(expander: &mut Expander<'_>, args: &mut Args<'_>) -> Outcome {
     let value = args.value(expander, "value")?;

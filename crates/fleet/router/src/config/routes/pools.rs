@@ -5,7 +5,7 @@ use super::servers::{PoolServer, Server, ServerKey};
 use super::{Compiler, compression, hot_cache, pool_settings};
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue};
-use crate::hash::spooky32;
+use crate::plan::hash::spooky32;
 use crate::plan::plain_route::PlainRoute;
 use crate::plan::{DestinationSpec, NodeId};
 use crate::routes::form::{Compile, Fields, refuse};

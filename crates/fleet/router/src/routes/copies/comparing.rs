@@ -6,9 +6,9 @@ use stdx::clock::Now;
 
 use crate::client::ReplyBytes;
 use crate::flight::reply::FlightReply;
-use crate::hash::murmur64a;
 use crate::message::operation::{Operation, OperationClass};
 use crate::message::outcome::Outcome;
+use crate::plan::hash::murmur64a;
 use crate::stats::shadow_counts::{ReplyDigest, ShadowCounts};
 
 /// A comparison that waits for replies.

@@ -20,12 +20,12 @@ use crate::flight::derive::{
 use crate::flight::item::{ReplyItem, flags_of, in_one_piece};
 use crate::flight::render::{in_parts, miss, without_flags};
 use crate::flight::reply::FlightReply;
-use crate::hash::spooky32;
 use crate::message::operation::Operation;
 use crate::message::operation::OperationClass;
 use crate::message::outcome::Outcome;
 use crate::message::request::{RequestBody, RoutedRequest, StoredRequest};
 use crate::plan::NodeId;
+use crate::plan::hash::spooky32;
 use crate::plan::plain_route::PlainRoute;
 use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm};
 use crate::routes::route::{Decision, FirstStep, KeptReply, Numbers, Opening, Orders, Route, Scene};

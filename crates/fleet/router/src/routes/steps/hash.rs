@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::config::error::ConfigError;
 use crate::config::json::{Json, JsonValue};
-use crate::hash::{HashDescription, RuntimeWeights, Selector};
 use crate::message::outcome::Outcome;
 use crate::plan::NodeId;
+use crate::plan::hash::{HashDescription, RuntimeWeights, Selector};
 use crate::plan::plain_route::PlainRoute;
 use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm, numbers, texts};
 use crate::routes::steps::pool::{Pool, connections};

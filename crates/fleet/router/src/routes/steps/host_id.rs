@@ -1,8 +1,8 @@
 //! HostIdRoute: a child by this host.
 
 use crate::config::error::ConfigError;
-use crate::hash::host_child;
 use crate::plan::NodeId;
+use crate::plan::hash::host_child;
 use crate::routes::form::{Compile, Fields, RouteDefinition, RouteForm};
 
 /// The child of this host.

@@ -1,8 +1,8 @@
 //! LatestRoute: failover over an order that each host, or each worker, has for itself.
 
 use crate::config::error::ConfigError;
-use crate::hash::{WEIGHT_OF_MISSING, latest_order};
 use crate::plan::NodeId;
+use crate::plan::hash::{WEIGHT_OF_MISSING, latest_order};
 use crate::plan::plain_route::PlainRoute;
 use crate::routes::form::{AddRoute, Fields, RouteDefinition, RouteForm, numbers};
 use crate::routes::substitutes::failover::{self, Failover};

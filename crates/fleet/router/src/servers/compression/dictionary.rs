@@ -2,7 +2,7 @@
 
 use zstd_safe::{CDict, DDict};
 
-use crate::hash::murmur64a;
+use crate::plan::hash::murmur64a;
 
 /// The longest dictionary. Training makes 110 KiB by default, and each pool keeps tables for its own.
 pub const DICTIONARY_LEN_MAX: usize = 1 << 20;

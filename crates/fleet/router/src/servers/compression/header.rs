@@ -12,7 +12,7 @@
 //! ```
 
 use super::COMPRESSED_LEN_MAX;
-use crate::hash::murmur64a;
+use crate::plan::hash::murmur64a;
 
 pub(super) const HEADER_LEN: usize = 24;
 

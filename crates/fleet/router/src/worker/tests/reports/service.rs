@@ -59,7 +59,7 @@ fn a_route_is_told_by_its_servers_and_as_a_tree() {
     conversation.replace(
         r#"{"pools": {"A": {"servers": ["a:1", "b:1", "c:1"], "failure_domains": [7, "rack-2", 0]}}, "route": "PoolRoute|A"}"#,
     );
-    let rack = crate::hash::spooky32(b"rack-2", 0);
+    let rack = crate::plan::hash::spooky32(b"rack-2", 0);
     let expected = format!("{{\n  \"a:1\": \"7()\",\n  \"b:1\": \"{rack}()\",\n  \"c:1\": \"0()\"\n}}");
     assert_eq!(conversation.about("failure_domains(A)"), expected);
     conversation.expect_nothing();

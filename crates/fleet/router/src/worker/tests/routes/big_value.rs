@@ -3,8 +3,8 @@
 use super::config;
 use super::{Conversation, play};
 use crate::config::CompileOptions;
-use crate::hash::spooky32;
 use crate::plan::Node;
+use crate::plan::hash::spooky32;
 use crate::plan::plain_route::PlainRoute;
 use crate::routes::CompoundKind;
 use crate::routes::requests::big_value::{BigValue, PART_SIZE};

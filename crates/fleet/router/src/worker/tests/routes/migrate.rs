@@ -2,7 +2,7 @@
 
 use super::config;
 use super::play;
-use crate::hash::spooky32;
+use crate::plan::hash::spooky32;
 
 fn migration() -> String {
     config(

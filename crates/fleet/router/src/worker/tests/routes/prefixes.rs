@@ -2,8 +2,8 @@
 
 use super::{Conversation, ONE, play};
 use crate::config::CompileOptions;
-use crate::hash::spooky32;
 use crate::message::routing_prefix::RoutingPrefix;
+use crate::plan::hash::spooky32;
 use crate::routes::requests::big_value::BigValue;
 
 const REGIONS: &str = r#"{"pools": {"A": {"servers": ["a:1"]}, "B": {"servers": ["b:1"]}, "C": {"servers": ["c:1"]}},

@@ -120,7 +120,7 @@ fn additional_connections_share_the_keys_and_the_health_of_their_server() {
     let mut of_a = Vec::new();
     for key in &keys {
         // mcrouter chooses among the connections of all servers, which stand behind each other server by server.
-        let server = ["a", "b"][crate::hash::ch3(key.as_bytes(), 8) as usize / 4];
+        let server = ["a", "b"][crate::plan::hash::ch3(key.as_bytes(), 8) as usize / 4];
         conversation.play(&format!("> get {key}\n{server}> get {key}\n{server}< END\n< END"));
         if server == "a" {
             of_a.push(key);

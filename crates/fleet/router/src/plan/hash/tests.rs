@@ -1,7 +1,7 @@
 use super::*;
 
 /// Keys with the results of mcrouter's own functions.
-const VECTORS: &str = include_str!("../../testdata/hash_vectors.tsv");
+const VECTORS: &str = include_str!("../../../testdata/hash_vectors.tsv");
 
 fn description(function: &str, count: usize) -> HashDescription<'_> {
     HashDescription { function, salt: "", count, weights: None, tags: None }
