@@ -65,7 +65,7 @@ struct Frame {
 }
 
 /// Frames of all routes are as large as the largest: what few routes need stands in a box.
-const _: () = assert!(size_of::<RouteProgress>() <= 160);
+const _: () = assert!(size_of::<RouteProgress>() <= 96);
 
 /// A request with the plan that it began with.
 struct SharedRequest {
@@ -185,6 +185,7 @@ impl Flights {
     }
 
     /// What the route at `node` does first with a request.
+    #[inline]
     fn open(
         &mut self,
         plan: &RoutePlan,
@@ -212,6 +213,7 @@ impl Flights {
     }
 
     /// Does what the route at `node` wants done first.
+    #[inline]
     fn take_first_step(
         &mut self,
         plan: &Arc<RoutePlan>,
@@ -256,6 +258,7 @@ impl Flights {
     }
 
     /// A frame of the route at `node`, which waits for so many children.
+    #[inline]
     fn add_frame(&mut self, node: NodeId, leg: Leg, waiting: u16, progress: RouteProgress) -> Option<Id> {
         let Leg { request, owner, marks } = leg;
         self.requests.get_mut(request)?.uses += 1;
@@ -273,6 +276,7 @@ impl Flights {
     }
 
     /// Sends the route at `node` this request, or that of `leg`.
+    #[inline]
     fn ask(
         &mut self,
         plan: &Arc<RoutePlan>,
@@ -288,6 +292,7 @@ impl Flights {
     }
 
     /// Sends one of the children that get a request at once what it gets. The route has a frame if it waits for them.
+    #[inline]
     fn ask_one_of(
         &mut self,
         plan: &Arc<RoutePlan>,
@@ -426,6 +431,7 @@ impl Flights {
     }
 
     /// What the reply of a child means.
+    #[inline]
     fn decide<'a>(
         &mut self,
         plan: &RoutePlan,

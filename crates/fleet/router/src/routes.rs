@@ -324,12 +324,14 @@ macro_rules! routes {
                 }
             }
 
+            #[inline]
             pub(crate) fn begin(&self, opening: &mut Opening<'_>) -> FirstStep<RouteProgress> {
                 match self {
                     $(CompoundKind::$variant(route) => route.begin(opening).map(RouteProgress::$variant),)+
                 }
             }
 
+            #[inline]
             pub(crate) fn replied<'a>(
                 &self,
                 progress: &mut RouteProgress,
@@ -385,6 +387,7 @@ macro_rules! routes {
                 }
             }
 
+            #[inline]
             pub(crate) fn request(
                 &self,
                 message: &RoutedRequest<'_>,
@@ -402,6 +405,7 @@ macro_rules! routes {
                 }
             }
 
+            #[inline]
             pub(crate) fn marks(&self, child: u16, marks: Marks) -> Marks {
                 match self {
                     $(CompoundKind::$variant(route) => route.marks(child, marks),)+

@@ -66,8 +66,6 @@ pub(crate) struct Partial {
     parts: Option<Box<BigParts>>,
     /// The reply with the index of a value that is read.
     index: KeptReply,
-    /// The worst reply to a part that was not what was wanted.
-    failed: KeptReply,
 }
 
 /// The reply that a BigValueRoute waits for.
@@ -84,7 +82,7 @@ enum BigValueStage {
 }
 
 /// The parts of a value, while they are read or written.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct BigParts {
     count: u16,
     /// In the keys of the parts.
@@ -97,11 +95,13 @@ struct BigParts {
     len: usize,
     /// What is taken of the limit of values that are put together.
     charged: usize,
+    /// The worst reply to a part that was not what was wanted.
+    failed: KeptReply,
 }
 
 impl Partial {
     fn new(stage: BigValueStage, parts: Option<Box<BigParts>>) -> Partial {
-        Partial { stage, parts, index: KeptReply::default(), failed: KeptReply::default() }
+        Partial { stage, parts, index: KeptReply::default() }
     }
 }
 
@@ -293,12 +293,10 @@ impl Partial {
                 parts.len += item.len;
                 parts.read.push((scene.child, item.to_value()));
             }
-            Some(_) => self.failed.keep_worse(FlightReply::error(Outcome::LocalError, TOO_MANY_VALUES)),
-            None => self.failed.keep_worse(reply),
+            Some(_) => parts.failed.keep_worse(FlightReply::error(Outcome::LocalError, TOO_MANY_VALUES)),
+            None => parts.failed.keep_worse(reply),
         }
-        let (parts, failed) =
-            (self.parts.as_mut().expect("parts that are read"), self.failed.outcome().is_some());
-        if parts.next < parts.count && !failed {
+        if parts.next < parts.count && parts.failed.outcome().is_none() {
             let number = parts.next;
             parts.next += 1;
             if let Some(part) = read_part(&scene.message, parts, number) {
@@ -308,7 +306,7 @@ impl Partial {
         if scene.waiting > 0 {
             return Decision::Wait;
         }
-        Decision::Done(match self.failed.take() {
+        Decision::Done(match parts.failed.take() {
             Some(FlightReply { outcome: Outcome::NotFound, .. }) => miss(&scene.message),
             Some(failed) => failed,
             None => self.assemble(big, scene),
@@ -326,11 +324,11 @@ impl Partial {
     }
 
     fn write_reply<'a>(&mut self, big: &BigValue, scene: &Scene<'_>, reply: FlightReply<'a>) -> Decision<'a> {
-        if reply.outcome != Outcome::Stored {
-            self.failed.keep_worse(reply);
-        }
         let parts = self.parts.as_mut().expect("parts that are written");
-        if parts.next < parts.count && self.failed.outcome().is_none() {
+        if reply.outcome != Outcome::Stored {
+            parts.failed.keep_worse(reply);
+        }
+        if parts.next < parts.count && parts.failed.outcome().is_none() {
             let number = parts.next;
             parts.next += 1;
             let part = big.set_part(&scene.message, parts, number);
@@ -339,7 +337,7 @@ impl Partial {
         if scene.waiting > 0 {
             return Decision::Wait;
         }
-        if let Some(failed) = self.failed.take() {
+        if let Some(failed) = parts.failed.take() {
             return Decision::Done(match failed.outcome.is_error() {
                 true => failed,
                 // The reply to a part lacks what the client's request asks for.
