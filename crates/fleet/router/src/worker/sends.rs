@@ -10,7 +10,7 @@ use stdx::clock::Now;
 
 use super::RouteWorker;
 use super::hot::HotAnswer;
-use super::servers::{Asker, KeyLine, NotSent};
+use super::servers::{Asker, KeyLine, KeysNotSent, NotSent};
 use crate::client::SlotNumber;
 use crate::client::clients::RequestPart;
 use crate::message::key::RoutedKey;
@@ -89,15 +89,16 @@ impl RouteWorker {
         request: KeyLine<'_>,
         (client, slot): (Id, SlotNumber),
         turn: &mut Turn<Arc<[u8]>>,
-    ) -> Result<(), NotSent> {
+    ) -> Result<(), KeysNotSent> {
         let asker = Asker { target: ReplyTarget::Values(client, slot), is_failover: false };
-        self.servers.send_keys(place, request, asker, &mut self.hot, turn)?;
+        let result = self.servers.send_keys(place, request, asker, &mut self.hot, turn);
         if self.counts_pools {
-            for key in request.keys {
+            let sent = result.as_ref().map_or_else(|failure| failure.sent, |()| request.keys.len());
+            for key in &request.keys[..sent] {
                 self.note_pool(place, ReplyTarget::Part(client, slot, key.part), None);
             }
         }
-        Ok(())
+        result
     }
 
     /// The destination of a get through the FailoverRoute at `node`; `None` if it needs a flight.

@@ -39,7 +39,7 @@ use upkeep::Upkeep;
 
 pub(super) use place_timers::earliest;
 pub(super) use reading::ReadStep;
-pub(super) use sending::{KeyLine, NotSent};
+pub(super) use sending::{KeyLine, KeysNotSent, NotSent};
 
 /// The servers of a worker. Destinations are named by their places.
 pub(super) struct Servers {

@@ -18,7 +18,7 @@ use crate::plan::{NodeId, RouteStep};
 use crate::servers::destination::{ReplyKind, ReplyTarget};
 use crate::slab::Id;
 use crate::worker::RouteWorker;
-use crate::worker::servers::KeyLine;
+use crate::worker::servers::{KeyLine, KeysNotSent};
 
 /// Keys of one line that are routed at once, to each server in one request. Of a longer line the rest follows as a client with
 /// as many requests is read from: whoever asks for thousands of large values in one line does not get all of them in front of
@@ -159,9 +159,9 @@ impl RouteWorker {
                     self.servers.note_late_failover(group.place, self.plans.late_failover(node));
                 }
                 (Ok(()), None) => {}
-                (Err(not_sent), failover) => {
-                    for key in &group.keys {
-                        let reply = FlightReply::error(not_sent.outcome, &not_sent.message);
+                (Err(KeysNotSent { why, sent }), failover) => {
+                    for key in &group.keys[sent..] {
+                        let reply = FlightReply::error(why.outcome, &why.message);
                         let target = ReplyTarget::Part(client, slot, key.part);
                         match failover.map(|node| self.plans.late_failover(node)) {
                             Some(late) => {

@@ -45,6 +45,13 @@ impl NotSent {
     }
 }
 
+/// The last keys of a [`KeyLine`], which were not sent.
+pub(crate) struct KeysNotSent {
+    pub(crate) why: NotSent,
+    /// How many keys before them are on their way as datagrams.
+    pub(crate) sent: usize,
+}
+
 /// A `get` of several keys, which are parts of a client's line.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyLine<'a> {
@@ -234,7 +241,7 @@ impl Servers {
         asker: Asker,
         hot: &mut HotValues,
         turn: &mut Turn<Arc<[u8]>>,
-    ) -> Result<(), NotSent> {
+    ) -> Result<(), KeysNotSent> {
         if self.destinations[place as usize].queue.hot().is_some() {
             return self.send_keys_noted(place, request, asker, hot, turn);
         }
@@ -250,7 +257,7 @@ impl Servers {
         asker: Asker,
         hot: &mut HotValues,
         turn: &mut Turn<Arc<[u8]>>,
-    ) -> Result<(), NotSent> {
+    ) -> Result<(), KeysNotSent> {
         let destination = &self.destinations[place as usize];
         let note = hot.note_keys(destination, request.operation, request.line, request.keys);
         let before = destination.queue.len();
@@ -267,14 +274,16 @@ impl Servers {
         asker: Asker,
         hot: &mut HotValues,
         turn: &mut Turn<Arc<[u8]>>,
-    ) -> Result<(), NotSent> {
+    ) -> Result<(), KeysNotSent> {
         let KeyLine { operation, before, line, mut keys } = request;
+        let mut sent = 0;
         if operation == Operation::Get && self.destinations[place as usize].udp.is_some() {
             let refused = keys.iter().position(|key| {
                 let key = (key.sent(line), key.shown(line), key.part);
                 !self.send_datagram(place, key, asker, hot, turn)
             });
-            keys = &keys[refused.unwrap_or(keys.len())..];
+            sent = refused.unwrap_or(keys.len());
+            keys = &keys[sent..];
             if keys.is_empty() {
                 return Ok(());
             }
@@ -282,7 +291,7 @@ impl Servers {
         let (count, may_repeat) = (keys.len() as u64, may_repeat(operation));
         self.counts.sent(&self.destinations[place as usize], operation, count, asker.is_failover);
         if let Err(not_sent) = self.make_room(place, may_repeat, turn) {
-            return Err(self.count_not_sent(place, not_sent, count, asker));
+            return Err(KeysNotSent { why: self.count_not_sent(place, not_sent, count, asker), sent });
         }
         let destination = &mut self.destinations[place as usize];
         let output = destination.connection.output(may_repeat, turn).expect("make_room has seen it");
@@ -291,9 +300,9 @@ impl Servers {
             if index > 0 {
                 output.copy(b" ");
             }
-            let (sent, shown) = (key.sent(line), key.shown(line));
-            output.copy(sent);
-            destination.queue.push_token(ReplyToken { sent, shown, part: key.part });
+            let token = ReplyToken { sent: key.sent(line), shown: key.shown(line), part: key.part };
+            output.copy(token.sent);
+            destination.queue.push_token(token);
         }
         output.copy(b"\r\n");
         let (target, keys) = (asker.target, keys.len() as u32);

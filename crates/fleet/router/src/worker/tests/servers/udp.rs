@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Conversation, play};
+use super::{Conversation, End, play, shortened};
+use crate::servers::destination::EXCHANGES_MAX;
 
 const UDP: &str = r#"{"pools": {"A": {"servers": ["a:1"], "transport": "udp"}}, "route": "PoolRoute|A"}"#;
 
@@ -278,4 +279,28 @@ fn statistics_have_gets_over_udp_with_their_server() {
     assert_eq!(conversation.stats("servers").len(), 1, "what reads datagrams is no server");
     let stats = conversation.stats("all");
     assert_eq!((&*stats["cmd_get_count"], &*stats["num_servers"]), ("4", "1"));
+}
+
+#[test]
+fn keys_on_their_way_are_answered_once_though_the_rest_is_refused() {
+    let mut conversation = play(UDP, FIRST);
+    // The server answers none of these, so there is no room for another request over TCP.
+    for _ in 0..EXCHANGES_MAX / 1000 {
+        conversation.send(conversation.host("2"), &"set k 0 0 1 noreply\\r\\ny\\r\\n".repeat(1000));
+        conversation.world.run_for(50_000);
+        conversation.play("2 gone\n2 back");
+    }
+    assert_eq!(conversation.worker().servers.unanswered(0), EXCHANGES_MAX);
+    // Ten of these are datagrams.
+    let keys: Vec<char> = ('a'..='l').collect();
+    let line: String = keys.iter().map(|key| format!(" {key}")).collect();
+    conversation.play(&format!("> get{line}"));
+    let client = conversation.host("0");
+    assert_eq!(shortened(&conversation.world.handler::<End>(client).received), "", "ten are on their way");
+    for key in &keys[..10] {
+        conversation.play(&format!("au> get {key}\nau< VALUE {key} 0 1\\r\\nx\\r\\nEND"));
+    }
+    conversation.play("< SERVER_ERROR too many outstanding requests");
+    // Its place among the client's requests is free, and the next ones have theirs.
+    conversation.play("> get m\nau> get m\nau< END\n< END");
 }
