@@ -1,7 +1,7 @@
 //! The register mirror: what this controller has read in the register, when it reads it again, and all that it writes there.
 //!
-//! What it writes it notes at once, and what others write it reads. A register that is away changes nothing: what is known
-//! stays in force.
+//! The target and what hangs on it are noted as soon as they are written; policy and members are read again after a write, as
+//! after one of another controller. A register that is away changes nothing: what is known stays in force.
 
 mod fleet_view;
 

@@ -140,13 +140,6 @@ impl Controller {
         self.follow_router_lists();
     }
 
-    /// Makes the texts of the lists of routers that the register has.
-    pub(crate) fn follow_router_lists(&mut self) {
-        let (texts, is_other) = self.router_lists.follow(self.register.view().router_lists());
-        self.seats.set_router_lists(texts);
-        self.orders.if_so(is_other);
-    }
-
     /// Hosts have left, with these routers.
     pub(crate) fn forget_hosts(&mut self, hosts: Vec<(HostId, Vec<RouterId>)>) {
         for (host, routers) in hosts {

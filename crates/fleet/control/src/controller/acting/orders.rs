@@ -33,6 +33,13 @@ impl OrdersDue {
 }
 
 impl Controller {
+    /// Makes the texts of the lists of routers that the register has.
+    pub(crate) fn follow_router_lists(&mut self) {
+        let (texts, is_other) = self.router_lists.follow(self.register.view().router_lists());
+        self.seats.set_router_lists(texts);
+        self.orders.if_so(is_other);
+    }
+
     /// Puts orders at the seats of agents that get other ones than they have. Those of an agent that has its turn follow at once, so
     /// this is about routers whose wave has come, and about members that no router uses any more.
     pub(crate) fn give_new_orders(&mut self) {
