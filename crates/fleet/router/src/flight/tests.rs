@@ -142,3 +142,18 @@ fn a_rendezvous_order_asks_each_server_once() {
     let expected: Vec<(usize, usize)> = (0..10).map(|i| (4, 4 * i)).collect();
     assert_eq!(failures(&config, 5, keys), expected);
 }
+
+/// A hash of a deterministic order may lead to the first child again, which has failed before.
+#[test]
+fn each_further_child_is_tagged() {
+    use crate::routes::route::Route;
+    use crate::routes::substitutes::failover::{Failover, FailoverErrors, FailoverSettings};
+
+    let tagged = FailoverSettings { has_tag: true, ..FailoverSettings::in_order(FailoverErrors::default()) };
+    for (settings, is_tagged) in
+        [(tagged, true), (FailoverSettings::in_order(FailoverErrors::default()), false)]
+    {
+        let route = Failover(Box::new(settings));
+        assert_eq!([0, 1].map(|child| route.marks(child, Marks::default()).is_tagged), [is_tagged; 2]);
+    }
+}

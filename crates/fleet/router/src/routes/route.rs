@@ -58,7 +58,7 @@ pub trait Route {
     }
 
     /// Whether its first child can be asked for the route without a flight: its reply is final unless it is an error, and
-    /// nothing else depends on it.
+    /// nothing else depends on it. Never where a miss asks another child.
     #[inline]
     fn is_first_enough(&self, _: Operation) -> bool {
         false
@@ -75,7 +75,7 @@ pub trait Route {
         None
     }
 
-    /// Marks of the request for a child.
+    /// Marks of the request for a child that is asked after another one, or at once with others.
     fn marks(&self, _child: u16, marks: Marks) -> Marks {
         marks
     }

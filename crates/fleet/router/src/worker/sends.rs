@@ -134,7 +134,6 @@ impl RouteWorker {
     /// A request was sent to a destination, or was not. If its pool has statistics, the client's request belongs to it.
     #[cold]
     fn note_pool(&mut self, place: u32, target: ReplyTarget, not_sent: Option<&NotSent>) {
-        // To an unavailable server nothing is sent. Perhaps another one is asked.
         let Some(pool) = self.servers.counted_pool(place) else { return };
         if not_sent.is_none_or(NotSent::is_counted)
             && let Some((client, request, begun)) = self.asker_of(target)

@@ -130,10 +130,9 @@ impl Servers {
         &self.destinations[place as usize].spec
     }
 
-    /// The pool of a destination whose requests are counted, if one that was just sent has really been.
+    /// The pool of a destination, if its requests are counted.
     pub(super) fn counted_pool(&self, place: u32) -> Option<CountedPool> {
-        let Destination { cells, health, .. } = &self.destinations[place as usize];
-        cells.pool.filter(|_| health.unavailable().is_none())
+        self.destinations[place as usize].cells.pool
     }
 
     /// The destination of a server: one that exists, with its connection, or a new one.

@@ -37,8 +37,10 @@ impl CrateFolders {
     /// Paths in the code spans of `page` that lead nowhere.
     pub(crate) fn check(&self, name: &str, page: &str) -> Vec<String> {
         let spans = page.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
-        // `NAME` stands for what the reader chooses.
-        let paths = spans.filter(|span| !span.contains(' ') && !span.contains("NAME")).flat_map(alternatives);
+        // `NAME` and `TYPE` stand for what the reader chooses.
+        let paths = spans
+            .filter(|span| ![" ", "NAME", "TYPE"].iter().any(|other| span.contains(other)))
+            .flat_map(alternatives);
         let wrong = paths.filter(|path| self.is_of_tree(path) && !self.exists(path));
         wrong.map(|path| format!("{name}: names {path}, which is not there")).collect()
     }

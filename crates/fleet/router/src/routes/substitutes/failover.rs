@@ -146,8 +146,9 @@ impl Route for Failover {
         is_get && self.0.state.is_none() && has_plain_errors()
     }
 
-    fn marks(&self, child: u16, marks: Marks) -> Marks {
-        Marks { is_tagged: marks.is_tagged || (child > 0 && self.0.has_tag), ..marks }
+    /// It asks one child after the other, and a hash may lead to the first one again.
+    fn marks(&self, _: u16, marks: Marks) -> Marks {
+        Marks { is_tagged: marks.is_tagged || self.0.has_tag, ..marks }
     }
 
     const IS_FAILOVER: bool = true;

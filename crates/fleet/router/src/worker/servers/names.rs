@@ -64,8 +64,10 @@ impl Servers {
     /// Takes the destinations that wait for an address, for [`Servers::go_on`]; and whether there are other addresses, for
     /// [`Servers::move_destinations`].
     pub(crate) fn take_awaited(&mut self) -> (Vec<AwaitedName>, bool) {
-        let has_news = self.has_new_names();
-        self.names.version = self.shared.names.version();
+        // Read once: a lookup that ends meanwhile is news for the next time.
+        let version = self.shared.names.version();
+        let has_news = version != self.names.version;
+        self.names.version = version;
         (std::mem::take(&mut self.names.awaited), has_news)
     }
 

@@ -39,9 +39,10 @@ impl NotSent {
         NotSent { outcome, message: String::new() }
     }
 
-    /// Whether it is among the requests of its server. One whose line no server takes is not.
+    /// Whether it is among the requests of its server. One whose line no server takes is not; nor is one to an unavailable
+    /// server, to which nothing is sent: perhaps another one is asked.
     pub(crate) fn is_counted(&self) -> bool {
-        self.outcome != Outcome::ClientError
+        !matches!(self.outcome, Outcome::ClientError | Outcome::Unavailable)
     }
 }
 

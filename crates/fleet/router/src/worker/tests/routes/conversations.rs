@@ -47,7 +47,7 @@ fn every_route_has_a_line_in_the_guide() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/route/guide.md");
     let guide = fs::read_to_string(guide).expect("the guide");
     let missing: Vec<&str> = route_names().into_iter().filter(|name| !guide.contains(name)).collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    assert!(missing.is_empty(), "docs/route/guide.md does not name {missing:?}");
 }
 
 #[test]
@@ -60,5 +60,13 @@ fn every_route_has_a_conversation() {
     // A pool is no route of its own.
     let expected: BTreeSet<String> =
         route_names().into_iter().filter(|name| *name != "Pool").map(str::to_owned).collect();
-    assert_eq!(names, expected);
+    let of = |names: &BTreeSet<String>, others: &BTreeSet<String>| -> Vec<String> {
+        names.difference(others).cloned().collect()
+    };
+    assert_eq!(of(&expected, &names), [""; 0], "have no file testdata/conversations/TYPE.txt");
+    assert_eq!(
+        of(&names, &expected),
+        [""; 0],
+        "are in testdata/conversations, and no row of routes.rs names them"
+    );
 }
