@@ -173,22 +173,30 @@ impl DirectoryEntry {
     /// # Errors
     /// If it is something else: then another user has put it there.
     pub(crate) fn own_socket(&self) -> io::Result<(File, Stat)> {
+        self.socket_of(&[geteuid().as_raw()])
+    }
+
+    fn socket_of(&self, owners: &[u32]) -> io::Result<(File, Stat)> {
         let file = self.open(OFlags::PATH, 0)?;
         let status = fstat(&file)?;
         let is_socket = FileType::from_raw_mode(status.st_mode) == FileType::Socket;
         // With a second name it may be another process's, to which somebody has made a hard link here.
-        if is_socket && status.st_uid == geteuid().as_raw() && status.st_nlink == 1 {
+        if is_socket && owners.contains(&status.st_uid) && status.st_nlink == 1 {
             return Ok((file, status));
         }
         Err(io::Error::other("another user has replaced the socket's file"))
     }
 
-    /// Gives the file of a socket that this process has bound to a user.
+    /// Gives the file of a socket to a user: one that this process has bound, or that the process before it has bound and given to
+    /// this user already.
     ///
     /// # Errors
     /// If another user has put something else there.
     pub fn give_socket(&self, user: u32, group: u32) -> io::Result<()> {
-        let (file, _) = self.own_socket()?;
+        let (file, status) = self.socket_of(&[geteuid().as_raw(), user])?;
+        if status.st_uid == user {
+            return Ok(());
+        }
         let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
         Ok(chownat(&file, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?)
     }

@@ -136,6 +136,24 @@ mod tests {
         std::fs::remove_file(&link).expect("it is ours");
     }
 
+    #[test]
+    fn a_socket_is_given_to_its_user_once_and_to_no_other() {
+        if !geteuid().is_root() {
+            return eprintln!("left out: only root can give a file away");
+        }
+        let path = path("given");
+        let _socket = bind_at(&path, 0o600).expect("a socket");
+        let give = |user| DirectoryEntry::of(&path).and_then(|entry| entry.give_socket(user, user));
+        give(5).expect("root's");
+        give(5).expect("that of the process before, which goes on");
+        assert_eq!(std::fs::symlink_metadata(&path).expect("a file").uid(), 5);
+        assert_eq!(
+            give(6).expect_err("another's").to_string(),
+            "another user has replaced the socket's file"
+        );
+        std::fs::remove_file(&path).expect("root may");
+    }
+
     /// Sockets of this process and a pair are this user's.
     #[test]
     fn a_peer_of_another_user_is_refused() {
