@@ -56,6 +56,7 @@ pub(crate) fn tidy() -> Result<bool> {
     violations.extend(functions::check(&texts));
     violations.extend(nodes::check(&texts));
     violations.extend(rooms::check(&texts));
+    violations.extend(modules::orphans::check(&texts));
     violations.extend(reexports::check(&texts));
     let folders = CrateFolders::below(&workspace())?;
     for path in files(&[""], "md")? {

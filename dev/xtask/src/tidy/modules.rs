@@ -4,6 +4,8 @@
 //! comes from, and not on those that pass it on. Inline modules count as part of their file. Paths that macros put
 //! together, methods and trait implementations are not seen; `objects/methods.rs` sees methods.
 
+pub(super) mod orphans;
+
 use super::code::{is_name, tokens, without_tests};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -66,9 +66,7 @@ mod tests {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tidy/pages/links.rs");
         let check = |page: &str| check("page", &here, page).expect("readable").len();
         assert_eq!(
-            check(
-                "see [it](links.rs) and [others](../tidy/packages/edges.rs), [far](https://example.org/no)"
-            ),
+            check("see [it](links.rs) and [others](../packages/edges.rs), [far](https://example.org/no)"),
             0
         );
         assert_eq!(check("| [a](gone.md) | [b](links.rs) | [c](gone.md#here) |"), 2);
