@@ -68,7 +68,7 @@ struct Listening {
 
 /// The memory of the items, beside what the server itself has of it.
 struct ItemMemory {
-    /// For a server that takes over.
+    /// The file with the items, for a server that takes over.
     shared: Option<Arc<File>>,
     /// Items of another server are in it.
     is_left: bool,

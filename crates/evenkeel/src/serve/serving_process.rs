@@ -90,7 +90,7 @@ impl ServingProcess {
 pub(super) enum PredecessorFate {
     /// There was none.
     None,
-    /// It has ended before it had given its items away.
+    /// The server before has ended before it had given its items away.
     EndedEarly,
     /// This server has all that it had.
     TakenOver,

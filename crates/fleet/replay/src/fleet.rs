@@ -73,7 +73,7 @@ struct Away {
 /// Counts of a server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerTally {
-    /// Its address, as records name it.
+    /// The server's address, as records name it.
     pub name: Arc<str>,
     /// Deletes that it has carried out.
     pub sent: u64,
@@ -81,7 +81,7 @@ pub struct ServerTally {
     pub failures: u64,
     /// The last one.
     pub trouble: Option<String>,
-    /// It does not answer.
+    /// The server does not answer.
     pub is_away: bool,
 }
 

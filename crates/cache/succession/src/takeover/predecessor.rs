@@ -41,7 +41,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub struct OfferedServer {
     /// The time of day when its clock showed 0, in milliseconds since 1970.
     pub zero_unix_ms: u64,
-    /// Its clock less the monotonic one, as of [`net::clock::Clock::origin_us`].
+    /// The predecessor's clock less the monotonic one, as of [`net::clock::Clock::origin_us`].
     pub clock_us: u64,
     /// Where it listens, by the number that connections have.
     pub addresses: Vec<String>,
@@ -53,7 +53,7 @@ pub struct OfferedServer {
     pub flash: Option<(FlashSizes, FlashOptions)>,
     /// These devices.
     pub flash_files: Vec<File>,
-    /// Its TLS, for the secrets of tickets that it has made up.
+    /// The predecessor's TLS, for the secrets of tickets that it has made up.
     pub tls: Option<Arc<TlsFiles>>,
 }
 

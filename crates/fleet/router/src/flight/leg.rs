@@ -29,7 +29,7 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Of the same request for a shadow.
+    /// The marks of the same request for a shadow.
     pub(crate) fn of_shadow(self) -> Marks {
         Marks { is_shadow: true, log: None, ..self }
     }

@@ -7,7 +7,7 @@ use crate::slab::Id;
 
 /// A frame that goes on without a reply of a child.
 pub(crate) enum Resumed {
-    /// It is its turn: its child is asked.
+    /// It is the frame's turn: its child is asked.
     Ask(Id),
     /// Its delay has ended: that of the reply that it has kept, or else that of its request.
     Due(Id),

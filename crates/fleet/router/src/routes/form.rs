@@ -36,7 +36,7 @@ pub trait RouteForm<C: Compile> {
 /// The argument of a route type: an object, or what follows the `|` of a short form.
 #[derive(Clone, Copy)]
 pub enum RouteDefinition<'a> {
-    /// This object.
+    /// An object with these fields.
     Object(&'a Json),
     /// The text behind the `|`.
     Text(&'a Json),
@@ -76,7 +76,7 @@ impl<'a> RouteDefinition<'a> {
 const CHILDREN_MAX: usize = 10_000;
 
 /// What a type of route may ask of the compiler.
-#[allow(private_interfaces)] // Public for the sake of the examples of what does not compile.
+#[allow(private_interfaces, reason = "public for the examples of what does not compile")]
 pub trait Compile: Sized {
     /// One route.
     fn single(&mut self, json: &Json) -> Result<NodeId, ConfigError>;

@@ -28,13 +28,13 @@ use crate::shared::route_state::{StateId, StateKey};
 use crate::stats::shadow_counts::ShadowCounts;
 
 /// A type of route that needs the replies of its children, with the settings of one such route.
-#[allow(private_interfaces)] // Public for the sake of the examples of what does not compile.
+#[allow(private_interfaces, reason = "public for the examples of what does not compile")]
 pub trait Route {
     /// What it knows of a request between the replies of its children. Of a route that never waits for them:
     /// [`Infallible`](std::convert::Infallible).
     type Progress;
 
-    /// Its name in reports; `None` for a part of what mcrouter's `root` does.
+    /// The route's name in reports; `None` for a part of what mcrouter's `root` does.
     fn name(&self) -> Option<&'static str>;
 
     /// A request has come.
@@ -48,7 +48,7 @@ pub trait Route {
         reply: FlightReply<'a>,
     ) -> Decision<'a>;
 
-    /// The same after its own reply. It is dropped unless a route has use for it.
+    /// A child has replied after the route itself has. The reply is dropped unless a route has use for it.
     fn replied_late(&self, _: &mut Self::Progress, _: &mut Scene<'_>, _: &FlightReply<'_>) {}
 
     /// Whether a reply is the route's own for sure, whatever it knows.
@@ -128,7 +128,7 @@ pub(crate) trait Paths {
 /// What becomes of a request before a route's flight begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crossing {
-    /// It goes on to this child, as if there were no route.
+    /// The request goes on to this child, as if there were no route.
     On(NodeId),
     /// No route is for it.
     Nowhere,
@@ -169,11 +169,11 @@ impl Opening<'_> {
 }
 
 /// What a route does with a request that has come.
-#[allow(private_interfaces)] // Public for the sake of the examples of what does not compile.
+#[allow(private_interfaces, reason = "public for the examples of what does not compile")]
 pub enum FirstStep<P> {
-    /// It asks nobody: this is its reply.
+    /// The route asks nobody: this is its reply.
     Answer(FlightReply<'static>),
-    /// It gives it on to this child, whose reply is the route's: this request, or its own.
+    /// The route passes a request to this child, whose reply is the route's: the request that has come, or one of its own.
     Pass(u16, Option<StoredRequest>),
     /// The reply of one child is the route's; without one, it replies as if there were no item. Others get their requests
     /// (see [`Route::request`]) before or after, and nobody waits for their replies.
@@ -185,11 +185,11 @@ pub enum FirstStep<P> {
         /// Children that are asked after it.
         after: Numbers,
     },
-    /// It waits for this child, which is asked this request, or its own.
+    /// The route waits for this child, which is asked the request that has come, or the route's own.
     Ask(P, u16, Option<StoredRequest>),
-    /// It waits for all of these, which are asked at once; see [`Route::request`].
+    /// The route waits for all of these children, which are asked at once; see [`Route::request`].
     AskAll(P, Numbers),
-    /// It asks its first child when the time has come.
+    /// The route asks its first child when the time has come.
     Later(P, Delayed),
 }
 
@@ -287,11 +287,11 @@ impl Scene<'_> {
 }
 
 /// The next step of a route.
-#[allow(private_interfaces)] // Public for the sake of the examples of what does not compile.
+#[allow(private_interfaces, reason = "public for the examples of what does not compile")]
 pub enum Decision<'a> {
     /// For further replies.
     Wait,
-    /// For this time, with a reply of so many bytes that it has kept ([`Route::take_kept`]).
+    /// The route waits for this time, with a reply of so many bytes that it has kept ([`Route::take_kept`]).
     WaitUntil(Now, usize),
     /// Another child is asked the route's own request.
     Ask(u16),
@@ -335,12 +335,12 @@ impl KeptReply {
         }
     }
 
-    /// Its outcome.
+    /// The outcome of the reply that is kept.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         self.0.as_ref().map(|(outcome, _)| *outcome)
     }
 
-    /// Forgets it.
+    /// Forgets the reply that is kept.
     pub(crate) fn clear(&mut self) {
         self.0 = None;
     }

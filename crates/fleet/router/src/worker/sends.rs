@@ -41,7 +41,7 @@ impl RouteWorker {
         result
     }
 
-    /// The same for a failover whose key says so.
+    /// Sends a failover whose key says that it is one.
     #[cold]
     pub(super) fn send_tagged(
         &mut self,

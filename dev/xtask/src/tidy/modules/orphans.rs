@@ -1,27 +1,25 @@
 //! Orphans: files below `src` that no module declares, so that nothing compiles them.
 
+use super::{ModulePath, module_path, packages_of};
 use std::collections::BTreeMap;
 
 /// Violations in the files of the workspace, given by path and text.
 pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
-    let texts: BTreeMap<&str, &str> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
-    let orphans = texts.keys().filter_map(|path| {
-        let (package, file) = path.split_once("/src/")?;
-        let module = file.trim_end_matches(".rs").trim_end_matches("/mod");
-        if ["lib", "main"].contains(&module) {
-            return None;
-        }
-        let parents = match module.rsplit_once('/') {
-            None => [format!("{package}/src/lib.rs"), format!("{package}/src/main.rs")],
-            Some((above, _)) => {
-                [format!("{package}/src/{above}.rs"), format!("{package}/src/{above}/mod.rs")]
-            }
-        };
-        let name = module.rsplit('/').next()?;
-        let declaration = format!("mod {name};");
-        let is_declared = |text: &&str| text.lines().any(|line| line.trim_end().ends_with(&declaration));
-        let is_orphan = !parents.iter().filter_map(|parent| texts.get(&**parent)).any(is_declared);
-        is_orphan.then(|| format!("{path} is declared by no `{declaration}` in {}", parents.join(" or ")))
+    packages_of(files).into_iter().flat_map(|(package, files)| check_package(package, &files)).collect()
+}
+
+fn check_package(package: &str, files: &[(&str, &str)]) -> Vec<String> {
+    // A package may have two roots, of a library and of a program.
+    let mut texts: BTreeMap<ModulePath, Vec<&str>> = BTreeMap::new();
+    for (path, text) in files {
+        texts.entry(module_path(path)).or_default().push(text);
+    }
+    let orphans = files.iter().filter_map(|(path, _)| {
+        let mut parent = module_path(path);
+        let declaration = format!("mod {};", parent.pop()?);
+        let declares = |text: &&str| text.lines().any(|line| line.trim_end().ends_with(&declaration));
+        let is_declared = texts.get(&parent).is_some_and(|texts| texts.iter().any(declares));
+        (!is_declared).then(|| format!("{package}/src/{path}: no `{declaration}` above declares it"))
     });
     orphans.collect()
 }
@@ -42,9 +40,6 @@ mod tests {
             ("c/tests/z.rs", ""),
         ];
         let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
-        assert_eq!(
-            check(&files),
-            ["c/src/a/y.rs is declared by no `mod y;` in c/src/a.rs or c/src/a/mod.rs"]
-        );
+        assert_eq!(check(&files), ["c/src/a/y.rs: no `mod y;` above declares it"]);
     }
 }

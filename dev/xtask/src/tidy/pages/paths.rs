@@ -15,7 +15,7 @@ pub(crate) struct CrateFolders {
 }
 
 impl CrateFolders {
-    /// Those below `root`.
+    /// The crates below `root`.
     pub(crate) fn below(root: &Path) -> Result<CrateFolders> {
         let mut folders = BTreeMap::new();
         let mut open = vec![root.join("crates"), root.join("dev")];

@@ -146,7 +146,7 @@ impl Route for Failover {
         is_get && self.0.state.is_none() && has_plain_errors()
     }
 
-    /// It asks one child after the other, and a hash may lead to the first one again.
+    /// Every child that is asked after another one gets the tag, also the first one, to which a hash may lead again.
     fn marks(&self, _: u16, marks: Marks) -> Marks {
         Marks { is_tagged: marks.is_tagged || self.0.has_tag, ..marks }
     }
