@@ -5,6 +5,7 @@
 //! filled in by each trial.
 
 pub(crate) mod contrast;
+pub(crate) mod derived;
 pub mod design;
 pub(crate) mod difference;
 pub mod matrix;
@@ -15,8 +16,8 @@ mod types;
 use self::rounds::RoundPlan;
 use self::types::ROUNDS_MIN;
 pub use self::types::{
-    Error, Experiment, Factor, FileSystem, GuestDisks, GuestKernel, Level, Measure, Parser, Ready, Repeat,
-    Subject, TrialLoad,
+    BesideCommand, Error, Experiment, Factor, FileSystem, GuestDisks, GuestKernel, Level, Measure, Parser,
+    Ready, Repeat, Subject, TrialLoad,
 };
 
 /// Cells times rounds of one experiment: a week of trials of a minute.
@@ -59,6 +60,8 @@ impl Experiment {
         distinct("factor", self.factors.iter().map(|factor| &factor.name))?;
         self.factors.iter().try_for_each(Factor::check)?;
         distinct("measure.also", self.measure.also.iter())?;
+        distinct("measure.expected", self.measure.expected.iter())?;
+        distinct("workload.stats", self.workload.stats.iter())?;
         match self.subjects.iter().filter(|subject| subject.pinned).count() {
             0 => {}
             1 if self.subjects.len() > 1 => {}

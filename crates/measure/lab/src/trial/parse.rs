@@ -79,6 +79,8 @@ mod tests {
         let load = |parser, seconds, warm_up_s| TrialLoad {
             prepare: Vec::new(),
             run: String::new(),
+            beside: Vec::new(),
+            stats: Vec::new(),
             parser,
             seconds,
             warm_up_s,

@@ -15,12 +15,14 @@ use tuner::observe::facts::Service;
 use tuner::{Facts, Reading, Root};
 
 /// Processes to sample.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Watched {
     /// The subject, with all that it has started.
     pub(crate) subject: u32,
     /// The load, with all that it has started.
     pub(crate) load: u32,
+    /// The commands beside it, likewise.
+    pub(crate) beside: Vec<u32>,
 }
 
 /// The samples.
@@ -32,7 +34,7 @@ pub(crate) struct Samples {
     pub(crate) load_busy: Vec<f64>,
     /// By second: the share of it that some thread of the load waited for a CPU, at most.
     pub(crate) load_waited: Vec<f64>,
-    /// By second: CPU-seconds of all threads of the load.
+    /// By second: CPU-seconds of all threads of the load, and of the commands beside it.
     pub(crate) load_run_s: Vec<f64>,
     /// The host facts.
     pub(crate) facts: Facts,
@@ -75,14 +77,14 @@ impl Sampler {
 
 fn look(mut facts: Facts, watched: Watched, clock: Stopwatch, until: &Halt) -> Result<Samples, Error> {
     let root = Root::new("/");
-    let mut moments = vec![Moment::now(&root, &mut facts, watched, clock)?];
+    let mut moments = vec![Moment::now(&root, &mut facts, &watched, clock)?];
     loop {
         let is_over = until.pause(until_next(clock.passed())).is_err();
         let last = moments.last().map_or(0.0, |moment| moment.at_s);
         if is_over && clock.passed().as_secs_f64() - last < SECOND_MIN_S {
             break;
         }
-        moments.push(Moment::now(&root, &mut facts, watched, clock)?);
+        moments.push(Moment::now(&root, &mut facts, &watched, clock)?);
         if is_over {
             break;
         }
@@ -94,7 +96,7 @@ fn look(mut facts: Facts, watched: Watched, clock: Stopwatch, until: &Halt) -> R
         samples,
         load_busy: most(|times| times.run_ns),
         load_waited: most(|times| times.wait_ns),
-        load_run_s: pairs().map(|(from, to)| times_between(&from.load, &to.load).0 as f64 / 1e9).collect(),
+        load_run_s: pairs().map(|(from, to)| load_ns(from, to) as f64 / 1e9).collect(),
         spent_s: moments.iter().map(|moment| moment.spent_s).collect(),
         readings: moments.into_iter().map(|moment| moment.reading).collect(),
         facts,
@@ -119,12 +121,13 @@ pub(crate) struct Moment {
     at_s: f64,
     reading: Reading,
     load: BTreeMap<u32, ThreadTimes>,
+    beside: BTreeMap<u32, ThreadTimes>,
     spent_s: f64,
     rss_bytes: u64,
 }
 
 impl Moment {
-    fn now(root: &Root, facts: &mut Facts, watched: Watched, clock: Stopwatch) -> Result<Moment, Error> {
+    fn now(root: &Root, facts: &mut Facts, watched: &Watched, clock: Stopwatch) -> Result<Moment, Error> {
         let subject = processes::with_descendants(watched.subject);
         // Other servers on this host are not the subject.
         facts.services.retain(|service| subject.contains(&service.pid));
@@ -136,17 +139,21 @@ impl Moment {
         let at_s = clock.passed().as_secs_f64();
         let reading = tuner::read(root, facts, (at_s * 1000.0) as u64)?;
         let load = cpu_time::of_threads(&processes::with_descendants(watched.load));
+        let beside: Vec<u32> =
+            watched.beside.iter().flat_map(|pid| processes::with_descendants(*pid)).collect();
+        let beside = cpu_time::of_threads(&beside);
         // Where nothing has ended, the sum of the threads is more exact.
         let threads_ns: u64 = reading.threads.values().map(|times| times.run_ns).sum();
         let spent_s = cpu_time::of_processes_s(&subject).max(threads_ns as f64 / 1e9);
-        Ok(Moment { at_s, reading, load, spent_s, rss_bytes: processes::resident_bytes(&subject) })
+        Ok(Moment { at_s, reading, load, beside, spent_s, rss_bytes: processes::resident_bytes(&subject) })
     }
 
     /// Only what CPUs do: of a virtual machine, where each instruction of ours may take the time of fifty.
     pub(crate) fn of_cpus(root: &Root, facts: &Facts, clock: Stopwatch) -> Result<Moment, Error> {
         let at_s = clock.passed().as_secs_f64();
         let reading = tuner::observe::read::cpus(root, facts, (at_s * 1000.0) as u64)?;
-        Ok(Moment { at_s, reading, load: BTreeMap::new(), spent_s: 0.0, rss_bytes: 0 })
+        let (load, beside) = Default::default();
+        Ok(Moment { at_s, reading, load, beside, spent_s: 0.0, rss_bytes: 0 })
     }
 }
 
@@ -221,6 +228,11 @@ fn times_between(old: &BTreeMap<u32, ThreadTimes>, new: &BTreeMap<u32, ThreadTim
     added.fold((0, 0), |(run, wait), (more_run, more_wait)| (run + more_run, wait + more_wait))
 }
 
+/// What the load and the commands beside it ran: none of it is another program's.
+fn load_ns(from: &Moment, to: &Moment) -> u64 {
+    times_between(&from.load, &to.load).0 + times_between(&from.beside, &to.beside).0
+}
+
 /// The share of the time that a thread of the load ran, or waited for a CPU: of the one that did so most.
 fn most(from: &Moment, to: &Moment, time_ns: fn(&ThreadTimes) -> u64) -> f64 {
     let added = |(tid, times): (&u32, &ThreadTimes)| {
@@ -245,7 +257,8 @@ mod tests {
             threads: threads.clone(),
             ..Reading::default()
         };
-        Moment { at_s, reading, load: threads, spent_s: 0.0, rss_bytes: 5 }
+        let beside = threads.clone();
+        Moment { at_s, reading, load: threads, beside, spent_s: 0.0, rss_bytes: 5 }
     }
 
     #[test]
@@ -257,6 +270,7 @@ mod tests {
         assert_eq!((sample.cpus.len(), sample.cpus[1].user, sample.cpus[1].idle), (2, 0.25, 0.75));
         assert_eq!((sample.cpu_ids, ids_with_gaps(0..2)), (vec![0, 2], vec![]));
         assert_eq!((sample.net_rx.as_slice(), sample.rss_bytes), ([0, 100].as_slice(), 5));
+        assert_eq!(load_ns(&from, &to), 1_000_000_000, "that of the load and that beside it");
         assert_eq!((sample.run_s, sample.wait_s, sample.stalled_s["cpu"]), (1.5, 0.25, 0.1));
         assert_eq!(
             (most(&from, &to, |times| times.run_ns), most(&from, &to, |times| times.wait_ns)),
@@ -282,7 +296,8 @@ mod tests {
         let clock = Stopwatch::start();
         let own = std::process::id();
         let sampler =
-            Sampler::start(Facts::default(), Watched { subject: own, load: own }, clock).expect("a thread");
+            Sampler::start(Facts::default(), Watched { subject: own, load: own, beside: Vec::new() }, clock)
+                .expect("a thread");
         // By its own clock: on a busy machine a thread may not run for long.
         let ran = || cpu_time::this_thread_ns() / 1_000_000;
         let begin = ran();
