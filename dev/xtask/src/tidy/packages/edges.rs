@@ -32,7 +32,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 26] = [
     ("tuner", &["os", "stdx"], &[]),
     ("fleet", &["stdx"], &["os"]),
     ("control", &["admin", "fleet", "os", "protocol", "router", "stdx", "tls"], &[]),
-    ("lab", &["load", "tuner", "os", "stdx", "tls"], &[]),
+    ("lab", &["load", "tuner", "os", "stdx"], &[]),
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),
     (
         "evenkeel",
