@@ -32,8 +32,9 @@ struct Summary {
     series: Vec<Second>,
 }
 
-/// Seconds by which its window may be longer than asked for: less than the shortest warm-up.
+/// Seconds by which its window may be longer than asked for, and the share of the warm-up that this is at most.
 const WINDOW_SLACK_S: f64 = 0.5;
+const SLACK_SHARE: f64 = 0.5;
 
 /// The figures that a verdict's reason concerns.
 fn about(reason: &str) -> About {
@@ -48,10 +49,10 @@ fn about(reason: &str) -> About {
 pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, String> {
     let summary: Summary = serde_json::from_str(text)
         .map_err(|error| format!("understand what `evenkeel load --json {{output}}` wrote: {error}"))?;
-    let measured = f64::from(workload.seconds - workload.warm_up_s);
-    if workload.warm_up_s > 0 && summary.seconds > measured + WINDOW_SLACK_S {
+    let (measured, warm_up_s) = (workload.measured_s(), workload.warm_up_s);
+    if warm_up_s > 0.0 && summary.seconds > measured + WINDOW_SLACK_S.min(SLACK_SHARE * warm_up_s) {
         return Err(format!(
-            "its window of {:.1} s has the warm-up in it; use --warm-up {{warm_up}}s --duration {{measured}}s",
+            "its window of {:.2} s has the warm-up in it; use --warm-up {{warm_up}}s --duration {{measured}}s",
             summary.seconds
         ));
     }
@@ -62,6 +63,8 @@ pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Str
         ("requests_per_second", Some(summary.requests_per_second)),
         ("keys_per_second", Some(summary.keys_per_second)),
         ("requests_per_cpu_second", summary.server.map(|server| server.requests_per_cpu_second)),
+        ("keys_per_cpu_second", summary.server.map(|server| server.keys_per_cpu_second)),
+        ("server_cpu_s", summary.server.map(|server| server.cpu_seconds)),
         ("client_requests_per_cpu_second", Some(summary.client.requests_per_cpu_second)),
         ("client_busy_share", Some(summary.busiest_thread)),
         ("client_wait_share", Some(summary.cpu_wait)),
@@ -121,19 +124,20 @@ mod tests {
 
     const CLOSED: &str = include_str!("fixtures/evenkeel-load-closed.json");
 
-    fn workload(seconds: u32, warm_up_s: u32) -> TrialLoad {
+    fn workload(seconds: f64, warm_up_s: f64) -> TrialLoad {
         TrialLoad {
             prepare: Vec::new(),
             run: String::new(),
             parser: Parser::EvenkeelLoad,
             seconds,
             warm_up_s,
+            subject_cpus: None,
         }
     }
 
     #[test]
     fn its_window_and_its_seconds_are_taken_as_they_are() {
-        let results = parse(CLOSED, &workload(3, 1)).expect("figures");
+        let results = parse(CLOSED, &workload(3.0, 1.0)).expect("figures");
         let summary: Summary = serde_json::from_str(CLOSED).expect("a summary");
         assert_eq!(results.metrics["requests_per_second"], summary.requests_per_second);
         assert_eq!(results.metrics["p99_us"], summary.latency.p99_us);
@@ -150,13 +154,13 @@ mod tests {
     fn what_todays_load_writes_is_read() {
         let today = load::Summary { seconds: 2.0, requests_per_second: 7.0, ..load::Summary::default() };
         let text = serde_json::to_string(&today).expect("text");
-        let results = parse(&text, &workload(3, 1)).expect("figures");
+        let results = parse(&text, &workload(3.0, 1.0)).expect("figures");
         assert_eq!((results.metrics["requests_per_second"], results.doubts.len()), (7.0, 0));
     }
 
     #[test]
     fn a_window_with_the_warm_up_in_it_is_an_error() {
-        let error = parse(CLOSED, &workload(2, 1)).expect_err("2 s instead of 1");
+        let error = parse(CLOSED, &workload(2.0, 1.0)).expect_err("2 s instead of 1");
         assert!(error.contains("use --warm-up {warm_up}s --duration {measured}s"), "{error}");
     }
 
@@ -167,7 +171,7 @@ mod tests {
         summary.verdict.reasons = ["steal", "client-saturated", "late", "overloaded"].map(reason).into();
         summary.errors = 2;
         let text = serde_json::to_string(&summary).expect("text");
-        let doubts = parse(&text, &workload(3, 1)).expect("figures").doubts;
+        let doubts = parse(&text, &workload(3.0, 1.0)).expect("figures").doubts;
         let kinds: Vec<_> = doubts.iter().map(|doubt| doubt.about).collect();
         assert_eq!(
             (doubts[0].why.as_str(), kinds),
