@@ -229,15 +229,20 @@ doubtful = 0
 fn the_command_line_chooses_subjects_programs_and_levels() {
     let windows = Windows::new("chosen", CHOSEN);
     let peer = "ours=echo up; exec sleep 3000";
-    let words = ["run", "it.toml", "--only", "work=get", "--peer", peer, "--rounds", "1", "--out", "peer.run"];
+    let words =
+        ["run", "it.toml", "--only", "work=get", "--peer", peer, "--rounds", "1", "--out", "peer.run"];
     let output = windows.lab(&words).output().expect("evenkeel");
     let left_out = "left out: missing: \"no-such-program\" is not found in PATH\n";
     assert!(output.status.success() && said(&output).contains(left_out), "{}", said(&output));
     assert!(windows.text("peer.run/experiment.toml").contains("exec sleep 3000"));
     let words = ["--only", "get", "--program", "base=/bin/sleep", "--rounds", "3"];
     let records = windows.run(&words);
-    let cells: BTreeSet<String> = records.iter().map(|it| format!("{} {}", it["subject"], it["levels"]["work"])).collect();
-    assert_eq!((records.len(), cells.into_iter().collect::<Vec<_>>()), (6, vec!["\"base\" \"get\"".to_owned(), "\"ours\" \"get\"".to_owned()]));
+    let cells: BTreeSet<String> =
+        records.iter().map(|it| format!("{} {}", it["subject"], it["levels"]["work"])).collect();
+    assert_eq!(
+        (records.len(), cells.into_iter().collect::<Vec<_>>()),
+        (6, vec!["\"base\" \"get\"".to_owned(), "\"ours\" \"get\"".to_owned()])
+    );
     // The same words continue it, others do not.
     assert_eq!(windows.run(&words).len(), 6);
     let other = windows.lab(&["run", "it.toml", "--only", "set"]).output().expect("evenkeel");

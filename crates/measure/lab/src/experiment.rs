@@ -15,12 +15,12 @@ pub(crate) mod standing;
 mod types;
 
 use self::rounds::RoundPlan;
-use crate::record::quantity;
 use self::types::ROUNDS_MIN;
 pub use self::types::{
-    Aim, Error, Experiment, Factor, FileSystem, GuestDisks, GuestKernel, Level, Measure, Parser, Ready, Repeat,
-    Subject, TrialLoad,
+    Aim, Error, Experiment, Factor, FileSystem, GuestDisks, GuestKernel, Level, Measure, Parser, Ready,
+    Repeat, Subject, TrialLoad,
 };
+use crate::record::quantity;
 
 /// A shorter window is not measured: the kernel's count of a thread's CPU time can be 4 ms old at both of its ends.
 const SECONDS_MIN: f64 = 0.01;
@@ -112,8 +112,9 @@ impl Experiment {
             return wrong("workload.warm_up_s", "it must be 0 or more");
         }
         if self.workload.measured_s() < SECONDS_MIN {
-            let what =
-                format!("everything is dropped: it must be less than workload.seconds, by {SECONDS_MIN} or more");
+            let what = format!(
+                "everything is dropped: it must be less than workload.seconds, by {SECONDS_MIN} or more"
+            );
             return wrong("workload.warm_up_s", &what);
         }
         if self.repeat.rounds == 0 {
@@ -148,10 +149,18 @@ impl Experiment {
         self.subjects.iter().try_for_each(Subject::check)?;
         if self.subjects[0].optional {
             let what = "the first subject is what the others are compared with".to_owned();
-            return Err(Error::Sense { place: format!("subject {:?}: optional", self.subjects[0].name), what });
+            return Err(Error::Sense {
+                place: format!("subject {:?}: optional", self.subjects[0].name),
+                what,
+            });
         }
-        for (factor, level) in self.factors.iter().flat_map(|it| it.levels.iter().map(move |level| (it, level))) {
-            for (key, names) in [("subjects", level.subjects.iter().collect()), ("must", level.must.keys().collect::<Vec<_>>())] {
+        for (factor, level) in
+            self.factors.iter().flat_map(|it| it.levels.iter().map(move |level| (it, level)))
+        {
+            for (key, names) in [
+                ("subjects", level.subjects.iter().collect()),
+                ("must", level.must.keys().collect::<Vec<_>>()),
+            ] {
                 let place = format!("factor {:?}: level {:?}: {key}", factor.name, level.name);
                 let is_known = |name: &&&String| self.subjects.iter().any(|subject| subject.name == ***name);
                 distinct(&place, names.iter().copied())?;
@@ -219,7 +228,9 @@ impl Aim {
     fn check(&self, measure: &Measure) -> Result<(), String> {
         let is_ratio = |ratio: &f64| {
             let is_good = ratio.is_finite() && *ratio > 0.0;
-            is_good.then_some(()).ok_or_else(|| format!("{ratio} is no ratio: 1.25 is 25 % more than the baseline"))
+            is_good
+                .then_some(())
+                .ok_or_else(|| format!("{ratio} is no ratio: 1.25 is 25 % more than the baseline"))
         };
         match self {
             Aim::Equivalent(_) => Ok(()),
@@ -231,7 +242,9 @@ impl Aim {
                     return Err(format!("{name:?} is none of the metrics in measure: {}", known.join(", ")));
                 }
                 if *name != measure.primary && quantity::better(name).is_none() {
-                    return Err(format!("the name of {name:?} does not show whether high or low values are good"));
+                    return Err(format!(
+                        "the name of {name:?} does not show whether high or low values are good"
+                    ));
                 }
                 is_ratio(ratio)
             }),

@@ -105,7 +105,8 @@ pub struct RunOutcome {
 
 /// Runs all trials that have no record yet.
 pub fn run(asked: &RunRequest, halt: &Halt, tell: &mut dyn FnMut(RunProgress)) -> Result<RunOutcome, Error> {
-    let Adapted { experiment, notation, left_out } = asked.adaptation.apply(&asked.text, &program::is_found)?;
+    let Adapted { experiment, notation, left_out } =
+        asked.adaptation.apply(&asked.text, &program::is_found)?;
     check(&experiment)?;
     if !left_out.is_empty() {
         tell(RunProgress::LeftOut(&left_out));
@@ -156,7 +157,8 @@ pub fn run(asked: &RunRequest, halt: &Halt, tell: &mut dyn FnMut(RunProgress)) -
     }
     let conducted = conduct(&mut site, &mut records, tell);
     // Servers that kept running until now do not disturb perf.
-    let conducted = Error::all([conducted, site.end_servers()]).and_then(|()| sample_all(&mut site, &records, tell));
+    let conducted =
+        Error::all([conducted, site.end_servers()]).and_then(|()| sample_all(&mut site, &records, tell));
     // Whatever happened: the last trial has left nothing, so there is nothing to report about it.
     let ended = site.trace.end();
     match conducted {

@@ -140,7 +140,8 @@ impl<'a> Site<'a> {
             context.prepare(&mut server)?;
         }
         let pid = context.charged(server.pid())?;
-        let charged = Charged { pid, kernel_threads: charged::kernel_threads(&experiment.measure.kernel_threads)? };
+        let charged =
+            Charged { pid, kernel_threads: charged::kernel_threads(&experiment.measure.kernel_threads)? };
         context.charge(&charged);
         let program = program::of_process(pid);
         let facts = tuner::probe(&Root::new("/"), &[pid])?;

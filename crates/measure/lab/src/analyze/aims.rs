@@ -73,9 +73,7 @@ impl WantedRatio {
         let wanted = match self {
             WantedRatio::AtLeast(least) => Interval { low: least, middle: least, high: f64::INFINITY },
             WantedRatio::AtMost(most) => Interval { low: 0.0, middle: most, high: most },
-            WantedRatio::Within(band) => {
-                Interval { low: 1.0 / (1.0 + band), middle: 1.0, high: 1.0 + band }
-            }
+            WantedRatio::Within(band) => Interval { low: 1.0 / (1.0 + band), middle: 1.0, high: 1.0 + band },
         };
         match () {
             () if !ratio.is_bounded() => AimVerdict::Open,
@@ -92,8 +90,10 @@ pub(crate) fn aims(experiment: &Experiment, design: &Design, metrics: &[Metric])
         let levels = experiment.factors.iter().flat_map(|factor| {
             factor.levels.iter().filter(|level| cell.levels.get(&factor.name) == Some(&level.name))
         });
-        let aims: Vec<AimStanding> =
-            levels.filter_map(|level| level.must.get(&cell.subject)).flat_map(|aim| of_aim(aim, cell, metrics)).collect();
+        let aims: Vec<AimStanding> = levels
+            .filter_map(|level| level.must.get(&cell.subject))
+            .flat_map(|aim| of_aim(aim, cell, metrics))
+            .collect();
         aims
     };
     design.cells.iter().flat_map(of_cell).collect()
@@ -105,7 +105,10 @@ fn of_aim(aim: &Aim, cell: &Cell, metrics: &[Metric]) -> Vec<AimStanding> {
         Aim::Equivalent(_) => vec![(&metrics[0], WantedRatio::Within(metrics[0].band))],
         Aim::Metrics(ratios) => {
             let named = |name: &String| metrics.iter().find(|metric| metric.name == *name);
-            ratios.iter().filter_map(|(name, ratio)| Some((named(name)?, wanted(named(name)?, *ratio)))).collect()
+            ratios
+                .iter()
+                .filter_map(|(name, ratio)| Some((named(name)?, wanted(named(name)?, *ratio))))
+                .collect()
         }
     };
     let standing = |(metric, must): (&Metric, WantedRatio)| {
@@ -136,7 +139,11 @@ mod tests {
 
     #[track_caller]
     fn check(wanted: WantedRatio, low: f64, high: f64, expected: AimVerdict) {
-        assert_eq!(wanted.judge(Interval { low, middle: (low + high) / 2.0, high }), expected, "{low} to {high}");
+        assert_eq!(
+            wanted.judge(Interval { low, middle: (low + high) / 2.0, high }),
+            expected,
+            "{low} to {high}"
+        );
     }
 
     #[test]

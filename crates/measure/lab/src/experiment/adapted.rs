@@ -51,7 +51,9 @@ impl Adaptation {
             true => text.to_owned(),
             false => {
                 let carried_out = toml::to_string(&experiment).expect("an experiment is plain data");
-                format!("# As it was carried out, with the changes that the command line asked for.\n{carried_out}")
+                format!(
+                    "# As it was carried out, with the changes that the command line asked for.\n{carried_out}"
+                )
             }
         };
         Ok(Adapted { experiment, notation, left_out })
@@ -70,7 +72,8 @@ impl Adaptation {
                     let levels = experiment.factors.iter_mut().flat_map(|factor| &mut factor.levels);
                     let limited = levels.filter(|level| !level.subjects.is_empty());
                     limited.for_each(|level| level.subjects.push(name.clone()));
-                    let subject = Subject { name: name.clone(), start: command.clone(), ..Subject::default() };
+                    let subject =
+                        Subject { name: name.clone(), start: command.clone(), ..Subject::default() };
                     experiment.subjects.push(subject);
                 }
             }
@@ -100,7 +103,9 @@ fn find_programs(experiment: &mut Experiment, is_found: &dyn Fn(&str) -> bool) -
     let mut left_out = Vec::new();
     let mut missing = None;
     experiment.subjects.retain(|subject| {
-        let Some(program) = subject.program.as_ref().filter(|program| !is_found(program)) else { return true };
+        let Some(program) = subject.program.as_ref().filter(|program| !is_found(program)) else {
+            return true;
+        };
         let why = format!("{program:?} is not found{}", if program.contains('/') { "" } else { " in PATH" });
         if subject.optional {
             left_out.push(format!("{}: {why}", subject.name));
@@ -293,12 +298,16 @@ better = "higher"
 
     #[test]
     fn a_peer_replaces_a_subject_or_is_one_more() {
-        let peers = [pair("memcached", "exec other -p {port}"), pair("base", "exec base -p {port} {flags}")].concat();
+        let peers =
+            [pair("memcached", "exec other -p {port}"), pair("base", "exec base -p {port} {flags}")].concat();
         let adapted = applied(&Adaptation { peers, ..Adaptation::default() }, &["memcached"]).expect("peers");
         let subjects = &adapted.experiment.subjects;
         let names: Vec<&str> = subjects.iter().map(|subject| &*subject.name).collect();
         assert_eq!(names, ["memcached", "pogocache", "evenkeel", "base"]);
-        assert_eq!((subjects[0].start.as_str(), &subjects[0].program, &subjects[0].version), ("exec other -p {port}", &None, &None));
+        assert_eq!(
+            (subjects[0].start.as_str(), &subjects[0].program, &subjects[0].version),
+            ("exec other -p {port}", &None, &None)
+        );
         assert_eq!(subjects[3].ready_within_s, 60);
         assert!(adapted.experiment.factors[0].levels[1].subjects.contains(&"base".to_owned()));
     }

@@ -86,8 +86,7 @@ pub(crate) fn contrasts(factors: &[Factor], cells: &[Vec<usize>]) -> Vec<Contras
     let has = |cell: &Vec<usize>, (factor, level): (usize, usize)| cell[factor] == level;
     let mut contrasts = Vec::new();
     for first in (0..factors.len()).flat_map(levels) {
-        let difference =
-            |cell: &Vec<usize>| Some(vec![(at(cell)?, 1.0), (at(&without(cell, first))?, -1.0)]);
+        let difference = |cell: &Vec<usize>| Some(vec![(at(cell)?, 1.0), (at(&without(cell, first))?, -1.0)]);
         contrasts.push(Contrast {
             name: say(first),
             is_interaction: false,

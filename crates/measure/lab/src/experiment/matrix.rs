@@ -276,9 +276,12 @@ mod tests {
         let turns = to_come(&experiment, &BTreeMap::new());
         let what = |turn: &TrialTurn| (turn.round, turn.cell.level_names(&experiment)["keys"].clone());
         let expected = [(0, "few"), (1, "few"), (0, "many"), (1, "many"), (2, "few"), (2, "many")];
-        let expected = expected.iter().flat_map(|(round, keys)| [(*round, (*keys).to_owned()), (*round, (*keys).to_owned())]);
+        let expected = expected
+            .iter()
+            .flat_map(|(round, keys)| [(*round, (*keys).to_owned()), (*round, (*keys).to_owned())]);
         assert_eq!(turns.iter().map(what).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
-        let of = |round: u32| turns.iter().filter(move |turn| turn.round == round).map(|turn| turn.cell.clone());
+        let of =
+            |round: u32| turns.iter().filter(move |turn| turn.round == round).map(|turn| turn.cell.clone());
         let [first, mut second] = [of(0).collect::<Vec<_>>(), of(1).collect()];
         second[..2].reverse();
         second[2..].reverse();

@@ -194,7 +194,8 @@ mod tests {
     #[test]
     fn a_setting_of_the_subject_makes_another_server() {
         let work = factor("work", &[("d1", "set = { depth = \"1\", keys = \"9\" }"), ("same", "")]);
-        let work = work.replace("name = \"same\"\n", "name = \"same\"\nset = { depth = \"1\", keys = \"9\" }");
+        let work =
+            work.replace("name = \"same\"\n", "name = \"same\"\nset = { depth = \"1\", keys = \"9\" }");
         let allocator = factor("allocator", &[("glibc", ""), ("jemalloc", "env.LD_PRELOAD = \"j.so\"")]);
         let cells: Vec<String> = ["epoll", "io_uring"]
             .iter()
@@ -238,7 +239,8 @@ mod tests {
 
     #[test]
     fn servers_side_by_side_have_ports_of_their_own() {
-        let text = format!("{MINIMAL}{STANDING}").replace("name = \"epoll\"", "name = \"epoll\"\nport = 21000");
+        let text =
+            format!("{MINIMAL}{STANDING}").replace("name = \"epoll\"", "name = \"epoll\"\nport = 21000");
         assert!(Experiment::parse(&text).is_ok(), "one server alone");
         let both = text.replace("name = \"io_uring\"", "name = \"io_uring\"\nport = 21000");
         refused(
@@ -246,6 +248,9 @@ mod tests {
             "subject \"io_uring\": port: a server of \"epoll\" that runs at the same time",
         );
         let twice = factor("a", &[("b", ""), ("c", "env.A = \"1\"")]);
-        refused(Experiment::parse(&format!("{text}{twice}")), "subject \"epoll\": port: a server of \"epoll\"");
+        refused(
+            Experiment::parse(&format!("{text}{twice}")),
+            "subject \"epoll\": port: a server of \"epoll\"",
+        );
     }
 }

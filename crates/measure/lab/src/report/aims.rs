@@ -19,7 +19,8 @@ pub(super) fn table(aims: &[AimStanding]) -> Option<ReportTable> {
     };
     let rows: Vec<Vec<String>> = aims.iter().map(row).collect();
     (!rows.is_empty()).then(|| ReportTable {
-        title: "Aims: what the ratio to the baseline must be; open as long as the interval has both sides".into(),
+        title: "Aims: what the ratio to the baseline must be; open as long as the interval has both sides"
+            .into(),
         header: vec!["cell", "metric", "must be", "is", "(95 %)", "aim"],
         rows,
     })

@@ -91,7 +91,11 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_any_text() {
-        check("napi/eth0-*", &["napi/eth0-8193", "napi/eth0-"], &["napi/eth1-1", "napi/eth0", "xnapi/eth0-1"]);
+        check(
+            "napi/eth0-*",
+            &["napi/eth0-8193", "napi/eth0-"],
+            &["napi/eth1-1", "napi/eth0", "xnapi/eth0-1"],
+        );
         check("ksoftirqd/0", &["ksoftirqd/0"], &["ksoftirqd/01", "ksoftirqd/"]);
         check("*/eth*-1", &["napi/eth0-1", "a/eth/eth7-1"], &["napi/eth0-12", "eth0-1"]);
         check("*", &["", "a"], &[]);
@@ -102,7 +106,8 @@ mod tests {
     fn threads_are_found_and_a_pattern_that_finds_none_is_an_error() {
         let threads = [(7, "napi/eth0-8193"), (9, "napi/eth0-8194"), (11, "ksoftirqd/0")];
         let threads = threads.map(|(pid, name)| (pid, name.to_owned()));
-        let patterns = |patterns: &[&str]| -> Vec<String> { patterns.iter().map(|it| (*it).to_owned()).collect() };
+        let patterns =
+            |patterns: &[&str]| -> Vec<String> { patterns.iter().map(|it| (*it).to_owned()).collect() };
         let found = |wanted: &[&str]| chosen(&patterns(wanted), &threads);
         assert_eq!(found(&["napi/eth0-*", "napi/*"]).expect("there are some"), [7, 9]);
         let error = found(&["napi/*", "napi/eth1-*"]).expect_err("there are none").to_string();

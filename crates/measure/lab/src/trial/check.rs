@@ -61,7 +61,10 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
     }
     placeholders.fill(&experiment.workload.run, "workload.run")?;
     let run = &experiment.workload.run;
-    if !experiment.measure.kernel_threads.is_empty() && run.contains("--server-pid") && !run.contains("{pids}") {
+    if !experiment.measure.kernel_threads.is_empty()
+        && run.contains("--server-pid")
+        && !run.contains("{pids}")
+    {
         let what = "the load measures the process of --server-pid alone: give it {pids}, which are those of the subject and \
                     these threads";
         return Err(Error::place("measure.kernel_threads", what));
@@ -88,6 +91,7 @@ fn commands(experiment: &Experiment) -> Vec<&String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::adapted::Adaptation;
     use crate::experiment::matrix::cells;
     use crate::experiment::tests::MINIMAL;
 
@@ -110,6 +114,44 @@ mod tests {
             count += 1;
         }
         assert!(count > 0);
+    }
+
+    #[test]
+    fn each_part_of_an_experiment_that_comes_with_the_program_can_be_carried_out_alone() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../experiments");
+        let files = std::fs::read_dir(directory).expect("experiments").flatten().map(|file| file.path());
+        for path in files.filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {
+            let text = std::fs::read_to_string(&path).expect("text");
+            let experiment = Experiment::parse(&text).expect("an experiment");
+            let levels = experiment.factors.iter().flat_map(|factor| {
+                factor.levels.iter().map(|level| format!("{}={}", factor.name, level.name))
+            });
+            let subjects = experiment.subjects.iter().map(|subject| subject.name.clone());
+            for only in levels.chain(subjects) {
+                for is_found in [true, false] {
+                    let adaptation = Adaptation { only: vec![only.clone()], ..Adaptation::default() };
+                    let is_optional = |name: &str| {
+                        experiment
+                            .subjects
+                            .iter()
+                            .any(|it| it.optional && it.program.as_deref() == Some(name))
+                    };
+                    let found = |program: &str| is_found || !is_optional(program);
+                    let adapted = match adaptation.apply(&text, &found) {
+                        Ok(adapted) => adapted,
+                        // Nobody else takes part, or it is that subject.
+                        Err(error) if !is_found => {
+                            assert!(error.to_string().contains("--only"), "{only}: {error}");
+                            continue;
+                        }
+                        Err(error) => panic!("{}: {only}: {error}", path.display()),
+                    };
+                    checked(&adapted.notation)
+                        .unwrap_or_else(|error| panic!("{}: {only}: {error}", path.display()));
+                    assert!(cells(&adapted.experiment).len() <= cells(&experiment).len());
+                }
+            }
+        }
     }
 
     #[track_caller]

@@ -149,7 +149,9 @@ mod tests {
 
     #[test]
     fn a_program_is_found_by_its_name_or_its_path() {
-        for (program, expected) in [("sh", true), ("/bin/sh", true), ("no-such-program", false), ("/proc/stat", false), ("/", false)] {
+        for (program, expected) in
+            [("sh", true), ("/bin/sh", true), ("no-such-program", false), ("/proc/stat", false), ("/", false)]
+        {
             assert_eq!(is_found(program), expected, "{program}");
         }
     }

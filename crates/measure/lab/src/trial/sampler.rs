@@ -88,7 +88,14 @@ impl Sampler {
             let before_s = cost_s();
             let open = Moment::now(&Root::new("/"), &mut facts, &watched, clock)?;
             let load = (open.at_s, open.load.clone());
-            return Ok(Sampler::Ends(Ends { facts, watched, clock, open, load, cost_s: cost_s() - before_s }));
+            return Ok(Sampler::Ends(Ends {
+                facts,
+                watched,
+                clock,
+                open,
+                load,
+                cost_s: cost_s() - before_s,
+            }));
         }
         let halt = Halt::default();
         let until = halt.clone();
@@ -350,7 +357,8 @@ mod tests {
     fn a_short_load_is_seen_at_both_ends() {
         let (clock, own) = (Stopwatch::start(), std::process::id());
         let mut sampler =
-            Sampler::start(Facts::default(), Watched { subject: Charged::from(own), load: own }, clock, true).expect("moments");
+            Sampler::start(Facts::default(), Watched { subject: Charged::from(own), load: own }, clock, true)
+                .expect("moments");
         let begin = cpu_time::this_thread_ns();
         while cpu_time::this_thread_ns() < begin + 60_000_000 {
             std::hint::spin_loop();
@@ -358,7 +366,10 @@ mod tests {
         sampler.glance();
         let seen = sampler.stop().expect("samples");
         assert_eq!((seen.samples.len(), seen.readings.len(), seen.spent_s.len()), (1, 2, 2));
-        assert!(seen.samples[0].run_s > 0.0 && seen.load_busy[0] > 0.0 && seen.load_run_s[0] > 0.0, "{seen:?}");
+        assert!(
+            seen.samples[0].run_s > 0.0 && seen.load_busy[0] > 0.0 && seen.load_run_s[0] > 0.0,
+            "{seen:?}"
+        );
         assert!(seen.cost_s > 0.0 && seen.cost_s < 0.06, "{}", seen.cost_s);
     }
 
@@ -366,9 +377,13 @@ mod tests {
     fn this_process_is_seen_at_work() {
         let clock = Stopwatch::start();
         let own = std::process::id();
-        let sampler =
-            Sampler::start(Facts::default(), Watched { subject: Charged::from(own), load: own }, clock, false)
-                .expect("a thread");
+        let sampler = Sampler::start(
+            Facts::default(),
+            Watched { subject: Charged::from(own), load: own },
+            clock,
+            false,
+        )
+        .expect("a thread");
         // By its own clock: on a busy machine a thread may not run for long.
         let ran = || cpu_time::this_thread_ns() / 1_000_000;
         let begin = ran();

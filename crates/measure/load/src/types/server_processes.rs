@@ -34,7 +34,8 @@ impl FromStr for ServerProcesses {
     type Err = String;
 
     fn from_str(text: &str) -> Result<ServerProcesses, String> {
-        let pid = |word: &str| word.parse().map_err(|_| format!("{word:?} is no process id; several are 12,34"));
+        let pid =
+            |word: &str| word.parse().map_err(|_| format!("{word:?} is no process id; several are 12,34"));
         let mut pids = text.split(',').map(pid).collect::<Result<Vec<u32>, String>>()?;
         // The time of one that is there twice counts once.
         pids.sort_unstable();
@@ -76,7 +77,10 @@ mod tests {
     #[track_caller]
     fn check(text: &str, shown: &str, json: &str) {
         let processes: ServerProcesses = text.parse().expect(text);
-        assert_eq!((processes.to_string().as_str(), serde_json::to_string(&processes).expect("text").as_str()), (shown, json));
+        assert_eq!(
+            (processes.to_string().as_str(), serde_json::to_string(&processes).expect("text").as_str()),
+            (shown, json)
+        );
         assert_eq!(serde_json::from_str::<ServerProcesses>(json).expect(json), processes);
     }
 

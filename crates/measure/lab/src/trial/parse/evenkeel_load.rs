@@ -29,7 +29,17 @@ struct Summary {
     #[serde(default)]
     cpu_wait: f64,
     server: Option<CpuCost>,
+    #[serde(default)]
+    probes: Option<ProbesSummary>,
     series: Vec<Second>,
+}
+
+/// Of a `load::Probes`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct ProbesSummary {
+    verdict: RunVerdict,
+    latency: Latency,
+    waits: WaitsSummary,
 }
 
 /// Seconds by which its window may be longer than asked for, and the share of the warm-up that this is at most.
@@ -76,6 +86,13 @@ pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Str
         ("service_p99_us", summary.waits.map(|waits| waits.service.p99_us)),
     ]);
     metrics.extend(latencies(&summary.latency));
+    if let Some(probes) = &summary.probes {
+        metrics.extend(figures([
+            ("probe_p50_us", Some(probes.latency.p50_us)),
+            ("probe_p99_us", Some(probes.latency.p99_us)),
+            ("probe_service_p99_us", Some(probes.waits.service.p99_us)),
+        ]));
+    }
     let mut at_s = 0.0;
     let seconds = summary.series.iter().map(|second| {
         at_s += second.seconds;
@@ -91,6 +108,11 @@ pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Str
         .reasons
         .iter()
         .map(|InvalidReason { what, why }| Doubt { why: format!("{what}: {why}"), about: about(what) });
+    let of_probes = summary.probes.iter().flat_map(|probes| &probes.verdict.reasons);
+    let of_probes = of_probes.map(|InvalidReason { what, why }| Doubt {
+        why: format!("probes-{what}: {why}"),
+        about: About::Latencies,
+    });
     let Failures { timeouts, closed, reset, malformed, unconnected, .. } = summary.failures;
     let broken = timeouts + closed + reset + malformed + unconnected;
     let is_clean = summary.errors == 0 && summary.wrong_values == 0 && summary.not_stored == 0 && broken == 0;
@@ -103,7 +125,12 @@ pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Str
         about: About::All,
     });
     let seconds: Vec<_> = seconds.collect();
-    Ok(LoadResults { metrics, seconds, end_s: at_s, doubts: doubts.chain(unclean).collect() })
+    Ok(LoadResults {
+        metrics,
+        seconds,
+        end_s: at_s,
+        doubts: doubts.chain(of_probes).chain(unclean).collect(),
+    })
 }
 
 fn latencies(latency: &Latency) -> LoadFigures {
