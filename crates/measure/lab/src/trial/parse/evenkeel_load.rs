@@ -69,12 +69,14 @@ pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Str
     if let Some(what) = too_early(summary.seconds, measured) {
         return Err(format!("by its own clock {what}"));
     }
+    // Of a server that was not seen to run, nothing is known.
+    let server = summary.server.filter(|server| server.cpu_seconds > 0.0);
     let mut metrics = figures([
         ("requests_per_second", Some(summary.requests_per_second)),
         ("keys_per_second", Some(summary.keys_per_second)),
-        ("requests_per_cpu_second", summary.server.map(|server| server.requests_per_cpu_second)),
-        ("keys_per_cpu_second", summary.server.map(|server| server.keys_per_cpu_second)),
-        ("server_cpu_s", summary.server.map(|server| server.cpu_seconds)),
+        ("requests_per_cpu_second", server.map(|server| server.requests_per_cpu_second)),
+        ("keys_per_cpu_second", server.map(|server| server.keys_per_cpu_second)),
+        ("server_cpu_s", server.map(|server| server.cpu_seconds)),
         ("client_requests_per_cpu_second", Some(summary.client.requests_per_cpu_second)),
         ("client_busy_share", Some(summary.busiest_thread)),
         ("client_wait_share", Some(summary.cpu_wait)),
