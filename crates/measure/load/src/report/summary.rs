@@ -151,8 +151,9 @@ impl Summary {
     pub(crate) fn new(plan: &RunPlan, measured: RunMeasurements) -> Summary {
         let span = measured.span(plan);
         let steal = measured.close.host.stolen_since(measured.open.host);
-        let verdict = measured.verdict(plan, &span, steal);
-        let probes = measured.probes.as_ref().and_then(|probed| probed.figures(plan, span.seconds, steal));
+        let surely = measured.close.host.surely_stolen_since(measured.open.host);
+        let verdict = measured.verdict(plan, &span, surely);
+        let probes = measured.probes.as_ref().and_then(|probed| probed.figures(plan, span.seconds, surely));
         let RunMeasurements { engine, tally, open, close, series, failure, recorded, .. } = measured;
         let (busiest_thread, cpu_wait) = busiest(&span, &open, &close);
         let summary = Summary {
