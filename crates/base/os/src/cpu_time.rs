@@ -196,12 +196,6 @@ impl HostTime {
             (self.steal.saturating_sub(before.steal), self.total.saturating_sub(before.total));
         if all > 0 { stolen as f64 / all as f64 } else { 0.0 }
     }
-
-    /// The share that they took for certain: the first tick may be nearly all of an earlier time. In a quarter of a
-    /// second of two CPUs, one tick is 2 %.
-    pub fn surely_stolen_since(self, before: HostTime) -> f64 {
-        HostTime { steal: self.steal.saturating_sub(1), ..self }.stolen_since(before)
-    }
 }
 
 #[cfg(test)]
@@ -290,15 +284,6 @@ mod tests {
         let ms = |count: u64| Duration::from_millis(count * 1000 / clock_ticks_per_second());
         let stat = ProcessStat::parse("7 (a) b) S 1 7 7 0 -1 0 0 0 0 0 150 25 0 0").expect("fields");
         assert_eq!(CpuTime::of(&stat), Some(CpuTime { user: ms(150), system: ms(25) }));
-    }
-
-    #[test]
-    fn a_single_tick_may_have_been_stolen_before() {
-        let before = HostTime { total: 1000, steal: 50 };
-        let at = |total, steal| HostTime { total, steal };
-        assert_eq!(at(1050, 51).stolen_since(before), 0.02);
-        assert_eq!((at(1050, 51).surely_stolen_since(before), at(1050, 50).surely_stolen_since(before)), (0.0, 0.0));
-        assert_eq!(at(1100, 53).surely_stolen_since(before), 0.02);
     }
 
     #[test]
