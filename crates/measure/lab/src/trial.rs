@@ -102,8 +102,7 @@ impl Site<'_> {
         // Not before: `prepare` may have made the program.
         record.version = self.version(&context, subject)?;
         context.preloaded(&turn.cell.levels(experiment))?;
-        record.guest = context.guest.as_ref().and_then(|guest| guest.recorded(&context.log()));
-        record.remarks.extend(context.guest_said(guest::LEFT));
+        context.note_guest(record);
         context.prepare(&mut server)?;
         let charged = context.charged(server.pid())?;
         let program = program::of_process(charged);
