@@ -483,7 +483,7 @@ fn refused(name: &str, experiment: &str, status: i32, expected: &str) {
 fn an_error_is_one_sentence_with_its_place() {
     let with = |old: &str, new: &str| EXPERIMENT.replacen(old, new, 1);
     refused("key", &with("seconds =", "second ="), 64, "unknown field `second`");
-    let name = "fill in workload.run: {drr} is none of {dir}, {measured}, {output}, {pid}, {port}";
+    let name = "fill in workload.run: {drr} is none of {dir}, {measured}, {output}, {pid}, {pids}, {port}";
     refused("name", &with("-d {dir}", "-d {drr}"), 64, name);
     let ends =
         "carry out subject \"one\": start: it ended with exit status: 3 before it was ready: no memory";

@@ -1,11 +1,6 @@
 //! `evenkeel lab` as a process: its output and its exit statuses.
 
-#[cfg(feature = "shared-history")]
-mod postgres;
 mod sampled;
-#[cfg(feature = "shared-history")]
-#[path = "../support/until.rs"]
-mod until;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -338,6 +333,21 @@ fn a_history_that_cannot_be_used_is_refused_with_a_hint() {
     }
     fs::create_dir(directory.join("folder")).expect("a directory");
     refused(&directory, &["history", "--store", "folder"], 71, "use the history folder: unable to open");
+}
+
+#[test]
+fn the_url_of_a_database_is_refused_without_its_password() {
+    let directory = directory("lab-history-url");
+    let hint = "hint: runs are directories: copy them to the host that keeps the history";
+    let jobs = [["history"].as_slice(), &["gate"], &["compare", "c1", "c2"]];
+    for words in jobs.map(|job| [job, &["--store", "postgres://bench:hush@db.invalid/lab"]].concat()) {
+        let output = lab(&directory, &words);
+        check(&output, 1);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let wanted = "evenkeel: lab: use the history postgres://…: a history is a file, not a database\n";
+        assert!(error.starts_with(wanted) && error.contains(hint) && !error.contains("hush"), "{error}");
+    }
+    assert_eq!(fs::read_dir(&directory).expect("a directory").count(), 0, "and no file of that name is made");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Reports of a comparison: sentences and tables, on a terminal and in a page.
 
+mod aims;
 mod history;
 pub mod page;
 pub mod picture;
@@ -94,6 +95,7 @@ pub fn basis(comparison: &Comparison) -> String {
 pub fn tables(comparison: &Comparison) -> Vec<ReportTable> {
     let of_metric = |it: &Metric| std::iter::once(metric(it)).chain(effects(it)).collect::<Vec<_>>();
     let mut tables: Vec<ReportTable> = comparison.metrics.iter().flat_map(of_metric).collect();
+    tables.extend(aims::table(&comparison.aims));
     tables.extend(efficiencies(comparison));
     tables.extend(noted("Left out", "why", &comparison.left_out));
     tables

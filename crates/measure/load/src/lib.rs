@@ -59,4 +59,5 @@ pub use types::churn::Storm;
 pub use types::description::Description;
 pub use types::error::Error;
 pub use types::profiles::Workload;
+pub use types::server_processes::ServerProcesses;
 pub use types::span::Span;

@@ -20,6 +20,11 @@ pub(crate) fn in_the_way(before: &Experiment, now: &Experiment) -> Vec<String> {
         like_before.measure.also.clone_from(&before.measure.also);
     }
     like_before.measure.profile = before.measure.profile;
+    // Nor do expectations.
+    for (now, before) in like_before.factors.iter_mut().zip(&before.factors) {
+        let levels = now.levels.iter_mut().zip(&before.levels);
+        levels.for_each(|(now, before)| now.must.clone_from(&before.must));
+    }
     // Keys that only a history uses change no trial.
     for (now, before) in like_before.subjects.iter_mut().zip(&before.subjects) {
         now.pinned = before.pinned;

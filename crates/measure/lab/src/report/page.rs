@@ -65,7 +65,7 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
             let unit = Unit::of(&metric, all().map(|point| point.1).fold(0.0, f64::max));
             let points = trials.iter_mut().flat_map(|(_, trials)| trials).chain(&mut grey).flatten();
             points.for_each(|point| point.1 *= unit.factor);
-            let warm_up_s = f64::from(results.experiment.workload.warm_up_s);
+            let warm_up_s = results.experiment.workload.warm_up_s;
             let most = trials.iter().map(|(_, trials)| trials.len()).max().unwrap_or(0);
             let drawn = match seconds::one_in(most, trials.len()) {
                 1 => "every trial".to_owned(),

@@ -2,7 +2,7 @@
 
 use stdx::statistics::rounds_min;
 
-use super::span;
+use super::{aims, span};
 use crate::analyze::comparison::{CellStanding, Comparison, Metric};
 use crate::analyze::verdict::Verdict;
 use crate::record::quantity::{chance, change, title};
@@ -71,6 +71,7 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<(Mark, String)> {
     for verdict in [Verdict::Better, Verdict::Worse, Verdict::Different] {
         sentences.extend(of_cells(metric, verdict).into_iter().map(|it| (Mark::Shown(verdict), it)));
     }
+    sentences.extend(aims::sentence(&comparison.aims).map(|sentence| (Mark::Plain, sentence)));
     sentences.extend(of_equals(metric).map(|sentence| (Mark::Warning, sentence)));
     for (verdict, words) in [
         (Verdict::Equivalent, "No difference that matters"),

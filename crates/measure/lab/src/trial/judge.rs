@@ -60,8 +60,13 @@ pub(crate) fn judge(
     let Loaded { results, counts: server, derived, complaints, failed, seen, inside, end_s, subject_ended } =
         loaded;
     let mut broken = None;
-    let measured_s = f64::from(experiment.workload.seconds - experiment.workload.warm_up_s);
-    let counts = counted(&seen.samples, end_s, measured_s);
+    let workload = &experiment.workload;
+    // The one sample of a short load has all of it.
+    let measured_s = if workload.is_short() { workload.seconds } else { workload.measured_s() };
+    let counts = match workload.is_short() {
+        true => 0..seen.samples.len(),
+        false => counted(&seen.samples, end_s, measured_s),
+    };
     let mut doubts = Vec::new();
     let ended = subject_ended.as_ref();
     doubts.extend(ended.map(|how| everywhere(format!("the subject ended in mid-trial, with {how}"))));
@@ -80,12 +85,15 @@ pub(crate) fn judge(
     let used_s = ran_s.max(seen.spent_s[counts.end] - seen.spent_s[counts.start]);
     // A subject that does nothing is not measured: the load does the work, for example on a file system.
     if used_s > IDLE_SHARE * measured_s {
-        doubts.extend(starved(&seen, &counts, used_s, &experiment.workload.parser));
+        doubts.extend(starved(&seen, &counts, used_s, &workload.parser));
     }
-    doubts.extend(unsettled(&results, &experiment.measure.primary, measured_s, &experiment.workload.parser));
+    doubts.extend(unsettled(&results, &experiment.measure.primary, measured_s, &workload.parser));
     doubts.extend(moved.into_iter().map(everywhere));
     record.metrics = results.metrics.clone();
     record.metrics.extend(server);
+    if !workload.is_short() {
+        record.metrics.insert("server_cpu_s".to_owned(), used_s);
+    }
     host_metrics(record, &seen.samples[counts.clone()], first_s(&seen.samples, &counts), used_s);
     record.metrics.insert("sampler_cpu_share".to_owned(), seen.cost_s / end_s);
     if let Some(guest) = &mut record.guest {
@@ -188,11 +196,13 @@ fn everywhere(why: String) -> Doubt {
     Doubt { why, about: About::All }
 }
 
-/// The samples that lie in the measured time, up to half of them.
+/// The samples of which at least half lies in the measured time.
 fn counted(samples: &[Sample], end_s: f64, measured_s: f64) -> std::ops::Range<usize> {
     let from_s = end_s - measured_s;
-    let first = samples.iter().position(|sample| sample.at_s > from_s + 0.5).unwrap_or(samples.len());
-    first..samples.len()
+    let begins_s = std::iter::once(0.0).chain(samples.iter().map(|sample| sample.at_s));
+    let before =
+        begins_s.zip(samples).take_while(|(begin_s, sample)| (begin_s + sample.at_s) / 2.0 <= from_s);
+    before.count()..samples.len()
 }
 
 /// When the first sample that counts began.
@@ -211,15 +221,18 @@ fn host_metrics(record: &mut TrialRecord, samples: &[Sample], from_s: f64, used_
     let cpus = cpus.filter_map(|cpu| Some((cpu.steal, cpu.busy()?)));
     let count = cpus.clone().count().max(1) as f64;
     let mut set = |name: &str, figure: f64| record.metrics.insert(name.to_owned(), figure);
-    set("server_cpu_s", used_s);
     if run_s + wait_s > 0.0 {
         set("server_wait_share", wait_s / (run_s + wait_s));
     }
     set("steal_share", cpus.clone().map(|(steal, _)| steal).sum::<f64>() / count);
     set("host_busy_share", cpus.map(|(_, busy)| busy).sum::<f64>() / count);
-    if let Some(rate) = record.metrics.get("requests_per_second").copied().filter(|_| used_s > 0.0) {
-        // Figures that the load has measured over exactly its own window have precedence.
-        record.metrics.entry("requests_per_cpu_second".to_owned()).or_insert(rate * seconds / used_s);
+    // Figures that the load has measured over exactly its own window have precedence.
+    record.metrics.entry("server_cpu_s".to_owned()).or_insert(used_s);
+    for what in ["requests", "keys"] {
+        if let Some(rate) = record.metrics.get(&format!("{what}_per_second")).filter(|_| used_s > 0.0) {
+            let per_cpu_second = rate * seconds / used_s;
+            record.metrics.entry(format!("{what}_per_cpu_second")).or_insert(per_cpu_second);
+        }
     }
 }
 
@@ -244,17 +257,20 @@ fn guest_metrics(samples: &[Sample]) -> BTreeMap<String, f64> {
     figures.into_iter().filter_map(|(name, figure)| Some((name.to_owned(), figure?))).collect()
 }
 
-/// A thread of the load was busy for two seconds in a row. Our own load judges itself: it can tell spinning from
+/// A thread of the load was busy for two seconds in a row, or for all of a short load. Our own load judges itself: it can tell spinning from
 /// work.
 fn saturated(busy: &[f64], parser: &Parser) -> Option<Doubt> {
     if *parser == Parser::EvenkeelLoad {
         return None;
     }
-    let busiest = busy.windows(2).map(|pair| pair[0].min(pair[1])).fold(0.0, f64::max);
+    let seconds = busy.len().clamp(1, 2);
+    let least = |seconds: &[f64]| seconds.iter().copied().fold(f64::INFINITY, f64::min);
+    let busiest = busy.windows(seconds).map(least).fold(0.0, f64::max);
     (busiest > BUSY_MAX).then(|| Doubt {
         why: format!(
-            "client-saturated: a thread of the load ran {:.0} % of 2 s: rate and latency may be the load's own",
-            busiest * 100.0
+            "client-saturated: a thread of the load ran {:.0} % of {}: rate and latency may be the load's own",
+            busiest * 100.0,
+            if seconds == 2 { "2 s" } else { "its time" }
         ),
         about: About::WallClock,
     })

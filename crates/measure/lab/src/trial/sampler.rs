@@ -1,9 +1,11 @@
 //! Sampler of the host and the subject, one sample per second while a load runs.
 //!
-//! A thread of its own, which reads the kernel's counters once a second and reports at the end what that has cost.
+//! A thread of its own, which reads the kernel's counters once a second and reports at the end what that has cost. Of a
+//! short load the counters are read at both ends instead, and those of its threads, which end with it, in between.
 
 use crate::error::Error;
 use crate::record::{CpuShares, Sample};
+use crate::trial::charged::Charged;
 use crate::trial::halt::Halt;
 use os::clock::Stopwatch;
 use os::cpu_time::{self, ThreadTimes};
@@ -18,7 +20,7 @@ use tuner::{Facts, Reading, Root};
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     /// The subject, with all that it has started.
-    pub(crate) subject: u32,
+    pub(crate) subject: Charged,
     /// The load, with all that it has started.
     pub(crate) load: u32,
     /// The commands beside it, likewise.
@@ -48,30 +50,104 @@ pub(crate) struct Samples {
 }
 
 /// A running sampler.
-#[derive(Debug)]
-pub(crate) struct Sampler {
-    halt: Halt,
-    thread: JoinHandle<Result<Samples, Error>>,
+pub(crate) enum Sampler {
+    /// Second by second.
+    Thread {
+        /// Stops it.
+        halt: Halt,
+        /// Its result.
+        thread: JoinHandle<Result<Samples, Error>>,
+    },
+    /// At both ends.
+    Ends(Ends),
+}
+
+/// A load that is too short for seconds.
+pub(crate) struct Ends {
+    facts: Facts,
+    watched: Watched,
+    clock: Stopwatch,
+    open: Moment,
+    /// Of the load's threads, and when, at the last look.
+    load: (f64, BTreeMap<u32, ThreadTimes>),
+    /// CPU-seconds of the looks.
+    cost_s: f64,
 }
 
 /// A second that was cut off is kept if at least this share of it is there.
 const SECOND_MIN_S: f64 = 0.5;
 
 impl Sampler {
-    /// Samples from now on. `facts` are the host facts; `clock` has been started with the load.
-    pub(crate) fn start(facts: Facts, watched: Watched, clock: Stopwatch) -> Result<Sampler, Error> {
+    /// Samples from now on. `facts` are the host facts; `clock` has been started with the load, which `is_short`, or
+    /// lasts for some seconds.
+    pub(crate) fn start(
+        mut facts: Facts,
+        watched: Watched,
+        clock: Stopwatch,
+        is_short: bool,
+    ) -> Result<Sampler, Error> {
+        if is_short {
+            let before_s = cost_s();
+            let open = Moment::now(&Root::new("/"), &mut facts, &watched, clock)?;
+            let load = (open.at_s, open.load.clone());
+            return Ok(Sampler::Ends(Ends {
+                facts,
+                watched,
+                clock,
+                open,
+                load,
+                cost_s: cost_s() - before_s,
+            }));
+        }
         let halt = Halt::default();
         let until = halt.clone();
         let thread = std::thread::Builder::new().name("sampler".into());
         let thread = thread.spawn(move || look(facts, watched, clock, &until));
         let failed = |error| Error::place("the samples", format!("start a thread: {error}"));
-        Ok(Sampler { halt, thread: thread.map_err(failed)? })
+        Ok(Sampler::Thread { halt, thread: thread.map_err(failed)? })
+    }
+
+    /// Looks at the load's threads while there are any.
+    pub(crate) fn glance(&mut self) {
+        let Sampler::Ends(ends) = self else { return };
+        let before_s = cost_s();
+        let times = cpu_time::of_threads(&processes::with_descendants(ends.watched.load));
+        if !times.is_empty() {
+            ends.load = (ends.clock.passed().as_secs_f64(), times);
+        }
+        ends.cost_s += cost_s() - before_s;
     }
 
     /// Stops, and returns the samples.
     pub(crate) fn stop(self) -> Result<Samples, Error> {
-        self.halt.set();
-        self.thread.join().expect("looking does not panic")
+        match self {
+            Sampler::Thread { halt, thread } => {
+                halt.set();
+                thread.join().expect("looking does not panic")
+            }
+            Sampler::Ends(ends) => ends.close(),
+        }
+    }
+}
+
+impl Ends {
+    fn close(mut self) -> Result<Samples, Error> {
+        let before_s = cost_s();
+        let close = Moment::now(&Root::new("/"), &mut self.facts, &self.watched, self.clock)?;
+        let (seen_s, load) = self.load;
+        // The load has ended, and its threads with it: what they did until the last look is what is known of them.
+        let seen = Moment { at_s: seen_s, load, ..close.clone() };
+        let share = |time| if seen_s > self.open.at_s { most(&self.open, &seen, time) } else { 0.0 };
+        Ok(Samples {
+            samples: vec![sample(&self.facts, &self.open, &close)],
+            load_busy: vec![share(|times| times.run_ns)],
+            load_waited: vec![share(|times| times.wait_ns)],
+            load_run_s: vec![load_ns(&self.open, &seen) as f64 / 1e9],
+            spent_s: vec![self.open.spent_s, close.spent_s],
+            cost_s: self.cost_s + cost_s() - before_s,
+            readings: vec![self.open.reading, close.reading],
+            facts: self.facts,
+        })
     }
 }
 
@@ -128,7 +204,7 @@ pub(crate) struct Moment {
 
 impl Moment {
     fn now(root: &Root, facts: &mut Facts, watched: &Watched, clock: Stopwatch) -> Result<Moment, Error> {
-        let subject = processes::with_descendants(watched.subject);
+        let subject = watched.subject.processes();
         // Other servers on this host are not the subject.
         facts.services.retain(|service| subject.contains(&service.pid));
         for pid in &subject {
@@ -292,12 +368,36 @@ mod tests {
     }
 
     #[test]
+    fn a_short_load_is_seen_at_both_ends() {
+        let (clock, own) = (Stopwatch::start(), std::process::id());
+        let mut sampler =
+            Sampler::start(Facts::default(), Watched { subject: Charged::from(own), load: own }, clock, true)
+                .expect("moments");
+        let begin = cpu_time::this_thread_ns();
+        while cpu_time::this_thread_ns() < begin + 60_000_000 {
+            std::hint::spin_loop();
+        }
+        sampler.glance();
+        let seen = sampler.stop().expect("samples");
+        assert_eq!((seen.samples.len(), seen.readings.len(), seen.spent_s.len()), (1, 2, 2));
+        assert!(
+            seen.samples[0].run_s > 0.0 && seen.load_busy[0] > 0.0 && seen.load_run_s[0] > 0.0,
+            "{seen:?}"
+        );
+        assert!(seen.cost_s > 0.0 && seen.cost_s < 0.06, "{}", seen.cost_s);
+    }
+
+    #[test]
     fn this_process_is_seen_at_work() {
         let clock = Stopwatch::start();
         let own = std::process::id();
-        let sampler =
-            Sampler::start(Facts::default(), Watched { subject: own, load: own, beside: Vec::new() }, clock)
-                .expect("a thread");
+        let sampler = Sampler::start(
+            Facts::default(),
+            Watched { subject: Charged::from(own), load: own, beside: Vec::new() },
+            clock,
+            false,
+        )
+        .expect("a thread");
         // By its own clock: on a busy machine a thread may not run for long.
         let ran = || cpu_time::this_thread_ns() / 1_000_000;
         let begin = ran();
