@@ -7,6 +7,7 @@ mod sampled;
 #[cfg(feature = "shared-history")]
 #[path = "../support/until.rs"]
 mod until;
+mod weeks;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

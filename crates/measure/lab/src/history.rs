@@ -17,7 +17,7 @@ mod postgres;
 mod series;
 mod sqlite;
 mod store;
-mod student;
+pub(crate) mod student;
 
 pub use self::entry::{Entry, entries};
 pub use self::series::{MetricSeries, Point};

@@ -11,6 +11,7 @@ pub mod publish;
 mod table;
 pub mod trend;
 mod verdict;
+pub mod weeks;
 
 use stdx::words::counted;
 

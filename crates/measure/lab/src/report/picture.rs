@@ -10,6 +10,7 @@ pub mod heat;
 pub mod percentiles;
 pub mod seconds;
 pub mod trend;
+pub mod weeks;
 
 use crate::analyze::verdict::Verdict;
 

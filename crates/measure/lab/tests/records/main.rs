@@ -8,3 +8,4 @@ mod layout;
 mod pages;
 mod pictures;
 mod synthetic;
+mod weeks;
