@@ -9,6 +9,7 @@ mod history;
 mod inside;
 mod report;
 mod run;
+mod weeks;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ pub(crate) use history::STATUSES as HISTORY_STATUSES;
 pub(crate) use report::STATUSES as REPORT_STATUSES;
 pub(crate) use run::RESTORE_STATUSES;
 pub(crate) use run::STATUSES as RUN_STATUSES;
+pub(crate) use weeks::STATUSES as WEEKS_STATUSES;
 
 /// Compare servers, settings and versions by experiment
 #[derive(Clone, Debug, Subcommand)]
@@ -36,6 +38,8 @@ enum Job {
     History(history::Arguments),
     /// Judge whether the newest runs are permanently worse, as an exit status
     Gate(gate::Arguments),
+    /// Show figures of a running service before and after its roll-outs, week over week
+    Weeks(weeks::Arguments),
     /// Undo the changes of a run that was killed
     Restore(run::RestoreArguments),
     /// Apply a strategy in a subject's virtual machine, and sample its CPUs; started there by `run`
@@ -63,6 +67,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Compare(arguments) => compare::run(&arguments),
         Job::History(arguments) => history::run(&arguments),
         Job::Gate(arguments) => gate::run(&arguments),
+        Job::Weeks(arguments) => weeks::run(&arguments),
         Job::Run(arguments) => run::run(&arguments),
         Job::Restore(arguments) => run::restore(&arguments),
         Job::Inside(arguments) => inside::run(arguments),
