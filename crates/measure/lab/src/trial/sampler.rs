@@ -95,7 +95,7 @@ impl Sampler {
                 open,
                 load,
                 cost_s: cost_s() - before_s,
-            }));
+            })));
         }
         let halt = Halt::default();
         let until = halt.clone();
