@@ -9,7 +9,7 @@ use crate::record::TrialRecord;
 use crate::run::results::Results;
 
 /// Under which conditions a run was made, from its records.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunFacts {
     /// Names of the hosts.
     pub hosts: BTreeSet<String>,
@@ -32,7 +32,7 @@ pub struct RunFacts {
     /// Rounds that were asked for.
     pub rounds: u32,
     /// Seconds of load in a trial, and how many of them are dropped.
-    pub seconds: [u32; 2],
+    pub seconds: [f64; 2],
     /// Seed of the order of trials.
     pub seed: u64,
 }
@@ -46,7 +46,7 @@ impl RunFacts {
             last_began_unix_s: results.records.iter().map(|record| record.began_unix_s).max().unwrap_or(0),
             trials: results.records.len(),
             rounds: experiment.repeat.rounds,
-            seconds: [experiment.workload.seconds, experiment.workload.warm_up_s],
+            seconds: [experiment.workload.seconds, experiment.workload.warm_up_s].map(f64::from),
             seed: experiment.repeat.seed,
             ..RunFacts::default()
         };
