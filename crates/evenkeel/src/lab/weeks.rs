@@ -13,7 +13,7 @@ use lab::weeks::samples::parse_samples;
 use lab::weeks::{Annotation, ServiceSeries, compare_weeks};
 use stdx::calendar::{DAY_S, parse_utc};
 
-use self::http::HttpServer;
+use self::http::PrometheusServer;
 use super::ending::{SYSTEM_OR_SERVER, UNSEEN, USAGE};
 use super::report::write_page;
 use crate::failure::{Failure, say};
@@ -35,8 +35,8 @@ const SAMPLES_LEN_MAX: u64 = 64 << 20;
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     /// Ask this Prometheus: http://HOST:PORT or https://HOST:PORT, with a path if its API is below one
-    #[arg(long, value_name = "URL", value_parser = HttpServer::parse, required_unless_present = "samples")]
-    prometheus: Option<HttpServer>,
+    #[arg(long, value_name = "URL", value_parser = PrometheusServer::parse, required_unless_present = "samples")]
+    prometheus: Option<PrometheusServer>,
     /// A file with authorities (PEM) for https [default: those that this system trusts]
     #[arg(long, value_name = "FILE", requires = "prometheus")]
     tls_ca: Option<PathBuf>,
@@ -136,7 +136,7 @@ fn of_file(path: &Path) -> Result<Vec<ServiceSeries>, Failure> {
 
 fn of_prometheus(
     arguments: &Arguments,
-    server: &HttpServer,
+    server: &PrometheusServer,
     (from, to): (u64, u64),
 ) -> Result<Vec<ServiceSeries>, Failure> {
     let client = server.client(arguments.tls_ca.as_deref(), arguments.token_file.as_deref())?;

@@ -23,7 +23,7 @@ const TOKEN_LEN_MAX: usize = 16 << 10;
 
 /// A server and the path below which its API is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HttpServer {
+pub(super) struct PrometheusServer {
     is_encrypted: bool,
     host: String,
     port: u16,
@@ -31,15 +31,15 @@ pub(super) struct HttpServer {
 }
 
 /// A server with what it takes to ask it.
-pub(super) struct HttpClient<'s> {
-    server: &'s HttpServer,
+pub(super) struct PrometheusClient<'s> {
+    server: &'s PrometheusServer,
     tls: Option<Arc<ClientConfig>>,
     token: Option<String>,
 }
 
-impl HttpServer {
+impl PrometheusServer {
     /// Parses `http[s]://host[:port][/path]`, an IPv6 address in brackets.
-    pub(super) fn parse(text: &str) -> Result<HttpServer, String> {
+    pub(super) fn parse(text: &str) -> Result<PrometheusServer, String> {
         let wrong = || format!("expected http://HOST:PORT or https://HOST:PORT, found `{text}`");
         let (is_encrypted, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
             (Some(rest), _) => (false, rest),
@@ -60,7 +60,7 @@ impl HttpServer {
             .or_else(|| (!host.contains([':', '[', ']'])).then_some(host))
             .filter(|host| !host.is_empty());
         let (host, port) = host.zip(port).ok_or_else(wrong)?;
-        Ok(HttpServer {
+        Ok(PrometheusServer {
             is_encrypted,
             host: host.to_owned(),
             port,
@@ -69,7 +69,7 @@ impl HttpServer {
     }
 
     /// A client that trusts those authorities, or the system's, and shows that token.
-    pub(super) fn client(&self, ca: Option<&Path>, token: Option<&Path>) -> Result<HttpClient<'_>, Failure> {
+    pub(super) fn client(&self, ca: Option<&Path>, token: Option<&Path>) -> Result<PrometheusClient<'_>, Failure> {
         let tls = self.is_encrypted.then(|| {
             let authorities = ca.unwrap_or_else(|| tls::system_authorities());
             Ok(Arc::new(tls::client(Trust::Authorities(authorities))?.with_no_client_auth()))
@@ -85,7 +85,7 @@ impl HttpServer {
                 || Failure::other(anyhow::anyhow!("read {}: expected a token, one word", path.display()));
             is_token.then(|| token.to_owned()).ok_or_else(wrong)
         };
-        Ok(HttpClient { server: self, tls, token: token.map(read).transpose()? })
+        Ok(PrometheusClient { server: self, tls, token: token.map(read).transpose()? })
     }
 
     fn authority(&self) -> String {
@@ -96,13 +96,13 @@ impl HttpServer {
     }
 }
 
-impl fmt::Display for HttpServer {
+impl fmt::Display for PrometheusServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}{}", if self.is_encrypted { "https" } else { "http" }, self.authority(), self.path)
     }
 }
 
-impl HttpClient<'_> {
+impl PrometheusClient<'_> {
     /// The body of an answer. One with the status of an error has it, too, if it is JSON: it says why.
     pub(super) fn get(&self, path: &str) -> io::Result<String> {
         let deadline = Deadline::within(WITHIN);
@@ -186,7 +186,7 @@ mod tests {
 
     #[track_caller]
     fn check(url: &str, shown: &str) {
-        assert_eq!(HttpServer::parse(url).map(|server| server.to_string()), Ok(shown.to_owned()), "{url}");
+        assert_eq!(PrometheusServer::parse(url).map(|server| server.to_string()), Ok(shown.to_owned()), "{url}");
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
             "http://::1",
             "http://a\r\nX: y",
         ] {
-            assert!(HttpServer::parse(wrong).is_err(), "{wrong}");
+            assert!(PrometheusServer::parse(wrong).is_err(), "{wrong}");
         }
     }
 

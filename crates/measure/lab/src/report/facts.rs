@@ -46,7 +46,7 @@ impl RunFacts {
             last_began_unix_s: results.records.iter().map(|record| record.began_unix_s).max().unwrap_or(0),
             trials: results.records.len(),
             rounds: experiment.repeat.rounds,
-            seconds: [experiment.workload.seconds, experiment.workload.warm_up_s],
+            seconds: [experiment.workload.seconds, experiment.workload.warm_up_s].map(f64::from),
             seed: experiment.repeat.seed,
             ..RunFacts::default()
         };

@@ -2,7 +2,7 @@
 
 use stdx::words::counted;
 
-use super::ReportTable;
+use super::table::ReportTable;
 use crate::analyze::comparison::{Comparison, Noted};
 
 /// Trials that do not count.
