@@ -59,7 +59,7 @@ pub(crate) enum Sampler {
         thread: JoinHandle<Result<Samples, Error>>,
     },
     /// At both ends.
-    Ends(Ends),
+    Ends(Box<Ends>),
 }
 
 /// A load that is too short for seconds.
@@ -90,14 +90,14 @@ impl Sampler {
             let before_s = cost_s();
             let open = Moment::now(&Root::new("/"), &mut facts, &watched, clock)?;
             let load = (open.at_s, open.load.clone());
-            return Ok(Sampler::Ends(Ends {
+            return Ok(Sampler::Ends(Box::new(Ends {
                 facts,
                 watched,
                 clock,
                 open,
                 load,
                 cost_s: cost_s() - before_s,
-            }));
+            })));
         }
         let halt = Halt::default();
         let until = halt.clone();

@@ -77,7 +77,9 @@ pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Str
     let late = match too_long {
         Some(why) if !workload.is_short() => return Err(why),
         // A busy host closes a short one as late as that.
-        other => other.map(|why| Doubt { why: format!("window: {why}, or a quieter host"), about: About::All }),
+        other => {
+            other.map(|why| Doubt { why: format!("window: {why}, or a quieter host"), about: About::All })
+        }
     };
     if let Some(what) = too_early(summary.seconds, measured) {
         return Err(format!("by its own clock {what}"));
@@ -222,7 +224,10 @@ mod tests {
         // A short one may be late.
         let short = CLOSED.replacen("\"seconds\": 2.00040158", "\"seconds\": 0.52", 1);
         let doubts = parse(&short, &workload(0.45, 0.2)).expect("figures").doubts;
-        assert!(doubts.iter().any(|doubt| doubt.why.starts_with("window: its window of 0.52 s")), "{doubts:?}");
+        assert!(
+            doubts.iter().any(|doubt| doubt.why.starts_with("window: its window of 0.52 s")),
+            "{doubts:?}"
+        );
     }
 
     #[test]
