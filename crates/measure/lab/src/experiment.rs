@@ -18,8 +18,8 @@ mod types;
 use self::rounds::RoundPlan;
 use self::types::ROUNDS_MIN;
 pub use self::types::{
-    Aim, BesideCommand, Error, Experiment, Factor, FileSystem, GuestDisks, GuestKernel, Level, Measure, Parser,
-    Ready, Repeat, Subject, TrialLoad,
+    Aim, BesideCommand, Error, Experiment, Factor, FileSystem, GuestDisks, GuestKernel, Level, Measure,
+    Parser, Ready, Repeat, Subject, TrialLoad,
 };
 use crate::record::quantity;
 

@@ -1,7 +1,7 @@
 //! Checks of a cell before anything runs: its placeholders, environment, placement and virtual machine.
 
 use super::context::{PORTS, of_program, placed, say, times};
-use super::{beside, parse, settings, subject};
+use super::{context::beside, parse, settings, subject};
 use crate::error::Error;
 use crate::experiment::derived::{self, Formula};
 use crate::experiment::matrix::Cell;
@@ -31,7 +31,8 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
             }
             // A brace itself is written twice.
             let is_in = |text: &String| text.replace("{{", "").contains(&format!("{{{name}}}"));
-            let words = experiment.factors.iter().flat_map(|factor| &factor.levels).flat_map(|it| it.set.values());
+            let words =
+                experiment.factors.iter().flat_map(|factor| &factor.levels).flat_map(|it| it.set.values());
             if !commands(experiment).into_iter().chain(words).any(is_in) {
                 return wrong(&format!("no command has {{{name}}}, so nothing is varied"));
             }
