@@ -58,7 +58,9 @@ pub(crate) fn first_server(arguments: &Arguments) -> Result<bool> {
 
 fn build(folder: &Path) -> Result<FirstBuild> {
     let clone = folder.join("clone");
-    let words = ["clone", "--quiet", &*workspace().to_string_lossy(), &*clone.to_string_lossy()];
+    let (source, copy) = (workspace(), clone.to_string_lossy());
+    let source = source.to_string_lossy();
+    let words = ["clone", "--quiet", &*source, &*copy];
     run(command("git", &words))?;
     let (started, host) = (clock::now(), cpu_time::of_host());
     let before = cpu_time::of_ended_children_s()?;
