@@ -58,8 +58,9 @@ pub(crate) fn first_server(arguments: &Arguments) -> Result<bool> {
 
 fn build(folder: &Path) -> Result<FirstBuild> {
     let clone = folder.join("clone");
-    let words = ["clone", "--quiet", &*workspace().to_string_lossy(), &*clone.to_string_lossy()];
-    run(command("git", &words))?;
+    let mut git = command("git", &["clone", "--quiet"]);
+    git.arg(workspace()).arg(&clone);
+    run(git)?;
     let (started, host) = (clock::now(), cpu_time::of_host());
     let before = cpu_time::of_ended_children_s()?;
     let words = ["build", "--release", "--message-format", "json"];
