@@ -7,6 +7,7 @@ mod ending;
 mod gate;
 mod history;
 mod inside;
+mod null;
 mod report;
 mod run;
 
@@ -19,6 +20,7 @@ use crate::failure::Failure;
 pub(crate) use compare::STATUSES as COMPARE_STATUSES;
 pub(crate) use gate::STATUSES as GATE_STATUSES;
 pub(crate) use history::STATUSES as HISTORY_STATUSES;
+pub(crate) use null::STATUSES as NULL_STATUSES;
 pub(crate) use report::STATUSES as REPORT_STATUSES;
 pub(crate) use run::RESTORE_STATUSES;
 pub(crate) use run::STATUSES as RUN_STATUSES;
@@ -38,6 +40,8 @@ enum Job {
     Gate(gate::Arguments),
     /// Undo the changes of a run that was killed
     Restore(run::RestoreArguments),
+    /// Serve without work, as the floor for servers and proxies
+    Null(null::Arguments),
     /// Apply a strategy in a subject's virtual machine, and sample its CPUs; started there by `run`
     #[command(hide = true)]
     Inside(inside::Arguments),
@@ -65,6 +69,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Gate(arguments) => gate::run(&arguments),
         Job::Run(arguments) => run::run(&arguments),
         Job::Restore(arguments) => run::restore(&arguments),
+        Job::Null(arguments) => null::run(&arguments),
         Job::Inside(arguments) => inside::run(arguments),
     }
 }

@@ -54,6 +54,7 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
         Some("tune-watch") => statuses(&mut page, &crate::tune::WATCH_STATUSES)?,
         Some("lab-run") => statuses(&mut page, &crate::lab::RUN_STATUSES)?,
         Some("lab-restore") => statuses(&mut page, &crate::lab::RESTORE_STATUSES)?,
+        Some("lab-null") => statuses(&mut page, &crate::lab::NULL_STATUSES)?,
         Some("lab-report") => statuses(&mut page, &crate::lab::REPORT_STATUSES)?,
         Some("lab-compare") => statuses(&mut page, &crate::lab::COMPARE_STATUSES)?,
         Some(job) if job.starts_with("control-") => statuses(&mut page, &crate::control::STATUSES)?,

@@ -284,6 +284,7 @@ fn every_job_has_a_table_of_its_statuses() {
         ("history", &["0", "20", "64", "71", "1"]),
         ("gate", &["0", "18", "19", "20", "64", "71", "1"]),
         ("restore", &["0", "64", "71", "1"]),
+        ("null", &["0", "64", "71", "1"]),
     ] {
         let mut man = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
         let page = check(&man.args(["man", &format!("lab-{job}")]).output().expect("it starts"), 0);

@@ -6,6 +6,7 @@
 
 pub mod adapted;
 pub(crate) mod contrast;
+pub(crate) mod derived;
 pub mod design;
 pub(crate) mod difference;
 pub mod matrix;
@@ -17,8 +18,8 @@ mod types;
 use self::rounds::RoundPlan;
 use self::types::ROUNDS_MIN;
 pub use self::types::{
-    Aim, Error, Experiment, Factor, FileSystem, GuestDisks, GuestKernel, Level, Measure, Parser, Ready,
-    Repeat, Subject, TrialLoad,
+    Aim, BesideCommand, Error, Experiment, Factor, FileSystem, GuestDisks, GuestKernel, Level, Measure,
+    Parser, Ready, Repeat, Subject, TrialLoad,
 };
 use crate::record::quantity;
 
@@ -98,6 +99,8 @@ impl Experiment {
         self.factors.iter().try_for_each(Factor::check)?;
         self.check_names()?;
         distinct("measure.also", self.measure.also.iter())?;
+        distinct("measure.expected", self.measure.expected.iter())?;
+        distinct("workload.stats", self.workload.stats.iter())?;
         match self.subjects.iter().filter(|subject| subject.pinned).count() {
             0 => {}
             1 if self.subjects.len() > 1 => {}

@@ -251,6 +251,12 @@ pub struct TrialLoad {
     /// The command, for the shell. `{seconds}` is its duration, of which it may drop `{warm_up}` itself and
     /// measure `{measured}`; `{output}` is a file for its results, `{pid}` the subject.
     pub run: String,
+    /// Commands that run while the load runs, such as other clients: started before it, ended after it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<BesideCommand>,
+    /// Statistics of memcached's `stats` that become metrics: `curr_items` as it is after the load, `curr_items_added` its growth.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stats: Vec<String>,
     /// The parser of its results.
     pub parser: Parser,
     /// Seconds of load in each trial, of which the first `warm_up_s` are dropped.
@@ -291,6 +297,17 @@ fn plain<S: Serializer>(seconds: &f64, serializer: S) -> Result<S::Ok, S::Error>
 /// Larger than any number of seconds that is accepted.
 const WHOLE_MAX: f64 = 4e9;
 
+/// A command beside the load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BesideCommand {
+    /// For the shell. Empty once its names are filled in: there is none in this cell.
+    pub command: String,
+    /// Whether it may end before the load does; left out: it has to last as long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_end: bool,
+}
+
 /// Parsers of a load's results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -321,6 +338,12 @@ pub struct Measure {
     /// Relative differences below this are insignificant in practice: `0.02` is 2 %.
     #[serde(default = "equivalent")]
     pub equivalent: f64,
+    /// Further metrics, derived from others: `bytes_per_item = "server_rss_bytes / curr_items"`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub derived: BTreeMap<String, String>,
+    /// Kinds of doubts that are what the experiment is about, such as `client-waited`: they are remarks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected: Vec<String>,
     /// A process to charge CPU time to, instead of the subject: a command that prints its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<String>,

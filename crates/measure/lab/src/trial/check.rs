@@ -1,8 +1,9 @@
 //! Checks of a cell before anything runs: its placeholders, environment, placement and virtual machine.
 
 use super::context::{PORTS, of_program, placed, say, times};
-use super::{parse, settings, subject};
+use super::{beside, parse, settings, subject};
 use crate::error::Error;
+use crate::experiment::derived::{self, Formula};
 use crate::experiment::matrix::Cell;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Experiment, Ready};
@@ -69,6 +70,13 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
                     these threads";
         return Err(Error::place("measure.kernel_threads", what));
     }
+    for (number, beside) in experiment.workload.beside.iter().enumerate() {
+        placeholders.fill(&beside.command, &beside::place(number))?;
+    }
+    for (name, text) in &experiment.measure.derived {
+        let place = derived::place(name);
+        Formula::parse(&placeholders.fill(text, &place)?).map_err(|what| Error::place(place, what))?;
+    }
     parse::check(&experiment.workload.parser)?;
     experiment.measure.pid.iter().try_for_each(|text| placeholders.fill(text, "measure.pid").map(|_| ()))?;
     Ok(())
@@ -78,6 +86,8 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
 fn commands(experiment: &Experiment) -> Vec<&String> {
     let workload = &experiment.workload;
     let mut commands: Vec<&String> = workload.prepare.iter().chain([&workload.run]).collect();
+    commands.extend(workload.beside.iter().map(|beside| &beside.command));
+    commands.extend(experiment.measure.derived.values());
     commands.extend(&experiment.measure.pid);
     for subject in &experiment.subjects {
         commands.extend(subject.prepare.iter().chain([&subject.start]).chain(&subject.version));

@@ -1,7 +1,9 @@
 //! Trial contexts: the state that all trials of a run share, and that of the commands of one.
 
+use super::counts::Counted;
 use super::{parse, settings, subject};
 use crate::error::Error;
+use crate::experiment::derived::{self, Formula};
 use crate::experiment::matrix::TrialTurn;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Experiment, Level, Ready, Subject};
@@ -138,6 +140,16 @@ impl<'a> Context<'a> {
         ShellCommand { text, place, env: &NO_ENV, mark: &self.mark, log, output: None, placement: None }
     }
 
+    /// The experiment that the trial is of.
+    pub(super) fn experiment(&self) -> &Experiment {
+        self.experiment
+    }
+
+    /// A command line with its names filled in; `place` is the key that it stands at.
+    pub(super) fn filled(&self, text: &str, place: &str) -> Result<String, Error> {
+        Ok(self.placeholders.fill(text, place)?)
+    }
+
     /// Runs a command with its names filled in.
     pub(super) fn run(&self, text: &str, place: &str, log: &str) -> Result<(), Error> {
         let text = self.placeholders.fill(text, place)?;
@@ -266,9 +278,12 @@ impl<'a> Context<'a> {
         let printed = self.logs.join("load.out");
         let line = ShellCommand { output: Some(printed.clone()), ..self.line(&text, place, "load.log") };
         let before = self.inside()?.len();
+        let counted = Counted::of(self.experiment, self.port, charged.pid);
+        let counts = counted.now();
+        let mut beside = self.start_beside()?;
         let clock = Stopwatch::start();
         let mut load = line.start()?;
-        let watched = Watched { subject: charged.clone(), load: load.pid() };
+        let watched = Watched { subject: charged.clone(), load: load.pid(), beside: beside.pids() };
         let mut sampler = Sampler::start(facts, watched, clock, workload.is_short())?;
         let perf = sampled.as_ref().map(|_| self.perf(charged.pid));
         let limit = Duration::from_secs_f64(2.0 * workload.seconds) + LOAD_TIME_MORE;
@@ -277,6 +292,7 @@ impl<'a> Context<'a> {
         if load.is_gone() {
             self.mark.ends(load.pid())?;
         }
+        let mut complaints = beside.complaints()?;
         let seen = sampler.stop()?;
         if let Some((sampled, perf)) = sampled.zip(perf) {
             *sampled = self.perf_report(perf)?;
@@ -299,14 +315,30 @@ impl<'a> Context<'a> {
         };
         let how = |status| format!("{status}{}", last_lines(&self.log()));
         let subject_ended = server.ended()?.map(how);
+        // With the commands beside the load: connections that they hold are counted, too.
+        let (counts, missing) = counted.figures(&counts, &counted.at_rest());
+        complaints.extend(missing);
         Ok(Loaded {
             results,
+            counts,
+            derived: self.derived()?,
+            complaints,
             failed,
             seen,
             inside: inside::after(self.inside()?, before),
             end_s,
             subject_ended,
         })
+    }
+
+    /// The formulas of derived metrics, with their names filled in.
+    fn derived(&self) -> Result<Vec<(String, Formula)>, Error> {
+        let formula = |(name, text): (&String, &String)| {
+            let place = derived::place(name);
+            let formula = Formula::parse(&self.filled(text, &place)?);
+            Ok((name.clone(), formula.map_err(|what| Error::place(place, what))?))
+        };
+        self.experiment.measure.derived.iter().map(formula).collect()
     }
 
     /// Makes perf sample a process with all that it has started, in the seconds that count.

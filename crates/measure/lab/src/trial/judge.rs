@@ -2,10 +2,11 @@
 //! the doubts about them.
 
 use crate::error::Error;
-use crate::experiment::{Experiment, Parser};
+use crate::experiment::derived::{self, Formula, NoValue};
+use crate::experiment::{Experiment, Measure, Parser};
 use crate::guest::inside::GuestSample;
 use crate::record::{Sample, TrialRecord};
-use crate::trial::parse::output::{About, Doubt, LoadResults};
+use crate::trial::parse::output::{About, Doubt, LoadFigures, LoadResults};
 use crate::trial::sampler::Samples;
 use std::collections::BTreeMap;
 use stdx::steady;
@@ -16,6 +17,12 @@ use tuner::{Capture, Series};
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) results: Result<LoadResults, Error>,
+    /// Statistics and memory of the subject.
+    pub(crate) counts: LoadFigures,
+    /// Metrics to derive from all others.
+    pub(crate) derived: Vec<(String, Formula)>,
+    /// What is to be said of commands beside the load, and of counts that are missing.
+    pub(crate) complaints: Vec<String>,
     /// The failure of the load, if there are results all the same.
     pub(crate) failed: Option<Error>,
     pub(crate) seen: Samples,
@@ -50,7 +57,8 @@ pub(crate) fn judge(
     loaded: Loaded,
     moved: Vec<String>,
 ) -> Option<Error> {
-    let Loaded { results, failed, seen, inside, end_s, subject_ended } = loaded;
+    let Loaded { results, counts: server, derived, complaints, failed, seen, inside, end_s, subject_ended } =
+        loaded;
     let mut broken = None;
     let workload = &experiment.workload;
     // The one sample of a short load has all of it.
@@ -72,6 +80,7 @@ pub(crate) fn judge(
         broken = Some(error);
     }
     doubts.append(&mut results.doubts);
+    doubts.extend(complaints.into_iter().map(everywhere));
     let ran_s: f64 = seen.samples[counts.clone()].iter().map(|sample| sample.run_s).sum();
     let used_s = ran_s.max(seen.spent_s[counts.end] - seen.spent_s[counts.start]);
     // A subject that does nothing is not measured: the load does the work, for example on a file system.
@@ -84,6 +93,7 @@ pub(crate) fn judge(
     if !workload.is_short() {
         record.metrics.insert("server_cpu_s".to_owned(), used_s);
     }
+    record.metrics.extend(server);
     host_metrics(record, &seen.samples[counts.clone()], first_s(&seen.samples, &counts), used_s);
     record.metrics.insert("sampler_cpu_share".to_owned(), seen.cost_s / end_s);
     if let Some(guest) = &mut record.guest {
@@ -93,6 +103,11 @@ pub(crate) fn judge(
         guest.samples = inside.into_iter().map(|said| said.sample).collect();
         let counts = counted(&guest.samples, end_s, measured_s);
         record.metrics.append(&mut guest_metrics(&guest.samples[counts]));
+    }
+    if !results.metrics.is_empty() {
+        let (doubt, error) = derive(&mut record.metrics, derived);
+        doubts.extend(doubt);
+        broken = error.or(broken);
     }
     if !results.metrics.is_empty() && !record.metrics.contains_key(&experiment.measure.primary) {
         let known: Vec<&str> = record.metrics.keys().map(String::as_str).collect();
@@ -107,10 +122,30 @@ pub(crate) fn judge(
         let found = limits(&Capture { facts: seen.facts, series }).into_iter();
         doubts.extend(found.map(|finding| everywhere(format!("{}: {}", finding.subject, finding.cause))));
     }
-    note(record, doubts, &experiment.measure.primary);
+    note(record, doubts, &experiment.measure);
     // A value that is not a number would be written as null, and the record could not be read again.
     record.leave_out_incredible(&experiment.measure.primary);
     broken.filter(|_| subject_ended.is_none())
+}
+
+/// Adds the derived metrics, which are not derived from each other. One without a value is a doubt; if it names a metric that there
+/// is not, the experiment does not work.
+fn derive(metrics: &mut LoadFigures, derived: Vec<(String, Formula)>) -> (Vec<Doubt>, Option<Error>) {
+    let (mut doubts, mut broken) = (Vec::new(), None);
+    let values: Vec<_> = derived.iter().map(|(name, formula)| (name, formula.value(metrics))).collect();
+    for (name, value) in values {
+        match value {
+            Ok(value) => drop(metrics.insert(name.clone(), value)),
+            Err(why) => {
+                let error = Error::place(derived::place(name), &why);
+                doubts.push(everywhere(error.to_string()));
+                if matches!(why, NoValue::Unknown { .. }) {
+                    broken = Some(error);
+                }
+            }
+        }
+    }
+    (doubts, broken)
 }
 
 /// Doubts about the load's threads and the subject's, where these did not get the CPU time that they needed.
@@ -141,10 +176,14 @@ fn add_load(samples: &mut [Sample], results: &LoadResults, end_s: f64) {
     }
 }
 
-/// Doubts about the primary metric keep the trial from counting; others are remarks.
-fn note(record: &mut TrialRecord, doubts: Vec<Doubt>, primary: &str) {
-    for Doubt { why, about } in doubts {
-        if about.concerns(primary) {
+/// Doubts about the primary metric keep the trial from counting; others are remarks, and so are those that are expected.
+fn note(record: &mut TrialRecord, doubts: Vec<Doubt>, measure: &Measure) {
+    for doubt in doubts {
+        let is_expected = measure.expected.iter().any(|expected| expected == doubt.kind());
+        let Doubt { why, about } = doubt;
+        if is_expected {
+            record.remarks.push(why);
+        } else if about.concerns(&measure.primary) {
             record.doubts.push(why);
         } else {
             record.latencies_are_doubtful |= about.concerns(LATENCY);
@@ -291,7 +330,6 @@ mod tests {
     use super::*;
     use crate::experiment::tests::MINIMAL;
     use crate::record::{CpuShares, GuestRecord};
-    use crate::trial::parse::output::LoadFigures;
     use tuner::Facts;
 
     /// Twenty seconds count, after two of warm-up; the load takes a quarter of a second to get ready.
@@ -329,6 +367,12 @@ mod tests {
         };
         Loaded {
             results: Ok(results),
+            counts: LoadFigures::from([
+                ("curr_items".to_owned(), 50.0),
+                ("get_misses_added".to_owned(), 0.0),
+            ]),
+            derived: Vec::new(),
+            complaints: Vec::new(),
             failed: None,
             seen,
             inside: Vec::new(),
@@ -403,6 +447,52 @@ mod tests {
         }
         // Our own load judges itself.
         assert_eq!(kinds("\"evenkeel-load\"", with(0.05, 0.9, 0.60)), [""; 0]);
+    }
+
+    #[test]
+    fn what_an_experiment_is_about_is_no_doubt() {
+        let with = |expected: &str| {
+            let mut experiment = experiment("\"sysbench\"", "\"p99_us\"");
+            experiment.measure.expected = vec![expected.to_owned()];
+            let mut loaded = loaded(|second| 100.0 + (second % 5) as f64, 0.95);
+            let results = loaded.results.as_mut().expect("they are there");
+            results.metrics.insert("p99_us".to_owned(), 5.0);
+            results.doubts.clear();
+            judged(&experiment, loaded).0
+        };
+        assert!(!with("client-waited").is_valid());
+        let record = with("client-saturated");
+        assert_eq!((record.is_valid(), record.remarks.len(), record.figure("p99_us")), (true, 1, Some(5.0)));
+    }
+
+    #[test]
+    fn derived_metrics_are_of_the_load_and_the_server_together() {
+        let experiment = experiment("\"sysbench\"", "\"per_item\"");
+        let judged_with = |text: &str, complaints: Vec<String>| {
+            let derived = vec![("per_item".to_owned(), Formula::parse(text).expect(text))];
+            judged(
+                &experiment,
+                Loaded { derived, complaints, ..loaded(|second| 100.0 + (second % 5) as f64, 0.1) },
+            )
+        };
+        let (record, broken) = judged_with("requests_per_second / curr_items", Vec::new());
+        assert_eq!(
+            (record.metrics["per_item"], record.metrics["curr_items"], broken.is_none()),
+            (2.0, 50.0, true)
+        );
+        let (record, broken) = judged_with("curr_items / get_misses_added", vec!["beside".to_owned()]);
+        assert!(
+            record.doubts[1..3]
+                .join("; ")
+                .starts_with("beside; carry out measure.derived.per_item: get_misses_added is 0")
+        );
+        assert!(broken.is_some_and(|error| error.to_string().contains("there is no \"per_item\"")));
+        let (record, broken) = judged_with("curr_itemz / 2 + 1", Vec::new());
+        assert!(
+            broken.is_some() && record.doubts[1].contains("there is no \"curr_itemz\"; there are curr_items"),
+            "{:?}",
+            record.doubts
+        );
     }
 
     #[test]

@@ -80,6 +80,8 @@ mod tests {
         let load = |parser, seconds: u32| TrialLoad {
             prepare: Vec::new(),
             run: String::new(),
+            beside: Vec::new(),
+            stats: Vec::new(),
             parser,
             seconds: f64::from(seconds),
             warm_up_s: 0.0,

@@ -23,6 +23,8 @@ pub(crate) struct Watched {
     pub(crate) subject: Charged,
     /// The load, with all that it has started.
     pub(crate) load: u32,
+    /// The commands beside it, likewise.
+    pub(crate) beside: Vec<u32>,
 }
 
 /// The samples.
@@ -34,7 +36,7 @@ pub(crate) struct Samples {
     pub(crate) load_busy: Vec<f64>,
     /// By second: the share of it that some thread of the load waited for a CPU, at most.
     pub(crate) load_waited: Vec<f64>,
-    /// By second: CPU-seconds of all threads of the load.
+    /// By second: CPU-seconds of all threads of the load, and of the commands beside it.
     pub(crate) load_run_s: Vec<f64>,
     /// The host facts.
     pub(crate) facts: Facts,
@@ -140,7 +142,7 @@ impl Ends {
             samples: vec![sample(&self.facts, &self.open, &close)],
             load_busy: vec![share(|times| times.run_ns)],
             load_waited: vec![share(|times| times.wait_ns)],
-            load_run_s: vec![times_between(&self.open.load, &seen.load).0 as f64 / 1e9],
+            load_run_s: vec![load_ns(&self.open, &seen) as f64 / 1e9],
             spent_s: vec![self.open.spent_s, close.spent_s],
             cost_s: self.cost_s + cost_s() - before_s,
             readings: vec![self.open.reading, close.reading],
@@ -170,7 +172,7 @@ fn look(mut facts: Facts, watched: Watched, clock: Stopwatch, until: &Halt) -> R
         samples,
         load_busy: most(|times| times.run_ns),
         load_waited: most(|times| times.wait_ns),
-        load_run_s: pairs().map(|(from, to)| times_between(&from.load, &to.load).0 as f64 / 1e9).collect(),
+        load_run_s: pairs().map(|(from, to)| load_ns(from, to) as f64 / 1e9).collect(),
         spent_s: moments.iter().map(|moment| moment.spent_s).collect(),
         readings: moments.into_iter().map(|moment| moment.reading).collect(),
         facts,
@@ -195,6 +197,7 @@ pub(crate) struct Moment {
     at_s: f64,
     reading: Reading,
     load: BTreeMap<u32, ThreadTimes>,
+    beside: BTreeMap<u32, ThreadTimes>,
     spent_s: f64,
     rss_bytes: u64,
 }
@@ -212,17 +215,21 @@ impl Moment {
         let at_s = clock.passed().as_secs_f64();
         let reading = tuner::read(root, facts, (at_s * 1000.0) as u64)?;
         let load = cpu_time::of_threads(&processes::with_descendants(watched.load));
+        let beside: Vec<u32> =
+            watched.beside.iter().flat_map(|pid| processes::with_descendants(*pid)).collect();
+        let beside = cpu_time::of_threads(&beside);
         // Where nothing has ended, the sum of the threads is more exact.
         let threads_ns: u64 = reading.threads.values().map(|times| times.run_ns).sum();
         let spent_s = cpu_time::of_processes_s(&subject).max(threads_ns as f64 / 1e9);
-        Ok(Moment { at_s, reading, load, spent_s, rss_bytes: processes::resident_bytes(&subject) })
+        Ok(Moment { at_s, reading, load, beside, spent_s, rss_bytes: processes::resident_bytes(&subject) })
     }
 
     /// Only what CPUs do: of a virtual machine, where each instruction of ours may take the time of fifty.
     pub(crate) fn of_cpus(root: &Root, facts: &Facts, clock: Stopwatch) -> Result<Moment, Error> {
         let at_s = clock.passed().as_secs_f64();
         let reading = tuner::observe::read::cpus(root, facts, (at_s * 1000.0) as u64)?;
-        Ok(Moment { at_s, reading, load: BTreeMap::new(), spent_s: 0.0, rss_bytes: 0 })
+        let (load, beside) = Default::default();
+        Ok(Moment { at_s, reading, load, beside, spent_s: 0.0, rss_bytes: 0 })
     }
 }
 
@@ -297,6 +304,11 @@ fn times_between(old: &BTreeMap<u32, ThreadTimes>, new: &BTreeMap<u32, ThreadTim
     added.fold((0, 0), |(run, wait), (more_run, more_wait)| (run + more_run, wait + more_wait))
 }
 
+/// What the load and the commands beside it ran: none of it is another program's.
+fn load_ns(from: &Moment, to: &Moment) -> u64 {
+    times_between(&from.load, &to.load).0 + times_between(&from.beside, &to.beside).0
+}
+
 /// The share of the time that a thread of the load ran, or waited for a CPU: of the one that did so most.
 fn most(from: &Moment, to: &Moment, time_ns: fn(&ThreadTimes) -> u64) -> f64 {
     let added = |(tid, times): (&u32, &ThreadTimes)| {
@@ -321,7 +333,8 @@ mod tests {
             threads: threads.clone(),
             ..Reading::default()
         };
-        Moment { at_s, reading, load: threads, spent_s: 0.0, rss_bytes: 5 }
+        let beside = threads.clone();
+        Moment { at_s, reading, load: threads, beside, spent_s: 0.0, rss_bytes: 5 }
     }
 
     #[test]
@@ -333,6 +346,7 @@ mod tests {
         assert_eq!((sample.cpus.len(), sample.cpus[1].user, sample.cpus[1].idle), (2, 0.25, 0.75));
         assert_eq!((sample.cpu_ids, ids_with_gaps(0..2)), (vec![0, 2], vec![]));
         assert_eq!((sample.net_rx.as_slice(), sample.rss_bytes), ([0, 100].as_slice(), 5));
+        assert_eq!(load_ns(&from, &to), 1_000_000_000, "that of the load and that beside it");
         assert_eq!((sample.run_s, sample.wait_s, sample.stalled_s["cpu"]), (1.5, 0.25, 0.1));
         assert_eq!(
             (most(&from, &to, |times| times.run_ns), most(&from, &to, |times| times.wait_ns)),
@@ -356,9 +370,13 @@ mod tests {
     #[test]
     fn a_short_load_is_seen_at_both_ends() {
         let (clock, own) = (Stopwatch::start(), std::process::id());
-        let mut sampler =
-            Sampler::start(Facts::default(), Watched { subject: Charged::from(own), load: own }, clock, true)
-                .expect("moments");
+        let mut sampler = Sampler::start(
+            Facts::default(),
+            Watched { subject: Charged::from(own), load: own, beside: Vec::new() },
+            clock,
+            true,
+        )
+        .expect("moments");
         let begin = cpu_time::this_thread_ns();
         while cpu_time::this_thread_ns() < begin + 60_000_000 {
             std::hint::spin_loop();
@@ -379,7 +397,7 @@ mod tests {
         let own = std::process::id();
         let sampler = Sampler::start(
             Facts::default(),
-            Watched { subject: Charged::from(own), load: own },
+            Watched { subject: Charged::from(own), load: own, beside: Vec::new() },
             clock,
             false,
         )

@@ -3,7 +3,9 @@
 use super::output::{About, Doubt, LoadFigures, LoadResults, figures};
 use super::too_early;
 use crate::experiment::TrialLoad;
-use load::{CpuCost, Failures, InvalidReason, Latency, RunVerdict, Second, WaitsSummary};
+use load::{
+    Connects, CpuCost, Failures, Handshakes, InvalidReason, Latency, RunVerdict, Second, WaitsSummary,
+};
 use serde::{Deserialize, Serialize};
 
 /// The fields of a `load::Summary` that are used: another version may have more, or fewer of the rest.
@@ -24,6 +26,10 @@ struct Summary {
     keys_per_second: f64,
     latency: Latency,
     waits: Option<WaitsSummary>,
+    #[serde(default)]
+    connects: Option<Connects>,
+    #[serde(default)]
+    handshakes: Option<Handshakes>,
     client: CpuCost,
     busiest_thread: f64,
     #[serde(default)]
@@ -93,6 +99,14 @@ pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Str
         ("errors", Some(summary.errors as f64)),
         ("availability_share", summary.availability),
         ("timeouts", Some(summary.failures.timeouts as f64)),
+        ("wrong_values", Some(summary.wrong_values as f64)),
+        ("connect_p50_us", summary.connects.map(|connects| connects.latency.p50_us)),
+        ("connect_p99_us", summary.connects.map(|connects| connects.latency.p99_us)),
+        ("connects_opened", summary.connects.map(|connects| connects.opened as f64)),
+        ("connects_failed", summary.connects.map(|connects| (connects.refused + connects.timed_out) as f64)),
+        ("handshake_p50_us", summary.handshakes.map(|handshakes| handshakes.latency.p50_us)),
+        ("handshake_p99_us", summary.handshakes.map(|handshakes| handshakes.latency.p99_us)),
+        ("resumed_share", summary.handshakes.and_then(resumed_share)),
         ("slip_p99_us", summary.waits.map(|waits| waits.slip.p99_us)),
         ("service_p99_us", summary.waits.map(|waits| waits.service.p99_us)),
     ]);
@@ -144,6 +158,11 @@ pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Str
     })
 }
 
+/// Of the handshakes, the share that resumed a session; unknown without any.
+fn resumed_share(handshakes: Handshakes) -> Option<f64> {
+    (handshakes.count > 0).then(|| handshakes.resumed as f64 / handshakes.count as f64)
+}
+
 fn latencies(latency: &Latency) -> LoadFigures {
     figures([
         ("p50_us", Some(latency.p50_us)),
@@ -166,6 +185,8 @@ mod tests {
         TrialLoad {
             prepare: Vec::new(),
             run: String::new(),
+            beside: Vec::new(),
+            stats: Vec::new(),
             parser: Parser::EvenkeelLoad,
             seconds,
             warm_up_s,

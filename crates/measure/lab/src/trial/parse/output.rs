@@ -28,6 +28,13 @@ pub(crate) struct Doubt {
     pub(crate) about: About,
 }
 
+impl Doubt {
+    /// Its first words: `client-waited`.
+    pub(crate) fn kind(&self) -> &str {
+        self.why.split(": ").next().unwrap_or_default()
+    }
+}
+
 /// The figures that a doubt concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
