@@ -71,13 +71,19 @@ pub(crate) fn data(experiment: &Experiment, cell: &Cell) -> Words {
     words(experiment, cell, experiment.workload.prepare.iter())
 }
 
-fn words<'l>(experiment: &Experiment, cell: &Cell, lines: impl Iterator<Item = &'l String> + Clone) -> Words {
-    let all = cell.levels(experiment).into_iter().flat_map(|(_, level)| &level.set);
-    let are_said = |(name, _): &(&String, &String)| {
-        let place = format!("{{{name}}}");
-        lines.clone().any(|line| line.contains(&place))
-    };
-    all.filter(are_said).map(|(name, word)| (name.clone(), word.clone())).collect()
+/// Those in the lines, and those in these words.
+fn words<'e>(experiment: &'e Experiment, cell: &Cell, lines: impl Iterator<Item = &'e String>) -> Words {
+    let all: Words = cell.levels(experiment).into_iter().flat_map(|(_, level)| level.set.clone()).collect();
+    let mut said = Words::new();
+    let mut lines: Vec<&String> = lines.collect();
+    while let Some(line) = lines.pop() {
+        for (name, word) in all.iter().filter(|(name, _)| line.contains(&format!("{{{name}}}"))) {
+            if said.insert(name.clone(), word.clone()).is_none() {
+                lines.push(word);
+            }
+        }
+    }
+    said
 }
 
 /// Refuses what cannot be for servers that run side by side.
@@ -188,6 +194,19 @@ mod tests {
                 (2, &["epoll work=d1", "epoll work=d16", "io_uring work=d1", "io_uring work=d16"]),
                 (2, &["epoll work=many", "io_uring work=many"]),
             ],
+        );
+    }
+
+    #[test]
+    fn words_in_words_are_data_too() {
+        let level = |name: &'static str, depth: &str, keys: &str| {
+            (name, format!("set = {{ depth = {depth:?}, keys = \"{{count}}\", count = {keys:?} }}"))
+        };
+        let levels = [level("few", "1", "9"), level("many", "1", "99")];
+        let levels: Vec<(&str, &str)> = levels.iter().map(|(name, keys)| (*name, keys.as_str())).collect();
+        check(
+            &factor("work", &levels),
+            &[(2, &["epoll work=few", "io_uring work=few"]), (2, &["epoll work=many", "io_uring work=many"])],
         );
     }
 
