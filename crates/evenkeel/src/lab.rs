@@ -10,6 +10,7 @@ mod inside;
 mod null;
 mod report;
 mod run;
+mod weeks;
 
 use std::process::ExitCode;
 
@@ -24,6 +25,7 @@ pub(crate) use null::STATUSES as NULL_STATUSES;
 pub(crate) use report::STATUSES as REPORT_STATUSES;
 pub(crate) use run::RESTORE_STATUSES;
 pub(crate) use run::STATUSES as RUN_STATUSES;
+pub(crate) use weeks::STATUSES as WEEKS_STATUSES;
 
 /// Compare servers, settings and versions by experiment
 #[derive(Clone, Debug, Subcommand)]
@@ -38,6 +40,8 @@ enum Job {
     History(history::Arguments),
     /// Judge whether the newest runs are permanently worse, as an exit status
     Gate(gate::Arguments),
+    /// Show figures of a running service before and after its roll-outs, week over week
+    Weeks(weeks::Arguments),
     /// Undo the changes of a run that was killed
     Restore(run::RestoreArguments),
     /// Serve without work, as the floor for servers and proxies
@@ -67,6 +71,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Compare(arguments) => compare::run(&arguments),
         Job::History(arguments) => history::run(&arguments),
         Job::Gate(arguments) => gate::run(&arguments),
+        Job::Weeks(arguments) => weeks::run(&arguments),
         Job::Run(arguments) => run::run(&arguments),
         Job::Restore(arguments) => run::restore(&arguments),
         Job::Null(arguments) => null::run(&arguments),

@@ -61,14 +61,14 @@ struct Binary {
     executable: PathBuf,
 }
 
-/// Builds the tests of the workspace with these features, without running any.
-pub(crate) fn build(features: &str) -> Result<()> {
-    built(features).map(drop)
+/// Builds the tests of the workspace, without running any.
+pub(crate) fn build() -> Result<()> {
+    built().map(drop)
 }
 
 /// Runs all of them; what is built already is not built again.
-pub(crate) fn run(features: &str, results: &mut Vec<String>) -> Result<()> {
-    let binaries = built(features)?;
+pub(crate) fn run(results: &mut Vec<String>) -> Result<()> {
+    let binaries = built()?;
     ensure!(!binaries.is_empty(), "cargo has built no tests");
     let (mut failed, mut took) = (Vec::new(), Vec::new());
     for binary in &binaries {
@@ -80,16 +80,16 @@ pub(crate) fn run(features: &str, results: &mut Vec<String>) -> Result<()> {
         took.push((started.elapsed(), binary.name.as_str()));
     }
     println!("\n{}", slowest(&mut took));
-    if let Err(error) = run_tests(cargo(&["test", "--workspace", "--features", features, "--doc"]), results) {
+    if let Err(error) = run_tests(cargo(&["test", "--workspace", "--doc"]), results) {
         failed.push(format!("{error:#}"));
     }
     ensure!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(())
 }
 
-fn built(features: &str) -> Result<Vec<Binary>> {
-    let words = ["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"];
-    let mut build = cargo(&[&words[..], &["--features", features]].concat());
+fn built() -> Result<Vec<Binary>> {
+    let mut build =
+        cargo(&["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
     let shown = show(&build);
     println!("$ {shown}");
     let output = build.stderr(Stdio::inherit()).output().with_context(|| format!("run {shown}"))?;

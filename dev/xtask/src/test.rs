@@ -1,21 +1,22 @@
 //! `cargo xtask test`: what continuous integration runs, and what a newcomer runs.
 
 use crate::steps::{TestSteps, cargo, run};
-use crate::tidy::{self, SHARED_HISTORY};
-use crate::{binaries, tools, vm};
+use crate::tidy;
+use crate::{binaries, first_server, tools, vm};
 use anyhow::{Result, ensure};
-use end_to_end::subject::workspace;
+use end_to_end::subject::{target_directory, workspace};
 
 /// Everything; whether it all held.
 pub(crate) fn test() -> Result<bool> {
     let mut steps = TestSteps::default();
     steps.step("Tools for the tests", |_| tools::install());
     quick(&mut steps);
-    steps.step("Release build", |_| run(cargo(&["build", "--release", "--package", "evenkeel"])));
-    steps.step("Build of the tests", |_| binaries::build(SHARED_HISTORY));
-    steps.step("Tests: units, transcripts, clients, survival, fuzzing with a fixed seed", |results| {
-        binaries::run(SHARED_HISTORY, results)
+    steps.step("Release build", |_| {
+        run(cargo(&["build", "--release", "--package", "evenkeel"]))?;
+        first_server::check_binary(&target_directory().join("release/evenkeel"))
     });
+    steps.step("Build of the tests", |_| binaries::build());
+    steps.step("Tests: units, transcripts, clients, survival, fuzzing with a fixed seed", binaries::run);
     vm::step(&mut steps);
     Ok(steps.run())
 }
@@ -47,9 +48,4 @@ fn quick(steps: &mut TestSteps) {
     steps.step("Formatting", |_| run(cargo(&["fmt", "--all", "--check"])));
     steps.step("Lints", |_| run(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])));
     steps.step("Lints of what ships: nothing is changed by path", |_| run(shipped_lints()));
-    // Of the whole workspace, although most of it has no such feature: see tidy/packages/selections.rs.
-    steps.step("Lints of the shared history", |_| {
-        let words = ["clippy", "--workspace", "--all-targets", "--features", SHARED_HISTORY];
-        run(cargo(&[&words[..], &["--", "-D", "warnings"]].concat()))
-    });
 }

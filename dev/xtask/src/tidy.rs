@@ -18,8 +18,6 @@ mod rooms;
 mod source;
 mod unsafe_files;
 
-pub(crate) use packages::selections::SHARED_HISTORY;
-
 use self::packages::{dependencies, edges, selections};
 use self::pages::links;
 use self::pages::paths::CrateFolders;

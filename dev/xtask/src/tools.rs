@@ -20,10 +20,9 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// A program, how it is asked whether it is there, and the Debian packages that have it.
 type Program = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const PROGRAMS: [Program; 14] = [
+const PROGRAMS: [Program; 13] = [
     ("memcached", &["-V"], &["memcached"]),
     ("/usr/sbin/mariadbd", &["--version"], &["mariadb-server-core"]),
-    ("sh", &["-c", "ls /usr/lib/postgresql/*/bin/initdb"], &["postgresql"]),
     ("memccapable", &["-a", "-h", "127.0.0.1", "-p", "1", "-T", "none"], &["libmemcached-tools"]),
     ("python3", &["-c", "import venv, ensurepip"], &["python3", "python3-venv"]),
     // The system's own, which its packages are for.

@@ -34,8 +34,8 @@ pub(super) struct Arguments {
     /// The directory of the later run; with --store a commit
     #[arg(value_name = "NEW")]
     new: String,
-    /// Compare two commits of this history: a file, or a PostgreSQL database (postgres://USER@HOST/DATABASE)
-    #[arg(long, value_name = "FILE|URL")]
+    /// Compare two commits of this history
+    #[arg(long, value_name = "FILE")]
     store: Option<String>,
     /// Print JSON, with the value of every trial
     #[arg(long)]

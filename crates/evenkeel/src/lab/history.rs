@@ -28,16 +28,14 @@ pub(crate) const STATUSES: [(&str, &str); 5] = [
 /// The history's place.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Store {
-    /// The file of the history, or, in a build with the feature shared-history, a PostgreSQL database that several
-    /// machines share (postgres://USER@HOST/DATABASE, its password also in PGPASSWORD; encrypted, ?sslrootcert=FILE
-    /// names the authority, unless ?sslmode=disable is given); the file or the tables are created if they do not exist
-    #[arg(long, value_name = "FILE|URL", default_value = "lab.sqlite")]
+    /// The file of the history; it is created if it does not exist
+    #[arg(long, value_name = "FILE", default_value = "lab.sqlite")]
     store: String,
 }
 
 impl Store {
     pub(super) fn open(&self) -> Result<History, Failure> {
-        History::open(&self.store, password().as_deref()).map_err(failed)
+        History::open(&self.store).map_err(failed)
     }
 
     /// The same, but a file must exist.
@@ -48,11 +46,7 @@ impl Store {
 
 /// Opens the history of that name. A file must exist.
 pub(super) fn open_kept(store: &str) -> Result<History, Failure> {
-    History::open_kept(store, password().as_deref()).map_err(failed)
-}
-
-fn password() -> Option<String> {
-    std::env::var("PGPASSWORD").ok()
+    History::open_kept(store).map_err(failed)
 }
 
 /// Show the results of runs over time, and keep another run

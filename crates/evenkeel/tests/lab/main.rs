@@ -1,11 +1,8 @@
 //! `evenkeel lab` as a process: its output and its exit statuses.
 
-#[cfg(feature = "shared-history")]
-mod postgres;
+mod published;
 mod sampled;
-#[cfg(feature = "shared-history")]
-#[path = "../support/until.rs"]
-mod until;
+mod weeks;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -78,7 +75,7 @@ fn a_report_is_printed_and_its_page_written() {
     assert!(text.contains("theirs is worse: requests/CPU-s -16.6 %"), "{text}");
     let page = fs::read_to_string(run.join("report.html")).expect("a page");
     assert!(page.contains("theirs is worse") && page.contains("<svg"), "{page}");
-    assert!(run.join("pictures/bars-requests_per_cpu_second.svg").exists());
+    assert!(run.join("pictures/cells-requests_per_cpu_second.svg").exists());
     let json = check(&lab(&directory, &["report", "night-1", "--json"]), 0);
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -117,7 +114,7 @@ fn a_report_takes_names_of_any_length_and_no_markup_from_them() {
     let page = fs::read_to_string(run.join("report.html")).expect("a page");
     assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&amp;") && !page.contains("<script"));
     let pictures: Vec<_> = fs::read_dir(run.join("pictures")).expect("pictures").flatten().collect();
-    assert_eq!(pictures.len(), 3, "bars, and the CPUs of each cell");
+    assert_eq!(pictures.len(), 3, "the cells, and the CPUs of each");
     for picture in pictures {
         let svg = fs::read_to_string(picture.path()).expect("text");
         assert!(!svg.contains("<script"), "{svg}");
@@ -338,6 +335,21 @@ fn a_history_that_cannot_be_used_is_refused_with_a_hint() {
     }
     fs::create_dir(directory.join("folder")).expect("a directory");
     refused(&directory, &["history", "--store", "folder"], 71, "use the history folder: unable to open");
+}
+
+#[test]
+fn the_url_of_a_database_is_refused_without_its_password() {
+    let directory = directory("lab-history-url");
+    let hint = "hint: runs are directories: copy them to the host that keeps the history";
+    let jobs = [["history"].as_slice(), &["gate"], &["compare", "c1", "c2"]];
+    for words in jobs.map(|job| [job, &["--store", "postgres://bench:hush@db.invalid/lab"]].concat()) {
+        let output = lab(&directory, &words);
+        check(&output, 1);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let wanted = "evenkeel: lab: use the history postgres://…: a history is a file, not a database\n";
+        assert!(error.starts_with(wanted) && error.contains(hint) && !error.contains("hush"), "{error}");
+    }
+    assert_eq!(fs::read_dir(&directory).expect("a directory").count(), 0, "and no file of that name is made");
 }
 
 #[test]

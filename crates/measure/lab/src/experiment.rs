@@ -269,7 +269,8 @@ impl Level {
         let disks = self.kernel.as_ref().and_then(|kernel| kernel.disks);
         let disk_count = disks.map(|disks| ("kernel.disks.count", disks.count));
         let disk_mb = disks.map(|disks| ("kernel.disks.size_mb", disks.size_mb));
-        let counts = [cpus, queues, size_mb, disk_count, disk_mb].into_iter().flatten();
+        let sample_s = self.kernel.as_ref().map(|kernel| ("kernel.sample_s", kernel.sample_s));
+        let counts = [cpus, queues, sample_s, size_mb, disk_count, disk_mb].into_iter().flatten();
         if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
             return wrong(key, "it must be at least 1".to_owned());
         }

@@ -1,10 +1,9 @@
-//! Histories of runs over time: one SQLite file, or a PostgreSQL database that several machines share.
+//! Histories of runs over time, in one SQLite file.
 //!
 //! A run is keyed by its experiment, machine, kernel, commit and beginning. A series holds the values of one metric
 //! on one machine, for trials with the same [definition](crate::history::definition), in the order of the runs,
-//! whatever the question is called. Trials with doubts are not added. Both stores have the same tables and use the
-//! same statements, which are in `store`; `sqlite` and `postgres` connect to them (the latter in builds with the
-//! feature `shared-history`).
+//! whatever the question is called. Trials with doubts are not added. The tables and statements
+//! are in `store`; `sqlite` carries them out.
 
 mod autoregression;
 pub mod change_point;
@@ -12,18 +11,16 @@ pub mod commits;
 pub mod definition;
 mod entry;
 pub mod gate;
-#[cfg(feature = "shared-history")]
-mod postgres;
 mod series;
 mod sqlite;
 mod store;
-mod student;
+pub(crate) mod student;
 
 pub use self::entry::{Entry, entries};
 pub use self::series::{MetricSeries, Point};
 use self::sqlite::Sqlite;
 pub use self::store::{Added, Error};
-use self::store::{Line, Store, Value, better_word, values_text};
+use self::store::{Line, Value, better_word, values_text};
 use crate::analyze::comparison::Comparison;
 use crate::experiment::design::{Cell, Design};
 use crate::history::definition::{Definition, of_cells};
@@ -35,35 +32,34 @@ use std::path::Path;
 
 /// The location of a history.
 pub struct History {
-    store: Box<dyn Store>,
+    store: Sqlite,
 }
 
 impl History {
-    /// Opens a file, or a database whose URL begins with `postgres://`, and creates it if it does not exist.
-    /// `password` is for a URL that has none.
-    pub fn open(store: &str, password: Option<&str>) -> Result<History, Error> {
-        let store: Box<dyn Store> = match scheme(store) {
-            Some(scheme) => shared(scheme, store, password)?,
-            None => Box::new(Sqlite::open(Path::new(store))?),
-        };
-        Ok(History { store })
+    /// Opens a file, and creates it if it does not exist.
+    pub fn open(store: &str) -> Result<History, Error> {
+        // The URL of a database. It is not printed again: it may hold a password.
+        if let Some((scheme, _)) = store.split_once("://") {
+            return Err(Error::Database { scheme: scheme.to_owned() });
+        }
+        Ok(History { store: Sqlite::open(Path::new(store))? })
     }
 
-    /// The same, but a file has to be there.
-    pub fn open_kept(store: &str, password: Option<&str>) -> Result<History, Error> {
-        if scheme(store).is_none() && !Path::new(store).exists() {
+    /// Opens a file that has to be there.
+    pub fn open_kept(store: &str) -> Result<History, Error> {
+        if !store.contains("://") && !Path::new(store).exists() {
             return Err(Error::Store {
                 name: store.to_owned(),
                 hint: Some("`evenkeel lab history --add RUN --commit COMMIT` makes it"),
                 source: Box::new(std::io::Error::new(std::io::ErrorKind::NotFound, "it is not there")),
             });
         }
-        History::open(store, password)
+        History::open(store)
     }
 
     /// A history in memory, lost at the end.
     pub fn in_memory() -> Result<History, Error> {
-        Ok(History { store: Box::new(Sqlite::in_memory()?) })
+        Ok(History { store: Sqlite::in_memory()? })
     }
 
     /// Adds the results of a run at that commit, if the run is complete.
@@ -156,20 +152,4 @@ fn profiles(results: &Results) -> Vec<(String, String)> {
         Some((definition.digest, serde_json::to_string(profile).expect("it is plain data")))
     };
     cells.iter().zip(definitions).filter_map(of).collect()
-}
-
-/// How psql distinguishes a URL from the name of a database; `None`: it is a file.
-fn scheme(store: &str) -> Option<&'static str> {
-    ["postgres://", "postgresql://"].into_iter().find(|scheme| store.starts_with(scheme))
-}
-
-#[cfg(feature = "shared-history")]
-fn shared(_: &str, url: &str, password: Option<&str>) -> Result<Box<dyn Store>, Error> {
-    Ok(Box::new(postgres::Postgres::open(url, password)?))
-}
-
-/// The URL itself is not printed again: it may hold a password.
-#[cfg(not(feature = "shared-history"))]
-fn shared(scheme: &'static str, _: &str, _: Option<&str>) -> Result<Box<dyn Store>, Error> {
-    Err(Error::NotBuilt { scheme })
 }

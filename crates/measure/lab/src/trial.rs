@@ -137,8 +137,7 @@ impl<'a> Site<'a> {
         // Not before: `prepare` may have made the program.
         record.version = self.version(&context, subject)?;
         context.preloaded(&turn.cell.levels(experiment))?;
-        record.guest = context.guest.as_ref().and_then(|guest| guest.recorded(&context.log()));
-        record.remarks.extend(context.guest_said(guest::LEFT));
+        context.note_guest(record);
         if subject.holds_data {
             context.prepare(&mut server)?;
         }

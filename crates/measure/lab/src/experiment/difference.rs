@@ -33,7 +33,7 @@ pub(crate) fn in_the_way(before: &Experiment, now: &Experiment) -> Vec<String> {
 }
 
 /// `workload.seconds was 5 and is 10`; comments and the order of keys make no difference.
-fn between(before: &Experiment, now: &Experiment) -> Vec<String> {
+pub(crate) fn between(before: &Experiment, now: &Experiment) -> Vec<String> {
     let value = |experiment| Value::try_from(experiment).expect("an experiment is plain data");
     let mut found = Vec::new();
     compare("", Some(&value(before)), Some(&value(now)), &mut found);

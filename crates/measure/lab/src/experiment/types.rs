@@ -220,9 +220,12 @@ pub struct GuestKernel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disks: Option<GuestDisks>,
     /// A strategy of `evenkeel tune` for that interface, carried out in there as soon as the subject listens; the
-    /// machine then also reports the activity of its CPUs, second by second.
+    /// machine then also reports the activity of its CPUs again and again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
+    /// Seconds from one of these reports to the next.
+    #[serde(default = "kernel_sample_s")]
+    pub sample_s: u32,
     /// Sysctls of the machine.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
@@ -410,6 +413,10 @@ fn kernel_cpus() -> u32 {
 
 fn kernel_memory_mb() -> u32 {
     1024
+}
+
+fn kernel_sample_s() -> u32 {
+    1
 }
 
 fn equivalent() -> f64 {

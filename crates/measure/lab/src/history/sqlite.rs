@@ -1,8 +1,8 @@
 //! SQLite store of a history, in one file.
 
 use super::store::{
-    ADD_POINT, ADD_PROFILE, ADD_RUN, Added, DEFINE_POINT, Error, FIND_RUN, Line, PROFILES, SERIES, Store,
-    TABLES, VERSION, Value, defining, line, steps,
+    ADD_POINT, ADD_PROFILE, ADD_RUN, Added, DEFINE_POINT, Error, FIND_RUN, Line, PROFILES, SERIES, TABLES,
+    VERSION, Value, defining, line, steps,
 };
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params_from_iter};
@@ -48,12 +48,12 @@ impl Sqlite {
                 });
             }
             0 => transaction
-                .execute_batch(&format!("{} pragma user_version = {VERSION};", worded(TABLES)))
+                .execute_batch(&format!("{} pragma user_version = {VERSION};", TABLES))
                 .map_err(&failed)?,
             VERSION => {}
             found => match steps(found) {
                 Some(steps) => transaction
-                    .execute_batch(&format!("{} pragma user_version = {VERSION};", worded(&steps)))
+                    .execute_batch(&format!("{} pragma user_version = {VERSION};", steps))
                     .map_err(&failed)?,
                 None => return Err(Error::Version { name, found }),
             },
@@ -104,18 +104,29 @@ impl Sqlite {
         })?;
         lines.collect()
     }
-}
 
-impl Store for Sqlite {
-    fn add(&mut self, run: &[Value], points: &[Vec<Value>], profiles: &[Vec<Value>]) -> Result<Added, Error> {
+    /// Adds a run with its points and profiles, or nothing at all. If the run is there already, its points that have no
+    /// definition yet get theirs.
+    pub(super) fn add(
+        &mut self,
+        run: &[Value],
+        points: &[Vec<Value>],
+        profiles: &[Vec<Value>],
+    ) -> Result<Added, Error> {
         self.insert(run, points, profiles).map_err(failed(&self.name))
     }
 
-    fn profiles(&mut self, machine: &str, definition: &str) -> Result<Vec<(String, i64, String)>, Error> {
+    /// The profiles for this definition on a machine: commit, beginning, and profile.
+    pub(super) fn profiles(
+        &self,
+        machine: &str,
+        definition: &str,
+    ) -> Result<Vec<(String, i64, String)>, Error> {
         self.sampled(machine, definition).map_err(failed(&self.name))
     }
 
-    fn lines(&mut self) -> Result<Vec<Line>, Error> {
+    /// All points, the oldest first.
+    pub(super) fn lines(&self) -> Result<Vec<Line>, Error> {
         self.select().map_err(failed(&self.name))
     }
 }
@@ -163,13 +174,6 @@ fn refused(error: &rusqlite::Error) -> Option<io::ErrorKind> {
         ErrorCode::CannotOpen | ErrorCode::SystemIoFailure => Some(io::ErrorKind::Other),
         _ => None,
     }
-}
-
-/// `strict` makes a column's type count, which it does anywhere else.
-fn worded(text: &str) -> String {
-    let words =
-        [("{id}", "integer primary key"), ("{number}", "real"), ("{whole}", "integer"), (");", ") strict;")];
-    words.iter().fold(text.to_owned(), |text, (name, meaning)| text.replace(name, meaning))
 }
 
 impl rusqlite::ToSql for Value {

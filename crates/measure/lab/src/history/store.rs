@@ -1,4 +1,4 @@
-//! Store of a history: tables and statements that SQLite and PostgreSQL have in common.
+//! Tables and statements of a history, in the words of SQLite.
 
 use super::series::{MetricSeries, Point};
 use crate::analyze::verdict::Interval;
@@ -13,26 +13,26 @@ pub enum Error {
     /// It is another file, or access is denied, or it is in use for too long.
     #[error("use the history {name}")]
     Store {
-        /// The file, or the database.
+        /// The file.
         name: String,
         /// The remedy.
         hint: Option<&'static str>,
-        /// The message of SQLite or PostgreSQL.
+        /// The message of SQLite.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A later version has made it.
     #[error("use the history {name}: its format is {found}, and only {VERSION} is known")]
     Version {
-        /// The file, or the database.
+        /// The file.
         name: String,
         /// Its format.
         found: i64,
     },
-    /// It is a database, and this program has been built without the client for one.
-    #[error("use the history {scheme}…: this program is built without shared histories")]
-    NotBuilt {
+    /// It is the URL of a database.
+    #[error("use the history {scheme}://…: a history is a file, not a database")]
+    Database {
         /// How its URL begins.
-        scheme: &'static str,
+        scheme: String,
     },
     /// The run is incomplete.
     #[error("keep the run: {0}")]
@@ -43,45 +43,22 @@ pub enum Error {
     /// A run is added once.
     #[error("keep the run: it is in the history already, as {0}")]
     Kept(String),
-    /// The encryption parameters of its URL are invalid.
-    #[error("use the history {name}: {what}")]
-    Encryption {
-        /// The database.
-        name: String,
-        /// The error.
-        what: String,
-        /// The remedy.
-        hint: Option<&'static str>,
-    },
 }
 
 impl Error {
     /// The remedy.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Error::Store { hint, .. } | Error::Encryption { hint, .. } => *hint,
+            Error::Store { hint, .. } => *hint,
             Error::Version { .. } => Some("a later version of this program has made it, and understands it"),
-            Error::NotBuilt { .. } => Some(
-                "`cargo build --release --features shared-history` builds one that has them; a history in a file needs \
-                 nothing",
+            Error::Database { .. } => Some(
+                "runs are directories: copy them to the host that keeps the history (`scp -r RUN HOST:`), and add them \
+                 there with `evenkeel lab history --add RUN --commit COMMIT`",
             ),
             Error::Unfit(unfit) => Some(unfit.hint()),
             Error::Commit(_) | Error::Kept(_) => None,
         }
     }
-}
-
-/// The location of the tables.
-pub(super) trait Store {
-    /// Adds a run with its points and profiles, or nothing at all. If the run is there already, its points that have no
-    /// definition yet get theirs.
-    fn add(&mut self, run: &[Value], points: &[Vec<Value>], profiles: &[Vec<Value>]) -> Result<Added, Error>;
-
-    /// The profiles for this definition on a machine: commit, beginning, and profile.
-    fn profiles(&mut self, machine: &str, definition: &str) -> Result<Vec<(String, i64, String)>, Error>;
-
-    /// All points, the oldest first.
-    fn lines(&mut self) -> Result<Vec<Line>, Error>;
 }
 
 /// The result of adding a run.
@@ -126,11 +103,11 @@ pub(super) const STEPS: [&str; VERSION as usize - 1] = [
     "alter table point add column by_round text not null default '';",
     "alter table point add column definition text not null default '';
     alter table point add column pinned text not null default '';
-    alter table point add column ratio {number} not null default 0;",
+    alter table point add column ratio real not null default 0;",
     "create table profile (
-        run {whole} not null references run (id), definition text not null, profile text not null,
+        run integer not null references run (id), definition text not null, profile text not null,
         primary key (run, definition)
-    );",
+    ) strict;",
 ];
 
 /// From that format to today's, if there is a way.
@@ -139,26 +116,26 @@ pub(super) fn steps(found: i64) -> Option<String> {
     STEPS.get(before..).filter(|steps| !steps.is_empty()).map(<[&str]>::concat)
 }
 
-/// The stores differ in the names of types.
+/// Of a new history. `strict` makes a column's type count, which it does anywhere else.
 pub(super) const TABLES: &str = "
 create table run (
-    id {id},
+    id integer primary key,
     experiment text not null, machine text not null, kernel text not null, commit_id text not null,
-    began_unix_s {whole} not null,
+    began_unix_s integer not null,
     unique (experiment, machine, kernel, commit_id, began_unix_s)
-);
+) strict;
 create table point (
-    run {whole} not null references run (id), cell text not null, metric text not null,
-    is_primary {whole} not null, better text not null, matters {number} not null,
-    trials {whole} not null, low {number} not null, median {number} not null, high {number} not null,
+    run integer not null references run (id), cell text not null, metric text not null,
+    is_primary integer not null, better text not null, matters real not null,
+    trials integer not null, low real not null, median real not null, high real not null,
     by_round text not null default '',
-    definition text not null default '', pinned text not null default '', ratio {number} not null default 0,
+    definition text not null default '', pinned text not null default '', ratio real not null default 0,
     primary key (run, cell, metric)
-);
+) strict;
 create table profile (
-    run {whole} not null references run (id), definition text not null, profile text not null,
+    run integer not null references run (id), definition text not null, profile text not null,
     primary key (run, definition)
-);
+) strict;
 ";
 
 /// Gives the number of the run, or nothing if it is there already.

@@ -2,10 +2,10 @@
 
 use stdx::statistics::rounds_min;
 
-use super::{aims, span};
+use super::{aims, span, unit};
 use crate::analyze::comparison::{CellStanding, Comparison, Metric};
 use crate::analyze::verdict::Verdict;
-use crate::record::quantity::{chance, change, title};
+use crate::record::quantity::{chance, change};
 
 /// Cells of one verdict that have a sentence of their own.
 const SENTENCES_MAX: usize = 3;
@@ -112,7 +112,7 @@ fn of_factors(metric: &Metric) -> Option<String> {
     let shown: Vec<String> = shown
         .map(|it| format!("{} {} ({})", it.name, change(it.ratio.middle), span(it.ratio, change)))
         .collect();
-    (!shown.is_empty()).then(|| format!("Of the factors, {}: {}.", title(&metric.name), shown.join("; ")))
+    (!shown.is_empty()).then(|| format!("Of the factors, {}: {}.", unit(metric).title, shown.join("; ")))
 }
 
 /// The cells that differ most have a sentence each.
@@ -126,7 +126,7 @@ fn of_cells(metric: &Metric, verdict: Verdict) -> Vec<String> {
             "{} is {}: {} {} ({}), p {}.",
             standing.cell(),
             verdict.words(),
-            title(&metric.name),
+            unit(metric).title,
             change(ratio.middle),
             span(ratio, change),
             chance(standing.p),

@@ -8,7 +8,8 @@ use crate::experiment::matrix::TrialTurn;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Experiment, Level, Ready, Subject};
 use crate::guest::inside::{self, GuestSample};
-use crate::guest::{self, GuestMachine, Task};
+use crate::guest::{self, Accelerator, GuestMachine, Task};
+use crate::record::TrialRecord;
 use crate::record::profile::{self, SAMPLES_PER_S};
 use crate::trial::charged::Charged;
 use crate::trial::halt::Halt;
@@ -89,6 +90,8 @@ pub(super) struct Context<'a> {
     env: BTreeMap<String, String>,
     placement: Placement,
     pub(super) guest: Option<GuestMachine<'a>>,
+    /// The machine's, as soon as it has started.
+    accelerator: Option<&'static Accelerator>,
     dir: PathBuf,
 }
 
@@ -121,6 +124,7 @@ impl<'a> Context<'a> {
             env: levels.iter().flat_map(|(_, level)| level.env.clone()).collect(),
             placement: Placement::of(experiment.workload.subject_cpus.as_deref(), placed(&levels))?,
             guest: GuestMachine::of(&levels)?,
+            accelerator: None,
             dir: dir.to_owned(),
         })
     }
@@ -193,7 +197,8 @@ impl<'a> Context<'a> {
                     other => other.clone(),
                 };
                 let subject = Subject { ready, ..subject.clone() };
-                let command = guest.command(&archive, self.port, &self.logs.join(SAMPLES));
+                let accelerator = *self.accelerator.insert(guest.accelerator(&archive)?);
+                let command = guest.command(accelerator, &archive, self.port, &self.logs.join(SAMPLES));
                 let started = self.start_line(&subject, &command, &NO_ENV, &place);
                 started.map_err(|error| guest.complaint(error, &self.log()))?
             }
@@ -390,6 +395,15 @@ impl<'a> Context<'a> {
             Err(Error::Place { .. }) => Err(profile::complaint(&log, None)),
             Err(error) => return Err(error),
         })
+    }
+
+    /// Adds to a record what is known of the virtual machine, if there is one.
+    pub(super) fn note_guest(&self, record: &mut TrialRecord) {
+        if let Some((guest, accelerator)) = self.guest.as_ref().zip(self.accelerator) {
+            record.guest = guest.recorded(accelerator, &self.log());
+            record.remarks.extend(accelerator.remark());
+            record.remarks.extend(self.guest_said(guest::LEFT));
+        }
     }
 
     /// The virtual machine's console output after this, if there is one.

@@ -196,11 +196,13 @@ fn everywhere(why: String) -> Doubt {
     Doubt { why, about: About::All }
 }
 
-/// The samples that lie in the measured time, up to half of them.
+/// The samples of which at least half lies in the measured time.
 fn counted(samples: &[Sample], end_s: f64, measured_s: f64) -> std::ops::Range<usize> {
     let from_s = end_s - measured_s;
-    let first = samples.iter().position(|sample| sample.at_s > from_s + 0.5).unwrap_or(samples.len());
-    first..samples.len()
+    let begins_s = std::iter::once(0.0).chain(samples.iter().map(|sample| sample.at_s));
+    let before =
+        begins_s.zip(samples).take_while(|(begin_s, sample)| (begin_s + sample.at_s) / 2.0 <= from_s);
+    before.count()..samples.len()
 }
 
 /// When the first sample that counts began.

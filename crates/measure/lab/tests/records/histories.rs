@@ -127,14 +127,14 @@ fn a_page_of_trends_has_each_series_and_where_it_changed() {
         .expect("written");
     assert!(lab::report::trend::page(&[]).contains("No run is kept yet."));
     // What the lowest and the highest bar of a line mean.
-    let told = series[0].sparkline();
+    let told = series[0].sparkline(1.0);
     assert!(
         told.contains("(▁ ")
             && told.contains(", █ ")
             && told.chars().filter(|it| "▁▂▃▄▅▆▇█".contains(*it)).count() == 32,
         "{told}"
     );
-    assert!(series_of(std::iter::once(5.0)).sparkline().contains("(all "));
+    assert!(series_of(std::iter::once(5.0)).sparkline(1.0).contains("(all "));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn profile(request_us: f64, functions: &[(&str, u64)]) -> CpuProfile {
 fn a_suspicion_says_which_functions_grew() {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("profiles.sqlite");
     let _ = std::fs::remove_file(&path);
-    let mut history = History::open(&path.display().to_string(), None).expect("a history");
+    let mut history = History::open(&path.display().to_string()).expect("a history");
     // The last good run and the first bad one have none: the nearest that have one speak for them.
     for number in 0..45 {
         let (factor, costs) = if number < 30 { (1.0, 500) } else { (0.88, 2000) };
@@ -212,7 +212,7 @@ fn a_suspicion_says_which_functions_grew() {
 fn a_history_of_format_3_has_profiles_from_then_on() {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("format-3.sqlite");
     let _ = std::fs::remove_file(&path);
-    let open = || History::open(&path.display().to_string(), None).expect("a history");
+    let open = || History::open(&path.display().to_string()).expect("a history");
     let add = |number| {
         let results = Results { profiles: vec![profile(8.0, &[("parse", 7)])], ..night(number, 1.0) };
         open().add(&results, &compare(&results), &format!("c{number}")).expect("added")
@@ -463,7 +463,7 @@ fn a_commit_is_known_by_what_its_name_begins_with() {
 fn a_history_of_format_1_is_gone_on_with_and_has_its_medians_alone() {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("format-1.sqlite");
     let _ = std::fs::remove_file(&path);
-    let open = || History::open(&path.display().to_string(), None).expect("a history");
+    let open = || History::open(&path.display().to_string()).expect("a history");
     let add = |number| {
         let results = night(number, 1.0);
         assert_eq!(
@@ -500,7 +500,7 @@ fn a_file_of_something_else_is_refused() {
     let path = directory.join("no-history.sqlite");
     std::fs::write(&path, "This is a text, and a text is no database, however long it may be. ".repeat(20))
         .expect("written");
-    let error = History::open(&path.display().to_string(), None).err().expect("a text").to_string();
+    let error = History::open(&path.display().to_string()).err().expect("a text").to_string();
     assert!(error.contains("no-history.sqlite"), "{error}");
 }
 

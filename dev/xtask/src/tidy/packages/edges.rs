@@ -33,7 +33,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 27] = [
     ("tuner", &["os", "stdx"], &[]),
     ("fleet", &["stdx"], &["os"]),
     ("control", &["admin", "fleet", "os", "protocol", "router", "stdx", "tls"], &[]),
-    ("lab", &["load", "tuner", "os", "stdx", "tls"], &[]),
+    ("lab", &["load", "tuner", "os", "stdx"], &[]),
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),
     (
         "evenkeel",

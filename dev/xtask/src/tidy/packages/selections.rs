@@ -8,15 +8,8 @@ use crate::steps::cargo;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 
-/// What is not built unless it is asked for: PostgreSQL's client for `lab history`.
-pub(crate) const SHARED_HISTORY: &str = "evenkeel/shared-history";
-
 /// What `cargo xtask` itself and the steps of `cargo xtask test` build, in the words of `cargo tree`.
-const SELECTIONS: [&[&str]; 3] = [
-    &["--package", "xtask", "--edges", "normal,build"],
-    &["--workspace"],
-    &["--workspace", "--features", SHARED_HISTORY],
-];
+const SELECTIONS: [&[&str]; 2] = [&["--package", "xtask", "--edges", "normal,build"], &["--workspace"]];
 
 /// Crates of others that these selections build with different features.
 ///

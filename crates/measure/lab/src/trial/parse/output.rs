@@ -51,7 +51,8 @@ impl About {
     pub(crate) fn concerns(self, metric: &str) -> bool {
         match self {
             About::All => true,
-            About::WallClock => !metric.ends_with("per_cpu_second"),
+            // Shares of counts neither, whatever the time in which they were counted.
+            About::WallClock => !metric.ends_with("per_cpu_second") && !metric.starts_with("guest_most_"),
             About::Latencies => is_latency(metric),
         }
     }
