@@ -6,8 +6,8 @@ mod probes;
 mod render;
 
 pub(crate) use measured::{Edge, Probed, RunMeasurements};
-pub(crate) use parts::{AgentSummary, CommandCount, Connects, ErrorLine};
-pub use parts::{CpuCost, Handshakes, Recorded, Second, WaitsSummary};
+pub(crate) use parts::{AgentSummary, CommandCount, ErrorLine};
+pub use parts::{Connects, CpuCost, Handshakes, Recorded, Second, WaitsSummary};
 pub(crate) use probes::Probes;
 pub(crate) use probes::Probing;
 #[cfg(test)]
