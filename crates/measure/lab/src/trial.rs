@@ -1,10 +1,8 @@
 //! Trials: host settings, subject, load and record of one; afterwards the host is restored, whatever happened.
 
-mod beside;
 pub(crate) mod charged;
 pub(crate) mod check;
 pub(crate) mod context;
-mod counts;
 pub(crate) mod halt;
 mod judge;
 pub(crate) mod leftovers;
@@ -13,7 +11,6 @@ mod mounts;
 mod parse;
 mod placement;
 pub(crate) mod process;
-mod process_memory;
 pub(crate) mod program;
 pub(crate) mod sampler;
 pub(crate) mod settings;

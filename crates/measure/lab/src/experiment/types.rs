@@ -273,17 +273,6 @@ pub struct TrialLoad {
     pub subject_cpus: Option<String>,
 }
 
-/// A command beside the load.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BesideCommand {
-    /// For the shell. Empty once its names are filled in: there is none in this cell.
-    pub command: String,
-    /// Whether it may end before the load does; left out: it has to last as long.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub may_end: bool,
-}
-
 impl TrialLoad {
     /// Seconds that count.
     pub fn measured_s(&self) -> f64 {
@@ -310,6 +299,17 @@ fn plain<S: Serializer>(seconds: &f64, serializer: S) -> Result<S::Ok, S::Error>
 
 /// Larger than any number of seconds that is accepted.
 const WHOLE_MAX: f64 = 4e9;
+
+/// A command beside the load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BesideCommand {
+    /// For the shell. Empty once its names are filled in: there is none in this cell.
+    pub command: String,
+    /// Whether it may end before the load does; left out: it has to last as long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_end: bool,
+}
 
 /// Parsers of a load's results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -338,6 +338,9 @@ pub struct Measure {
     /// Others to show and to test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
+    /// Whether the effects of factors are judged, too: means over works that have nothing in common say little.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub effects: bool,
     /// Relative differences below this are insignificant in practice: `0.02` is 2 %.
     #[serde(default = "equivalent")]
     pub equivalent: f64,

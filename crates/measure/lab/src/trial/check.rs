@@ -1,7 +1,7 @@
 //! Checks of a cell before anything runs: its placeholders, environment, placement and virtual machine.
 
 use super::context::{PORTS, of_program, placed, say, times};
-use super::{beside, parse, settings, subject};
+use super::{context::beside, parse, settings, subject};
 use crate::error::Error;
 use crate::experiment::derived::{self, Formula};
 use crate::experiment::matrix::Cell;
@@ -31,7 +31,9 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
             }
             // A brace itself is written twice.
             let is_in = |text: &String| text.replace("{{", "").contains(&format!("{{{name}}}"));
-            if !commands(experiment).into_iter().any(is_in) {
+            let words =
+                experiment.factors.iter().flat_map(|factor| &factor.levels).flat_map(|it| it.set.values());
+            if !commands(experiment).into_iter().chain(words).any(is_in) {
                 return wrong(&format!("no command has {{{name}}}, so nothing is varied"));
             }
         }
@@ -61,6 +63,13 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
         placeholders.fill(text, "workload.prepare")?;
     }
     placeholders.fill(&experiment.workload.run, "workload.run")?;
+    for (number, beside) in experiment.workload.beside.iter().enumerate() {
+        placeholders.fill(&beside.command, &beside::place(number))?;
+    }
+    for (name, text) in &experiment.measure.derived {
+        let place = derived::place(name);
+        Formula::parse(&placeholders.fill(text, &place)?).map_err(|what| Error::place(place, what))?;
+    }
     let run = &experiment.workload.run;
     if !experiment.measure.kernel_threads.is_empty()
         && run.contains("--server-pid")
@@ -69,13 +78,6 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
         let what = "the load measures the process of --server-pid alone: give it {pids}, which are those of the subject and \
                     these threads";
         return Err(Error::place("measure.kernel_threads", what));
-    }
-    for (number, beside) in experiment.workload.beside.iter().enumerate() {
-        placeholders.fill(&beside.command, &beside::place(number))?;
-    }
-    for (name, text) in &experiment.measure.derived {
-        let place = derived::place(name);
-        Formula::parse(&placeholders.fill(text, &place)?).map_err(|what| Error::place(place, what))?;
     }
     parse::check(&experiment.workload.parser)?;
     experiment.measure.pid.iter().try_for_each(|text| placeholders.fill(text, "measure.pid").map(|_| ()))?;

@@ -1,6 +1,8 @@
 //! Trial contexts: the state that all trials of a run share, and that of the commands of one.
 
-use super::counts::Counted;
+pub(super) mod beside;
+mod counts;
+
 use super::{parse, settings, subject};
 use crate::error::Error;
 use crate::experiment::derived::{self, Formula};
@@ -12,6 +14,7 @@ use crate::guest::{self, Accelerator, GuestMachine, Task};
 use crate::record::TrialRecord;
 use crate::record::profile::{self, SAMPLES_PER_S};
 use crate::trial::charged::Charged;
+use crate::trial::context::counts::Counted;
 use crate::trial::halt::Halt;
 use crate::trial::judge::Loaded;
 use crate::trial::leftovers::Mark;
@@ -144,13 +147,8 @@ impl<'a> Context<'a> {
         ShellCommand { text, place, env: &NO_ENV, mark: &self.mark, log, output: None, placement: None }
     }
 
-    /// The experiment that the trial is of.
-    pub(super) fn experiment(&self) -> &Experiment {
-        self.experiment
-    }
-
     /// A command line with its names filled in; `place` is the key that it stands at.
-    pub(super) fn filled(&self, text: &str, place: &str) -> Result<String, Error> {
+    fn filled(&self, text: &str, place: &str) -> Result<String, Error> {
         Ok(self.placeholders.fill(text, place)?)
     }
 

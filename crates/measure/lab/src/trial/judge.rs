@@ -90,10 +90,10 @@ pub(crate) fn judge(
     doubts.extend(unsettled(&results, &experiment.measure.primary, measured_s, &workload.parser));
     doubts.extend(moved.into_iter().map(everywhere));
     record.metrics = results.metrics.clone();
+    record.metrics.extend(server);
     if !workload.is_short() {
         record.metrics.insert("server_cpu_s".to_owned(), used_s);
     }
-    record.metrics.extend(server);
     host_metrics(record, &seen.samples[counts.clone()], first_s(&seen.samples, &counts), used_s);
     record.metrics.insert("sampler_cpu_share".to_owned(), seen.cost_s / end_s);
     if let Some(guest) = &mut record.guest {

@@ -142,7 +142,7 @@ impl Ends {
             samples: vec![sample(&self.facts, &self.open, &close)],
             load_busy: vec![share(|times| times.run_ns)],
             load_waited: vec![share(|times| times.wait_ns)],
-            load_run_s: vec![times_between(&self.open.load, &seen.load).0 as f64 / 1e9],
+            load_run_s: vec![load_ns(&self.open, &seen) as f64 / 1e9],
             spent_s: vec![self.open.spent_s, close.spent_s],
             cost_s: self.cost_s + cost_s() - before_s,
             readings: vec![self.open.reading, close.reading],

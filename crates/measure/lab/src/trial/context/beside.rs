@@ -16,7 +16,7 @@ impl Context<'_> {
     /// Starts them. One that is empty once its names are filled in is none: a level may leave it out.
     pub(super) fn start_beside(&self) -> Result<BesideGroups, Error> {
         let mut groups = Vec::new();
-        for (number, beside) in self.experiment().workload.beside.iter().enumerate() {
+        for (number, beside) in self.experiment.workload.beside.iter().enumerate() {
             let place = place(number);
             let text = self.filled(&beside.command, &place)?;
             if !text.trim().is_empty() {
@@ -29,7 +29,7 @@ impl Context<'_> {
 }
 
 /// The key of a command in the experiment's file.
-pub(super) fn place(number: usize) -> String {
+pub(in crate::trial) fn place(number: usize) -> String {
     format!("workload.beside[{number}]")
 }
 

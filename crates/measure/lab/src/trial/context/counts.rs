@@ -1,5 +1,7 @@
 //! Counts of a server before and after a load: memcached's statistics, and the memory of its processes.
 
+mod process_memory;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -8,7 +10,7 @@ use std::time::Duration;
 use os::clock::Stopwatch;
 use os::processes;
 
-use super::process_memory::{self, ProcessMemory};
+use self::process_memory::ProcessMemory;
 use crate::experiment::Experiment;
 use crate::record::quantity::ADDED;
 use crate::trial::halt::Halt;
