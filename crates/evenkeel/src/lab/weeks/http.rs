@@ -69,7 +69,11 @@ impl PrometheusServer {
     }
 
     /// A client that trusts those authorities, or the system's, and shows that token.
-    pub(super) fn client(&self, ca: Option<&Path>, token: Option<&Path>) -> Result<PrometheusClient<'_>, Failure> {
+    pub(super) fn client(
+        &self,
+        ca: Option<&Path>,
+        token: Option<&Path>,
+    ) -> Result<PrometheusClient<'_>, Failure> {
         let tls = self.is_encrypted.then(|| {
             let authorities = ca.unwrap_or_else(|| tls::system_authorities());
             Ok(Arc::new(tls::client(Trust::Authorities(authorities))?.with_no_client_auth()))
@@ -186,7 +190,11 @@ mod tests {
 
     #[track_caller]
     fn check(url: &str, shown: &str) {
-        assert_eq!(PrometheusServer::parse(url).map(|server| server.to_string()), Ok(shown.to_owned()), "{url}");
+        assert_eq!(
+            PrometheusServer::parse(url).map(|server| server.to_string()),
+            Ok(shown.to_owned()),
+            "{url}"
+        );
     }
 
     #[test]
