@@ -10,7 +10,7 @@ use crate::experiment::design::{Cell, Design};
 use crate::record::TrialRecord;
 use crate::record::quantity::{is_latency, title};
 use crate::report::picture::percentiles::{PERCENTILES, PercentileCurve};
-use crate::report::picture::seconds::{Seconds, SecondsPanel};
+use crate::report::picture::seconds::{SecondsPanel, TrialSeconds};
 use crate::report::picture::{curves, dots, heat, percentiles, seconds};
 use crate::run::results::Results;
 
@@ -151,9 +151,9 @@ fn seconds_panel(condition: &str, cells: &[&Cell], results: &Results, metric: &s
     }
 }
 
-fn series(cell: &Cell, records: &[&TrialRecord], metric: &str) -> Vec<Seconds> {
+fn series(cell: &Cell, records: &[&TrialRecord], metric: &str) -> Vec<TrialSeconds> {
     let own = records.iter().filter(|record| cell.holds(record));
-    let trial = |record: &&TrialRecord| -> Seconds {
+    let trial = |record: &&TrialRecord| -> TrialSeconds {
         let samples = record.samples.iter();
         samples.filter_map(|sample| Some((sample.at_s, *sample.load.get(metric)?))).collect()
     };

@@ -25,7 +25,7 @@ pub const INDEX_BEGINS: &str = "<!-- experiments: written by `evenkeel lab repor
 pub const INDEX_ENDS: &str = "<!-- end of experiments -->";
 
 /// A result on its way to readers.
-pub struct Publication<'r> {
+pub struct PublishedPage<'r> {
     /// The experiment's name, which its files have.
     pub name: &'r str,
     /// The path of its file, as readers type it.
@@ -38,10 +38,10 @@ pub struct Publication<'r> {
     pub comparison: &'r Comparison,
 }
 
-impl Publication<'_> {
+impl PublishedPage<'_> {
     /// The page, and those of all pictures that are on it.
     pub fn page<'p>(&self, pictures: &'p [Picture]) -> (String, Vec<&'p Picture>) {
-        let Publication { name, file, experiment, results, comparison } = self;
+        let PublishedPage { name, file, experiment, results, comparison } = self;
         let chosen = chosen(pictures, &results.experiment);
         let mut page = format!(
             "# {name}: {}\n\n<!-- Written by `evenkeel lab report RUN --publish`. What is not a figure comes from the comment at the \
