@@ -38,7 +38,7 @@ const PANELS: [Panel; 6] = [
         series: 3,
         of: Of::Counts(|sample| &sample.interrupts),
     },
-    Panel { name: "NET_RX, each CPU's share of all", series: 4, of: Of::Counts(|sample| &sample.net_rx) },
+    Panel { name: "NET_RX, each CPU's share of all", series: 0, of: Of::Counts(|sample| &sample.net_rx) },
 ];
 
 impl Panel {
