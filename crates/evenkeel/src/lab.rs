@@ -7,8 +7,10 @@ mod ending;
 mod gate;
 mod history;
 mod inside;
+mod null;
 mod report;
 mod run;
+mod weeks;
 
 use std::process::ExitCode;
 
@@ -19,9 +21,11 @@ use crate::failure::Failure;
 pub(crate) use compare::STATUSES as COMPARE_STATUSES;
 pub(crate) use gate::STATUSES as GATE_STATUSES;
 pub(crate) use history::STATUSES as HISTORY_STATUSES;
+pub(crate) use null::STATUSES as NULL_STATUSES;
 pub(crate) use report::STATUSES as REPORT_STATUSES;
 pub(crate) use run::RESTORE_STATUSES;
 pub(crate) use run::STATUSES as RUN_STATUSES;
+pub(crate) use weeks::STATUSES as WEEKS_STATUSES;
 
 /// Compare servers, settings and versions by experiment
 #[derive(Clone, Debug, Subcommand)]
@@ -36,8 +40,12 @@ enum Job {
     History(history::Arguments),
     /// Judge whether the newest runs are permanently worse, as an exit status
     Gate(gate::Arguments),
+    /// Show figures of a running service before and after its roll-outs, week over week
+    Weeks(weeks::Arguments),
     /// Undo the changes of a run that was killed
     Restore(run::RestoreArguments),
+    /// Serve without work, as the floor for servers and proxies
+    Null(null::Arguments),
     /// Apply a strategy in a subject's virtual machine, and sample its CPUs; started there by `run`
     #[command(hide = true)]
     Inside(inside::Arguments),
@@ -63,8 +71,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Compare(arguments) => compare::run(&arguments),
         Job::History(arguments) => history::run(&arguments),
         Job::Gate(arguments) => gate::run(&arguments),
+        Job::Weeks(arguments) => weeks::run(&arguments),
         Job::Run(arguments) => run::run(&arguments),
         Job::Restore(arguments) => run::restore(&arguments),
+        Job::Null(arguments) => null::run(&arguments),
         Job::Inside(arguments) => inside::run(arguments),
     }
 }

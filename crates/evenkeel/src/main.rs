@@ -1,33 +1,7 @@
-//! One binary, a verb for each job.
-//!
-//! Nothing is decided here: a verb's flags are parsed and passed to the crate that does the work. A failure is printed
-//! once, here, as `evenkeel: <verb>: <what>: <why>` and hints, with an exit status by its kind ([`failure`]).
+//! The binary's beginning.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
-mod agent;
-mod control;
-mod failure;
-mod lab;
-mod peers;
-mod process;
-mod replay;
-mod route;
-mod serve;
-mod terminal;
-mod top;
-mod tune;
-mod up;
-mod verbs;
-
 fn main() -> ExitCode {
-    // A process that was started through /proc/self/exe is called `exe` otherwise, which nobody looks for. Without a name
-    // it works as well.
-    let _ = rustix::thread::set_name(c"evenkeel");
-    let typed: Vec<OsString> = std::env::args_os().collect();
-    match verbs::run(&typed) {
-        Ok(status) => status,
-        Err(failure) => failure.report(verbs::name(&typed)),
-    }
+    evenkeel::main()
 }

@@ -164,13 +164,15 @@ fn refused(error: clap::Error, typed: &[OsString]) -> Result<ExitCode, Failure> 
 
 /// A message with the words of the standard library's parsers replaced by what is accepted.
 fn in_plain_words(line: &str) -> String {
-    const WORDS: [(&str, &str); 7] = [
+    const WORDS: [(&str, &str); 9] = [
         ("invalid float literal", "expected a number such as 2 or 0.5"),
         ("cannot parse float from empty string", "expected a number such as 2 or 0.5"),
         ("invalid digit found in string", "expected a whole number"),
         ("cannot parse integer from empty string", "expected a whole number"),
         ("number too large to fit in target type", "the number is too large"),
         ("number too small to fit in target type", "the number is too small"),
+        ("invalid socket address syntax", "expected an address with a port such as 127.0.0.1:11211"),
+        ("invalid IP address syntax", "expected an address such as 127.0.0.1"),
         ("provided string was not `true` or `false`", "expected true or false"),
     ];
     WORDS.iter().fold(line.to_owned(), |line, (from, to)| line.replace(from, to))
@@ -329,6 +331,10 @@ mod tests {
         check("evenkeel tune chekc", "64 unrecognized subcommand 'chekc'");
         check("evenkeel lab", "64 expected a command, found nothing");
         check("evenkeel lab run", "64 the following required arguments were not provided: <FILE>");
+        check(
+            "evenkeel lab null --port 1 --to x",
+            "64 invalid value 'x' for '--to <IP:PORT>': expected an address with a port such as 127.0.0.1:11211",
+        );
         check("evenkeel load --tls-insecure", "64 the following required arguments were not provided: --tls");
         let few = "64 use these arguments: 2 threads of all agents need as many connections";
         check("evenkeel load --agents a,b --connections 1", few);

@@ -1,6 +1,8 @@
 //! `evenkeel lab` as a process: its output and its exit statuses.
 
+mod published;
 mod sampled;
+mod weeks;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -73,7 +75,7 @@ fn a_report_is_printed_and_its_page_written() {
     assert!(text.contains("theirs is worse: requests/CPU-s -16.6 %"), "{text}");
     let page = fs::read_to_string(run.join("report.html")).expect("a page");
     assert!(page.contains("theirs is worse") && page.contains("<svg"), "{page}");
-    assert!(run.join("pictures/bars-requests_per_cpu_second.svg").exists());
+    assert!(run.join("pictures/cells-requests_per_cpu_second.svg").exists());
     let json = check(&lab(&directory, &["report", "night-1", "--json"]), 0);
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -112,7 +114,7 @@ fn a_report_takes_names_of_any_length_and_no_markup_from_them() {
     let page = fs::read_to_string(run.join("report.html")).expect("a page");
     assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&amp;") && !page.contains("<script"));
     let pictures: Vec<_> = fs::read_dir(run.join("pictures")).expect("pictures").flatten().collect();
-    assert_eq!(pictures.len(), 3, "bars, and the CPUs of each cell");
+    assert_eq!(pictures.len(), 3, "the cells, and the CPUs of each");
     for picture in pictures {
         let svg = fs::read_to_string(picture.path()).expect("text");
         assert!(!svg.contains("<script"), "{svg}");
@@ -279,6 +281,7 @@ fn every_job_has_a_table_of_its_statuses() {
         ("history", &["0", "20", "64", "71", "1"]),
         ("gate", &["0", "18", "19", "20", "64", "71", "1"]),
         ("restore", &["0", "64", "71", "1"]),
+        ("null", &["0", "64", "71", "1"]),
     ] {
         let mut man = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
         let page = check(&man.args(["man", &format!("lab-{job}")]).output().expect("it starts"), 0);

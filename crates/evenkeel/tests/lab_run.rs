@@ -479,7 +479,7 @@ fn refused(name: &str, experiment: &str, status: i32, expected: &str) {
 fn an_error_is_one_sentence_with_its_place() {
     let with = |old: &str, new: &str| EXPERIMENT.replacen(old, new, 1);
     refused("key", &with("seconds =", "second ="), 64, "unknown field `second`");
-    let name = "fill in workload.run: {drr} is none of {dir}, {measured}, {output}, {pid}, {port}";
+    let name = "fill in workload.run: {drr} is none of {dir}, {measured}, {output}, {pid}, {pids}, {port}";
     refused("name", &with("-d {dir}", "-d {drr}"), 64, name);
     let ends =
         "carry out subject \"one\": start: it ended with exit status: 3 before it was ready: no memory";
@@ -718,4 +718,59 @@ fn a_run_that_needs_settings_does_not_wait_for_another_process() {
     let output = bench.run();
     let said = text(&output.stderr);
     assert!(said.contains("another `evenkeel tune` is at work"), "{said}");
+}
+
+/// A load with another command beside it, by level.
+const BESIDE: &str = experiment!(
+    "What does a command beside the load do?",
+    r#"[[subject]]
+name = "one"
+start = "echo up; exec sleep 1000"
+ready = { line = "up" }
+[[factor]]
+name = "beside"
+[[factor.level]]
+name = "none"
+set.beside = ""
+[[factor.level]]
+name = "lasts"
+set.beside = "sleep 1000 & touch {dir}/began; wait"
+[[factor.level]]
+name = "fails"
+set.beside = "touch {dir}/began; echo no reason >&2; exit 3"
+[[factor.level]]
+name = "ends"
+set.beside = "touch {dir}/began"
+"#,
+    r#"run = "sleep 0.5; echo rate $(ls {dir} | wc -l) > {output}"
+beside = [{ command = "{beside}" }]
+"#,
+    "rounds = 1\nverdict = false\ndoubtful = 0"
+);
+
+#[test]
+fn a_command_beside_the_load_has_to_last_and_is_ended() {
+    let bench = Bench::new("beside", BESIDE);
+    assert!(bench.run().status.success());
+    let mut seen = Vec::new();
+    for place in 0..4 {
+        let record = bench.record(place);
+        let level = record["levels"]["beside"].as_str().expect("a level").to_owned();
+        let doubt = record["doubts"][0].as_str().unwrap_or_default().to_owned();
+        seen.push((level, record["metrics"]["requests_per_second"].as_f64(), doubt));
+    }
+    seen.sort_by(|a, b| a.0.cmp(&b.0));
+    let place = "carry out workload.beside[0]: it ended";
+    let ended = format!("{place} before the load did (`may_end = true` allows that)");
+    let wanted = [
+        ("ends", 1.0, ended),
+        ("fails", 1.0, format!("{place} with exit status: 3 while the load ran: no reason")),
+        ("lasts", 1.0, String::new()),
+        ("none", 0.0, String::new()),
+    ];
+    for ((level, rate, doubt), wanted) in seen.iter().zip(wanted) {
+        assert_eq!((level.as_str(), *rate), (wanted.0, Some(wanted.1)));
+        assert!(doubt.starts_with(&wanted.2) && doubt.is_empty() == wanted.2.is_empty(), "{level}: {doubt}");
+    }
+    until("the end of all", || bench.is_quiet());
 }

@@ -4,6 +4,7 @@ mod closed_pipe;
 mod howto;
 mod lab;
 mod lab_run;
+mod lab_windows;
 mod load_agents;
 mod load_fast_open;
 mod load_kubernetes;

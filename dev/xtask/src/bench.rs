@@ -79,7 +79,6 @@ struct Turns {
 /// Runs the comparison and prints its table.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("evenkeel: {}", process::build()?.display());
-    process::build_null()?;
     let workloads: Vec<&BenchWorkload> =
         WORKLOADS.iter().filter(|workload| is_wanted(workload.name, &arguments.only)).collect();
     if workloads.is_empty() {

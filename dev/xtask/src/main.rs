@@ -2,6 +2,7 @@
 
 mod bench;
 mod binaries;
+mod first_server;
 mod lints;
 mod mcrouter_cases;
 mod sim;
@@ -40,6 +41,7 @@ enum Verb {
     McrouterCases(mcrouter_cases::Arguments),
     /// Play scenarios of a simulated fleet, and draw them
     Sim(sim::Arguments),
+    FirstServer(first_server::Arguments),
     /// Measure against others, on this machine and in one run
     #[command(subcommand)]
     Bench(Bench),
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Verb::Transcripts(arguments) => transcripts::transcripts(&arguments),
         Verb::McrouterCases(arguments) => mcrouter_cases::mcrouter_cases(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),
+        Verb::FirstServer(arguments) => first_server::first_server(&arguments),
         Verb::Bench(Bench::Serve(arguments)) => bench::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Network(arguments)) => bench::network::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Route(arguments)) => bench::route::run(&arguments).map(|()| true),

@@ -1,8 +1,9 @@
 //! `cargo xtask test`: what continuous integration runs, and what a newcomer runs.
 
 use crate::steps::{TestSteps, cargo, run};
-use crate::{binaries, lints, thorough, tidy, tools, vm};
+use crate::{binaries, first_server, lints, thorough, tidy, tools, vm};
 use anyhow::{Result, ensure};
+use end_to_end::subject::target_directory;
 
 /// Everything, or all of it that is for every change; whether it all held.
 pub(crate) fn test(thorough: bool) -> Result<bool> {
@@ -10,7 +11,10 @@ pub(crate) fn test(thorough: bool) -> Result<bool> {
     steps.step("Tools for the tests", |_| tools::install());
     quick(&mut steps);
     if thorough {
-        steps.step("Release build", |_| run(cargo(&["build", "--release", "--package", "evenkeel"])));
+        steps.step("Release build", |_| {
+            run(cargo(&["build", "--release", "--package", "evenkeel"]))?;
+            first_server::check_binary(&target_directory().join("release/evenkeel"))
+        });
     }
     steps.step("Build of the tests", |_| binaries::build());
     steps.step("Tests: units, transcripts, clients, survival, fuzzing with a fixed seed", move |results| {

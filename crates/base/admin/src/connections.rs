@@ -2,21 +2,22 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::ready;
 use std::io;
 use std::net::TcpListener;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::Limits;
+use crate::pages::Site;
 
 /// The longest head: a request for a page needs some 200 bytes, with a browser's cookies a few thousand.
 const HEAD_LEN_MAX: usize = 16 * 1024;
@@ -28,13 +29,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const LAST_REPLY: Duration = Duration::from_secs(5);
 
 /// Serves all sockets for ever.
-pub(crate) async fn serve(sockets: Vec<TcpListener>, router: Router, limits: Limits) -> io::Result<()> {
+pub(crate) async fn serve(sockets: Vec<TcpListener>, site: Arc<Site>, limits: Limits) -> io::Result<()> {
     let open = Arc::new(Open::new(limits.connections));
     let mut accepting = Vec::new();
     for socket in sockets {
         socket.set_nonblocking(true)?;
         let socket = tokio::net::TcpListener::from_std(socket)?;
-        accepting.push(tokio::spawn(accept(socket, router.clone(), Arc::clone(&open), limits)));
+        accepting.push(tokio::spawn(accept(socket, Arc::clone(&site), Arc::clone(&open), limits)));
     }
     for task in accepting {
         // It ends only with the runtime.
@@ -45,14 +46,14 @@ pub(crate) async fn serve(sockets: Vec<TcpListener>, router: Router, limits: Lim
 
 async fn accept(
     socket: tokio::net::TcpListener,
-    router: Router,
+    site: Arc<Site>,
     open: Arc<Open>,
     limits: Limits,
 ) -> Infallible {
     loop {
         match socket.accept().await {
             Ok((stream, _)) => {
-                open.admit(|| tokio::spawn(answer(stream, router.clone(), limits)).abort_handle());
+                open.admit(|| tokio::spawn(answer(stream, Arc::clone(&site), limits)).abort_handle());
             }
             Err(_) => sleep(ACCEPT_PAUSE).await,
         }
@@ -60,14 +61,15 @@ async fn accept(
 }
 
 /// Answers the requests of one connection. What is wrong with it is its client's affair: hyper has answered or closed.
-async fn answer(stream: TcpStream, router: Router, limits: Limits) {
+async fn answer(stream: TcpStream, site: Arc<Site>, limits: Limits) {
+    let answer = service_fn(|request| ready(Ok::<_, Infallible>(site.answer(&request))));
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.head_time)
             .max_buf_size(HEAD_LEN_MAX)
             .max_headers(HEADERS_MAX)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+            .serve_connection(TokioIo::new(stream), answer)
     );
     if timeout(limits.age, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();

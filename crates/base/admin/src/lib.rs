@@ -7,7 +7,7 @@
 //! GET /api/v1/NAME      Source::report       JSON, or 404
 //! ```
 //!
-//! Everything runs on the one thread that calls [`AdminListener::serve`], by axum and tokio. A [`Source`] reads; there is no
+//! Everything runs on the one thread that calls [`AdminListener::serve`], by hyper and tokio. A [`Source`] reads; there is no
 //! request that changes anything, and none with a body. Nothing here knows what is watched.
 //!
 //! [`api`] is the other kind, on a port of its own: requests that change something, from peers who prove who they are.
@@ -117,8 +117,8 @@ impl AdminListener {
     pub fn serve(self, source: Arc<dyn Source>, limits: Limits) -> Result<(), Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::Prepare)?;
-        let router = pages::router(source, limits.page_age);
-        runtime.block_on(connections::serve(self.sockets, router, limits)).map_err(Error::Prepare)
+        let site = Arc::new(pages::Site::new(source, limits.page_age));
+        runtime.block_on(connections::serve(self.sockets, site, limits)).map_err(Error::Prepare)
     }
 }
 

@@ -4,13 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{Path, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use http_body_util::Full;
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 
 use crate::Source;
@@ -28,21 +25,11 @@ const INDEX: &str = "\
 /api/v1/stats   the same figures in JSON
 ";
 
-pub(crate) fn router(source: Arc<dyn Source>, page_age: Duration) -> Router {
-    let site = Arc::new(Site { source, page_age, kept: Mutex::default() });
-    Router::new()
-        .route("/", get(async || reply(StatusCode::OK, PLAIN, INDEX)))
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(async || reply(StatusCode::OK, PLAIN, "ok\n")))
-        .route("/readyz", get(readiness))
-        .route("/api/v1/{name}", get(report))
-        .fallback(async || reply(StatusCode::NOT_FOUND, PLAIN, "not found; / lists what there is\n"))
-        .layer(from_fn(refuse_bodies))
-        .with_state(site)
-}
+/// Paths of pages; reports have others.
+const PAGES: [&str; 4] = ["/", "/metrics", "/healthz", "/readyz"];
 
-/// The pages that were built last.
-struct Site {
+/// The pages, and those that were built last.
+pub(crate) struct Site {
     source: Arc<dyn Source>,
     page_age: Duration,
     /// By name; only pages that exist, so that clients cannot make it grow.
@@ -50,6 +37,54 @@ struct Site {
 }
 
 impl Site {
+    pub(crate) fn new(source: Arc<dyn Source>, page_age: Duration) -> Site {
+        Site { source, page_age, kept: Mutex::default() }
+    }
+
+    /// The reply to a request. No page takes a body: the request is refused before one is read.
+    pub(crate) fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if !request.body().is_end_stream() {
+            let refused = reply(StatusCode::PAYLOAD_TOO_LARGE, PLAIN, "no page takes a body\n");
+            return with(refused, header::CONNECTION, "close");
+        }
+        let path = request.uri().path();
+        let report = path.strip_prefix("/api/v1/").filter(|name| !name.is_empty() && !name.contains('/'));
+        if report.is_none() && !PAGES.contains(&path) {
+            return reply(StatusCode::NOT_FOUND, PLAIN, "not found; / lists what there is\n");
+        }
+        // Of an answer to HEAD, hyper sends no body.
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return with(reply(StatusCode::METHOD_NOT_ALLOWED, PLAIN, ""), header::ALLOW, "GET, HEAD");
+        }
+        match (report, path) {
+            (Some(name), _) => self.report(name),
+            (None, "/metrics") => self.metrics(),
+            (None, "/healthz") => reply(StatusCode::OK, PLAIN, "ok\n"),
+            (None, "/readyz") => self.readiness(),
+            (None, _) => reply(StatusCode::OK, PLAIN, INDEX),
+        }
+    }
+
+    fn metrics(&self) -> Response<Full<Bytes>> {
+        let page = self.page("metrics", || Some(self.source.metrics())).unwrap_or_default();
+        reply(StatusCode::OK, TEXT_FORMAT, page)
+    }
+
+    fn readiness(&self) -> Response<Full<Bytes>> {
+        match self.source.readiness() {
+            Ok(()) => reply(StatusCode::OK, PLAIN, "ready\n"),
+            Err(why) => reply(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("not ready: {why}\n")),
+        }
+    }
+
+    fn report(&self, name: &str) -> Response<Full<Bytes>> {
+        // With a prefix, so that no report has the name of another page.
+        match self.page(&format!("report {name}"), || self.source.report(name)) {
+            Some(page) => reply(StatusCode::OK, JSON, page),
+            None => reply(StatusCode::NOT_FOUND, PLAIN, "no such report\n"),
+        }
+    }
+
     /// A page that is not too old, or a new one.
     fn page(&self, name: &str, build: impl FnOnce() -> Option<String>) -> Option<Bytes> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,42 +99,16 @@ impl Site {
     }
 }
 
-async fn metrics(State(site): State<Arc<Site>>) -> Response {
-    let page = site.page("metrics", || Some(site.source.metrics())).unwrap_or_default();
-    reply(StatusCode::OK, TEXT_FORMAT, page)
+fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut reply = Response::new(Full::new(body.into()));
+    *reply.status_mut() = status;
+    let reply = with(reply, header::CONTENT_TYPE, content_type);
+    let reply = with(reply, header::CACHE_CONTROL, "no-store");
+    // A browser must not take a page for anything but text.
+    with(reply, header::X_CONTENT_TYPE_OPTIONS, "nosniff")
 }
 
-async fn readiness(State(site): State<Arc<Site>>) -> Response {
-    match site.source.readiness() {
-        Ok(()) => reply(StatusCode::OK, PLAIN, "ready\n"),
-        Err(why) => reply(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("not ready: {why}\n")),
-    }
-}
-
-async fn report(State(site): State<Arc<Site>>, Path(name): Path<String>) -> Response {
-    // With a prefix, so that no report has the name of another page.
-    match site.page(&format!("report {name}"), || site.source.report(&name)) {
-        Some(page) => reply(StatusCode::OK, JSON, page),
-        None => reply(StatusCode::NOT_FOUND, PLAIN, "no such report\n"),
-    }
-}
-
-/// No page takes a body: the request is refused before one is read.
-async fn refuse_bodies(request: Request, next: Next) -> Response {
-    if request.body().is_end_stream() {
-        return next.run(request).await;
-    }
-    let mut refused = reply(StatusCode::PAYLOAD_TOO_LARGE, PLAIN, "no page takes a body\n");
-    refused.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    refused
-}
-
-fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, content_type),
-        (header::CACHE_CONTROL, "no-store"),
-        // A browser must not take a page for anything but text.
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ];
-    (status, headers, body.into()).into_response()
+fn with(mut reply: Response<Full<Bytes>>, name: HeaderName, value: &'static str) -> Response<Full<Bytes>> {
+    reply.headers_mut().insert(name, HeaderValue::from_static(value));
+    reply
 }

@@ -1,9 +1,10 @@
-//! Parts that could be in std: gathered output, counters, escapes, time as data, random numbers, statistics, the settling
+//! Parts that could be in std: gathered output, counters, escapes, time as data, dates, random numbers, statistics, the settling
 //! of a series, sizes with units, archives, metrics as text,
 //! buckets of histograms, levels of log lines, counts in words.
 //!
 //! Nothing in here is about caching, does I/O or reads a clock.
 
+pub mod calendar;
 pub mod clock;
 pub mod counter;
 pub mod escape;

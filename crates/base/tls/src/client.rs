@@ -5,7 +5,10 @@ use rustls::client::WantsClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ConfigBuilder, DigitallySignedStruct, SignatureScheme};
+use rustls::{
+    ClientConfig, ConfigBuilder, DEFAULT_VERSIONS, DigitallySignedStruct, SignatureScheme,
+    SupportedProtocolVersion,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,9 +26,20 @@ pub enum Trust<'p> {
 /// # Errors
 /// If there are no authorities in the file.
 pub fn client(trust: Trust<'_>) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TlsFileError> {
+    client_of_versions(trust, DEFAULT_VERSIONS)
+}
+
+/// The same, with these versions of TLS alone.
+///
+/// # Errors
+/// If there are no authorities in the file.
+pub fn client_of_versions(
+    trust: Trust<'_>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TlsFileError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .expect("ring has cipher suites for TLS 1.2 and 1.3");
     Ok(match trust {
         Trust::Authorities(path) => builder.with_root_certificates(authorities(path)?),

@@ -35,7 +35,7 @@ mod testing;
 
 pub use certificate_uris::certificate_uris;
 pub use cipher::Ciphers;
-pub use client::{Trust, client};
+pub use client::{Trust, client, client_of_versions};
 pub use client_files::{ClientSettings, ClientTls};
 pub use client_names::NameCheck;
 pub use files::{TlsFileError, authorities, certificates, key, system_authorities};

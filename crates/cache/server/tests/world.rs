@@ -1,7 +1,6 @@
 //! The server in a simulated network: behind a proxy, on lossy links, with faulty clients.
 
-#[path = "../../net/examples/null_proxy.rs"]
-#[expect(dead_code, reason = "its command line is not for tests")]
+#[path = "../../../measure/null/src/proxy.rs"]
 mod null_proxy;
 
 use net::sim::{HostId, PathConditions, World};

@@ -8,6 +8,7 @@ use std::thread;
 
 use lab::Halt;
 use lab::experiment::Measure;
+use lab::experiment::adapted::Adaptation;
 use lab::record::TrialRecord;
 use lab::record::quantity::number;
 use lab::report::kind;
@@ -46,8 +47,30 @@ pub(super) struct Arguments {
     /// The directory for its records; a run that is there already is continued [default: FILE, but with .run]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Start the subject NAME with COMMAND instead, or add it to the others (repeatable)
+    #[arg(long = "peer", value_name = "NAME=COMMAND", value_parser = pair)]
+    peers: Vec<(String, String)>,
+    /// Use the program at PATH for the subject NAME, whose commands have {program} (repeatable)
+    #[arg(long = "program", value_name = "NAME=PATH", value_parser = pair)]
+    programs: Vec<(String, String)>,
+    /// Only this level (LEVEL or FACTOR=LEVEL) or subject, and what it is compared with (repeatable)
+    #[arg(long, value_name = "LEVEL")]
+    only: Vec<String>,
+    /// The number of rounds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
     #[command(flatten)]
     state: State,
+}
+
+/// A name, and what belongs to it.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() && !value.trim().is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err("expected NAME=TEXT, with something on both sides".to_owned()),
+    }
 }
 
 /// The directory of the journals.
@@ -84,7 +107,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // From now on, signals do not end this process: it needs time to restore everything.
     let (halt, signal) = (Halt::default(), Arc::new(OnceLock::new()));
     listen(halt.clone(), Arc::clone(&signal))?;
-    let asked = RunRequest { text, directory: directory.clone(), state: arguments.state.path() };
+    let Arguments { peers, programs, only, rounds, .. } = arguments.clone();
+    let adaptation = Adaptation { peers, programs, only, rounds };
+    let asked = RunRequest { text, adaptation, directory: directory.clone(), state: arguments.state.path() };
     let outcome = lab::run::run(&asked, &halt, &mut show_progress);
     let _ = write!(io::stderr(), "{}", erase());
     let outcome = match outcome {
@@ -148,6 +173,7 @@ fn show_progress(progress: RunProgress) {
         RunProgress::Restored(lines) => {
             lines.iter().map(|line| format!("left by a run that was killed: {line}\n")).collect()
         }
+        RunProgress::LeftOut(subjects) => subjects.iter().map(|it| format!("left out: {it}\n")).collect(),
         RunProgress::Planned(plan, rounds) => format!("{}\n", plan.sentence(rounds)),
         RunProgress::Busy(busy) => format!("warning: {busy}\n"),
         RunProgress::Begins { cell, number, of, repeat, left_s } if !erase.is_empty() => {

@@ -5,10 +5,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::{Method, Response};
+use hyper::Method;
+use hyper::header::CONTENT_TYPE;
 use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::runtime::Runtime;
+use tokio::time::timeout;
+
+use crate::http::{HttpAnswer, HttpClient, HttpFault, HttpPlace};
 
 /// Longest answer in bytes: the texts of all views of a large fleet, a few times.
 const ANSWER_LEN_MAX: usize = 32 * 1024 * 1024;
@@ -95,8 +99,7 @@ impl ControlAnswer {
 /// Asks one controller. Calls block.
 pub struct ControlClient {
     runtime: Runtime,
-    client: reqwest::Client,
-    base: String,
+    client: HttpClient,
     place: String,
 }
 
@@ -104,25 +107,22 @@ impl ControlClient {
     /// For a controller; over a network with these TLS settings.
     ///
     /// # Errors
-    /// If the system has no descriptors left.
+    /// If the system has no descriptors left, or no host has this name.
     pub fn new(place: &ControlPlace, tls: Arc<ClientConfig>) -> Result<ControlClient, ControlFault> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| ControlFault::Prepare(Box::new(error)))?;
-        let builder = reqwest::Client::builder()
-            .tls_backend_preconfigured(Arc::unwrap_or_clone(tls))
-            .connect_timeout(CONNECT_WITHIN)
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never());
-        let (builder, base, place) = match place {
-            ControlPlace::Unix(path) => {
-                let shown = format!("unix:{}", path.display());
-                (builder.unix_socket(path.clone()), "http://controller".to_owned(), shown)
+        let (at, shown) = match place {
+            ControlPlace::Unix(path) => (HttpPlace::Unix(path.clone()), format!("unix:{}", path.display())),
+            ControlPlace::Tls(authority) => {
+                let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
+                let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+                let port = port.parse().map_err(|error| ControlFault::Prepare(Box::new(error)))?;
+                (HttpPlace::Network { is_tls: true, host, port }, authority.clone())
             }
-            ControlPlace::Tls(authority) => (builder, format!("https://{authority}"), authority.clone()),
         };
-        let client = builder.build().map_err(|error| ControlFault::Prepare(Box::new(error)))?;
-        Ok(ControlClient { runtime, client, base, place })
+        let client = HttpClient::new(at, tls, CONNECT_WITHIN);
+        let client = client.map_err(|error| ControlFault::Prepare(Box::new(error)))?;
+        Ok(ControlClient { runtime, client, place: shown })
     }
 
     /// Reads a document.
@@ -148,29 +148,36 @@ impl ControlClient {
         body: Option<String>,
         within: Duration,
     ) -> Result<ControlAnswer, ControlFault> {
-        let failed = |source: reqwest::Error| ControlFault::Ask {
-            place: self.place.clone(),
-            // It names the URL, which this error does, too.
-            source: Box::new(source.without_url()),
-        };
-        let mut request = self.client.request(method, format!("{}{path}", self.base)).timeout(within);
-        if let Some(body) = body {
-            request = request.header("content-type", "application/json").body(body);
-        }
-        self.runtime.block_on(async {
-            let mut response = request.send().await.map_err(failed)?;
-            let (status, retry_after) = (response.status().as_u16(), retry_after(&response));
-            let mut text = Vec::new();
-            while let Some(piece) = response.chunk().await.map_err(failed)? {
-                if text.len() + piece.len() > ANSWER_LEN_MAX {
-                    return Err(self.not_understood("more"));
-                }
-                text.extend_from_slice(&piece);
+        let exchange = self.exchange(method, path, body);
+        let answer = self.runtime.block_on(async { timeout(within, exchange).await });
+        answer.unwrap_or_else(|_| Err(self.failed(format!("no whole answer within {within:?}").into())))
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+    ) -> Result<ControlAnswer, ControlFault> {
+        let failed = |fault: HttpFault| self.failed(Box::new(fault));
+        let header = body.as_ref().map(|_| (CONTENT_TYPE, "application/json"));
+        let body = body.unwrap_or_default().into_bytes();
+        let mut answer = self.client.send(method, path, header, body).await.map_err(failed)?;
+        let (status, retry_after) = (answer.status.as_u16(), retry_after(&answer));
+        let mut text = Vec::new();
+        while let Some(piece) = answer.piece().await.map_err(failed)? {
+            if text.len() + piece.len() > ANSWER_LEN_MAX {
+                return Err(self.not_understood("more"));
             }
-            let json = serde_json::from_slice(&text);
-            let json = json.map_err(|error| self.not_understood(&format!("status {status} and {error}")))?;
-            Ok(ControlAnswer { status, json, retry_after })
-        })
+            text.extend_from_slice(&piece);
+        }
+        let json = serde_json::from_slice(&text);
+        let json = json.map_err(|error| self.not_understood(&format!("status {status} and {error}")))?;
+        Ok(ControlAnswer { status, json, retry_after })
+    }
+
+    fn failed(&self, source: Box<dyn std::error::Error + Send + Sync>) -> ControlFault {
+        ControlFault::Ask { place: self.place.clone(), source }
     }
 
     fn not_understood(&self, found: &str) -> ControlFault {
@@ -178,8 +185,8 @@ impl ControlClient {
     }
 }
 
-fn retry_after(response: &Response) -> Option<Duration> {
-    let text = response.headers().get("retry-after")?.to_str().ok()?;
+fn retry_after(answer: &HttpAnswer) -> Option<Duration> {
+    let text = answer.headers.get("retry-after")?.to_str().ok()?;
     text.parse().ok().map(Duration::from_secs)
 }
 

@@ -5,6 +5,7 @@
 //! subject's log, and one port: 127.0.0.1:{port} here is 127.0.0.1:{port} there. A card with several queues ends in a
 //! network namespace instead, which belongs to QEMU and ends with it. The agent in the machine is [`inside`].
 
+mod accelerator;
 mod files;
 pub mod inside;
 mod modules;
@@ -14,6 +15,7 @@ use crate::experiment::{GuestKernel, Level};
 use crate::record::GuestRecord as Recorded;
 use crate::trial::settings;
 use crate::trial::trace::quoted;
+pub(crate) use accelerator::Accelerator;
 use files::Files;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -58,6 +60,9 @@ const IS_UP: &str = "guest: Linux ";
 const GIVES_UP: &str = "guest: cannot go on: ";
 
 const QEMU: &str = "qemu-system-x86_64";
+
+/// The kernel's command line. The archive is as large as it is, and not half of the memory at most.
+const APPEND: &str = "console=ttyS0 panic=-1 quiet rootfstype=ramfs";
 
 /// Memory that Debian's kernel takes before it can unpack anything, in megabytes (2^20 bytes): it boots with 96.
 const OWN_MB: u64 = 128;
@@ -134,16 +139,17 @@ impl<'e> GuestMachine<'e> {
             "/bin/busybox",
             &files::program("busybox").ok_or_else(|| self.wrong("there is no busybox"))?,
         )?;
-        let modules = match &self.kernel.modules {
-            Some(folder) => PathBuf::from(folder),
-            None => Path::new("/lib/modules").join(self.release()?),
-        };
+        // Those of several kernels may lie side by side, as in /lib/modules itself.
+        let folder = Path::new(self.kernel.modules.as_deref().unwrap_or("/lib/modules"));
+        let own =
+            Some(folder.join(self.release()?)).filter(|own| own.exists() || self.kernel.modules.is_none());
+        let modules = own.as_deref().unwrap_or(folder);
         let with_disks = self.kernel.disks.is_some();
         if let Some(disks) = self.kernel.disks {
             files.text("guest/disks", &format!("{}\n", disks.count));
         }
         for (number, (name, content)) in
-            modules::in_order(&modules, &self.place, with_disks)?.iter().enumerate()
+            modules::in_order(modules, &self.place, with_disks)?.iter().enumerate()
         {
             files.content(&format!("guest/modules/{number:02}-{name}"), content);
         }
@@ -156,7 +162,8 @@ impl<'e> GuestMachine<'e> {
         files.text("guest/start", &start(task)?);
         if let Some(strategy) = &self.kernel.strategy {
             let ours = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
-            files.text("guest/inside", &format!("{strategy} {}\n", ours.display()));
+            let every_s = self.kernel.sample_s;
+            files.text("guest/inside", &format!("{strategy} {every_s} {}\n", ours.display()));
             files.add(&ours)?;
         }
         for path in ["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/ld.so.cache"].map(Path::new) {
@@ -201,15 +208,20 @@ impl<'e> GuestMachine<'e> {
     }
 
     /// The command that boots it, for the shell. `samples` is the file for its samples.
-    pub(crate) fn command(&self, archive: &Path, port: u16, samples: &Path) -> String {
+    pub(crate) fn command(
+        &self,
+        accelerator: &Accelerator,
+        archive: &Path,
+        port: u16,
+        samples: &Path,
+    ) -> String {
         let GuestKernel { image, append, cpus, memory_mb, .. } = self.kernel;
-        let (accelerator, cpu) = accelerator();
-        // The archive is as large as it is, and not half of the memory at most.
-        let append = format!("console=ttyS0 panic=-1 quiet rootfstype=ramfs {append}");
+        let Accelerator { option, cpu, .. } = accelerator;
+        let append = format!("{APPEND} {append}");
         let words = [
             format!("exec {}{QEMU} -nodefaults -no-user-config -no-reboot", self.namespace()),
             format!("-display none -serial stdio -serial {}", quoted(&file(samples))),
-            format!("-machine q35 -accel {accelerator} -cpu {cpu} -smp {cpus} -m {memory_mb}"),
+            format!("-machine q35 -accel {option} -cpu {cpu} -smp {cpus} -m {memory_mb}"),
             format!("-kernel {} -initrd {}", quoted(Path::new(image)), quoted(archive)),
             format!("-append {}", quoted(Path::new(append.trim()))),
             self.card(port),
@@ -248,14 +260,15 @@ impl<'e> GuestMachine<'e> {
         }
     }
 
+    /// The accelerator of this host, which the first call finds out.
+    pub(crate) fn accelerator(&self, archive: &Path) -> Result<&'static Accelerator, Error> {
+        Accelerator::of_host(Path::new(&self.kernel.image), &archive.with_extension("kvm"))
+    }
+
     /// The machine's entry in the record. `log` is the console.
-    pub(crate) fn recorded(&self, log: &Path) -> Option<Recorded> {
+    pub(crate) fn recorded(&self, accelerator: &Accelerator, log: &Path) -> Option<Recorded> {
         let kernel = said(log, IS_UP)?;
-        Some(Recorded {
-            kernel,
-            accelerator: accelerator().0.split(',').next().unwrap_or_default().to_owned(),
-            samples: Vec::new(),
-        })
+        Some(Recorded { kernel, accelerator: accelerator.name.to_owned(), samples: Vec::new() })
     }
 
     /// The reason why it did not start, if that is not the subject's fault.
@@ -284,18 +297,6 @@ pub(crate) fn all_said(log: &Path, beginning: &str) -> Vec<String> {
 /// In the form of `-serial`; the text after the colon is taken literally.
 fn file(path: &Path) -> PathBuf {
     format!("file:{}", path.display()).into()
-}
-
-/// The accelerator, and the processor that it gives the machine. The file /dev/kvm does not prove that KVM works:
-/// many virtual machines have the file, and a processor without support for it.
-fn accelerator() -> (&'static str, &'static str) {
-    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let can = flags.lines().any(|line| {
-        line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "vmx" || flag == "svm")
-    });
-    let may = || OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
-    // Emulated features cost time: the oldest processor of x86-64-v2.
-    if can && may() { ("kvm", "host") } else { ("tcg,thread=multi", "Nehalem") }
 }
 
 /// The script that starts the subject: in the directory where it starts here, with its environment.
@@ -327,6 +328,10 @@ mod tests {
         GuestMachine { place: "here".into(), kernel }
     }
 
+    fn tcg() -> Accelerator {
+        Accelerator::after(Err("no".into()))
+    }
+
     /// The beginning of a bzImage that calls itself so.
     fn image(release: &str) -> Vec<u8> {
         let mut bytes = vec![0; 0x400];
@@ -356,7 +361,7 @@ mod tests {
     #[test]
     fn the_machine_has_one_way_in() {
         let kernel = kernel(Path::new("/boot/it's"));
-        let command = guest(&kernel).command(Path::new("/run/a b"), 4711, Path::new("/run/s"));
+        let command = guest(&kernel).command(&tcg(), Path::new("/run/a b"), 4711, Path::new("/run/s"));
         assert!(command.starts_with("exec qemu-system-x86_64 "), "{command}");
         assert!(command.contains("restrict=on,hostfwd=tcp:127.0.0.1:4711-127.0.0.1:4711 "), "{command}");
         assert!(command.contains("-smp 1 -m 1024 -kernel '/boot/it'\\''s' -initrd '/run/a b' "), "{command}");
@@ -367,7 +372,7 @@ mod tests {
     fn a_card_with_queues_has_a_namespace_and_interrupts_for_each() {
         let command = |queues| {
             let kernel = GuestKernel { queues: Some(queues), ..kernel(Path::new("/boot/it")) };
-            guest(&kernel).command(Path::new("/run/a"), 4711, Path::new("/run/s"))
+            guest(&kernel).command(&tcg(), Path::new("/run/a"), 4711, Path::new("/run/s"))
         };
         let two = command(2);
         assert!(two.starts_with("exec unshare --net sh -c 'set -e\n"), "{two}");
@@ -394,7 +399,7 @@ mod tests {
         guest(&kernel).make_disks(&archive).expect("made");
         let content = std::fs::read(archive.with_extension("disk1")).expect("a file");
         assert!(content.len() == 3 << 20 && content.iter().all(|byte| *byte == 0));
-        let command = guest(&kernel).command(&archive, 4711, Path::new("/run/s"));
+        let command = guest(&kernel).command(&tcg(), &archive, 4711, Path::new("/run/s"));
         assert!(command.contains("a,,b.disk0' -device nvme,drive=disk0,"), "{command}");
         assert!(command.ends_with("a,,b.disk1' -device nvme,drive=disk1,serial=disk1"), "{command}");
     }

@@ -14,7 +14,7 @@ pub mod gate;
 mod series;
 mod sqlite;
 mod store;
-mod student;
+pub(crate) mod student;
 
 pub use self::entry::{Entry, entries};
 pub use self::series::{MetricSeries, Point};

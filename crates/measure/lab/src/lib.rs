@@ -16,6 +16,8 @@
 //!
 //! RUN/ ─► run::results ─► analyze: effects, efficiency, verdict ─► Comparison ─► report: text, tables, page ◄─ picture
 //!                                                               └─► history ─► gate, commits
+//!
+//! a running service ─► weeks: by the day, before and after roll-outs ─► report::weeks
 //! ```
 
 pub mod analyze;
@@ -29,6 +31,7 @@ pub mod run;
 #[cfg(test)]
 mod scratch;
 mod trial;
+pub mod weeks;
 
 pub use error::Error;
 pub use trial::halt::Halt;

@@ -1,23 +1,31 @@
 //! Reports of a comparison: sentences and tables, on a terminal and in a page.
 
+mod aims;
+pub mod facts;
 mod history;
+pub mod json;
+mod notes;
 pub mod page;
 pub mod picture;
+pub mod pictures;
+pub mod publish;
 mod table;
 pub mod trend;
 mod verdict;
+pub mod weeks;
 
 use stdx::words::counted;
 
 use crate::analyze::against::could_show;
-use crate::analyze::comparison::{CellStanding, Comparison, Metric, Noted};
+use crate::analyze::comparison::{CellStanding, Comparison, Metric};
 use crate::analyze::effects::FactorEffect;
 use crate::analyze::efficiency::Efficiency;
 use crate::analyze::verdict::Interval;
 use crate::record::quantity::Better;
-use crate::record::quantity::{chance, change, number, title};
+use crate::record::quantity::{Unit, chance, change, number};
 
 pub use history::{commits, grown_functions, history, nothing_worse, suspicion};
+pub use notes::{kind, left_out, remarks};
 pub use table::ReportTable;
 pub use verdict::verdict;
 
@@ -94,41 +102,10 @@ pub fn basis(comparison: &Comparison) -> String {
 pub fn tables(comparison: &Comparison) -> Vec<ReportTable> {
     let of_metric = |it: &Metric| std::iter::once(metric(it)).chain(effects(it)).collect::<Vec<_>>();
     let mut tables: Vec<ReportTable> = comparison.metrics.iter().flat_map(of_metric).collect();
+    tables.extend(aims::table(&comparison.aims));
     tables.extend(efficiencies(comparison));
-    tables.extend(noted("Left out", "why", &comparison.left_out));
+    tables.extend(left_out(comparison));
     tables
-}
-
-/// Trials with doubts or remarks. Those of one cell with the same kinds of notes are one row, with the first one's words.
-fn noted(title: &str, what: &'static str, trials: &[Noted]) -> Option<ReportTable> {
-    let kinds =
-        |trial: &Noted| -> Vec<String> { trial.notes.iter().map(|note| kind(note).to_owned()).collect() };
-    let mut groups: Vec<Vec<&Noted>> = Vec::new();
-    for trial in trials {
-        let alike = |group: &&mut Vec<&Noted>| group[0].cell == trial.cell && kinds(group[0]) == kinds(trial);
-        match groups.iter_mut().find(alike) {
-            Some(group) => group.push(trial),
-            None => groups.push(vec![trial]),
-        }
-    }
-    let row = |group: &Vec<&Noted>| {
-        let (first, notes) = (group[0], group[0].notes.join("; "));
-        let (place, notes) = match group.len() {
-            1 => (format!("{:04}", first.place), notes),
-            2 => (format!("{:04}, {:04}", first.place, group[1].place), notes),
-            many => (format!("{:04} and {} more", first.place, many - 1), notes),
-        };
-        let is_same = group.iter().all(|trial| trial.notes == first.notes);
-        let notes = if is_same { notes } else { format!("{notes} (the others alike)") };
-        vec![place, first.cell.clone(), notes]
-    };
-    let rows: Vec<Vec<String>> = groups.iter().map(row).collect();
-    (!rows.is_empty()).then(|| ReportTable { title: title.into(), header: vec!["trial", "cell", what], rows })
-}
-
-/// The kind of a doubt or remark: the word before its first colon.
-pub fn kind(note: &str) -> &str {
-    note.split_once(": ").map_or(note, |(kind, _)| kind)
 }
 
 fn metric(metric: &Metric) -> ReportTable {
@@ -140,14 +117,15 @@ fn metric(metric: &Metric) -> ReportTable {
     let noise = metric
         .equals
         .map_or_else(String::new, |equals| format!("; equals differ by {}", span(equals, change)));
+    let unit = unit(metric);
     ReportTable {
         title: format!(
             "{}: {better}below {} % does not matter{noise}",
-            title(&metric.name),
+            unit.title,
             number(metric.band * 100.0)
         ),
         header: vec!["cell", "trials", "median", "(95 %)", "against baseline", "(95 %)", "p", "verdict"],
-        rows: metric.standings.iter().map(row).collect(),
+        rows: metric.standings.iter().map(|standing| row(standing, unit.factor)).collect(),
     }
 }
 
@@ -169,7 +147,7 @@ fn effects(metric: &Metric) -> Option<ReportTable> {
         title: format!(
             "Effects on {}, each against the first level of its factor over all levels of the others; with ×, what two \
              give beyond both",
-            title(&metric.name)
+            unit(metric).title
         ),
         header: vec!["effect", "rounds", "ratio", "(95 %)", "p", "verdict"],
         rows: metric.effects.iter().map(row).collect(),
@@ -216,13 +194,20 @@ fn efficiencies(comparison: &Comparison) -> Option<ReportTable> {
     })
 }
 
-fn row(standing: &CellStanding) -> Vec<String> {
+/// The unit of a metric in its table.
+fn unit(metric: &Metric) -> Unit {
+    let medians = metric.standings.iter().filter_map(|standing| standing.median);
+    Unit::of(&metric.name, medians.map(|median| median.middle).fold(0.0, f64::max))
+}
+
+fn row(standing: &CellStanding, factor: f64) -> Vec<String> {
     let ratio = |say: &dyn Fn(Interval) -> String| standing.ratio.map_or(String::new(), say);
+    let median = standing.median.map(|median| median.times(factor));
     vec![
         standing.cell(),
         standing.values.len().to_string(),
-        standing.median.map_or("none".into(), |median| number(median.middle)),
-        standing.median.map_or(String::new(), |median| span(median, number)),
+        median.map_or("none".into(), |median| number(median.middle)),
+        median.map_or(String::new(), |median| span(median, number)),
         ratio(&|ratio| change(ratio.middle)),
         ratio(&|ratio| span(ratio, change)),
         ratio(&|_| chance(standing.p)),

@@ -1,7 +1,7 @@
 //! Runs: all trials of an experiment, one after the other, each saved when it ends.
 //!
 //! ```text
-//! RUN/experiment.toml     a copy of the file
+//! RUN/experiment.toml     the file as it is carried out
 //! RUN/trials/0000.json    a record each, by the place in the order
 //! RUN/profiles/0000.json  perf's samples of each cell, if the experiment asks for it
 //! RUN/logs/0000/          the output of subject and load
@@ -12,8 +12,9 @@ mod neighbours;
 pub mod results;
 
 use crate::error::Error;
+use crate::experiment::adapted::{Adaptation, Adapted};
 use crate::experiment::difference;
-use crate::experiment::matrix::{self, TrialTurn, cells, lost, to_come};
+use crate::experiment::matrix::{self, TrialTurn, cells, lost};
 use crate::experiment::rounds::RoundPlan;
 use crate::experiment::{Experiment, Measure};
 use crate::guest::GuestMachine;
@@ -26,7 +27,7 @@ use crate::trial::trace::{self, CleanupRecord};
 use crate::trial::{check, program, settings};
 use os::LockedFile;
 use os::clock::Stopwatch;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,8 @@ use tuner::Root;
 pub struct RunRequest {
     /// The experiment's file.
     pub text: String,
+    /// Changes to it.
+    pub adaptation: Adaptation,
     /// The directory of the run: a new one, or one to be continued.
     pub directory: PathBuf,
     /// The directory for the records of what has to be undone.
@@ -47,6 +50,8 @@ pub struct RunRequest {
 /// Progress of a run, for the caller to show.
 #[derive(Debug)]
 pub enum RunProgress<'a> {
+    /// Subjects that are left out because their programs are not there.
+    LeftOut(&'a [String]),
     /// Before the first trial: the needs of its comparisons, and the number of rounds.
     Planned(RoundPlan, u32),
     /// The remains of a run that was killed.
@@ -100,8 +105,12 @@ pub struct RunOutcome {
 
 /// Runs all trials that have no record yet.
 pub fn run(asked: &RunRequest, halt: &Halt, tell: &mut dyn FnMut(RunProgress)) -> Result<RunOutcome, Error> {
-    let experiment = Experiment::parse(&asked.text)?;
+    let Adapted { experiment, notation, left_out } =
+        asked.adaptation.apply(&asked.text, &program::is_found)?;
     check(&experiment)?;
+    if !left_out.is_empty() {
+        tell(RunProgress::LeftOut(&left_out));
+    }
     let (restored, is_all) = restore(&asked.state, settings::are_changed_by(&experiment));
     if !restored.is_empty() {
         tell(RunProgress::Restored(&restored));
@@ -113,7 +122,7 @@ pub fn run(asked: &RunRequest, halt: &Halt, tell: &mut dyn FnMut(RunProgress)) -
     // Without symbolic links: the kernel reports mount points without them.
     let directory = asked.directory.canonicalize().map_err(failed("find"))?;
     is_one_word(&directory)?;
-    let _lock = enter(&directory, &asked.text, &experiment)?;
+    let _lock = enter(&directory, &notation, &experiment)?;
     let mut records = records(&directory)?;
     let lab = program::own();
     same_place(&directory, &records, lab.as_deref())?;
@@ -137,6 +146,7 @@ pub fn run(asked: &RunRequest, halt: &Halt, tell: &mut dyn FnMut(RunProgress)) -
         programs: programs(&records),
         lab,
         sampled: None,
+        standing: None,
     };
     let before = records.len();
     if let Some(plan) = RoundPlan::of(&experiment) {
@@ -145,8 +155,10 @@ pub fn run(asked: &RunRequest, halt: &Halt, tell: &mut dyn FnMut(RunProgress)) -
     if let Some(busy) = neighbours::look(halt)? {
         tell(RunProgress::Busy(busy));
     }
+    let conducted = conduct(&mut site, &mut records, tell);
+    // Servers that kept running until now do not disturb perf.
     let conducted =
-        conduct(&mut site, &mut records, tell).and_then(|()| sample_all(&mut site, &records, tell));
+        Error::all([conducted, site.end_servers()]).and_then(|()| sample_all(&mut site, &records, tell));
     // Whatever happened: the last trial has left nothing, so there is nothing to report about it.
     let ended = site.trace.end();
     match conducted {
@@ -179,17 +191,17 @@ fn conduct(
 ) -> Result<(), Error> {
     let (experiment, clock) = (site.experiment, Stopwatch::start());
     let mut new = 0;
+    let mut to_come = VecDeque::from(matrix::to_come(experiment, records));
     loop {
-        let to_come = to_come(experiment, records);
-        let Some(turn) = to_come.first() else { return Ok(()) };
         let (left, of) = (to_come.len(), records.len() + to_come.len());
+        let Some(turn) = to_come.pop_front() else { return Ok(()) };
         let left_s = (new > 0).then(|| clock.passed().as_secs_f64() / f64::from(new) * left as f64);
         if new > 0 {
             site.halt.pause(Duration::from_secs(experiment.repeat.rest_s.into()))?;
         }
         let cell = turn.cell.name(experiment);
         tell(RunProgress::Begins { cell, number: records.len() + 1, of, repeat: turn.repeat, left_s });
-        let tried = site.conduct(turn)?;
+        let tried = site.conduct(&turn)?;
         // With figures, whether or not something has disturbed them.
         let has_figures = |it: &TrialRecord| it.metrics.contains_key(&experiment.measure.primary);
         let has_worked = || records.values().any(|it| has_figures(it) && turn.cell.is_of(it, experiment));
@@ -200,10 +212,13 @@ fn conduct(
         }
         save(site.directory, &tried.record)?;
         new += 1;
-        let place = turn.place;
+        let (place, counts) = (turn.place, tried.record.is_valid());
         records.insert(place, tried.record);
-        // A trial that does not count has brought another one with it.
-        let left = matrix::to_come(experiment, records).len();
+        if !counts {
+            // It has brought another one with it.
+            to_come = matrix::to_come(experiment, records).into();
+        }
+        let left = to_come.len();
         let left_s = clock.passed().as_secs_f64() / f64::from(new) * left as f64;
         let (number, of) = (records.len(), records.len() + left);
         tell(RunProgress::Ended {
@@ -238,7 +253,7 @@ fn sample_all(
         let name = cell.name(experiment);
         let turn = TrialTurn { place: first + number, round: experiment.repeat.rounds, repeat: 0, cell };
         site.sampled = Some(Err("the trial has ended before its load".to_owned()));
-        let tried = site.conduct(&turn)?;
+        let tried = site.conduct_alone(&turn)?;
         let report = site.sampled.take().unwrap_or_else(|| Err("it was not sampled".to_owned()));
         // The error of the trial is more useful than perf's.
         let report = tried.broken.map_or(report, |error| Err(error.to_string()));

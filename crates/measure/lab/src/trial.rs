@@ -1,7 +1,10 @@
 //! Trials: host settings, subject, load and record of one; afterwards the host is restored, whatever happened.
 
+mod beside;
+pub(crate) mod charged;
 pub(crate) mod check;
 pub(crate) mod context;
+mod counts;
 pub(crate) mod halt;
 mod judge;
 pub(crate) mod leftovers;
@@ -10,9 +13,11 @@ mod mounts;
 mod parse;
 mod placement;
 pub(crate) mod process;
+mod process_memory;
 pub(crate) mod program;
 pub(crate) mod sampler;
 pub(crate) mod settings;
+mod standing;
 mod subject;
 pub(crate) mod trace;
 
@@ -21,12 +26,14 @@ use crate::experiment::Subject;
 use crate::experiment::matrix::TrialTurn;
 use crate::guest;
 use crate::record::TrialRecord;
+use crate::trial::charged::Charged;
 use crate::trial::context::{Context, Site};
 use crate::trial::judge::judge;
+use crate::trial::process::Group;
 use crate::trial::program::{Program, Unknown};
 use crate::trial::settings::HostSettings;
-use std::path::Path;
-use tuner::Root;
+use std::path::{Path, PathBuf};
+use tuner::{Facts, Root};
 
 /// The result of a trial.
 #[derive(Debug)]
@@ -36,13 +43,36 @@ pub(crate) struct Tried {
     pub(crate) broken: Option<Error>,
 }
 
-impl Site<'_> {
-    /// Runs a trial and undoes everything. An error: there is nothing to record.
+/// A subject that is ready for its load. Dropping it ends it.
+struct Started<'a> {
+    server: Group,
+    context: Context<'a>,
+    charged: Charged,
+    facts: Facts,
+    program: Result<Program, Unknown>,
+    /// Of its executable, once it has been read.
+    digest: Option<String>,
+}
+
+impl<'a> Site<'a> {
+    /// Runs a trial. An error: there is nothing to record.
     pub(crate) fn conduct(&mut self, turn: &TrialTurn) -> Result<Tried, Error> {
+        match self.experiment.repeat.rounds_per_start {
+            None => self.conduct_alone(turn),
+            Some(rounds) => self.conduct_window(turn, rounds),
+        }
+    }
+
+    /// Runs a trial with a server of its own and undoes everything.
+    pub(crate) fn conduct_alone(&mut self, turn: &TrialTurn) -> Result<Tried, Error> {
         let work = self.directory.join("work");
         // After a trial that could not restore the host, its changes are still there.
         clear(&work)?;
-        let result = self.attempt(turn, &work.join("dir"));
+        let result = self.attempt(turn, |site, record| {
+            let dir = work.join("dir");
+            let mut started = site.start(turn, &dir, &logs(site.directory, turn), record)?;
+            site.load(turn, &mut started, record)
+        });
         // The subject is gone by now, whatever happened: it ends with `attempt`.
         let back = self.settings.as_mut().map_or(Ok(()), HostSettings::back);
         let cleared = self.trace.clear();
@@ -51,23 +81,26 @@ impl Site<'_> {
         clear(&work).and(result)
     }
 
-    fn attempt(&mut self, turn: &TrialTurn, dir: &Path) -> Result<Tried, Error> {
-        std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
-        let (experiment, subject) = (self.experiment, turn.cell.subject(self.experiment));
+    /// Makes a trial's record from what is measured.
+    fn attempt(
+        &mut self,
+        turn: &TrialTurn,
+        measure: impl FnOnce(&mut Site<'a>, &mut TrialRecord) -> Result<Option<Error>, Error>,
+    ) -> Result<Tried, Error> {
         let root = Root::new("/");
         let mut record = TrialRecord {
             round: turn.round,
             place: turn.place,
             repeat: turn.repeat,
-            subject: subject.name.clone(),
-            levels: turn.cell.level_names(experiment),
+            subject: turn.cell.subject(self.experiment).name.clone(),
+            levels: turn.cell.level_names(self.experiment),
             began_unix_s: os::clock::unix_s(),
             kernel: root.read("/proc/sys/kernel/osrelease")?.unwrap_or_default(),
             host: root.read("/proc/sys/kernel/hostname")?.unwrap_or_default(),
             lab: self.lab.clone(),
             ..TrialRecord::default()
         };
-        let broken = match self.measure(turn, dir, &mut record) {
+        let broken = match measure(self, &mut record) {
             Ok(broken) => broken,
             // A command of the experiment has failed, such as a server that does not start: the trial has failed with
             // it, and earlier measurements stay.
@@ -80,14 +113,16 @@ impl Site<'_> {
         Ok(Tried { record, broken })
     }
 
-    /// The course of a trial, from its settings to its figures.
-    fn measure(
+    /// The way to a subject that can be loaded: settings, its start, its data.
+    fn start(
         &mut self,
         turn: &TrialTurn,
         dir: &Path,
+        logs: &Path,
         record: &mut TrialRecord,
-    ) -> Result<Option<Error>, Error> {
-        let mut context = Context::new(self, turn, dir)?;
+    ) -> Result<Started<'a>, Error> {
+        std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+        let mut context = Context::new(self, turn, dir, logs)?;
         let (experiment, subject) = (self.experiment, turn.cell.subject(self.experiment));
         for (factor, level) in turn.cell.levels(experiment) {
             if let Some(wanted) = &level.file_system {
@@ -102,24 +137,46 @@ impl Site<'_> {
         // Not before: `prepare` may have made the program.
         record.version = self.version(&context, subject)?;
         context.preloaded(&turn.cell.levels(experiment))?;
-        record.guest = context.guest.as_ref().and_then(|guest| guest.recorded(&context.log()));
-        record.remarks.extend(context.guest_said(guest::LEFT));
-        context.prepare(&mut server)?;
-        let charged = context.charged(server.pid())?;
-        let program = program::of_process(charged);
-        let facts = tuner::probe(&Root::new("/"), &[charged])?;
+        context.note_guest(record);
+        if subject.holds_data {
+            context.prepare(&mut server)?;
+        }
+        let pid = context.charged(server.pid())?;
+        let charged =
+            Charged { pid, kernel_threads: charged::kernel_threads(&experiment.measure.kernel_threads)? };
+        context.charge(&charged);
+        let program = program::of_process(pid);
+        let facts = tuner::probe(&Root::new("/"), &[pid])?;
         if let Some(settings) = &mut self.settings {
             for (factor, level) in turn.cell.levels(experiment) {
                 record.remarks.extend(settings.lay_out(factor, level, &facts)?);
             }
         }
-        let loaded = context.load(&mut server, facts, charged, self.sampled.as_mut())?;
-        // Once more: a subject that reports early that it is ready may have been only its shell before the load.
-        let program = Program::latest(program, program::of_process(charged));
-        self.same_program(turn, program.and_then(Program::digest), record)?;
+        Ok(Started { server, context, charged, facts, program, digest: None })
+    }
+
+    /// The load on a subject, and its figures.
+    fn load(
+        &mut self,
+        turn: &TrialTurn,
+        started: &mut Started<'a>,
+        record: &mut TrialRecord,
+    ) -> Result<Option<Error>, Error> {
+        let Started { server, context, charged, facts, program, digest } = started;
+        let loaded = context.load(server, facts.clone(), charged, self.sampled.as_mut())?;
+        let program = match digest {
+            Some(digest) => Ok(digest.clone()),
+            // Once more: a subject that reports early that it is ready may have been only its shell before the load.
+            None => {
+                let first = std::mem::replace(program, Err(Unknown::Ended));
+                Program::latest(first, program::of_process(charged.pid)).and_then(Program::digest)
+            }
+        };
+        *digest = program.as_ref().ok().cloned();
+        self.same_program(turn, program, record)?;
         let mut moved = self.settings.as_ref().map_or_else(Vec::new, HostSettings::moved);
         moved.extend(context.guest_said(guest::MOVED));
-        Ok(judge(record, experiment, loaded, moved))
+        Ok(judge(record, self.experiment, loaded, moved))
     }
 
     /// Refuses an executable that differs from that of the cell's earlier trials. A trial whose executable is not
@@ -165,6 +222,11 @@ impl Site<'_> {
         self.versions.insert(subject.name.clone(), version.clone());
         Ok(Some(version))
     }
+}
+
+/// The directory of a trial's logs.
+fn logs(directory: &Path, turn: &TrialTurn) -> PathBuf {
+    directory.join("logs").join(format!("{:04}", turn.place))
 }
 
 /// Removes a trial's directory, if it is there. A file system that the lab did not mount is not emptied.

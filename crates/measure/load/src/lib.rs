@@ -48,7 +48,9 @@ pub use measure::failures::Failures;
 pub use measure::latency::Latency;
 pub use measure::verdict::{InvalidReason, RunVerdict};
 pub use report::live::screen::{Screen, ScreenOutput, UserKey};
-pub use report::summary::{CpuCost, Handshakes, Recorded, Second, Summary, WRONG_REPLIES, WaitsSummary};
+pub use report::summary::{
+    Connects, CpuCost, Handshakes, Recorded, Second, Summary, WRONG_REPLIES, WaitsSummary,
+};
 pub use run::knee::{Knee, TryOutcome};
 pub use run::self_test::self_test;
 pub use run::{run, search};
@@ -57,4 +59,5 @@ pub use types::churn::Storm;
 pub use types::description::Description;
 pub use types::error::Error;
 pub use types::profiles::Workload;
+pub use types::server_processes::ServerProcesses;
 pub use types::span::Span;

@@ -20,26 +20,10 @@ const PROFILE: &str = "dist";
 
 /// Builds ours as packages ship it, and returns its path.
 pub(crate) fn build() -> Result<PathBuf> {
-    build_as_shipped(&["--package", "evenkeel"])?;
-    Ok(built("evenkeel"))
-}
-
-/// Builds the server that does nothing but answer, and returns its path.
-pub(super) fn build_null() -> Result<PathBuf> {
-    build_as_shipped(&["--package", "net", "--example", "null"])?;
-    Ok(built("examples/null"))
-}
-
-/// Builds the proxy that routes nothing.
-pub(super) fn build_null_proxy() -> Result<()> {
-    build_as_shipped(&["--package", "net", "--example", "null_proxy"])
-}
-
-fn build_as_shipped(what: &[&str]) -> Result<()> {
-    let arguments = [&["build", "--profile", PROFILE], what].concat();
-    let status = Command::new(env!("CARGO")).args(&arguments).status().context("run cargo")?;
+    let arguments = ["build", "--profile", PROFILE, "--package", "evenkeel"];
+    let status = Command::new(env!("CARGO")).args(arguments).status().context("run cargo")?;
     ensure!(status.success(), "cargo {} failed", arguments.join(" "));
-    Ok(())
+    Ok(built("evenkeel"))
 }
 
 /// Where a program is that was built so.

@@ -46,7 +46,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         bail!("no row matches; there are: {}", ROUTE_ROWS.each_ref().map(|row| row.name).join(", "));
     }
     println!("evenkeel: {}", super::process::build()?.display());
-    super::process::build_null_proxy()?;
     raise_open_files(FILES)?;
     let back_ends = BackEnds::start(arguments.turns.load_cpu)?;
     let mut kinds = vec![ProxyKind::Evenkeel(ConfiguredRoute::Pool), ProxyKind::Null];

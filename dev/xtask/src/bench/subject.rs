@@ -40,8 +40,6 @@ pub(crate) struct BenchSubject {
 enum Way {
     Tcp,
     Unix,
-    /// To the null server that answers sets.
-    Sets,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +52,6 @@ enum Kind {
     /// Answers every request with the same reply, over the same driver.
     Null(&'static str),
 }
-
-/// The null server that answers sets listens this many ports above the one that answers gets.
-const SETS_PORT: u16 = 100;
 
 /// The subjects of one group of workloads.
 pub(crate) struct Subjects(Vec<BenchSubject>);
@@ -89,7 +84,7 @@ impl Subjects {
         }
         for driver in drivers {
             kinds.push((Kind::Evenkeel(driver), built("evenkeel")));
-            kinds.push((Kind::Null(driver), built("examples/null")));
+            kinds.push((Kind::Null(driver), built("evenkeel")));
         }
         let started: Result<Vec<_>> = kinds
             .into_iter()
@@ -141,7 +136,7 @@ impl BenchSubject {
     pub(crate) fn can(&self, workload: &BenchWorkload) -> bool {
         match self.kind {
             Kind::Pogocache => !workload.meta && !workload.udp,
-            Kind::Null(_) => !workload.meta && workload.keys_per_request == 1,
+            Kind::Null(_) => !workload.meta,
             // A peer may be older than UDP, and would not start with its flag.
             Kind::Peer(_) => !workload.udp,
             Kind::Evenkeel(_) | Kind::Memcached => true,
@@ -165,11 +160,7 @@ impl BenchSubject {
     pub(crate) fn measure(&self, arguments: &Arguments, workload: &BenchWorkload) -> Result<RunFigures> {
         let window = format!("{}ms", arguments.window_ms);
         let extra = [&["--duration", &window, "--warm-up", "200ms"], workload.load].concat();
-        let way = match (workload.unix, workload.sets, self.kind) {
-            (true, ..) => Way::Unix,
-            (_, true, Kind::Null(_)) => Way::Sets,
-            _ => Way::Tcp,
-        };
+        let way = if workload.unix { Way::Unix } else { Way::Tcp };
         let summary = self.load(arguments, workload, way, &extra)?;
         let number = |name: &str| {
             summary
@@ -195,19 +186,12 @@ impl BenchSubject {
     ) -> Result<serde_json::Value> {
         let json = std::env::temp_dir().join(format!("evenkeel-bench-{}.json", std::process::id()));
         let process = if way == Way::Tcp { self.processes.first() } else { self.processes.last() };
-        // The null server for gets has the unix socket, too.
-        let process = if way == Way::Unix && matches!(self.kind, Kind::Null(_)) {
-            self.processes.first()
-        } else {
-            process
-        };
         let mut command = Command::new(built("evenkeel"));
         command.arg("load").args(["--cpu", &arguments.turns.load_cpu.to_string()]).arg("--json").arg(&json);
         command.args(["--server-pid", &process.expect("a subject has a process").id().to_string()]);
         match way {
             Way::Unix => command.arg("--socket").arg(&self.socket),
             Way::Tcp => command.args(["--port", &self.port.to_string()]),
-            Way::Sets => command.args(["--port", &(self.port + SETS_PORT).to_string()]),
         };
         command.args(["--keys", &workload.data.keys.to_string(), "--key-size", "16"]);
         command.args(["--value-size", &workload.data.value_len.to_string()]).args(extra);
@@ -248,10 +232,10 @@ fn command_lines(
             }
         }
         Kind::Null(driver) => {
-            let gets =
-                format!("--unix SOCKET --driver {driver} --port {port} --udp {port} --body {value_len}");
-            let sets = format!("--driver {driver} --port {} --set-body {value_len}", port + SETS_PORT);
-            (format!("null-{driver}"), vec![gets, sets])
+            let line = format!(
+                "lab null --socket SOCKET --driver {driver} --port {port} --udp --value-size {value_len}"
+            );
+            (format!("null-{driver}"), vec![line])
         }
         // One process cannot listen on both.
         Kind::Memcached => {

@@ -12,11 +12,7 @@ pub(crate) struct BenchWorkload {
     pub(crate) udp: bool,
     /// The data: workloads with the same data share their servers.
     pub(crate) data: Data,
-    /// Only sets are sent: the null server must answer those.
-    pub(crate) sets: bool,
     pub(crate) meta: bool,
-    /// Keys per request.
-    pub(crate) keys_per_request: u32,
     /// Ours ÷ memcached: what it must be, and what would be splendid.
     pub(crate) goal: Goal,
 }
@@ -50,17 +46,7 @@ const fn get(
     stretch: f64,
 ) -> BenchWorkload {
     let goal = Goal::PerCpu { must, stretch };
-    BenchWorkload {
-        name,
-        load,
-        unix: false,
-        udp: false,
-        data,
-        sets: false,
-        meta: false,
-        keys_per_request: 1,
-        goal,
-    }
+    BenchWorkload { name, load, unix: false, udp: false, data, meta: false, goal }
 }
 
 /// All rows.
@@ -69,14 +55,8 @@ pub(crate) static WORKLOADS: [BenchWorkload; 18] = [
     get("get-d1-c500", &["--depth", "1", "--connections", "500"], SMALL, 1.2, 1.3),
     get("get-d16", &["--depth", "16", "--connections", "64"], SMALL, 2.2, 2.8),
     get("get-d64", &["--depth", "64", "--connections", "64"], SMALL, 4.5, 7.5),
-    BenchWorkload {
-        keys_per_request: 16,
-        ..get("multiget-16", &["--multiget", "16", "--connections", "64"], SMALL, 2.2, 3.0)
-    },
-    BenchWorkload {
-        keys_per_request: 100,
-        ..get("multiget-100", &["--multiget", "100", "--connections", "64"], SMALL, 3.0, 5.0)
-    },
+    get("multiget-16", &["--multiget", "16", "--connections", "64"], SMALL, 2.2, 3.0),
+    get("multiget-100", &["--multiget", "100", "--connections", "64"], SMALL, 3.0, 5.0),
     BenchWorkload { meta: true, ..get("mg-d16", &["--protocol", "meta", "--depth", "16"], SMALL, 2.2, 2.8) },
     BenchWorkload {
         unix: true,
@@ -95,8 +75,8 @@ pub(crate) static WORKLOADS: [BenchWorkload; 18] = [
         goal: Goal::P50 { must: 1.03, stretch: 1.0 },
         ..get("one-connection", &["--depth", "1", "--connections", "1"], SMALL, 0.0, 0.0)
     },
-    BenchWorkload { sets: true, ..get("set-d1", &["--gets", "0", "--depth", "1"], SMALL, 1.2, 1.35) },
-    BenchWorkload { sets: true, ..get("set-d16", &["--gets", "0", "--depth", "16"], SMALL, 1.8, 2.5) },
+    get("set-d1", &["--gets", "0", "--depth", "1"], SMALL, 1.2, 1.35),
+    get("set-d16", &["--gets", "0", "--depth", "16"], SMALL, 1.8, 2.5),
     get("get-d1-4M", &["--depth", "1", "--connections", "64"], MANY, 1.35, 1.5),
     get("get-d16-4M", &["--depth", "16", "--connections", "64"], MANY, 3.0, 4.3),
     get("get-4KB", &["--depth", "1", "--connections", "64"], PAGE, 1.3, 1.5),

@@ -39,7 +39,7 @@ const INTERRUPTS: Asked = Asked {
     factor: "strategy",
     levels: [
         ("irq0-rps", r#"cpus = 4, queues = 2, strategy = "irq0-rps""#),
-        ("spread", r#"cpus = 4, queues = 2, strategy = "spread""#),
+        ("spread", r#"cpus = 4, queues = 2, strategy = "spread", sample_s = 2"#),
     ],
     load: "exec nsenter --net --target {pid} BINARY load --host 10.0.2.15 --port {port} --connections 32",
     seconds: 6,
@@ -133,7 +133,7 @@ fn run_once(asked: &Asked, parts: &Parts, binary: &Path, folder: &Path) -> Resul
 }
 
 /// With everything on CPU 0, its interrupts come only there and other CPUs handle packets, too; spread, several CPUs
-/// have interrupts.
+/// have interrupts, and are sampled less often.
 fn check_interrupts(run: &Path, place: &str) -> Result<()> {
     let path = run.join(format!("trials/{place}.json"));
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
@@ -152,7 +152,14 @@ fn check_interrupts(run: &Path, place: &str) -> Result<()> {
                 && interrupts.first().as_ref().is_some_and(is_at_work)
                 && packets.iter().filter(is_at_work).count() > 1
         }
-        _ => interrupts.iter().filter(is_at_work).count() > 1,
+        _ => {
+            let times: Vec<f64> = samples.iter().filter_map(|sample| sample["at_s"].as_f64()).collect();
+            let is_slow = times
+                .windows(2)
+                .all(|pair| pair.iter().rev().copied().reduce(|to, from| to - from) > Some(1.9));
+            ensure!(is_slow, "{place}: samples at {times:?} s, which are to be 2 s apart");
+            interrupts.iter().filter(is_at_work).count() > 1
+        }
     };
     ensure!(is_so, "{place}: {}: interrupts {interrupts:?}, packets {packets:?}", record["levels"]);
     Ok(())

@@ -11,7 +11,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
@@ -26,6 +26,11 @@ const HEAD_LEN_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
 /// Pause after a failure to accept (no descriptor is left), so that the thread does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What HTTP is spoken on. As one type, hyper's code for a connection is compiled once.
+trait ApiStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ApiStream for S {}
 
 /// What all connections share.
 struct Service {
@@ -78,7 +83,7 @@ async fn accept_tcp(
 async fn accept_unix(socket: tokio::net::UnixListener, service: Arc<Service>) -> Infallible {
     loop {
         match socket.accept().await {
-            Ok((stream, _)) => service.begin::<UnixStream>(stream, ApiPeer::Local),
+            Ok((stream, _)) => service.begin(stream, ApiPeer::Local),
             Err(_) => sleep(ACCEPT_PAUSE).await,
         }
     }
@@ -86,12 +91,9 @@ async fn accept_unix(socket: tokio::net::UnixListener, service: Arc<Service>) ->
 
 impl Service {
     /// Answers the requests of a connection from now on, if there is room.
-    fn begin<S>(self: &Arc<Service>, stream: S, peer: ApiPeer)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    fn begin(self: &Arc<Service>, stream: impl ApiStream + 'static, peer: ApiPeer) {
         if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
-            tokio::spawn(Arc::clone(self).answer(stream, peer, permit));
+            tokio::spawn(Arc::clone(self).answer(Box::new(stream), peer, permit));
         }
     }
 
@@ -119,10 +121,12 @@ impl Service {
         handshakes.push_back(task.abort_handle());
     }
 
-    async fn answer<S>(self: Arc<Service>, stream: S, peer: ApiPeer, _room: OwnedSemaphorePermit)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    async fn answer(
+        self: Arc<Service>,
+        stream: Box<dyn ApiStream>,
+        peer: ApiPeer,
+        _room: OwnedSemaphorePermit,
+    ) {
         let head_time = self.limits.head_time;
         let answer = service_fn(|request| {
             respond(Arc::clone(&self.api), self.limits, Arc::clone(&self.bodies), peer.clone(), request)

@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::body::{Body, to_bytes};
-use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use hyper::body::{Body as _, Incoming};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -22,7 +23,7 @@ pub(super) async fn respond(
     bodies: Arc<Semaphore>,
     peer: ApiPeer,
     request: Request<Incoming>,
-) -> Result<Response<Body>, Infallible> {
+) -> Result<Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
     let method = match head.method {
         Method::GET => ApiMethod::Get,
@@ -40,8 +41,8 @@ pub(super) async fn respond(
     let Ok(room) = bodies.try_acquire_many(u32::try_from(len).unwrap_or(u32::MAX)) else {
         return Ok(no_room());
     };
-    let body = match timeout(limits.body_time, to_bytes(Body::new(body), most)).await {
-        Ok(Ok(body)) => body,
+    let body = match timeout(limits.body_time, Limited::new(body, most).collect()).await {
+        Ok(Ok(body)) => Vec::from(body.to_bytes()),
         // A body that is longer than announced, or without an end; a broken one has no reader for this.
         Ok(Err(_)) => return Ok(too_long(most)),
         Err(_) => return Ok(refused(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
@@ -51,31 +52,31 @@ pub(super) async fn respond(
         return Ok(refused(StatusCode::BAD_REQUEST, "a GET has no body"));
     }
     let (path, query) = (head.uri.path().to_owned(), head.uri.query().map(str::to_owned));
-    let request = ApiRequest { method, path, query, body: body.into(), peer };
+    let request = ApiRequest { method, path, query, body, peer };
     Ok(response(api.answer(request).await))
 }
 
 /// Others send so much at this moment that this body would be too much.
-fn no_room() -> Response<Body> {
+fn no_room() -> Response<Full<Bytes>> {
     let mut response =
         refused(StatusCode::SERVICE_UNAVAILABLE, "too much is being sent at this moment; come again");
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
     response
 }
 
-fn too_long(most: usize) -> Response<Body> {
+fn too_long(most: usize) -> Response<Full<Bytes>> {
     refused(StatusCode::PAYLOAD_TOO_LARGE, &format!("expected a whole body of at most {most} bytes"))
 }
 
 /// An error before the API is asked. What is left of the request is not read.
-fn refused(status: StatusCode, error: &str) -> Response<Body> {
+fn refused(status: StatusCode, error: &str) -> Response<Full<Bytes>> {
     let mut response = response(ApiReply::new(status.as_u16(), format!("{{\"error\":\"{error}\"}}\n")));
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-fn response(reply: ApiReply) -> Response<Body> {
-    let mut response = Response::new(Body::from(reply.json));
+fn response(reply: ApiReply) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(reply.json));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));

@@ -1,6 +1,7 @@
 //! Output line for each piece of news: for people, or as JSON for programs.
 
 use serde::Serialize;
+use stdx::calendar::utc;
 
 use super::{Act, Cause, Found, News, REVERSIONS_MAX, REVERSIONS_MS, Sure};
 
@@ -38,7 +39,7 @@ struct Json<'a> {
 
 /// The number of watched settings, as a line of its own.
 pub fn watching(unix_s: u64, settings: usize, json: bool) -> String {
-    let time = time(unix_s);
+    let time = utc(unix_s);
     match json {
         true => format!("{}\n", serde_json::json!({ "unix_s": unix_s, "time": time, "watching": settings })),
         false => format!("{time} watching: {settings} settings\n"),
@@ -64,7 +65,7 @@ impl NewsLine<'_> {
     pub fn text(&self) -> String {
         let News { desired, found, because, .. } = self.news;
         let (time, done, setting, wanted) =
-            (time(self.unix_s), self.done(), &desired.setting, desired.wanted.trim());
+            (utc(self.unix_s), self.done(), &desired.setting, desired.wanted.trim());
         let mut line = match found {
             Found::Text(text) if done == "holds-again" => {
                 format!("{time} {done}: {setting} = {}", text.trim())
@@ -105,7 +106,7 @@ impl NewsLine<'_> {
         let News { desired, found, because, .. } = self.news;
         let json = Json {
             unix_s: self.unix_s,
-            time: time(self.unix_s),
+            time: utc(self.unix_s),
             setting: desired.setting.to_string(),
             wanted: desired.wanted.trim(),
             found: match found {
@@ -179,49 +180,11 @@ impl Sure {
     }
 }
 
-/// `2026-11-21T16:38:38Z`
-fn time(unix_s: u64) -> String {
-    let (days, s) = (unix_s / 86_400, unix_s % 86_400);
-    let (mut year, mut left) = (1970, days);
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    while left >= 365 + u64::from(is_leap(year)) {
-        left -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    let mut month = 1;
-    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if left < days {
-            break;
-        }
-        left -= days;
-        month += 1;
-    }
-    let (hour, minute, second) = (s / 3600, s / 60 % 60, s % 60);
-    format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", left + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::change::Setting;
     use crate::watch::{Because, DesiredState};
-
-    #[test]
-    fn times_are_those_of_the_calendar() {
-        for (unix_s, expected) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_399, "2000-02-28T23:59:59Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_709_251_199, "2024-02-29T23:59:59Z"),
-            (1_735_689_599, "2024-12-31T23:59:59Z"),
-            (1_795_279_118, "2026-11-21T16:38:38Z"),
-            (4_107_542_400, "2100-03-01T00:00:00Z"),
-        ] {
-            assert_eq!(time(unix_s), expected);
-        }
-    }
 
     fn news(act: Act) -> News {
         News {

@@ -49,6 +49,8 @@ pub fn against(old: &Results, new: &Results) -> Comparison {
         left_out: noted(Noted::doubts),
         remarked: noted(Noted::remarks),
         metrics: metrics.collect(),
+        // They are about ratios within a run.
+        aims: Vec::new(),
         efficiencies: Vec::new(),
     }
 }

@@ -6,6 +6,7 @@
 
 use stdx::statistics::Shift;
 
+use super::aims::aims;
 use super::comparison::{CellStanding, Comparison, Metric, Noted};
 use super::effects::effects;
 use super::efficiency::efficiencies;
@@ -26,6 +27,7 @@ pub fn compare(results: &Results) -> Comparison {
     let primary = metric(experiment, &design, &valid, &measure.primary, Some(measure.better));
     let others = measure.also.iter().filter(|name| **name != measure.primary);
     let others = others.map(|name| metric(experiment, &design, &valid, name, quantity::better(name)));
+    let metrics: Vec<Metric> = std::iter::once(primary).chain(others).collect();
     let mut rounds: Vec<u32> = valid.iter().map(|record| record.round).collect();
     rounds.sort_unstable();
     rounds.dedup();
@@ -35,7 +37,8 @@ pub fn compare(results: &Results) -> Comparison {
         rounds: rounds.len(),
         left_out: results.records.iter().filter_map(Noted::doubts).collect(),
         remarked: results.records.iter().filter_map(Noted::remarks).collect(),
-        metrics: std::iter::once(primary).chain(others).collect(),
+        aims: aims(experiment, &design, &metrics),
+        metrics,
         efficiencies: efficiencies(results),
     }
 }

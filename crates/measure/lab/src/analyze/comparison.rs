@@ -1,5 +1,6 @@
 //! Results of a comparison: metrics, the cells of each with their verdicts, and what was left out.
 
+use super::aims::AimStanding;
 use super::effects::FactorEffect;
 use super::efficiency::Efficiency;
 use super::verdict::{Interval, Verdict};
@@ -22,6 +23,9 @@ pub struct Comparison {
     pub remarked: Vec<Noted>,
     /// The metric that decides first, then the others.
     pub metrics: Vec<Metric>,
+    /// What the experiment aims at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub aims: Vec<AimStanding>,
     /// Requests per percentage point of CPU, where there are several rates.
     pub efficiencies: Vec<Efficiency>,
 }

@@ -46,7 +46,7 @@ pub(crate) fn effects(
     if factors.len() < 2 {
         return Vec::new();
     }
-    let cells = cells(&factors);
+    let cells = cells(experiment, &factors);
     let rounds = rounds(&factors, &cells, records, metric);
     let with_values = |contrast: Contrast| {
         let logs: Vec<f64> = rounds.iter().filter_map(|round| contrast.value(round)).collect();

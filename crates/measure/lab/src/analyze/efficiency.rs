@@ -56,7 +56,7 @@ const LATENCIES: [&str; 4] = ["p99_us", "p95_us", "p90_us", "mean_us"];
 
 /// The slope of each treatment that has had several rates; none if no treatment has one.
 pub fn efficiencies(results: &Results) -> Vec<Efficiency> {
-    let warm_up_s = f64::from(results.experiment.workload.warm_up_s);
+    let warm_up_s = results.experiment.workload.warm_up_s;
     let ladders: Vec<Ladder> = treatments(&Design::of(&results.experiment))
         .into_iter()
         .filter(|(_, cells)| cells.len() >= RATES_MIN)

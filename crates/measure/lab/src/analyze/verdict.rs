@@ -78,6 +78,8 @@ pub enum Verdict {
     NoDifferenceShown,
     /// No difference was shown, and with so few pairs none could be, however large.
     TooFewPairs,
+    /// A service has too few whole days before a change or after it.
+    TooFewDays,
     /// No pairs have values above zero.
     NotCompared,
 }
@@ -117,6 +119,7 @@ impl Verdict {
             Verdict::Equivalent => "equivalent",
             Verdict::NoDifferenceShown => "no difference shown",
             Verdict::TooFewPairs => "too few pairs",
+            Verdict::TooFewDays => "too few days",
             Verdict::NotCompared => "not compared",
         }
     }

@@ -1,7 +1,9 @@
 //! Contrasts of a factorial design: the differences between its cells that are the effect of a level or an
 //! interaction. Pure, and without a trial's figures.
 
+use super::matrix;
 use super::types::Experiment;
+use std::collections::BTreeSet;
 
 /// A factor for the effects: the subject is one, too.
 pub(crate) struct Factor {
@@ -25,7 +27,7 @@ pub(crate) type Round = Vec<Option<f64>>;
 /// The number of effects of such an experiment.
 pub(crate) fn count(experiment: &Experiment) -> usize {
     let factors = factors(experiment);
-    if factors.len() < 2 { 0 } else { contrasts(&factors, &cells(&factors)).len() }
+    if factors.len() < 2 { 0 } else { contrasts(&factors, &cells(experiment, &factors)).len() }
 }
 
 pub(crate) fn factors(experiment: &Experiment) -> Vec<Factor> {
@@ -41,8 +43,23 @@ pub(crate) fn factors(experiment: &Experiment) -> Vec<Factor> {
 /// The subject's name as a factor.
 pub(crate) const SUBJECT: &str = "subject";
 
-/// All combinations.
-pub(crate) fn cells(factors: &[Factor]) -> Vec<Vec<usize>> {
+/// All combinations in which the subject takes part.
+pub(crate) fn cells(experiment: &Experiment, factors: &[Factor]) -> Vec<Vec<usize>> {
+    let of_file = matrix::cells(experiment);
+    let places = |cell: &matrix::Cell| {
+        let levels = cell.level_names(experiment);
+        let place = |factor: &Factor| {
+            // A factor of the file may have this name, too.
+            let level = levels.get(&factor.name).unwrap_or(&cell.subject(experiment).name);
+            factor.levels.iter().position(|other| other == level)
+        };
+        factors.iter().map(place).collect::<Option<Vec<usize>>>()
+    };
+    let there: BTreeSet<Vec<usize>> = of_file.iter().filter_map(places).collect();
+    combinations(factors).into_iter().filter(|cell| there.contains(cell)).collect()
+}
+
+fn combinations(factors: &[Factor]) -> Vec<Vec<usize>> {
     let mut cells = vec![Vec::new()];
     for factor in factors {
         let longer = |cell: &Vec<usize>| {
@@ -60,8 +77,7 @@ pub(crate) fn contrasts(factors: &[Factor], cells: &[Vec<usize>]) -> Vec<Contras
     };
     let levels = |factor: usize| (1..factors[factor].levels.len()).map(move |level| (factor, level));
     // A cell, and the same with the first level of a factor.
-    let at =
-        |cell: &Vec<usize>| cells.iter().position(|other| other == cell).expect("all combinations are cells");
+    let at = |cell: &Vec<usize>| cells.iter().position(|other| other == cell);
     let without = |cell: &Vec<usize>, (factor, _): (usize, usize)| {
         let mut cell = cell.clone();
         cell[factor] = 0;
@@ -70,32 +86,34 @@ pub(crate) fn contrasts(factors: &[Factor], cells: &[Vec<usize>]) -> Vec<Contras
     let has = |cell: &Vec<usize>, (factor, level): (usize, usize)| cell[factor] == level;
     let mut contrasts = Vec::new();
     for first in (0..factors.len()).flat_map(levels) {
-        let difference = |cell: &Vec<usize>| vec![(at(cell), 1.0), (at(&without(cell, first)), -1.0)];
+        let difference = |cell: &Vec<usize>| Some(vec![(at(cell)?, 1.0), (at(&without(cell, first))?, -1.0)]);
         contrasts.push(Contrast {
             name: say(first),
             is_interaction: false,
-            differences: cells.iter().filter(|cell| has(cell, first)).map(difference).collect(),
+            differences: cells.iter().filter(|cell| has(cell, first)).filter_map(difference).collect(),
         });
     }
     for first in (0..factors.len()).flat_map(levels) {
         for second in (first.0 + 1..factors.len()).flat_map(levels) {
             let difference = |cell: &Vec<usize>| {
                 let neither = without(&without(cell, first), second);
-                vec![
-                    (at(cell), 1.0),
-                    (at(&without(cell, first)), -1.0),
-                    (at(&without(cell, second)), -1.0),
-                    (at(&neither), 1.0),
-                ]
+                Some(vec![
+                    (at(cell)?, 1.0),
+                    (at(&without(cell, first))?, -1.0),
+                    (at(&without(cell, second))?, -1.0),
+                    (at(&neither)?, 1.0),
+                ])
             };
             let both = cells.iter().filter(|cell| has(cell, first) && has(cell, second));
             contrasts.push(Contrast {
                 name: format!("{} × {}", say(first), say(second)),
                 is_interaction: true,
-                differences: both.map(difference).collect(),
+                differences: both.filter_map(difference).collect(),
             });
         }
     }
+    // Of levels for different subjects, nothing is compared.
+    contrasts.retain(|contrast| !contrast.differences.is_empty());
     contrasts
 }
 

@@ -1,7 +1,7 @@
 //! Cells of an experiment, and the baseline that each is compared with.
 //!
 //! A factor that changes nothing but the load (sixteen threads or thirty-two) is a *condition*: a cell is compared with
-//! the baseline under the same conditions. Everything else is *treatment*. Where only the load varies, it is the
+//! the baseline under the same conditions, and so is one that says so. Everything else is *treatment*. Where only the load varies, it is the
 //! factor under test, and all cells are compared with the first.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,7 @@ impl Design {
     /// The design of an experiment's file.
     pub fn of(experiment: &Experiment) -> Design {
         let only_load: Vec<&Factor> =
-            experiment.factors.iter().filter(|factor| changes_only_the_load(factor, experiment)).collect();
+            experiment.factors.iter().filter(|factor| is_condition(factor, experiment)).collect();
         let load_is_the_question =
             experiment.subjects.len() == 1 && only_load.len() == experiment.factors.len();
         let conditions: BTreeSet<String> = match load_is_the_question {
@@ -64,6 +64,9 @@ impl Design {
         for condition in combinations(&outer) {
             for subject in &experiment.subjects {
                 for treatment in combinations(&inner) {
+                    if !takes_part(experiment, subject, condition.iter().chain(&treatment)) {
+                        continue;
+                    }
                     let subject_name =
                         (experiment.subjects.len() > 1 || treatment.is_empty()).then(|| subject.name.clone());
                     let words = subject_name.into_iter().chain(treatment.iter().map(say));
@@ -110,6 +113,19 @@ fn say((factor, level): &(String, String)) -> String {
     format!("{factor}={level}")
 }
 
+/// Whether all of these levels are for this subject.
+fn takes_part<'l>(
+    experiment: &Experiment,
+    subject: &Subject,
+    mut levels: impl Iterator<Item = &'l (String, String)>,
+) -> bool {
+    levels.all(|(factor, level)| {
+        let factor = experiment.factors.iter().find(|it| it.name == *factor);
+        let level = factor.and_then(|factor| factor.levels.iter().find(|it| it.name == *level));
+        level.is_none_or(|level| level.takes(&subject.name))
+    })
+}
+
 /// Every way to choose a level of each, the first factor varying slowest.
 fn combinations(factors: &[&Factor]) -> Vec<Vec<(String, String)>> {
     let mut all: Vec<Vec<(String, String)>> = vec![Vec::new()];
@@ -129,6 +145,11 @@ fn combinations(factors: &[&Factor]) -> Vec<Vec<(String, String)>> {
     all
 }
 
+/// Whether cells are compared at the same level of it.
+pub(super) fn is_condition(factor: &Factor, experiment: &Experiment) -> bool {
+    factor.condition.unwrap_or_else(|| changes_only_the_load(factor, experiment))
+}
+
 /// Whether its levels are only words for the workload's commands.
 fn changes_only_the_load(factor: &Factor, experiment: &Experiment) -> bool {
     let mut words = factor.levels.iter().flat_map(|level| level.set.keys()).peekable();
@@ -137,7 +158,13 @@ fn changes_only_the_load(factor: &Factor, experiment: &Experiment) -> bool {
         experiment.subjects.iter().flat_map(lines).any(|line| line.contains(&format!("{{{word}}}")))
     };
     let only_words = factor.levels.iter().all(|level| {
-        let bare = Level { name: level.name.clone(), set: level.set.clone(), ..Default::default() };
+        let bare = Level {
+            name: level.name.clone(),
+            set: level.set.clone(),
+            subjects: level.subjects.clone(),
+            must: level.must.clone(),
+            ..Default::default()
+        };
         *level == bare
     });
     only_words && words.peek().is_some() && words.all(|word| !subject_says(word))

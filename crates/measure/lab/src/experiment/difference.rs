@@ -20,6 +20,11 @@ pub(crate) fn in_the_way(before: &Experiment, now: &Experiment) -> Vec<String> {
         like_before.measure.also.clone_from(&before.measure.also);
     }
     like_before.measure.profile = before.measure.profile;
+    // Nor do expectations.
+    for (now, before) in like_before.factors.iter_mut().zip(&before.factors) {
+        let levels = now.levels.iter_mut().zip(&before.levels);
+        levels.for_each(|(now, before)| now.must.clone_from(&before.must));
+    }
     // Keys that only a history uses change no trial.
     for (now, before) in like_before.subjects.iter_mut().zip(&before.subjects) {
         now.pinned = before.pinned;
@@ -28,7 +33,7 @@ pub(crate) fn in_the_way(before: &Experiment, now: &Experiment) -> Vec<String> {
 }
 
 /// `workload.seconds was 5 and is 10`; comments and the order of keys make no difference.
-fn between(before: &Experiment, now: &Experiment) -> Vec<String> {
+pub(crate) fn between(before: &Experiment, now: &Experiment) -> Vec<String> {
     let value = |experiment| Value::try_from(experiment).expect("an experiment is plain data");
     let mut found = Vec::new();
     compare("", Some(&value(before)), Some(&value(now)), &mut found);

@@ -7,10 +7,13 @@
 //! A trial that does not count is repeated when the others of its round are over, so that it is about as near to the
 //! trials that it is compared with as these are to each other. After the whole run it would be hours away, and the
 //! changes of the host since then would be in the pair; at once, the disturbance would have the least time to pass.
+//!
+//! Where servers keep running, those of one group have all rounds of a start, and then those of the next.
 
+use super::standing;
 use super::types::{Experiment, Level, Subject};
 use crate::record::{TrialRecord, cell_name};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tuner::verify::tournament::order;
 
 /// A cell: a subject, and one level of each factor, as indices into the experiment.
@@ -62,12 +65,15 @@ impl Cell {
     }
 }
 
-/// Every combination, the first subject and the first levels first, the last factor changing fastest.
+/// Every combination in which the subject takes part, the first subject and the first levels first, the last factor
+/// changing fastest.
 pub fn cells(experiment: &Experiment) -> Vec<Cell> {
     let subjects = (0..experiment.subjects.len()).map(|subject| Cell { subject, levels: Vec::new() });
     experiment.factors.iter().fold(subjects.collect(), |cells: Vec<Cell>, factor| {
         let with = |cell: Cell| {
-            (0..factor.levels.len()).map(move |level| {
+            let subject = &experiment.subjects[cell.subject].name;
+            let levels = (0..factor.levels.len()).filter(move |level| factor.levels[*level].takes(subject));
+            levels.map(move |level| {
                 let levels = cell.levels.iter().copied().chain([level]).collect();
                 Cell { levels, ..cell }
             })
@@ -84,13 +90,38 @@ pub fn rounds(experiment: &Experiment) -> Vec<Vec<Cell>> {
     rounds.map(|places| places.into_iter().map(|place| cells[place].clone()).collect()).collect()
 }
 
+/// Rounds in the order in which they run, each with its number; where servers keep running, a round of each group.
+fn stretches(experiment: &Experiment) -> Vec<(u32, Vec<Cell>)> {
+    let rounds: Vec<(u32, Vec<Cell>)> = (0..).zip(rounds(experiment)).collect();
+    let Some(of_a_start) = experiment.repeat.rounds_per_start else { return rounds };
+    let mut groups: Vec<(BTreeMap<String, String>, BTreeSet<Cell>)> = Vec::new();
+    for cell in cells(experiment) {
+        let data = standing::data(experiment, &cell);
+        match groups.iter_mut().find(|(other, _)| *other == data) {
+            Some((_, members)) => drop(members.insert(cell)),
+            None => groups.push((data, BTreeSet::from([cell]))),
+        }
+    }
+    let mut stretches = Vec::new();
+    for start in rounds.chunks(of_a_start as usize) {
+        for (_, members) in &groups {
+            let of_group = |(round, cells): &(u32, Vec<Cell>)| {
+                (*round, cells.iter().filter(|cell| members.contains(cell)).cloned().collect())
+            };
+            stretches.extend(start.iter().map(of_group));
+        }
+    }
+    stretches
+}
+
 /// The trials that are still to come, as far as known now: those without a record, and those whose records do not
 /// count.
 pub fn to_come(experiment: &Experiment, records: &BTreeMap<u32, TrialRecord>) -> Vec<TrialTurn> {
     let tallies = tallies(experiment, records);
     let (mut to_come, mut counted) = (Vec::new(), BTreeMap::new());
-    let rounds = rounds(experiment);
-    for (cells, round) in rounds.iter().zip(0..) {
+    let stretches = stretches(experiment);
+    for (round, cells) in &stretches {
+        let round = *round;
         let tally = |cell: &Cell| tallies.get(&(round, cell.clone()));
         // A cell that never counted in all earlier rounds will not count now either: such doubts come from the
         // experiment.
@@ -136,12 +167,14 @@ struct Tally {
 
 /// By round and cell, of those that have been tried.
 fn tallies(experiment: &Experiment, records: &BTreeMap<u32, TrialRecord>) -> BTreeMap<(u32, Cell), Tally> {
-    let cells = cells(experiment);
-    let named = |cell| (Cell::subject(cell, experiment).name.as_str(), Cell::level_names(cell, experiment));
-    let by_name: BTreeMap<_, &Cell> = cells.iter().map(|cell| (named(cell), cell)).collect();
+    let levels = |cell: Cell| (cell.level_names(experiment), cell);
+    let cells: Vec<(BTreeMap<String, String>, Cell)> = cells(experiment).into_iter().map(levels).collect();
+    let named = |cell: &Cell| cell.subject(experiment).name.as_str();
+    let by_name: BTreeMap<_, &Cell> =
+        cells.iter().map(|(levels, cell)| ((named(cell), levels), cell)).collect();
     let mut tallies: BTreeMap<(u32, Cell), Tally> = BTreeMap::new();
     for record in records.values() {
-        let Some(cell) = by_name.get(&(record.subject.as_str(), record.levels.clone())) else { continue };
+        let Some(cell) = by_name.get(&(record.subject.as_str(), &record.levels)) else { continue };
         let tally = tallies.entry((record.round, (*cell).clone())).or_default();
         tally.counts |= record.is_valid();
         tally.in_vain += u32::from(!record.is_valid());
@@ -230,6 +263,29 @@ mod tests {
         let (lost, of) = lost(&experiment, &records);
         assert_eq!(of, 24);
         (made, lost)
+    }
+
+    #[test]
+    fn where_servers_keep_running_a_group_has_all_rounds_of_a_start() {
+        let fill = "[workload]\nprepare = [\"fill {keys}\"]";
+        let level = |name| format!("[[factor.level]]\nname = \"{name}\"\nset.keys = \"{name}\"\n");
+        let factor = format!("[[factor]]\nname = \"keys\"\n{}{}", level("few"), level("many"));
+        let text = MINIMAL.replace("[workload]", fill);
+        let text = format!("{text}[repeat]\nrounds = 3\nrounds_per_start = 2\n{factor}");
+        let experiment = Experiment::parse(&text).expect("an experiment");
+        let turns = to_come(&experiment, &BTreeMap::new());
+        let what = |turn: &TrialTurn| (turn.round, turn.cell.level_names(&experiment)["keys"].clone());
+        let expected = [(0, "few"), (1, "few"), (0, "many"), (1, "many"), (2, "few"), (2, "many")];
+        let expected = expected
+            .iter()
+            .flat_map(|(round, keys)| [(*round, (*keys).to_owned()), (*round, (*keys).to_owned())]);
+        assert_eq!(turns.iter().map(what).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        let of =
+            |round: u32| turns.iter().filter(move |turn| turn.round == round).map(|turn| turn.cell.clone());
+        let [first, mut second] = [of(0).collect::<Vec<_>>(), of(1).collect()];
+        second[..2].reverse();
+        second[2..].reverse();
+        assert_eq!(first, second, "each group's rounds are mirrored");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Placeholders in command lines: names in braces, replaced by their values. Pure.
 //!
-//! `{port}` becomes the port of this trial; `{{` is a brace. An unknown name is an error: a command line with an
-//! empty name in it would measure something else.
+//! `{port}` becomes the port of this trial; `{{` is a brace. Values may have names in braces, too. An unknown name is an error: a
+//! command line with an empty name in it would measure something else.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,9 @@ pub struct Unknown {
     pub known: Vec<String>,
 }
 
+/// A value has names, and these have names of their own at most. One that has itself in it never ends.
+const DEPTH_MAX: u32 = 3;
+
 impl Placeholders {
     /// Gives a name its value.
     pub fn set(&mut self, name: &str, meaning: impl ToString) {
@@ -29,6 +32,11 @@ impl Placeholders {
 
     /// A text with all names filled in; `place` is the key that it stands at.
     pub fn fill(&self, text: &str, place: &str) -> Result<String, Unknown> {
+        self.fill_below(text, place, DEPTH_MAX)
+    }
+
+    /// The same, where names may be in the values of names so often.
+    fn fill_below(&self, text: &str, place: &str, depth: u32) -> Result<String, Unknown> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(brace) = rest.find(['{', '}']) {
@@ -45,7 +53,8 @@ impl Placeholders {
                     return Err(self.unknown(rest, place));
                 };
                 let unknown = || self.unknown(&format!("{{{name}}}"), place);
-                filled += self.0.get(name).ok_or_else(unknown)?;
+                let value = self.0.get(name).filter(|_| depth > 0).ok_or_else(unknown)?;
+                filled += &self.fill_below(value, place, depth - 1)?;
                 rest = behind;
             }
         }
@@ -66,6 +75,8 @@ mod tests {
         let mut placeholders = Placeholders::default();
         placeholders.set("port", 4711);
         placeholders.set("dir", "/tmp/a b");
+        placeholders.set("load", "-p {port}");
+        placeholders.set("endless", "{endless}");
         placeholders
     }
 
@@ -78,6 +89,7 @@ mod tests {
     fn names_are_filled_in_and_doubled_braces_are_braces() {
         check("memcached -p {port} -l 127.0.0.1", "memcached -p 4711 -l 127.0.0.1");
         check("{port}{port}", "47114711");
+        check("load {load} -v", "load -p 4711 -v");
         check("cd '{dir}'", "cd '/tmp/a b'");
         check("awk '{{ print $1 }}' ${{HOME}}", "awk '{ print $1 }' ${HOME}");
         check("a } b", "a } b");
@@ -88,7 +100,7 @@ mod tests {
     fn unknown(text: &str, found: &str) {
         let error = placeholders().fill(text, "subject \"a\": start").expect_err(text).to_string();
         let wanted = format!(
-            "fill in subject \"a\": start: {found} is none of {{dir}}, {{port}}; a brace itself is written {{{{"
+            "fill in subject \"a\": start: {found} is none of {{dir}}, {{endless}}, {{load}}, {{port}}; a brace itself is written {{{{"
         );
         assert_eq!(error, wanted);
     }
@@ -101,6 +113,7 @@ mod tests {
         unknown("-p {", "{");
         unknown("-p {port", "{port");
         unknown("{}", "{}");
+        unknown("{endless}", "{endless}");
         unknown("{é", "{é");
     }
 }

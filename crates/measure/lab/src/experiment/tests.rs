@@ -59,6 +59,19 @@ kernel = { image = "/boot/vmlinuz", append = "mitigations=off", queues = 2, sysc
     assert_eq!(Experiment::parse(&kept), Ok(experiment));
 }
 
+#[test]
+fn words_of_a_factor_are_those_of_levels_that_have_no_others() {
+    let level = |name: &str, keys: &str| format!("[[factor.level]]\nname = {name:?}\n{keys}\n");
+    let factor = "[[factor]]\nname = \"work\"\nset = { depth = \"1\", keys = \"9\" }\n";
+    let levels = level("one", "") + &level("many", "set.depth = \"16\"");
+    let experiment = Experiment::parse(&format!("{MINIMAL}{factor}{levels}")).expect("an experiment");
+    let words = |place: usize| {
+        let set = &experiment.factors[0].levels[place].set;
+        (set["depth"].clone(), set["keys"].clone())
+    };
+    assert_eq!((words(0), words(1)), (("1".into(), "9".into()), ("16".into(), "9".into())));
+}
+
 #[track_caller]
 fn check(change: impl Fn(&str) -> String, expected: &str) {
     let error = Experiment::parse(&change(MINIMAL)).expect_err(expected).to_string();

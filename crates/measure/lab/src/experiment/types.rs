@@ -2,7 +2,7 @@
 //! is [`Experiment::parse`].
 
 use crate::record::quantity::Better;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// One question and the measurements that answer it.
@@ -27,11 +27,17 @@ pub struct Experiment {
 }
 
 /// A server to be measured: any command line.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subject {
     /// In pictures and tables.
     pub name: String,
+    /// Its program, which `{program}` means in its commands: a name to be found in PATH, or a path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// Whether it is left out where its program is not there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
     /// The command that starts it, in the foreground, for the shell. `{port}` is a free port, `{dir}` an empty
     /// directory of this trial.
     pub start: String,
@@ -50,10 +56,31 @@ pub struct Subject {
     /// Longest wait for that, in seconds.
     #[serde(default = "ready_within_s")]
     pub ready_within_s: u32,
+    /// Whether it is filled by `workload.prepare`: a server that only answers has no data.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub holds_data: bool,
     /// Whether its program stays the same for good, so that a history measures the others by it, in the same run: a
     /// slower host slows it, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
+}
+
+impl Default for Subject {
+    fn default() -> Subject {
+        Subject {
+            name: String::new(),
+            program: None,
+            optional: false,
+            start: String::new(),
+            port: None,
+            prepare: Vec::new(),
+            version: None,
+            ready: Ready::default(),
+            ready_within_s: ready_within_s(),
+            holds_data: true,
+            pinned: false,
+        }
+    }
 }
 
 /// The sign that a subject is ready.
@@ -75,6 +102,16 @@ pub enum Ready {
 pub struct Factor {
     /// In pictures and tables.
     pub name: String,
+    /// Placeholders of all levels that have none of this name themselves.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, String>,
+    /// Whether cells are compared with the baseline at the same level; left out: if its levels change nothing but words
+    /// of the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<bool>,
+    /// Whether a run was restricted to some of its levels, so that one may be left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restricted: bool,
     /// Its values: at least two.
     #[serde(rename = "level")]
     pub levels: Vec<Level>,
@@ -116,6 +153,32 @@ pub struct Level {
     /// A kernel of its own: the subject runs in a virtual machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<GuestKernel>,
+    /// Names of the subjects that take part; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subjects: Vec<String>,
+    /// What is aimed at, by the subject's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub must: BTreeMap<String, Aim>,
+}
+
+/// What the ratio of a subject to the baseline must be under a condition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Aim {
+    /// Of the metric that decides: at least this, or at most, if low values are good.
+    Ratio(f64),
+    /// Of these metrics.
+    Metrics(BTreeMap<String, f64>),
+    /// Of the metric that decides: no difference that matters.
+    Equivalent(EquivalentAim),
+}
+
+/// The word for no difference that matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EquivalentAim {
+    /// `"equivalent"`.
+    Equivalent,
 }
 
 /// A file system on a loop device.
@@ -157,9 +220,12 @@ pub struct GuestKernel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disks: Option<GuestDisks>,
     /// A strategy of `evenkeel tune` for that interface, carried out in there as soon as the subject listens; the
-    /// machine then also reports the activity of its CPUs, second by second.
+    /// machine then also reports the activity of its CPUs again and again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
+    /// Seconds from one of these reports to the next.
+    #[serde(default = "kernel_sample_s")]
+    pub sample_s: u32,
     /// Sysctls of the machine.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
@@ -188,14 +254,62 @@ pub struct TrialLoad {
     /// The command, for the shell. `{seconds}` is its duration, of which it may drop `{warm_up}` itself and
     /// measure `{measured}`; `{output}` is a file for its results, `{pid}` the subject.
     pub run: String,
+    /// Commands that run while the load runs, such as other clients: started before it, ended after it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<BesideCommand>,
+    /// Statistics of memcached's `stats` that become metrics: `curr_items` as it is after the load, `curr_items_added` its growth.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stats: Vec<String>,
     /// The parser of its results.
     pub parser: Parser,
     /// Seconds of load in each trial, of which the first `warm_up_s` are dropped.
-    pub seconds: u32,
+    #[serde(serialize_with = "plain")]
+    pub seconds: f64,
     /// Seconds that are dropped.
-    #[serde(default)]
-    pub warm_up_s: u32,
+    #[serde(default, serialize_with = "plain")]
+    pub warm_up_s: f64,
+    /// CPUs that every subject runs on unless a level has others: `0,2-3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject_cpus: Option<String>,
 }
+
+/// A command beside the load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BesideCommand {
+    /// For the shell. Empty once its names are filled in: there is none in this cell.
+    pub command: String,
+    /// Whether it may end before the load does; left out: it has to last as long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_end: bool,
+}
+
+impl TrialLoad {
+    /// Seconds that count.
+    pub fn measured_s(&self) -> f64 {
+        // What is left of 0.7 without 0.2 is 0.5, to the microsecond.
+        ((self.seconds - self.warm_up_s) * 1e6).round() / 1e6
+    }
+
+    /// Whether it is too short for samples second by second: counters are read at its beginning and its end alone.
+    pub fn is_short(&self) -> bool {
+        self.seconds < SAMPLED_MIN_S
+    }
+}
+
+/// Two seconds show whether something lasted for longer than one.
+const SAMPLED_MIN_S: f64 = 2.0;
+
+/// A whole number as one without a point: the digests of histories have known no others.
+fn plain<S: Serializer>(seconds: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    match seconds.fract() == 0.0 && (0.0..WHOLE_MAX).contains(seconds) {
+        true => serializer.serialize_u32(*seconds as u32),
+        false => serializer.serialize_f64(*seconds),
+    }
+}
+
+/// Larger than any number of seconds that is accepted.
+const WHOLE_MAX: f64 = 4e9;
 
 /// Parsers of a load's results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -227,9 +341,18 @@ pub struct Measure {
     /// Relative differences below this are insignificant in practice: `0.02` is 2 %.
     #[serde(default = "equivalent")]
     pub equivalent: f64,
+    /// Further metrics, derived from others: `bytes_per_item = "server_rss_bytes / curr_items"`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub derived: BTreeMap<String, String>,
+    /// Kinds of doubts that are what the experiment is about, such as `client-waited`: they are remarks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected: Vec<String>,
     /// A process to charge CPU time to, instead of the subject: a command that prints its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<String>,
+    /// Threads of the kernel whose CPU time is the subject's, too, by patterns of their names: `napi/eth0-*`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel_threads: Vec<String>,
     /// Whether each cell has one more trial in which perf samples its functions, so that a regression can be located.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub profile: bool,
@@ -243,6 +366,10 @@ pub struct Repeat {
     pub rounds: u32,
     /// The share of trials that is expected not to count, repeats included.
     pub lost: f64,
+    /// Rounds after which servers are started anew, between which they keep running side by side. Left out: a server
+    /// is started for every trial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds_per_start: Option<u32>,
     /// Whether a verdict is required: a number of rounds that cannot give one is refused.
     pub verdict: bool,
     /// The random order of each round is drawn with this seed.
@@ -255,8 +382,25 @@ pub struct Repeat {
 
 impl Default for Repeat {
     fn default() -> Repeat {
-        Repeat { rounds: ROUNDS_MIN, lost: 0.05, verdict: true, seed: 1, rest_s: 0, doubtful: 3 }
+        Repeat {
+            rounds: ROUNDS_MIN,
+            lost: 0.05,
+            rounds_per_start: None,
+            verdict: true,
+            seed: 1,
+            rest_s: 0,
+            doubtful: 3,
+        }
     }
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_yes(holds: &bool) -> bool {
+    *holds
 }
 
 fn ready_within_s() -> u32 {
@@ -269,6 +413,10 @@ fn kernel_cpus() -> u32 {
 
 fn kernel_memory_mb() -> u32 {
     1024
+}
+
+fn kernel_sample_s() -> u32 {
+    1
 }
 
 fn equivalent() -> f64 {

@@ -47,8 +47,8 @@ done < /guest/sysctl
 # It listens: now the machine's work is laid out and looked at, if that is asked for.
 go_on() {
     [ -e /guest/inside ] || { echo "guest: listens"; return; }
-    read -r strategy ours < /guest/inside
-    "$ours" lab inside --strategy "$strategy" --nic eth0 --subject "$1" --samples /dev/ttyS1 --state /run/lab \
+    read -r strategy every ours < /guest/inside
+    "$ours" lab inside --strategy "$strategy" --nic eth0 --subject "$1" --samples /dev/ttyS1 --every "$every" --state /run/lab \
         2> /tmp/why || give_up "$(sed 's/^evenkeel: lab: //' /tmp/why | tr '\n' ' ')"
 }
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/busybox

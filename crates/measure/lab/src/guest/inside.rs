@@ -1,9 +1,9 @@
-//! Agent inside a subject's virtual machine: it applies a network strategy and samples the machine once per second.
+//! Agent inside a subject's virtual machine: it applies a network strategy and samples the machine again and again.
 //!
 //! ```text
 //! guest (on the host) ─► QEMU ─► init.sh ─► inside
 //!         ◄── the console: the subject listens, changes left out, settings changed since
-//!         ◄── a second serial port: a sample each second, as a line of JSON
+//!         ◄── a second serial port: the samples, each a line of JSON
 //! ```
 
 use crate::error::Error;
@@ -33,12 +33,11 @@ pub struct GuestTask {
     pub subject: u32,
     /// The file for the samples: the serial port.
     pub samples: PathBuf,
+    /// Time from a sample to the next, as far as nothing delays it; each has the time when it ended.
+    pub every: Duration,
     /// For the journal of the strategy, which ends with the machine.
     pub state: PathBuf,
 }
-
-/// The length of a second, as far as nothing delays it; a sample has the time when it ended.
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs until the machine is switched off. `tell` takes a line for the console.
 pub fn inside(asked: &GuestTask, halt: &Halt, tell: &mut dyn FnMut(&str)) -> Result<Infallible, Error> {
@@ -55,7 +54,7 @@ pub fn inside(asked: &GuestTask, halt: &Halt, tell: &mut dyn FnMut(&str)) -> Res
     let (clock, mut moved) = (Stopwatch::start(), BTreeSet::new());
     let mut last = Moment::of_cpus(&root, &facts, clock)?;
     loop {
-        halt.pause(SECOND)?;
+        halt.pause(asked.every)?;
         let now = Moment::of_cpus(&root, &facts, clock)?;
         let said = GuestSample { sample: sample(&facts, &last, &now), cost_s: cost_s() };
         write(&mut port, &said).map_err(Error::io("write to", &asked.samples))?;
@@ -92,7 +91,7 @@ pub(crate) fn said(path: &Path) -> Result<Vec<GuestSample>, Error> {
     whole.lines().map(parse).collect()
 }
 
-/// The samples after the first this many, with time and cost counted from there: the load began within that second.
+/// The samples after the first this many, with time and cost counted from there: the load began before the next.
 pub(crate) fn after(mut said: Vec<GuestSample>, before: usize) -> Vec<GuestSample> {
     let last = before.checked_sub(1).and_then(|last| said.get(last));
     let (began_s, cost_s) = last.map_or((0.0, 0.0), |last| (last.sample.at_s, last.cost_s));

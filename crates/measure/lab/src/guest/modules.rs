@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 /// reports that it has no interface.
 const WANTED: [&str; 2] = ["virtio_pci", "virtio_net"];
 
-/// Modules of QEMU's disks, and of an array of them.
-const OF_DISKS: [&str; 2] = ["nvme", "raid0"];
+/// Modules of QEMU's disks, of an array of them, and of file systems.
+const OF_DISKS: [&str; 4] = ["nvme", "raid0", "ext4", "xfs"];
 
 /// File endings of modules, and the programs that decompress them.
 const PACKED: [(&str, Option<&str>); 4] =

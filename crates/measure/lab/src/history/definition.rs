@@ -20,6 +20,11 @@ struct Defined<'e> {
     levels: Vec<String>,
     workload: &'e TrialLoad,
     pid: &'e Option<String>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    kernel_threads: &'e [String],
+    /// A window of a server that keeps running is another trial than one with a server of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds_per_start: Option<u32>,
     /// Among cells with the same content, the index of this one.
     ordinal: usize,
 }
@@ -73,7 +78,13 @@ fn text(experiment: &Experiment, cell: &Cell, ordinal: usize) -> String {
     let chosen = experiment.factors.iter().flat_map(|factor| {
         factor.levels.iter().filter(|level| cell.levels.get(&factor.name) == Some(&level.name))
     });
-    let nameless = chosen.map(|level| Level { name: String::new(), ..level.clone() });
+    // Neither names nor expectations change a trial.
+    let nameless = chosen.map(|level| Level {
+        name: String::new(),
+        subjects: Vec::new(),
+        must: Default::default(),
+        ..level.clone()
+    });
     let that_change = nameless.filter(|level| *level != Level::default());
     let mut levels: Vec<String> =
         that_change.map(|level| serde_json::to_string(&level).expect("it is plain data")).collect();
@@ -81,13 +92,18 @@ fn text(experiment: &Experiment, cell: &Cell, ordinal: usize) -> String {
     let subject = Subject {
         name: String::new(),
         port: None,
+        // The commit says which program it is, wherever it is.
+        program: None,
+        optional: false,
         version: None,
         ready_within_s: 0,
         pinned: false,
         ..subject
     };
-    let defined =
-        Defined { subject, levels, workload: &experiment.workload, pid: &experiment.measure.pid, ordinal };
+    let Experiment { workload, measure, repeat, .. } = experiment;
+    let rounds_per_start = repeat.rounds_per_start;
+    let (pid, kernel_threads) = (&measure.pid, &*measure.kernel_threads);
+    let defined = Defined { subject, levels, workload, pid, kernel_threads, rounds_per_start, ordinal };
     serde_json::to_string(&defined).expect("it is plain data")
 }
 
@@ -158,6 +174,8 @@ mod tests {
             ("--duration {seconds}s", "--duration {seconds}s -c 9"),
             ("[workload]", "[workload]\nprepare = [\"fill\"]"),
             ("[measure]", "[measure]\npid = \"pidof evenkeel\""),
+            ("seconds = 5", "seconds = 5.5"),
+            ("[measure]", "[repeat]\nrounds_per_start = 2\n[measure]"),
         ] {
             assert_ne!(digest_of(&MINIMAL.replacen(old, new, 1), "epoll"), before, "{new}");
         }

@@ -104,8 +104,9 @@ impl MetricSeries {
         }
     }
 
-    /// The newest levels as a line of bars, and the values of the lowest and the highest bar.
-    pub fn sparkline(&self) -> String {
+    /// The newest levels as a line of bars, and the values of the lowest and the highest bar, times the factor of a unit.
+    pub fn sparkline(&self, factor: f64) -> String {
+        let say = |level: f64| number(level * factor);
         const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
         let levels = self.levels();
         let newest = &levels[levels.len().saturating_sub(SPARKS_MAX)..];
@@ -118,9 +119,9 @@ impl MetricSeries {
         let bars: String = newest.iter().map(bar).collect();
         match high > low {
             true => {
-                format!("{bars} ({} {}, {} {})", BARS[0], number(low), BARS[BARS.len() - 1], number(high))
+                format!("{bars} ({} {}, {} {})", BARS[0], say(low), BARS[BARS.len() - 1], say(high))
             }
-            false => format!("{bars} (all {})", number(low)),
+            false => format!("{bars} (all {})", say(low)),
         }
     }
 }

@@ -14,6 +14,7 @@ pub enum Better {
 
 /// Whether high or low values are good, as far as the name shows: `None` if it does not.
 pub fn better(metric: &str) -> Option<Better> {
+    let metric = metric.strip_suffix(ADDED).unwrap_or(metric);
     let ends = |endings: &[&str]| endings.iter().any(|ending| metric.ends_with(ending));
     let has = |parts: &[&str]| parts.iter().any(|part| metric.contains(part));
     let is_word = |words: &[&str]| metric.split('_').any(|word| words.contains(&word));
@@ -33,6 +34,9 @@ pub fn better(metric: &str) -> Option<Better> {
     }
 }
 
+/// The ending of what was added while a load ran, to a count or to memory.
+pub(crate) const ADDED: &str = "_added";
+
 /// Whether it is a duration.
 pub fn is_latency(metric: &str) -> bool {
     ["_ns", "_us", "_ms"].iter().any(|unit| metric.ends_with(unit))
@@ -40,6 +44,9 @@ pub fn is_latency(metric: &str) -> bool {
 
 /// The name with its unit, for people: `p99_us` is `p99 (µs)`, `requests_per_second` is `requests/s`.
 pub fn title(metric: &str) -> String {
+    if let Some(whole) = metric.strip_suffix(ADDED) {
+        return format!("{}, added", title(whole));
+    }
     let name = |name: &str| name.replace('_', " ").replace("mib", "MiB");
     let rates = [("_per_cpu_second", "CPU-s"), ("_per_second", "s")];
     if let Some((what, per)) =
@@ -140,6 +147,9 @@ mod tests {
         for metric in ["requests_per_second", "requests_per_cpu_second", "hit_share", "read_iops", "hits"] {
             assert_eq!(better(metric), Some(Better::Higher), "{metric}");
         }
+        for metric in ["get_misses_added", "server_rss_bytes_added"] {
+            assert_eq!(better(metric), Some(Better::Lower), "{metric}");
+        }
         assert_eq!((better("colour"), better("white_share")), (None, None));
     }
 
@@ -165,6 +175,7 @@ mod tests {
             (change(1.132), change(0.5), change(12.0)),
             ("+13.2 %".into(), "-50.0 %".into(), "×12".into())
         );
+        assert_eq!(title("server_rss_bytes_added"), "server rss (bytes), added");
         let titles =
             ["p99_us", "requests_per_cpu_second", "read_mib_per_second", "server_wait_share"].map(title);
         assert_eq!(titles, ["p99 (µs)", "requests/CPU-s", "read MiB/s", "server wait (share)"]);

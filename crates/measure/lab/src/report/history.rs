@@ -2,10 +2,10 @@
 
 use super::{ReportTable, metric, of_few, too_few_values};
 use crate::history::MetricSeries;
-use crate::history::commits::{Between, Side, Unit};
+use crate::history::commits::{self, Between, Side};
 use crate::history::gate::{self, Suspicion, runs_min};
 use crate::record::profile::{CpuProfile, Grown, grown};
-use crate::record::quantity::{chance, change, number, title};
+use crate::record::quantity::{Unit, chance, change, number};
 use std::collections::BTreeMap;
 
 /// All series, a table for each experiment and machine.
@@ -45,15 +45,16 @@ fn row(series: &MetricSeries) -> Vec<String> {
     let newest = &series.points[series.points.len() - 1];
     let levels = series.levels();
     let (level, first) = (levels[levels.len() - 1], levels[0]);
+    let unit = Unit::of(&series.metric, newest.median.middle);
     vec![
-        title(&series.metric),
+        unit.title,
         series.cell.clone(),
         series.points.len().to_string(),
-        number(newest.median.middle),
+        number(newest.median.middle * unit.factor),
         newest.commit.clone(),
         if series.is_relative() { number(level) } else { String::new() },
         if first > 0.0 { change(level / first) } else { String::new() },
-        series.sparkline(),
+        series.sparkline(if series.is_relative() { 1.0 } else { unit.factor }),
     ]
 }
 
@@ -104,19 +105,22 @@ pub fn suspicion(suspicion: &Suspicion, confirmed: Option<bool>) -> String {
             (String::new(), "\n  No subject is pinned to measure it by: a slower host would look the same.")
         }
     };
+    // A ratio to the pinned subject has no unit.
+    let most = if series.is_relative() { 0.0 } else { point.before.max(point.after) };
+    let unit = Unit::of(&series.metric, most);
     format!(
         "{}, {}, on {}: {}{relative} became worse, {} ({} to {}; p {}).\n  Good at {}, worse since {}.{kernel}\n  {answer}{host}\n  {}\n",
         series.experiment,
         series.cell,
         series.machine,
-        title(&series.metric),
+        unit.title,
         change(point.after / point.before),
-        number(point.before),
-        number(point.after),
+        number(point.before * unit.factor),
+        number(point.after * unit.factor),
         chance(point.p),
         good.commit,
         bad.commit,
-        series.sparkline(),
+        series.sparkline(unit.factor),
     )
 }
 
@@ -175,7 +179,7 @@ fn printable(text: &str) -> String {
 /// Two commits, for a terminal.
 pub fn commits(between: &Between) -> String {
     let Between { experiment, machine, old, new, unit, metrics } = between;
-    let values_are = if *unit == Unit::Run { "runs" } else { "trials" };
+    let values_are = if *unit == commits::Unit::Run { "runs" } else { "trials" };
     let table = |it| {
         let mut table = metric(it);
         table.header[1] = values_are;
@@ -183,18 +187,18 @@ pub fn commits(between: &Between) -> String {
     };
     let tables: String = metrics.iter().map(table).collect();
     let unit = match unit {
-        Unit::Trial => "No pairs: ratio, interval and p by ranks of all trials (Mann-Whitney); all intervals of a table \
+        commits::Unit::Trial => "No pairs: ratio, interval and p by ranks of all trials (Mann-Whitney); all intervals of a table \
                         hold together with 95 %. What the host did between the runs is in the difference, too."
             .to_owned(),
-        Unit::Run => format!(
+        commits::Unit::Run => format!(
             "The unit is the run: ratio, interval and p by ranks of the medians of {} and {} runs (Mann-Whitney); all \
              intervals of a table hold together with 95 %.",
             old.runs, new.runs
         ),
     };
     let more = match (between.unit, old.runs, new.runs) {
-        (Unit::Run, ..) | (Unit::Trial, 1, 1) => String::new(),
-        (Unit::Trial, olds, news) => format!(
+        (commits::Unit::Run, ..) | (commits::Unit::Trial, 1, 1) => String::new(),
+        (commits::Unit::Trial, olds, news) => format!(
             " Of {olds} and {news} runs the newest of each: more of them are needed to be the unit themselves."
         ),
     };

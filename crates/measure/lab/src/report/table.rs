@@ -48,14 +48,31 @@ impl ReportTable {
                 cells.map(|(i, cell)| format!("<td{}>{}</td>", class(i, cell), markup(cell))).collect();
             let mark = match row.last().map_or("", String::as_str) {
                 word @ ("better" | "worse" | "different") => format!(" class=\"{word}\""),
-                "equivalent" | "no difference shown" | "too few pairs" | "not compared" | "baseline" => {
-                    " class=\"none\"".to_owned()
-                }
+                "equivalent"
+                | "no difference shown"
+                | "too few pairs"
+                | "too few days"
+                | "not compared"
+                | "baseline" => " class=\"none\"".to_owned(),
                 _ => String::new(),
             };
             html += &format!("<tr{mark}>{cells}</tr>\n");
         }
         html + "</table></div>\n"
+    }
+}
+
+impl ReportTable {
+    /// As Markdown, without its title.
+    pub fn markdown(&self) -> String {
+        let cells = |row: &[String]| {
+            format!("| {} |\n", row.iter().map(|cell| words(cell)).collect::<Vec<_>>().join(" | "))
+        };
+        let header: Vec<String> = self.header.iter().map(|name| (*name).to_owned()).collect();
+        let side = |column: usize| if self.is_figures(column) { "---:" } else { "---" };
+        let sides: Vec<&str> = (0..self.header.len()).map(side).collect();
+        let rows: String = self.rows.iter().map(|row| cells(row)).collect();
+        format!("{}|{}|\n{rows}", cells(&header), sides.join("|"))
     }
 }
 
@@ -84,6 +101,13 @@ impl fmt::Display for ReportTable {
         }
         Ok(())
     }
+}
+
+/// Text for Markdown, which is no markup there and stays in its line.
+pub(super) fn words(text: &str) -> String {
+    let is_markup = |c: char| matches!(c, '\\' | '`' | '*' | '_' | '<' | '[' | ']' | '~' | '|' | '&');
+    let escaped = |c: char| if is_markup(c) { format!("\\{c}") } else { c.to_string() };
+    escape::line(text).chars().map(escaped).collect()
 }
 
 /// Text escaped for HTML.
@@ -131,5 +155,13 @@ mod tests {
         let mut long = table();
         long.rows[0][0] = "x".repeat(LINE_MAX + 1);
         assert_eq!(long.html().matches("<td class=\"long\">x").count(), 1);
+    }
+
+    #[test]
+    fn a_table_in_markdown_has_figures_at_the_right_and_no_markup_of_others() {
+        let mut table = table();
+        table.rows[0][0] = "a_b|<i>".into();
+        let wanted = "| cell | median | verdict |\n|---|---:|---|\n| a\\_b\\|\\<i> | 5 | baseline |\n| io\\_uring | 1,234 | better |\n";
+        assert_eq!(table.markdown(), wanted);
     }
 }

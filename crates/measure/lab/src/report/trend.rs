@@ -6,7 +6,7 @@ use super::table::markup;
 use super::verdict::class;
 use crate::history::change_point::{ChangePoint, Detector};
 use crate::history::{MetricSeries, Point};
-use crate::record::quantity::{chance, change, title};
+use crate::record::quantity::{Unit, chance, change};
 use crate::report::picture::trend::trend;
 
 /// At most this many series have a picture, those of metrics that decide first; the others are in the table only.
@@ -63,7 +63,7 @@ fn of_series<'s>(series: &'s MetricSeries, changes: &'s [ChangePoint]) -> impl I
         let sentence = format!(
             "{}: {} became {}, {} (p {}), between {} and {}.",
             series.cell,
-            title(&series.metric),
+            Unit::of(&series.metric, point.before.max(point.after)).title,
             verdict.words(),
             change(point.after / point.before),
             chance(point.p),

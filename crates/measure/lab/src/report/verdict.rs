@@ -2,10 +2,10 @@
 
 use stdx::statistics::rounds_min;
 
-use super::span;
+use super::{aims, span, unit};
 use crate::analyze::comparison::{CellStanding, Comparison, Metric};
 use crate::analyze::verdict::Verdict;
-use crate::record::quantity::{chance, change, title};
+use crate::record::quantity::{chance, change};
 
 /// Cells of one verdict that have a sentence of their own.
 const SENTENCES_MAX: usize = 3;
@@ -71,6 +71,7 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<(Mark, String)> {
     for verdict in [Verdict::Better, Verdict::Worse, Verdict::Different] {
         sentences.extend(of_cells(metric, verdict).into_iter().map(|it| (Mark::Shown(verdict), it)));
     }
+    sentences.extend(aims::sentence(&comparison.aims).map(|sentence| (Mark::Plain, sentence)));
     sentences.extend(of_equals(metric).map(|sentence| (Mark::Warning, sentence)));
     for (verdict, words) in [
         (Verdict::Equivalent, "No difference that matters"),
@@ -111,7 +112,7 @@ fn of_factors(metric: &Metric) -> Option<String> {
     let shown: Vec<String> = shown
         .map(|it| format!("{} {} ({})", it.name, change(it.ratio.middle), span(it.ratio, change)))
         .collect();
-    (!shown.is_empty()).then(|| format!("Of the factors, {}: {}.", title(&metric.name), shown.join("; ")))
+    (!shown.is_empty()).then(|| format!("Of the factors, {}: {}.", unit(metric).title, shown.join("; ")))
 }
 
 /// The cells that differ most have a sentence each.
@@ -125,7 +126,7 @@ fn of_cells(metric: &Metric, verdict: Verdict) -> Vec<String> {
             "{} is {}: {} {} ({}), p {}.",
             standing.cell(),
             verdict.words(),
-            title(&metric.name),
+            unit(metric).title,
             change(ratio.middle),
             span(ratio, change),
             chance(standing.p),

@@ -1,29 +1,32 @@
 //! Checks of a cell before anything runs: its placeholders, environment, placement and virtual machine.
 
-use super::context::{placed, times};
-use super::{parse, settings, subject};
+use super::context::{PORTS, of_program, placed, say, times};
+use super::{beside, parse, settings, subject};
 use crate::error::Error;
+use crate::experiment::derived::{self, Formula};
 use crate::experiment::matrix::Cell;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Experiment, Ready};
 use crate::guest::GuestMachine;
 use crate::trial::placement::Placement;
 
-/// Names that every experiment has.
-const OWN_NAMES: [&str; 7] = ["port", "dir", "seconds", "warm_up", "measured", "output", "pid"];
+/// Names that every experiment has, besides those of ports.
+const OWN_NAMES: [&str; 8] = ["dir", "program", "seconds", "warm_up", "measured", "output", "pid", "pids"];
 
 /// Checks the names that commands of a cell use, with made-up values: an unknown one is found before the first trial.
 pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
     let mut placeholders = Placeholders::default();
-    ["port", "dir"].iter().for_each(|name| placeholders.set(name, 0));
+    PORTS.iter().chain(&["dir"]).for_each(|name| placeholders.set(name, 0));
     times(experiment, &mut placeholders);
+    of_program(cell.subject(experiment), &mut placeholders);
+    say(&cell.levels(experiment), &mut placeholders);
     for (factor, level) in cell.levels(experiment) {
-        for (name, meaning) in &level.set {
+        for name in level.set.keys() {
             let wrong = |what: &str| {
                 let place = format!("{}: set.{name}", settings::place(factor, level));
                 Err(Error::place(place, what))
             };
-            if OWN_NAMES.contains(&name.as_str()) {
+            if OWN_NAMES.iter().chain(&PORTS).any(|own| *own == name.as_str()) {
                 return wrong("this name has its meaning already");
             }
             // A brace itself is written twice.
@@ -31,14 +34,13 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
             if !commands(experiment).into_iter().any(is_in) {
                 return wrong(&format!("no command has {{{name}}}, so nothing is varied"));
             }
-            placeholders.set(name, meaning);
         }
         if let Some(name) = level.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             let place = format!("{}: env.{name:?}", settings::place(factor, level));
             return Err(Error::place(place, "this is no name of a variable"));
         }
     }
-    Placement::of(placed(&cell.levels(experiment)))?;
+    Placement::of(experiment.workload.subject_cpus.as_deref(), placed(&cell.levels(experiment)))?;
     let subject = cell.subject(experiment);
     let guest = GuestMachine::of(&cell.levels(experiment))?;
     if subject.ready != Ready::Port && guest.is_some_and(|guest| guest.is_seen()) {
@@ -54,11 +56,27 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
     for (key, text) in start.chain(ready).chain(prepare) {
         placeholders.fill(text, &subject::place(subject, key))?;
     }
-    ["output", "pid"].iter().for_each(|name| placeholders.set(name, 0));
+    ["output", "pid", "pids"].iter().for_each(|name| placeholders.set(name, 0));
     for text in &experiment.workload.prepare {
         placeholders.fill(text, "workload.prepare")?;
     }
     placeholders.fill(&experiment.workload.run, "workload.run")?;
+    let run = &experiment.workload.run;
+    if !experiment.measure.kernel_threads.is_empty()
+        && run.contains("--server-pid")
+        && !run.contains("{pids}")
+    {
+        let what = "the load measures the process of --server-pid alone: give it {pids}, which are those of the subject and \
+                    these threads";
+        return Err(Error::place("measure.kernel_threads", what));
+    }
+    for (number, beside) in experiment.workload.beside.iter().enumerate() {
+        placeholders.fill(&beside.command, &beside::place(number))?;
+    }
+    for (name, text) in &experiment.measure.derived {
+        let place = derived::place(name);
+        Formula::parse(&placeholders.fill(text, &place)?).map_err(|what| Error::place(place, what))?;
+    }
     parse::check(&experiment.workload.parser)?;
     experiment.measure.pid.iter().try_for_each(|text| placeholders.fill(text, "measure.pid").map(|_| ()))?;
     Ok(())
@@ -68,6 +86,8 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
 fn commands(experiment: &Experiment) -> Vec<&String> {
     let workload = &experiment.workload;
     let mut commands: Vec<&String> = workload.prepare.iter().chain([&workload.run]).collect();
+    commands.extend(workload.beside.iter().map(|beside| &beside.command));
+    commands.extend(experiment.measure.derived.values());
     commands.extend(&experiment.measure.pid);
     for subject in &experiment.subjects {
         commands.extend(subject.prepare.iter().chain([&subject.start]).chain(&subject.version));
@@ -81,6 +101,7 @@ fn commands(experiment: &Experiment) -> Vec<&String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::adapted::Adaptation;
     use crate::experiment::matrix::cells;
     use crate::experiment::tests::MINIMAL;
 
@@ -103,6 +124,44 @@ mod tests {
             count += 1;
         }
         assert!(count > 0);
+    }
+
+    #[test]
+    fn each_part_of_an_experiment_that_comes_with_the_program_can_be_carried_out_alone() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../experiments");
+        let files = std::fs::read_dir(directory).expect("experiments").flatten().map(|file| file.path());
+        for path in files.filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {
+            let text = std::fs::read_to_string(&path).expect("text");
+            let experiment = Experiment::parse(&text).expect("an experiment");
+            let levels = experiment.factors.iter().flat_map(|factor| {
+                factor.levels.iter().map(|level| format!("{}={}", factor.name, level.name))
+            });
+            let subjects = experiment.subjects.iter().map(|subject| subject.name.clone());
+            for only in levels.chain(subjects) {
+                for is_found in [true, false] {
+                    let adaptation = Adaptation { only: vec![only.clone()], ..Adaptation::default() };
+                    let is_optional = |name: &str| {
+                        experiment
+                            .subjects
+                            .iter()
+                            .any(|it| it.optional && it.program.as_deref() == Some(name))
+                    };
+                    let found = |program: &str| is_found || !is_optional(program);
+                    let adapted = match adaptation.apply(&text, &found) {
+                        Ok(adapted) => adapted,
+                        // Nobody else takes part, or it is that subject.
+                        Err(error) if !is_found => {
+                            assert!(error.to_string().contains("--only"), "{only}: {error}");
+                            continue;
+                        }
+                        Err(error) => panic!("{}: {only}: {error}", path.display()),
+                    };
+                    checked(&adapted.notation)
+                        .unwrap_or_else(|error| panic!("{}: {only}: {error}", path.display()));
+                    assert!(cells(&adapted.experiment).len() <= cells(&experiment).len());
+                }
+            }
+        }
     }
 
     #[track_caller]

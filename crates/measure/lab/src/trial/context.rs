@@ -1,13 +1,17 @@
 //! Trial contexts: the state that all trials of a run share, and that of the commands of one.
 
+use super::counts::Counted;
 use super::{parse, settings, subject};
 use crate::error::Error;
+use crate::experiment::derived::{self, Formula};
 use crate::experiment::matrix::TrialTurn;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Experiment, Level, Ready, Subject};
 use crate::guest::inside::{self, GuestSample};
-use crate::guest::{self, GuestMachine, Task};
+use crate::guest::{self, Accelerator, GuestMachine, Task};
+use crate::record::TrialRecord;
 use crate::record::profile::{self, SAMPLES_PER_S};
+use crate::trial::charged::Charged;
 use crate::trial::halt::Halt;
 use crate::trial::judge::Loaded;
 use crate::trial::leftovers::Mark;
@@ -16,6 +20,7 @@ use crate::trial::placement::Placement;
 use crate::trial::process::{Group, NO_ENV, ShellCommand};
 use crate::trial::sampler::{Sampler, Watched};
 use crate::trial::settings::HostSettings;
+use crate::trial::standing::StandingServers;
 use crate::trial::trace::CleanupRecord;
 use os::clock::Stopwatch;
 use os::processes;
@@ -51,7 +56,6 @@ const PERF_REPORT_TIME_MAX: Duration = Duration::from_secs(300);
 const SAMPLES: &str = "guest.samples";
 
 /// The context of all trials of a run.
-#[derive(Debug)]
 pub(crate) struct Site<'a> {
     pub(crate) experiment: &'a Experiment,
     pub(crate) halt: &'a Halt,
@@ -68,6 +72,8 @@ pub(crate) struct Site<'a> {
     pub(crate) lab: Option<String>,
     /// Whether the trial is one for perf, with its output, or the reason why there is none.
     pub(crate) sampled: Option<Result<String, String>>,
+    /// Servers that keep running, if the experiment asks for it.
+    pub(crate) standing: Option<StandingServers<'a>>,
 }
 
 /// The state shared by the commands of one trial.
@@ -78,48 +84,74 @@ pub(super) struct Context<'a> {
     port: u16,
     placeholders: Placeholders,
     logs: PathBuf,
+    /// The subject's log.
+    log: PathBuf,
     /// Of the subject.
     env: BTreeMap<String, String>,
     placement: Placement,
     pub(super) guest: Option<GuestMachine<'a>>,
+    /// The machine's, as soon as it has started.
+    accelerator: Option<&'static Accelerator>,
     dir: PathBuf,
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(site: &Site<'a>, turn: &TrialTurn, dir: &Path) -> Result<Context<'a>, Error> {
+    pub(super) fn new(
+        site: &Site<'a>,
+        turn: &TrialTurn,
+        dir: &Path,
+        logs: &Path,
+    ) -> Result<Context<'a>, Error> {
         let experiment = site.experiment;
-        let logs = site.directory.join("logs").join(format!("{:04}", turn.place));
-        // An interrupted trial has left some.
-        let _ = std::fs::remove_dir_all(&logs);
-        std::fs::create_dir_all(&logs).map_err(Error::io("create", &logs))?;
+        make_anew(logs)?;
         let levels = turn.cell.levels(experiment);
-        let port = subject::port(turn.cell.subject(experiment))?;
+        let ports = subject::ports(turn.cell.subject(experiment))?;
+        let port = ports[0];
         let mut placeholders = Placeholders::default();
-        placeholders.set("port", port);
+        PORTS.iter().zip(ports).for_each(|(name, port)| placeholders.set(name, port));
         placeholders.set("dir", dir.display());
         times(experiment, &mut placeholders);
-        levels
-            .iter()
-            .flat_map(|(_, level)| &level.set)
-            .for_each(|(name, meaning)| placeholders.set(name, meaning));
+        of_program(turn.cell.subject(experiment), &mut placeholders);
+        say(&levels, &mut placeholders);
         Ok(Context {
             experiment,
             halt: site.halt,
             mark: site.trace.mark().clone(),
             port,
             placeholders,
-            logs,
+            logs: logs.to_owned(),
+            log: logs.join(SUBJECT_LOG),
             env: levels.iter().flat_map(|(_, level)| level.env.clone()).collect(),
-            placement: Placement::of(placed(&levels))?,
+            placement: Placement::of(experiment.workload.subject_cpus.as_deref(), placed(&levels))?,
             guest: GuestMachine::of(&levels)?,
+            accelerator: None,
             dir: dir.to_owned(),
         })
+    }
+
+    /// Turns to another cell, whose trials are windows of the same server: to its words, and to logs of their own.
+    pub(super) fn turn_to(&mut self, turn: &TrialTurn, logs: &Path) -> Result<(), Error> {
+        make_anew(logs)?;
+        say(&turn.cell.levels(self.experiment), &mut self.placeholders);
+        self.placeholders.set("output", logs.join("output").display());
+        logs.clone_into(&mut self.logs);
+        Ok(())
     }
 
     /// The environment and directories of a command.
     pub(super) fn line<'l>(&'l self, text: &'l str, place: &'l str, log: &str) -> ShellCommand<'l> {
         let log = self.logs.join(log);
         ShellCommand { text, place, env: &NO_ENV, mark: &self.mark, log, output: None, placement: None }
+    }
+
+    /// The experiment that the trial is of.
+    pub(super) fn experiment(&self) -> &Experiment {
+        self.experiment
+    }
+
+    /// A command line with its names filled in; `place` is the key that it stands at.
+    pub(super) fn filled(&self, text: &str, place: &str) -> Result<String, Error> {
+        Ok(self.placeholders.fill(text, place)?)
     }
 
     /// Runs a command with its names filled in.
@@ -165,7 +197,8 @@ impl<'a> Context<'a> {
                     other => other.clone(),
                 };
                 let subject = Subject { ready, ..subject.clone() };
-                let command = guest.command(&archive, self.port, &self.logs.join(SAMPLES));
+                let accelerator = *self.accelerator.insert(guest.accelerator(&archive)?);
+                let command = guest.command(accelerator, &archive, self.port, &self.logs.join(SAMPLES));
                 let started = self.start_line(&subject, &command, &NO_ENV, &place);
                 started.map_err(|error| guest.complaint(error, &self.log()))?
             }
@@ -202,7 +235,7 @@ impl<'a> Context<'a> {
 
     /// The subject's log.
     pub(super) fn log(&self) -> PathBuf {
-        self.logs.join(SUBJECT_LOG)
+        self.log.clone()
     }
 
     /// The commands before the load. If the subject has ended meanwhile, that is why they fail.
@@ -231,12 +264,18 @@ impl<'a> Context<'a> {
         said.trim().parse().map_err(|_| wrong())
     }
 
+    /// Gives the load the processes that CPU time is charged to, as they are now.
+    pub(super) fn charge(&mut self, charged: &Charged) {
+        let pids: Vec<String> = charged.processes().iter().map(u32::to_string).collect();
+        self.placeholders.set("pids", pids.join(","));
+    }
+
     /// Runs the load and samples; perf runs, too, where `sampled` is there for its output.
     pub(super) fn load(
         &self,
         server: &mut Group,
         facts: Facts,
-        charged: u32,
+        charged: &Charged,
         sampled: Option<&mut Result<String, String>>,
     ) -> Result<Loaded, Error> {
         let (workload, place) = (&self.experiment.workload, "workload.run");
@@ -244,20 +283,28 @@ impl<'a> Context<'a> {
         let printed = self.logs.join("load.out");
         let line = ShellCommand { output: Some(printed.clone()), ..self.line(&text, place, "load.log") };
         let before = self.inside()?.len();
+        let counted = Counted::of(self.experiment, self.port, charged.pid);
+        let counts = counted.now();
+        let mut beside = self.start_beside()?;
         let clock = Stopwatch::start();
         let mut load = line.start()?;
-        let sampler = Sampler::start(facts, Watched { subject: charged, load: load.pid() }, clock)?;
-        let perf = sampled.as_ref().map(|_| self.perf(charged));
-        let limit = Duration::from_secs(2 * u64::from(workload.seconds)) + LOAD_TIME_MORE;
-        let ended = load.wait(self.halt, limit);
+        let watched = Watched { subject: charged.clone(), load: load.pid(), beside: beside.pids() };
+        let mut sampler = Sampler::start(facts, watched, clock, workload.is_short())?;
+        let perf = sampled.as_ref().map(|_| self.perf(charged.pid));
+        let limit = Duration::from_secs_f64(2.0 * workload.seconds) + LOAD_TIME_MORE;
+        let ended = load.wait_with(self.halt, limit, || sampler.glance());
         let end_s = clock.passed().as_secs_f64();
+        if load.is_gone() {
+            self.mark.ends(load.pid())?;
+        }
+        let mut complaints = beside.complaints()?;
         let seen = sampler.stop()?;
         if let Some((sampled, perf)) = sampled.zip(perf) {
             *sampled = self.perf_report(perf)?;
         }
         let failed = match ended? {
             Some(status) if status.success() => {
-                let early = parse::too_early(end_s, f64::from(workload.seconds));
+                let early = parse::too_early(end_s, workload.seconds);
                 early.map(|what| Error::place(place, what))
             }
             Some(status) => {
@@ -273,14 +320,30 @@ impl<'a> Context<'a> {
         };
         let how = |status| format!("{status}{}", last_lines(&self.log()));
         let subject_ended = server.ended()?.map(how);
+        // With the commands beside the load: connections that they hold are counted, too.
+        let (counts, missing) = counted.figures(&counts, &counted.at_rest());
+        complaints.extend(missing);
         Ok(Loaded {
             results,
+            counts,
+            derived: self.derived()?,
+            complaints,
             failed,
             seen,
             inside: inside::after(self.inside()?, before),
             end_s,
             subject_ended,
         })
+    }
+
+    /// The formulas of derived metrics, with their names filled in.
+    fn derived(&self) -> Result<Vec<(String, Formula)>, Error> {
+        let formula = |(name, text): (&String, &String)| {
+            let place = derived::place(name);
+            let formula = Formula::parse(&self.filled(text, &place)?);
+            Ok((name.clone(), formula.map_err(|what| Error::place(place, what))?))
+        };
+        self.experiment.measure.derived.iter().map(formula).collect()
     }
 
     /// Makes perf sample a process with all that it has started, in the seconds that count.
@@ -299,7 +362,7 @@ impl<'a> Context<'a> {
             workload.warm_up_s,
             pids.join(","),
             self.logs.join(PERF_DATA).display(),
-            workload.seconds - workload.warm_up_s,
+            workload.measured_s(),
         );
         self.line(&text, "measure.profile", PERF_LOG).start()
     }
@@ -334,6 +397,15 @@ impl<'a> Context<'a> {
         })
     }
 
+    /// Adds to a record what is known of the virtual machine, if there is one.
+    pub(super) fn note_guest(&self, record: &mut TrialRecord) {
+        if let Some((guest, accelerator)) = self.guest.as_ref().zip(self.accelerator) {
+            record.guest = guest.recorded(accelerator, &self.log());
+            record.remarks.extend(accelerator.remark());
+            record.remarks.extend(self.guest_said(guest::LEFT));
+        }
+    }
+
     /// The virtual machine's console output after this, if there is one.
     pub(super) fn guest_said(&self, beginning: &str) -> Vec<String> {
         self.guest.as_ref().map_or_else(Vec::new, |_| guest::all_said(&self.log(), beginning))
@@ -362,6 +434,9 @@ impl<'a> Context<'a> {
     }
 }
 
+/// The port of a subject, and further free ones for what it starts.
+pub(super) const PORTS: [&str; subject::PORTS] = ["port", "port_2", "port_3", "port_4", "port_5", "port_6"];
+
 /// The first line of a command's output is shorter.
 const ASKED_LEN_MAX: u64 = 64 << 10;
 
@@ -372,7 +447,24 @@ pub(super) fn times(experiment: &Experiment, placeholders: &mut Placeholders) {
     let workload = &experiment.workload;
     placeholders.set("seconds", workload.seconds);
     placeholders.set("warm_up", workload.warm_up_s);
-    placeholders.set("measured", workload.seconds - workload.warm_up_s);
+    placeholders.set("measured", workload.measured_s());
+}
+
+/// The program of a subject, if it has one.
+pub(super) fn of_program(subject: &Subject, placeholders: &mut Placeholders) {
+    subject.program.iter().for_each(|program| placeholders.set("program", program));
+}
+
+/// The words of a cell's levels.
+pub(super) fn say(levels: &[(&str, &Level)], placeholders: &mut Placeholders) {
+    let words = levels.iter().flat_map(|(_, level)| &level.set);
+    words.for_each(|(name, meaning)| placeholders.set(name, meaning));
+}
+
+/// An empty directory for logs: an interrupted trial may have left some.
+fn make_anew(logs: &Path) -> Result<(), Error> {
+    let _ = std::fs::remove_dir_all(logs);
+    std::fs::create_dir_all(logs).map_err(Error::io("create", logs))
 }
 
 pub(super) fn placed<'e>(levels: &[(&'e str, &'e Level)]) -> impl Iterator<Item = (String, &'e Level)> {

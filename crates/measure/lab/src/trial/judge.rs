@@ -2,10 +2,11 @@
 //! the doubts about them.
 
 use crate::error::Error;
-use crate::experiment::{Experiment, Parser};
+use crate::experiment::derived::{self, Formula, NoValue};
+use crate::experiment::{Experiment, Measure, Parser};
 use crate::guest::inside::GuestSample;
 use crate::record::{Sample, TrialRecord};
-use crate::trial::parse::output::{About, Doubt, LoadResults};
+use crate::trial::parse::output::{About, Doubt, LoadFigures, LoadResults};
 use crate::trial::sampler::Samples;
 use std::collections::BTreeMap;
 use stdx::steady;
@@ -16,6 +17,12 @@ use tuner::{Capture, Series};
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) results: Result<LoadResults, Error>,
+    /// Statistics and memory of the subject.
+    pub(crate) counts: LoadFigures,
+    /// Metrics to derive from all others.
+    pub(crate) derived: Vec<(String, Formula)>,
+    /// What is to be said of commands beside the load, and of counts that are missing.
+    pub(crate) complaints: Vec<String>,
     /// The failure of the load, if there are results all the same.
     pub(crate) failed: Option<Error>,
     pub(crate) seen: Samples,
@@ -50,10 +57,16 @@ pub(crate) fn judge(
     loaded: Loaded,
     moved: Vec<String>,
 ) -> Option<Error> {
-    let Loaded { results, failed, seen, inside, end_s, subject_ended } = loaded;
+    let Loaded { results, counts: server, derived, complaints, failed, seen, inside, end_s, subject_ended } =
+        loaded;
     let mut broken = None;
-    let measured_s = f64::from(experiment.workload.seconds - experiment.workload.warm_up_s);
-    let counts = counted(&seen.samples, end_s, measured_s);
+    let workload = &experiment.workload;
+    // The one sample of a short load has all of it.
+    let measured_s = if workload.is_short() { workload.seconds } else { workload.measured_s() };
+    let counts = match workload.is_short() {
+        true => 0..seen.samples.len(),
+        false => counted(&seen.samples, end_s, measured_s),
+    };
     let mut doubts = Vec::new();
     let ended = subject_ended.as_ref();
     doubts.extend(ended.map(|how| everywhere(format!("the subject ended in mid-trial, with {how}"))));
@@ -67,15 +80,20 @@ pub(crate) fn judge(
         broken = Some(error);
     }
     doubts.append(&mut results.doubts);
+    doubts.extend(complaints.into_iter().map(everywhere));
     let ran_s: f64 = seen.samples[counts.clone()].iter().map(|sample| sample.run_s).sum();
     let used_s = ran_s.max(seen.spent_s[counts.end] - seen.spent_s[counts.start]);
     // A subject that does nothing is not measured: the load does the work, for example on a file system.
     if used_s > IDLE_SHARE * measured_s {
-        doubts.extend(starved(&seen, &counts, used_s, &experiment.workload.parser));
+        doubts.extend(starved(&seen, &counts, used_s, &workload.parser));
     }
-    doubts.extend(unsettled(&results, &experiment.measure.primary, measured_s, &experiment.workload.parser));
+    doubts.extend(unsettled(&results, &experiment.measure.primary, measured_s, &workload.parser));
     doubts.extend(moved.into_iter().map(everywhere));
     record.metrics = results.metrics.clone();
+    if !workload.is_short() {
+        record.metrics.insert("server_cpu_s".to_owned(), used_s);
+    }
+    record.metrics.extend(server);
     host_metrics(record, &seen.samples[counts.clone()], first_s(&seen.samples, &counts), used_s);
     record.metrics.insert("sampler_cpu_share".to_owned(), seen.cost_s / end_s);
     if let Some(guest) = &mut record.guest {
@@ -85,6 +103,11 @@ pub(crate) fn judge(
         guest.samples = inside.into_iter().map(|said| said.sample).collect();
         let counts = counted(&guest.samples, end_s, measured_s);
         record.metrics.append(&mut guest_metrics(&guest.samples[counts]));
+    }
+    if !results.metrics.is_empty() {
+        let (doubt, error) = derive(&mut record.metrics, derived);
+        doubts.extend(doubt);
+        broken = error.or(broken);
     }
     if !results.metrics.is_empty() && !record.metrics.contains_key(&experiment.measure.primary) {
         let known: Vec<&str> = record.metrics.keys().map(String::as_str).collect();
@@ -99,10 +122,30 @@ pub(crate) fn judge(
         let found = limits(&Capture { facts: seen.facts, series }).into_iter();
         doubts.extend(found.map(|finding| everywhere(format!("{}: {}", finding.subject, finding.cause))));
     }
-    note(record, doubts, &experiment.measure.primary);
+    note(record, doubts, &experiment.measure);
     // A value that is not a number would be written as null, and the record could not be read again.
     record.leave_out_incredible(&experiment.measure.primary);
     broken.filter(|_| subject_ended.is_none())
+}
+
+/// Adds the derived metrics, which are not derived from each other. One without a value is a doubt; if it names a metric that there
+/// is not, the experiment does not work.
+fn derive(metrics: &mut LoadFigures, derived: Vec<(String, Formula)>) -> (Vec<Doubt>, Option<Error>) {
+    let (mut doubts, mut broken) = (Vec::new(), None);
+    let values: Vec<_> = derived.iter().map(|(name, formula)| (name, formula.value(metrics))).collect();
+    for (name, value) in values {
+        match value {
+            Ok(value) => drop(metrics.insert(name.clone(), value)),
+            Err(why) => {
+                let error = Error::place(derived::place(name), &why);
+                doubts.push(everywhere(error.to_string()));
+                if matches!(why, NoValue::Unknown { .. }) {
+                    broken = Some(error);
+                }
+            }
+        }
+    }
+    (doubts, broken)
 }
 
 /// Doubts about the load's threads and the subject's, where these did not get the CPU time that they needed.
@@ -133,10 +176,14 @@ fn add_load(samples: &mut [Sample], results: &LoadResults, end_s: f64) {
     }
 }
 
-/// Doubts about the primary metric keep the trial from counting; others are remarks.
-fn note(record: &mut TrialRecord, doubts: Vec<Doubt>, primary: &str) {
-    for Doubt { why, about } in doubts {
-        if about.concerns(primary) {
+/// Doubts about the primary metric keep the trial from counting; others are remarks, and so are those that are expected.
+fn note(record: &mut TrialRecord, doubts: Vec<Doubt>, measure: &Measure) {
+    for doubt in doubts {
+        let is_expected = measure.expected.iter().any(|expected| expected == doubt.kind());
+        let Doubt { why, about } = doubt;
+        if is_expected {
+            record.remarks.push(why);
+        } else if about.concerns(&measure.primary) {
             record.doubts.push(why);
         } else {
             record.latencies_are_doubtful |= about.concerns(LATENCY);
@@ -149,11 +196,13 @@ fn everywhere(why: String) -> Doubt {
     Doubt { why, about: About::All }
 }
 
-/// The samples that lie in the measured time, up to half of them.
+/// The samples of which at least half lies in the measured time.
 fn counted(samples: &[Sample], end_s: f64, measured_s: f64) -> std::ops::Range<usize> {
     let from_s = end_s - measured_s;
-    let first = samples.iter().position(|sample| sample.at_s > from_s + 0.5).unwrap_or(samples.len());
-    first..samples.len()
+    let begins_s = std::iter::once(0.0).chain(samples.iter().map(|sample| sample.at_s));
+    let before =
+        begins_s.zip(samples).take_while(|(begin_s, sample)| (begin_s + sample.at_s) / 2.0 <= from_s);
+    before.count()..samples.len()
 }
 
 /// When the first sample that counts began.
@@ -172,15 +221,18 @@ fn host_metrics(record: &mut TrialRecord, samples: &[Sample], from_s: f64, used_
     let cpus = cpus.filter_map(|cpu| Some((cpu.steal, cpu.busy()?)));
     let count = cpus.clone().count().max(1) as f64;
     let mut set = |name: &str, figure: f64| record.metrics.insert(name.to_owned(), figure);
-    set("server_cpu_s", used_s);
     if run_s + wait_s > 0.0 {
         set("server_wait_share", wait_s / (run_s + wait_s));
     }
     set("steal_share", cpus.clone().map(|(steal, _)| steal).sum::<f64>() / count);
     set("host_busy_share", cpus.map(|(_, busy)| busy).sum::<f64>() / count);
-    if let Some(rate) = record.metrics.get("requests_per_second").copied().filter(|_| used_s > 0.0) {
-        // Figures that the load has measured over exactly its own window have precedence.
-        record.metrics.entry("requests_per_cpu_second".to_owned()).or_insert(rate * seconds / used_s);
+    // Figures that the load has measured over exactly its own window have precedence.
+    record.metrics.entry("server_cpu_s".to_owned()).or_insert(used_s);
+    for what in ["requests", "keys"] {
+        if let Some(rate) = record.metrics.get(&format!("{what}_per_second")).filter(|_| used_s > 0.0) {
+            let per_cpu_second = rate * seconds / used_s;
+            record.metrics.entry(format!("{what}_per_cpu_second")).or_insert(per_cpu_second);
+        }
     }
 }
 
@@ -205,17 +257,20 @@ fn guest_metrics(samples: &[Sample]) -> BTreeMap<String, f64> {
     figures.into_iter().filter_map(|(name, figure)| Some((name.to_owned(), figure?))).collect()
 }
 
-/// A thread of the load was busy for two seconds in a row. Our own load judges itself: it can tell spinning from
+/// A thread of the load was busy for two seconds in a row, or for all of a short load. Our own load judges itself: it can tell spinning from
 /// work.
 fn saturated(busy: &[f64], parser: &Parser) -> Option<Doubt> {
     if *parser == Parser::EvenkeelLoad {
         return None;
     }
-    let busiest = busy.windows(2).map(|pair| pair[0].min(pair[1])).fold(0.0, f64::max);
+    let seconds = busy.len().clamp(1, 2);
+    let least = |seconds: &[f64]| seconds.iter().copied().fold(f64::INFINITY, f64::min);
+    let busiest = busy.windows(seconds).map(least).fold(0.0, f64::max);
     (busiest > BUSY_MAX).then(|| Doubt {
         why: format!(
-            "client-saturated: a thread of the load ran {:.0} % of 2 s: rate and latency may be the load's own",
-            busiest * 100.0
+            "client-saturated: a thread of the load ran {:.0} % of {}: rate and latency may be the load's own",
+            busiest * 100.0,
+            if seconds == 2 { "2 s" } else { "its time" }
         ),
         about: About::WallClock,
     })
@@ -277,7 +332,6 @@ mod tests {
     use super::*;
     use crate::experiment::tests::MINIMAL;
     use crate::record::{CpuShares, GuestRecord};
-    use crate::trial::parse::output::LoadFigures;
     use tuner::Facts;
 
     /// Twenty seconds count, after two of warm-up; the load takes a quarter of a second to get ready.
@@ -315,6 +369,12 @@ mod tests {
         };
         Loaded {
             results: Ok(results),
+            counts: LoadFigures::from([
+                ("curr_items".to_owned(), 50.0),
+                ("get_misses_added".to_owned(), 0.0),
+            ]),
+            derived: Vec::new(),
+            complaints: Vec::new(),
             failed: None,
             seen,
             inside: Vec::new(),
@@ -389,6 +449,52 @@ mod tests {
         }
         // Our own load judges itself.
         assert_eq!(kinds("\"evenkeel-load\"", with(0.05, 0.9, 0.60)), [""; 0]);
+    }
+
+    #[test]
+    fn what_an_experiment_is_about_is_no_doubt() {
+        let with = |expected: &str| {
+            let mut experiment = experiment("\"sysbench\"", "\"p99_us\"");
+            experiment.measure.expected = vec![expected.to_owned()];
+            let mut loaded = loaded(|second| 100.0 + (second % 5) as f64, 0.95);
+            let results = loaded.results.as_mut().expect("they are there");
+            results.metrics.insert("p99_us".to_owned(), 5.0);
+            results.doubts.clear();
+            judged(&experiment, loaded).0
+        };
+        assert!(!with("client-waited").is_valid());
+        let record = with("client-saturated");
+        assert_eq!((record.is_valid(), record.remarks.len(), record.figure("p99_us")), (true, 1, Some(5.0)));
+    }
+
+    #[test]
+    fn derived_metrics_are_of_the_load_and_the_server_together() {
+        let experiment = experiment("\"sysbench\"", "\"per_item\"");
+        let judged_with = |text: &str, complaints: Vec<String>| {
+            let derived = vec![("per_item".to_owned(), Formula::parse(text).expect(text))];
+            judged(
+                &experiment,
+                Loaded { derived, complaints, ..loaded(|second| 100.0 + (second % 5) as f64, 0.1) },
+            )
+        };
+        let (record, broken) = judged_with("requests_per_second / curr_items", Vec::new());
+        assert_eq!(
+            (record.metrics["per_item"], record.metrics["curr_items"], broken.is_none()),
+            (2.0, 50.0, true)
+        );
+        let (record, broken) = judged_with("curr_items / get_misses_added", vec!["beside".to_owned()]);
+        assert!(
+            record.doubts[1..3]
+                .join("; ")
+                .starts_with("beside; carry out measure.derived.per_item: get_misses_added is 0")
+        );
+        assert!(broken.is_some_and(|error| error.to_string().contains("there is no \"per_item\"")));
+        let (record, broken) = judged_with("curr_itemz / 2 + 1", Vec::new());
+        assert!(
+            broken.is_some() && record.doubts[1].contains("there is no \"curr_itemz\"; there are curr_items"),
+            "{:?}",
+            record.doubts
+        );
     }
 
     #[test]

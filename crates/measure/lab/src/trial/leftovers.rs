@@ -88,6 +88,15 @@ impl Mark {
         file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(Error::io("write to", &self.groups))
     }
 
+    /// Forgets a group all of whose members have ended: while others keep running, its number may be given to strangers.
+    pub(crate) fn ends(&self, leader: u32) -> Result<(), Error> {
+        let draft = self.groups.with_extension("groups-draft");
+        let others = groups(&self.groups).into_iter().filter(|group| group.number != leader);
+        let line = |group| serde_json::to_string(&group).expect("it is plain data") + "\n";
+        let written = std::fs::write(&draft, others.map(line).collect::<String>());
+        written.and_then(|()| std::fs::rename(&draft, &self.groups)).map_err(Error::io("write", &self.groups))
+    }
+
     /// Ends every process that is left, and forgets the groups.
     pub(crate) fn end(&self) -> Result<(), Error> {
         let (clock, patience) = (Stopwatch::start(), Halt::default());
@@ -309,6 +318,27 @@ mod tests {
         let process = Process::of(number);
         assert!(process.as_ref().is_none_or(|it| !it.lives), "{process:?}");
         assert!(!scratch.path().join("groups").exists());
+    }
+
+    #[test]
+    fn a_group_that_has_ended_is_forgotten_and_the_others_are_not() {
+        let scratch = Scratch::new("left-forgotten");
+        let mark = Mark::new("left-forgotten", scratch.path().join("groups"));
+        let line = ShellCommand {
+            text: "exec sleep 1000",
+            place: "x",
+            env: &NO_ENV,
+            mark: &mark,
+            log: scratch.path().join("log"),
+            output: None,
+            placement: None,
+        };
+        let [ended, lives] = [(); 2].map(|()| line.start().expect("a shell"));
+        let pids = [ended.pid(), lives.pid()];
+        drop(ended);
+        mark.ends(pids[0]).expect("it is written");
+        let left: Vec<u32> = groups(&mark.groups).into_iter().map(|group| group.number).collect();
+        assert_eq!(left, pids[1..]);
     }
 
     #[test]

@@ -17,14 +17,14 @@ pub(crate) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Err
     let results = match &workload.parser {
         Parser::EvenkeelLoad => evenkeel_load::parse(text, workload),
         Parser::Sysbench => sysbench::parse(text, workload.warm_up_s),
-        Parser::Fio => fio::parse(text, f64::from(workload.seconds - workload.warm_up_s)),
+        Parser::Fio => fio::parse(text, workload.measured_s()),
         Parser::Memtier => memtier::parse(text, workload.warm_up_s),
         Parser::Lines(patterns) => lines::parse(text, patterns),
     };
     // Our own load's clock begins with the window, and fio's after its ramp: they are compared with that.
     let seconds = match workload.parser {
         Parser::EvenkeelLoad | Parser::Fio => 0.0,
-        _ => f64::from(workload.seconds),
+        _ => workload.seconds,
     };
     let complete = |results: LoadResults| match too_early(results.end_s, seconds) {
         Some(what) if results.end_s > 0.0 => Err(format!("by its own clock {what}")),
@@ -35,16 +35,17 @@ pub(crate) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Err
 
 /// The share of its time that a load has to last.
 const LASTS_MIN: f64 = 0.9;
-/// Samples, and most loads' own seconds, are this long: a shorter difference is none.
+/// Samples, and most loads' own seconds, are this long: a shorter difference is none, unless all of it is shorter.
 const EARLY_MIN_S: f64 = 1.0;
 
 /// What to say of a load that ended far too early: it has measured less than the experiment asks for, whatever its exit
 /// status (a limit of events, a server that is gone).
 pub(crate) fn too_early(lasted_s: f64, seconds: f64) -> Option<String> {
-    let is_early = lasted_s < LASTS_MIN * seconds && lasted_s < seconds - EARLY_MIN_S;
-    is_early.then(|| {
+    let least_s = if seconds < EARLY_MIN_S { seconds } else { seconds - EARLY_MIN_S };
+    (lasted_s < LASTS_MIN * seconds && lasted_s < least_s).then(|| {
+        let digits = if seconds < EARLY_MIN_S { 3 } else { 1 };
         format!(
-            "it ended after {lasted_s:.1} s of {seconds:.0}: give it its time with {{seconds}}, or {{warm_up}} and {{measured}}, and \
+            "it ended after {lasted_s:.digits$} s of {seconds}: give it its time with {{seconds}}, or {{warm_up}} and {{measured}}, and \
              no limit of requests or events"
         )
     })
@@ -76,16 +77,19 @@ mod tests {
 
     #[test]
     fn a_load_that_ends_far_too_early_is_refused_by_every_parser() {
-        let load = |parser, seconds, warm_up_s| TrialLoad {
+        let load = |parser, seconds: u32| TrialLoad {
             prepare: Vec::new(),
             run: String::new(),
+            beside: Vec::new(),
+            stats: Vec::new(),
             parser,
-            seconds,
-            warm_up_s,
+            seconds: f64::from(seconds),
+            warm_up_s: 0.0,
+            subject_cpus: None,
         };
         let check = |text: &str, parser: Parser, lasts: u32, longer: u32, words: &str| {
-            assert!(parse(text, &load(parser.clone(), lasts, 0)).is_ok(), "{lasts} s");
-            let error = parse(text, &load(parser, longer, 0)).expect_err("it lasted less").to_string();
+            assert!(parse(text, &load(parser.clone(), lasts)).is_ok(), "{lasts} s");
+            let error = parse(text, &load(parser, longer)).expect_err("it lasted less").to_string();
             assert!(error.contains(words), "{error}");
         };
         let sysbench = include_str!("parse/fixtures/sysbench-1.0.20-oltp_point_select.txt");
@@ -99,6 +103,8 @@ mod tests {
         // A second is not far, and half a second of three is.
         assert!(too_early(29.1, 30.0).is_none() && too_early(26.9, 30.0).is_some());
         assert!(too_early(0.1, 1.0).is_none() && too_early(0.5, 3.0).is_some());
+        // Of a window that is shorter than a second, all of it counts.
+        assert!(too_early(0.24, 0.25).is_none() && too_early(0.2, 0.25).is_some());
     }
 
     #[test]

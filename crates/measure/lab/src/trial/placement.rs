@@ -32,8 +32,16 @@ const POLICIES: [(&str, u32, &str); 5] = [
 
 impl Placement {
     /// The placement of these levels; each comes with the name of its place. The last one that sets a field counts.
-    pub(crate) fn of<'e>(levels: impl Iterator<Item = (String, &'e Level)>) -> Result<Placement, Error> {
+    /// Where none has CPUs, those of all subjects do.
+    pub(crate) fn of<'e>(
+        all: Option<&str>,
+        levels: impl Iterator<Item = (String, &'e Level)>,
+    ) -> Result<Placement, Error> {
         let mut placement = Placement::default();
+        if let Some(text) = all {
+            let place = "workload.subject_cpus".to_owned();
+            placement.cpus = Some((cpus(text, &place)?, place));
+        }
         for (place, level) in levels {
             if let Some(text) = &level.scheduler {
                 let place = format!("{place}: scheduler");
@@ -47,11 +55,7 @@ impl Placement {
             }
             if let Some(text) = &level.cpus {
                 let place = format!("{place}: cpus");
-                let cpus = CpuSet::parse_list(text).map_err(|error| Error::place(&place, error))?;
-                if cpus.is_empty() || cpus.iter().any(|cpu| cpu as usize >= Mask::MAX_CPU) {
-                    return Err(Error::place(&place, format!("{text:?} is no list of CPUs such as 0,2-3")));
-                }
-                placement.cpus = Some((cpus, place));
+                placement.cpus = Some((cpus(text, &place)?, place));
             }
         }
         Ok(placement)
@@ -107,6 +111,14 @@ impl Placement {
     }
 }
 
+fn cpus(text: &str, place: &str) -> Result<CpuSet, Error> {
+    let cpus = CpuSet::parse_list(text).map_err(|error| Error::place(place, error))?;
+    if cpus.is_empty() || cpus.iter().any(|cpu| cpu as usize >= Mask::MAX_CPU) {
+        return Err(Error::place(place, format!("{text:?} is no list of CPUs such as 0,2-3")));
+    }
+    Ok(cpus)
+}
+
 /// `fifo:1` as tuner writes it.
 fn scheduling(text: &str) -> Option<String> {
     let (name, number) = text.split_once(':').map_or((text, None), |(name, number)| (name, Some(number)));
@@ -139,7 +151,7 @@ mod tests {
     }
 
     fn placement(level: &Level) -> Result<Placement, Error> {
-        Placement::of(std::iter::once(("factor \"f\": level \"l\"".to_owned(), level)))
+        Placement::of(None, std::iter::once(("factor \"f\": level \"l\"".to_owned(), level)))
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::trial::log::last_lines;
 use crate::trial::placement::Placement;
 use os::clock::Stopwatch;
 use os::signals::unblock_in;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt;
@@ -101,6 +102,11 @@ impl Group {
         self.child.id()
     }
 
+    /// Whether all of its group have ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
     /// Its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
         if self.ended.is_none() {
@@ -113,13 +119,34 @@ impl Group {
 
     /// Waits for its end, at most this long.
     pub(crate) fn wait(&mut self, halt: &Halt, time_max: Duration) -> Result<Option<ExitStatus>, Error> {
+        self.wait_with(halt, time_max, || ())
+    }
+
+    /// The same, with something to do now and then.
+    pub(crate) fn wait_with(
+        &mut self,
+        halt: &Halt,
+        time_max: Duration,
+        mut meanwhile: impl FnMut(),
+    ) -> Result<Option<ExitStatus>, Error> {
         let clock = Stopwatch::start();
+        // Without it, an end is noticed a little later.
+        let pidfd = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()).ok();
         loop {
             let ended = self.ended()?;
             if ended.is_some() || clock.passed() >= time_max {
                 return Ok(ended);
             }
-            halt.pause(ASK_EVERY)?;
+            meanwhile();
+            match &pidfd {
+                None => halt.pause(ASK_EVERY)?,
+                Some(pidfd) => {
+                    halt.pause(Duration::ZERO)?;
+                    let until = Timespec { tv_sec: 0, tv_nsec: ASK_EVERY.subsec_nanos().into() };
+                    // A signal ends it early: the loop asks again.
+                    let _ = poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&until));
+                }
+            }
         }
     }
 

@@ -2,9 +2,11 @@
 
 use os::processes;
 use ring::digest::{Context, SHA256};
+use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::path::Path;
 
 /// The beginning of a SHA-256: enough to find it in the output of `sha256sum`. One in a file can be shorter.
 pub(crate) fn shown(digest: &str) -> String {
@@ -60,6 +62,16 @@ fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 
+/// Whether a command line finds a program: a path, or a name in PATH.
+pub(crate) fn is_found(program: &str) -> bool {
+    let can_start = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
+    if program.contains('/') {
+        return can_start(Path::new(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| can_start(&directory.join(program)))
+}
+
 /// The one that runs this.
 pub(crate) fn own() -> Option<String> {
     digest(File::open("/proc/self/exe").ok()?).ok()
@@ -107,7 +119,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
     use std::process::{Child, Command, Stdio};
 
     fn started(program: &str, words: &[&str]) -> Child {
@@ -134,6 +145,15 @@ mod tests {
         seen(started("sh", &["-c", "exec sleep 1000"]), is_sleep);
         assert_eq!(own().map(|it| it.len()), Some(64));
         assert_ne!(own().as_ref(), Some(&sleep));
+    }
+
+    #[test]
+    fn a_program_is_found_by_its_name_or_its_path() {
+        for (program, expected) in
+            [("sh", true), ("/bin/sh", true), ("no-such-program", false), ("/proc/stat", false), ("/", false)]
+        {
+            assert_eq!(is_found(program), expected, "{program}");
+        }
     }
 
     #[test]

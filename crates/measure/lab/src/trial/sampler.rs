@@ -1,9 +1,11 @@
 //! Sampler of the host and the subject, one sample per second while a load runs.
 //!
-//! A thread of its own, which reads the kernel's counters once a second and reports at the end what that has cost.
+//! A thread of its own, which reads the kernel's counters once a second and reports at the end what that has cost. Of a
+//! short load the counters are read at both ends instead, and those of its threads, which end with it, in between.
 
 use crate::error::Error;
 use crate::record::{CpuShares, Sample};
+use crate::trial::charged::Charged;
 use crate::trial::halt::Halt;
 use os::clock::Stopwatch;
 use os::cpu_time::{self, ThreadTimes};
@@ -15,12 +17,14 @@ use tuner::observe::facts::Service;
 use tuner::{Facts, Reading, Root};
 
 /// Processes to sample.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Watched {
     /// The subject, with all that it has started.
-    pub(crate) subject: u32,
+    pub(crate) subject: Charged,
     /// The load, with all that it has started.
     pub(crate) load: u32,
+    /// The commands beside it, likewise.
+    pub(crate) beside: Vec<u32>,
 }
 
 /// The samples.
@@ -32,7 +36,7 @@ pub(crate) struct Samples {
     pub(crate) load_busy: Vec<f64>,
     /// By second: the share of it that some thread of the load waited for a CPU, at most.
     pub(crate) load_waited: Vec<f64>,
-    /// By second: CPU-seconds of all threads of the load.
+    /// By second: CPU-seconds of all threads of the load, and of the commands beside it.
     pub(crate) load_run_s: Vec<f64>,
     /// The host facts.
     pub(crate) facts: Facts,
@@ -46,43 +50,117 @@ pub(crate) struct Samples {
 }
 
 /// A running sampler.
-#[derive(Debug)]
-pub(crate) struct Sampler {
-    halt: Halt,
-    thread: JoinHandle<Result<Samples, Error>>,
+pub(crate) enum Sampler {
+    /// Second by second.
+    Thread {
+        /// Stops it.
+        halt: Halt,
+        /// Its result.
+        thread: JoinHandle<Result<Samples, Error>>,
+    },
+    /// At both ends.
+    Ends(Box<Ends>),
+}
+
+/// A load that is too short for seconds.
+pub(crate) struct Ends {
+    facts: Facts,
+    watched: Watched,
+    clock: Stopwatch,
+    open: Moment,
+    /// Of the load's threads, and when, at the last look.
+    load: (f64, BTreeMap<u32, ThreadTimes>),
+    /// CPU-seconds of the looks.
+    cost_s: f64,
 }
 
 /// A second that was cut off is kept if at least this share of it is there.
 const SECOND_MIN_S: f64 = 0.5;
 
 impl Sampler {
-    /// Samples from now on. `facts` are the host facts; `clock` has been started with the load.
-    pub(crate) fn start(facts: Facts, watched: Watched, clock: Stopwatch) -> Result<Sampler, Error> {
+    /// Samples from now on. `facts` are the host facts; `clock` has been started with the load, which `is_short`, or
+    /// lasts for some seconds.
+    pub(crate) fn start(
+        mut facts: Facts,
+        watched: Watched,
+        clock: Stopwatch,
+        is_short: bool,
+    ) -> Result<Sampler, Error> {
+        if is_short {
+            let before_s = cost_s();
+            let open = Moment::now(&Root::new("/"), &mut facts, &watched, clock)?;
+            let load = (open.at_s, open.load.clone());
+            return Ok(Sampler::Ends(Box::new(Ends {
+                facts,
+                watched,
+                clock,
+                open,
+                load,
+                cost_s: cost_s() - before_s,
+            })));
+        }
         let halt = Halt::default();
         let until = halt.clone();
         let thread = std::thread::Builder::new().name("sampler".into());
         let thread = thread.spawn(move || look(facts, watched, clock, &until));
         let failed = |error| Error::place("the samples", format!("start a thread: {error}"));
-        Ok(Sampler { halt, thread: thread.map_err(failed)? })
+        Ok(Sampler::Thread { halt, thread: thread.map_err(failed)? })
+    }
+
+    /// Looks at the load's threads while there are any.
+    pub(crate) fn glance(&mut self) {
+        let Sampler::Ends(ends) = self else { return };
+        let before_s = cost_s();
+        let times = cpu_time::of_threads(&processes::with_descendants(ends.watched.load));
+        if !times.is_empty() {
+            ends.load = (ends.clock.passed().as_secs_f64(), times);
+        }
+        ends.cost_s += cost_s() - before_s;
     }
 
     /// Stops, and returns the samples.
     pub(crate) fn stop(self) -> Result<Samples, Error> {
-        self.halt.set();
-        self.thread.join().expect("looking does not panic")
+        match self {
+            Sampler::Thread { halt, thread } => {
+                halt.set();
+                thread.join().expect("looking does not panic")
+            }
+            Sampler::Ends(ends) => ends.close(),
+        }
+    }
+}
+
+impl Ends {
+    fn close(mut self) -> Result<Samples, Error> {
+        let before_s = cost_s();
+        let close = Moment::now(&Root::new("/"), &mut self.facts, &self.watched, self.clock)?;
+        let (seen_s, load) = self.load;
+        // The load has ended, and its threads with it: what they did until the last look is what is known of them.
+        let seen = Moment { at_s: seen_s, load, ..close.clone() };
+        let share = |time| if seen_s > self.open.at_s { most(&self.open, &seen, time) } else { 0.0 };
+        Ok(Samples {
+            samples: vec![sample(&self.facts, &self.open, &close)],
+            load_busy: vec![share(|times| times.run_ns)],
+            load_waited: vec![share(|times| times.wait_ns)],
+            load_run_s: vec![times_between(&self.open.load, &seen.load).0 as f64 / 1e9],
+            spent_s: vec![self.open.spent_s, close.spent_s],
+            cost_s: self.cost_s + cost_s() - before_s,
+            readings: vec![self.open.reading, close.reading],
+            facts: self.facts,
+        })
     }
 }
 
 fn look(mut facts: Facts, watched: Watched, clock: Stopwatch, until: &Halt) -> Result<Samples, Error> {
     let root = Root::new("/");
-    let mut moments = vec![Moment::now(&root, &mut facts, watched, clock)?];
+    let mut moments = vec![Moment::now(&root, &mut facts, &watched, clock)?];
     loop {
         let is_over = until.pause(until_next(clock.passed())).is_err();
         let last = moments.last().map_or(0.0, |moment| moment.at_s);
         if is_over && clock.passed().as_secs_f64() - last < SECOND_MIN_S {
             break;
         }
-        moments.push(Moment::now(&root, &mut facts, watched, clock)?);
+        moments.push(Moment::now(&root, &mut facts, &watched, clock)?);
         if is_over {
             break;
         }
@@ -94,7 +172,7 @@ fn look(mut facts: Facts, watched: Watched, clock: Stopwatch, until: &Halt) -> R
         samples,
         load_busy: most(|times| times.run_ns),
         load_waited: most(|times| times.wait_ns),
-        load_run_s: pairs().map(|(from, to)| times_between(&from.load, &to.load).0 as f64 / 1e9).collect(),
+        load_run_s: pairs().map(|(from, to)| load_ns(from, to) as f64 / 1e9).collect(),
         spent_s: moments.iter().map(|moment| moment.spent_s).collect(),
         readings: moments.into_iter().map(|moment| moment.reading).collect(),
         facts,
@@ -119,13 +197,14 @@ pub(crate) struct Moment {
     at_s: f64,
     reading: Reading,
     load: BTreeMap<u32, ThreadTimes>,
+    beside: BTreeMap<u32, ThreadTimes>,
     spent_s: f64,
     rss_bytes: u64,
 }
 
 impl Moment {
-    fn now(root: &Root, facts: &mut Facts, watched: Watched, clock: Stopwatch) -> Result<Moment, Error> {
-        let subject = processes::with_descendants(watched.subject);
+    fn now(root: &Root, facts: &mut Facts, watched: &Watched, clock: Stopwatch) -> Result<Moment, Error> {
+        let subject = watched.subject.processes();
         // Other servers on this host are not the subject.
         facts.services.retain(|service| subject.contains(&service.pid));
         for pid in &subject {
@@ -136,17 +215,21 @@ impl Moment {
         let at_s = clock.passed().as_secs_f64();
         let reading = tuner::read(root, facts, (at_s * 1000.0) as u64)?;
         let load = cpu_time::of_threads(&processes::with_descendants(watched.load));
+        let beside: Vec<u32> =
+            watched.beside.iter().flat_map(|pid| processes::with_descendants(*pid)).collect();
+        let beside = cpu_time::of_threads(&beside);
         // Where nothing has ended, the sum of the threads is more exact.
         let threads_ns: u64 = reading.threads.values().map(|times| times.run_ns).sum();
         let spent_s = cpu_time::of_processes_s(&subject).max(threads_ns as f64 / 1e9);
-        Ok(Moment { at_s, reading, load, spent_s, rss_bytes: processes::resident_bytes(&subject) })
+        Ok(Moment { at_s, reading, load, beside, spent_s, rss_bytes: processes::resident_bytes(&subject) })
     }
 
     /// Only what CPUs do: of a virtual machine, where each instruction of ours may take the time of fifty.
     pub(crate) fn of_cpus(root: &Root, facts: &Facts, clock: Stopwatch) -> Result<Moment, Error> {
         let at_s = clock.passed().as_secs_f64();
         let reading = tuner::observe::read::cpus(root, facts, (at_s * 1000.0) as u64)?;
-        Ok(Moment { at_s, reading, load: BTreeMap::new(), spent_s: 0.0, rss_bytes: 0 })
+        let (load, beside) = Default::default();
+        Ok(Moment { at_s, reading, load, beside, spent_s: 0.0, rss_bytes: 0 })
     }
 }
 
@@ -221,6 +304,11 @@ fn times_between(old: &BTreeMap<u32, ThreadTimes>, new: &BTreeMap<u32, ThreadTim
     added.fold((0, 0), |(run, wait), (more_run, more_wait)| (run + more_run, wait + more_wait))
 }
 
+/// What the load and the commands beside it ran: none of it is another program's.
+fn load_ns(from: &Moment, to: &Moment) -> u64 {
+    times_between(&from.load, &to.load).0 + times_between(&from.beside, &to.beside).0
+}
+
 /// The share of the time that a thread of the load ran, or waited for a CPU: of the one that did so most.
 fn most(from: &Moment, to: &Moment, time_ns: fn(&ThreadTimes) -> u64) -> f64 {
     let added = |(tid, times): (&u32, &ThreadTimes)| {
@@ -245,7 +333,8 @@ mod tests {
             threads: threads.clone(),
             ..Reading::default()
         };
-        Moment { at_s, reading, load: threads, spent_s: 0.0, rss_bytes: 5 }
+        let beside = threads.clone();
+        Moment { at_s, reading, load: threads, beside, spent_s: 0.0, rss_bytes: 5 }
     }
 
     #[test]
@@ -257,6 +346,7 @@ mod tests {
         assert_eq!((sample.cpus.len(), sample.cpus[1].user, sample.cpus[1].idle), (2, 0.25, 0.75));
         assert_eq!((sample.cpu_ids, ids_with_gaps(0..2)), (vec![0, 2], vec![]));
         assert_eq!((sample.net_rx.as_slice(), sample.rss_bytes), ([0, 100].as_slice(), 5));
+        assert_eq!(load_ns(&from, &to), 1_000_000_000, "that of the load and that beside it");
         assert_eq!((sample.run_s, sample.wait_s, sample.stalled_s["cpu"]), (1.5, 0.25, 0.1));
         assert_eq!(
             (most(&from, &to, |times| times.run_ns), most(&from, &to, |times| times.wait_ns)),
@@ -278,11 +368,40 @@ mod tests {
     }
 
     #[test]
+    fn a_short_load_is_seen_at_both_ends() {
+        let (clock, own) = (Stopwatch::start(), std::process::id());
+        let mut sampler = Sampler::start(
+            Facts::default(),
+            Watched { subject: Charged::from(own), load: own, beside: Vec::new() },
+            clock,
+            true,
+        )
+        .expect("moments");
+        let begin = cpu_time::this_thread_ns();
+        while cpu_time::this_thread_ns() < begin + 60_000_000 {
+            std::hint::spin_loop();
+        }
+        sampler.glance();
+        let seen = sampler.stop().expect("samples");
+        assert_eq!((seen.samples.len(), seen.readings.len(), seen.spent_s.len()), (1, 2, 2));
+        assert!(
+            seen.samples[0].run_s > 0.0 && seen.load_busy[0] > 0.0 && seen.load_run_s[0] > 0.0,
+            "{seen:?}"
+        );
+        assert!(seen.cost_s > 0.0 && seen.cost_s < 0.06, "{}", seen.cost_s);
+    }
+
+    #[test]
     fn this_process_is_seen_at_work() {
         let clock = Stopwatch::start();
         let own = std::process::id();
-        let sampler =
-            Sampler::start(Facts::default(), Watched { subject: own, load: own }, clock).expect("a thread");
+        let sampler = Sampler::start(
+            Facts::default(),
+            Watched { subject: Charged::from(own), load: own, beside: Vec::new() },
+            clock,
+            false,
+        )
+        .expect("a thread");
         // By its own clock: on a busy machine a thread may not run for long.
         let ran = || cpu_time::this_thread_ns() / 1_000_000;
         let begin = ran();

@@ -21,8 +21,26 @@ pub(crate) fn place(subject: &Subject, key: &str) -> String {
     format!("subject {:?}: {key}", subject.name)
 }
 
+/// Ports that a subject has.
+pub(crate) const PORTS: usize = 6;
+
+/// The port of a subject, its own or any, and further ones: all are free.
+pub(crate) fn ports(subject: &Subject) -> Result<[u16; PORTS], Error> {
+    // Together, so that none is there twice.
+    let mut listeners = vec![own_port(subject)?];
+    let failed = |error| Error::place(place(subject, "port"), format!("find a free port: {error}"));
+    while listeners.len() < PORTS {
+        listeners.push(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?);
+    }
+    let mut ports = [0; PORTS];
+    for (port, listener) in ports.iter_mut().zip(&listeners) {
+        *port = listener.local_addr().map_err(failed)?.port();
+    }
+    Ok(ports)
+}
+
 /// The port of a subject: its own, which must be free, or any that is.
-pub(crate) fn port(subject: &Subject) -> Result<u16, Error> {
+fn own_port(subject: &Subject) -> Result<TcpListener, Error> {
     let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, subject.port.unwrap_or(0)));
     let taken = |error: std::io::Error| match (subject.port, error.kind()) {
         (Some(port), std::io::ErrorKind::AddrInUse) => {
@@ -35,8 +53,7 @@ pub(crate) fn port(subject: &Subject) -> Result<u16, Error> {
     if subject.port.is_some() && TcpStream::connect_timeout(&wanted, ASK_TIME_MAX).is_ok() {
         return Err(taken(std::io::ErrorKind::AddrInUse.into()));
     }
-    let bound = TcpListener::bind(wanted).and_then(|listener| listener.local_addr());
-    bound.map(|address| address.port()).map_err(taken)
+    TcpListener::bind(wanted).map_err(taken)
 }
 
 /// Starts it and waits until it is ready. `line` is its environment and directories, `text` its start with all names
@@ -133,7 +150,7 @@ mod tests {
             output: None,
             placement: None,
         };
-        start(subject, &line, &Placeholders::default(), port(subject)?, &halt)
+        start(subject, &line, &Placeholders::default(), ports(subject)?[0], &halt)
     }
 
     #[test]
@@ -170,6 +187,13 @@ mod tests {
         );
         let mute = Subject { ready_within_s: 0, ..subject("exec sleep 1000", Ready::Line("up".into())) };
         fails(&mute, "mute", "its log has no line with \"up\"");
+    }
+
+    #[test]
+    fn ports_of_a_subject_are_distinct() {
+        let ports = ports(&subject("exec sleep 1000", Ready::Port)).expect("there are free ones");
+        let distinct: std::collections::BTreeSet<u16> = ports.into_iter().collect();
+        assert!(distinct.len() == PORTS && !distinct.contains(&0), "{ports:?}");
     }
 
     #[test]

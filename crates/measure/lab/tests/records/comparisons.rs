@@ -173,7 +173,10 @@ fn doubtful_trials_are_left_out_and_counted() {
     let pairs: Vec<usize> = comparison.metrics[0].standings.iter().map(|standing| standing.pairs).collect();
     assert_eq!(pairs, [0, 12, 11, 0, 12, 12]);
     let text = report::text(&comparison);
-    assert!(text.contains("1 left out because of doubts") && text.contains("steal: 12 %"), "{text}");
+    assert!(
+        text.contains("1 left out because of doubts") && text.contains("0002, io_uring threads=16: 12 %"),
+        "{text}"
+    );
     assert!(!text.contains("fewer than six"), "{text}");
 }
 

@@ -127,14 +127,14 @@ fn a_page_of_trends_has_each_series_and_where_it_changed() {
         .expect("written");
     assert!(lab::report::trend::page(&[]).contains("No run is kept yet."));
     // What the lowest and the highest bar of a line mean.
-    let told = series[0].sparkline();
+    let told = series[0].sparkline(1.0);
     assert!(
         told.contains("(▁ ")
             && told.contains(", █ ")
             && told.chars().filter(|it| "▁▂▃▄▅▆▇█".contains(*it)).count() == 32,
         "{told}"
     );
-    assert!(series_of(std::iter::once(5.0)).sparkline().contains("(all "));
+    assert!(series_of(std::iter::once(5.0)).sparkline(1.0).contains("(all "));
 }
 
 #[test]

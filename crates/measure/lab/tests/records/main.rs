@@ -3,5 +3,9 @@
 mod comparisons;
 mod factorials;
 mod histories;
+mod json;
+mod layout;
 mod pages;
+mod pictures;
 mod synthetic;
+mod weeks;

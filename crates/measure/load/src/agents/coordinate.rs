@@ -19,11 +19,11 @@ use crate::types::description::Description;
 use crate::types::error::Error;
 use crate::types::objective::Objective;
 use crate::types::part::Part;
+use crate::types::server_processes::ServerProcesses;
 use crate::workload::plan::RunPlan;
 use course::{Beside, Course};
 use crew::Crew;
 use meter::Meter;
-use os::cpu_time;
 use std::io::Write;
 use std::thread::{self, Scope};
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl Coordinator<'_> {
             }
         };
         // A missing process is reported before any load is made.
-        run.server_pid.map(cpu_time::of_process).transpose()?;
+        run.server_pid.as_ref().map(ServerProcesses::cpu_ns).transpose()?;
         Ok(Coordinator { arguments, run, plan })
     }
 
@@ -116,7 +116,7 @@ impl Coordinator<'_> {
             prober.begin(Start { at_ns, window_ns: window_ns.clone() });
         }
         let open_ns = window_ns.start;
-        let meter = plan.server_pid.map(|pid| Meter::start(pid, window_ns)).transpose()?;
+        let meter = plan.server_pid.clone().map(|server| Meter::start(server, window_ns)).transpose()?;
         // No seconds are reported during the warm-up.
         crew.be_patient(plan.run.warm_up.0);
         let who = names.iter().zip(clocks).map(|(name, clock)| (name.clone(), clock.error_ns));

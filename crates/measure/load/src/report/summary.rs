@@ -6,8 +6,8 @@ mod probes;
 mod render;
 
 pub(crate) use measured::{Edge, Probed, RunMeasurements};
-pub(crate) use parts::{AgentSummary, CommandCount, Connects, ErrorLine};
-pub use parts::{CpuCost, Handshakes, Recorded, Second, WaitsSummary};
+pub(crate) use parts::{AgentSummary, CommandCount, ErrorLine};
+pub use parts::{Connects, CpuCost, Handshakes, Recorded, Second, WaitsSummary};
 pub(crate) use probes::Probes;
 pub(crate) use probes::Probing;
 #[cfg(test)]
@@ -21,7 +21,7 @@ use crate::types::description::Description;
 use crate::types::error::{Error, told};
 use crate::types::mix::Command;
 use crate::workload::plan::RunPlan;
-use measured::{busiest, client_cost, ratio, server_cost};
+use measured::{busiest, client_cost, ratio, server_cost, surely_stolen};
 use parts::{command_counts, error_lines, unread};
 use serde::{Deserialize, Serialize};
 
@@ -151,8 +151,9 @@ impl Summary {
     pub(crate) fn new(plan: &RunPlan, measured: RunMeasurements) -> Summary {
         let span = measured.span(plan);
         let steal = measured.close.host.stolen_since(measured.open.host);
-        let verdict = measured.verdict(plan, &span, steal);
-        let probes = measured.probes.as_ref().and_then(|probed| probed.figures(plan, span.seconds, steal));
+        let surely = surely_stolen(measured.open.host, measured.close.host);
+        let verdict = measured.verdict(plan, &span, surely);
+        let probes = measured.probes.as_ref().and_then(|probed| probed.figures(plan, span.seconds, surely));
         let RunMeasurements { engine, tally, open, close, series, failure, recorded, .. } = measured;
         let (busiest_thread, cpu_wait) = busiest(&span, &open, &close);
         let summary = Summary {

@@ -9,6 +9,7 @@ use crate::run::shared::{Phase, RunState, Start, WorkerSlot};
 use crate::types::clock::now_ns;
 use crate::types::error::Error;
 use crate::types::probes::Traffic;
+use crate::types::server_processes::ServerProcesses;
 use crate::workload::compose::Composer;
 use crate::workload::recording::Recording;
 use crate::workload::replay::Replay;
@@ -233,7 +234,7 @@ impl Runner<'_> {
 
     /// All counters as they are now.
     fn edge(&self, shared: &RunState) -> Result<Edge, Error> {
-        let server_cpu_ns = self.plan.server_pid.map(cpu_time::of_process).transpose()?;
+        let server_cpu_ns = self.plan.server_pid.as_ref().map(ServerProcesses::cpu_ns).transpose()?;
         let client = shared.workers.iter().map(WorkerSlot::time).collect();
         let (requests, keys) = shared.total();
         let host = cpu_time::of_host();

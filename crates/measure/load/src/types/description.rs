@@ -10,6 +10,7 @@ use crate::types::error::Error;
 use crate::types::mix::Mix;
 use crate::types::popularity::Popularity;
 use crate::types::profiles::Workload;
+use crate::types::server_processes::ServerProcesses;
 use crate::types::sizes::ItemSizes;
 use crate::types::span::Span;
 use crate::types::ttl::Ttls;
@@ -62,9 +63,15 @@ pub struct Description {
     /// Of --tls: trust any certificate
     #[arg(long, requires = "tls", help_heading = "Target")]
     pub tls_insecure: bool,
-    /// Report requests per CPU-second of this process, the server (must run on this machine)
+    /// Of --tls: this version alone, 1.2 or 1.3 [default: the newest that the server has]
+    #[arg(long, value_name = "VERSION", value_parser = ["1.2", "1.3"], requires = "tls", help_heading = "Target")]
+    pub tls_version: Option<String>,
+    /// Of --tls: resume no session, so that every handshake is a whole one
+    #[arg(long, requires = "tls", help_heading = "Target")]
+    pub tls_no_resumption: bool,
+    /// Report requests per CPU-second of this process, the server (must run on this machine); several: PID,PID
     #[arg(long, value_name = "PID", help_heading = "Target")]
-    pub server_pid: Option<u32>,
+    pub server_pid: Option<ServerProcesses>,
 
     /// Send this many requests per second, whatever the server does (an open loop)
     #[arg(long, value_name = "N", help_heading = "Shape of the load")]

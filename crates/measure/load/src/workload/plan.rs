@@ -12,6 +12,7 @@ use crate::types::part::Part;
 use crate::types::part::Share;
 use crate::types::popularity::Popularity;
 use crate::types::probes::Probes;
+use crate::types::server_processes::ServerProcesses;
 use crate::types::span::Span;
 use crate::workload::asked::RequestedLoad;
 use crate::workload::chooser::Chooser;
@@ -47,7 +48,7 @@ pub(crate) struct RunPlan {
     /// If there are probes besides the load.
     pub(crate) probes: Option<Probes>,
     /// The server, if its CPU time is measured here.
-    pub(crate) server_pid: Option<u32>,
+    pub(crate) server_pid: Option<ServerProcesses>,
     /// How open loops wait for the next request: the load's and, but for slots, the probes'.
     pub(crate) sleep: Sleep,
     /// Of an open loop.
@@ -87,7 +88,7 @@ impl RunPlan {
             stamped: stamped(run),
             churn: churn(run, part).map_err(Error::Arguments)?,
             probes: probes(run).map_err(Error::Arguments)?,
-            server_pid: run.server_pid,
+            server_pid: run.server_pid.clone(),
             sleep: Sleep::of(run),
             pace: timing.map(|timing| OpenLoopPace { timing, sleep: Sleep::of(run) }),
             // With a trace these flags have no effect.

@@ -215,11 +215,9 @@ fn command_line(
         (Program::Memcached(_) | Program::Null, Service::Watched) => return None,
         (Program::Memcached(path), _) => (path.clone(), flags),
         (Program::Evenkeel, _) => (built("evenkeel"), format!("serve {flags}")),
-        (Program::Null, Service::Plain) => {
-            (built("examples/null"), format!("--port {port} --udp {port} --body 100"))
-        }
+        (Program::Null, Service::Plain) => (built("evenkeel"), format!("lab null --port {port} --udp")),
         (Program::Null, Service::Tls) => {
-            (built("examples/null"), format!("--tls {port}:{} --body 100", certificate.both().display()))
+            (built("evenkeel"), format!("lab null --port {port} --tls {}", certificate.both().display()))
         }
         (Program::Null, Service::Crowded) => return None,
     };
@@ -229,6 +227,5 @@ fn command_line(
 /// Builds what is measured, and returns the first line of the report.
 pub(super) fn build(peer: &Path) -> Result<String> {
     let evenkeel = process::build()?;
-    process::build_null()?;
     Ok(format!("evenkeel: {}, peer: {}", evenkeel.display(), peer.display()))
 }

@@ -119,10 +119,10 @@ impl ProxyKind {
                 (path, words.map(str::to_owned).into())
             }
             ProxyKind::Null => {
-                let mut words =
-                    vec!["--port".to_owned(), port.to_string(), "--workers".to_owned(), "1".to_owned()];
+                let mut words = ["lab", "null", "--port"].map(str::to_owned).to_vec();
+                words.push(port.to_string());
                 words.extend(servers("").into_iter().flat_map(|server| ["--to".to_owned(), server]));
-                (built("examples/null_proxy"), words)
+                (built("evenkeel"), words)
             }
             ProxyKind::Memcached(path) => {
                 let servers: Vec<String> = servers("").iter().map(|server| format!("{server:?}")).collect();

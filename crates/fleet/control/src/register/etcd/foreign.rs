@@ -3,7 +3,7 @@
 //! Every answer of the gateway, and every message of its streams, is a JSON object. What begins otherwise is none of them,
 //! whatever its status is.
 
-use reqwest::{StatusCode, Url};
+use hyper::StatusCode;
 
 /// Characters of such an answer in a message.
 const SHOWN_MAX: usize = 60;
@@ -14,7 +14,7 @@ pub(super) fn is_foreign(beginning: &[u8]) -> bool {
 }
 
 /// What was found in the place of an etcd.
-pub(super) fn describe(url: &Url, status: StatusCode, answer: &[u8]) -> String {
+pub(super) fn describe(url: &str, status: StatusCode, answer: &[u8]) -> String {
     let text = String::from_utf8_lossy(answer);
     let shown: String = text.trim().chars().take(SHOWN_MAX).collect();
     let found = match &*shown {
@@ -43,14 +43,14 @@ mod tests {
 
     #[test]
     fn a_page_is_shown_in_part_and_an_empty_one_is_told() {
-        let url = Url::parse("http://h:1/v3/kv/range").expect("an address");
+        let url = "http://h:1/v3/kv/range";
         let page = format!("\n<html>{}", "x".repeat(1 << 20));
-        let said = describe(&url, StatusCode::OK, page.as_bytes());
+        let said = describe(url, StatusCode::OK, page.as_bytes());
         assert!(
             said.starts_with("http://h:1/v3/kv/range says 200 OK and \"<html>xxx") && said.len() < 250,
             "{said}"
         );
-        let said = describe(&url, StatusCode::NOT_FOUND, b" \n");
+        let said = describe(url, StatusCode::NOT_FOUND, b" \n");
         assert!(said.contains("says 404 Not Found and nothing, where"), "{said}");
     }
 }

@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::AUTHORIZATION;
-use reqwest::{Response, Url};
+use hyper::Method;
+use hyper::header::AUTHORIZATION;
 use serde::Serialize;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::foreign::{describe, is_foreign};
-use super::settings::{EtcdLimits, EtcdSettings, EtcdUser, addresses, client};
+use super::settings::{EtcdLimits, EtcdSettings, EtcdUser, clients};
 use super::wire::{Complaint, TokenResponse, body, complaint, parse};
+use crate::http::{HttpAnswer, HttpClient, HttpFault};
 use crate::register::error::RegisterError;
 
 /// Pause when all members were asked in vain, so that a cluster that refuses connections is not asked without end.
@@ -22,8 +23,7 @@ const WHY_LEN_MAX: usize = 200;
 
 /// The members, and which of them answered last.
 pub(super) struct Members {
-    client: reqwest::Client,
-    urls: Vec<Url>,
+    members: Vec<HttpClient>,
     /// The one that is asked first.
     first: AtomicUsize,
     user: Option<EtcdUser>,
@@ -80,9 +80,15 @@ struct Call<'c> {
     len_max: Option<usize>,
 }
 
+/// An answer whose body is still to come, and what was asked.
+struct Begun {
+    url: String,
+    answer: HttpAnswer,
+}
+
 enum Answer {
     Whole(Vec<u8>),
-    Begun(Response),
+    Begun(Begun),
 }
 
 /// Whether a call that may have been taken is made again.
@@ -97,8 +103,7 @@ pub(super) enum Repeat {
 impl Members {
     pub(super) fn new(settings: &EtcdSettings) -> Result<Members, RegisterError> {
         Ok(Members {
-            client: client(settings)?,
-            urls: addresses(settings)?,
+            members: clients(settings)?,
             first: AtomicUsize::new(0),
             user: settings.user.clone(),
             token: Mutex::default(),
@@ -133,27 +138,27 @@ impl Members {
         path: &str,
         request: &(impl Serialize + Sync),
         deadline: Instant,
-    ) -> Result<(usize, Response), CallFailure> {
+    ) -> Result<(usize, String, HttpAnswer), CallFailure> {
         let call = Call { path, request: body(request), repeat: Repeat::Freely, len_max: None };
         match self.each_member(&call, deadline).await? {
-            (member, Answer::Begun(response)) => Ok((member, response)),
+            (member, Answer::Begun(Begun { url, answer })) => Ok((member, url, answer)),
             (_, Answer::Whole(_)) => unreachable!("it was not asked for whole"),
         }
     }
 
     /// Asks another member first from now on, if this one is the first.
     pub(super) fn avoid(&self, member: usize) {
-        let next = (member + 1) % self.urls.len();
+        let next = (member + 1) % self.members.len();
         // Otherwise somebody else has gone on already.
         let _ = self.first.compare_exchange(member, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     async fn each_member(&self, call: &Call<'_>, deadline: Instant) -> Result<(usize, Answer), CallFailure> {
         let (mut attempts, mut renewed) = (0, false);
-        let mut failures: Vec<Option<String>> = vec![None; self.urls.len()];
+        let mut failures: Vec<Option<String>> = vec![None; self.members.len()];
         loop {
             let member = self.first.load(Ordering::Relaxed);
-            let failure = match self.attempt(&self.urls[member], call, deadline).await {
+            let failure = match self.attempt(&self.members[member], call, deadline).await {
                 Ok(answer) => return Ok((member, answer)),
                 Err(AttemptFailure::Final(failure)) => return Err(failure),
                 Err(AttemptFailure::TokenRefused(why)) if renewed => {
@@ -173,7 +178,7 @@ impl Members {
             self.avoid(member);
             failures[member] = Some(failure);
             attempts += 1;
-            let pause = if attempts % self.urls.len() == 0 { PAUSE } else { Duration::ZERO };
+            let pause = if attempts % self.members.len() == 0 { PAUSE } else { Duration::ZERO };
             if Instant::now() + pause >= deadline {
                 // The last failure of each member: one of them may be what must be mended.
                 let failures: Vec<String> = failures.into_iter().flatten().collect();
@@ -185,9 +190,14 @@ impl Members {
         }
     }
 
-    async fn attempt(&self, url: &Url, call: &Call<'_>, deadline: Instant) -> Result<Answer, AttemptFailure> {
+    async fn attempt(
+        &self,
+        at: &HttpClient,
+        call: &Call<'_>,
+        deadline: Instant,
+    ) -> Result<Answer, AttemptFailure> {
         if let Some(user) = self.user.as_ref().filter(|_| self.token().is_none()) {
-            let token = self.authenticate(url, user).await.map_err(|failure| match failure {
+            let token = self.authenticate(at, user).await.map_err(|failure| match failure {
                 // Nothing of the call itself was sent.
                 AttemptFailure::InDoubt(why) => AttemptFailure::NotReached(why),
                 AttemptFailure::TokenRefused(why) => {
@@ -199,52 +209,50 @@ impl Members {
         }
         // Answers of many pieces have the time of an attempt for each piece, and this for all.
         let left = deadline.saturating_duration_since(Instant::now()) + self.limits.attempt;
-        let over = || AttemptFailure::InDoubt(shorten(&format!("{url}: no whole answer in time")));
-        timeout(left, self.ask(url, call)).await.unwrap_or_else(|_| Err(over()))
+        let over = || AttemptFailure::InDoubt(shorten(&format!("{}: no whole answer in time", at.place())));
+        timeout(left, self.ask(at, call)).await.unwrap_or_else(|_| Err(over()))
     }
 
-    async fn ask(&self, url: &Url, call: &Call<'_>) -> Result<Answer, AttemptFailure> {
-        let response = self.send(url, call.path, call.request.clone()).await?;
+    async fn ask(&self, at: &HttpClient, call: &Call<'_>) -> Result<Answer, AttemptFailure> {
+        let begun = self.send(at, call.path, call.request.clone()).await?;
         match call.len_max {
-            Some(len_max) => Ok(Answer::Whole(self.read(response, len_max).await?)),
-            None => Ok(Answer::Begun(response)),
+            Some(len_max) => Ok(Answer::Whole(self.read(begun, len_max).await?)),
+            None => Ok(Answer::Begun(begun)),
         }
     }
 
     /// Sends a request; returns when the answer begins.
-    async fn send(&self, url: &Url, path: &str, request: Vec<u8>) -> Result<Response, AttemptFailure> {
-        let mut url = url.clone();
-        url.set_path(path);
-        let mut request = self.client.post(url.clone()).body(request);
-        if let Some(token) = self.token() {
-            request = request.header(AUTHORIZATION, token);
-        }
-        let in_doubt = |why: &str| AttemptFailure::InDoubt(shorten(&format!("{url}: {why}")));
-        let response = match timeout(self.limits.attempt, request.send()).await {
-            Err(_) => return Err(in_doubt(&format!("no answer within {:?}", self.limits.attempt))),
-            Ok(Err(error)) if error.is_connect() => {
+    async fn send(&self, at: &HttpClient, path: &str, request: Vec<u8>) -> Result<Begun, AttemptFailure> {
+        let (url, token) = (format!("{}{path}", at.place()), self.token());
+        let header = token.as_ref().map(|token| (AUTHORIZATION, token.as_str()));
+        let request = at.send(Method::POST, path, header, request);
+        let answer = match timeout(self.limits.attempt, request).await {
+            Err(_) => return Err(in_doubt(&url, &format!("no answer within {:?}", self.limits.attempt))),
+            Ok(Err(error @ (HttpFault::Connect(_) | HttpFault::Request(_)))) => {
                 return Err(AttemptFailure::NotReached(shorten(&format!("{url}: {}", chain(&error)))));
             }
-            Ok(Err(error)) => return Err(in_doubt(&chain(&error))),
-            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(in_doubt(&url, &chain(&error))),
+            Ok(Ok(answer)) => answer,
         };
-        let status = response.status();
+        let status = answer.status;
+        let mut begun = Begun { url, answer };
         if status.is_success() {
-            return Ok(response);
+            return Ok(begun);
         }
-        let answer = self.pieces(response, COMPLAINT_LEN_MAX).await?;
+        let answer = self.pieces(&mut begun, COMPLAINT_LEN_MAX).await?;
+        let Begun { url, .. } = begun;
         Err(match complaint(&answer) {
             Some(complaint) => judge(&url, complaint),
             // Of a proxy, perhaps, whose etcd has the request.
-            None if status.is_server_error() => in_doubt(&status.to_string()),
+            None if status.is_server_error() => in_doubt(&url, &status.to_string()),
             None => AttemptFailure::NotReached(describe(&url, status, &answer)),
         })
     }
 
     /// A whole answer.
-    async fn read(&self, response: Response, len_max: usize) -> Result<Vec<u8>, AttemptFailure> {
-        let (url, status) = (response.url().clone(), response.status());
-        let answer = self.pieces(response, len_max).await?;
+    async fn read(&self, mut begun: Begun, len_max: usize) -> Result<Vec<u8>, AttemptFailure> {
+        let answer = self.pieces(&mut begun, len_max).await?;
+        let Begun { url, answer: HttpAnswer { status, .. } } = begun;
         match complaint(&answer) {
             Some(complaint) => Err(judge(&url, complaint)),
             // A proxy may have passed the request on, and have put its own page in the place of the answer.
@@ -256,13 +264,13 @@ impl Members {
     }
 
     /// All pieces of an answer, or the first ones of what is no answer of etcd.
-    async fn pieces(&self, mut response: Response, len_max: usize) -> Result<Vec<u8>, AttemptFailure> {
-        let (mut answer, url) = (Vec::new(), response.url().clone());
-        let in_doubt = |why: &str| AttemptFailure::InDoubt(shorten(&format!("{url}: {why}")));
+    async fn pieces(&self, begun: &mut Begun, len_max: usize) -> Result<Vec<u8>, AttemptFailure> {
+        let Begun { url, answer: begun } = begun;
+        let mut answer = Vec::new();
         loop {
-            match timeout(self.limits.attempt, response.chunk()).await {
-                Err(_) => return Err(in_doubt("its answer does not go on")),
-                Ok(Err(error)) => return Err(in_doubt(&chain(&error))),
+            match timeout(self.limits.attempt, begun.piece()).await {
+                Err(_) => return Err(in_doubt(url, "its answer does not go on")),
+                Ok(Err(error)) => return Err(in_doubt(url, &chain(&error))),
                 Ok(Ok(None)) => return Ok(answer),
                 Ok(Ok(Some(piece))) if answer.trim_ascii().is_empty() && is_foreign(&piece) => {
                     return Ok(piece.to_vec());
@@ -275,10 +283,10 @@ impl Members {
         }
     }
 
-    async fn authenticate(&self, url: &Url, user: &EtcdUser) -> Result<String, AttemptFailure> {
+    async fn authenticate(&self, at: &HttpClient, user: &EtcdUser) -> Result<String, AttemptFailure> {
         let request = body(&serde_json::json!({ "name": user.name, "password": user.password }));
-        let response = self.send(url, "/v3/auth/authenticate", request).await?;
-        let answer = self.read(response, COMPLAINT_LEN_MAX).await?;
+        let begun = self.send(at, "/v3/auth/authenticate", request).await?;
+        let answer = self.read(begun, COMPLAINT_LEN_MAX).await?;
         let answer = parse::<TokenResponse>("an authentication", &answer);
         Ok(answer.map_err(|error| AttemptFailure::Final(CallFailure::Other(error)))?.token)
     }
@@ -302,7 +310,7 @@ const COMPLAINT_LEN_MAX: usize = 64 << 10;
 /// already, no right, a wrong state, a revision out of range, an unknown call. All others leave open what happened, most of
 /// all 1 (cancelled), 2 (unknown: whatever etcd has no status for), 4 (too late), 14 (no leader, or another one); and 8 is
 /// also the answer to a write that etcd carried out beyond its quota.
-fn judge(url: &Url, complaint: Complaint) -> AttemptFailure {
+fn judge(url: &str, complaint: Complaint) -> AttemptFailure {
     let why = shorten(&format!("{url}: {}", complaint.message));
     if is_about_token(&complaint.message) {
         return AttemptFailure::TokenRefused(why);
@@ -324,6 +332,10 @@ fn judge(url: &Url, complaint: Complaint) -> AttemptFailure {
 /// Whether a new token may help: the old one is forgotten (a restart, 5 minutes), or users have changed since.
 pub(super) fn is_about_token(message: &str) -> bool {
     ["invalid auth token", "revision of auth store is old"].iter().any(|it| message.contains(it))
+}
+
+fn in_doubt(url: &str, why: &str) -> AttemptFailure {
+    AttemptFailure::InDoubt(shorten(&format!("{url}: {why}")))
 }
 
 /// An error with its causes.

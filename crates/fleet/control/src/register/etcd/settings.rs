@@ -1,11 +1,14 @@
 //! Settings of etcd's client: members, user, TLS, limits.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::Url;
+use hyper::Uri;
+use rustls::ClientConfig;
 use tls::{ClientSettings, ClientTls};
 
+use crate::http::{HttpClient, HttpPlace};
 use crate::register::error::RegisterError;
 
 /// Members of a cluster: etcd advises against more than seven.
@@ -83,7 +86,7 @@ impl Default for EtcdLimits {
 ///
 /// # Errors
 /// Says which is wrong.
-pub(super) fn addresses(settings: &EtcdSettings) -> Result<Vec<Url>, RegisterError> {
+fn addresses(settings: &EtcdSettings) -> Result<Vec<HttpPlace>, RegisterError> {
     let count = settings.members.len();
     if !(1..=MEMBERS_MAX).contains(&count) {
         let why = format!("{count} members are named: 1 to {MEMBERS_MAX} are accepted");
@@ -92,48 +95,50 @@ pub(super) fn addresses(settings: &EtcdSettings) -> Result<Vec<Url>, RegisterErr
     settings.members.iter().map(|text| address(text, settings)).collect()
 }
 
-fn address(text: &str, settings: &EtcdSettings) -> Result<Url, RegisterError> {
+fn address(text: &str, settings: &EtcdSettings) -> Result<HttpPlace, RegisterError> {
     let wrong = |why: &str| RegisterError::Settings(format!("{text:?} is not a member's address: {why}"));
-    let url = Url::parse(text)
-        .map_err(|error| wrong(&format!("{error}\n  hint: write http://HOST:PORT or https://HOST:PORT")))?;
-    if !matches!(url.scheme(), "http" | "https")
-        || url.host_str().is_none()
-        || url.port_or_known_default().is_none()
-    {
-        return Err(wrong("http://HOST:PORT and https://HOST:PORT are accepted"));
-    }
-    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+    let unclear = "it is not clear where it is\n  hint: write http://HOST:PORT or https://HOST:PORT";
+    let uri = text.parse::<Uri>().map_err(|error| wrong(&format!("{error}: {unclear}")))?;
+    let is_tls = match uri.scheme_str() {
+        None => return Err(wrong(unclear)),
+        Some("http") => false,
+        Some("https") => true,
+        Some(_) => return Err(wrong("http://HOST:PORT and https://HOST:PORT are accepted")),
+    };
+    if uri.path() != "/" || uri.query().is_some() || text.contains('#') {
         return Err(wrong("nothing is accepted behind the port"));
     }
-    if !url.username().is_empty() || url.password().is_some() {
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    if authority.contains('@') {
         return Err(wrong("the user is a setting of its own"));
     }
+    let host = uri.host().unwrap_or_default();
+    let port = match authority[host.len()..].strip_prefix(':') {
+        Some(port) => port.parse().ok().filter(|port| *port != 0),
+        None => Some(if is_tls { 443 } else { 80 }),
+    };
+    let Some(port) = port.filter(|_| !host.is_empty()) else { return Err(wrong(unclear)) };
     // Without authorities any server would be trusted, and given the password.
-    match (url.scheme(), settings.tls.as_ref().and_then(|tls| tls.authorities.as_ref())) {
-        ("https", None) => Err(wrong("https needs the authorities of its certificates")),
-        _ => Ok(url),
+    if is_tls && settings.tls.as_ref().is_none_or(|tls| tls.authorities.is_none()) {
+        return Err(wrong("https needs the authorities of its certificates"));
     }
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    Ok(HttpPlace::Network { is_tls, host, port })
 }
 
-/// The client for HTTP.
+/// A client of each member.
 ///
 /// # Errors
-/// If a file of certificates cannot be used.
-pub(super) fn client(settings: &EtcdSettings) -> Result<reqwest::Client, RegisterError> {
+/// If an address or a file of certificates cannot be used.
+pub(super) fn clients(settings: &EtcdSettings) -> Result<Vec<HttpClient>, RegisterError> {
     let wrong = |error: &dyn fmt::Display| RegisterError::Settings(error.to_string());
     let tls = ClientTls::load(settings.tls.clone().unwrap_or_default());
     let (tls, _) = tls.map_err(|error| wrong(&format!("{error}: {}", error.source)))?;
-    reqwest::Client::builder()
-        .tls_backend_preconfigured((*tls.current()).clone())
-        // Less than an attempt: who was never connected has certainly sent nothing.
-        .connect_timeout(settings.limits.attempt * 4 / 5)
-        // A member that sends us elsewhere is none of etcd.
-        .redirect(reqwest::redirect::Policy::none())
-        // Attempts are made here, where it is known which call may be made twice.
-        .retry(reqwest::retry::never())
-        .no_proxy()
-        .build()
-        .map_err(|error| wrong(&error))
+    let tls: Arc<ClientConfig> = tls.current();
+    // Less than an attempt: who was never connected has certainly sent nothing.
+    let connect_within = settings.limits.attempt * 4 / 5;
+    let client = |place| HttpClient::new(place, Arc::clone(&tls), connect_within);
+    addresses(settings)?.into_iter().map(|place| client(place).map_err(|error| wrong(&error))).collect()
 }
 
 #[cfg(test)]
@@ -153,9 +158,22 @@ mod tests {
         check(&["http://127.0.0.1:2379", "http://[::1]:2379", "http://etcd.example.org:2379/"], None, "");
         check(&[], None, "0 members are named");
         check(&["http://h:1"; 17], None, "17 members are named");
-        check(&["127.0.0.1:2379"], None, "hint: write http://HOST:PORT");
+        for unclear in [
+            "127.0.0.1:2379",
+            "h",
+            "",
+            "http://",
+            "http://h:",
+            "http://h:0",
+            "http://h:65536",
+            "http://h h:1",
+        ] {
+            check(&[unclear], None, "hint: write http://HOST:PORT");
+        }
         check(&["ftp://h:1"], None, "http://HOST:PORT and https://HOST:PORT are accepted");
-        check(&["http://h:1/v3"], None, "nothing is accepted behind the port");
+        for behind in ["http://h:1/v3", "http://h:1/?x", "http://h:1#x"] {
+            check(&[behind], None, "nothing is accepted behind the port");
+        }
         check(&["http://root:p@h:1"], None, "the user is a setting of its own");
         check(&["https://h:1"], None, "needs the authorities");
         check(&["https://h:1"], Some(ClientSettings::default()), "needs the authorities");

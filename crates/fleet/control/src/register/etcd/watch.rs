@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use reqwest::Response;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::foreign::{describe, is_foreign};
@@ -13,6 +12,7 @@ use super::lines::Lines;
 use super::members::{CallFailure, Members, is_about_token};
 use super::ranges::call;
 use super::wire::{RangeRequest, Streamed, WatchCreate, WatchRequest, WatchResult, code, complaint, parse};
+use crate::http::HttpAnswer;
 use crate::register::contents::RegisterEvent;
 use crate::register::contract::WatchStep;
 use crate::register::error::RegisterError;
@@ -63,7 +63,8 @@ pub(super) struct WatchState {
 
 struct Stream {
     member: usize,
-    response: Response,
+    url: String,
+    answer: HttpAnswer,
     lines: Lines,
     /// Changes of a message that came in parts, and has not ended.
     parts: Parts,
@@ -148,10 +149,10 @@ impl WatchState {
             fragment: true,
         };
         loop {
-            let (member, response) =
+            let (member, url, answer) =
                 members.open("/v3/watch", &WatchRequest { create_request: create.clone() }, deadline).await?;
             let (lines, parts) = (Lines::default(), Parts::default());
-            self.stream = Some(Stream { member, response, lines, parts });
+            self.stream = Some(Stream { member, url, answer, lines, parts });
             self.heard = Instant::now();
             // The first message says that the watch is there. A member that does not send it is not one to wait for.
             match self.hear(members, Instant::now() + members.limits.attempt).await? {
@@ -221,8 +222,8 @@ impl WatchState {
         let stream = self.stream.as_mut().expect("it was opened");
         loop {
             if is_foreign(stream.lines.rest()) {
-                let (url, status) = (stream.response.url(), stream.response.status());
-                return Ok(Heard::Foreign(describe(url, status, stream.lines.rest())));
+                let found = describe(&stream.url, stream.answer.status, stream.lines.rest());
+                return Ok(Heard::Foreign(found));
             }
             if let Some(line) = stream.lines.next() {
                 if let Some(complaint) = complaint(&line) {
@@ -233,7 +234,7 @@ impl WatchState {
                 }
                 return Ok(Heard::Message(parse::<Streamed<WatchResult>>("a watch", &line)?.result));
             }
-            match timeout_at(until, stream.response.chunk()).await {
+            match timeout_at(until, stream.answer.piece()).await {
                 Err(_) => return Ok(Heard::Nothing),
                 // A killed member ends its stream without a last chunk; an orderly end is no better.
                 Ok(Err(_) | Ok(None)) => return Ok(Heard::End),

@@ -1,10 +1,9 @@
-//! Percentiles of latency: a line for each treatment, on a logarithmic scale.
+//! Percentiles of latency: a panel for each condition, a line for each treatment, on one logarithmic scale.
 
-use plotters::prelude::*;
-use plotters::style::text_anchor::HPos;
-
-use super::{Area, Axes, Chart, Figures, IN_MEMORY, PLOT_WIDTH, RULE, TEXT, chart, color, plot, write};
-use crate::record::quantity::{Unit, number};
+use super::axis::AxisScale;
+use super::canvas::{Anchor, Canvas, Lettering, TEXT, WIDTH, letters_in};
+use super::{are_numbered, color, short};
+use crate::record::quantity::Unit;
 
 /// A line: its name, and the latency at each percentile that is known.
 pub type PercentileCurve = (String, Vec<(&'static str, f64)>);
@@ -20,79 +19,85 @@ pub const PERCENTILES: [(&str, &str); 7] = [
     ("max_us", "max"),
 ];
 
-/// Draws them if there are three percentiles.
-pub fn percentiles(title: &str, lines: &[PercentileCurve]) -> Option<String> {
-    let has = |name: &str| lines.iter().any(|(_, points)| points.iter().any(|point| point.0 == name));
+/// Panels beside each other, at most.
+const BESIDE_MAX: usize = 2;
+
+const LEFT: f64 = 70.0;
+const HEIGHT: f64 = 230.0;
+
+/// Draws them if there are three percentiles; panels have the names of their conditions.
+pub fn percentiles(remark: &str, panels: &[(String, Vec<PercentileCurve>)]) -> Option<String> {
+    let points = || panels.iter().flat_map(|(_, lines)| lines).flat_map(|(_, points)| points);
+    let has = |name: &str| points().any(|point| point.0 == name);
     let known: Vec<&str> = PERCENTILES.iter().map(|(_, name)| *name).filter(|name| has(name)).collect();
-    let values =
-        || lines.iter().flat_map(|(_, points)| points).map(|point| point.1).filter(|value| *value > 0.0);
+    let values = || points().map(|point| point.1).filter(|value| *value > 0.0);
     if known.len() < 3 || values().next().is_none() {
         return None;
     }
     let unit = Unit::of("latency_us", values().fold(0.0, f64::max));
-    let low = values().fold(f64::INFINITY, f64::min) * unit.factor;
-    let high = values().fold(0.0, f64::max) * unit.factor;
-    let names: Vec<&str> = lines.iter().map(|(name, _)| &**name).collect();
-    let picture = plot(PLOT_WIDTH, 360, title, &names, |area| {
-        let (bottom, top) = ((low / 1.15).log10(), (high * 1.15).log10());
-        let x_range = -0.3..known.len() as f64 - 0.7;
-        let axes = Axes { x: "", y: &unit.title, x_range, y_range: bottom..top, figures: Figures::None };
-        let mut chart = chart(area, &axes);
-        rules(&mut chart, area, (-0.3, known.len() as f64 - 0.7), bottom..top);
-        let (origin_x, origin_y) = area.get_base_pixel();
-        for (index, name) in known.iter().enumerate() {
-            let (x, y) = chart.plotting_area().map_coordinate(&(index as f64, bottom));
-            write(area, name, (x - origin_x, y - origin_y + 14), HPos::Center, TEXT);
+    let mut canvas = Canvas::new(&format!("Percentiles of {}", unit.title), remark);
+    let names: Vec<&str> = panels[0].1.iter().map(|(name, _)| &**name).collect();
+    canvas.legend(&names);
+    let beside = panels.len().min(BESIDE_MAX);
+    let width = (WIDTH - 20.0) / beside as f64;
+    for row in panels.chunks(beside) {
+        let top = canvas.bottom + if row[0].0.is_empty() { 4.0 } else { 22.0 };
+        let bottom = top + HEIGHT;
+        let scale = AxisScale::log(values().map(|value| value * unit.factor), (bottom, top));
+        for (column, (condition, lines)) in row.iter().enumerate() {
+            let left = LEFT + width * column as f64;
+            let right = left + width - LEFT - 4.0;
+            let heading = short(condition, letters_in(right - left, TEXT * 1.1));
+            canvas.text((left, top - 13.0), &heading, Lettering::PLAIN.bold());
+            scale.draw_beside(&mut canvas, left, right);
+            let step = (right - left - 40.0) / (known.len() - 1) as f64;
+            let x = |name: &str| {
+                let place = known.iter().position(|other| *other == name)?;
+                Some(left + 16.0 + step * place as f64)
+            };
+            for name in &known {
+                let at = (x(name).expect("it is one of them"), bottom + 11.0);
+                canvas.text(at, name, Lettering::SMALL.at(Anchor::Middle));
+            }
+            draw(&mut canvas, lines, |name, value| Some((x(name)?, scale.at(value * unit.factor))));
         }
-        for (index, (_, points)) in lines.iter().enumerate() {
-            let place = |name: &str| known.iter().position(|other| *other == name);
-            let at = points
-                .iter()
-                .filter_map(|(name, value)| Some((place(name)? as f64, (value * unit.factor).log10())));
-            let path: Vec<(f64, f64)> = at.filter(|(_, log)| log.is_finite()).collect();
-            let ink = color(index);
-            chart.draw_series(path.iter().map(|at| Circle::new(*at, 3, ink.filled()))).expect(IN_MEMORY);
-            chart.draw_series([PathElement::new(path, ink.stroke_width(2))]).expect(IN_MEMORY);
-        }
-    });
-    Some(picture)
+        canvas.bottom = bottom + 22.0;
+    }
+    Some(canvas.finish())
 }
 
-/// More powers of ten than this have rules without 2 and 5 between, and more than twice as many not one each.
-const DECADES_MAX: i32 = 4;
-
-/// Rules with their figures at 1, 2 and 5 of each power of ten, as far as there is room.
-fn rules(chart: &mut Chart, area: &Area, (left, right): (f64, f64), logs: std::ops::Range<f64>) {
-    let (first, last) = (logs.start.floor() as i32, logs.end.ceil() as i32);
-    let digits: &[f64] = if last - first <= DECADES_MAX { &[1.0, 2.0, 5.0] } else { &[1.0] };
-    let every = (last - first).div_euclid(2 * DECADES_MAX).max(1) as usize;
-    let powers = (first..=last).step_by(every);
-    let steps = powers.flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
-    let (origin_x, origin_y) = area.get_base_pixel();
-    for step in steps.filter(|step| logs.contains(&step.log10())) {
-        let height = step.log10();
-        let rule = PathElement::new(vec![(left, height), (right, height)], RULE);
-        chart.draw_series([rule]).expect(IN_MEMORY);
-        let (x, y) = chart.plotting_area().map_coordinate(&(left, height));
-        // A number with too many zeros is written as a power of ten.
-        let figure = if step < 0.001 { format!("{step:e}") } else { number(step) };
-        write(area, &figure, (x - origin_x - 8, y - origin_y), HPos::Right, TEXT);
+fn draw(canvas: &mut Canvas, lines: &[PercentileCurve], place: impl Fn(&str, f64) -> Option<(f64, f64)>) {
+    let mut numbers: Vec<f64> = Vec::new();
+    for (index, (_, points)) in lines.iter().enumerate() {
+        let known = points.iter().filter(|(_, value)| *value > 0.0);
+        let path: Vec<(f64, f64)> = known.filter_map(|(name, value)| place(name, *value)).collect();
+        path.iter().for_each(|at| canvas.dot(*at, 3.0, color(index), 1.0));
+        canvas.line(&path, color(index), 2.0, 1.0);
+        // A number for which there is no room is left out.
+        let end = path
+            .last()
+            .filter(|(_, y)| are_numbered(lines.len()) && numbers.iter().all(|it| (it - y).abs() >= 13.0));
+        if let Some((x, y)) = end {
+            canvas.text((x + 7.0, *y), &(index + 1).to_string(), Lettering::SMALL.colored(color(index)));
+            numbers.push(*y);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::RULE;
     use super::*;
 
     #[test]
     fn figures_at_the_axis_have_room_however_far_it_reaches() {
         let rules = |lowest: f64| {
             let line = ("a".to_owned(), vec![("p50", lowest), ("p90", 500.0), ("p99", 900.0)]);
-            let picture = percentiles("latency", &[line]).expect("a picture");
-            picture.matches("stroke=\"#D8DBDF\"").count()
+            let picture = percentiles("", &[(String::new(), vec![line])]).expect("a picture");
+            picture.matches(&format!("stroke=\"{RULE}\"")).count()
         };
         for lowest in [800.0, 80.0, 1.0, 1e-3, 1e-9, 1e-100, 1e-300] {
-            assert!((1..=18).contains(&rules(lowest)), "{lowest}: {}", rules(lowest));
+            assert!((2..=18).contains(&rules(lowest)), "{lowest}: {}", rules(lowest));
         }
     }
 }

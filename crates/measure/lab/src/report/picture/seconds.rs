@@ -1,86 +1,129 @@
-//! A metric second by second: a thin line for each trial, in the colour of its treatment, and their median. Trials that do
-//! not count are grey.
+//! A metric second by second: a panel for each condition, in it a thin line for each trial, in the colour of its treatment,
+//! and their median. Trials that do not count are grey.
 
 use std::collections::BTreeMap;
 
-use plotters::prelude::*;
 use stdx::statistics::median;
 
-use super::{Axes, Figures, IN_MEMORY, INK, PLOT_WIDTH, chart, color, from_zero, plot};
+use super::axis::AxisScale;
+use super::canvas::{Anchor, Canvas, Lettering, TEXT, WIDTH, letters_in};
+use super::{INK, color, short};
+use crate::record::quantity::Unit;
+use crate::record::quantity::is_latency;
 
-/// The trials of a treatment: its name, and each trial's seconds and values.
-pub type Trials = (String, Vec<Vec<(f64, f64)>>);
+/// A trial's seconds and values.
+pub type Seconds = Vec<(f64, f64)>;
+
+/// A condition, the trials of each treatment under it, and the trials of any of them that do not count.
+#[derive(Clone, Debug)]
+pub struct SecondsPanel {
+    /// The condition; empty if there is none.
+    pub condition: String,
+    /// The treatments with their trials.
+    pub treatments: Vec<(String, Vec<Seconds>)>,
+    /// The other trials.
+    pub doubtful: Vec<Seconds>,
+}
 
 /// More points than this of one trial are thinned out: there are not as many pixels.
 const POINTS_MAX: usize = 300;
 
-/// More lines than this, of all treatments together, are thinned out evenly; the medians are of all.
+/// More lines than this of a panel, of all treatments together, are thinned out evenly; the medians are of all.
 const LINES_MAX: usize = 200;
 
+/// Trials that do not count: no treatment's colour, and not its grey.
+const DOUBTFUL: &str = "#b5b9bf";
+
+const LEFT: f64 = 74.0;
+const RIGHT: f64 = WIDTH - 20.0;
+const HEIGHT: f64 = 260.0;
+const HEIGHT_OF_MANY: f64 = 130.0;
+
+/// Draws them, with the dropped seconds at the beginning shaded; nothing without values.
+pub fn seconds(metric: &str, panels: &[SecondsPanel], warm_up_s: f64) -> Option<String> {
+    // No latency is zero: nothing was measured in that second.
+    let is_drawn = |(_, value): &(f64, f64)| *value > 0.0 || !is_latency(metric);
+    let trials = || {
+        let counted = panels.iter().flat_map(|panel| &panel.treatments).flat_map(|(_, trials)| trials);
+        counted.chain(panels.iter().flat_map(|panel| &panel.doubtful))
+    };
+    let values = || trials().flatten().filter(|it| is_drawn(it)).map(|point| point.1);
+    values().next()?;
+    let unit = Unit::of(metric, values().fold(0.0, f64::max));
+    let treatments: Vec<&str> = panels[0].treatments.iter().map(|(name, _)| &**name).collect();
+    let most = panels.iter().flat_map(|it| &it.treatments).map(|(_, trials)| trials.len()).max().unwrap_or(0);
+    let drawn = match one_in(most, treatments.len()) {
+        1 => "Every trial, and the median of all".to_owned(),
+        some => format!("One trial in {some}, and the median of all"),
+    };
+    let doubtful =
+        if panels.iter().all(|it| it.doubtful.is_empty()) { "" } else { "; doubtful ones in grey" };
+    let shade = if warm_up_s > 0.0 { "; what is dropped is shaded" } else { "" };
+    let scaled = || values().map(|value| value * unit.factor);
+    let note = AxisScale::of(scaled(), (0.0, 1.0)).note();
+    let mut canvas = Canvas::new(
+        &format!("{}, second by second", unit.title),
+        &format!("{drawn}{doubtful}{shade}{note}."),
+    );
+    canvas.legend(&treatments);
+    let last = trials().flatten().map(|point| point.0).fold(1.0, f64::max);
+    let x_scale = AxisScale::between(0.0, last, (LEFT, RIGHT));
+    let height = if panels.len() > 1 { HEIGHT_OF_MANY } else { HEIGHT };
+    for panel in panels {
+        let top = canvas.bottom + if panel.condition.is_empty() { 4.0 } else { 22.0 };
+        let bottom = top + height;
+        let heading = short(&panel.condition, letters_in(RIGHT - LEFT, TEXT * 1.1));
+        canvas.text((LEFT, top - 13.0), &heading, Lettering::PLAIN.bold());
+        let y_scale = AxisScale::of(scaled(), (bottom, top));
+        x_scale.draw_below(&mut canvas, &x_scale.marks(true), top, bottom);
+        y_scale.draw_beside(&mut canvas, LEFT, RIGHT);
+        canvas.rect((LEFT, top), (x_scale.at(warm_up_s) - LEFT, bottom - top), INK, 0.08);
+        let path = |trial: &Seconds| -> Vec<(f64, f64)> {
+            let every = trial.len().div_ceil(POINTS_MAX).max(1);
+            let some = trial.iter().step_by(every).filter(|it| is_drawn(it));
+            some.map(|(at_s, value)| (x_scale.at(*at_s), y_scale.at(value * unit.factor))).collect()
+        };
+        draw(&mut canvas, panel, path);
+        canvas.bottom = bottom + 18.0;
+    }
+    canvas.text(
+        ((LEFT + RIGHT) / 2.0, canvas.bottom + 9.0),
+        "seconds of load",
+        Lettering::PLAIN.at(Anchor::Middle),
+    );
+    canvas.bottom += 18.0;
+    Some(canvas.finish())
+}
+
+fn draw(canvas: &mut Canvas, panel: &SecondsPanel, path: impl Fn(&Seconds) -> Vec<(f64, f64)>) {
+    for trial in panel.doubtful.iter().step_by(one_in(panel.doubtful.len(), 1)) {
+        canvas.line(&path(trial), DOUBTFUL, 1.0, 1.0);
+    }
+    for (index, (_, trials)) in panel.treatments.iter().enumerate() {
+        let opacity = (1.6 / trials.len().max(1) as f64).clamp(0.2, 0.5);
+        for trial in trials.iter().step_by(one_in(trials.len(), panel.treatments.len())) {
+            canvas.line(&path(trial), color(index), 1.0, opacity);
+        }
+    }
+    // Above all trials, whatever their treatment.
+    for (index, (_, trials)) in panel.treatments.iter().enumerate().filter(|(_, (_, it))| !it.is_empty()) {
+        canvas.line(&path(&middle(trials)), color(index), 2.5, 1.0);
+    }
+}
+
 /// The step at which lines are thinned out, for this many trials of this many treatments.
-pub fn one_in(trials: usize, treatments: usize) -> usize {
+fn one_in(trials: usize, treatments: usize) -> usize {
     trials.div_ceil((LINES_MAX / treatments.max(1)).max(1)).max(1)
 }
 
-/// Trials that do not count: no treatment's colour, and not its grey.
-const DOUBTFUL: RGBColor = RGBColor(0xb5, 0xb9, 0xbf);
-
-/// Draws them, with the dropped seconds at the beginning shaded; nothing without values. `doubtful` trials are of any of
-/// the treatments.
-pub fn seconds(
-    title: &str,
-    y: &str,
-    treatments: &[Trials],
-    doubtful: &[Vec<(f64, f64)>],
-    warm_up_s: f64,
-) -> Option<String> {
-    let points = || treatments.iter().flat_map(|(_, trials)| trials).chain(doubtful).flatten();
-    points().next()?;
-    let x_range = 0.0..points().map(|point| point.0).fold(1.0, f64::max);
-    let y_range = from_zero(points().map(|point| point.1));
-    let names: Vec<&str> = treatments.iter().map(|(name, _)| &**name).collect();
-    let picture = plot(PLOT_WIDTH, 320, title, &names, |area| {
-        let (low, high) = (y_range.start, y_range.end);
-        let axes = Axes { x: "seconds of load", y, x_range, y_range, figures: Figures::Both };
-        let mut chart = chart(area, &axes);
-        if warm_up_s > 0.0 {
-            let shade = Rectangle::new([(0.0, low), (warm_up_s, high)], INK.mix(0.08).filled());
-            chart.draw_series([shade]).expect(IN_MEMORY);
-        }
-        let grey = doubtful.iter().step_by(one_in(doubtful.len(), 1)).map(|trial| {
-            let every = trial.len().div_ceil(POINTS_MAX).max(1);
-            let path: Vec<(f64, f64)> = trial.iter().copied().step_by(every).collect();
-            PathElement::new(path, DOUBTFUL.stroke_width(1))
-        });
-        chart.draw_series(grey).expect(IN_MEMORY);
-        for (index, (_, trials)) in treatments.iter().enumerate() {
-            let opacity = (1.6 / trials.len().max(1) as f64).clamp(0.2, 0.5);
-            let some = trials.iter().step_by(one_in(trials.len(), treatments.len()));
-            let lines = some.map(|trial| {
-                let every = trial.len().div_ceil(POINTS_MAX).max(1);
-                let path: Vec<(f64, f64)> = trial.iter().copied().step_by(every).collect();
-                PathElement::new(path, color(index).mix(opacity).stroke_width(1))
-            });
-            chart.draw_series(lines).expect(IN_MEMORY);
-            if trials.is_empty() {
-                continue;
-            }
-            let middle = PathElement::new(middle(trials), color(index).stroke_width(2));
-            chart.draw_series([middle]).expect(IN_MEMORY);
-        }
-    });
-    Some(picture)
-}
-
 /// The median in each second that half of the trials have, as their samples do not fall on the same instants.
-fn middle(trials: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
+fn middle(trials: &[Seconds]) -> Seconds {
     let mut seconds: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
     for (at_s, value) in trials.iter().flatten() {
         seconds.entry(at_s.round() as i64).or_default().push(*value);
     }
-    let every = seconds.len().div_ceil(POINTS_MAX).max(1);
     let most = seconds.into_iter().filter(|(_, values)| values.len() * 2 >= trials.len());
-    most.step_by(every).map(|(second, values)| (second as f64, median(&values))).collect()
+    most.map(|(second, values)| (second as f64, median(&values))).collect()
 }
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! A series over its runs: medians with their intervals, and its lasting changes.
 
-use plotters::prelude::*;
-use plotters::style::text_anchor::HPos;
-
-use super::{Axes, Figures, IN_MEMORY, INK, PLOT_WIDTH, SERIES, TEXT, chart, svg, write};
-use crate::analyze::verdict::Verdict;
+use super::axis::AxisScale;
+use super::canvas::{Anchor, Canvas, Lettering, WIDTH};
+use super::{INK, SERIES, color_of, short};
 use crate::history::MetricSeries;
 use crate::history::change_point::ChangePoint;
-use crate::record::quantity::Unit;
+use crate::record::quantity::{Unit, change};
 
 /// The newest runs, at most this many, are drawn: there are not many more pixels.
 pub const RUNS_MAX: usize = 250;
@@ -18,55 +16,48 @@ const NAMES_MAX: usize = 6;
 /// Letters of a name.
 const NAME_MAX: usize = 10;
 
-/// Colours of what became better, worse, or neither.
-const BETTER: RGBColor = SERIES[2];
-const WORSE: RGBColor = SERIES[5];
-const OTHER: RGBColor = SERIES[6];
+const LEFT: f64 = 74.0;
+const RIGHT: f64 = WIDTH - 20.0;
+const HEIGHT: f64 = 200.0;
 
 /// Draws the newest runs; `changes` are places in all of them. The axis reaches from the least to the most, not from zero.
 pub fn trend(series: &MetricSeries, changes: &[ChangePoint]) -> String {
     let skipped = series.points.len().saturating_sub(RUNS_MAX);
     let points = &series.points[skipped..];
     let ends = || points.iter().flat_map(|point| [point.median.low, point.median.middle, point.median.high]);
-    let (low, high) = (ends().fold(f64::INFINITY, f64::min), ends().fold(f64::NEG_INFINITY, f64::max));
-    let unit = Unit::of(&series.metric, high);
-    let margin = ((high - low) * 0.08).max(high.abs() * 0.01).max(f64::MIN_POSITIVE);
-    let y_range = (low - margin) * unit.factor..(high + margin) * unit.factor;
-    let x_range = -0.6..points.len() as f64 - 0.4;
-    svg(PLOT_WIDTH as u32, 270, &format!("{}: {}", series.cell, unit.title), |root| {
-        let (width, height) = root.dim_in_pixel();
-        let area = root.clone().shrink((0, 30), (width, height - 30));
-        let axes = Axes { x: "", y: &unit.title, x_range, y_range: y_range.clone(), figures: Figures::OnlyY };
-        let mut chart = chart(&area, &axes);
-        for change in changes.iter().filter(|change| change.index >= skipped) {
-            let ink = match series.judge(change.before, change.after) {
-                Verdict::Better => BETTER,
-                Verdict::Worse => WORSE,
-                _ => OTHER,
-            };
-            let x = (change.index - skipped) as f64 - 0.5;
-            let rule = PathElement::new(vec![(x, y_range.start), (x, y_range.end)], ink.stroke_width(2));
-            chart.draw_series([rule]).expect(IN_MEMORY);
+    let unit = Unit::of(&series.metric, ends().fold(f64::NEG_INFINITY, f64::max));
+    let mut canvas = Canvas::new(&unit.title, &series.cell);
+    let (top, bottom) = (canvas.bottom + 14.0, canvas.bottom + 14.0 + HEIGHT);
+    let y_scale = AxisScale::tight(ends().map(|value| value * unit.factor), (bottom, top));
+    let x_scale = AxisScale::between(-0.6, points.len() as f64 - 0.4, (LEFT, RIGHT));
+    y_scale.draw_beside(&mut canvas, LEFT, RIGHT);
+    let mut free_from = LEFT;
+    for change_point in changes.iter().filter(|change| change.index >= skipped) {
+        let color = color_of(series.judge(change_point.before, change_point.after));
+        let x = x_scale.at((change_point.index - skipped) as f64 - 0.5);
+        canvas.line(&[(x, top), (x, bottom)], color, 2.0, 1.0);
+        let (text, width) = (change(change_point.after / change_point.before), 60.0);
+        if x - width / 2.0 >= free_from && x + width / 2.0 <= WIDTH {
+            let lettering = Lettering::SMALL.colored(color).bold().at(Anchor::Middle);
+            canvas.text((x, top - 8.0), &text, lettering);
+            free_from = x + width / 2.0;
         }
-        let place = |run: usize, value: f64| (run as f64, value * unit.factor);
-        let spread = points.iter().enumerate().map(|(run, point)| {
-            let ends = vec![place(run, point.median.low), place(run, point.median.high)];
-            PathElement::new(ends, SERIES[0].mix(0.35).stroke_width(3))
-        });
-        chart.draw_series(spread).expect(IN_MEMORY);
-        let path: Vec<(f64, f64)> =
-            points.iter().enumerate().map(|(run, point)| place(run, point.median.middle)).collect();
-        chart.draw_series([PathElement::new(path.clone(), SERIES[0].stroke_width(1))]).expect(IN_MEMORY);
-        chart.draw_series(path.iter().map(|at| Circle::new(*at, 3, SERIES[0].filled()))).expect(IN_MEMORY);
-        let (origin_x, origin_y) = area.get_base_pixel();
-        let every = points.len().div_ceil(NAMES_MAX).max(1);
-        for (run, point) in points.iter().enumerate().step_by(every) {
-            let (x, y) = chart.plotting_area().map_coordinate(&(run as f64, y_range.start));
-            let mark =
-                PathElement::new(vec![(x - origin_x, y - origin_y), (x - origin_x, y - origin_y + 4)], INK);
-            area.draw(&mark).expect(IN_MEMORY);
-            let name: String = point.commit.chars().take(NAME_MAX).collect();
-            write(&area, &name, (x - origin_x, y - origin_y + 14), HPos::Center, TEXT);
-        }
-    })
+    }
+    let place = |run: usize, value: f64| (x_scale.at(run as f64), y_scale.at(value * unit.factor));
+    for (run, point) in points.iter().enumerate() {
+        canvas.line(&[place(run, point.median.low), place(run, point.median.high)], SERIES[0], 3.0, 0.35);
+    }
+    let path: Vec<(f64, f64)> =
+        points.iter().enumerate().map(|(run, point)| place(run, point.median.middle)).collect();
+    canvas.line(&path, SERIES[0], 1.0, 1.0);
+    path.iter().for_each(|at| canvas.dot(*at, 3.0, SERIES[0], 1.0));
+    let every = points.len().div_ceil(NAMES_MAX).max(1);
+    for (run, point) in points.iter().enumerate().step_by(every) {
+        let x = x_scale.at(run as f64);
+        canvas.line(&[(x, bottom), (x, bottom + 4.0)], INK, 1.0, 1.0);
+        let name = short(&point.commit, NAME_MAX);
+        canvas.text((x.clamp(40.0, WIDTH - 40.0), bottom + 13.0), &name, Lettering::SMALL.at(Anchor::Middle));
+    }
+    canvas.bottom = bottom + 20.0;
+    canvas.finish()
 }

@@ -6,7 +6,7 @@
 use super::output::{About, Doubt, LoadFigures, LoadResults, figures, typical};
 use serde_json::Value;
 
-pub(super) fn parse(text: &str, warm_up_s: u32) -> Result<LoadResults, String> {
+pub(super) fn parse(text: &str, warm_up_s: f64) -> Result<LoadResults, String> {
     let value: Value = serde_json::from_str(text)
         .map_err(|error| format!("understand what memtier_benchmark wrote to --json-out-file: {error}"))?;
     let all = &value["ALL STATS"];
@@ -17,7 +17,7 @@ pub(super) fn parse(text: &str, warm_up_s: u32) -> Result<LoadResults, String> {
     let end_s = all["Runtime"]["Total duration"].as_f64().map(|ms| ms / 1000.0);
     let seconds = seconds(&totals["Time-Serie"], end_s.unwrap_or(f64::INFINITY));
     let metrics = match warm_up_s {
-        0 => of_totals(totals),
+        0.0 => of_totals(totals),
         _ => typical(&seconds, warm_up_s),
     };
     if metrics.is_empty() {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn without_a_warm_up_its_totals_count() {
-        let results = parse(RUN, 0).expect("figures");
+        let results = parse(RUN, 0.0).expect("figures");
         assert_eq!((results.metrics["requests_per_second"], results.metrics["p99_us"]), (32664.86, 823.0));
         assert_eq!((results.seconds.len(), results.end_s, results.doubts.len()), (4, 4.0, 0));
         assert_eq!(results.seconds[1].1["requests_per_second"], 40459.0);
@@ -83,17 +83,17 @@ mod tests {
 
     #[test]
     fn with_one_its_later_seconds_count() {
-        let metrics = parse(RUN, 2).expect("figures").metrics;
+        let metrics = parse(RUN, 2.0).expect("figures").metrics;
         assert_eq!(metrics["requests_per_second"], (28599.0 + 37477.0) / 2.0);
         assert!((metrics["p99_us"] - 355.0).abs() < 1e-6, "{metrics:?}");
     }
 
     #[test]
     fn what_is_no_result_is_said() {
-        assert!(parse("", 0).expect_err("nothing").starts_with("understand what memtier_benchmark"));
-        assert!(parse("{}", 0).expect_err("no totals").starts_with("find the totals"));
-        assert!(parse(RUN, 9).expect_err("all dropped").contains("after the first 9 s"));
+        assert!(parse("", 0.0).expect_err("nothing").starts_with("understand what memtier_benchmark"));
+        assert!(parse("{}", 0.0).expect_err("no totals").starts_with("find the totals"));
+        assert!(parse(RUN, 9.0).expect_err("all dropped").contains("after the first 9 s"));
         let refused = RUN.replace("\"Connection Errors\": 0", "\"Connection Errors\": 3");
-        assert_eq!(parse(&refused, 0).expect("figures").doubts.len(), 1);
+        assert_eq!(parse(&refused, 0.0).expect("figures").doubts.len(), 1);
     }
 }

@@ -28,6 +28,13 @@ pub(crate) struct Doubt {
     pub(crate) about: About,
 }
 
+impl Doubt {
+    /// Its first words: `client-waited`.
+    pub(crate) fn kind(&self) -> &str {
+        self.why.split(": ").next().unwrap_or_default()
+    }
+}
+
 /// The figures that a doubt concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
@@ -44,7 +51,8 @@ impl About {
     pub(crate) fn concerns(self, metric: &str) -> bool {
         match self {
             About::All => true,
-            About::WallClock => !metric.ends_with("per_cpu_second"),
+            // Shares of counts neither, whatever the time in which they were counted.
+            About::WallClock => !metric.ends_with("per_cpu_second") && !metric.starts_with("guest_most_"),
             About::Latencies => is_latency(metric),
         }
     }
@@ -58,9 +66,9 @@ pub(super) fn figures<const N: usize>(figures: [(&str, Option<f64>); N]) -> Load
 
 /// The mean of every rate, and the median of every latency, over the seconds after the warm-up. Percentiles of seconds
 /// cannot be added up, so theirs is that of a typical second.
-pub(super) fn typical(seconds: &[(f64, LoadFigures)], warm_up_s: u32) -> LoadFigures {
+pub(super) fn typical(seconds: &[(f64, LoadFigures)], warm_up_s: f64) -> LoadFigures {
     // A second is known by its end: one that ends with the warm-up belongs to it.
-    let counts = || seconds.iter().filter(|(at_s, _)| *at_s > f64::from(warm_up_s) + 0.5).map(|(_, it)| it);
+    let counts = || seconds.iter().filter(|(at_s, _)| *at_s > warm_up_s + 0.5).map(|(_, it)| it);
     let Some(first) = counts().next() else { return LoadFigures::new() };
     let one = |name: &String| {
         let mut values: Vec<f64> = counts().filter_map(|figures| figures.get(name).copied()).collect();

@@ -5,7 +5,7 @@
 
 use super::output::{About, Doubt, LoadFigures, LoadResults, typical};
 
-pub(super) fn parse(text: &str, warm_up_s: u32) -> Result<LoadResults, String> {
+pub(super) fn parse(text: &str, warm_up_s: f64) -> Result<LoadResults, String> {
     let seconds: Vec<(f64, LoadFigures)> = text.lines().filter_map(second).collect();
     let metrics = typical(&seconds, warm_up_s);
     if metrics.is_empty() {
@@ -75,13 +75,13 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn results(text: &str, warm_up_s: u32) -> LoadResults {
+    fn results(text: &str, warm_up_s: f64) -> LoadResults {
         parse(text, warm_up_s).expect("figures")
     }
 
     #[test]
     fn transactions_of_seconds_after_the_warm_up_count() {
-        let results = results(include_str!("fixtures/sysbench-1.0.20-oltp_point_select.txt"), 2);
+        let results = results(include_str!("fixtures/sysbench-1.0.20-oltp_point_select.txt"), 2.0);
         assert_eq!((results.seconds.len(), results.end_s), (5, 6.0242));
         assert_eq!(results.seconds[0].1["p99_us"], 2970.0);
         let mean = (10937.12 + 17846.59 + 15526.68) / 3.0;
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn files_are_read_and_written() {
-        let results = results(include_str!("fixtures/sysbench-1.0.20-fileio.txt"), 5);
+        let results = results(include_str!("fixtures/sysbench-1.0.20-fileio.txt"), 5.0);
         assert_eq!(results.metrics["read_mib_per_second"], 236.34);
         assert_eq!(results.metrics["mib_per_second"], 236.34 + 157.54);
         assert_eq!((results.metrics["fsyncs_per_second"], results.metrics["p99_us"]), (1019.33, 1667.0));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn events_are_requests() {
-        let results = results(include_str!("fixtures/sysbench-1.0.20-cpu.txt"), 4);
+        let results = results(include_str!("fixtures/sysbench-1.0.20-cpu.txt"), 4.0);
         assert_eq!(results.metrics["requests_per_second"], (16945.09 + 13621.99) / 2.0);
         assert_eq!(results.metrics["p99_us"], 55.0);
     }
@@ -108,8 +108,8 @@ mod tests {
     #[test]
     fn errors_are_a_doubt_and_silence_is_an_error() {
         let line = "[ 1s ] thds: 2 tps: 5.0 qps: 10.0 (r/w/o: 10.0/0.0/0.0) lat (ms,95%): 2.0 err/s: 1.50 reconn/s: 0.00";
-        assert_eq!(results(line, 0).doubts[0].why, "errors: sysbench had 1.5 errors per second");
-        assert!(parse("", 0).expect_err("nothing").contains("--report-interval=1"));
-        assert!(parse(line, 1).expect_err("all dropped").contains("after the first 1 s"));
+        assert_eq!(results(line, 0.0).doubts[0].why, "errors: sysbench had 1.5 errors per second");
+        assert!(parse("", 0.0).expect_err("nothing").contains("--report-interval=1"));
+        assert!(parse(line, 1.0).expect_err("all dropped").contains("after the first 1 s"));
     }
 }

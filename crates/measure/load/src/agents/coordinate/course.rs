@@ -62,7 +62,7 @@ impl<'a, 's> Course<'a, 's> {
             follower,
             beside,
             open_ns,
-            rounds: Rounds::new(agents, open_ns, plan.server_pid),
+            rounds: Rounds::new(agents, open_ns, plan.server_pid.clone()),
             seconds: Seconds::new(agents),
             rates: vec![None; agents],
             outcomes: (0..agents).map(|_| None).collect(),

@@ -2,7 +2,7 @@
 
 use crate::types::clock::now_ns;
 use crate::types::error::Error;
-use os::cpu_time;
+use crate::types::server_processes::ServerProcesses;
 use std::ops::Range;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -15,7 +15,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn start(pid: u32, window_ns: Range<u64>) -> Result<Meter, Error> {
+    pub(super) fn start(server: ServerProcesses, window_ns: Range<u64>) -> Result<Meter, Error> {
         let (ended, all_ended) = channel::<()>();
         let thread = thread::Builder::new().name(String::from("meter")).spawn(move || {
             let wait = |until_ns: u64| {
@@ -23,9 +23,9 @@ impl Meter {
                 let _ = all_ended.recv_timeout(Duration::from_nanos(until_ns.saturating_sub(now_ns())));
             };
             wait(window_ns.start);
-            let before_ns = cpu_time::of_process(pid)?;
+            let before_ns = server.cpu_ns()?;
             wait(window_ns.end);
-            Ok(cpu_time::of_process(pid)?.saturating_sub(before_ns))
+            Ok(server.cpu_ns()?.saturating_sub(before_ns))
         })?;
         Ok(Meter { ended: Some(ended), thread })
     }
@@ -35,7 +35,7 @@ impl Meter {
         self.ended = None;
     }
 
-    /// CPU time that the process used in the window, in nanoseconds; the load has ended.
+    /// CPU time that the server used in the window, in nanoseconds; the load has ended.
     pub(super) fn stop(mut self) -> Result<u64, Error> {
         self.end();
         self.thread.join().map_err(|_| Error::Panic)?

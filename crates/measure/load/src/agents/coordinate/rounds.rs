@@ -3,7 +3,7 @@
 use super::super::unite::both;
 use crate::report::summary::{CpuCost, Second};
 use crate::types::clock::now_ns;
-use os::cpu_time;
+use crate::types::server_processes::ServerProcesses;
 
 /// A round ends when all agents have reported, or when one reports for the second time: the others are late, and the
 /// round does not wait for them.
@@ -14,10 +14,10 @@ pub(super) struct Rounds {
     server: Option<Server>,
 }
 
-/// A process here, the server.
+/// Processes here, the server.
 struct Server {
-    pid: u32,
-    /// What it had used when the last round ended.
+    processes: ServerProcesses,
+    /// What they had used when the last round ended.
     cpu_ns: Option<u64>,
 }
 
@@ -31,8 +31,8 @@ enum Said {
 }
 
 impl Rounds {
-    pub(super) fn new(agents: usize, open_ns: u64, server_pid: Option<u32>) -> Rounds {
-        let server = server_pid.map(|pid| Server { pid, cpu_ns: None });
+    pub(super) fn new(agents: usize, open_ns: u64, server: Option<ServerProcesses>) -> Rounds {
+        let server = server.map(|processes| Server { processes, cpu_ns: None });
         Rounds { since_ns: open_ns, said: vec![Said::Nothing; agents], server }
     }
 
@@ -74,10 +74,10 @@ impl Rounds {
 }
 
 impl Server {
-    /// Its CPU time since the last call. The live view does not show requests per CPU-second; a process that has
+    /// Their CPU time since the last call. The live view does not show requests per CPU-second; a process that has
     /// ended is reported elsewhere.
     fn used(&mut self) -> Option<CpuCost> {
-        let before_ns = std::mem::replace(&mut self.cpu_ns, cpu_time::of_process(self.pid).ok());
+        let before_ns = std::mem::replace(&mut self.cpu_ns, self.processes.cpu_ns().ok());
         let used_ns = self.cpu_ns?.saturating_sub(before_ns?);
         Some(CpuCost { cpu_seconds: used_ns as f64 / 1e9, ..CpuCost::default() })
     }

@@ -46,7 +46,8 @@ fn every_flag_is_described_or_left_out_for_a_reason() {
 }
 
 /// What one flag or another takes.
-const WORDS: [&str; 9] = ["", "=7", "=constant", "=5@3s", "=get=1,set=2", "=zipf", "=etc", "=meta", "=epoll"];
+const WORDS: [&str; 10] =
+    ["", "=7", "=1.2", "=constant", "=5@3s", "=get=1,set=2", "=zipf", "=etc", "=meta", "=epoll"];
 /// What one flag or another needs beside it.
 const BESIDE: [&str; 6] = ["", "--udp", "--tls", "--trace=x", "--probes=1", "--probe-rate=1"];
 

@@ -1,21 +1,13 @@
-//! A proxy without decisions: the lower bound for the cost of a real one on the same sockets.
+//! Null proxy: decides nothing.
 //!
 //! Each client has a connection of its own to a back end, chosen in turn. The proxy parses only as much of the text
 //! protocol as it needs to find the ends of requests and replies, copies whole ones, and so sends once to each peer in
 //! a turn.
-//!
-//! ```text
-//! null_proxy --port PORT --to ADDRESS:PORT [--to …] [--workers N] [--driver auto|epoll|uring]
-//! ```
-
-mod support;
 
 use std::collections::VecDeque;
-use std::process::ExitCode;
 
 use net::{CloseReason, Dial, Handler, Link, Next, Opened, Origin, Place, Progress, Turn, Unreachable};
 use stdx::gather::Gather;
-use support::CommandLine;
 
 /// Time limit for connecting to a back end.
 const DIAL_TIMEOUT_MS: u32 = 1000;
@@ -200,23 +192,4 @@ fn body_len(line: &[u8], is_request: bool) -> Option<usize> {
     let number = line.trim_ascii_end().split(|&byte| byte == b' ').nth(place)?;
     let len: u32 = std::str::from_utf8(number).ok()?.parse().ok()?;
     Some(len as usize + 2)
-}
-
-fn serve() -> Result<(), String> {
-    let (mut command_line, mut places) = (CommandLine::new(), Vec::new());
-    command_line.parse(std::env::args().skip(1), |_, flag, value| {
-        if flag == "--to" {
-            let address = value.parse().map_err(|_| format!("{flag} needs ADDRESS:PORT, not {value:?}"))?;
-            places.push(Place::Tcp(address));
-        }
-        Ok(flag == "--to")
-    })?;
-    if command_line.listen.is_empty() || places.is_empty() {
-        return Err("give --port to listen on and --to for a back end".to_owned());
-    }
-    command_line.serve(|| NullProxy::new(places.clone()))
-}
-
-fn main() -> ExitCode {
-    support::exit("null_proxy", serve())
 }
