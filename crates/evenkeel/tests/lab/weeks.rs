@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::thread;
 
-use crate::{check, directory, lab};
+use crate::lab::{check, directory, lab};
 
 /// The 20th of December, 10:00, in the middle of 28 days.
 const ROLLED_OUT: u64 = 1_797_760_800;
