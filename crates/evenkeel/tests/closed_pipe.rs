@@ -5,13 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-mod support {
-    pub(crate) mod running;
-    pub(crate) mod until;
-}
-
-use support::running::Running;
-use support::until::until;
+use crate::support::running::Running;
+use crate::support::until::until;
 
 /// Runs the program with that standard output.
 fn run(words: &[&str], output: impl Into<Stdio>) -> Output {

@@ -1,7 +1,6 @@
 //! The commands of the pages in docs/tune/howto, run unchanged in network namespaces of their own.
 
-#[path = "support/lab.rs"]
-mod lab;
+use crate::support::lab;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,17 +1,13 @@
 //! `evenkeel lab run` with the real program and invented subjects: to its end, interrupted, killed, and with an
 //! experiment that is wrong. Changes of the host are made in a namespace of the test's own.
 
-mod support {
-    pub(crate) mod until;
-}
-
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 
-use support::until::until;
+use crate::support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 

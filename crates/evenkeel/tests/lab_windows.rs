@@ -1,16 +1,12 @@
 //! `evenkeel lab run` of servers that keep running side by side: windows of real servers, servers that die between them,
 //! runs that are killed, and the subjects and levels that the command line names.
 
-mod support {
-    pub(crate) mod until;
-}
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use support::until::until;
+use crate::support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 

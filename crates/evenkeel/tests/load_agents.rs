@@ -1,10 +1,6 @@
 //! `evenkeel load --agents`: several machines, as processes here and in network namespaces of the test's own; and what
 //! happens when one of them fails.
 
-mod support {
-    pub(crate) mod namespaces;
-}
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -16,8 +12,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use crate::support::namespaces::{apart, can_be_made, is_possible};
 use serde_json::{Value, json};
-use support::namespaces::{apart, can_be_made, is_possible};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 

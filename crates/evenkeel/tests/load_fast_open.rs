@@ -1,21 +1,14 @@
 //! `evenkeel load --fast-open` against `evenkeel serve --fast-open`, in network namespaces of the tests' own, whose kernel
 //! counts the connections that brought data with their SYN.
 
-mod support {
-    pub(crate) mod inner;
-    pub(crate) mod namespaces;
-    pub(crate) mod running;
-    pub(crate) mod until;
-}
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+use crate::support::inner::{INNER, in_namespaces};
+use crate::support::running::Running;
+use crate::support::until::until;
 use serde_json::Value;
-use support::inner::{INNER, in_namespaces};
-use support::running::Running;
-use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../base/tls/tests/certificates");
@@ -92,7 +85,7 @@ fn check(arguments: &str, expected: u64) {
 
 #[test]
 fn requests_go_with_the_syn_once_there_is_a_cookie() {
-    if !in_namespaces("requests_go_with_the_syn_once_there_is_a_cookie", "true") {
+    if !in_namespaces("load_fast_open::requests_go_with_the_syn_once_there_is_a_cookie", "true") {
         return;
     }
     set_sysctl(3);
@@ -120,7 +113,7 @@ fn requests_go_with_the_syn_once_there_is_a_cookie() {
 
 #[test]
 fn a_server_without_fast_open_is_loaded_as_usual() {
-    if !in_namespaces("a_server_without_fast_open_is_loaded_as_usual", "true") {
+    if !in_namespaces("load_fast_open::a_server_without_fast_open_is_loaded_as_usual", "true") {
         return;
     }
     set_sysctl(3);
@@ -138,7 +131,7 @@ fn a_server_without_fast_open_is_loaded_as_usual() {
 
 #[test]
 fn a_kernel_that_does_not_allow_it_to_clients_ends_the_run_with_one_line() {
-    let test = "a_kernel_that_does_not_allow_it_to_clients_ends_the_run_with_one_line";
+    let test = "load_fast_open::a_kernel_that_does_not_allow_it_to_clients_ends_the_run_with_one_line";
     if !in_namespaces(test, "true") {
         return;
     }
@@ -158,7 +151,7 @@ fn a_kernel_that_does_not_allow_it_to_clients_ends_the_run_with_one_line() {
 
 #[test]
 fn a_server_that_is_gone_is_not_flooded() {
-    if !in_namespaces("a_server_that_is_gone_is_not_flooded", "true") {
+    if !in_namespaces("load_fast_open::a_server_that_is_gone_is_not_flooded", "true") {
         return;
     }
     set_sysctl(3);

@@ -1,10 +1,7 @@
 //! Commands of the pages that are cheap and safe, run unchanged, in network namespaces of their own if they change
 //! anything. For all others, src/verbs/pages.rs checks that the command line accepts them. The how-tos: howto.rs.
 
-#[path = "support/lab.rs"]
-mod lab;
-#[path = "support/running.rs"]
-mod running;
+use crate::support::lab;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use running::Running;
+use crate::support::running::Running;
 use transcript::pages;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");

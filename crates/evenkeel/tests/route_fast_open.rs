@@ -1,21 +1,14 @@
 //! A router that connects to its servers with TCP Fast Open, in network namespaces of the tests' own, whose kernel counts
 //! the connections that brought data with their SYN.
 
-mod support {
-    pub(crate) mod inner;
-    pub(crate) mod namespaces;
-    pub(crate) mod running;
-    pub(crate) mod until;
-}
-
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use support::inner::in_namespaces;
-use support::running::Running;
-use support::until::until;
+use crate::support::inner::in_namespaces;
+use crate::support::running::Running;
+use crate::support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../base/tls/tests/certificates");
@@ -73,7 +66,7 @@ fn ask_until(request: &str, answer: &str, connections: u64) {
 
 #[test]
 fn gets_go_with_the_syn_and_sets_do_not() {
-    if !in_namespaces("gets_go_with_the_syn_and_sets_do_not", "true") {
+    if !in_namespaces("route_fast_open::gets_go_with_the_syn_and_sets_do_not", "true") {
         return;
     }
     fs::write("/proc/sys/net/ipv4/tcp_fastopen", "3").expect("a namespace's own");
@@ -96,7 +89,7 @@ fn gets_go_with_the_syn_and_sets_do_not() {
 
 #[test]
 fn handshakes_of_tls_begin_with_the_syn() {
-    if !in_namespaces("handshakes_of_tls_begin_with_the_syn", "true") {
+    if !in_namespaces("route_fast_open::handshakes_of_tls_begin_with_the_syn", "true") {
         return;
     }
     fs::write("/proc/sys/net/ipv4/tcp_fastopen", "3").expect("a namespace's own");
@@ -108,7 +101,7 @@ fn handshakes_of_tls_begin_with_the_syn() {
 
 #[test]
 fn a_kernel_that_does_not_allow_it_connects_as_usual() {
-    if !in_namespaces("a_kernel_that_does_not_allow_it_connects_as_usual", "true") {
+    if !in_namespaces("route_fast_open::a_kernel_that_does_not_allow_it_connects_as_usual", "true") {
         return;
     }
     fs::write("/proc/sys/net/ipv4/tcp_fastopen", "0").expect("a namespace's own");

@@ -1,11 +1,5 @@
 //! A router's lines for the operator, where nobody reads them, and where their file is at the limit on file sizes.
 
-mod support {
-    pub(crate) mod full_pipe;
-    pub(crate) mod running;
-    pub(crate) mod until;
-}
-
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,10 +7,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::support::full_pipe::full_pipe;
+use crate::support::running::Running;
+use crate::support::until::until;
 use rustix::process::{Pid, Signal, kill_process};
-use support::full_pipe::full_pipe;
-use support::running::Running;
-use support::until::until;
 
 /// A wait that fails a test, where it would not end otherwise.
 const AT_MOST: Duration = Duration::from_secs(60);

@@ -72,7 +72,11 @@ impl Server {
         };
         let itself = std::env::current_exe().unwrap();
         let mut server = pinned(itself.to_str().unwrap());
-        server.args(["--exact", "this_process_is_the_server_if_the_variable_is_set", "--nocapture"]);
+        server.args([
+            "--exact",
+            "scheduling::this_process_is_the_server_if_the_variable_is_set",
+            "--nocapture",
+        ]);
         server.env(IS_SERVER, "1").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = server.spawn().unwrap();
         let (asks, says) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));

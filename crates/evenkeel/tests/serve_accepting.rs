@@ -2,13 +2,6 @@
 //! Open; and its word to a supervisor. Servers are real processes; what the kernel limits is set in network
 //! namespaces of the tests' own.
 
-mod support {
-    pub(crate) mod inner;
-    pub(crate) mod namespaces;
-    pub(crate) mod running;
-    pub(crate) mod until;
-}
-
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -19,13 +12,13 @@ use std::path::PathBuf;
 use std::process::{ChildStderr, Command, Stdio};
 use std::time::Duration;
 
+use crate::support::inner::{INNER, in_namespaces};
+use crate::support::running::Running;
+use crate::support::until::until;
 use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, sendto, shutdown, socket_with, sockopt,
 };
 use rustix::process::{Pid, Signal, kill_process};
-use support::inner::{INNER, in_namespaces};
-use support::running::Running;
-use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
@@ -430,7 +423,7 @@ fn check_queue(somaxconn: u32, arguments: &[&str], length: u32, notes: &[&str]) 
 
 #[test]
 fn the_accept_queue_follows_the_kernel_and_a_cut_is_reported() {
-    let test = "the_accept_queue_follows_the_kernel_and_a_cut_is_reported";
+    let test = "serve_accepting::the_accept_queue_follows_the_kernel_and_a_cut_is_reported";
     if !in_namespaces(test, "ss -V") {
         return;
     }
@@ -482,7 +475,10 @@ fn fast_opens(address: SocketAddr) -> u64 {
 
 #[test]
 fn a_client_that_has_connected_before_sends_its_request_with_the_syn() {
-    if !in_namespaces("a_client_that_has_connected_before_sends_its_request_with_the_syn", "true") {
+    if !in_namespaces(
+        "serve_accepting::a_client_that_has_connected_before_sends_its_request_with_the_syn",
+        "true",
+    ) {
         return;
     }
     set_sysctl("ipv4/tcp_fastopen", 3);
@@ -516,7 +512,7 @@ fn a_client_that_has_connected_before_sends_its_request_with_the_syn() {
 
 #[test]
 fn fast_open_that_the_kernel_does_not_allow_is_reported_and_the_server_serves() {
-    let test = "fast_open_that_the_kernel_does_not_allow_is_reported_and_the_server_serves";
+    let test = "serve_accepting::fast_open_that_the_kernel_does_not_allow_is_reported_and_the_server_serves";
     if !in_namespaces(test, "true") {
         return;
     }
@@ -545,7 +541,7 @@ fn fast_open_that_the_kernel_does_not_allow_is_reported_and_the_server_serves() 
 
 #[test]
 fn without_proc_the_server_asks_for_memcacheds_queue_and_claims_nothing() {
-    let test = "without_proc_the_server_asks_for_memcacheds_queue_and_claims_nothing";
+    let test = "serve_accepting::without_proc_the_server_asks_for_memcacheds_queue_and_claims_nothing";
     if !in_namespaces(test, "ss -V && mount -t tmpfs tmpfs /proc/sys") {
         return;
     }

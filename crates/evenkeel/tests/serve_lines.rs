@@ -1,20 +1,14 @@
 //! A server's lines for the operator, where nobody reads them.
 
-mod support {
-    pub(crate) mod full_pipe;
-    pub(crate) mod running;
-    pub(crate) mod until;
-}
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::support::full_pipe::full_pipe;
+use crate::support::running::Running;
+use crate::support::until::until;
 use rustix::process::{Pid, Signal, kill_process};
-use support::full_pipe::full_pipe;
-use support::running::Running;
-use support::until::until;
 
 /// A wait that fails a test, where it would not end otherwise.
 const AT_MOST: Duration = Duration::from_secs(60);

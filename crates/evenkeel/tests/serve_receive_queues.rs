@@ -1,7 +1,6 @@
 //! Connections dealt by receive queue (`serve -N`), in a namespace whose interface has NAPI.
 
-#[path = "support/lab.rs"]
-mod lab;
+use crate::support::lab;
 
 use std::process::Command;
 

@@ -1,20 +1,13 @@
 //! `evenkeel tune apply` and rollback, with the real program: killed between journal and write, ended by a signal,
 //! unconfirmed, without room on the disk, and in a network namespace of its own.
 
-mod support {
-    pub(crate) mod host;
-    pub(crate) mod journal;
-    pub(crate) mod namespaces;
-    pub(crate) mod until;
-}
-
 use std::fs;
 use std::process::Command;
 
-use support::host::{EVENKEEL, Host, STEPS, fails, made, succeeds};
-use support::journal::{EDIT, edit};
-use support::namespaces::{apart, can_be_made};
-use support::until::until;
+use crate::support::host::{EVENKEEL, Host, STEPS, fails, made, succeeds};
+use crate::support::journal::{EDIT, edit};
+use crate::support::namespaces::{apart, can_be_made};
+use crate::support::until::until;
 
 #[test]
 fn a_plan_is_applied_watched_for_drift_and_undone() {

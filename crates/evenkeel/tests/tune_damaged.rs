@@ -1,20 +1,14 @@
 //! `evenkeel tune` and journals that cannot be read in full, or are of another version: everything else is undone, and what is
 //! unknown is said until somebody has looked at it.
 
-mod support {
-    pub(crate) mod host;
-    pub(crate) mod journal;
-    pub(crate) mod until;
-}
-
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use support::host::{Host, STEPS, fails, succeeds};
-use support::journal::edit;
-use support::until::until;
+use crate::support::host::{Host, STEPS, fails, succeeds};
+use crate::support::journal::edit;
+use crate::support::until::until;
 
 /// What `status`, `verify` and `rollback` end with when a journal cannot be read in full.
 const UNREAD: i32 = 18;
@@ -136,7 +130,7 @@ fn a_damaged_journal_below_another_one_keeps_that_from_nothing() {
         "stage": "steering", "setting": {"file": {"path": format!("/{}", STEPS[0].0), "holds": "number"}},
         "now": STEPS[0].2, "wanted": "8192", "why": "", "asked_by": "", "risk": "low", "signal": "",
     });
-    let plan = serde_json::json!({ "made": support::host::made(), "changes": [change] });
+    let plan = serde_json::json!({ "made": crate::support::host::made(), "changes": [change] });
     fs::write(host.0.join("over"), plan.to_string()).unwrap();
     let said = ends(host.tune("apply").arg("--plan").arg(host.0.join("over")), 0);
     assert!(said.contains("000001.jsonl: line"), "{said}");

@@ -1,15 +1,10 @@
 //! Folded lines: many settings or plans that differ only in numbers, printed as one line by `evenkeel tune`, on either
 //! stream.
 
-mod support {
-    pub(crate) mod journal;
-    pub(crate) mod many;
-}
-
 use std::fs;
 
-use support::journal::edit;
-use support::many::{Many, QUEUES};
+use crate::support::journal::edit;
+use crate::support::many::{Many, QUEUES};
 
 #[test]
 fn sixty_four_like_settings_are_one_line() {

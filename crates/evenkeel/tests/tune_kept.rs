@@ -1,7 +1,6 @@
 //! Values that a plan cannot change, and values that somebody chooses after it, in the lab of the how-tos.
 
-#[path = "support/lab.rs"]
-mod lab;
+use crate::support::lab;
 
 /// A server in the lab that requested a longer queue than this host allowed.
 const SHORT_QUEUE: &str = "\

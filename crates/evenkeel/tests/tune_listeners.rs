@@ -2,27 +2,19 @@
 //! while it runs, and shorter again. In network and process namespaces of the test's own, where no other client
 //! connects.
 
-mod support {
-    pub(crate) mod client;
-    pub(crate) mod inner;
-    pub(crate) mod namespaces;
-    pub(crate) mod running;
-    pub(crate) mod until;
-}
-
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use crate::support::client::client;
+use crate::support::inner::{INNER, in_namespaces};
+use crate::support::running::Running;
+use crate::support::until::until;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sendto, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::client::client;
-use support::inner::{INNER, in_namespaces};
-use support::running::Running;
-use support::until::until;
 use tuner::apply::saved::{PlanOrigin, Saved};
 use tuner::observe::facts::ListeningSocket;
 use tuner::plan::{Plan, PlanRequest, plan};
@@ -202,7 +194,7 @@ fn checked(memcached: &Memcached) -> Option<Value> {
 #[test]
 fn an_accept_queue_that_overflows_is_found_made_longer_at_run_time_and_restored() {
     if !in_namespaces(
-        "an_accept_queue_that_overflows_is_found_made_longer_at_run_time_and_restored",
+        "tune_listeners::an_accept_queue_that_overflows_is_found_made_longer_at_run_time_and_restored",
         "memcached -V",
     ) {
         return;
@@ -251,7 +243,7 @@ fn fast_opens() -> u64 {
 
 #[test]
 fn fast_open_is_switched_on_and_off_again_at_run_time() {
-    if !in_namespaces("fast_open_is_switched_on_and_off_again_at_run_time", "memcached -V") {
+    if !in_namespaces("tune_listeners::fast_open_is_switched_on_and_off_again_at_run_time", "memcached -V") {
         return;
     }
     fs::write("/proc/sys/net/ipv4/tcp_fastopen", "1").expect("tcp_fastopen of the namespace");
@@ -269,7 +261,7 @@ fn fast_open_is_switched_on_and_off_again_at_run_time() {
 #[test]
 fn a_setting_that_cannot_be_changed_is_reported_and_everything_stays_as_it_was() {
     if !in_namespaces(
-        "a_setting_that_cannot_be_changed_is_reported_and_everything_stays_as_it_was",
+        "tune_listeners::a_setting_that_cannot_be_changed_is_reported_and_everything_stays_as_it_was",
         "memcached -V",
     ) {
         return;

@@ -1,25 +1,17 @@
 //! `evenkeel tune check --memcached` with servers that turn clients away: ours and a real memcached at their limit of
 //! connections, in namespaces of the test's own; and with peers that answer unlike a cache.
 
-mod support {
-    pub(crate) mod client;
-    pub(crate) mod inner;
-    pub(crate) mod namespaces;
-    pub(crate) mod running;
-    pub(crate) mod until;
-}
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::process::{Command, Output};
 use std::thread;
 use std::time::Duration;
 
+use crate::support::client::client;
+use crate::support::inner::{INNER, in_namespaces};
+use crate::support::running::Running;
+use crate::support::until::until;
 use serde_json::Value;
-use support::client::client;
-use support::inner::{INNER, in_namespaces};
-use support::running::Running;
-use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 const ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 11211);
@@ -135,7 +127,7 @@ fn is_seen(program: &[&str], at_limit: &str, counter: &str) {
 
 #[test]
 fn a_server_that_stops_accepting_at_its_limit_is_found() {
-    if in_namespaces("a_server_that_stops_accepting_at_its_limit_is_found", "memcached -V") {
+    if in_namespaces("tune_refused::a_server_that_stops_accepting_at_its_limit_is_found", "memcached -V") {
         is_seen(&[EVENKEEL, "serve"], "no_maxconns_fast", "listen_disabled_num");
         is_seen(&["memcached"], "no_maxconns_fast", "listen_disabled_num");
     }
@@ -143,7 +135,7 @@ fn a_server_that_stops_accepting_at_its_limit_is_found() {
 
 #[test]
 fn a_server_that_turns_clients_away_at_its_limit_is_found() {
-    if in_namespaces("a_server_that_turns_clients_away_at_its_limit_is_found", "memcached -V") {
+    if in_namespaces("tune_refused::a_server_that_turns_clients_away_at_its_limit_is_found", "memcached -V") {
         is_seen(&[EVENKEEL, "serve"], "maxconns_fast", "rejected_connections");
         is_seen(&["memcached"], "maxconns_fast", "rejected_connections");
     }
@@ -151,7 +143,7 @@ fn a_server_that_turns_clients_away_at_its_limit_is_found() {
 
 #[test]
 fn a_name_with_several_addresses_is_queried_at_each() {
-    if !in_namespaces("a_name_with_several_addresses_is_queried_at_each", "memcached -V") {
+    if !in_namespaces("tune_refused::a_name_with_several_addresses_is_queried_at_each", "memcached -V") {
         return;
     }
     let hosts = std::env::temp_dir().join(format!("evenkeel-hosts-{}", std::env::var(INNER).unwrap()));

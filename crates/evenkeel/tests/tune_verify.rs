@@ -1,19 +1,14 @@
 //! `evenkeel tune verify` and `evenkeel tune tournament`, with the real program: on a host in a directory whose load
 //! depends on a setting, and in a network namespace with real packets.
 
-mod support {
-    pub(crate) mod namespaces;
-    pub(crate) mod until;
-}
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+use crate::support::namespaces::{apart, can_be_made, is_possible};
+use crate::support::until::until;
 use serde_json::Value;
-use support::namespaces::{apart, can_be_made, is_possible};
-use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 

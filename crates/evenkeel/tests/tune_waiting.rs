@@ -1,16 +1,11 @@
 //! `evenkeel tune` while another one is at work: the verbs that wait, for how long, and what must not delay others.
 
-mod support {
-    pub(crate) mod host;
-    pub(crate) mod until;
-}
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use support::host::{EVENKEEL, Host, STEPS, fails, succeeds};
-use support::until::until;
+use crate::support::host::{EVENKEEL, Host, STEPS, fails, succeeds};
+use crate::support::until::until;
 
 /// The lock of a host, held by this process in place of another verb.
 fn lock(host: &Host) -> fs::File {

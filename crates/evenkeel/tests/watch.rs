@@ -1,20 +1,15 @@
 //! `evenkeel tune watch` with the real program: on a host in a directory, and in a network namespace of its own where
 //! an adversary rewrites values, an interface is created again, and the watch is killed.
 
-mod support {
-    pub(crate) mod namespaces;
-    pub(crate) mod until;
-}
-
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::support::namespaces::{apart, can_be_made};
+use crate::support::until::{LOOKS_MAX, until};
 use rustix::process::{Pid, Signal, kill_process};
-use support::namespaces::{apart, can_be_made};
-use support::until::{LOOKS_MAX, until};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 

@@ -210,7 +210,7 @@ impl Drop for Typist {
 
 #[test]
 fn a_fleet_of_several_hosts_is_made_by_its_page() {
-    if !in_namespaces("a_fleet_of_several_hosts_is_made_by_its_page") {
+    if !in_namespaces("control_pages::a_fleet_of_several_hosts_is_made_by_its_page") {
         return;
     }
     if etcd_program().is_none() {

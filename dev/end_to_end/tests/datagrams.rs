@@ -11,11 +11,7 @@ use end_to_end::clock;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 
-#[expect(dead_code, reason = "shared with other tests, which need more of it")]
-#[path = "../../../crates/cache/server/tests/packets/mod.rs"]
-mod packets;
-
-use packets::{
+use crate::packets::{
     ADD, APPEND, DECREMENT, DELETE, DELETEQ, FLUSH, GAT, GETK, GETKQ, GETQ, INCREMENT, NOOP, PREPEND,
     REPLACE, SETQ, TOUCH, counted, get, header, packet, set, show, stored, with_cas,
 };

@@ -183,7 +183,7 @@ impl Stage {
 #[test]
 fn controllers_that_are_cut_off_decide_nothing_and_a_host_that_comes_back_brings_back_nothing() {
     if !in_namespaces(
-        "controllers_that_are_cut_off_decide_nothing_and_a_host_that_comes_back_brings_back_nothing",
+        "partitions::controllers_that_are_cut_off_decide_nothing_and_a_host_that_comes_back_brings_back_nothing",
     ) {
         return;
     }
@@ -306,7 +306,9 @@ fn since(began: Instant) -> Duration {
 
 #[test]
 fn nobody_is_replaced_who_is_reached_by_others_or_while_no_controller_reaches_anybody() {
-    if !in_namespaces("nobody_is_replaced_who_is_reached_by_others_or_while_no_controller_reaches_anybody") {
+    if !in_namespaces(
+        "partitions::nobody_is_replaced_who_is_reached_by_others_or_while_no_controller_reaches_anybody",
+    ) {
         return;
     }
     let Some(mut stage) = Stage::begin(WITH_GUTTER) else { return };

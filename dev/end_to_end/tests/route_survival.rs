@@ -13,15 +13,10 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-#[path = "route_survival/changes.rs"]
 mod changes;
-#[path = "route_survival/crowds.rs"]
 mod crowds;
-#[path = "route_survival/full_disk.rs"]
 mod full_disk;
-#[path = "route_survival/full_sockets.rs"]
 mod full_sockets;
-#[path = "route_survival/input.rs"]
 mod input;
 
 /// A folder for as long as this value exists.

@@ -12,11 +12,8 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-#[path = "survival/crowds.rs"]
 mod crowds;
-#[path = "survival/streams.rs"]
 mod streams;
-#[path = "survival/uploads.rs"]
 mod uploads;
 
 /// The longest that the server may work for others while a client waits.

@@ -31,7 +31,8 @@ impl Subject {
     fn start(flags: &[&str]) -> Subject {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("evenkeel-takeover-{}-{number}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("evenkeel-takeover-survival-{}-{number}", std::process::id()));
         fs::create_dir(&folder).expect("a folder");
         let at = |name: &str| folder.join(name).display().to_string();
         let (socket, pid) = (at("next"), at("pid"));

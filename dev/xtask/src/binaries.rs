@@ -1,33 +1,24 @@
-//! Test binaries: built by cargo in one go, then run one after the other.
+//! Test binaries: built by cargo in one go, then run in two lanes.
 //!
-//! As `cargo test` runs them, except that those which mostly wait for seconds to pass run more of their tests at a time,
-//! and that the time of each is told, so that a slow one is seen.
+//! As `cargo test` runs them, except that those which mostly wait for seconds to pass run beside those which compute, and
+//! more of their tests at a time. The time of each is told, so that a slow one is seen.
 
 use crate::steps::{cargo, run_tests, show};
+use crate::thorough::{LONG_TESTS, MORE_SEEDS, MoreSeeds};
+use crate::tidy;
 use anyhow::{Context, Result, ensure};
 use end_to_end::clock;
 use end_to_end::subject::target_directory;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Test binaries that wait rather than compute: they start programs that look at a host for seconds.
-const WAITING: [&str; 11] = [
-    "howto",
-    "load_live",
-    "pages",
-    "tune",
-    "tune_folded",
-    "tune_listeners",
-    "tune_persist",
-    "tune_refused",
-    "tune_waiting",
-    "transcripts",
-    "watch",
-];
+/// Test binaries that wait rather than compute: they start programs and look at them for seconds.
+const WAITING: [&str; 2] = ["end_to_end/main", "evenkeel/main"];
 
-/// So many tests of a binary that waits run at a time. All 24 of `tune` together take 2 s of CPU time.
+/// So many tests of a binary that waits run at a time.
 const WAITING_THREADS: &str = "6";
 
 /// Of the slowest binaries, this many are named.
@@ -55,36 +46,82 @@ struct Profile {
 /// A test binary.
 #[derive(Debug, PartialEq)]
 struct Binary {
+    /// Its crate and its own name.
     name: String,
     /// The folder of its package, where its tests expect to be.
     folder: PathBuf,
     executable: PathBuf,
 }
 
-/// Builds the tests of the workspace, without running any.
+/// What came of binaries that have run.
+#[derive(Default)]
+struct Outcome {
+    results: Vec<String>,
+    failed: Vec<String>,
+    took: Vec<(Duration, String)>,
+}
+
+impl Outcome {
+    fn and(mut self, other: Outcome) -> Outcome {
+        self.results.extend(other.results);
+        self.failed.extend(other.failed);
+        self.took.extend(other.took);
+        self
+    }
+}
+
+/// Builds the tests of the workspace, and the program that they start, without running any.
 pub(crate) fn build() -> Result<()> {
     built().map(drop)
 }
 
-/// Runs all of them; what is built already is not built again.
-pub(crate) fn run(results: &mut Vec<String>) -> Result<()> {
+/// Runs all of them; what is built already is not built again. A run that is not `thorough` leaves out what
+/// `thorough.rs` lists.
+pub(crate) fn run(thorough: bool, results: &mut Vec<String>) -> Result<()> {
     let binaries = built()?;
     ensure!(!binaries.is_empty(), "cargo has built no tests");
-    let (mut failed, mut took) = (Vec::new(), Vec::new());
-    for binary in &binaries {
-        println!("\n{} ({})", binary.name, binary.executable.display());
-        let started = clock::now();
-        if let Err(error) = run_tests(command(binary), results) {
-            failed.push(format!("{error:#}"));
-        }
-        took.push((started.elapsed(), binary.name.as_str()));
+    let (waiting, computing): (Vec<_>, Vec<_>) = binaries.iter().partition(|binary| binary.waits());
+    let lane = |binaries: &[&Binary]| {
+        let one = |outcome: Outcome, binary: &&Binary| outcome.and(binary.run(binary.all(thorough)));
+        binaries.iter().fold(Outcome::default(), one)
+    };
+    let mut outcome = std::thread::scope(|threads| {
+        let waiting = threads.spawn(|| lane(&waiting));
+        let computing = lane(&computing);
+        waiting.join().expect("it only runs programs").and(computing)
+    });
+    println!("\n{}", slowest(&mut outcome.took));
+    for more in MORE_SEEDS.iter().filter(|_| thorough) {
+        let named = binaries.iter().find(|binary| binary.name == more.binary);
+        let binary = named.with_context(|| format!("{} is no test binary", more.binary))?;
+        outcome = outcome.and(binary.run(binary.more(more)));
     }
-    println!("\n{}", slowest(&mut took));
-    if let Err(error) = run_tests(cargo(&["test", "--workspace", "--doc"]), results) {
-        failed.push(format!("{error:#}"));
+    results.append(&mut outcome.results);
+    let texts = tidy::texts_of("rs")?;
+    let packages = with_examples(&texts);
+    let packages = packages.iter().flat_map(|package| ["--package", package]);
+    let examples: Vec<&str> = ["test", "--doc"].into_iter().chain(packages).collect();
+    if let Err(error) = run_tests(cargo(&examples), "examples", results) {
+        outcome.failed.push(format!("{error:#}"));
     }
-    ensure!(failed.is_empty(), "{}", failed.join("\n"));
+    ensure!(outcome.failed.is_empty(), "{}", outcome.failed.join("\n"));
     Ok(())
+}
+
+/// The packages with examples in their documentation, by path and text of all files. To ask rustdoc about each of the
+/// others takes it a second.
+fn with_examples(files: &[(String, String)]) -> BTreeSet<&str> {
+    let has_example = |text: &str| {
+        let comments = text.lines().filter_map(|line| {
+            let line = line.trim_start();
+            line.strip_prefix("//!").or_else(|| line.strip_prefix("///"))
+        });
+        let fences = comments.filter_map(|comment| comment.trim_start().strip_prefix("```"));
+        // Every other one ends an example.
+        fences.step_by(2).any(|kind| kind != "text")
+    };
+    let with = files.iter().filter(|(_, text)| has_example(text));
+    with.filter_map(|(path, _)| path.split_once("/src/")?.0.rsplit('/').next()).collect()
 }
 
 fn built() -> Result<Vec<Binary>> {
@@ -107,25 +144,66 @@ fn binaries(messages: &str) -> Result<Vec<Binary>> {
             (is_test, message.target, message.executable, message.manifest_path)
         {
             let folder = manifest.parent().context("a manifest lies in a folder")?.to_owned();
-            binaries.push(Binary { name: target.name, folder, executable });
+            let package =
+                folder.file_name().context("a package is named after its folder")?.to_string_lossy();
+            let name =
+                if *target.name == *package { target.name } else { format!("{package}/{}", target.name) };
+            binaries.push(Binary { name, folder, executable });
         }
     }
     binaries.sort_by(|a, b| (&a.folder, &a.name).cmp(&(&b.folder, &b.name)));
     Ok(binaries)
 }
 
-fn command(binary: &Binary) -> Command {
-    let mut command = Command::new(&binary.executable);
-    command.current_dir(&binary.folder).stdin(Stdio::null());
-    command.env("EVENKEEL_BIN", target_directory().join("release/evenkeel"));
-    if WAITING.contains(&binary.name.as_str()) {
-        command.args(["--test-threads", WAITING_THREADS]);
+impl Binary {
+    fn waits(&self) -> bool {
+        WAITING.contains(&self.name.as_str())
     }
-    command
+
+    fn run(&self, command: Command) -> Outcome {
+        let mut outcome = Outcome::default();
+        let started = clock::now();
+        if let Err(error) = run_tests(command, &self.name, &mut outcome.results) {
+            outcome.failed.push(format!("{error:#}"));
+        }
+        outcome.took.push((started.elapsed(), self.name.clone()));
+        outcome
+    }
+
+    fn command(&self, thorough: bool) -> Command {
+        let mut command = Command::new(&self.executable);
+        command.current_dir(&self.folder).stdin(Stdio::null());
+        command.env("EVENKEEL_BIN", program(thorough));
+        command
+    }
+
+    /// Its tests, but for those that only a thorough run has.
+    fn all(&self, thorough: bool) -> Command {
+        let mut command = self.command(thorough);
+        if self.waits() {
+            command.args(["--test-threads", WAITING_THREADS]);
+        }
+        for long in LONG_TESTS.iter().filter(|long| !thorough && long.binary == self.name) {
+            command.args(["--skip", long.prefix]);
+        }
+        command
+    }
+
+    /// Some of its tests with more seeds.
+    fn more(&self, MoreSeeds { prefix, seeds, .. }: &MoreSeeds) -> Command {
+        let mut command = self.command(true);
+        command.arg(prefix).env("EVENKEEL_TEST_SEEDS", seeds);
+        command
+    }
+}
+
+/// The program that tests start: what ships, or what cargo builds with the tests, whose assertions are checked.
+pub(crate) fn program(thorough: bool) -> PathBuf {
+    target_directory().join(if thorough { "release/evenkeel" } else { "debug/evenkeel" })
 }
 
 /// A line with the binaries that took the longest.
-fn slowest(took: &mut [(Duration, &str)]) -> String {
+fn slowest(took: &mut [(Duration, String)]) -> String {
     took.sort_unstable_by(|a, b| b.cmp(a));
     let shown = took.iter().take(SLOWEST_SHOWN).map(|(took, name)| format!("{name} {} s", took.as_secs()));
     format!("the slowest of {}: {}", took.len(), shown.collect::<Vec<_>>().join(", "))
@@ -137,38 +215,51 @@ mod tests {
 
     #[test]
     fn test_binaries_are_found_among_the_messages_of_cargo() {
-        let test = |name: &str, is_test: bool, executable: &str| {
+        let test = |folder: &str, name: &str, is_test: bool, executable: &str| {
             format!(
-                r#"{{"reason":"compiler-artifact","manifest_path":"/w/{name}/Cargo.toml","target":{{"name":"{name}"}},"profile":{{"test":{is_test}}},"executable":{executable}}}"#
+                r#"{{"reason":"compiler-artifact","manifest_path":"/w/{folder}/Cargo.toml","target":{{"name":"{name}"}},"profile":{{"test":{is_test}}},"executable":{executable}}}"#
             )
         };
         let messages = [
-            test("b", true, r#""/t/b-1""#),
-            test("lib", false, "null"),
-            test("program", false, r#""/t/program""#),
+            test("b", "main", true, r#""/t/main-1""#),
+            test("a", "a", false, "null"),
+            test("a", "program", false, r#""/t/program""#),
             r#"{"reason":"build-finished","success":true}"#.to_owned(),
-            test("a", true, r#""/t/a-1""#),
+            test("a", "a", true, r#""/t/a-1""#),
         ];
-        let binary = |name: &str| Binary {
+        let binary = |name: &str, folder: &str, executable: &str| Binary {
             name: name.to_owned(),
-            folder: format!("/w/{name}").into(),
-            executable: format!("/t/{name}-1").into(),
+            folder: folder.into(),
+            executable: executable.into(),
         };
-        assert_eq!(binaries(&messages.join("\n")).expect("messages"), [binary("a"), binary("b")]);
+        let expected = [binary("a", "/w/a", "/t/a-1"), binary("b/main", "/w/b", "/t/main-1")];
+        assert_eq!(binaries(&messages.join("\n")).expect("messages"), expected);
+    }
+
+    #[test]
+    fn packages_with_examples_are_found() {
+        let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+        let files = [
+            file("crates/base/a/src/x.rs", "//! ```text\n//! no code\n//! ```\n"),
+            file("crates/base/b/src/x.rs", "/// ```text\n/// ```\n    /// ```\n    /// f();\n    /// ```\n"),
+            file("crates/base/c/src/lib.rs", "//! ```compile_fail\n//! f(\n//! ```\n"),
+            file("crates/base/d/src/lib.rs", "const TEXT: &str = \"```\";\n"),
+        ];
+        assert_eq!(with_examples(&files), BTreeSet::from(["b", "c"]));
     }
 
     #[test]
     fn the_slowest_come_first() {
-        let mut took = [(Duration::from_secs(1), "a"), (Duration::from_secs(3), "b")];
+        let mut took = [(Duration::from_secs(1), "a".to_owned()), (Duration::from_secs(3), "b".to_owned())];
         assert_eq!(slowest(&mut took), "the slowest of 2: b 3 s, a 1 s");
     }
 
     #[test]
-    fn every_binary_that_waits_is_there() {
-        let folders = ["../../crates/evenkeel/tests", "../end_to_end/tests"];
-        let exists = |name: &str| {
-            folders.iter().any(|folder| PathBuf::from(folder).join(name).with_extension("rs").exists())
-        };
-        WAITING.iter().for_each(|name| assert!(exists(name), "{name}"));
+    fn tests_that_only_a_thorough_run_has_are_left_out_by_name() {
+        let name = LONG_TESTS[0].binary.to_owned();
+        let binary = Binary { name, folder: ".".into(), executable: "t".into() };
+        let waiting = ["--test-threads", WAITING_THREADS];
+        assert!(binary.all(true).get_args().eq(waiting));
+        assert!(binary.all(false).get_args().eq([&waiting[..], &["--skip", LONG_TESTS[0].prefix]].concat()));
     }
 }

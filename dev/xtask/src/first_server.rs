@@ -58,8 +58,9 @@ pub(crate) fn first_server(arguments: &Arguments) -> Result<bool> {
 
 fn build(folder: &Path) -> Result<FirstBuild> {
     let clone = folder.join("clone");
-    let words = ["clone", "--quiet", &*workspace().to_string_lossy(), &*clone.to_string_lossy()];
-    run(command("git", &words))?;
+    let mut git = command("git", &["clone", "--quiet"]);
+    git.arg(workspace()).arg(&clone);
+    run(git)?;
     let (started, host) = (clock::now(), cpu_time::of_host());
     let before = cpu_time::of_ended_children_s()?;
     let words = ["build", "--release", "--message-format", "json"];
@@ -69,12 +70,13 @@ fn build(folder: &Path) -> Result<FirstBuild> {
     ensure!(output.status.success(), "cargo build --release: {}", output.status);
     let seconds = started.elapsed().as_secs_f64();
     let binary = clone.join("target/release/evenkeel");
+    let binary_len = fs::metadata(&binary).with_context(|| format!("look at {}", binary.display()))?.len();
     Ok(FirstBuild {
         units: units(&String::from_utf8_lossy(&output.stdout)),
         seconds,
         cpu_seconds: cpu_time::of_ended_children_s()? - before,
         stolen: cpu_time::of_host().stolen_since(host),
-        binary_len: binary_len(&binary)?,
+        binary_len,
     })
 }
 
@@ -82,21 +84,6 @@ fn build(folder: &Path) -> Result<FirstBuild> {
 fn units(messages: &str) -> usize {
     let reasons = ["{\"reason\":\"compiler-artifact\"", "{\"reason\":\"build-script-executed\""];
     messages.lines().filter(|line| reasons.iter().any(|reason| line.starts_with(reason))).count()
-}
-
-fn binary_len(binary: &Path) -> Result<u64> {
-    Ok(fs::metadata(binary).with_context(|| format!("look at {}", binary.display()))?.len())
-}
-
-/// Refuses a binary that is larger than its limit.
-pub(crate) fn check_binary(binary: &Path) -> Result<()> {
-    let (row, is_within) = size(binary_len(binary)?);
-    println!("{row}");
-    ensure!(
-        is_within,
-        "{row}\n  hint: what made it so is a crate more, or generics for many types (decision 0076)"
-    );
-    Ok(())
 }
 
 fn size(len: u64) -> (String, bool) {
@@ -140,22 +127,5 @@ mod tests {
         let messages = "{\"reason\":\"compiler-artifact\",\"x\":1}\n{\"reason\":\"compiler-message\"}\n\
              {\"reason\":\"build-script-executed\"}\n{\"reason\":\"build-finished\",\"success\":true}\n";
         assert_eq!(units(messages), 2);
-    }
-
-    #[test]
-    fn a_binary_above_its_limit_is_refused() {
-        let binary = std::env::temp_dir().join(format!("evenkeel-binary-{}", std::process::id()));
-        let check = |len| {
-            fs::File::create(&binary).and_then(|file| file.set_len(len)).expect("a sparse file");
-            check_binary(&binary).map_err(|error| error.to_string())
-        };
-        let (at, above) = (check(BINARY_LEN_MAX), check(BINARY_LEN_MAX + (1 << 20)));
-        fs::remove_file(&binary).expect("it is there");
-        let missing = check_binary(&binary).expect_err("it has gone").to_string();
-        assert_eq!(at, Ok(()));
-        assert!(
-            above.as_ref().is_err_and(|why| why.contains("26.0 MiB of the binary, at most 25: TOO MUCH"))
-        );
-        assert!(missing.starts_with("look at "), "{missing}");
     }
 }

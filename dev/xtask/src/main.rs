@@ -3,10 +3,12 @@
 mod bench;
 mod binaries;
 mod first_server;
+mod lints;
 mod mcrouter_cases;
 mod sim;
 mod steps;
 mod test;
+mod thorough;
 mod tidy;
 mod tools;
 mod transcripts;
@@ -20,8 +22,11 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Evenkeel's automation")]
 enum Verb {
-    /// Everything that must hold: tools, tidiness, lints, the release build, all tests
+    /// Everything that must hold for every change: tools, tidiness, lints, tests, a virtual machine
     Test {
+        /// Also what takes too long for every change: before a release
+        #[arg(long, conflicts_with = "vm")]
+        all: bool,
         /// Only the tuner in a virtual machine with more CPUs
         #[arg(long)]
         vm: bool,
@@ -67,9 +72,12 @@ enum Bench {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = lints::call_in_place() {
+        return code;
+    }
     let outcome: Result<bool> = match Verb::parse() {
-        Verb::Test { vm: false } => test::test(),
-        Verb::Test { vm: true } => vm::test(),
+        Verb::Test { vm: true, .. } => vm::test(),
+        Verb::Test { all, .. } => test::test(all),
         Verb::Ci => test::ci(),
         Verb::Tidy => tidy::tidy(),
         Verb::Transcripts(arguments) => transcripts::transcripts(&arguments),

@@ -27,18 +27,26 @@ type Action = Box<dyn FnOnce(&mut Vec<String>) -> Result<()>>;
 #[derive(Default)]
 pub(crate) struct TestSteps {
     steps: Vec<(String, Action)>,
+    left_out: Vec<String>,
 }
 
 struct Done {
     name: String,
     failure: Option<String>,
     took: Duration,
+    /// Of all its processes, in seconds. On a machine that others use, too, this says more than the clock.
+    cpu_s: f64,
 }
 
 impl TestSteps {
     /// Adds a step behind the others.
     pub(crate) fn step(&mut self, name: &str, action: impl FnOnce(&mut Vec<String>) -> Result<()> + 'static) {
         self.steps.push((name.to_owned(), Box::new(action)));
+    }
+
+    /// Says at the end what this run does not do.
+    pub(crate) fn leave_out(&mut self, what: Vec<String>) {
+        self.left_out = what;
     }
 
     /// Does all of them. A failure is shown at once and again at the end; whether every step succeeded.
@@ -52,6 +60,7 @@ impl TestSteps {
             eprintln!("{}", progress(&names, at, started.elapsed()));
             done.push(carry_out(name, action, &mut results));
         }
+        results.extend(self.left_out);
         summary(&done, &results, started)
     }
 }
@@ -76,22 +85,28 @@ fn short(name: &str) -> &str {
 
 fn carry_out(name: String, action: Action, results: &mut Vec<String>) -> Done {
     let started: Instant = clock::now();
+    let before_s = cpu_s();
     let failure = action(results).err().map(|error| format!("{error:#}"));
-    let took = started.elapsed();
+    let (took, cpu_s) = (started.elapsed(), cpu_s() - before_s);
     match &failure {
         None => println!("--- {name}: ok, {:.1} s", took.as_secs_f64()),
         Some(failure) => println!("--- {name}: FAILED after {:.1} s: {failure}", took.as_secs_f64()),
     }
-    Done { name, failure, took }
+    Done { name, failure, took, cpu_s }
+}
+
+/// CPU-seconds of this process, of its children that have ended, and of theirs.
+fn cpu_s() -> f64 {
+    os::cpu_time::of_processes_s(&[std::process::id()])
 }
 
 /// The whole in a few lines, the test results last; whether every step succeeded.
 fn summary(done: &[Done], results: &[String], started: Instant) -> bool {
     println!("\n=== Summary");
     for step in done {
-        println!("{:>7.1} s  {}", step.took.as_secs_f64(), step.name);
+        println!("{}", line(step.took, step.cpu_s, &step.name));
     }
-    println!("{:>7.1} s  in total", started.elapsed().as_secs_f64());
+    println!("{}", line(started.elapsed(), done.iter().map(|step| step.cpu_s).sum(), "in total"));
     let mut succeeded = true;
     for step in done {
         if let Some(failure) = &step.failure {
@@ -103,6 +118,11 @@ fn summary(done: &[Done], results: &[String], started: Instant) -> bool {
         println!("{result}");
     }
     succeeded
+}
+
+/// A line of the table: seconds by the clock, seconds of CPU time, and what took them.
+fn line(took: Duration, cpu_s: f64, what: &str) -> String {
+    format!("{:>7.1} s {cpu_s:>8.1} s of CPU time  {what}", took.as_secs_f64())
 }
 
 /// `cargo` in the workspace.
@@ -127,9 +147,9 @@ pub(crate) fn run(mut command: Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs tests, passing on what they say. The summaries go to `results`, and so does once more what failed and why, because
-/// the end of a long log is what is looked at.
-pub(crate) fn run_tests(mut command: Command, results: &mut Vec<String>) -> Result<()> {
+/// Runs tests, passing on what they say below the name of their program, because others may run beside it. The summaries
+/// go to `results`, and so does once more what failed and why, because the end of a long log is what is looked at.
+pub(crate) fn run_tests(mut command: Command, name: &str, results: &mut Vec<String>) -> Result<()> {
     let shown = show(&command);
     println!("$ {shown}");
     let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("run {shown}"))?;
@@ -138,16 +158,16 @@ pub(crate) fn run_tests(mut command: Command, results: &mut Vec<String>) -> Resu
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         if line.starts_with(TEST_RESULT) {
-            results.push(line);
+            results.push(format!("{name}: {line}"));
             continue;
         }
-        println!("{line}");
+        println!("{name}: {line}");
         if line.contains(PANICKED) {
             panic_lines = PANIC_LINES;
         }
         if line.ends_with(TEST_FAILED) || panic_lines > 0 {
             panic_lines = panic_lines.saturating_sub(1);
-            results.push(line);
+            results.push(format!("{name}: {line}"));
         }
     }
     let status = child.wait()?;
@@ -178,10 +198,11 @@ mod tests {
     fn what_failed_is_told_again_with_the_summaries() {
         let said = "test a ... ok\ntest b ... FAILED\nthread 'b' panicked at b.rs:1:\nleft: 1\n\ntest result: FAILED. 1";
         let mut results = Vec::new();
-        let error = run_tests(command("sh", &["-c", "echo \"$0\"; exit 101", said]), &mut results);
+        let error = run_tests(command("sh", &["-c", "echo \"$0\"; exit 101", said]), "c/main", &mut results);
         assert!(error.expect_err("it has failed").to_string().ends_with("101"));
-        let told = "test b ... FAILED\nthread 'b' panicked at b.rs:1:\nleft: 1\n\ntest result: FAILED. 1";
-        assert_eq!(results.join("\n"), told);
+        let told =
+            ["test b ... FAILED", "thread 'b' panicked at b.rs:1:", "left: 1", "", "test result: FAILED. 1"];
+        assert_eq!(results, told.map(|line| format!("c/main: {line}")));
     }
 
     #[test]

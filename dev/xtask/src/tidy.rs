@@ -18,7 +18,7 @@ mod rooms;
 mod source;
 mod unsafe_files;
 
-use self::packages::{dependencies, edges, selections};
+use self::packages::{dependencies, edges, selections, test_programs};
 use self::pages::links;
 use self::pages::paths::CrateFolders;
 use anyhow::{Context, Result};
@@ -38,9 +38,7 @@ pub(crate) fn tidy() -> Result<bool> {
     violations.extend(dependencies::check(&rules, &resolved)?);
     violations.extend(selections::check()?);
     let (mut lengths, mut texts) = (Vec::new(), Vec::new());
-    for path in files(&["crates", "dev"], "rs")? {
-        let name = path.strip_prefix(workspace()).unwrap_or(&path).display().to_string();
-        let text = std::fs::read_to_string(&path).with_context(|| format!("read {name}"))?;
+    for (name, text) in texts_of("rs")? {
         lengths.push((text.lines().count(), name.clone()));
         violations.extend(source::check(&name, &text));
         texts.push((name, text));
@@ -56,6 +54,7 @@ pub(crate) fn tidy() -> Result<bool> {
     violations.extend(rooms::check(&texts));
     violations.extend(modules::orphans::check(&texts));
     violations.extend(reexports::check(&texts));
+    violations.extend(test_programs::check(&texts_of("toml")?, &texts));
     let folders = CrateFolders::below(&workspace())?;
     for path in files(&[""], "md")? {
         let name = path.strip_prefix(workspace()).unwrap_or(&path).display().to_string();
@@ -82,6 +81,16 @@ pub(crate) fn tidy() -> Result<bool> {
         println!("untidy: {violation}");
     }
     Ok(violations.is_empty())
+}
+
+/// Path and text of every file of our code whose name ends so.
+pub(crate) fn texts_of(extension: &str) -> Result<Vec<(String, String)>> {
+    let read = |path: PathBuf| {
+        let name = path.strip_prefix(workspace()).unwrap_or(&path).display().to_string();
+        let text = std::fs::read_to_string(&path).with_context(|| format!("read {name}"))?;
+        Ok((name, text))
+    };
+    files(&["crates", "dev"], extension)?.into_iter().map(read).collect()
 }
 
 /// Every file of ours in these folders whose name ends so.

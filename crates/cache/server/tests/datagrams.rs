@@ -13,11 +13,7 @@ use stdx::gather::Gather;
 use stdx::prng::Prng;
 use transcript::{Peer, ReceivedOutput, Transcript};
 
-#[expect(dead_code, reason = "shared with other tests, which need more of it")]
-#[path = "packets/mod.rs"]
-mod packets;
-
-use packets::{
+use crate::packets::{
     APPEND, DELETEQ, FLUSH, GAT, GET, GETK, GETKQ, GETQ, INCREMENT, NOOP, PacketWriter, QUIT, SASL_AUTH,
     SASL_LIST, SETQ, STAT, TOUCH, VERSION, counted, get, header, packet, set, show, stored,
 };

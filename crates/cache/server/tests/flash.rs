@@ -1,11 +1,8 @@
 //! Requests that wait for items on flash, in a simulated network: their replies are those of a server that has all items in
 //! memory, whatever the disk does a miss at worst, and nobody else waits.
 
-#[path = "flash/crowds.rs"]
 mod crowds;
-#[path = "flash/devices.rs"]
 mod devices;
-#[path = "flash/memory.rs"]
 mod memory;
 
 use std::sync::Arc;

@@ -1,10 +1,8 @@
 //! Floods: clients that request much and read little, endless lines, dumps of a busy server.
 
-mod simulated;
-
+use crate::simulated::Server;
 use net::sim::{Pace, PeerId};
 use server::options::Options;
-use simulated::Server;
 
 /// Pending output at which a connection is no longer served.
 const OUTPUT_MAX: usize = 64 * 1024;

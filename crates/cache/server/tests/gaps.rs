@@ -6,7 +6,7 @@ use std::path::Path;
 
 use server::flags::{self, Flag};
 
-const BEGIN: &str = "<!-- refused flags: EVENKEEL_TEST_WRITE=1 cargo test -p server --test gaps -->\n";
+const BEGIN: &str = "<!-- refused flags: EVENKEEL_TEST_WRITE=1 cargo test -p server --test main gaps -->\n";
 const END: &str = "<!-- end of the refused flags -->\n";
 /// From this number on, sub-options with the same first word are abbreviated.
 const TOGETHER_MIN: usize = 3;
@@ -64,7 +64,7 @@ fn check(page: &str, list: &str) {
             .expect("the page can be written");
         return;
     }
-    assert_eq!(found, wanted, "write it anew: EVENKEEL_TEST_WRITE=1 cargo test -p server --test gaps");
+    assert_eq!(found, wanted, "write it anew: EVENKEEL_TEST_WRITE=1 cargo test -p server --test main gaps");
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! Hostile keys that look like lines, words or terminal commands: monitoring that reads a dump, a statistic
 //! or a log stream must see one well-formed line for each item.
 
-mod simulated;
-
 use std::sync::Mutex;
 
+use crate::simulated::Server;
 use server::options::{Auth, Options};
-use simulated::Server;
 
 /// Keys with arbitrary bytes, in base64. The first half of each is a prefix.
 const BINARY_KEYS: &[(&str, &str)] = &[

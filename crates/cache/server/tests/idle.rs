@@ -1,11 +1,9 @@
 //! A server without requests: it finishes its housekeeping, and then rests.
 
-mod simulated;
-
+use crate::simulated::Server;
 use net::Handler;
 use net::sim::PeerId;
 use server::options::Options;
-use simulated::Server;
 
 fn statistic(server: &mut Server, peer: PeerId, name: &str) -> u64 {
     let all = server.ask(peer, "stats\r\n");

@@ -6,7 +6,8 @@ use net::sim::Pace;
 use protocol::meta::{Argument, COMMANDS, FLAGS, FlagRow, MetaCommand};
 use transcript::{Action, Transcript};
 
-const BEGIN: &str = "<!-- meta flags: EVENKEEL_TEST_WRITE=1 cargo test -p server --test meta_flags -->\n";
+const BEGIN: &str =
+    "<!-- meta flags: EVENKEEL_TEST_WRITE=1 cargo test -p server --test main meta_flags -->\n";
 const END: &str = "<!-- end of the meta flags -->\n";
 
 fn word(command: MetaCommand) -> &'static str {
@@ -130,5 +131,8 @@ fn the_documentation_has_a_line_for_each_flag() {
             .expect("the page can be written");
         return;
     }
-    assert_eq!(table, wanted, "write it anew: EVENKEEL_TEST_WRITE=1 cargo test -p server --test meta_flags");
+    assert_eq!(
+        table, wanted,
+        "write it anew: EVENKEEL_TEST_WRITE=1 cargo test -p server --test main meta_flags"
+    );
 }

@@ -1,9 +1,7 @@
 //! Random conversations: replies must not depend on where the input is cut. The comparison with memcached is
 //! in `end_to_end` (`tests/differential`).
 
-mod conversation;
-
-use conversation::Writer;
+use crate::conversation::Writer;
 use net::sim::Pace;
 use server::sim::{check, hear};
 

@@ -1,16 +1,16 @@
 //! Roles: what clients may do by the names in their certificates, in text, meta commands and the binary protocol.
 
-#[allow(dead_code, reason = "shared with other tests")]
-mod packets;
-mod simulated;
+use crate::packets;
 
 use std::sync::Arc;
 
+use crate::packets::{
+    APPEND, DELETE, FLUSH, GAT, GETKQ, INCREMENT, NOOP, SETQ, STAT, TOUCH, VERSION, packet,
+};
+use crate::simulated::Server;
 use net::Security;
 use net::sim::PeerId;
-use packets::{APPEND, DELETE, FLUSH, GAT, GETKQ, INCREMENT, NOOP, SETQ, STAT, TOUCH, VERSION, packet};
 use server::options::{Auth, Options};
-use simulated::Server;
 use tls::{Identity, Role};
 
 const REFUSED: &str = "CLIENT_ERROR not permitted by role\r\n";

@@ -27,9 +27,7 @@ const ITEMS: &str = "number number_hot number_warm number_cold age_hot age_warm 
 const SLABS: &str = "chunk_size chunks_per_page total_pages total_chunks used_chunks free_chunks free_chunks_end \
     get_hits cmd_set delete_hits incr_hits decr_hits cas_hits cas_badval touch_hits";
 
-mod simulated;
-
-use simulated::Server;
+use crate::simulated::Server;
 
 /// The names in the reply to `request`, up to `END`.
 fn names(request: &str) -> String {

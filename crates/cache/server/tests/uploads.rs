@@ -1,10 +1,8 @@
 //! Uploads of large values: announced, incomplete and concurrent ones have a bounded effect on other clients.
 
-mod simulated;
-
+use crate::simulated::Server;
 use net::sim::{Pace, PeerId};
 use server::options::Options;
-use simulated::Server;
 
 const MIB: usize = 1 << 20;
 const REFUSED: &str = "SERVER_ERROR out of memory storing object\r\n";

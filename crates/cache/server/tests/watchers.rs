@@ -1,10 +1,8 @@
 //! Watchers: the events of every stream, in memcached's format; a slow reader delays no other client.
 
-mod simulated;
-
+use crate::simulated::Server;
 use net::sim::{Pace, PeerId, SimHost};
 use server::options::Options;
-use simulated::Server;
 
 /// Interval between ticks of a network.
 const TICK_MS: u64 = 50;

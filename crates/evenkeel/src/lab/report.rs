@@ -10,7 +10,7 @@ use lab::analyze::comparison::Comparison;
 use lab::experiment::Experiment;
 use lab::report::json::RunReport;
 use lab::report::pictures::Picture;
-use lab::report::publish::{INDEX_BEGINS, INDEX_ENDS, Publication, empty_index};
+use lab::report::publish::{INDEX_BEGINS, INDEX_ENDS, PublishedPage, empty_index};
 use lab::report::{self, page, pictures};
 use lab::run::results::Results;
 
@@ -85,7 +85,7 @@ fn publish(
     let (Some(name), Some(shown)) = (file.file_stem().and_then(|name| name.to_str()), file.to_str()) else {
         return Err(Failure::usage(format_args!("{} is no name for a page", file.display()), None));
     };
-    let publication = Publication { name, file: shown, experiment: &experiment, results, comparison };
+    let publication = PublishedPage { name, file: shown, experiment: &experiment, results, comparison };
     let pictures = pictures::pictures(results, comparison);
     let (page, chosen) = publication.page(&pictures);
     let index = directory.join("README.md");

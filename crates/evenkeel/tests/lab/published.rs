@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{EXPERIMENT, check, directory, lab, run};
+use crate::lab::{EXPERIMENT, check, directory, lab, run};
 
 #[test]
 fn a_published_run_has_a_page_pictures_values_and_a_row() {

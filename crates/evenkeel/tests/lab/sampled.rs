@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{EXPERIMENT, check, directory, lab, run};
+use crate::lab::{EXPERIMENT, check, directory, lab, run};
 
 /// A run of both subjects, theirs pinned, with perf's samples of each; `samples` is the number of ours in `name`.
 fn sampled(directory: &Path, night: u32, ours: f64, name: &str, samples: u64) -> String {

@@ -5,7 +5,7 @@ use control::identity::FleetRole;
 use std::fmt::Write as _;
 use std::path::Path;
 
-const BEGIN: &str = "<!-- rights: EVENKEEL_TEST_WRITE=1 cargo test -p control --test rights -->\n";
+const BEGIN: &str = "<!-- rights: EVENKEEL_TEST_WRITE=1 cargo test -p control --test main rights -->\n";
 const END: &str = "<!-- end of the rights -->\n";
 
 /// A row for each verb, a column for each role.
@@ -41,5 +41,8 @@ fn the_page_has_the_table_of_the_code() {
             .expect("the page can be written");
         return;
     }
-    assert_eq!(found, wanted, "write it anew: EVENKEEL_TEST_WRITE=1 cargo test -p control --test rights");
+    assert_eq!(
+        found, wanted,
+        "write it anew: EVENKEEL_TEST_WRITE=1 cargo test -p control --test main rights"
+    );
 }

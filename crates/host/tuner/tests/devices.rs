@@ -1,8 +1,6 @@
 //! Counters of devices that come and go while they are read.
 
-mod namespace;
-
-use namespace::in_namespace;
+use crate::namespace::in_namespace;
 use std::process::{Command, Stdio};
 use stdx::exposition::{Exposition, read};
 use tuner::observe::read::devices;
@@ -10,7 +8,7 @@ use tuner::{Root, report};
 
 #[test]
 fn an_interface_that_vanishes_while_it_is_read_is_left_out() {
-    let test = "an_interface_that_vanishes_while_it_is_read_is_left_out";
+    let test = "devices::an_interface_that_vanishes_while_it_is_read_is_left_out";
     if !in_namespace(test, "ip link add stays type veth peer name other") {
         return;
     }

@@ -1,10 +1,6 @@
 //! irqbalance's list of interrupts to leave alone: asked for, added to and restored, of the real one where it is
 //! installed, and of one that speaks as it does. In namespaces of the test's own, where interrupts cannot be moved.
 
-mod namespace;
-#[path = "../../../evenkeel/tests/support/running.rs"]
-mod running;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{IoSliceMut, Write};
@@ -13,8 +9,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use namespace::in_namespace;
-use running::Running;
+use crate::namespace::in_namespace;
+use crate::running::Running;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt};
 use tuner::apply::apply;
 use tuner::apply::host::{FileHost, HostAccess};
@@ -61,7 +57,7 @@ fn check(pid: u32) {
 
 #[test]
 fn the_list_of_one_that_speaks_as_irqbalance_does() {
-    if !in_namespace("the_list_of_one_that_speaks_as_irqbalance_does", ALONE) {
+    if !in_namespace("irqbalance::the_list_of_one_that_speaks_as_irqbalance_does", ALONE) {
         return;
     }
     let pid = std::process::id();
@@ -106,7 +102,7 @@ fn the_list_of_the_real_irqbalance() {
     if !fs::exists(PROGRAM).unwrap() {
         return eprintln!("irqbalance is not installed");
     }
-    if !in_namespace("the_list_of_the_real_irqbalance", ALONE) {
+    if !in_namespace("irqbalance::the_list_of_the_real_irqbalance", ALONE) {
         return;
     }
     let mut irqbalance = Command::new(PROGRAM);

@@ -1,13 +1,11 @@
 //! This host, and interfaces in a network namespace of the test's own, compared with what the kernel says by other
 //! means. Needs Linux and iproute2, and for the namespace the right to make one. Changes nothing outside of it.
 
-mod namespace;
-
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 
-use namespace::in_namespace;
+use crate::namespace::in_namespace;
 use os::CpuSet;
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SendFlags, SocketType, bind, ipproto, listen, sendto, socket, sockopt};
@@ -167,7 +165,7 @@ fn queues_of_a_veth_are_read_as_they_are_set() {
         echo 50000 > /sys/class/net/left/gro_flush_timeout
         echo 7 > /sys/class/net/left/napi_defer_hard_irqs
         echo 2 > /sys/class/net/right/queues/rx-10/rps_cpus";
-    if !in_namespace("queues_of_a_veth_are_read_as_they_are_set", commands) {
+    if !in_namespace("live::queues_of_a_veth_are_read_as_they_are_set", commands) {
         return;
     }
     let facts = here();
@@ -203,7 +201,7 @@ fn worker(address: &str, backlog: i32) -> OwnedFd {
 
 #[test]
 fn workers_that_share_a_port_all_get_the_longer_queue_and_the_old_one_back() {
-    let test = "workers_that_share_a_port_all_get_the_longer_queue_and_the_old_one_back";
+    let test = "live::workers_that_share_a_port_all_get_the_longer_queue_and_the_old_one_back";
     if !in_namespace(test, "ip link set lo up; echo 512 > /proc/sys/net/core/somaxconn") {
         return;
     }
@@ -320,7 +318,7 @@ fn the_backlog_bounds_handshakes_whatever_the_setting_says_while_cookies_are_on(
         ip link set dev left arp off up; ip link set dev right up
         ip addr add 10.8.0.1/24 dev left; ip route add 10.9.0.0/16 dev left
         echo 1 > /proc/sys/net/ipv4/tcp_syncookies; echo 65536 > /proc/sys/net/ipv4/tcp_max_syn_backlog";
-    let test = "the_backlog_bounds_handshakes_whatever_the_setting_says_while_cookies_are_on";
+    let test = "live::the_backlog_bounds_handshakes_whatever_the_setting_says_while_cookies_are_on";
     if !in_namespace(test, commands) {
         return;
     }

@@ -1,10 +1,8 @@
 //! Queues of a veth in a network namespace of the test's own, changed and changed back. Needs what tests/live.rs needs.
 
-mod namespace;
-
 use std::path::PathBuf;
 
-use namespace::in_namespace;
+use crate::namespace::in_namespace;
 use tuner::apply::apply_then;
 use tuner::apply::host::{FileHost, HostAccess};
 use tuner::apply::journal::{BootAndNamespace, Journal, Journals, PlanState};
@@ -65,7 +63,7 @@ impl Drop for Scratch {
 
 #[test]
 fn queues_are_taken_away_and_come_back_with_what_was_set_of_them() {
-    let test = "queues_are_taken_away_and_come_back_with_what_was_set_of_them";
+    let test = "queues::queues_are_taken_away_and_come_back_with_what_was_set_of_them";
     let commands = format!(
         "{VETH}
         echo 1 > /sys/class/net/left/queues/rx-0/rps_cpus
@@ -100,7 +98,7 @@ fn queues_are_taken_away_and_come_back_with_what_was_set_of_them() {
 
 #[test]
 fn what_a_driver_does_not_take_changes_nothing() {
-    let test = "what_a_driver_does_not_take_changes_nothing";
+    let test = "queues::what_a_driver_does_not_take_changes_nothing";
     if !in_namespace(test, VETH) {
         return;
     }
@@ -125,7 +123,7 @@ fn what_a_driver_does_not_take_changes_nothing() {
 
 #[test]
 fn what_ethtool_says_of_a_veth_is_read() {
-    if !in_namespace("what_ethtool_says_of_a_veth_is_read", VETH) {
+    if !in_namespace("queues::what_ethtool_says_of_a_veth_is_read", VETH) {
         return;
     }
     let facts = probe(&Root::new("/"), &[]).expect("probe /");

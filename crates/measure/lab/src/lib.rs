@@ -5,10 +5,12 @@
 //! second of it. The [change points](history::change_point) of a history tell a regression from a noisy day.
 //!
 //! ```text
-//! experiment     the file; design: cells, baselines; rounds: their number; matrix: their order
+//! experiment     the file; adapted: changes by the command line; design: cells, baselines; rounds: their number;
+//!                matrix: their order; standing: which cells share a server that keeps running
 //!      └─► run   for each turn of the matrix
 //!           └─► trial   check, context: the state shared by its commands
 //!                 settings, placement, trace   the host, and cleanup after a killed run (mounts, leftovers)
+//!                 standing                     servers that keep running, side by side
 //!                 subject, process, guest      servers and loads, virtual machines (guest::inside: the agent there)
 //!                 sampler, tree                the host and the subject, second by second
 //!                 parse                        results of the load

@@ -55,16 +55,18 @@ pub fn in_namespaces(test: &str) -> bool {
         return false;
     }
     let mut again = apart(&format!("{BEGIN} && exec \"$0\" --exact {test} --nocapture"));
+    // Paths have the name, so that it is short: without the module.
+    let name = test.rsplit("::").next().unwrap_or(test);
     again
         .arg(std::env::current_exe().expect("own path"))
-        .env(INNER, format!("{}-{test}", std::process::id()));
+        .env(INNER, format!("{}-{name}", std::process::id()));
     // The program is built out here, once.
     again.env("EVENKEEL_BIN", subject::router().get_program()).env("TMPDIR", "/run/tmp");
     let mut output = again.output().expect("timeout of coreutils");
     if !output.status.success() {
         // Dozens of processes share this machine, and a healthy one that is late looks lost: once that is forgiven, and shown.
         eprintln!("failed once, tried again:\n{}", String::from_utf8_lossy(&output.stderr));
-        again.env(INNER, format!("{}-again-{test}", std::process::id()));
+        again.env(INNER, format!("{}-again-{name}", std::process::id()));
         output = again.output().expect("timeout of coreutils");
     }
     let said = String::from_utf8_lossy(&output.stdout);

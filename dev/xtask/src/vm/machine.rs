@@ -79,7 +79,7 @@ fn command(kernel: &Path, archive: &Path, folder: &Path) -> Command {
         command.args(["-numa", &format!("node,nodeid={node},cpus={cpus},memdev=memory{node}")]);
     }
     command.arg("-kernel").arg(kernel).arg("-initrd").arg(archive);
-    command.args(["-append", "console=ttyS0 panic=-1"]);
+    command.args(["-append", "console=ttyS0 panic=-1 no_timer_check"]);
     for file in [CONSOLE, ANSWERS] {
         command.args(["-serial", &format!("file:{}", folder.join(file).display())]);
     }

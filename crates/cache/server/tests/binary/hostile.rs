@@ -3,9 +3,9 @@
 use net::sim::{Heard, Pace, PeerId};
 use server::options::Options;
 
+use crate::binary::take;
 use crate::packets::*;
 use crate::simulated::Server;
-use crate::take;
 
 #[test]
 fn announced_values_take_no_memory() {

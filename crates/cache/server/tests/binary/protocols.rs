@@ -4,8 +4,8 @@ use net::CloseReason;
 use net::sim::{at_every_cut, converse};
 use server::options::{Auth, Options, Protocol};
 
+use crate::binary::{check, check_with, worker, worker_with};
 use crate::packets::*;
-use crate::{check, check_with, worker, worker_with};
 
 #[test]
 fn after_a_text_command_the_first_byte_of_a_packet_is_text() {

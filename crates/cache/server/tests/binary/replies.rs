@@ -4,9 +4,9 @@ use net::CloseReason;
 use net::sim::converse;
 use server::options::Options;
 
+use crate::binary::{check, check_with, take, worker};
 use crate::packets::*;
 use crate::simulated::Server;
-use crate::{check, check_with, take, worker};
 
 const MIB: usize = 1 << 20;
 

@@ -2,9 +2,9 @@
 
 use server::options::Options;
 
+use crate::binary::take;
 use crate::packets::*;
 use crate::simulated::Server;
-use crate::take;
 
 /// Names and values of a list of statistics, without its end.
 fn statistics(output: &[u8]) -> Vec<(String, String)> {

@@ -12,7 +12,7 @@ use store::{
     FlashSettings, FlashUse, Located, Look, NewValue, ReadState,
 };
 
-use crate::{Kept, Pair};
+use crate::model::{Kept, Pair};
 
 /// The devices of a store, its thread, and the reads of one operation.
 pub(crate) struct FlashTier {

@@ -10,7 +10,7 @@ use super::*;
 
 /// A client of a port of this host.
 fn client(port: u16) -> HttpClient {
-    let tls = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
     let tls = tls.with_safe_default_protocol_versions().expect("versions");
     let tls = tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth();
     let place = HttpPlace::Network { is_tls: false, host: "127.0.0.1".to_owned(), port };

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, soc
 use rustix::process::{Pid, Signal, kill_process};
 use tls::{ClientSettings, RunCertificates};
 
-use crate::{PATIENCE, Scratch, until};
+use crate::register::{PATIENCE, Scratch, until};
 
 /// The members of a cluster.
 pub(crate) struct Cluster {

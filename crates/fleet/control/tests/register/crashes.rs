@@ -13,7 +13,7 @@ use control::register::{
 };
 use stdx::prng::Prng;
 
-use crate::{Scratch, key, prefix};
+use crate::register::{Scratch, key, prefix};
 
 /// How often the writer is killed; `EVENKEEL_TEST_ROUNDS` says how often else.
 const ROUNDS: u64 = 200;
@@ -23,7 +23,8 @@ const KEYS: u64 = 64;
 const WRITES_PER_COMPACTION: u64 = 23;
 /// Says to this test that it is the writer, and of which directory.
 const WRITER: &str = "EVENKEEL_TEST_REGISTER_WRITER";
-const ITSELF: &str = "crashes::a_writer_that_is_killed_at_any_moment_loses_nothing_that_it_acknowledged";
+const ITSELF: &str =
+    "register::crashes::a_writer_that_is_killed_at_any_moment_loses_nothing_that_it_acknowledged";
 
 #[test]
 fn a_writer_that_is_killed_at_any_moment_loses_nothing_that_it_acknowledged() {

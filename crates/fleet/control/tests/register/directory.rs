@@ -9,7 +9,7 @@ use control::register::{
     TransactionOutcome, WatchStep,
 };
 
-use crate::{PATIENCE, Scratch, check_failure, committed, create, key, prefix};
+use crate::register::{PATIENCE, Scratch, check_failure, committed, create, key, prefix};
 
 fn open(folder: &Path) -> DirectoryRegister {
     DirectoryRegister::open(folder).expect("a directory")

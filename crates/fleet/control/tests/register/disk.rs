@@ -10,7 +10,7 @@ use control::register::{
     TransactionOutcome,
 };
 
-use crate::{Scratch, committed, create, key, prefix};
+use crate::register::{Scratch, committed, create, key, prefix};
 
 /// Bytes that a file system of memory gives out at a time.
 const PAGE: u64 = 4096;

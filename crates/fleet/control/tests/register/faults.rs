@@ -8,8 +8,8 @@ use control::register::{
 use os::clock::Stopwatch;
 use rustix::process::Signal;
 
-use crate::cluster::Cluster;
-use crate::{PATIENCE, create, key, prefix};
+use crate::register::cluster::Cluster;
+use crate::register::{PATIENCE, create, key, prefix};
 
 /// How often the leader is lost; `EVENKEEL_TEST_ROUNDS` says how often else.
 const ROUNDS: usize = 2;
@@ -113,14 +113,14 @@ fn a_watch_goes_on_where_it_was_when_its_only_etcd_was_away() {
             other => panic!("{other:?}"),
         }
     };
-    crate::committed(&register, &create("/a", ""));
+    crate::register::committed(&register, &create("/a", ""));
     assert_eq!(step(&mut *watch), ["/a"]);
     cluster.kill(0);
-    crate::check_failure(watch.next(Duration::ZERO), "reach the register");
-    crate::check_failure(register.get(&key("/a")), "reach the register");
-    crate::check_failure(register.put_if(&create("/b", "")), "reach the register");
+    crate::register::check_failure(watch.next(Duration::ZERO), "reach the register");
+    crate::register::check_failure(register.get(&key("/a")), "reach the register");
+    crate::register::check_failure(register.put_if(&create("/b", "")), "reach the register");
     cluster.restart(0);
     cluster.wait();
-    crate::committed(&register, &create("/b", ""));
+    crate::register::committed(&register, &create("/b", ""));
     assert_eq!(step(&mut *watch), ["/b"]);
 }

@@ -8,8 +8,8 @@ use control::register::{EtcdLimits, Register, RegisterError, Revision, Transacti
 use os::clock::{Stopwatch, pause};
 use rustix::process::Signal;
 
-use crate::cluster::Cluster;
-use crate::{PATIENCE, key, prefix, until};
+use crate::register::cluster::Cluster;
+use crate::register::{PATIENCE, key, prefix, until};
 
 /// Writes that are waited for in each state of the cluster.
 const WRITES: usize = 20;

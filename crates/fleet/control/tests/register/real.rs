@@ -9,8 +9,8 @@ use control::register::{
 
 use tls::ClientSettings;
 
-use crate::cluster::Cluster;
-use crate::{PATIENCE, Scratch, check_failure, committed, create, key, prefix};
+use crate::register::cluster::Cluster;
+use crate::register::{PATIENCE, Scratch, check_failure, committed, create, key, prefix};
 
 #[test]
 fn a_lease_that_has_ended_is_lost_and_its_keys_are_deleted() {
@@ -138,7 +138,7 @@ fn a_token_that_etcd_has_forgotten_is_renewed() {
     // etcd keeps tokens in memory.
     cluster.kill(0);
     cluster.restart(0);
-    crate::until("an etcd that answers", || register.get(&key("/a")).ok());
+    crate::register::until("an etcd that answers", || register.get(&key("/a")).ok());
     committed(&register, &create("/b", ""));
     assert!(
         matches!(watch.next(PATIENCE).expect("an answer"), WatchStep::Changes(changes) if changes.len() == 1)
@@ -146,7 +146,7 @@ fn a_token_that_etcd_has_forgotten_is_renewed() {
     cluster.kill(0);
     cluster.restart(0);
     // The watch is the first to see that the token is not known any more.
-    crate::until("an etcd that answers", || match watch.next(Duration::from_secs(1)) {
+    crate::register::until("an etcd that answers", || match watch.next(Duration::from_secs(1)) {
         Ok(WatchStep::Quiet) => cluster.ask(0, "/v3/maintenance/status", "{}").map(drop),
         _ => None,
     });

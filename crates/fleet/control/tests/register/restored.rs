@@ -12,8 +12,8 @@ use fleet::{ClusterName, FleetContent, Generation, GenerationNumber, texts};
 use serde_json::json;
 use stdx::clock::Now;
 
-use crate::check_failure;
-use crate::cluster::Cluster;
+use crate::register::check_failure;
+use crate::register::cluster::Cluster;
 
 const UNIX_S: i64 = 1_800_000_000;
 

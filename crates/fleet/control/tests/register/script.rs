@@ -8,8 +8,8 @@ use control::register::{
 };
 use stdx::prng::Prng;
 
-use crate::cluster::Cluster;
-use crate::{PATIENCE, Scratch, key, prefix};
+use crate::register::cluster::Cluster;
+use crate::register::{PATIENCE, Scratch, key, prefix};
 
 /// Calls of a script: enough for each kind to meet each state that few keys have.
 const CALLS: usize = 400;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use control::register::{EtcdLimits, EtcdRegister, EtcdSettings, EtcdUser};
 
-use crate::PATIENCE;
+use crate::register::PATIENCE;
 
 /// What a member does with a request.
 #[derive(Clone)]

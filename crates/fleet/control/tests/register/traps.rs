@@ -10,8 +10,8 @@ use control::register::{
 };
 use os::clock::Stopwatch;
 
-use crate::scripted::{Act, ScriptedEtcd};
-use crate::{PATIENCE, check_failure, create, key, prefix};
+use crate::register::scripted::{Act, ScriptedEtcd};
+use crate::register::{PATIENCE, check_failure, create, key, prefix};
 
 fn code(text: &str) -> String {
     STANDARD.encode(text)

@@ -42,8 +42,8 @@ use tuner::plan::strategy::Strategy;
 use tuner::plan::{Plan, PlanRequest, plan, rest};
 use tuner::{Facts, Root, probe};
 
-use crate::shapes;
-use crate::tree::{Shape, Tree};
+use crate::hosts::shapes;
+use crate::hosts::tree::{Shape, Tree};
 
 const SMALL: Shape = Shape { sockets: 1, cores_per_socket: 4, threads_per_core: 1, cores_per_cache: 4 };
 const PCI: &str = "pci0000:00/0000:00:03.0";

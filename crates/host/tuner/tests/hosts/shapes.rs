@@ -5,7 +5,7 @@
 
 use os::CpuSet;
 
-use crate::tree::{Shape, Tree};
+use crate::hosts::tree::{Shape, Tree};
 
 /// c3.4xlarge, 2013: Xen, one queue, whose event channel has the interface's name; no list of message interrupts.
 pub(crate) fn c3_4xlarge() -> Tree {

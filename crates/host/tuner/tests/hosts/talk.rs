@@ -26,7 +26,7 @@ use tuner::plan::strategy::Strategy;
 use tuner::plan::{PlanRequest, plan};
 use tuner::{Finding, Reading, RemedyStatus, Series, Severity, judge, probe, read};
 
-use crate::tree::Tree;
+use crate::hosts::tree::Tree;
 
 /// Windows of ten seconds.
 const WINDOWS: u64 = 3;

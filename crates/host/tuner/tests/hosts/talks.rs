@@ -1,7 +1,7 @@
 //! Texts of the tuner for each shape of host: findings, plan, and the CPUs that each strategy chooses.
 
-use crate::shapes;
-use crate::talk::check;
+use crate::hosts::shapes;
+use crate::hosts::talk::check;
 
 #[test]
 fn c3_4xlarge_one_queue_fills_one_cpu() {

@@ -12,7 +12,7 @@ use tuner::apply::rollback::undo;
 use tuner::plan::change::{Change, Holds, Risk, Setting, Stage};
 use tuner::plan::signal::ExpectedSignal;
 
-use crate::tree::Tree;
+use crate::hosts::tree::Tree;
 
 const PAIRS: [[&str; 2]; 3] = [
     ["vm.dirty_bytes", "vm.dirty_ratio"],

@@ -24,7 +24,6 @@ pub struct Comparison {
     /// The metric that decides first, then the others.
     pub metrics: Vec<Metric>,
     /// What the experiment aims at.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aims: Vec<AimStanding>,
     /// Requests per percentage point of CPU, where there are several rates.
     pub efficiencies: Vec<Efficiency>,

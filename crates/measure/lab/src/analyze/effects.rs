@@ -35,7 +35,7 @@ pub struct FactorEffect {
     pub verdict: Verdict,
 }
 
-/// All effects on a metric; none if fewer than two factors vary.
+/// All effects on a metric; none if fewer than two factors vary, or none are wanted.
 pub(crate) fn effects(
     experiment: &Experiment,
     records: &[&TrialRecord],
@@ -43,7 +43,7 @@ pub(crate) fn effects(
     better: Option<Better>,
 ) -> Vec<FactorEffect> {
     let factors = factors(experiment);
-    if factors.len() < 2 {
+    if factors.len() < 2 || !experiment.measure.effects {
         return Vec::new();
     }
     let cells = cells(experiment, &factors);

@@ -27,7 +27,11 @@ pub(crate) type Round = Vec<Option<f64>>;
 /// The number of effects of such an experiment.
 pub(crate) fn count(experiment: &Experiment) -> usize {
     let factors = factors(experiment);
-    if factors.len() < 2 { 0 } else { contrasts(&factors, &cells(experiment, &factors)).len() }
+    if factors.len() < 2 || !experiment.measure.effects {
+        0
+    } else {
+        contrasts(&factors, &cells(experiment, &factors)).len()
+    }
 }
 
 pub(crate) fn factors(experiment: &Experiment) -> Vec<Factor> {

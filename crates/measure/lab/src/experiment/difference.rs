@@ -20,6 +20,7 @@ pub(crate) fn in_the_way(before: &Experiment, now: &Experiment) -> Vec<String> {
         like_before.measure.also.clone_from(&before.measure.also);
     }
     like_before.measure.profile = before.measure.profile;
+    like_before.measure.effects = before.measure.effects;
     // Nor do expectations.
     for (now, before) in like_before.factors.iter_mut().zip(&before.factors) {
         let levels = now.levels.iter_mut().zip(&before.levels);

@@ -134,6 +134,26 @@ mod tests {
     }
 
     #[test]
+    fn effects_that_are_not_wanted_take_no_pairs() {
+        let factor = |name: &str| {
+            let level = |level| format!("[[factor.level]]\nname = \"{level}\"\nenv.{name} = \"{level}\"\n");
+            format!("[[factor]]\nname = \"{name}\"\n{}", (0..3).map(level).collect::<String>())
+        };
+        let comparisons = |effects: &str| {
+            let text = format!("{MINIMAL}{effects}\n{}{}", factor("a"), factor("b"));
+            RoundPlan::of(&Experiment::parse(&text).expect("an experiment")).expect("comparisons").comparisons
+        };
+        // Beside the baseline 17 cells; 1 + 2 + 2 effects and 2 + 2 + 4 of two together.
+        assert_eq!((comparisons(""), comparisons("effects = false")), (17, 17));
+        assert_eq!(
+            contrast::count(
+                &Experiment::parse(&format!("{MINIMAL}{}{}", factor("a"), factor("b"))).expect("it")
+            ),
+            13
+        );
+    }
+
+    #[test]
     fn the_chance_to_keep_pairs_is_binomial() {
         assert!((at_least(6, 6, 0.9) - 0.531_441).abs() < 1e-9);
         assert!((at_least(6, 8, 0.9) - 0.961_908_2).abs() < 1e-6);

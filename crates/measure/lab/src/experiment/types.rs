@@ -338,6 +338,9 @@ pub struct Measure {
     /// Others to show and to test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
+    /// Whether the effects of factors are judged, too: means over works that have nothing in common say little.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub effects: bool,
     /// Relative differences below this are insignificant in practice: `0.02` is 2 %.
     #[serde(default = "equivalent")]
     pub equivalent: f64,

@@ -10,7 +10,7 @@ use crate::experiment::design::{Cell, Design};
 use crate::record::TrialRecord;
 use crate::record::quantity::{is_latency, title};
 use crate::report::picture::percentiles::{PERCENTILES, PercentileCurve};
-use crate::report::picture::seconds::{Seconds, SecondsPanel};
+use crate::report::picture::seconds::{SecondsPanel, TrialSeconds};
 use crate::report::picture::{curves, dots, heat, percentiles, seconds};
 use crate::run::results::Results;
 
@@ -31,14 +31,14 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
     let valid: Vec<&TrialRecord> = results.valid().collect();
     let mut all = Gallery::default();
     for metric in &comparison.metrics {
-        let caption = format!("{} of each cell", title(&metric.name));
+        let caption = format!("{} of each cell", plain(&metric.name));
         all.add(format!("cells-{}", metric.name), caption, dots::dots(metric));
     }
     let throughput = known(&valid, &["requests_per_second"], "_per_second");
     let latency = known(&valid, &["p99_us", "p95_us"], "_us");
     if let Some((throughput, latency)) = throughput.zip(latency) {
         let of = |name: &str| -> Metric { compare_metric(results, name) };
-        let caption = format!("{} over {}", title(&latency), title(&throughput));
+        let caption = format!("{} over {}", plain(&latency), plain(&throughput));
         all.add("curves".into(), caption, curves::curves(&of(&throughput), &of(&latency)));
     }
     let (conditions, cells) = (design.condition_names(), |condition: &str| -> Vec<&Cell> {
@@ -59,7 +59,7 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
         let panel = |condition: &&str| seconds_panel(condition, &cells(condition), results, &metric);
         let panels: Vec<SecondsPanel> = conditions.iter().map(panel).collect();
         let warm_up_s = f64::from(results.experiment.workload.warm_up_s);
-        let caption = format!("{} second by second", title(&metric));
+        let caption = format!("{} second by second", plain(&metric));
         all.add(format!("seconds-{metric}"), caption, seconds::seconds(&metric, &panels, warm_up_s));
     }
     for cell in &design.cells {
@@ -72,7 +72,7 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
                 record.place
             );
             let picture = heat::heat(&cell.name(), &remark, inside.unwrap_or(&record.samples));
-            all.add(format!("cpus-{}", cell.name()), format!("shares of each CPU, {}", cell.name()), picture);
+            all.add(format!("cpus-{}", cell.name()), cpus_caption(cell), picture);
         }
     }
     all.0
@@ -87,6 +87,17 @@ impl Gallery {
         let name = unlike(file_name(&name), &self.0);
         self.0.extend(svg.map(|svg| Picture { name, caption, svg }));
     }
+}
+
+/// A metric's name for people, without its unit, which depends on the values.
+pub(super) fn plain(metric: &str) -> String {
+    let title = title(metric);
+    title.split(" (").next().unwrap_or_default().to_owned()
+}
+
+/// The caption of the picture of a cell's CPUs.
+pub(super) fn cpus_caption(cell: &Cell) -> String {
+    format!("shares of each CPU, {}", cell.name())
 }
 
 /// A metric that records have: one of the preferred, or the first with that ending.
@@ -140,9 +151,9 @@ fn seconds_panel(condition: &str, cells: &[&Cell], results: &Results, metric: &s
     }
 }
 
-fn series(cell: &Cell, records: &[&TrialRecord], metric: &str) -> Vec<Seconds> {
+fn series(cell: &Cell, records: &[&TrialRecord], metric: &str) -> Vec<TrialSeconds> {
     let own = records.iter().filter(|record| cell.holds(record));
-    let trial = |record: &&TrialRecord| -> Seconds {
+    let trial = |record: &&TrialRecord| -> TrialSeconds {
         let samples = record.samples.iter();
         samples.filter_map(|sample| Some((sample.at_s, *sample.load.get(metric)?))).collect()
     };

@@ -6,16 +6,17 @@ use std::fmt::Write;
 use stdx::calendar::utc;
 
 use super::facts::RunFacts;
-use super::pictures::Picture;
+use super::pictures::{Picture, cpus_caption};
 use super::table::words;
 use super::verdict::verdict;
 use super::{ReportTable, basis, left_out, remarks, tables};
 use crate::analyze::comparison::Comparison;
 use crate::experiment::Experiment;
+use crate::experiment::design::Design;
 use crate::experiment::difference::between;
 use crate::run::results::Results;
 
-/// Pictures of CPUs on a page: those of the last condition, which mostly is the heaviest load.
+/// Pictures of CPUs on a page, at most: those of the last condition, which mostly is the heaviest load.
 const CPU_PICTURES_MAX: usize = 4;
 
 /// The lines of an index between which the command keeps its table.
@@ -24,7 +25,7 @@ pub const INDEX_BEGINS: &str = "<!-- experiments: written by `evenkeel lab repor
 pub const INDEX_ENDS: &str = "<!-- end of experiments -->";
 
 /// A result on its way to readers.
-pub struct Publication<'r> {
+pub struct PublishedPage<'r> {
     /// The experiment's name, which its files have.
     pub name: &'r str,
     /// The path of its file, as readers type it.
@@ -37,15 +38,15 @@ pub struct Publication<'r> {
     pub comparison: &'r Comparison,
 }
 
-impl Publication<'_> {
+impl PublishedPage<'_> {
     /// The page, and those of all pictures that are on it.
     pub fn page<'p>(&self, pictures: &'p [Picture]) -> (String, Vec<&'p Picture>) {
-        let chosen = chosen(pictures);
-        let Publication { name, file, experiment, results, comparison } = self;
+        let PublishedPage { name, file, experiment, results, comparison } = self;
+        let chosen = chosen(pictures, &results.experiment);
         let mut page = format!(
             "# {name}: {}\n\n<!-- Written by `evenkeel lab report RUN --publish`. What is not a figure comes from the comment at the \
              beginning of {file}. -->\n\n{}\n## The answer\n\n",
-            comparison.question,
+            words(&comparison.question),
             introduction(&results.notation),
         );
         for sentence in verdict(comparison) {
@@ -111,12 +112,17 @@ pub fn empty_index() -> String {
 }
 
 /// Pictures for readers who have not run it: of CPUs a few, and seconds only for whoever looks for a fault.
-fn chosen(pictures: &[Picture]) -> Vec<&Picture> {
-    let is_of_cpus = |picture: &&&Picture| picture.name.starts_with("cpus-");
-    let cpus: Vec<&Picture> = pictures.iter().filter(|it| is_of_cpus(&it)).collect();
-    let last = &cpus[cpus.len().saturating_sub(CPU_PICTURES_MAX)..];
-    let others = pictures.iter().filter(|it| !is_of_cpus(&it) && !it.name.starts_with("seconds-"));
-    others.chain(last.iter().copied()).collect()
+fn chosen<'p>(pictures: &'p [Picture], experiment: &Experiment) -> Vec<&'p Picture> {
+    let design = Design::of(experiment);
+    let last = design.condition_names().pop().unwrap_or_default();
+    let cpus =
+        design.cells.iter().filter(|cell| cell.condition == last).take(CPU_PICTURES_MAX).map(cpus_caption);
+    let cpus: Vec<String> = cpus.collect();
+    let is_chosen = |it: &&Picture| match it.name.split('-').next() {
+        Some("cpus") => cpus.contains(&it.caption),
+        kind => kind != Some("seconds"),
+    };
+    pictures.iter().filter(is_chosen).collect()
 }
 
 /// The comment at the beginning of an experiment's file, which is Markdown.

@@ -5,11 +5,11 @@ use stdx::calendar::{DAY_S, utc};
 
 use super::page::STYLE;
 use super::picture::weeks::{timeline, week_over_week};
-use super::pictures::Picture;
+use super::pictures::{Picture, plain};
 use super::table::markup;
 use super::verdict::class;
 use super::{ReportTable, span};
-use crate::record::quantity::{Unit, chance, change, number, title};
+use crate::record::quantity::{Unit, chance, change, number};
 use crate::weeks::{DAYS_MIN, ServiceChange, ServiceSeries, WeeksReport, whole_days};
 
 /// The report for a terminal.
@@ -97,13 +97,13 @@ pub fn pictures(series: &[ServiceSeries], report: &WeeksReport) -> Vec<Picture> 
             let annotation = &report.annotations[place];
             Some(Picture {
                 name: format!("week-{}-{}", series.name, place + 1),
-                caption: format!("{} week over week around {}", title(&series.name), annotation.text),
+                caption: format!("{} week over week around {}", plain(&series.name), annotation.text),
                 svg: week_over_week(series, &report.annotations, place)?,
             })
         };
         let all = timeline(series, report).map(|svg| Picture {
             name: format!("days-{}", series.name),
-            caption: format!("{} day by day", title(&series.name)),
+            caption: format!("{} day by day", plain(&series.name)),
             svg,
         });
         (0..report.annotations.len()).filter_map(around).chain(all).collect::<Vec<_>>()

@@ -370,9 +370,13 @@ mod tests {
     #[test]
     fn a_short_load_is_seen_at_both_ends() {
         let (clock, own) = (Stopwatch::start(), std::process::id());
-        let mut sampler =
-            Sampler::start(Facts::default(), Watched { subject: Charged::from(own), load: own }, clock, true)
-                .expect("moments");
+        let mut sampler = Sampler::start(
+            Facts::default(),
+            Watched { subject: Charged::from(own), load: own, beside: Vec::new() },
+            clock,
+            true,
+        )
+        .expect("moments");
         let begin = cpu_time::this_thread_ns();
         while cpu_time::this_thread_ns() < begin + 60_000_000 {
             std::hint::spin_loop();

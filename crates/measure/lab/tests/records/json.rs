@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lab::analyze::aims::{AimStanding, AimVerdict, WantedRatio};
 use lab::analyze::compare::compare;
 use lab::report::json::RunReport;
 use serde_json::Value;
@@ -69,6 +70,15 @@ fn the_page_has_every_field_of_the_report_and_no_other() {
     }
     let mut comparison = compare(&results);
     comparison.metrics[0].equals = comparison.metrics[0].standings[1].ratio;
+    let aim = |must| AimStanding {
+        cell: "spread, threads=8".to_owned(),
+        metric: "p99_us".to_owned(),
+        must,
+        ratio: comparison.metrics[0].standings[1].ratio,
+        verdict: AimVerdict::Open,
+    };
+    comparison.aims =
+        vec![aim(WantedRatio::AtLeast(1.2)), aim(WantedRatio::AtMost(1.0)), aim(WantedRatio::Within(0.01))];
     let json: Value = serde_json::from_str(&RunReport::of(&results, &comparison).text()).expect("JSON");
     let mut found = BTreeMap::new();
     collect("report", &json, &mut found);

@@ -12,7 +12,7 @@ use crate::record::quantity::Unit;
 use crate::record::quantity::is_latency;
 
 /// A trial's seconds and values.
-pub type Seconds = Vec<(f64, f64)>;
+pub type TrialSeconds = Vec<(f64, f64)>;
 
 /// A condition, the trials of each treatment under it, and the trials of any of them that do not count.
 #[derive(Clone, Debug)]
@@ -20,9 +20,9 @@ pub struct SecondsPanel {
     /// The condition; empty if there is none.
     pub condition: String,
     /// The treatments with their trials.
-    pub treatments: Vec<(String, Vec<Seconds>)>,
+    pub treatments: Vec<(String, Vec<TrialSeconds>)>,
     /// The other trials.
-    pub doubtful: Vec<Seconds>,
+    pub doubtful: Vec<TrialSeconds>,
 }
 
 /// More points than this of one trial are thinned out: there are not as many pixels.
@@ -78,7 +78,7 @@ pub fn seconds(metric: &str, panels: &[SecondsPanel], warm_up_s: f64) -> Option<
         x_scale.draw_below(&mut canvas, &x_scale.marks(true), top, bottom);
         y_scale.draw_beside(&mut canvas, LEFT, RIGHT);
         canvas.rect((LEFT, top), (x_scale.at(warm_up_s) - LEFT, bottom - top), INK, 0.08);
-        let path = |trial: &Seconds| -> Vec<(f64, f64)> {
+        let path = |trial: &TrialSeconds| -> Vec<(f64, f64)> {
             let every = trial.len().div_ceil(POINTS_MAX).max(1);
             let some = trial.iter().step_by(every).filter(|it| is_drawn(it));
             some.map(|(at_s, value)| (x_scale.at(*at_s), y_scale.at(value * unit.factor))).collect()
@@ -95,7 +95,7 @@ pub fn seconds(metric: &str, panels: &[SecondsPanel], warm_up_s: f64) -> Option<
     Some(canvas.finish())
 }
 
-fn draw(canvas: &mut Canvas, panel: &SecondsPanel, path: impl Fn(&Seconds) -> Vec<(f64, f64)>) {
+fn draw(canvas: &mut Canvas, panel: &SecondsPanel, path: impl Fn(&TrialSeconds) -> Vec<(f64, f64)>) {
     for trial in panel.doubtful.iter().step_by(one_in(panel.doubtful.len(), 1)) {
         canvas.line(&path(trial), DOUBTFUL, 1.0, 1.0);
     }
@@ -117,7 +117,7 @@ fn one_in(trials: usize, treatments: usize) -> usize {
 }
 
 /// The median in each second that half of the trials have, as their samples do not fall on the same instants.
-fn middle(trials: &[Seconds]) -> Seconds {
+fn middle(trials: &[TrialSeconds]) -> TrialSeconds {
     let mut seconds: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
     for (at_s, value) in trials.iter().flatten() {
         seconds.entry(at_s.round() as i64).or_default().push(*value);

@@ -1,20 +1,15 @@
 //! The binary protocol, on a simulated network.
 
 mod hostile;
-#[allow(dead_code, reason = "shared with other tests")]
-#[path = "../packets/mod.rs"]
-mod packets;
 mod protocols;
 mod replies;
-#[path = "../simulated/mod.rs"]
-mod simulated;
 mod statistics;
 
+use crate::packets::show;
+use crate::simulated::Server;
 use net::CloseReason;
 use net::sim::{PeerId, at_every_cut};
-use packets::show;
 use server::options::Options;
-use simulated::Server;
 
 fn worker() -> server::Worker {
     worker_with(Options::default())

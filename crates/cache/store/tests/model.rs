@@ -14,7 +14,7 @@ use store::{
     Look, MetaGet, NewValue, Store, Stored, Vivify,
 };
 
-use crate::flash_tier::FlashTier;
+use crate::model::flash_tier::FlashTier;
 
 mod flash_tier;
 

@@ -8,7 +8,7 @@ use stdx::clock::Now;
 use stdx::exposition::{FamilyRead, read};
 
 /// Names, kinds and labels.
-const EXPORTER: &str = include_str!("memcached_exporter.txt");
+const EXPORTER: &str = include_str!("metrics/memcached_exporter.txt");
 
 /// A server with one worker, and what reads it.
 fn server(options: &Options) -> (SimHost<Worker>, Monitor) {
@@ -68,7 +68,7 @@ fn all_families_of_memcached_exporter_are_there_with_its_kinds_and_labels() {
 }
 
 /// Names and kinds with extstore.
-const EXPORTER_EXTSTORE: &str = include_str!("memcached_exporter_extstore.txt");
+const EXPORTER_EXTSTORE: &str = include_str!("metrics/memcached_exporter_extstore.txt");
 
 #[test]
 fn families_of_extstore_are_there_where_there_is_flash() {

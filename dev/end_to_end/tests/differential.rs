@@ -1,15 +1,10 @@
 //! The differential fuzzer: the same random commands to a real memcached and to Evenkeel with both drivers, in pieces
 //! of random lengths. Their answers must be equal except for the differences in `differences.rs`.
 //!
-//! `EVENKEEL_TEST_SEEDS=0..100000 cargo test -p end_to_end --test differential` runs these seeds.
+//! `EVENKEEL_TEST_SEEDS=0..100000 cargo test -p end_to_end --test main differential` runs these seeds.
 
-#[path = "../../../../crates/cache/server/tests/conversation/mod.rs"]
-#[allow(dead_code, reason = "shared with the tests of the server, which use more of it")]
-mod conversation;
 mod differences;
-#[path = "../../../../crates/cache/server/tests/packets/mod.rs"]
-#[allow(dead_code, reason = "shared with the tests of the server, which use more of it")]
-mod packets;
+use crate::packets;
 mod plain;
 
 use std::io::{Read, Write};
@@ -17,12 +12,12 @@ use std::net::Shutdown;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use conversation::Writer;
-use conversation::unwritten::Peer;
+use crate::conversation::Writer;
+use crate::conversation::unwritten::Peer;
+use crate::packets::PacketWriter;
 use differences::comparable;
 use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
-use packets::PacketWriter;
 use stdx::prng::Prng;
 
 /// Conversations of an ordinary run; `EVENKEEL_TEST_SEEDS` selects others, as `first..last`.

@@ -1,0 +1,12 @@
+//! A store from outside: against a model, between threads, in bytes of memory.
+
+mod cas;
+mod index_memory;
+mod joining;
+mod manifest;
+mod model;
+mod receiving;
+mod shares;
+mod shortage;
+mod threads;
+mod unused;

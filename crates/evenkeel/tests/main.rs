@@ -1,0 +1,35 @@
+//! The binary as a process: output and exit statuses of its verbs.
+
+mod closed_pipe;
+mod howto;
+mod lab;
+mod lab_run;
+mod lab_windows;
+mod load_agents;
+mod load_fast_open;
+mod load_kubernetes;
+mod load_live;
+mod my_cnf;
+mod pages;
+mod privileges;
+mod route_fast_open;
+mod route_lines;
+mod scheduling;
+mod serve;
+mod serve_accepting;
+mod serve_lines;
+mod serve_receive_queues;
+mod support;
+mod top_live;
+mod top_once;
+mod tune;
+mod tune_cpus;
+mod tune_damaged;
+mod tune_folded;
+mod tune_kept;
+mod tune_listeners;
+mod tune_persist;
+mod tune_refused;
+mod tune_verify;
+mod tune_waiting;
+mod watch;

@@ -1,0 +1,5 @@
+//! The control plane from outside: register, rights, handshakes.
+
+mod handshakes;
+mod register;
+mod rights;
