@@ -35,7 +35,7 @@ const PROGRAMS: [ShownProgram; 2] = [
 ];
 
 /// Placeholders in pages, each with a value that is accepted.
-const PLACEHOLDERS: [(&str, &str); 10] = [
+const PLACEHOLDERS: [(&str, &str); 11] = [
     ("$NAME", "c1"),
     ("$NUMBER", "1"),
     ("$ADDRESS", "10.0.0.1"),
@@ -45,6 +45,7 @@ const PLACEHOLDERS: [(&str, &str); 10] = [
     ("$small", "1"),
     ("$(pidof evenkeel)", "1"),
     ("{port}", "11211"),
+    ("{pids}", "12,34"),
     ("$strategy", "none"),
 ];
 
