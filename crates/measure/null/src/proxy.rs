@@ -38,7 +38,7 @@ struct Pair {
 }
 
 /// One of the two ends of a pair.
-pub(crate) struct End {
+pub(crate) struct PairEnd {
     pair: usize,
     is_client: bool,
     /// Bytes of a body, with its line end, that are still to be forwarded.
@@ -52,7 +52,7 @@ impl NullProxy {
     }
 
     /// The other end of a pair.
-    fn other(&self, end: &End) -> Option<Link> {
+    fn other(&self, end: &PairEnd) -> Option<Link> {
         let pair = &self.pairs[end.pair];
         if end.is_client { pair.back_end } else { pair.client }
     }
@@ -71,7 +71,7 @@ impl NullProxy {
     }
 
     /// Handles input of an end whose other end is not there (yet or any more).
-    fn without_other(&self, end: &End, input: &[u8], output: &mut Gather<Vec<u8>>) -> Progress {
+    fn without_other(&self, end: &PairEnd, input: &[u8], output: &mut Gather<Vec<u8>>) -> Progress {
         match self.pairs[end.pair].refused {
             _ if !end.is_client => Progress { consumed: input.len(), next: Next::Read },
             Some(why) if !input.is_empty() => {
@@ -93,13 +93,13 @@ impl NullProxy {
 }
 
 impl Handler for NullProxy {
-    type Connection = End;
+    type Connection = PairEnd;
     type Held = Vec<u8>;
 
-    fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Vec<u8>>) -> End {
+    fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Vec<u8>>) -> PairEnd {
         match opened.origin {
             Origin::Accepted { .. } => {
-                End { pair: self.new_client(opened.link, turn), is_client: true, body_left: 0 }
+                PairEnd { pair: self.new_client(opened.link, turn), is_client: true, body_left: 0 }
             }
             Origin::Dialled { tag } => {
                 let number = tag as usize;
@@ -109,7 +109,7 @@ impl Handler for NullProxy {
                     Some(client) => turn.wake(client),
                     None => turn.abort(opened.link),
                 }
-                End { pair: number, is_client: false, body_left: 0 }
+                PairEnd { pair: number, is_client: false, body_left: 0 }
             }
         }
     }
@@ -126,7 +126,7 @@ impl Handler for NullProxy {
     #[inline]
     fn on_bytes(
         &mut self,
-        end: &mut End,
+        end: &mut PairEnd,
         input: &[u8],
         output: &mut Gather<Vec<u8>>,
         turn: &mut Turn<Vec<u8>>,
@@ -144,13 +144,13 @@ impl Handler for NullProxy {
         Progress { consumed, next: Next::Read }
     }
 
-    fn on_drained(&mut self, end: &mut End, turn: &mut Turn<Vec<u8>>) {
+    fn on_drained(&mut self, end: &mut PairEnd, turn: &mut Turn<Vec<u8>>) {
         if let Some(other) = self.other(end) {
             turn.wake(other);
         }
     }
 
-    fn on_close(&mut self, end: End, _reason: CloseReason, turn: &mut Turn<Vec<u8>>) {
+    fn on_close(&mut self, end: PairEnd, _reason: CloseReason, turn: &mut Turn<Vec<u8>>) {
         let pair = &mut self.pairs[end.pair];
         if end.is_client {
             pair.client = None;
@@ -165,7 +165,7 @@ impl Handler for NullProxy {
 }
 
 /// How much of `input` can be forwarded: whole lines, and bodies as they come. `None` for an invalid line.
-fn whole(end: &mut End, input: &[u8]) -> Option<usize> {
+fn whole(end: &mut PairEnd, input: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         let body = end.body_left.min(input.len() - at);
