@@ -58,7 +58,7 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
     for metric in sampled(&valid) {
         let panel = |condition: &&str| seconds_panel(condition, &cells(condition), results, &metric);
         let panels: Vec<SecondsPanel> = conditions.iter().map(panel).collect();
-        let warm_up_s = f64::from(results.experiment.workload.warm_up_s);
+        let warm_up_s = results.experiment.workload.warm_up_s;
         let caption = format!("{} second by second", plain(&metric));
         all.add(format!("seconds-{metric}"), caption, seconds::seconds(&metric, &panels, warm_up_s));
     }

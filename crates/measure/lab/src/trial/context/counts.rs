@@ -21,8 +21,11 @@ const STATS_TIME_MAX: Duration = Duration::from_secs(5);
 /// memcached writes some 3 KiB.
 const STATS_LEN_MAX: u64 = 1 << 20;
 
+/// A metric of memory: its name, and its bytes.
+type MemoryMetric = (&'static str, fn(&ProcessMemory) -> u64);
+
 /// The metrics of memory.
-const MEMORY: [(&str, fn(&ProcessMemory) -> u64); 4] = [
+const MEMORY: [MemoryMetric; 4] = [
     ("server_rss_bytes", |memory| memory.resident),
     ("server_pss_bytes", |memory| memory.proportional),
     ("server_anon_bytes", |memory| memory.anonymous),
@@ -38,7 +41,7 @@ const LOOKS_MAX: u32 = 10;
 /// What is counted of a server in a trial.
 pub(super) struct Counted<'e> {
     stats: &'e [String],
-    memory: Vec<(&'static str, fn(&ProcessMemory) -> u64)>,
+    memory: Vec<MemoryMetric>,
     port: u16,
     pid: u32,
 }
