@@ -105,7 +105,7 @@ pub(crate) fn judge(
         record.metrics.append(&mut guest_metrics(&guest.samples[counts]));
     }
     if !results.metrics.is_empty() {
-        let (doubt, error) = derive(&mut record.metrics, derived);
+        let (doubt, error) = derive(&mut record.metrics, derived, &experiment.measure.primary);
         doubts.extend(doubt);
         broken = error.or(broken);
     }
@@ -114,7 +114,7 @@ pub(crate) fn judge(
         let what = format!("there is no {:?}; there are {}", experiment.measure.primary, known.join(", "));
         let error = Error::place("measure.primary", what);
         doubts.push(everywhere(error.to_string()));
-        broken = Some(error);
+        broken = broken.or(Some(error));
     }
     record.samples = seen.samples;
     add_load(&mut record.samples, &results, end_s);
@@ -129,8 +129,12 @@ pub(crate) fn judge(
 }
 
 /// Adds the derived metrics, which are not derived from each other. One without a value is a doubt; if it names a metric that there
-/// is not, the experiment does not work.
-fn derive(metrics: &mut LoadFigures, derived: Vec<(String, Formula)>) -> (Vec<Doubt>, Option<Error>) {
+/// is not, or is the metric that decides, the experiment does not work.
+fn derive(
+    metrics: &mut LoadFigures,
+    derived: Vec<(String, Formula)>,
+    primary: &str,
+) -> (Vec<Doubt>, Option<Error>) {
     let (mut doubts, mut broken) = (Vec::new(), None);
     let values: Vec<_> = derived.iter().map(|(name, formula)| (name, formula.value(metrics))).collect();
     for (name, value) in values {
@@ -139,7 +143,7 @@ fn derive(metrics: &mut LoadFigures, derived: Vec<(String, Formula)>) -> (Vec<Do
             Err(why) => {
                 let error = Error::place(derived::place(name), &why);
                 doubts.push(everywhere(error.to_string()));
-                if matches!(why, NoValue::Unknown { .. }) {
+                if matches!(why, NoValue::Unknown { .. }) || name == primary {
                     broken = Some(error);
                 }
             }
@@ -488,7 +492,7 @@ mod tests {
                 .join("; ")
                 .starts_with("beside; carry out measure.derived.per_item: get_misses_added is 0")
         );
-        assert!(broken.is_some_and(|error| error.to_string().contains("there is no \"per_item\"")));
+        assert!(broken.is_some_and(|error| error.to_string().contains("get_misses_added is 0")));
         let (record, broken) = judged_with("curr_itemz / 2 + 1", Vec::new());
         assert!(
             broken.is_some() && record.doubts[1].contains("there is no \"curr_itemz\"; there are curr_items"),
