@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::until::until;
 
@@ -55,7 +56,11 @@ struct Bench(PathBuf);
 
 impl Bench {
     fn new(name: &str, experiment: &str) -> Bench {
-        let path = std::env::temp_dir().join(format!("evenkeel-lab-run-{name}-{}", std::process::id()));
+        // Two tests may use the same name.
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("evenkeel-lab-run-{name}-{}-{number}", std::process::id()));
         fs::create_dir_all(&path).expect("a directory");
         fs::write(path.join("it.toml"), experiment).expect("written");
         Bench(path)

@@ -107,6 +107,8 @@ pub struct RunOutcome {
 pub fn run(asked: &RunRequest, halt: &Halt, tell: &mut dyn FnMut(RunProgress)) -> Result<RunOutcome, Error> {
     let Adapted { experiment, notation, left_out } =
         asked.adaptation.apply(&asked.text, &program::is_found)?;
+    // What is wrong in the file is wrong in the parts of it that are not carried out, too.
+    check::check_words(&Experiment::parse(&asked.text)?).map_err(Error::of_the_file)?;
     check(&experiment)?;
     if !left_out.is_empty() {
         tell(RunProgress::LeftOut(&left_out));

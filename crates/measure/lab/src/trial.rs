@@ -1,6 +1,5 @@
 //! Trials: host settings, subject, load and record of one; afterwards the host is restored, whatever happened.
 
-pub(crate) mod charged;
 pub(crate) mod check;
 pub(crate) mod context;
 pub(crate) mod halt;
@@ -14,7 +13,6 @@ pub(crate) mod process;
 pub(crate) mod program;
 pub(crate) mod sampler;
 pub(crate) mod settings;
-mod standing;
 mod subject;
 pub(crate) mod trace;
 
@@ -23,11 +21,11 @@ use crate::experiment::Subject;
 use crate::experiment::matrix::TrialTurn;
 use crate::guest;
 use crate::record::TrialRecord;
-use crate::trial::charged::Charged;
 use crate::trial::context::{Context, Site};
 use crate::trial::judge::judge;
 use crate::trial::process::Group;
 use crate::trial::program::{Program, Unknown};
+use crate::trial::sampler::charged::Charged;
 use crate::trial::settings::HostSettings;
 use std::path::{Path, PathBuf};
 use tuner::{Facts, Root};
@@ -139,8 +137,10 @@ impl<'a> Site<'a> {
             context.prepare(&mut server)?;
         }
         let pid = context.charged(server.pid())?;
-        let charged =
-            Charged { pid, kernel_threads: charged::kernel_threads(&experiment.measure.kernel_threads)? };
+        let charged = Charged {
+            pid,
+            kernel_threads: sampler::charged::kernel_threads(&experiment.measure.kernel_threads)?,
+        };
         context.charge(&charged);
         let program = program::of_process(pid);
         let facts = tuner::probe(&Root::new("/"), &[pid])?;

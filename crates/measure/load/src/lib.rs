@@ -57,7 +57,7 @@ pub use run::{run, search};
 pub use types::arguments::Arguments;
 pub use types::churn::Storm;
 pub use types::description::Description;
+pub use types::description::server_processes::ServerProcesses;
 pub use types::error::Error;
 pub use types::profiles::Workload;
-pub use types::server_processes::ServerProcesses;
 pub use types::span::Span;

@@ -14,7 +14,6 @@ pub(crate) mod part;
 pub(crate) mod popularity;
 pub(crate) mod probes;
 pub(crate) mod profiles;
-pub(crate) mod server_processes;
 pub(crate) mod sizes;
 pub(crate) mod span;
 pub(crate) mod ttl;

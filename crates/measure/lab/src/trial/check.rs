@@ -29,13 +29,6 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
             if OWN_NAMES.iter().chain(&PORTS).any(|own| *own == name.as_str()) {
                 return wrong("this name has its meaning already");
             }
-            // A brace itself is written twice.
-            let is_in = |text: &String| text.replace("{{", "").contains(&format!("{{{name}}}"));
-            let words =
-                experiment.factors.iter().flat_map(|factor| &factor.levels).flat_map(|it| it.set.values());
-            if !commands(experiment).into_iter().chain(words).any(is_in) {
-                return wrong(&format!("no command has {{{name}}}, so nothing is varied"));
-            }
         }
         if let Some(name) = level.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             let place = format!("{}: env.{name:?}", settings::place(factor, level));
@@ -84,6 +77,28 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
     Ok(())
 }
 
+/// Checks that each word of a level is in a command, or in another word: otherwise it is misspelt. Of an experiment that
+/// was restricted to some levels, those that had it may be gone.
+pub(crate) fn check_words(experiment: &Experiment) -> Result<(), Error> {
+    if experiment.factors.iter().any(|factor| factor.restricted) {
+        return Ok(());
+    }
+    let levels =
+        || experiment.factors.iter().flat_map(|it| it.levels.iter().map(|level| (it.name.as_str(), level)));
+    for (factor, level) in levels() {
+        for name in level.set.keys() {
+            // A brace itself is written twice.
+            let is_in = |text: &String| text.replace("{{", "").contains(&format!("{{{name}}}"));
+            let words = levels().flat_map(|(_, level)| level.set.values());
+            if !commands(experiment).into_iter().chain(words).any(is_in) {
+                let place = format!("{}: set.{name}", settings::place(factor, level));
+                return Err(Error::place(place, format!("no command has {{{name}}}, so nothing is varied")));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// All command lines of an experiment.
 fn commands(experiment: &Experiment) -> Vec<&String> {
     let workload = &experiment.workload;
@@ -110,6 +125,7 @@ mod tests {
     fn checked(text: &str) -> Result<(), Error> {
         let experiment = Experiment::parse(text)?;
         settings::check(&experiment)?;
+        check_words(&experiment)?;
         cells(&experiment).iter().try_for_each(|cell| check(&experiment, cell))
     }
 

@@ -3,9 +3,11 @@
 //! A thread of its own, which reads the kernel's counters once a second and reports at the end what that has cost. Of a
 //! short load the counters are read at both ends instead, and those of its threads, which end with it, in between.
 
+pub(crate) mod charged;
+
+use self::charged::Charged;
 use crate::error::Error;
 use crate::record::{CpuShares, Sample};
-use crate::trial::charged::Charged;
 use crate::trial::halt::Halt;
 use os::clock::Stopwatch;
 use os::cpu_time::{self, ThreadTimes};

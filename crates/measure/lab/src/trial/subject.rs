@@ -1,5 +1,7 @@
 //! Subjects: started for one trial, ready before its time counts, ended after it.
 
+pub(crate) mod standing;
+
 use crate::error::Error;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Ready, Subject};

@@ -4,13 +4,15 @@
 //! A flag is a field here, with its help; its consequences are in workload/plan.rs. In JSON a field has the flag's
 //! name, and distributions and quantities with units are text in the flag's notation.
 
+pub(crate) mod server_processes;
+
+use self::server_processes::ServerProcesses;
 use crate::types::arrivals::Arrivals;
 use crate::types::churn::Storm;
 use crate::types::error::Error;
 use crate::types::mix::Mix;
 use crate::types::popularity::Popularity;
 use crate::types::profiles::Workload;
-use crate::types::server_processes::ServerProcesses;
 use crate::types::sizes::ItemSizes;
 use crate::types::span::Span;
 use crate::types::ttl::Ttls;

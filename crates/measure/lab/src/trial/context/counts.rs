@@ -21,10 +21,10 @@ const STATS_TIME_MAX: Duration = Duration::from_secs(5);
 /// memcached writes some 3 KiB.
 const STATS_LEN_MAX: u64 = 1 << 20;
 
-/// A metric of memory: its name, and what it is.
+/// A metric of memory: its name, and its bytes.
 type MemoryMetric = (&'static str, fn(&ProcessMemory) -> u64);
 
-/// All of them.
+/// The metrics of memory.
 const MEMORY: [MemoryMetric; 4] = [
     ("server_rss_bytes", |memory| memory.resident),
     ("server_pss_bytes", |memory| memory.proportional),

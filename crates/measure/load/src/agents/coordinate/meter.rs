@@ -1,8 +1,8 @@
 //! The CPU time of a server on the coordinator's machine, while others load it.
 
 use crate::types::clock::now_ns;
+use crate::types::description::server_processes::ServerProcesses;
 use crate::types::error::Error;
-use crate::types::server_processes::ServerProcesses;
 use std::ops::Range;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};

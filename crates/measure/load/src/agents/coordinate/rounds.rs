@@ -3,7 +3,7 @@
 use super::super::unite::both;
 use crate::report::summary::{CpuCost, Second};
 use crate::types::clock::now_ns;
-use crate::types::server_processes::ServerProcesses;
+use crate::types::description::server_processes::ServerProcesses;
 
 /// A round ends when all agents have reported, or when one reports for the second time: the others are late, and the
 /// round does not wait for them.

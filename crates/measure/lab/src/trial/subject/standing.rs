@@ -3,12 +3,13 @@
 //! They are started together, prepared once, and ended together after the rounds of a start: what one start has by luck
 //! (the places of its memory, the seeds of its hashes) is not that of all rounds. One that has died is started again.
 
-use super::{Site, Started, Tried, clear, logs};
 use crate::error::Error;
 use crate::experiment::matrix::{Cell, TrialTurn};
 use crate::experiment::standing::{ServerKey, StartGroup, server};
 use crate::record::{GuestRecord, TrialRecord};
+use crate::trial::context::Site;
 use crate::trial::log::last_lines;
+use crate::trial::{Started, Tried, clear, logs};
 use std::collections::BTreeMap;
 
 /// The servers of one start.
@@ -30,7 +31,7 @@ struct StandingServer<'a> {
 
 impl<'a> Site<'a> {
     /// Runs a trial as a window of a server that keeps running for so many rounds.
-    pub(super) fn conduct_window(&mut self, turn: &TrialTurn, rounds: u32) -> Result<Tried, Error> {
+    pub(in crate::trial) fn conduct_window(&mut self, turn: &TrialTurn, rounds: u32) -> Result<Tried, Error> {
         let group = StartGroup::of(self.experiment, &turn.cell, turn.round, rounds);
         if self.standing.as_ref().is_none_or(|standing| standing.group != group) {
             self.end_servers()?;
