@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::Limits;
-use crate::pages::Site;
+use crate::pages::AdminPages;
 
 /// The longest head: a request for a page needs some 200 bytes, with a browser's cookies a few thousand.
 const HEAD_LEN_MAX: usize = 16 * 1024;
@@ -29,7 +29,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const LAST_REPLY: Duration = Duration::from_secs(5);
 
 /// Serves all sockets for ever.
-pub(crate) async fn serve(sockets: Vec<TcpListener>, site: Arc<Site>, limits: Limits) -> io::Result<()> {
+pub(crate) async fn serve(
+    sockets: Vec<TcpListener>,
+    site: Arc<AdminPages>,
+    limits: Limits,
+) -> io::Result<()> {
     let open = Arc::new(Open::new(limits.connections));
     let mut accepting = Vec::new();
     for socket in sockets {
@@ -46,7 +50,7 @@ pub(crate) async fn serve(sockets: Vec<TcpListener>, site: Arc<Site>, limits: Li
 
 async fn accept(
     socket: tokio::net::TcpListener,
-    site: Arc<Site>,
+    site: Arc<AdminPages>,
     open: Arc<Open>,
     limits: Limits,
 ) -> Infallible {
@@ -61,7 +65,7 @@ async fn accept(
 }
 
 /// Answers the requests of one connection. What is wrong with it is its client's affair: hyper has answered or closed.
-async fn answer(stream: TcpStream, site: Arc<Site>, limits: Limits) {
+async fn answer(stream: TcpStream, site: Arc<AdminPages>, limits: Limits) {
     let answer = service_fn(|request| ready(Ok::<_, Infallible>(site.answer(&request))));
     let mut connection = pin!(
         http1::Builder::new()

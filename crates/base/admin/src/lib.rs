@@ -117,7 +117,7 @@ impl AdminListener {
     pub fn serve(self, source: Arc<dyn Source>, limits: Limits) -> Result<(), Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::Prepare)?;
-        let site = Arc::new(pages::Site::new(source, limits.page_age));
+        let site = Arc::new(pages::AdminPages::new(source, limits.page_age));
         runtime.block_on(connections::serve(self.sockets, site, limits)).map_err(Error::Prepare)
     }
 }

@@ -29,16 +29,16 @@ const INDEX: &str = "\
 const PAGES: [&str; 4] = ["/", "/metrics", "/healthz", "/readyz"];
 
 /// The pages, and those that were built last.
-pub(crate) struct Site {
+pub(crate) struct AdminPages {
     source: Arc<dyn Source>,
     page_age: Duration,
     /// By name; only pages that exist, so that clients cannot make it grow.
     kept: Mutex<HashMap<String, (Instant, Bytes)>>,
 }
 
-impl Site {
-    pub(crate) fn new(source: Arc<dyn Source>, page_age: Duration) -> Site {
-        Site { source, page_age, kept: Mutex::default() }
+impl AdminPages {
+    pub(crate) fn new(source: Arc<dyn Source>, page_age: Duration) -> AdminPages {
+        AdminPages { source, page_age, kept: Mutex::default() }
     }
 
     /// The reply to a request. No page takes a body: the request is refused before one is read.

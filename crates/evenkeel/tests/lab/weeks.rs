@@ -34,7 +34,9 @@ fn prometheus(asked: std::sync::mpsc::Sender<String>) -> String {
 fn answer(mut stream: TcpStream, asked: &std::sync::mpsc::Sender<String>) {
     let mut lines = BufReader::new(stream.try_clone().expect("a socket")).lines().map_while(Result::ok);
     let path = lines.next().and_then(|line| line.split(' ').nth(1).map(str::to_owned)).unwrap_or_default();
-    let token = lines.take_while(|line| !line.is_empty()).find(|line| line.starts_with("Authorization"));
+    let token = lines
+        .take_while(|line| !line.is_empty())
+        .find(|line| line.to_ascii_lowercase().starts_with("authorization"));
     let _ = asked.send(format!("{path} {}", token.unwrap_or_default()));
     let number = |name: &str| -> u64 {
         let value = path.split(['?', '&']).find_map(|part| part.strip_prefix(name)?.strip_prefix('='));

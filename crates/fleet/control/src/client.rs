@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::http::{HttpAnswer, HttpClient, HttpFault, HttpPlace};
+use http_client::{HttpAnswer, HttpClient, HttpFault, HttpPlace};
 
 /// Longest answer in bytes: the texts of all views of a large fleet, a few times.
 const ANSWER_LEN_MAX: usize = 32 * 1024 * 1024;

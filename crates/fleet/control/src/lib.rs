@@ -11,7 +11,6 @@ mod client;
 mod controller;
 mod controller_thread;
 mod decisions;
-mod http;
 mod liveness;
 mod probe;
 mod routers;

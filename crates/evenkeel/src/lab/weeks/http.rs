@@ -1,4 +1,4 @@
-//! GET requests over HTTP/1.1 to one server, bounded in time and length.
+//! Prometheus as an argument names it, and how it is asked: bounded in time and length.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -6,14 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::ClientConfig;
+use http_client::{AUTHORIZATION, HttpClient, HttpPlace};
 use tls::Trust;
-use wire::{Deadline, ServerAddress, Wire};
 
 use crate::failure::Failure;
 
 /// Time for one request and its answer: Prometheus gives up a query after two minutes by default.
 const WITHIN: Duration = Duration::from_secs(130);
+
+/// Time to connect: a server that is there needs milliseconds.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Bytes of an answer: 10,000 points have 400 KB.
 const ANSWER_LEN_MAX: usize = 16 << 20;
@@ -31,9 +33,9 @@ pub(super) struct PrometheusServer {
 }
 
 /// A server with what it takes to ask it.
-pub(super) struct PrometheusClient<'s> {
-    server: &'s PrometheusServer,
-    tls: Option<Arc<ClientConfig>>,
+pub(super) struct PrometheusClient {
+    client: HttpClient,
+    below: String,
     token: Option<String>,
 }
 
@@ -73,12 +75,13 @@ impl PrometheusServer {
         &self,
         ca: Option<&Path>,
         token: Option<&Path>,
-    ) -> Result<PrometheusClient<'_>, Failure> {
-        let tls = self.is_encrypted.then(|| {
-            let authorities = ca.unwrap_or_else(|| tls::system_authorities());
-            Ok(Arc::new(tls::client(Trust::Authorities(authorities))?.with_no_client_auth()))
-        });
-        let tls = tls.transpose().map_err(|error: tls::TlsFileError| Failure::other(error))?;
+    ) -> Result<PrometheusClient, Failure> {
+        let trust = match self.is_encrypted {
+            true => Trust::Authorities(ca.unwrap_or_else(|| tls::system_authorities())),
+            // Nobody is asked for a certificate.
+            false => Trust::Anyone,
+        };
+        let tls = tls::client(trust).map_err(Failure::other)?.with_no_client_auth();
         let read = |path: &Path| {
             let text = std::fs::read_to_string(path);
             let text = text.map_err(|error| Failure::system(format!("read {}", path.display()), error))?;
@@ -89,7 +92,11 @@ impl PrometheusServer {
                 || Failure::other(anyhow::anyhow!("read {}: expected a token, one word", path.display()));
             is_token.then(|| token.to_owned()).ok_or_else(wrong)
         };
-        Ok(PrometheusClient { server: self, tls, token: token.map(read).transpose()? })
+        let token = token.map(read).transpose()?;
+        let place =
+            HttpPlace::Network { is_tls: self.is_encrypted, host: self.host.clone(), port: self.port };
+        let client = HttpClient::new(place, Arc::new(tls), CONNECT_WITHIN).map_err(Failure::other)?;
+        Ok(PrometheusClient { client, below: self.path.clone(), token })
     }
 
     fn authority(&self) -> String {
@@ -106,81 +113,19 @@ impl fmt::Display for PrometheusServer {
     }
 }
 
-impl PrometheusClient<'_> {
+impl PrometheusClient {
     /// The body of an answer. One with the status of an error has it, too, if it is JSON: it says why.
     pub(super) fn get(&self, path: &str) -> io::Result<String> {
-        let deadline = Deadline::within(WITHIN);
-        let address = ServerAddress::Tcp(self.server.host.clone(), self.server.port);
-        let mut wire = Wire::connect(&address, self.tls.as_ref(), &deadline)?;
-        let token =
-            self.token.as_ref().map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
-        let (below, authority) = (&self.server.path, self.server.authority());
-        let request = format!(
-            "GET {below}{path} HTTP/1.1\r\nHost: {authority}\r\nAccept: application/json\r\n{token}Connection: close\r\n\r\n"
-        );
-        wire.send(request.as_bytes(), &deadline)?;
-        let (mut answer, mut piece) = (Vec::new(), vec![0; 64 << 10]);
-        loop {
-            match wire.receive(&mut piece, &deadline) {
-                Ok(len) => answer.extend_from_slice(&piece[..len]),
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return body(&answer),
-                Err(error) => return Err(error),
-            }
-            if answer.len() > ANSWER_LEN_MAX {
-                return Err(io::Error::other(format!(
-                    "the answer has more than {} MiB",
-                    ANSWER_LEN_MAX >> 20
-                )));
-            }
+        let bearer = self.token.as_ref().map(|token| format!("Bearer {token}"));
+        let header = bearer.as_deref().map(|bearer| (AUTHORIZATION, bearer));
+        let path = format!("{}{path}", self.below);
+        let (status, body) = http_client::get(&self.client, &path, header, WITHIN, ANSWER_LEN_MAX)?;
+        let wrong = |why: String| io::Error::new(ErrorKind::InvalidData, why);
+        let text = String::from_utf8(body).map_err(|_| wrong("the answer is no text".to_owned()))?;
+        match status.is_success() || text.starts_with('{') {
+            true => Ok(text),
+            false => Err(wrong(format!("the answer has status {}", status.as_u16()))),
         }
-    }
-}
-
-/// The body of a whole answer.
-fn body(answer: &[u8]) -> io::Result<String> {
-    let wrong = |why: &str| io::Error::new(ErrorKind::InvalidData, why.to_owned());
-    let no_http = || wrong("the answer is not HTTP");
-    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").ok_or_else(no_http)?;
-    let head = std::str::from_utf8(&answer[..end]).map_err(|_| no_http())?;
-    let mut lines = head.split("\r\n");
-    let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.")?.get(2..5)).ok_or_else(no_http)?;
-    let header = |name: &str| {
-        let fields = lines.clone().filter_map(|line| line.split_once(':'));
-        fields.filter(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
-    };
-    let rest = &answer[end + 4..];
-    let cut_off = || wrong("the answer was cut off");
-    let bytes = match (header("transfer-encoding"), header("content-length")) {
-        (Some(coding), _) if coding.eq_ignore_ascii_case("chunked") => chunks(rest).ok_or_else(cut_off)?,
-        (None, Some(length)) => {
-            let length: usize = length.parse().map_err(|_| no_http())?;
-            rest.get(..length).ok_or_else(cut_off)?.to_vec()
-        }
-        (None, None) => rest.to_vec(),
-        (Some(other), _) => return Err(wrong(&format!("the answer has the coding {other}"))),
-    };
-    let text = String::from_utf8(bytes).map_err(|_| wrong("the answer is no text"))?;
-    match status {
-        "200" => Ok(text),
-        // Prometheus explains its errors in JSON.
-        _ if text.starts_with('{') => Ok(text),
-        status => Err(wrong(&format!("the answer has status {status}"))),
-    }
-}
-
-/// The contents of all chunks; `None` if they do not end.
-fn chunks(mut rest: &[u8]) -> Option<Vec<u8>> {
-    let mut all = Vec::new();
-    loop {
-        let end = rest.windows(2).position(|bytes| bytes == b"\r\n")?;
-        let size = std::str::from_utf8(&rest[..end]).ok()?;
-        let size = usize::from_str_radix(size.split(';').next()?.trim(), 16).ok()?;
-        if size == 0 {
-            return Some(all);
-        }
-        let from = end + 2;
-        all.extend_from_slice(rest.get(from..from.checked_add(size)?)?);
-        rest = rest.get(from + size..)?.strip_prefix(b"\r\n")?;
     }
 }
 
@@ -217,38 +162,6 @@ mod tests {
             "http://a\r\nX: y",
         ] {
             assert!(PrometheusServer::parse(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[track_caller]
-    fn check_body(answer: &str, expected: Result<&str, &str>) {
-        let found = body(answer.as_bytes()).map_err(|error| error.to_string());
-        assert_eq!(found.as_deref().map_err(|error| &**error), expected, "{answer:?}");
-    }
-
-    #[test]
-    fn an_answer_ends_where_it_says() {
-        check_body("HTTP/1.1 200 OK\r\n\r\n{}", Ok("{}"));
-        check_body("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", Ok("{}"));
-        check_body(
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;x=y\r\n}\r\n0\r\n\r\n",
-            Ok("{}"),
-        );
-        check_body("HTTP/1.1 400 Bad Request\r\n\r\n{\"status\": \"error\"}", Ok("{\"status\": \"error\"}"));
-        check_body("HTTP/1.1 404 Not Found\r\n\r\n<html>", Err("the answer has status 404"));
-        check_body("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}", Err("the answer was cut off"));
-        for cut in ["", "5\r\n{}", "2\r\n{}\r\n", "2\r\n{}", "x\r\n", "ffffffffffffffff\r\n{}"] {
-            check_body(
-                &format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{cut}"),
-                Err("the answer was cut off"),
-            );
-        }
-        check_body(
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
-            Err("the answer has the coding gzip"),
-        );
-        for other in ["", "VERSION 1.6\r\n", "SSH-2.0-x\r\n\r\n", "HTTP/1.1 2\r\n\r\n"] {
-            check_body(other, Err("the answer is not HTTP"));
         }
     }
 }

@@ -19,6 +19,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 27] = [
     ("hot_keys", &["stdx"], &[]),
     ("net", &["os", "stdx", "tls"], &[]),
     ("wire", &["os"], &[]),
+    ("http_client", &[], &[]),
     ("admin", &["os"], &["tls"]),
     (
         "server",
@@ -32,7 +33,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 27] = [
     ("null", &["net", "stdx", "tls"], &[]),
     ("tuner", &["os", "stdx"], &[]),
     ("fleet", &["stdx"], &["os"]),
-    ("control", &["admin", "fleet", "os", "protocol", "router", "stdx", "tls"], &[]),
+    ("control", &["admin", "fleet", "http_client", "os", "protocol", "router", "stdx", "tls"], &[]),
     ("lab", &["load", "tuner", "os", "stdx"], &[]),
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),
     (
@@ -53,6 +54,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 27] = [
             "control",
             "fleet",
             "flash",
+            "http_client",
             "os",
             "stdx",
             "tls",

@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep, timeout};
 use super::foreign::{describe, is_foreign};
 use super::settings::{EtcdLimits, EtcdSettings, EtcdUser, clients};
 use super::wire::{Complaint, TokenResponse, body, complaint, parse};
-use crate::http::{HttpAnswer, HttpClient, HttpFault};
 use crate::register::error::RegisterError;
+use http_client::{HttpAnswer, HttpClient, HttpFault};
 
 /// Pause when all members were asked in vain, so that a cluster that refuses connections is not asked without end.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -8,8 +8,8 @@ use hyper::Uri;
 use rustls::ClientConfig;
 use tls::{ClientSettings, ClientTls};
 
-use crate::http::{HttpClient, HttpPlace};
 use crate::register::error::RegisterError;
+use http_client::{HttpClient, HttpPlace};
 
 /// Members of a cluster: etcd advises against more than seven.
 const MEMBERS_MAX: usize = 16;

@@ -12,12 +12,12 @@ use super::lines::Lines;
 use super::members::{CallFailure, Members, is_about_token};
 use super::ranges::call;
 use super::wire::{RangeRequest, Streamed, WatchCreate, WatchRequest, WatchResult, code, complaint, parse};
-use crate::http::HttpAnswer;
 use crate::register::contents::RegisterEvent;
 use crate::register::contract::WatchStep;
 use crate::register::error::RegisterError;
 use crate::register::keys::KeyPrefix;
 use crate::register::numbers::Revision;
+use http_client::HttpAnswer;
 
 /// Pause before a stream is opened again that gave nothing: a cluster that cancels every watch is not asked without end.
 const PAUSE: Duration = Duration::from_millis(100);

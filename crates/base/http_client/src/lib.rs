@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
+use hyper::Request;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Method, Request, StatusCode};
+pub use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName};
+use hyper::header::{HOST, HeaderValue};
+pub use hyper::{Method, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -30,7 +32,7 @@ type Sender = SendRequest<Full<Bytes>>;
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum HttpPlace {
+pub enum HttpPlace {
     /// Behind a socket file.
     Unix(PathBuf),
     /// At a port of a host.
@@ -39,6 +41,7 @@ pub(crate) enum HttpPlace {
         is_tls: bool,
         /// Name or address; of IPv6 without brackets.
         host: String,
+        /// Its port.
         port: u16,
     },
 }
@@ -67,7 +70,7 @@ impl fmt::Display for HttpPlace {
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum HttpFault {
+pub enum HttpFault {
     /// Nothing of the request was sent.
     #[error("connect")]
     Connect(#[source] io::Error),
@@ -80,7 +83,7 @@ pub(crate) enum HttpFault {
 }
 
 /// A client of one server.
-pub(crate) struct HttpClient {
+pub struct HttpClient {
     place: HttpPlace,
     authority: HeaderValue,
     tls: Arc<ClientConfig>,
@@ -90,7 +93,7 @@ pub(crate) struct HttpClient {
 
 impl HttpClient {
     /// Nothing is connected yet. Fails if no header can name the host.
-    pub(crate) fn new(
+    pub fn new(
         place: HttpPlace,
         tls: Arc<ClientConfig>,
         connect_within: Duration,
@@ -101,12 +104,12 @@ impl HttpClient {
     }
 
     /// Where the server is.
-    pub(crate) fn place(&self) -> &HttpPlace {
+    pub fn place(&self) -> &HttpPlace {
         &self.place
     }
 
     /// Sends a request; returns when the answer begins.
-    pub(crate) async fn send(
+    pub async fn send(
         &self,
         method: Method,
         path: &str,
@@ -186,15 +189,46 @@ impl HttpClient {
     }
 }
 
+/// Asks a server once, and waits for its whole answer: its status and its body.
+///
+/// # Errors
+/// Says what failed; an answer that is longer than `len_max` bytes or takes longer than `within` is an error, too.
+pub fn get(
+    client: &HttpClient,
+    path: &str,
+    header: Option<(HeaderName, &str)>,
+    within: Duration,
+    len_max: usize,
+) -> io::Result<(StatusCode, Vec<u8>)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let whole = async {
+        let mut answer = client.send(Method::GET, path, header, Vec::new()).await?;
+        let mut body = Vec::new();
+        while let Some(piece) = answer.piece().await? {
+            body.extend_from_slice(&piece);
+            if body.len() > len_max {
+                return Ok(None);
+            }
+        }
+        Ok(Some((answer.status, body)))
+    };
+    let whole = runtime.block_on(async { timeout(within, whole).await });
+    let whole: Result<_, HttpFault> = whole.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
+    let too_long = || io::Error::other(format!("the answer has more than {len_max} bytes"));
+    whole.map_err(io::Error::other)?.ok_or_else(too_long)
+}
+
 /// What HTTP is spoken on. As one type, hyper's code for a connection is compiled once.
 trait HttpStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> HttpStream for S {}
 
 /// An answer whose body is still to come.
-pub(crate) struct HttpAnswer {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
+pub struct HttpAnswer {
+    /// Whether it is what was asked for.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
     body: Incoming,
     /// Its connection, which is closed if the body is not read to its end, and where it is kept otherwise.
     last: Option<(Sender, Arc<Mutex<Vec<Sender>>>)>,
@@ -202,7 +236,7 @@ pub(crate) struct HttpAnswer {
 
 impl HttpAnswer {
     /// The next piece of the body.
-    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, HttpFault> {
+    pub async fn piece(&mut self) -> Result<Option<Bytes>, HttpFault> {
         while let Some(frame) = self.body.frame().await {
             if let Ok(piece) = frame.map_err(HttpFault::Exchange)?.into_data() {
                 return Ok(Some(piece));
