@@ -222,7 +222,11 @@ pub fn get(
     let whole = runtime.block_on(async { timeout(within, whole).await });
     let whole: Result<_, HttpFault> = whole.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
     let too_long = || io::Error::other(format!("the answer has more than {len_max} bytes"));
-    whole.map_err(io::Error::other)?.ok_or_else(too_long)
+    let whole = whole.map_err(|fault| match fault {
+        HttpFault::Connect(error) => error,
+        fault => io::Error::other(fault),
+    });
+    whole?.ok_or_else(too_long)
 }
 
 /// What HTTP is spoken on. As one type, hyper's code for a connection is compiled once.

@@ -92,7 +92,7 @@ fn a_roll_out_is_found_in_what_prometheus_keeps() {
     let asked: Vec<String> = asked.try_iter().collect();
     assert_eq!(asked.len(), 3, "{asked:?}");
     let is_right =
-        |path: &String| path.contains("job%3D%22cache%22") && path.ends_with("Authorization: Bearer secret");
+        |path: &String| path.contains("job%3D%22cache%22") && path.ends_with("authorization: Bearer secret");
     assert!(asked.iter().all(is_right), "{asked:?}");
     let json = check(&run(&["--json"]), 0);
     assert!(json.contains("\"verdict\": \"better\""), "{json}");
