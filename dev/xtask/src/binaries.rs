@@ -19,7 +19,7 @@ use std::time::Duration;
 const WAITING: [&str; 2] = ["end_to_end/main", "evenkeel/main"];
 
 /// So many tests of a binary that waits run at a time.
-const WAITING_THREADS: &str = "6";
+const WAITING_THREADS: &str = "4";
 
 /// Of the slowest binaries, this many are named.
 const SLOWEST_SHOWN: usize = 10;

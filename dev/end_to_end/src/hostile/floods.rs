@@ -8,6 +8,9 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 
 use super::target::{Attack, datagram_address, wrong};
 
+/// What a server says to a client beyond its limit.
+const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
+
 /// As many as once filled 64 MB with index pages.
 const COLLIDING: u64 = 87_600;
 const PER_ROUND: u64 = 1_000;
@@ -24,6 +27,11 @@ pub(super) const COLLIDING_KEYS: Attack = Attack {
             connection.write_all(&requests)?;
             let mut answer = [0; 4];
             connection.read_exact(&mut answer)?;
+            // Other attacks may have taken all connections.
+            let mut rest = Vec::new();
+            if answer == *b"ERRO" && connection.read_to_end(&mut rest).is_ok() && rest == TOO_MANY[4..] {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
             if answer != *b"MN\r\n" {
                 return Err(wrong(format!(
                     "a quiet set was answered {:?}",
