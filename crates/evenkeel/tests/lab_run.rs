@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::support::quiet::is_quiet;
 use crate::support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
@@ -98,13 +99,6 @@ impl Bench {
         until("the load", || self.0.join("hangs").exists());
         child
     }
-
-    /// Whether no process of this directory lives.
-    fn is_quiet(&self) -> bool {
-        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let here = |pid: &fs::DirEntry| fs::read_link(pid.path().join("cwd")).is_ok_and(|cwd| cwd == self.0);
-        !pids.filter(|pid| pid.file_name().to_string_lossy().parse::<u32>().is_ok()).any(|pid| here(&pid))
-    }
 }
 
 impl Drop for Bench {
@@ -142,7 +136,7 @@ fn every_trial_leaves_a_record_and_a_finished_run_has_nothing_left_to_do() {
     let versions =
         [bench.record(0), bench.record(1)].map(|it| (it["subject"] == "one", it["version"].is_string()));
     assert!(versions.iter().all(|(is_one, has_version)| is_one == has_version), "{versions:?}");
-    assert!(bench.is_quiet() && !bench.0.join("it.run/work").exists());
+    assert!(is_quiet(&bench.0) && !bench.0.join("it.run/work").exists());
     assert!(text(&bench.run().stdout).starts_with("4 trials in it.run (0 new, "));
 }
 
@@ -173,7 +167,7 @@ fn a_profile_shows_the_functions_of_each_cell() {
         assert!((1..2000).contains(&samples), "{profile}");
         assert!(said.contains(&format!("{cell}: {samples} samples for its profile\n")), "{said}");
     }
-    assert!(bench.is_quiet());
+    assert!(is_quiet(&bench.0));
     fs::remove_file(bench.0.join("it.run/profiles/0001.json")).expect("it is there");
     let again = text(&bench.run().stderr);
     assert!(
@@ -213,7 +207,7 @@ fn an_interrupted_run_is_continued_unless_the_experiment_has_changed() {
         tell(&child, signal);
         let output = child.wait_with_output().expect("evenkeel");
         assert_eq!(output.status.code(), Some(status));
-        assert!(bench.is_quiet() && !bench.0.join("it.run/work").exists());
+        assert!(is_quiet(&bench.0) && !bench.0.join("it.run/work").exists());
         assert_eq!(fs::read_dir(bench.0.join("state/lab")).expect("a directory").count(), 0);
         fs::remove_file(bench.0.join("hangs")).expect("it was there");
     }
@@ -277,7 +271,7 @@ fn a_run_is_not_continued_with_another_binary() {
         let said = text(&output.stderr);
         assert!(said.contains(expected) && said.contains("--out DIR begins another run"), "{said}");
         assert_eq!(output.status.code(), Some(1));
-        assert!(bench.is_quiet());
+        assert!(is_quiet(&bench.0));
     };
     refused("the executable of one has changed since trial 000");
     write("first");
@@ -390,7 +384,7 @@ fn a_server_that_dies_spoils_only_its_own_trial() {
         assert!(!doubts(record).contains("ended"), "{record:#?}");
         assert_eq!(record["metrics"]["requests_per_second"], 5.0);
     }
-    assert!(bench.is_quiet());
+    assert!(is_quiet(&bench.0));
 }
 
 #[test]
@@ -430,12 +424,12 @@ fn after_a_kill_the_next_run_ends_leftover_processes_and_continues() {
     let mut child = bench.hanging();
     child.kill().expect("it lives");
     child.wait().expect("it is ours");
-    assert!(!bench.is_quiet(), "subject and load are left");
+    assert!(!is_quiet(&bench.0), "subject and load are left");
     fs::remove_file(bench.0.join("hang")).expect("it was there");
     let output = bench.run();
     assert!(text(&output.stdout).starts_with("4 trials in it.run (4 new, "), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("left by a run that was killed: run "), "{}", text(&output.stderr));
-    until("the end of all", || bench.is_quiet());
+    until("the end of all", || is_quiet(&bench.0));
 }
 
 #[test]
@@ -451,7 +445,7 @@ fn after_a_kill_a_server_with_another_environment_is_found() {
         "{}",
         text(&output.stdout)
     );
-    assert!(bench.is_quiet());
+    assert!(is_quiet(&bench.0));
 }
 
 #[test]
@@ -463,7 +457,7 @@ fn a_daemon_that_has_shed_everything_ends_with_its_trial() {
     let bench = Bench::new("daemon", &EXPERIMENT.replace("start = \"echo up; exec sleep 1000\"", &start));
     let output = bench.run();
     assert!(text(&output.stdout).starts_with("4 trials in it.run (4 new, "), "{}", text(&output.stderr));
-    assert!(bench.is_quiet());
+    assert!(is_quiet(&bench.0));
 }
 
 /// Checks that an experiment with one error ends with this status and this message.
@@ -475,7 +469,7 @@ fn refused(name: &str, experiment: &str, status: i32, expected: &str) {
     assert!(said.contains(expected), "{said}");
     assert_eq!(output.status.code(), Some(status), "{said}");
     assert_eq!(bench.records(), 0);
-    assert!(bench.is_quiet());
+    assert!(is_quiet(&bench.0));
     let left = bench.lab(&["restore"]).output().expect("evenkeel");
     assert_eq!(text(&left.stdout), "Nothing is left of any run.\n");
 }
@@ -710,7 +704,7 @@ fn settings_and_file_systems_are_as_before_after_an_interruption_and_after_a_kil
         return;
     }
     assert!(said.ends_with("everything as before\n"), "{said}{errors}");
-    assert!(bench.is_quiet());
+    assert!(is_quiet(&bench.0));
 }
 
 #[test]
@@ -777,5 +771,5 @@ fn a_command_beside_the_load_has_to_last_and_is_ended() {
         assert_eq!((level.as_str(), *rate), (wanted.0, Some(wanted.1)));
         assert!(doubt.starts_with(&wanted.2) && doubt.is_empty() == wanted.2.is_empty(), "{level}: {doubt}");
     }
-    until("the end of all", || bench.is_quiet());
+    until("the end of all", || is_quiet(&bench.0));
 }

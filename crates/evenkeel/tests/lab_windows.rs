@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use crate::support::quiet::is_quiet;
 use crate::support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
@@ -31,7 +32,7 @@ impl Windows {
     fn run(&self, words: &[&str]) -> Vec<serde_json::Value> {
         let output = self.lab(&[&["run", "it.toml"], words].concat()).output().expect("evenkeel");
         assert!(output.status.success(), "{}", said(&output));
-        assert!(self.is_quiet() && !self.0.join("it.run/work").exists(), "something is left");
+        assert!(is_quiet(&self.0) && !self.0.join("it.run/work").exists(), "something is left");
         self.records()
     }
 
@@ -45,13 +46,6 @@ impl Windows {
 
     fn text(&self, file: &str) -> String {
         fs::read_to_string(self.0.join(file)).unwrap_or_default()
-    }
-
-    /// Whether no process of this directory lives.
-    fn is_quiet(&self) -> bool {
-        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let here = |pid: &fs::DirEntry| fs::read_link(pid.path().join("cwd")).is_ok_and(|cwd| cwd == self.0);
-        !pids.filter(|pid| pid.file_name().to_string_lossy().parse::<u32>().is_ok()).any(|pid| here(&pid))
     }
 }
 
@@ -172,9 +166,9 @@ fn nothing_of_servers_that_keep_running_is_left_after_a_kill() {
     until("the load", || windows.0.join("hangs").exists());
     child.kill().expect("it lives");
     child.wait().expect("it is ours");
-    assert!(!windows.is_quiet(), "servers and load are left");
+    assert!(!is_quiet(&windows.0), "servers and load are left");
     let restored = windows.lab(&["restore"]).output().expect("evenkeel");
-    assert!(restored.status.success() && windows.is_quiet(), "{}", said(&restored));
+    assert!(restored.status.success() && is_quiet(&windows.0), "{}", said(&restored));
     fs::remove_file(windows.0.join("hang")).expect("it was there");
     let before = windows.records().len();
     assert_eq!((before > 0, windows.run(&[]).len()), (true, 8), "it is continued");

@@ -8,5 +8,6 @@ pub(crate) mod journal;
 pub(crate) mod lab;
 pub(crate) mod many;
 pub(crate) mod namespaces;
+pub(crate) mod quiet;
 pub(crate) mod running;
 pub(crate) mod until;

@@ -210,14 +210,7 @@ pub fn get(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let whole = async {
         let mut answer = client.send(Method::GET, path, header, Vec::new()).await?;
-        let mut body = Vec::new();
-        while let Some(piece) = answer.piece().await? {
-            body.extend_from_slice(&piece);
-            if body.len() > len_max {
-                return Ok(None);
-            }
-        }
-        Ok(Some((answer.status, body)))
+        Ok(answer.whole(len_max).await?.map(|body| (answer.status, body)))
     };
     let whole = runtime.block_on(async { timeout(within, whole).await });
     let whole: Result<_, HttpFault> = whole.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
@@ -246,6 +239,18 @@ pub struct HttpAnswer {
 }
 
 impl HttpAnswer {
+    /// The whole body; `None` if it is longer than `len_max` bytes.
+    pub async fn whole(&mut self, len_max: usize) -> Result<Option<Vec<u8>>, HttpFault> {
+        let mut body = Vec::new();
+        while let Some(piece) = self.piece().await? {
+            if body.len() + piece.len() > len_max {
+                return Ok(None);
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(Some(body))
+    }
+
     /// The next piece of the body.
     pub async fn piece(&mut self) -> Result<Option<Bytes>, HttpFault> {
         while let Some(frame) = self.body.frame().await {

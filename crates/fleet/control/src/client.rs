@@ -164,13 +164,8 @@ impl ControlClient {
         let body = body.unwrap_or_default().into_bytes();
         let mut answer = self.client.send(method, path, header, body).await.map_err(failed)?;
         let (status, retry_after) = (answer.status.as_u16(), retry_after(&answer));
-        let mut text = Vec::new();
-        while let Some(piece) = answer.piece().await.map_err(failed)? {
-            if text.len() + piece.len() > ANSWER_LEN_MAX {
-                return Err(self.not_understood("more"));
-            }
-            text.extend_from_slice(&piece);
-        }
+        let whole = answer.whole(ANSWER_LEN_MAX).await.map_err(failed)?;
+        let text = whole.ok_or_else(|| self.not_understood("more"))?;
         let json = serde_json::from_slice(&text);
         let json = json.map_err(|error| self.not_understood(&format!("status {status} and {error}")))?;
         Ok(ControlAnswer { status, json, retry_after })
