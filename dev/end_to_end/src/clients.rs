@@ -1,8 +1,9 @@
 //! The programs in `clients/`, and their dependencies, which `cargo xtask test` installs.
 
 use crate::server::Server;
-use crate::subject::target_directory;
 use anyhow::{Context, Result, bail, ensure};
+use checkout::clients::{go, go_home, node_project, python_environment, sources};
+use checkout::target_directory;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -11,39 +12,6 @@ const SECONDS_MAX: &str = "600";
 
 /// How long memccapable waits for an answer: its default is too short for a busy machine.
 const ANSWER_SECONDS_MAX: &str = "60";
-
-/// The sources of the client programs.
-pub fn sources() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/clients"))
-}
-
-/// The virtual environment with the packages of `python/requirements.txt`.
-pub fn python_environment() -> PathBuf {
-    target_directory().join("clients/python")
-}
-
-/// The folder that holds `node_modules`.
-pub fn node_project() -> PathBuf {
-    target_directory().join("clients/node")
-}
-
-/// The folder that holds Go's modules and cache.
-pub fn go_home() -> PathBuf {
-    target_directory().join("clients/go")
-}
-
-/// Go with its caches under our target directory.
-pub fn go() -> Command {
-    let home = go_home();
-    let mut go = Command::new("go");
-    go.current_dir(sources().join("go"))
-        .env("GOMODCACHE", home.join("modules"))
-        .env("GOCACHE", home.join("cache"))
-        // In a checkout of another user, Go would fail when it queries git.
-        .env("GOFLAGS", "-modcacherw -buildvcs=false")
-        .env("GOTOOLCHAIN", "local");
-    go
-}
 
 /// The client program of gomemcache, built.
 ///

@@ -16,7 +16,8 @@ use tls::CertificateKey;
 use crate::clock;
 use crate::network::{self, FleetHost, FleetNetwork};
 use crate::server::{Server, reserve_port_on};
-use crate::subject::{self, ServerUnderTest, SocketDriver, target_directory};
+use crate::subject::{self, ServerUnderTest, SocketDriver};
+use checkout::target_directory;
 
 /// Where the fleet keeps its decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +112,11 @@ impl Fleet {
 
     /// The same on another network.
     pub fn on(network: FleetNetwork, place: DecisionStore) -> Fleet {
+        Fleet::of(network, place, ServerUnderTest::memcached().expect("a memcached"))
+    }
+
+    /// The same with other servers.
+    pub fn of(network: FleetNetwork, place: DecisionStore, servers: ServerUnderTest) -> Fleet {
         static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder =
@@ -130,7 +136,7 @@ impl Fleet {
         let mut fleet = Fleet {
             folder,
             place,
-            servers: ServerUnderTest::memcached().expect("a memcached"),
+            servers,
             etcd: (0..members).map(|_| None).collect(),
             etcd_ports: (0..members).map(ports).collect(),
             ports: (0..3).map(controller_port).collect(),

@@ -1,6 +1,7 @@
 //! The server under test: a command line that accepts memcached's flags.
 
 use anyhow::{Context, Result, ensure};
+use checkout::{target_directory, workspace};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -151,15 +152,4 @@ fn build() -> Result<PathBuf> {
         .status()?;
     ensure!(built.success(), "cargo build failed");
     Ok(target_directory().join("release/evenkeel").canonicalize()?)
-}
-
-/// Cargo's target directory.
-pub fn target_directory() -> PathBuf {
-    workspace().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into()))
-}
-
-/// The root of this checkout.
-pub fn workspace() -> PathBuf {
-    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    folders.nth(2).expect("dev/end_to_end lies two levels down").to_owned()
 }

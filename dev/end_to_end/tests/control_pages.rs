@@ -18,10 +18,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use checkout::target_directory;
 use end_to_end::clock;
 use end_to_end::fleet::etcd_program;
 use end_to_end::network::{in_namespaces, ip, unique_name};
-use end_to_end::subject::{self, target_directory};
+use end_to_end::subject;
 use end_to_end::typed::{TypedCommand, commands_of};
 
 /// Commands that do not return, and the port at which others reach what they start.

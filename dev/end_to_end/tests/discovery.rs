@@ -5,10 +5,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use checkout::target_directory;
 use end_to_end::clients;
 use end_to_end::clock;
 use end_to_end::server::Server;
-use end_to_end::subject::{ServerUnderTest, SocketDriver, target_directory};
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
 
 /// A file of members in a folder of its own.
 struct Members(PathBuf);

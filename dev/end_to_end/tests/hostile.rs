@@ -1,5 +1,5 @@
 //! All hostile clients at once, for seconds, beside a well-behaved client. Its latency is measured on a quiet machine:
-//! `cargo xtask bench hostile`.
+//! `evenkeel lab run experiments/hostile.toml`.
 
 use std::time::Duration;
 

@@ -445,7 +445,7 @@ fn the_process_id_is_in_its_file_while_the_router_runs() {
 
 #[test]
 fn the_examples_of_the_guide_are_valid() {
-    let guide = subject::workspace().join("docs/route/guide.md");
+    let guide = checkout::workspace().join("docs/route/guide.md");
     let guide = std::fs::read_to_string(guide).expect("the guide");
     let examples: Vec<&str> =
         guide.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();

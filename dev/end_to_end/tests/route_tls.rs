@@ -1,9 +1,10 @@
 //! A router that speaks TLS: to servers with certificates of all kinds, and to clients.
 
+use checkout::{target_directory, workspace};
 use end_to_end::bystander::Client;
 use end_to_end::clock;
 use end_to_end::server::Server;
-use end_to_end::subject::{self, ServerUnderTest, SocketDriver, target_directory, workspace};
+use end_to_end::subject::{self, ServerUnderTest, SocketDriver};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{Read, Write};

@@ -1,9 +1,10 @@
 //! TLS as clients meet it: OpenSSL's client and Python's against the built server, its certificates, tickets and roles.
 
+use checkout::target_directory;
 use end_to_end::clients;
 use end_to_end::clock;
 use end_to_end::server::Server;
-use end_to_end::subject::{ServerUnderTest, SocketDriver, target_directory};
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{Read, Write};

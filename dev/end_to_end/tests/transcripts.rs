@@ -1,5 +1,5 @@
 //! The transcripts on three servers: Evenkeel with each driver, and a real memcached, which proves that the text is
-//! right; Evenkeel also over TLS. memcached 1.6.45 agrees over TLS, too (`cargo xtask transcripts --tls`).
+//! right; Evenkeel also over TLS. memcached 1.6.45 agrees over TLS, too (`cargo run -p conformance -- transcripts --tls`).
 
 use end_to_end::judge::judge;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};

@@ -73,6 +73,20 @@ pub fn commands(page: &str, text: &str, programs: &[ShownProgram]) -> Vec<Typed>
     found
 }
 
+/// The commands of all pages that run a program of this workspace by `cargo run -p`: the program's name, then its arguments.
+pub fn run_by_cargo(package: &str) -> Vec<Typed> {
+    let typed = |(page, text): (String, String)| commands(&page, &text, &[("cargo", &["run"])]);
+    let of_package = |mut typed: Typed| {
+        let dashes = typed.words.iter().position(|word| word == "--").unwrap_or(typed.words.len());
+        let (cargo, own) = typed.words.split_at(dashes);
+        let is_it = cargo.windows(2).any(|two| ["-p", "--package"].contains(&&*two[0]) && two[1] == package);
+        let own = own.iter().skip(1).cloned();
+        typed.words = std::iter::once(package.to_owned()).chain(own).collect();
+        is_it.then_some(typed)
+    };
+    all().into_iter().flat_map(typed).filter_map(of_package).collect()
+}
+
 /// The fenced blocks of a page, without their fences.
 pub fn blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();

@@ -5,10 +5,9 @@
 
 use crate::steps::{cargo, run_tests, show};
 use crate::thorough::{LONG_TESTS, MORE_SEEDS, MoreSeeds};
-use crate::tidy;
 use anyhow::{Context, Result, ensure};
-use end_to_end::clock;
-use end_to_end::subject::target_directory;
+use checkout::target_directory;
+use os::clock::Stopwatch;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -162,11 +161,11 @@ impl Binary {
 
     fn run(&self, command: Command) -> Outcome {
         let mut outcome = Outcome::default();
-        let started = clock::now();
+        let started = Stopwatch::start();
         if let Err(error) = run_tests(command, &self.name, &mut outcome.results) {
             outcome.failed.push(format!("{error:#}"));
         }
-        outcome.took.push((started.elapsed(), self.name.clone()));
+        outcome.took.push((started.passed(), self.name.clone()));
         outcome
     }
 

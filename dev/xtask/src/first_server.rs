@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use end_to_end::clock;
-use end_to_end::subject::workspace;
+use checkout::workspace;
+use os::clock::Stopwatch;
 use os::cpu_time;
 
 use crate::steps::{command, run};
@@ -61,14 +61,14 @@ fn build(folder: &Path) -> Result<FirstBuild> {
     let mut git = command("git", &["clone", "--quiet"]);
     git.arg(workspace()).arg(&clone);
     run(git)?;
-    let (started, host) = (clock::now(), cpu_time::of_host());
+    let (started, host) = (Stopwatch::start(), cpu_time::of_host());
     let before = cpu_time::of_ended_children_s()?;
     let words = ["build", "--release", "--message-format", "json"];
     let mut cargo = command(&std::env::var("CARGO").unwrap_or("cargo".to_owned()), &words);
     cargo.current_dir(&clone).env("CARGO_HOME", folder.join("registry")).env_remove("CARGO_TARGET_DIR");
     let output = cargo.stderr(Stdio::inherit()).output().context("run cargo")?;
     ensure!(output.status.success(), "cargo build --release: {}", output.status);
-    let seconds = started.elapsed().as_secs_f64();
+    let seconds = started.passed().as_secs_f64();
     let binary = clone.join("target/release/evenkeel");
     let binary_len = fs::metadata(&binary).with_context(|| format!("look at {}", binary.display()))?.len();
     Ok(FirstBuild {

@@ -5,12 +5,23 @@
 
 use crate::steps::{cargo, run};
 use anyhow::{Context, Result};
-use end_to_end::subject::workspace;
+use checkout::workspace;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 /// What runs for its user alone, on files that this user names, or is for development.
-const FOR_THEIR_USER: [&str; 6] = ["lab", "load", "simulator", "transcript", "end_to_end", "xtask"];
+const FOR_THEIR_USER: [&str; 10] = [
+    "lab",
+    "load",
+    "simulator",
+    "transcript",
+    "checkout",
+    "end_to_end",
+    "conformance",
+    "scenarios",
+    "tidy",
+    "xtask",
+];
 
 /// Set where this program is called in place of the compiler.
 const IN_PLACE_OF_THE_COMPILER: &str = "EVENKEEL_LINTS";

@@ -2,11 +2,11 @@
 //! failed.
 
 use anyhow::{Context, Result};
-use end_to_end::clock;
-use end_to_end::subject::workspace;
+use checkout::workspace;
+use os::clock::Stopwatch;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How cargo's summary of a test binary begins.
 const TEST_RESULT: &str = "test result: ";
@@ -51,13 +51,13 @@ impl TestSteps {
 
     /// Does all of them. A failure is shown at once and again at the end; whether every step succeeded.
     pub(crate) fn run(self) -> bool {
-        let started = clock::now();
+        let started = Stopwatch::start();
         let names: Vec<String> = self.steps.iter().map(|(name, _)| name.clone()).collect();
         let (mut done, mut results) = (Vec::new(), Vec::new());
         for (at, (name, action)) in self.steps.into_iter().enumerate() {
             println!("\n=== {}. {name}", at + 1);
             // Standard error is what is looked at while standard output goes to a file.
-            eprintln!("{}", progress(&names, at, started.elapsed()));
+            eprintln!("{}", progress(&names, at, started.passed()));
             done.push(carry_out(name, action, &mut results));
         }
         results.extend(self.left_out);
@@ -84,10 +84,10 @@ fn short(name: &str) -> &str {
 }
 
 fn carry_out(name: String, action: Action, results: &mut Vec<String>) -> Done {
-    let started: Instant = clock::now();
+    let started = Stopwatch::start();
     let before_s = cpu_s();
     let failure = action(results).err().map(|error| format!("{error:#}"));
-    let (took, cpu_s) = (started.elapsed(), cpu_s() - before_s);
+    let (took, cpu_s) = (started.passed(), cpu_s() - before_s);
     match &failure {
         None => println!("--- {name}: ok, {:.1} s", took.as_secs_f64()),
         Some(failure) => println!("--- {name}: FAILED after {:.1} s: {failure}", took.as_secs_f64()),
@@ -101,12 +101,12 @@ fn cpu_s() -> f64 {
 }
 
 /// The whole in a few lines, the test results last; whether every step succeeded.
-fn summary(done: &[Done], results: &[String], started: Instant) -> bool {
+fn summary(done: &[Done], results: &[String], started: Stopwatch) -> bool {
     println!("\n=== Summary");
     for step in done {
         println!("{}", line(step.took, step.cpu_s, &step.name));
     }
-    println!("{}", line(started.elapsed(), done.iter().map(|step| step.cpu_s).sum(), "in total"));
+    println!("{}", line(started.passed(), done.iter().map(|step| step.cpu_s).sum(), "in total"));
     let mut succeeded = true;
     for step in done {
         if let Some(failure) = &step.failure {

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: what continuous integration runs, and what a newcomer runs.
 
 use crate::steps::{TestSteps, cargo, run};
-use crate::{binaries, lints, thorough, tidy, tools, vm};
+use crate::{binaries, lints, thorough, tools, vm};
 use anyhow::{Result, ensure};
 
 /// Everything, or all of it that is for every change; whether it all held.

@@ -5,8 +5,8 @@
 
 use crate::steps::{cargo, command, run};
 use anyhow::{Context, Result, bail, ensure};
-use end_to_end::subject::target_directory;
-use end_to_end::{clients, clock};
+use checkout::{clients, target_directory};
+use os::clock;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -223,7 +223,7 @@ fn persevere(work: impl Fn() -> Result<()>) -> Result<()> {
     for attempt in 1..ATTEMPTS_MAX {
         let Err(error) = work() else { return Ok(()) };
         println!("{error:#}: once more in {} s", (PAUSE * attempt).as_secs());
-        clock::pass(PAUSE * attempt);
+        clock::pause(PAUSE * attempt);
     }
     work()
 }

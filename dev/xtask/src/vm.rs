@@ -16,9 +16,9 @@ mod packages;
 use crate::binaries;
 use crate::steps::{TestSteps, cargo, run};
 use anyhow::{Context, Result, ensure};
+use checkout::{target_directory, workspace};
 use conversation::Conversation;
-use end_to_end::clock;
-use end_to_end::subject::{target_directory, workspace};
+use os::clock::Stopwatch;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -84,9 +84,9 @@ fn once(
     conversations: &[Conversation],
     results: &mut Vec<String>,
 ) -> Result<()> {
-    let started = clock::now();
+    let started = Stopwatch::start();
     let said = machine::run(&parts.kernel, archive, folder)?;
-    let took = started.elapsed().as_secs_f64();
+    let took = started.passed().as_secs_f64();
     let console = folder.join(machine::CONSOLE);
     let booted = answer::booted_after_s(&said)
         .with_context(|| format!("the machine did not boot; see {}", console.display()))?;

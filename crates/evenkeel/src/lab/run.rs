@@ -59,8 +59,17 @@ pub(super) struct Arguments {
     /// The number of rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
+    /// Seconds of load in each trial, the warm-up among them
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    seconds: Option<f64>,
     #[command(flatten)]
     state: State,
+}
+
+/// A duration that is not nothing.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0);
+    seconds.ok_or_else(|| "expected a number of seconds above 0, such as 60 or 0.5".to_owned())
 }
 
 /// A name, and what belongs to it.
@@ -107,8 +116,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // From now on, signals do not end this process: it needs time to restore everything.
     let (halt, signal) = (Halt::default(), Arc::new(OnceLock::new()));
     listen(halt.clone(), Arc::clone(&signal))?;
-    let Arguments { peers, programs, only, rounds, .. } = arguments.clone();
-    let adaptation = Adaptation { peers, programs, only, rounds };
+    let Arguments { peers, programs, only, rounds, seconds, .. } = arguments.clone();
+    let adaptation = Adaptation { peers, programs, only, rounds, seconds };
     let asked = RunRequest { text, adaptation, directory: directory.clone(), state: arguments.state.path() };
     let outcome = lab::run::run(&asked, &halt, &mut show_progress);
     let _ = write!(io::stderr(), "{}", erase());

@@ -41,6 +41,9 @@ pub struct TrialRecord {
     pub kernel: String,
     /// See `kernel`.
     pub host: String,
+    /// The model of its CPUs as /proc/cpuinfo has it, if it has one (ARM's has none).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_model: Option<String>,
     /// The virtual machine that the subject ran in, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestRecord>,

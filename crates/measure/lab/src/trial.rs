@@ -92,6 +92,7 @@ impl<'a> Site<'a> {
             began_unix_s: os::clock::unix_s(),
             kernel: root.read("/proc/sys/kernel/osrelease")?.unwrap_or_default(),
             host: root.read("/proc/sys/kernel/hostname")?.unwrap_or_default(),
+            cpu_model: root.read("/proc/cpuinfo")?.as_deref().and_then(cpu_model),
             lab: self.lab.clone(),
             ..TrialRecord::default()
         };
@@ -235,5 +236,25 @@ fn clear(work: &Path) -> Result<(), Error> {
     match std::fs::remove_dir_all(work) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", work)(error)),
         _ => Ok(()),
+    }
+}
+
+/// What /proc/cpuinfo says of the first CPU.
+fn cpu_model(cpuinfo: &str) -> Option<String> {
+    let (_, model) = cpuinfo
+        .lines()
+        .find_map(|line| line.split_once(':').filter(|(name, _)| name.trim() == "model name"))?;
+    Some(model.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_of_the_cpus_is_what_the_kernel_calls_it() {
+        let found = cpu_model("processor\t: 0\nmodel\t\t: 1\nmodel name\t: AMD EPYC 9R14\n");
+        assert_eq!(found.as_deref(), Some("AMD EPYC 9R14"));
+        assert_eq!(cpu_model("processor\t: 0\nBogoMIPS\t: 2100.00\n"), None);
     }
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::Fleet;
 use crate::clock;
 use crate::network::FleetHost;
-use crate::subject::target_directory;
+use checkout::target_directory;
 
 /// The etcd of this machine, or the one that `cargo xtask test` has fetched.
 pub fn etcd_program() -> Option<PathBuf> {

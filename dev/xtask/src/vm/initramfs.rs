@@ -5,7 +5,7 @@ use super::modules;
 use super::packages::Parts;
 use crate::steps::command;
 use anyhow::{Context, Result, ensure};
-use end_to_end::subject::workspace;
+use checkout::workspace;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

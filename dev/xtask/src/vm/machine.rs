@@ -9,7 +9,7 @@
 //! The interfaces are taps in a network namespace that ends with QEMU; 10.9.0.1 and 10.9.1.1 answer there.
 
 use anyhow::{Context, Result, bail};
-use end_to_end::clock;
+use os::clock::{self, Stopwatch};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -107,15 +107,15 @@ struct Machine(Child);
 
 impl Machine {
     fn wait(&mut self) -> Result<()> {
-        let deadline = clock::now() + TIME_MAX;
+        let watch = Stopwatch::start();
         loop {
             if let Some(status) = self.0.try_wait()? {
                 return if status.success() { Ok(()) } else { bail!("QEMU: {status}") };
             }
-            if clock::now() >= deadline {
+            if watch.passed() >= TIME_MAX {
                 bail!("it has not powered off in {} s", TIME_MAX.as_secs());
             }
-            clock::pass(LOOK_EVERY);
+            clock::pause(LOOK_EVERY);
         }
     }
 }

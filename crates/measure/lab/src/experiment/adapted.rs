@@ -8,7 +8,7 @@ use super::types::{Error, Experiment, Factor, Subject};
 use std::collections::BTreeSet;
 
 /// Changes to an experiment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Adaptation {
     /// Subjects by name, with the commands that start them: of a subject that the file has, or of another one.
     pub peers: Vec<(String, String)>,
@@ -18,6 +18,8 @@ pub struct Adaptation {
     pub only: Vec<String>,
     /// The number of rounds.
     pub rounds: Option<u32>,
+    /// The seconds of load in each trial, the warm-up among them.
+    pub seconds: Option<f64>,
 }
 
 /// An experiment as it is carried out.
@@ -45,6 +47,16 @@ impl Adaptation {
         experiment.drop_names_of_others();
         if let Some(rounds) = self.rounds {
             experiment.repeat.rounds = rounds;
+        }
+        if let Some(seconds) = self.seconds {
+            let warm_up_s = experiment.workload.warm_up_s;
+            if seconds <= warm_up_s {
+                let what = format!(
+                    "{seconds} s are all dropped: the warm-up takes {warm_up_s} s (workload.warm_up_s)"
+                );
+                return Err(wrong("--seconds", what));
+            }
+            experiment.workload.seconds = seconds;
         }
         let experiment = experiment.planned(has_rounds || self.rounds.is_some())?;
         let notation = match *self == Adaptation::default() && left_out.is_empty() {
@@ -333,6 +345,18 @@ better = "higher"
         assert_eq!(
             error(&programs("evenkeel"), &[]),
             "use the experiment: --program: \"evenkeel\" is no subject whose `program` can be replaced: memcached, pogocache"
+        );
+    }
+
+    #[test]
+    fn trials_may_be_longer_and_no_shorter_than_their_warm_up() {
+        let of = |seconds| applied(&Adaptation { seconds: Some(seconds), ..Adaptation::default() }, &[]);
+        let adapted = of(3600.0).expect("an hour");
+        assert_eq!(adapted.experiment.workload.seconds, 3600.0);
+        assert!(adapted.notation.contains("\nseconds = 3600\n"), "{}", adapted.notation);
+        assert_eq!(
+            of(0.2).expect_err("nothing is left").to_string(),
+            "use the experiment: --seconds: 0.2 s are all dropped: the warm-up takes 0.2 s (workload.warm_up_s)"
         );
     }
 

@@ -19,6 +19,8 @@ pub struct RunFacts {
     pub kernels: BTreeSet<String>,
     /// Kernels of virtual machines that subjects ran in, each with its accelerator.
     pub guests: BTreeSet<String>,
+    /// Models of the hosts' CPUs, where the kernel names one.
+    pub cpu_models: BTreeSet<String>,
     /// Versions of each subject, as its command printed them.
     pub versions: BTreeMap<String, BTreeSet<String>>,
     /// SHA-256 of each subject's executables.
@@ -59,6 +61,7 @@ impl RunFacts {
         self.cpus = self.cpus.max(cpus);
         self.hosts.insert(record.host.clone());
         self.kernels.insert(record.kernel.clone());
+        self.cpu_models.extend(record.cpu_model.clone());
         let guest = record.guest.as_ref().filter(|guest| !guest.kernel.is_empty());
         self.guests.extend(guest.map(|guest| format!("{} ({})", guest.kernel, guest.accelerator)));
         let of_subject = |all: &mut BTreeMap<String, BTreeSet<String>>, fact: &Option<String>| {
@@ -82,6 +85,7 @@ impl RunFacts {
             ),
             ("host", join(&self.hosts)),
             ("CPUs", self.cpus.map_or(String::new(), |cpus| cpus.to_string())),
+            ("model of the CPUs", join(&self.cpu_models)),
             ("kernel", join(&self.kernels)),
             ("kernels of virtual machines", join(&self.guests)),
             ("versions", versions.collect::<Vec<_>>().join("; ")),
