@@ -144,8 +144,8 @@ const SHORT_HELPS: [ShortHelp; 19] = [
     ShortHelp {
         command: "lab",
         examples: &[
-            ("run experiments/serve-vs-memcached.toml", "run an experiment"),
-            ("report experiments/serve-vs-memcached.run", "its results"),
+            ("run experiments/serve.toml", "run an experiment"),
+            ("report experiments/serve.run", "its results"),
         ],
         flags: &[],
     },

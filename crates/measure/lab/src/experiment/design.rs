@@ -146,7 +146,7 @@ fn combinations(factors: &[&Factor]) -> Vec<Vec<(String, String)>> {
 }
 
 /// Whether cells are compared at the same level of it.
-pub(super) fn is_condition(factor: &Factor, experiment: &Experiment) -> bool {
+pub(crate) fn is_condition(factor: &Factor, experiment: &Experiment) -> bool {
     factor.condition.unwrap_or_else(|| changes_only_the_load(factor, experiment))
 }
 

@@ -6,7 +6,8 @@ use stdx::statistics::median;
 
 use crate::analyze::compare::compare_metric;
 use crate::analyze::comparison::{Comparison, Metric};
-use crate::experiment::design::{Cell, Design};
+use crate::experiment::Experiment;
+use crate::experiment::design::{Cell, Design, is_condition};
 use crate::record::TrialRecord;
 use crate::record::quantity::{is_latency, title};
 use crate::report::picture::percentiles::{PERCENTILES, PercentileCurve};
@@ -36,7 +37,7 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
     }
     let throughput = known(&valid, &["requests_per_second"], "_per_second");
     let latency = known(&valid, &["p99_us", "p95_us"], "_us");
-    if let Some((throughput, latency)) = throughput.zip(latency) {
+    if let Some((throughput, latency)) = throughput.zip(latency).filter(|_| has_steps(&results.experiment)) {
         let of = |name: &str| -> Metric { compare_metric(results, name) };
         let caption = format!("{} over {}", plain(&latency), plain(&throughput));
         all.add("curves".into(), caption, curves::curves(&of(&throughput), &of(&latency)));
@@ -76,6 +77,12 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
         }
     }
     all.0
+}
+
+/// Whether conditions are steps of a quantity, such as a number of threads: a line from one to the next means something.
+fn has_steps(experiment: &Experiment) -> bool {
+    let mut conditions = experiment.factors.iter().filter(|factor| is_condition(factor, experiment));
+    conditions.all(|factor| factor.levels.iter().all(|level| level.name.starts_with(|letter: char| letter.is_ascii_digit())))
 }
 
 /// Pictures, each with a name of its own.
