@@ -32,36 +32,37 @@ pub(crate) fn test() -> Result<bool> {
     Ok(steps.run())
 }
 
-/// The lane as one of several steps: one boot, and with `thorough` those of the lab, too. Where the packages are not
-/// available it reports that and succeeds.
+/// What runs in the machine of every test.
+pub(crate) const NAME: &str =
+    "a virtual machine: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; flash on disks that fail";
+
+/// The lane as one of several steps.
 pub(crate) fn step(steps: &mut TestSteps, thorough: bool) {
+    let labs = if thorough { "; then those of the lab with kernels, disks and interrupts" } else { "" };
+    steps.step(&format!("Virtual machines: {NAME}{labs}"), move |results| run(thorough, results));
+}
+
+/// One boot, and with `thorough` those of the lab, too. Where the packages are not available it reports that and succeeds.
+pub(crate) fn run(thorough: bool, results: &mut Vec<String>) -> Result<()> {
     let binary = std::env::var_os("EVENKEEL_BIN").map_or_else(|| binaries::program(thorough), PathBuf::from);
-    let labs = if thorough { "; the lab with kernels, disks and interrupts" } else { "" };
-    steps.step(
-        &format!("Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; flash on disks that fail{labs}"),
-        move |results| {
-            let folder = target_directory().join("vm");
-            match packages::obtain(&folder)? {
-                Ok(parts) => {
-                    converse(&parts, &binary, &folder, results)?;
-                    if !thorough {
-                        return Ok(());
-                    }
-                    lab::run(&parts, &binary, &folder)?;
-                    results.push(
-                        "virtual machine: two of the lab's with command lines of their own, two with disks, and two with interrupts"
-                            .to_owned(),
-                    );
-                    Ok(())
-                }
-                Err(why) => {
-                    println!("left out: {why}");
-                    results.push(format!("virtual machine: LEFT OUT, {why}"));
-                    Ok(())
-                }
-            }
-        },
-    );
+    let folder = target_directory().join("vm");
+    let parts = match packages::obtain(&folder)? {
+        Ok(parts) => parts,
+        Err(why) => {
+            println!("left out: {why}");
+            results.push(format!("virtual machine: LEFT OUT, {why}"));
+            return Ok(());
+        }
+    };
+    converse(&parts, &binary, &folder, results)?;
+    if thorough {
+        lab::run(&parts, &binary, &folder)?;
+        results.push(
+            "virtual machine: two of the lab's with command lines of their own, two with disks, and two with interrupts"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }
 
 /// A machine in software emulation on CPUs that others use, too, is slow enough for a time limit to strike: a second

@@ -82,7 +82,9 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
 /// Whether conditions are steps of a quantity, such as a number of threads: a line from one to the next means something.
 fn has_steps(experiment: &Experiment) -> bool {
     let mut conditions = experiment.factors.iter().filter(|factor| is_condition(factor, experiment));
-    conditions.all(|factor| factor.levels.iter().all(|level| level.name.starts_with(|letter: char| letter.is_ascii_digit())))
+    conditions.all(|factor| {
+        factor.levels.iter().all(|level| level.name.starts_with(|letter: char| letter.is_ascii_digit()))
+    })
 }
 
 /// Pictures, each with a name of its own.
