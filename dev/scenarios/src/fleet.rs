@@ -2,7 +2,8 @@
 //! six routers, all of them processes of this host.
 
 use anyhow::{Result, ensure};
-use end_to_end::fleet::{DecisionStore, Fleet, FleetNetwork, HostKind};
+use end_to_end::fleet::{DecisionStore, Fleet, HostKind};
+use end_to_end::network::FleetNetwork;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use serde_json::json;
 

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Test binaries that wait rather than compute: they start programs and look at them for seconds.
-const WAITING: [&str; 2] = ["end_to_end/main", "evenkeel/main"];
+const WAITING: [&str; 4] = ["end_to_end/main", "evenkeel/main", "load/runs", "control/main"];
 
 /// So many tests of a binary that waits run at a time.
 const WAITING_THREADS: &str = "4";

@@ -63,7 +63,9 @@ mod tests {
     #[test]
     fn every_command_of_the_pages_is_accepted() {
         let mut count = 0;
-        for (page, text) in pages::all() {
+        // Decisions may name what has been removed since.
+        for (page, text) in pages::all().into_iter().filter(|(page, _)| !page.starts_with("docs/decisions/"))
+        {
             for typed in pages::commands(&page, &text, &[("cargo", &["xtask"])]) {
                 count += 1;
                 let Err(error) = Verb::try_parse_from(&typed.words[1..]) else { continue };

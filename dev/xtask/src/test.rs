@@ -19,7 +19,7 @@ pub(crate) fn test(thorough: bool) -> Result<bool> {
         vm::step(&mut steps, true);
     } else {
         steps.step(&format!("{tests}; beside them {}", vm::NAME), |results| {
-            beside(|results| binaries::run(false, results), |results| vm::run(false, results), results)
+            beside(|results| binaries::run(false, results), |results| vm::lane(false, results), results)
         });
     }
     if !thorough {

@@ -1,6 +1,6 @@
 //! Tests that take too long for every change, and run before a release: `cargo xtask test --all`.
 
-/// Tests that wait for minutes whatever a machine can do.
+/// Tests that take a minute or more.
 pub(crate) struct LongTests {
     /// Their binary.
     pub(crate) binary: &'static str,
@@ -11,8 +11,14 @@ pub(crate) struct LongTests {
 }
 
 /// Left out of a run that is not thorough.
-pub(crate) const LONG_TESTS: [LongTests; 1] =
-    [LongTests { binary: "end_to_end/main", prefix: "partitions::", what: "a fleet whose network is cut" }];
+pub(crate) const LONG_TESTS: [LongTests; 2] = [
+    LongTests { binary: "end_to_end/main", prefix: "partitions::", what: "a fleet whose network is cut" },
+    LongTests {
+        binary: "simulator",
+        prefix: "scenario::tests::a_hunt_",
+        what: "random scenarios until each planted bug is found",
+    },
+];
 
 /// Random tests that run again with more seeds.
 pub(crate) struct MoreSeeds {

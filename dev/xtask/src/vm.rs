@@ -39,11 +39,11 @@ pub(crate) const NAME: &str =
 /// The lane as one of several steps.
 pub(crate) fn step(steps: &mut TestSteps, thorough: bool) {
     let labs = if thorough { "; then those of the lab with kernels, disks and interrupts" } else { "" };
-    steps.step(&format!("Virtual machines: {NAME}{labs}"), move |results| run(thorough, results));
+    steps.step(&format!("Virtual machines: {NAME}{labs}"), move |results| lane(thorough, results));
 }
 
 /// One boot, and with `thorough` those of the lab, too. Where the packages are not available it reports that and succeeds.
-pub(crate) fn run(thorough: bool, results: &mut Vec<String>) -> Result<()> {
+pub(crate) fn lane(thorough: bool, results: &mut Vec<String>) -> Result<()> {
     let binary = std::env::var_os("EVENKEEL_BIN").map_or_else(|| binaries::program(thorough), PathBuf::from);
     let folder = target_directory().join("vm");
     let parts = match packages::obtain(&folder)? {

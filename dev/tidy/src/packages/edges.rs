@@ -28,7 +28,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 32] = [
     ),
     ("succession", &["flash", "net", "os", "server", "stdx"], &[]),
     ("router", &["flags", "hot_keys", "net", "protocol", "stdx"], &[]),
-    ("replay", &["os", "router", "stdx", "wire"], &["transcript"]),
+    ("replay", &["os", "router", "stdx", "wire"], &[]),
     ("load", &["net", "protocol", "os", "stdx", "tls"], &[]),
     ("null", &["net", "stdx", "tls"], &[]),
     ("tuner", &["os", "stdx"], &[]),

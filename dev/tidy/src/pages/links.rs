@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_is_linked_to_is_there() {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tidy/pages/links.rs");
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/pages/links.rs");
         let check = |page: &str| check("page", &here, page).expect("readable").len();
         assert_eq!(
             check("see [it](links.rs) and [others](../packages/edges.rs), [far](https://example.org/no)"),

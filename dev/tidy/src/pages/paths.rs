@@ -83,14 +83,11 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let folders = CrateFolders::below(&root).expect("readable");
         let check = |page: &str| folders.check("page", page);
+        assert_eq!(check("`tidy/src/pages/{paths,links}.rs` and `dev/tidy/src/*.rs`, `a/b.rs`"), [""; 0]);
         assert_eq!(
-            check("`xtask/src/tidy/pages/{paths,links}.rs` and `dev/tidy/src/*.rs`, `a/b.rs`"),
-            [""; 0]
-        );
-        assert_eq!(
-            check("see `xtask/src/tidy/pages/{paths,gone}.rs`, and `crates/gone`"),
+            check("see `tidy/src/pages/{paths,gone}.rs`, and `crates/gone`"),
             [
-                "page: names xtask/src/tidy/pages/gone.rs, which is not there",
+                "page: names tidy/src/pages/gone.rs, which is not there",
                 "page: names crates/gone, which is not there"
             ]
         );
