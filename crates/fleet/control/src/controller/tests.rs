@@ -339,7 +339,7 @@ fn a_replacement_is_planned_shown_and_carried_out_in_its_slot() {
     let text = plan["text"].as_str().expect("a text");
     assert!(text.contains("cluster web: m3 takes slot s0 in place of m1"), "{text}");
     assert!(
-        text.contains("0.4992") && text.contains("of the keys change their server (100000 sampled)"),
+        text.contains("0.5046") && text.contains("of the keys change their server (5000 sampled)"),
         "{text}"
     );
     assert!(text.contains("goes out as a slot change"), "{text}");

@@ -76,7 +76,7 @@ fn a_drain_is_planned_shown_and_goes_through_its_phases() {
         "m1 leaves slot s0 to m3",
         "1. m1 is read, deletes go to it and to m3",
         "905 s at most beside the time of the rollouts: 300 s for each of three phases",
-        "of the keys change their server (100000 sampled); deletes reach both",
+        "of the keys change their server (5000 sampled); deletes reach both",
         "goes out as a slot change",
     ] {
         assert!(text.contains(words), "{words}: {text}");
