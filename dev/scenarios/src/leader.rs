@@ -32,10 +32,11 @@ pub(crate) fn measure(fleet: &mut Fleet, kills: usize) -> Result<ScenarioFigures
         eprintln!("leader: kill {kill}: {:.2} s", times_s.last().copied().unwrap_or_default());
         fleet.start_etcd();
         // One that has not caught up would leave a single voter at the next kill.
-        let knows = |address: &&str| status(address).is_some_and(|status| status["leader"].is_string());
-        let all =
-            |fleet: &Fleet| fleet.etcd_addresses().iter().map(|it| it.as_ref()).all(|it: &str| knows(&it));
-        clock::wait_for(|| all(fleet).then_some(())).context("not all members know a leader")?;
+        let know = |fleet: &Fleet| {
+            let mut all = fleet.etcd_addresses().into_iter();
+            all.all(|address| status(&address).is_some_and(|status| status["leader"].is_string()))
+        };
+        clock::wait_for(|| know(fleet).then_some(())).context("not all members know a leader")?;
     }
     Ok(vec![("decided_median_s", median(&times_s)), ("decided_worst_s", worst(&times_s))])
 }

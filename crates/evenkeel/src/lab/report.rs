@@ -103,7 +103,7 @@ fn publish(
     for picture in chosen {
         write(&own.join(format!("{}.svg", picture.name)), &picture.svg)?;
     }
-    write(&own.join("report.json"), &RunReport::of(results, comparison).text())?;
+    write(&own.join("report.json"), &RunReport::of(results, comparison).line())?;
     write(&index, &text)?;
     let path = directory.join(format!("{name}.md"));
     write(&path, &page)?;

@@ -33,7 +33,7 @@ fn a_published_run_has_a_page_pictures_values_and_a_row() {
     let pictures = page.matches(".svg)").count();
     let files = || fs::read_dir(directory.join("pages/quick")).expect("a directory").flatten().count();
     assert_eq!(files(), pictures + 1, "the pictures of the page and the values");
-    assert!(read("quick/report.json").contains("\"format\": 1"));
+    assert!(read("quick/report.json").contains("\"format\":1"));
     let row = "| [quick](quick.md) | Is it as quick as yesterday? | theirs is worse:";
     assert!(read("README.md").contains(row), "{}", read("README.md"));
 

@@ -58,4 +58,9 @@ impl<'r> RunReport<'r> {
         // What is not finite is null.
         format!("{:#}\n", serde_json::json!(self))
     }
+
+    /// The same in one line, for files that are kept.
+    pub fn line(&self) -> String {
+        format!("{}\n", serde_json::json!(self))
+    }
 }
