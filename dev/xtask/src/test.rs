@@ -13,16 +13,15 @@ pub(crate) fn test(thorough: bool) -> Result<bool> {
         steps.step("Release build", |_| run(cargo(&["build", "--release", "--package", "evenkeel"])));
     }
     steps.step("Build of the tests", |_| binaries::build());
-    let tests = "Tests: units, transcripts, clients, survival, fuzzing with a fixed seed";
     if thorough {
-        steps.step(tests, |results| binaries::run(true, results));
+        steps.step("Tests: units, transcripts, clients, survival, fuzzing", |results| {
+            binaries::run(true, results)
+        });
         vm::step(&mut steps, true);
     } else {
-        steps.step(&format!("{tests}; beside them {}", vm::NAME), |results| {
+        steps.step("Tests: units, transcripts, clients, survival, fuzzing, a virtual machine", |results| {
             beside(|results| binaries::run(false, results), |results| vm::lane(false, results), results)
         });
-    }
-    if !thorough {
         steps.leave_out(thorough::left_out());
     }
     Ok(steps.run())

@@ -32,14 +32,15 @@ pub(crate) fn test() -> Result<bool> {
     Ok(steps.run())
 }
 
-/// What runs in the machine of every test.
-pub(crate) const NAME: &str =
-    "a virtual machine: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; flash on disks that fail";
-
 /// The lane as one of several steps.
 pub(crate) fn step(steps: &mut TestSteps, thorough: bool) {
-    let labs = if thorough { "; then those of the lab with kernels, disks and interrupts" } else { "" };
-    steps.step(&format!("Virtual machines: {NAME}{labs}"), move |results| lane(thorough, results));
+    let labs = if thorough { "; the lab with kernels, disks and interrupts" } else { "" };
+    steps.step(
+        &format!(
+            "Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; flash on disks that fail{labs}"
+        ),
+        move |results| lane(thorough, results),
+    );
 }
 
 /// One boot, and with `thorough` those of the lab, too. Where the packages are not available it reports that and succeeds.
