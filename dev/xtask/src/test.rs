@@ -17,7 +17,7 @@ pub(crate) fn test(thorough: bool) -> Result<bool> {
         steps.step("Tests: units, transcripts, clients, survival, fuzzing", |results| {
             binaries::run(true, results)
         });
-        vm::step(&mut steps, true);
+        vm::step(&mut steps);
     } else {
         steps.step("Tests: units, transcripts, clients, survival, fuzzing, a virtual machine", |results| {
             beside(|results| binaries::run(false, results), |results| vm::lane(false, results), results)

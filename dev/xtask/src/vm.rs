@@ -28,18 +28,15 @@ pub(crate) fn test() -> Result<bool> {
     if std::env::var_os("EVENKEEL_BIN").is_none() {
         steps.step("Release build", |_| run(cargo(&["build", "--release", "--package", "evenkeel"])));
     }
-    step(&mut steps, true);
+    step(&mut steps);
     Ok(steps.run())
 }
 
-/// The lane as one of several steps.
-pub(crate) fn step(steps: &mut TestSteps, thorough: bool) {
-    let labs = if thorough { "; the lab with kernels, disks and interrupts" } else { "" };
+/// All of the lane as one of several steps.
+pub(crate) fn step(steps: &mut TestSteps) {
     steps.step(
-        &format!(
-            "Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; flash on disks that fail{labs}"
-        ),
-        move |results| lane(thorough, results),
+        "Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; flash on disks that fail; the lab with kernels, disks and interrupts",
+        |results| lane(true, results),
     );
 }
 
