@@ -28,20 +28,23 @@ pub(crate) fn test() -> Result<bool> {
     if std::env::var_os("EVENKEEL_BIN").is_none() {
         steps.step("Release build", |_| run(cargo(&["build", "--release", "--package", "evenkeel"])));
     }
-    step(&mut steps);
+    step(&mut steps, true);
     Ok(steps.run())
 }
 
-/// All of the lane as one of several steps.
-pub(crate) fn step(steps: &mut TestSteps) {
+/// The lane as one of several steps: one boot, and with `thorough` those of the lab, too.
+pub(crate) fn step(steps: &mut TestSteps, thorough: bool) {
+    let labs = if thorough { "; the lab with kernels, disks and interrupts" } else { "" };
     steps.step(
-        "Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; flash on disks that fail; the lab with kernels, disks and interrupts",
-        |results| lane(true, results),
+        &format!(
+            "Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; flash on disks that fail{labs}"
+        ),
+        move |results| lane(thorough, results),
     );
 }
 
-/// One boot, and with `thorough` those of the lab, too. Where the packages are not available it reports that and succeeds.
-pub(crate) fn lane(thorough: bool, results: &mut Vec<String>) -> Result<()> {
+/// Where the packages are not available it reports that and succeeds.
+fn lane(thorough: bool, results: &mut Vec<String>) -> Result<()> {
     let binary = std::env::var_os("EVENKEEL_BIN").map_or_else(|| binaries::program(thorough), PathBuf::from);
     let folder = target_directory().join("vm");
     let parts = match packages::obtain(&folder)? {
