@@ -38,6 +38,7 @@ pub fn ch3(key: &[u8], count: u32) -> u32 {
             at += STEP;
             child = (child << 1) | bits.get_number(at);
         }
+        at += STEP;
         if child < count {
             return child;
         }
