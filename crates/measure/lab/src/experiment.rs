@@ -15,6 +15,7 @@ pub mod rounds;
 pub(crate) mod standing;
 mod types;
 
+use self::design::is_condition;
 use self::rounds::RoundPlan;
 use self::types::ROUNDS_MIN;
 pub use self::types::{
@@ -172,6 +173,15 @@ impl Experiment {
                     let what = format!("{name:?} is none of the subjects {}", known.join(", "));
                     return Err(Error::Sense { place, what });
                 }
+            }
+            // The first level of a treatment is the baseline, whatever it asks of the subjects.
+            if !level.must.is_empty() && factor.levels.len() > 1 && !is_condition(factor, self) {
+                return Err(Error::Sense {
+                    place: format!("factor {:?}: level {:?}: must", factor.name, level.name),
+                    what: "subjects differ with this factor, so they are compared across its levels, and an aim would be about \
+                           two levels: say that it is a condition (`condition = true` in its [[factor]])"
+                        .to_owned(),
+                });
             }
             for (name, aim) in &level.must {
                 let place = format!("factor {:?}: level {:?}: must.{name}", factor.name, level.name);

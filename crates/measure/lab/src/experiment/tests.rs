@@ -60,6 +60,23 @@ kernel = { image = "/boot/vmlinuz", append = "mitigations=off", queues = 2, sysc
 }
 
 #[test]
+fn an_aim_is_about_subjects_under_the_same_condition() {
+    let levels = |more: &str| {
+        let level = |name: &str, word: &str| {
+            format!("[[factor.level]]\nname = {name:?}\nset.driver = {word:?}\nmust.io_uring = 1.0\n")
+        };
+        let text = MINIMAL.replace("--driver epoll", "--driver {driver}");
+        format!("{text}[[factor]]\nname = \"way\"\n{more}{}{}", level("a", "epoll"), level("b", "uring"))
+    };
+    let refused = Experiment::parse(&levels("")).expect_err("a treatment").to_string();
+    assert!(
+        refused.contains("factor \"way\": level \"a\": must: subjects differ with this factor"),
+        "{refused}"
+    );
+    assert!(Experiment::parse(&levels("condition = true\n")).is_ok());
+}
+
+#[test]
 fn words_of_a_factor_are_those_of_levels_that_have_no_others() {
     let level = |name: &str, keys: &str| format!("[[factor.level]]\nname = {name:?}\n{keys}\n");
     let factor = "[[factor]]\nname = \"work\"\nset = { depth = \"1\", keys = \"9\" }\n";
