@@ -125,7 +125,7 @@ fn line(took: Duration, cpu_s: f64, what: &str) -> String {
     format!("{:>7.1} s {cpu_s:>8.1} s of CPU time  {what}", took.as_secs_f64())
 }
 
-/// `cargo` in the workspace. Where all is built anew, nothing is noted for building a part of it again: that costs a tenth of the time.
+/// `cargo` in the workspace. In continuous integration all is built anew, so it takes no notes for building a part again.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut cargo = command(&std::env::var("CARGO").unwrap_or("cargo".to_owned()), arguments);
     if std::env::var_os("CI").is_some() {
