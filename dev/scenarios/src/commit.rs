@@ -21,32 +21,17 @@ use stdx::log_level::LogLevel;
 use crate::clients::operator::{Operator, credentials};
 use crate::figures::{ScenarioFigures, quantile, worst};
 use crate::fleet::SLOTS;
+use crate::run_folder::RunFolder;
 
 /// When each router, by its number, has first said that it has loaded something.
 type Loads = Arc<Mutex<BTreeMap<usize, Instant>>>;
 
-/// A folder in memory: so many hosts have as many disks, and this machine has one.
-struct MemoryFolder(PathBuf);
-
-impl MemoryFolder {
-    fn new() -> Result<MemoryFolder> {
-        let folder = Path::new("/dev/shm").join(format!("evenkeel-scenarios-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
-        Ok(MemoryFolder(folder))
-    }
-}
-
-impl Drop for MemoryFolder {
-    fn drop(&mut self) {
-        // If it fails, the files do no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+/// So many hosts have as many disks, and this machine has one.
+const IN_MEMORY: &str = "/dev/shm";
 
 /// Publishes generations, and measures the way of each.
 pub(crate) fn measure(fleet: &mut Fleet, agents: usize, generations: usize) -> Result<ScenarioFigures> {
-    let (loads, memory) = (Loads::default(), MemoryFolder::new()?);
+    let (loads, memory) = (Loads::default(), RunFolder::below(Path::new(IN_MEMORY))?);
     eprintln!("commit: {agents} agents begin");
     for number in 0..agents {
         begin(fleet, &memory, 100 + number, &loads)?;
@@ -96,10 +81,10 @@ fn wait_for(loads: &Loads, count: usize) -> Result<()> {
 }
 
 /// An agent of a host that has a router and no server.
-fn begin(fleet: &Fleet, memory: &MemoryFolder, number: usize, loads: &Loads) -> Result<()> {
+fn begin(fleet: &Fleet, memory: &RunFolder, number: usize, loads: &Loads) -> Result<()> {
     let host = format!("h{number}");
     fleet.certificate("agent", &host);
-    let folder = memory.0.join(&host);
+    let folder = memory.path(&host);
     std::fs::create_dir(&folder)?;
     let file = folder.join("route.json");
     std::fs::write(&file, "{\"route\": \"ErrorRoute\"}")?;

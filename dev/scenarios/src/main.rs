@@ -16,6 +16,7 @@ mod members;
 mod misses;
 mod outage;
 mod rest;
+mod run_folder;
 mod swaps;
 mod up;
 

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use tls::{ClientSettings, ClientTls, NameCheck};
 use wire::{Deadline, ServerAddress, Wire};
 
 use crate::figures::ScenarioFigures;
+use crate::run_folder::RunFolder;
 
 /// Pause between two questions: as exact as the figure is.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -28,9 +29,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) fn measure(servers: u16, is_encrypted: bool) -> Result<ScenarioFigures> {
     // Built before anything is timed.
     let mut command = subject::cluster();
-    let folder = RunFolder::new()?;
+    let folder = RunFolder::below(&std::env::temp_dir())?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let (kept, said) = (folder.0.join("cluster"), folder.0.join("said"));
+    let (kept, said) = (folder.path("cluster"), folder.path("said"));
     let (port_word, servers) = (port.to_string(), servers.to_string());
     command.args(["--port", &port_word, "--servers", &servers, "--memory", "16"]);
     command.args(is_encrypted.then_some("--tls"));
@@ -105,24 +106,5 @@ impl Drop for RunningCluster {
         // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// A folder for one run, removed with this value.
-struct RunFolder(PathBuf);
-
-impl RunFolder {
-    fn new() -> Result<RunFolder> {
-        let folder = std::env::temp_dir().join(format!("evenkeel-scenarios-up-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
-        Ok(RunFolder(folder))
-    }
-}
-
-impl Drop for RunFolder {
-    fn drop(&mut self) {
-        // If it fails, the files do no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
