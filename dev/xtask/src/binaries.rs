@@ -1,20 +1,23 @@
 //! Test binaries: built by cargo in one go, then run in two lanes.
 //!
-//! As `cargo test` runs them, except that those which mostly wait for seconds to pass run beside those which compute, and
-//! more of their tests at a time. The time of each is told, so that a slow one is seen.
+//! As `cargo test` runs them, except that one lane begins with those which mostly wait for seconds to pass, more of their
+//! tests at a time, and the other with those which compute. Each goes on to what is left. The time of each is told, so that
+//! a slow one is seen.
 
-use crate::steps::{cargo, run_tests, show};
+use crate::lints::linting_cargo;
+use crate::steps::{run_tests, show};
 use crate::thorough::{LONG_TESTS, MORE_SEEDS, MoreSeeds};
 use anyhow::{Context, Result, ensure};
 use checkout::target_directory;
 use os::clock::Stopwatch;
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::time::Duration;
 
-/// Test binaries that wait rather than compute: they start programs and look at them for seconds.
+/// Test binaries that wait rather than compute: they start programs and look at them for seconds. The longest is the first.
 const WAITING: [&str; 4] = ["end_to_end/main", "evenkeel/main", "load/runs", "control/main"];
 
 /// So many tests of a binary that waits run at a time.
@@ -79,15 +82,14 @@ pub(crate) fn build() -> Result<()> {
 pub(crate) fn run(thorough: bool, results: &mut Vec<String>) -> Result<()> {
     let binaries = built()?;
     ensure!(!binaries.is_empty(), "cargo has built no tests");
-    let (waiting, computing): (Vec<_>, Vec<_>) = binaries.iter().partition(|binary| binary.waits());
-    let lane = |binaries: &[&Binary]| {
-        let one = |outcome: Outcome, binary: &&Binary| outcome.and(binary.run(binary.all(thorough)));
-        binaries.iter().fold(Outcome::default(), one)
-    };
+    let place = |binary: &&Binary| WAITING.iter().position(|name| *name == binary.name).unwrap_or(WAITING.len());
+    let mut left: VecDeque<&Binary> = binaries.iter().collect();
+    left.make_contiguous().sort_by_key(place);
+    let left = Mutex::new(left);
     let mut outcome = std::thread::scope(|threads| {
-        let waiting = threads.spawn(|| lane(&waiting));
-        let computing = lane(&computing);
-        waiting.join().expect("it only runs programs").and(computing)
+        let from_front = threads.spawn(|| lane(&left, VecDeque::pop_front, thorough));
+        let from_back = lane(&left, VecDeque::pop_back, thorough);
+        from_front.join().expect("it only runs programs").and(from_back)
     });
     println!("\n{}", slowest(&mut outcome.took));
     for more in MORE_SEEDS.iter().filter(|_| thorough) {
@@ -100,11 +102,22 @@ pub(crate) fn run(thorough: bool, results: &mut Vec<String>) -> Result<()> {
     let packages = with_examples(&texts);
     let packages = packages.iter().flat_map(|package| ["--package", package]);
     let examples: Vec<&str> = ["test", "--doc"].into_iter().chain(packages).collect();
-    if let Err(error) = run_tests(cargo(&examples), "examples", results) {
+    if let Err(error) = run_tests(linting_cargo(&examples), "examples", results) {
         outcome.failed.push(format!("{error:#}"));
     }
     ensure!(outcome.failed.is_empty(), "{}", outcome.failed.join("\n"));
     Ok(())
+}
+
+/// Runs one after the other, until none is left.
+fn lane<'a>(
+    left: &Mutex<VecDeque<&'a Binary>>,
+    take: fn(&mut VecDeque<&'a Binary>) -> Option<&'a Binary>,
+    thorough: bool,
+) -> Outcome {
+    let next = || take(&mut left.lock().expect("nothing panics while it is locked"));
+    std::iter::from_fn(next)
+        .fold(Outcome::default(), |outcome, binary| outcome.and(binary.run(binary.all(thorough))))
 }
 
 /// The packages with examples in their documentation, by path and text of all files. To ask rustdoc about each of the
@@ -125,7 +138,7 @@ fn with_examples(files: &[(String, String)]) -> BTreeSet<&str> {
 
 fn built() -> Result<Vec<Binary>> {
     let mut build =
-        cargo(&["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
+        linting_cargo(&["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
     let shown = show(&build);
     println!("$ {shown}");
     let output = build.stderr(Stdio::inherit()).output().with_context(|| format!("run {shown}"))?;
