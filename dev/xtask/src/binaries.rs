@@ -82,7 +82,8 @@ pub(crate) fn build() -> Result<()> {
 pub(crate) fn run(thorough: bool, results: &mut Vec<String>) -> Result<()> {
     let binaries = built()?;
     ensure!(!binaries.is_empty(), "cargo has built no tests");
-    let place = |binary: &&Binary| WAITING.iter().position(|name| *name == binary.name).unwrap_or(WAITING.len());
+    let place =
+        |binary: &&Binary| WAITING.iter().position(|name| *name == binary.name).unwrap_or(WAITING.len());
     let mut left: VecDeque<&Binary> = binaries.iter().collect();
     left.make_contiguous().sort_by_key(place);
     let left = Mutex::new(left);
