@@ -90,7 +90,7 @@ pub fn tidy() -> Result<bool> {
 ///
 /// # Errors
 /// If one cannot be read.
-pub fn texts_of(extension: &str) -> Result<Vec<(String, String)>> {
+fn texts_of(extension: &str) -> Result<Vec<(String, String)>> {
     let read = |path: PathBuf| {
         let name = path.strip_prefix(workspace()).unwrap_or(&path).display().to_string();
         let text = std::fs::read_to_string(&path).with_context(|| format!("read {name}"))?;

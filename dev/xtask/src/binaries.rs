@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use checkout::target_directory;
 use os::clock::Stopwatch;
 use serde::Deserialize;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -99,11 +99,7 @@ pub(crate) fn run(thorough: bool, results: &mut Vec<String>) -> Result<()> {
         outcome = outcome.and(binary.run(binary.more(more)));
     }
     results.append(&mut outcome.results);
-    let texts = tidy::texts_of("rs")?;
-    let packages = with_examples(&texts);
-    let packages = packages.iter().flat_map(|package| ["--package", package]);
-    let examples: Vec<&str> = ["test", "--doc"].into_iter().chain(packages).collect();
-    if let Err(error) = run_tests(linting_cargo(&examples), "examples", results) {
+    if let Err(error) = run_tests(linting_cargo(&["test", "--workspace", "--doc"]), "examples", results) {
         outcome.failed.push(format!("{error:#}"));
     }
     ensure!(outcome.failed.is_empty(), "{}", outcome.failed.join("\n"));
@@ -119,22 +115,6 @@ fn lane<'a>(
     let next = || take(&mut left.lock().expect("nothing panics while it is locked"));
     std::iter::from_fn(next)
         .fold(Outcome::default(), |outcome, binary| outcome.and(binary.run(binary.all(thorough))))
-}
-
-/// The packages with examples in their documentation, by path and text of all files. To ask rustdoc about each of the
-/// others takes it a second.
-fn with_examples(files: &[(String, String)]) -> BTreeSet<&str> {
-    let has_example = |text: &str| {
-        let comments = text.lines().filter_map(|line| {
-            let line = line.trim_start();
-            line.strip_prefix("//!").or_else(|| line.strip_prefix("///"))
-        });
-        let fences = comments.filter_map(|comment| comment.trim_start().strip_prefix("```"));
-        // Every other one ends an example.
-        fences.step_by(2).any(|kind| kind != "text")
-    };
-    let with = files.iter().filter(|(_, text)| has_example(text));
-    with.filter_map(|(path, _)| path.split_once("/src/")?.0.rsplit('/').next()).collect()
 }
 
 fn built() -> Result<Vec<Binary>> {
@@ -247,18 +227,6 @@ mod tests {
         };
         let expected = [binary("a", "/w/a", "/t/a-1"), binary("b/main", "/w/b", "/t/main-1")];
         assert_eq!(binaries(&messages.join("\n")).expect("messages"), expected);
-    }
-
-    #[test]
-    fn packages_with_examples_are_found() {
-        let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
-        let files = [
-            file("crates/base/a/src/x.rs", "//! ```text\n//! no code\n//! ```\n"),
-            file("crates/base/b/src/x.rs", "/// ```text\n/// ```\n    /// ```\n    /// f();\n    /// ```\n"),
-            file("crates/base/c/src/lib.rs", "//! ```compile_fail\n//! f(\n//! ```\n"),
-            file("crates/base/d/src/lib.rs", "const TEXT: &str = \"```\";\n"),
-        ];
-        assert_eq!(with_examples(&files), BTreeSet::from(["b", "c"]));
     }
 
     #[test]

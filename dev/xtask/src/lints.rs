@@ -6,9 +6,10 @@
 //! this program calls clippy with the list that is for the crate at hand.
 
 use crate::steps::{cargo, run};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use checkout::workspace;
-use std::os::unix::process::CommandExt;
+use std::fs;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// What runs for its user alone, on files that this user names, or is for development.
@@ -31,6 +32,9 @@ const IN_PLACE_OF_THE_COMPILER: &str = "EVENKEEL_LINTS";
 /// Clippy's words, as clippy reads them from the environment: what the workspace warns of is an error.
 const CLIPPY_ARGUMENTS: (&str, &str) = ("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
 
+/// Where clippy looks for its list, by the environment.
+const FOLDER_OF_LIST: &str = "CLIPPY_CONF_DIR";
+
 /// Lints everything without building it.
 pub(crate) fn lint() -> Result<()> {
     run(linting_cargo(&["check", "--workspace", "--all-targets"]))
@@ -49,13 +53,44 @@ pub(crate) fn linting_cargo(arguments: &[&str]) -> Command {
 pub(crate) fn call_in_place() -> Option<ExitCode> {
     std::env::var_os(IN_PLACE_OF_THE_COMPILER)?;
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let mut clippy = Command::new("clippy-driver");
-    clippy.args(&words);
-    if ships(&std::env::var("CARGO_PKG_NAME").unwrap_or_default(), &words) {
-        clippy.env("CLIPPY_CONF_DIR", workspace().join("dev/xtask/shipped"));
+    match lint_one(&words) {
+        Ok(true) => Some(ExitCode::SUCCESS),
+        Ok(false) => Some(ExitCode::FAILURE),
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            Some(ExitCode::FAILURE)
+        }
     }
-    eprintln!("xtask: call clippy-driver: {}", clippy.exec());
-    Some(ExitCode::FAILURE)
+}
+
+/// Builds a crate with clippy, by the list that is for it; whether it succeeded.
+fn lint_one(words: &[String]) -> Result<bool> {
+    let mut clippy = Command::new("clippy-driver");
+    clippy.args(words);
+    let is_strict = ships(&std::env::var("CARGO_PKG_NAME").unwrap_or_default(), words);
+    if is_strict {
+        clippy.env(FOLDER_OF_LIST, workspace().join("dev/xtask/shipped"));
+    }
+    let succeeded = clippy.status().context("run clippy-driver")?.success();
+    if is_strict && succeeded {
+        forget_folder(words)?;
+    }
+    Ok(succeeded)
+}
+
+/// Removes the folder of the list from what the crate was built with: cargo builds again whatever depends on a variable that
+/// cargo has another value of, and this one is set here. The list itself stays there.
+fn forget_folder(words: &[String]) -> Result<()> {
+    let after = |flag: &str| words.windows(2).find(|pair| pair[0] == flag).map(|pair| &pair[1]);
+    let suffix = words.iter().find_map(|word| word.strip_prefix("extra-filename="));
+    let (Some(folder), Some(name), Some(suffix)) = (after("--out-dir"), after("--crate-name"), suffix) else {
+        return Ok(());
+    };
+    let path = Path::new(folder).join(format!("{name}{suffix}.d"));
+    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    let is_folder = |line: &&str| line.starts_with("# env-dep:") && line.contains(FOLDER_OF_LIST);
+    let kept: String = text.split_inclusive('\n').filter(|line| !is_folder(line)).collect();
+    fs::write(&path, kept).with_context(|| format!("write {}", path.display()))
 }
 
 /// Whether a call of the compiler is about a library or a program of ours that ships, without its tests: these go by
