@@ -9,7 +9,7 @@ use crate::steps::{cargo, run};
 use anyhow::{Context, Result};
 use checkout::workspace;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// What runs for its user alone, on files that this user names, or is for development.
@@ -78,19 +78,21 @@ fn lint_one(words: &[String]) -> Result<bool> {
     Ok(succeeded)
 }
 
-/// Removes the folder of the list from what the crate was built with: cargo builds again whatever depends on a variable that
-/// cargo has another value of, and this one is set here. The list itself stays there.
+/// Removes the folder of the list from cargo's notes about the crate, next to what was built: cargo builds again what depends
+/// on a variable that cargo itself has another value of, and this one is set here. The list stays in the notes.
 fn forget_folder(words: &[String]) -> Result<()> {
-    let after = |flag: &str| words.windows(2).find(|pair| pair[0] == flag).map(|pair| &pair[1]);
-    let suffix = words.iter().find_map(|word| word.strip_prefix("extra-filename="));
-    let (Some(folder), Some(name), Some(suffix)) = (after("--out-dir"), after("--crate-name"), suffix) else {
-        return Ok(());
-    };
-    let path = Path::new(folder).join(format!("{name}{suffix}.d"));
+    let path = notes(words).context("clippy was called without --out-dir, --crate-name or extra-filename")?;
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     let is_folder = |line: &&str| line.starts_with("# env-dep:") && line.contains(FOLDER_OF_LIST);
     let kept: String = text.split_inclusive('\n').filter(|line| !is_folder(line)).collect();
     fs::write(&path, kept).with_context(|| format!("write {}", path.display()))
+}
+
+/// Where the compiler writes what a crate was built from.
+fn notes(words: &[String]) -> Option<PathBuf> {
+    let after = |flag: &str| words.windows(2).find(|pair| pair[0] == flag).map(|pair| &pair[1]);
+    let suffix = words.iter().find_map(|word| word.strip_prefix("extra-filename="))?;
+    Some(Path::new(after("--out-dir")?).join(format!("{}{suffix}.d", after("--crate-name")?)))
 }
 
 /// Whether a call of the compiler is about a library or a program of ours that ships, without its tests: these go by
@@ -105,10 +107,29 @@ fn ships(package: &str, words: &[String]) -> bool {
 mod tests {
     use super::*;
 
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
     #[track_caller]
-    fn check(package: &str, words: &str, expected: bool) {
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        assert_eq!(ships(package, &words), expected, "{package}: {words:?}");
+    fn check(package: &str, text: &str, expected: bool) {
+        assert_eq!(ships(package, &words(text)), expected, "{package}: {text}");
+    }
+
+    #[test]
+    fn cargo_sees_the_list_and_not_its_folder() {
+        let folder = std::env::temp_dir().join(format!("xtask-notes-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let list =
+            "/t/libnet-1.rmeta: net/src/lib.rs dev/xtask/shipped/clippy.toml\n# env-dep:CLIPPY_ARGS=-D\n";
+        let built = format!("{list}# env-dep:CLIPPY_CONF_DIR=/w/dev/xtask/shipped\n");
+        fs::write(folder.join("net-1.d"), built).expect("a file");
+        let called = format!("rustc --crate-name net -C extra-filename=-1 --out-dir {}", folder.display());
+        forget_folder(&words(&called)).expect("notes");
+        assert_eq!(fs::read_to_string(folder.join("net-1.d")).expect("a file"), list);
+        fs::remove_dir_all(&folder).expect("remove the folder");
+        let error = forget_folder(&words("rustc --crate-name net")).expect_err("no folder");
+        assert!(error.to_string().contains("--out-dir"), "{error}");
     }
 
     #[test]
