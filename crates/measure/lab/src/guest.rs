@@ -300,14 +300,17 @@ fn file(path: &Path) -> PathBuf {
     format!("file:{}", path.display()).into()
 }
 
-/// The script that starts the subject: in the directory where it starts here, with its environment.
+/// The script that starts the subject: in the directory where it starts here, with its environment, and with programs where
+/// a shell finds them here.
 fn start(task: &Task) -> Result<String, Error> {
     let here = std::env::current_dir().map_err(Error::io("find", Path::new(".")))?;
     let here = quoted(&here);
     let env = task.env.iter();
     let env: String =
         env.map(|(name, value)| format!("export {name}={}\n", quoted(Path::new(value)))).collect();
-    Ok(format!("mkdir -p {here}; cd {here}\n{env}{}\n", task.start))
+    let path = std::env::var_os("PATH")
+        .map_or_else(String::new, |path| format!("export PATH={}:\"$PATH\"\n", quoted(Path::new(&path))));
+    Ok(format!("mkdir -p {here}; cd {here}\n{path}{env}{}\n", task.start))
 }
 
 /// As the kernel prints it, whatever stands between the words.
@@ -403,6 +406,18 @@ mod tests {
         let command = guest(&kernel).command(&tcg(), &archive, 4711, Path::new("/run/s"));
         assert!(command.contains("a,,b.disk0' -device nvme,drive=disk0,"), "{command}");
         assert!(command.ends_with("a,,b.disk1' -device nvme,drive=disk1,serial=disk1"), "{command}");
+    }
+
+    #[test]
+    fn a_program_is_looked_for_where_it_was_found_here() {
+        let env = BTreeMap::from([("A".to_owned(), "b c".to_owned())]);
+        let task = Task { start: "exec it", env: &env, dir: Path::new("/run"), port: 1, is_awaited: true };
+        let script = start(&task).expect("a directory");
+        let path = std::env::var("PATH").expect("tests run with one");
+        assert!(
+            script.contains(&format!("\nexport PATH='{path}':\"$PATH\"\nexport A='b c'\nexec it\n")),
+            "{script}"
+        );
     }
 
     #[track_caller]
