@@ -85,7 +85,14 @@ fn publish(
     let (Some(name), Some(shown)) = (file.file_stem().and_then(|name| name.to_str()), file.to_str()) else {
         return Err(Failure::usage(format_args!("{} is no name for a page", file.display()), None));
     };
-    let publication = PublishedPage { name, file: shown, experiment: &experiment, results, comparison };
+    let publication = PublishedPage {
+        name,
+        file: shown,
+        notation: &notation,
+        experiment: &experiment,
+        results,
+        comparison,
+    };
     let pictures = pictures::pictures(results, comparison);
     let (page, chosen) = publication.page(&pictures);
     let index = directory.join("README.md");

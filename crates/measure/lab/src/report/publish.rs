@@ -30,6 +30,8 @@ pub struct PublishedPage<'r> {
     pub name: &'r str,
     /// The path of its file, as readers type it.
     pub file: &'r str,
+    /// The text of that file, which begins with what the experiment is about.
+    pub notation: &'r str,
     /// The experiment in that file.
     pub experiment: &'r Experiment,
     /// What was run.
@@ -41,13 +43,13 @@ pub struct PublishedPage<'r> {
 impl PublishedPage<'_> {
     /// The page, and those of all pictures that are on it.
     pub fn page<'p>(&self, pictures: &'p [Picture]) -> (String, Vec<&'p Picture>) {
-        let PublishedPage { name, file, experiment, results, comparison } = self;
+        let PublishedPage { name, file, notation, experiment, results, comparison } = self;
         let chosen = chosen(pictures, &results.experiment);
         let mut page = format!(
             "# {name}: {}\n\n<!-- Written by `evenkeel lab report RUN --publish`. What is not a figure comes from the comment at the \
              beginning of {file}. -->\n\n{}\n## The answer\n\n",
             words(&comparison.question),
-            introduction(&results.notation),
+            introduction(notation),
         );
         for sentence in verdict(comparison) {
             let _ = writeln!(page, "* {}", words(&sentence));
