@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use checkout::workspace;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 /// What runs for its user alone, on files that this user names, or is for development.
 const FOR_THEIR_USER: [&str; 10] = [
@@ -49,18 +49,11 @@ pub(crate) fn linting_cargo(arguments: &[&str]) -> Command {
     cargo
 }
 
-/// Calls clippy, if this program is called in place of the compiler.
-pub(crate) fn call_in_place() -> Option<ExitCode> {
+/// Calls clippy, if this program is called in place of the compiler; whether it succeeded.
+pub(crate) fn call_in_place() -> Option<Result<bool>> {
     std::env::var_os(IN_PLACE_OF_THE_COMPILER)?;
     let words: Vec<String> = std::env::args().skip(1).collect();
-    match lint_one(&words) {
-        Ok(true) => Some(ExitCode::SUCCESS),
-        Ok(false) => Some(ExitCode::FAILURE),
-        Err(error) => {
-            eprintln!("xtask: {error:#}");
-            Some(ExitCode::FAILURE)
-        }
-    }
+    Some(lint_one(&words))
 }
 
 /// Builds a crate with clippy, by the list that is for it; whether it succeeded.
@@ -106,6 +99,7 @@ fn ships(package: &str, words: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use checkout::target_directory;
 
     fn words(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_owned).collect()
@@ -118,7 +112,7 @@ mod tests {
 
     #[test]
     fn cargo_sees_the_list_and_not_its_folder() {
-        let folder = std::env::temp_dir().join(format!("xtask-notes-{}", std::process::id()));
+        let folder = target_directory().join(format!("xtask-notes-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let list =
             "/t/libnet-1.rmeta: net/src/lib.rs dev/xtask/shipped/clippy.toml\n# env-dep:CLIPPY_ARGS=-D\n";

@@ -34,23 +34,24 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = lints::call_in_place() {
-        return code;
-    }
-    let outcome: Result<bool> = match Verb::parse() {
-        Verb::Test { vm: true, .. } => vm::test(),
-        Verb::Test { all, .. } => test::test(all),
-        Verb::Ci => test::ci(),
-        Verb::Tidy => tidy::tidy(),
-        Verb::FirstServer(arguments) => first_server::first_server(&arguments),
-    };
-    match outcome {
+    match lints::call_in_place().unwrap_or_else(|| carry_out(Verb::parse())) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("xtask: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Whether all that the verb asks for holds.
+fn carry_out(verb: Verb) -> Result<bool> {
+    match verb {
+        Verb::Test { vm: true, .. } => vm::test(),
+        Verb::Test { all, .. } => test::test(all),
+        Verb::Ci => test::ci(),
+        Verb::Tidy => tidy::tidy(),
+        Verb::FirstServer(arguments) => first_server::first_server(&arguments),
     }
 }
 
