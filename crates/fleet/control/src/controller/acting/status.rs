@@ -74,7 +74,7 @@ impl Controller {
         let member = self.register.view().inventory().get(id).expect("it is in the inventory");
         let slot = match self.facts().state(id) {
             MemberState::InSlot { cluster, slot } => format!("{cluster}/{slot}"),
-            MemberState::Spare if unfit.contains_key(id) => "no spare now".to_owned(),
+            MemberState::Spare if unfit.contains_key(id) => "takes no slot now".to_owned(),
             MemberState::Spare => "spare".to_owned(),
             MemberState::Stale => "to be emptied".to_owned(),
         };

@@ -106,9 +106,11 @@ fn the_status_says_what_is_silent_and_what_is_no_spare() {
     stage.rounds(30);
     let (gone, hung) = (line(&mut stage, "m3 "), line(&mut stage, "m4 "));
     assert!(
-        gone.contains("no spare now") && gone.contains("its agent is silent for 30 s; does not answer"),
+        gone.contains("takes no slot now") && gone.contains("its agent is silent for 30 s; does not answer"),
         "{gone}"
     );
     assert!(!gone.contains("process"), "{gone}");
-    assert!(hung.contains("no spare now") && hung.contains("process 1; does not answer for"), "{hung}");
+    // Pages wait for lines with ` spare `.
+    assert!(!gone.contains(" spare ") && !hung.contains(" spare "), "{gone}\n{hung}");
+    assert!(hung.contains("takes no slot now") && hung.contains("process 1; does not answer for"), "{hung}");
 }
