@@ -15,6 +15,12 @@ use crate::report::picture::seconds::{SecondsPanel, TrialSeconds};
 use crate::report::picture::{curves, dots, heat, percentiles, seconds};
 use crate::run::results::Results;
 
+/// Whether any two trials differ. A picture of points that all lie at one place (no errors in any trial) shows less than the table.
+fn varies(metric: &Metric) -> bool {
+    let mut values = metric.standings.iter().flat_map(|cell| &cell.values).map(|(_, value)| value);
+    values.next().is_some_and(|first| values.any(|value| value != first))
+}
+
 /// A picture of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
@@ -31,7 +37,8 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
     let design = Design::of(&results.experiment);
     let valid: Vec<&TrialRecord> = results.valid().collect();
     let mut all = Gallery::default();
-    for metric in &comparison.metrics {
+    let primary = &results.experiment.measure.primary;
+    for metric in comparison.metrics.iter().filter(|metric| metric.name == *primary || varies(metric)) {
         let caption = format!("{} of each cell", plain(&metric.name));
         all.add(format!("cells-{}", metric.name), caption, dots::dots(metric));
     }
