@@ -10,10 +10,12 @@ use crate::value::{Given, Kind};
 pub(crate) fn lenient(kind: Kind, typed: &str) -> Option<(Given<'_>, String)> {
     let typed = typed.trim_start();
     match kind {
+        // Who writes this means a share, and 200 MB would be another one.
+        Kind::SizeOrShare { .. } if typed.ends_with('%') => None,
         Kind::Switch => {
             Some((Given::Present, "the value is ignored, because the option takes none".to_owned()))
         }
-        Kind::Size { .. } => {
+        Kind::Size { .. } | Kind::SizeOrShare { .. } => {
             let as_typed = number(typed, false);
             let text = with_unit(typed).unwrap_or_else(|| as_typed.to_owned());
             let Ok(Given::Number(bytes)) = kind.read(Some(&text)) else { return None };
@@ -94,6 +96,9 @@ mod tests {
         check(megabytes, "64 m", Some((size(64 * MIB), "taken as 64m")));
         check(megabytes, "64.5", Some((size(64 * MIB), "taken as 64")));
         ["MB", "lots", "0MB"].iter().for_each(|typed| check(megabytes, typed, None));
+        let or_share = Kind::SizeOrShare { unit: MIB, min: MIB, max: 1024 * GIB };
+        check(or_share, "128MB", Some((size(128 * MIB), "taken as 128m")));
+        ["200%", "0%", "1.5%", "automatic"].iter().for_each(|typed| check(or_share, typed, None));
     }
 
     #[test]

@@ -20,4 +20,4 @@ mod value;
 pub use error::Error;
 pub use nearest::nearest;
 pub use table::{Effect, Flag, Section, Set, Table, Target};
-pub use value::{Given, Kind, show_size};
+pub use value::{Given, Kind, SizeShare, show_size};

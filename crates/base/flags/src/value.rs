@@ -45,6 +45,15 @@ pub enum Kind {
         /// The most that is accepted, in bytes.
         max: u64,
     },
+    /// A size, or a share of what there is: `auto`, `80%`.
+    SizeOrShare {
+        /// The bytes that a number without a unit is multiplied by.
+        unit: u64,
+        /// The least that is accepted, in bytes.
+        min: u64,
+        /// The most that is accepted, in bytes.
+        max: u64,
+    },
     /// One of these words.
     OneOf(&'static [&'static str]),
     /// One printable character.
@@ -68,8 +77,29 @@ pub enum Given<'a> {
     Number(i64),
     /// A number with a fraction.
     Real(f64),
+    /// A part of something whose size this crate does not know.
+    Share(SizeShare),
     /// A word, a path, a name.
     Text(&'a str),
+}
+
+/// A part of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeShare {
+    /// As much as there is room for: `auto`.
+    Auto,
+    /// So many hundredths: `80%`.
+    Percent(u8),
+}
+
+/// As on a command line.
+impl fmt::Display for SizeShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SizeShare::Auto => write!(f, "auto"),
+            SizeShare::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
 }
 
 /// What a flag accepts: the end of the sentence "expected …".
@@ -107,12 +137,24 @@ impl Kind {
                 bits.map(Given::Number)
             }
             Self::Size { unit, min, max } => size(typed, unit, min, max).map(Given::Number),
+            Self::SizeOrShare { unit, min, max } => {
+                share(typed).map(Given::Share).or_else(|| size(typed, unit, min, max).map(Given::Number))
+            }
             Self::OneOf(words) => words.contains(&typed).then_some(Given::Text(typed)),
             Self::Character => matches!(typed.as_bytes(), [b'!'..=b'~']).then_some(Given::Text(typed)),
             Self::Text | Self::List => (!typed.is_empty()).then_some(Given::Text(typed)),
             Self::Switch | Self::Count | Self::Help | Self::Version => None,
         }
         .ok_or_else(expected)
+    }
+}
+
+fn share(typed: &str) -> Option<SizeShare> {
+    match typed.strip_suffix('%') {
+        Some(digits) => {
+            digits.parse().ok().filter(|percent| (1..=100).contains(percent)).map(SizeShare::Percent)
+        }
+        None => (typed == "auto").then_some(SizeShare::Auto),
     }
 }
 
@@ -134,6 +176,9 @@ impl fmt::Display for Kind {
             Self::Size { unit, min, max } => {
                 let unit = if unit == MIB { "a size in megabytes" } else { "a size" };
                 write!(f, "{unit} (or with k, m, g) from {} to {}", show_size(min), show_size(max))
+            }
+            Self::SizeOrShare { unit, min, max } => {
+                write!(f, "{}, or auto, or a share such as 80%", Self::Size { unit, min, max })
             }
             Self::OneOf(words) => write!(f, "one of {}", words.join(", ")),
             Self::Character => write!(f, "one printable character"),

@@ -12,6 +12,7 @@ mod flash;
 mod flash_check;
 mod listen;
 mod meaning;
+mod memory_share;
 mod protocol;
 mod settings;
 mod tls;
@@ -25,6 +26,7 @@ pub use echo::Echo;
 pub use extstore::ExtstoreSettings;
 pub use flash::FlashOptions;
 pub use listen::{FIRST_INHERITED, Listen, MetricsAddress};
+pub use memory_share::MemoryFound;
 pub use protocol::Protocol;
 pub use tls::{TlsGiven, TlsOptions};
 pub use udp::UdpLimits;
@@ -37,6 +39,8 @@ pub const USER_DEFAULT: &str = "nobody";
 pub struct Options {
     /// `-m`: memory for items, in bytes.
     pub memory_limit_bytes: u64,
+    /// What that is a share of, in words, if `-m` is one.
+    pub memory_share: Option<String>,
     /// `-I`: the largest item (key, value and its administration), in bytes.
     pub item_size_max_bytes: u64,
     /// Not `-M`: evict old items when memory is full, instead of refusing new ones.
@@ -168,6 +172,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             memory_limit_bytes: 64 * stdx::units::MIB,
+            memory_share: None,
             item_size_max_bytes: stdx::units::MIB,
             evictions: true,
             cas: true,

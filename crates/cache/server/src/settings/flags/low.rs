@@ -1,8 +1,8 @@
 //! Parsed flags, each checked by itself.
 
-use ::flags::Target;
+use ::flags::{SizeShare, Target};
 
-use crate::settings::options::{Options, TlsGiven};
+use crate::settings::options::{MemoryFound, Options, TlsGiven};
 
 /// One flag, or one sub-option of `-o`.
 pub type Flag = flags::Flag<LowArgs>;
@@ -40,6 +40,12 @@ pub struct LowArgs {
     pub ext_dwpd: Option<f64>,
     /// `-c` is typed.
     pub connection_limit_typed: bool,
+    /// `-m auto` and `-m 80%`.
+    pub memory_share: Option<SizeShare>,
+    /// The memory of which it is a share, as found by the program that starts the server.
+    pub memory_found: Option<MemoryFound>,
+    /// `--check`: end when everything is read.
+    pub check: bool,
     /// `-i`: print the license and end.
     pub license: bool,
     /// Flags whose meaning does not depend on others, already in their final form.

@@ -1,6 +1,6 @@
 //! Flags for the memory of items.
 
-use ::flags::{Effect, Kind, Set};
+use ::flags::{Effect, Given, Kind, Set};
 use stdx::units::{GIB, KIB, MIB};
 
 use super::low::{Flag, LowArgs};
@@ -21,13 +21,21 @@ pub(super) const FLAGS: &[Flag] = &[
         short: Some('m'),
         name: "memory-limit",
         value: "num",
-        kind: Kind::Size { unit: MIB, min: MIB, max: store::MEMORY_LIMIT_MAX },
+        kind: Kind::SizeOrShare { unit: MIB, min: MIB, max: store::MEMORY_LIMIT_MAX },
         default: Some("64"),
-        doc: "Memory for items, in megabytes",
-        details: "A unit may follow: -m 4g. Less than 3 counts as 3.",
+        doc: "Memory for items, in megabytes, or auto, or a share: 80%",
+        details: "A unit may follow: -m 4g. Less than 3 counts as 3. A share is one of the memory limit of the control group, or of \
+            the host's memory where there is none. auto is as much as the limit leaves for items, or 75% of the host's memory. \
+            The start-up line says what it is.",
         effect: Effect::Works,
-        // A limit below the store's minimum is raised to it; the start-up line shows the result.
-        set: |low, given| low.options.memory_limit_bytes = given.number::<u64>().max(store::MEMORY_LIMIT_MIN),
+        set: |low, given| match given {
+            Given::Share(share) => low.memory_share = Some(share),
+            // A limit below the store's minimum is raised to it; the start-up line shows the result.
+            size => {
+                low.memory_share = None;
+                low.options.memory_limit_bytes = size.number::<u64>().max(store::MEMORY_LIMIT_MIN);
+            }
+        },
     },
     Flag {
         short: Some('I'),

@@ -42,7 +42,7 @@ fn every_flag_of_memcached_is_in_the_table_and_ours_are_known() {
     // memcached knows -D by its letter only.
     let expected = "fast-open listen-fd udp-allow udp-reply-rate driver pin busy-poll tls-certificate tls-ticket-keys tls-roles \
         tls-handshake-threads tls-handshakes-max tls-handshake-timeout prefix-delimiter \
-        metrics-listen cluster-file takeover";
+        metrics-listen cluster-file takeover check log";
     assert_eq!(ours.join(" "), expected);
 }
 
@@ -77,7 +77,7 @@ fn example(kind: Kind) -> Option<String> {
         Kind::Number { max, .. } | Kind::NumberOr { max, .. } => Some(max.to_string()),
         Kind::Real { max, .. } => Some(max.min(10.0).to_string()),
         Kind::Octal => Some("770".to_owned()),
-        Kind::Size { max, .. } => Some(show_size(max)),
+        Kind::Size { max, .. } | Kind::SizeOrShare { max, .. } => Some(show_size(max)),
         Kind::OneOf(words) => Some(words[words.len() - 1].to_owned()),
         Kind::Character => Some("/".to_owned()),
         Kind::Text | Kind::List => Some("text".to_owned()),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::auth::{self, Auth, ReadFile};
 use super::listen::ListenDefaults;
-use super::{Listen, Options, Protocol, flash_check, tls, udp};
+use super::{Listen, Options, Protocol, flash_check, memory_share, tls, udp};
 use ::flags::show_size;
 
 use crate::settings::flags::{Error, LowArgs};
@@ -31,6 +31,10 @@ impl Options {
         check_login(&low)?;
         let auth = low.auth_file.map(|path| read_auth(path, read_file)).transpose()?;
         let mut options = low.options;
+        if let Some(share) = low.memory_share {
+            let (bytes, words) = memory_share::limit(share, low.memory_found).map_err(Error::Together)?;
+            (options.memory_limit_bytes, options.memory_share) = (bytes, Some(words));
+        }
         options.notes.extend(tls::notes(&low.tls, &listeners));
         options.warnings.extend(tls::warnings(&low.tls));
         // memcached starts, too: what watches it may look at the process alone.

@@ -172,6 +172,30 @@ fn without_any_listener_the_server_starts_and_says_so() {
     assert_eq!(read("-p 0 -s /s").expect("accepted").warnings, [""; 0]);
 }
 
+#[test]
+fn a_share_of_memory_is_one_of_what_was_found() {
+    let read = |line: &str, found| {
+        let mut low = flags::parse(line.split_whitespace()).expect(line);
+        low.memory_found = found;
+        Options::new(low, &files).map(|options| options.memory_limit_bytes >> 20)
+    };
+    let (container, host) = (Some(MemoryFound::Limit(1 << 30)), Some(MemoryFound::Host(8 << 30)));
+    assert_eq!(read("-m auto", container).expect("a limit"), 929);
+    assert_eq!(read("-m 50%", host).expect("a limit"), 4096);
+    // The last one counts, whatever it is.
+    assert_eq!(read("-m 50% -m 100", host).expect("a limit"), 100);
+    assert_eq!(read("-m 100 -m 50%", host).expect("a limit"), 4096);
+    let error = read("-m auto", None).expect_err("unknown").to_string();
+    assert!(error.starts_with("-m auto: this host does not say"), "{error}");
+    check_error(
+        "-m 0%",
+        &format!(
+            "-m: expected a size in megabytes (or with k, m, g) from 1m to {}, or auto, or a share such as 80%, found `0%`",
+            ::flags::show_size(store::MEMORY_LIMIT_MAX)
+        ),
+    );
+}
+
 /// The listeners of a command line in a process to which systemd has passed `activated`.
 fn activated(line: &str, activated: &[i32]) -> Result<Vec<Listen>, Error> {
     let mut low = flags::parse(line.split_whitespace())?;
@@ -281,7 +305,10 @@ fn a_bad_value_is_refused_with_what_is_accepted() {
     check_error("-B text", "-B: expected one of auto, ascii, binary, found `text`");
     check_error("-I 512", "-I: expected a size (or with k, m, g) from 1k to 1g, found `512`");
     check_error("-I 2g", "-I: expected a size (or with k, m, g) from 1k to 1g, found `2g`");
-    check_error("-m 0", "-m: expected a size in megabytes (or with k, m, g) from 1m to 4096g, found `0`");
+    check_error(
+        "-m 0",
+        "-m: expected a size in megabytes (or with k, m, g) from 1m to 4096g, or auto, or a share such as 80%, found `0`",
+    );
     check_error("-o idle_timeout", "-o idle_timeout: expected a number from 0 to 2147483647, found nothing");
     check_error("-o hashpower=11", "-o hashpower: expected a number from 12 to 32, found `11`");
     check_error(
@@ -703,7 +730,7 @@ fn what_memcached_starts_with_starts_with_a_line_that_says_how_it_was_taken() {
     check_warned("-o read_buf_mem_limit=8192", &[]);
     check_error(
         "-m lots",
-        "-m: expected a size in megabytes (or with k, m, g) from 1m to 4096g, found `lots`",
+        "-m: expected a size in megabytes (or with k, m, g) from 1m to 4096g, or auto, or a share such as 80%, found `lots`",
     );
 }
 
