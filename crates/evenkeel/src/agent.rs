@@ -10,12 +10,15 @@ use std::sync::Arc;
 
 use clap::Args;
 use control::identity::{FleetIdentity, FleetRole};
-use control::{AgentRouter, AgentServer, AgentSettings, ControlPlace, PeerPlace, SayLine, start_agent};
+use control::{
+    AgentPages, AgentRouter, AgentServer, AgentSettings, ControlPlace, PeerPlace, SayLine, start_agent,
+};
 use stdx::log_level::LogLevel;
 use stdx::words::counted;
 
 use crate::control::{Credentials, read_file};
 use crate::failure::Failure;
+use crate::peers::endpoint::{Endpoint, PagesAddress};
 use crate::peers::renewal::{self, CertificateUsers, Signer};
 use crate::peers::server_tls;
 use crate::terminal::log;
@@ -33,6 +36,9 @@ pub(crate) struct Arguments {
     /// Get a first certificate with this join token, and write it to --tls-cert; what begins with @ is a file with the token
     #[arg(long, value_name = "TOKEN", requires = "tls_ca")]
     join: Option<String>,
+    /// Address of metrics and readiness over HTTP, as HOST:PORT; off without it
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics_listen: Option<PagesAddress>,
     #[command(flatten)]
     credentials: Credentials,
 }
@@ -47,6 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         join::join(token, &file, &arguments.credentials)?;
     }
     check_identity(&file, &arguments.credentials)?;
+    let endpoint = arguments.metrics_listen.as_ref().map(PagesAddress::bind).transpose()?;
     let mut boot = [0; 8];
     rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| Failure::system("get a random number", error))?;
@@ -75,8 +82,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let boot = u64::from_le_bytes(boot);
     let signer = Signer::Controllers(file.controllers.clone());
     let users = CertificateUsers { clients: vec![Arc::clone(&controllers_tls)], listener: None };
-    renewal::start(&arguments.credentials, signer, users, boot, &say_line)?;
-    start_agent(AgentSettings {
+    let end_s = renewal::start(&arguments.credentials, signer, users, boot, &say_line)?;
+    let figures = start_agent(AgentSettings {
         host: file.host.clone(),
         zone: file.zone.clone(),
         boot,
@@ -89,7 +96,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
     .map_err(Failure::other)?;
     let (routers, servers) = (counted(file.router.len(), "router"), counted(file.server.len(), "server"));
-    say_line(LogLevel::Info, &format!("beside {routers} and {servers} of {}", file.host));
+    let shown = endpoint.as_ref().map_or(String::new(), Endpoint::shown);
+    if let Some(endpoint) = endpoint {
+        endpoint.serve_beside(AgentPages::new(figures, end_s), "agent", "the agent goes on without them")?;
+    }
+    say_line(LogLevel::Info, &format!("beside {routers} and {servers} of {}{shown}", file.host));
     // Its threads end with the process.
     loop {
         std::thread::park();

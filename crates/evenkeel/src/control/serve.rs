@@ -14,8 +14,9 @@ use control::authority::Authority;
 use control::identity::{FleetIdentity, FleetRole};
 use control::register::{DirectoryRegister, EtcdRegister, EtcdSettings, EtcdUser};
 use control::{
-    AgentSeats, ControlPlace, ControlService, Controller, ControllerSettings, FleetDecisions, LivenessOutbox,
-    RelaySettings, SayLine, SharedRegister, moment, run_controller, start_probes, start_relay, start_watch,
+    AgentSeats, ControlPlace, ControlService, Controller, ControllerPages, ControllerSettings,
+    FleetDecisions, LivenessOutbox, RelaySettings, SayLine, SharedFigures, SharedRegister, moment,
+    run_controller, start_probes, start_relay, start_watch,
 };
 use fleet::ZoneName;
 use fleet::health::HealthThresholds;
@@ -27,6 +28,7 @@ use tls::{CertificateFiles, ClientSettings, ClientTls, ListenerTls, NameCheck, P
 use super::credentials::Credentials;
 use super::file::read_file;
 use crate::failure::Failure;
+use crate::peers::endpoint::{Endpoint, PagesAddress};
 use crate::peers::renewal::{self, CertificateUsers, Signer};
 use crate::peers::server_tls;
 use crate::process::resources::raise_open_files_to_hard_limit;
@@ -62,6 +64,9 @@ pub(super) struct ServeArguments {
     /// A socket file as well, for the owner of this process: whoever may open it may do everything
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Address of metrics and readiness over HTTP, as HOST:PORT; off without it
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics_listen: Option<PagesAddress>,
     /// All controllers of the fleet, as HOST:PORT; this one may be among them
     #[arg(long, value_name = "ADDR,ADDR", value_delimiter = ',')]
     controllers: Vec<ControlPlace>,
@@ -123,6 +128,7 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
     }
     raise_open_files()?;
     let (listener, listener_tls) = listener(job)?;
+    let endpoint = job.metrics_listen.as_ref().map(PagesAddress::bind).transpose()?;
     let fleet = identity.fleet.as_str().parse().map_err(Failure::other)?;
     let decisions = FleetDecisions::new(register(job)?, &fleet);
     let say_line: SayLine = Arc::new(|level, line: &str| log::log(level, "control", line));
@@ -166,14 +172,22 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
     let probes = start_probes(server_tls, Arc::new(move |result| probed.note_probe(result)));
     let probes = probes.map_err(|error| Failure::system("start probes", error))?;
     let (servers_speak_tls, thread) = (job.server_ca.is_some(), std::thread::Builder::new());
-    let decide = move || run_controller(controller, &messages, &probes, servers_speak_tls, clock);
+    let figures = SharedFigures::default();
+    let kept = figures.clone();
+    let decide =
+        move || run_controller(controller, &messages, &probes, servers_speak_tls, clock, Some(&kept));
     let begun = thread.name("controller".to_owned()).spawn(decide).map(drop);
     begun.map_err(|error| Failure::system("start a thread", error))?;
     start_watch(decisions, &service).map_err(|error| Failure::system("start a thread", error))?;
+    let shown = endpoint.as_ref().map_or(String::new(), Endpoint::shown);
+    if let Some(endpoint) = endpoint {
+        let pages = ControllerPages::new(figures, Arc::clone(&service));
+        endpoint.serve_beside(pages, "control", "the controller goes on without them")?;
+    }
     let addresses: Vec<String> = listener.addresses().iter().map(ToString::to_string).collect();
     say_line(
         LogLevel::Info,
-        &format!("{identity} serves at {}, decisions are in {}", addresses.join(", "), job.register),
+        &format!("{identity} serves at {}, decisions are in {}{shown}", addresses.join(", "), job.register),
     );
     listener.serve(service, ApiLimits::default()).map_err(Failure::other)?;
     Ok(ExitCode::SUCCESS)

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use admin::{AdminListener, Limits, Source};
@@ -16,6 +17,37 @@ use crate::peers::host_sampler::HostSampler;
 /// A bound endpoint.
 pub(crate) struct Endpoint {
     listener: AdminListener,
+}
+
+/// The address of pages, `HOST:PORT` on a command line. Anybody who reaches it can read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PagesAddress {
+    host: Option<String>,
+    port: u16,
+}
+
+impl FromStr for PagesAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PagesAddress, String> {
+        let wrong = || "expected HOST:PORT; `*` is every interface".to_owned();
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().map_err(|_| wrong())?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        match bare.unwrap_or(host) {
+            "" => Err(wrong()),
+            "*" => Ok(PagesAddress { host: None, port }),
+            host if bare.is_none() && host.contains(':') => Err(wrong()),
+            host => Ok(PagesAddress { host: Some(host.to_owned()), port }),
+        }
+    }
+}
+
+impl PagesAddress {
+    /// Binds it.
+    pub(crate) fn bind(&self) -> Result<Endpoint, Failure> {
+        Endpoint::at(self.host.as_deref(), self.port).map_err(Failure::other)
+    }
 }
 
 impl Endpoint {
@@ -72,6 +104,18 @@ impl Endpoint {
         self.serve_pages(pages, "serve", "the cache is served without them");
     }
 
+    /// Serves other pages on a thread of its own.
+    pub(crate) fn serve_beside(
+        self,
+        pages: impl Source,
+        verb: &'static str,
+        hint: &'static str,
+    ) -> Result<(), Failure> {
+        let thread = std::thread::Builder::new().name("metrics".to_owned());
+        let spawned = thread.spawn(move || self.serve_pages(pages, verb, hint));
+        spawned.map(drop).map_err(|error| Failure::system("start a thread for metrics", error))
+    }
+
     /// The same for other pages. `hint` says what a failure leaves.
     pub(crate) fn serve_pages(self, pages: impl Source, verb: &str, hint: &str) {
         if let Err(error) = self.listener.serve(Arc::new(pages), Limits::default()) {
@@ -97,5 +141,22 @@ impl<C: Fn() -> Now + Send + Sync + 'static> Source for Pages<C> {
 
     fn report(&self, name: &str) -> Option<String> {
         (name == "stats").then(|| self.monitor.report((self.clock)()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_pages_is_a_host_and_a_port() {
+        let parse = |text: &str| text.parse::<PagesAddress>().map(|address| (address.host, address.port));
+        let named = |host: &str, port| Ok((Some(host.to_owned()), port));
+        assert_eq!(parse("127.0.0.1:9151"), named("127.0.0.1", 9151));
+        assert_eq!(parse("[::1]:0"), named("::1", 0));
+        assert_eq!(parse("*:9151"), Ok((None, 9151)));
+        for wrong in ["", "9151", "h", ":9151", "h:", "h:70000", "::1:9151"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 }

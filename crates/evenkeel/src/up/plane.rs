@@ -128,7 +128,7 @@ pub(super) fn start(
     let probes = probes.map_err(|error| Failure::system("start probes", error))?;
     let has_tls = settings.tls.is_some();
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-    let run = move || run_controller(controller, &messages, &probes, has_tls, clock);
+    let run = move || run_controller(controller, &messages, &probes, has_tls, clock, None);
     begun(thread("controller").spawn(run).map(drop))?;
     begun(start_watch(decisions, &service))?;
     begun(thread("api").spawn(move || listener.serve(service, ApiLimits::default())).map(drop))?;
@@ -192,7 +192,7 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
         tls: Arc::new(tls),
         say: Arc::new(move |level, line: &str| lines.say(level, line)),
     };
-    start_agent(settings).map_err(Failure::other)
+    start_agent(settings).map(drop).map_err(Failure::other)
 }
 
 fn getrandom(bytes: &mut [u8]) -> Result<(), Failure> {

@@ -12,6 +12,7 @@ mod beside_router;
 mod beside_server;
 mod cluster_file;
 mod controllers;
+mod figures;
 mod settings;
 mod state;
 
@@ -44,6 +45,7 @@ const NEWS_TRIES: u32 = 2;
 const ORDERS_MAX: usize = 2;
 
 pub use controllers::ControllerChoice;
+pub use figures::AgentFigures;
 pub use settings::{AgentRouter, AgentServer, AgentSettings, ProcessLook};
 
 /// Why an agent does not begin.
@@ -62,11 +64,11 @@ pub enum AgentError {
     Thread(#[source] std::io::Error),
 }
 
-/// Starts the threads of an agent. They end with the process.
+/// Starts the threads of an agent, which end with the process. Returns its figures.
 ///
 /// # Errors
 /// If its state cannot be read: an agent that has forgotten what failed would try it again.
-pub fn start_agent(settings: AgentSettings) -> Result<(), AgentError> {
+pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentError> {
     let failed = |source| AgentError::State { host: settings.host.clone(), source };
     let store = AgentStore::open(&settings.folder).map_err(failed)?;
     let routers: Result<Vec<BesideRouter>, AgentStateError> =
@@ -88,17 +90,24 @@ pub fn start_agent(settings: AgentSettings) -> Result<(), AgentError> {
         routers: Vec::new(),
     };
     let shared = Arc::new(Mutex::new(report));
-    let controllers =
-        || Controllers::new(&settings.controllers, &settings.tls, &settings.host, settings.boot);
+    let figures = Arc::new(AgentFigures::new());
+    let controllers = || Controllers::new(&settings, Arc::clone(&figures));
     let (quick, patient, say) = (controllers(), controllers(), Arc::clone(&settings.say));
     let (sender, orders) = sync_channel(ORDERS_MAX);
-    let agent =
-        Agent { routers, servers, shared: Arc::clone(&shared), quick, say, clock: Stopwatch::start() };
+    let agent = Agent {
+        routers,
+        servers,
+        shared: Arc::clone(&shared),
+        quick,
+        figures: Arc::clone(&figures),
+        say,
+        clock: Stopwatch::start(),
+    };
     let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
     spawn("agent").spawn(move || agent.run(&orders)).map_err(AgentError::Thread)?;
     let turns = move || patient.take_turns(&shared, &sender);
     spawn("turns").spawn(turns).map_err(AgentError::Thread)?;
-    Ok(())
+    Ok(figures)
 }
 
 struct Agent {
@@ -106,6 +115,7 @@ struct Agent {
     servers: Vec<BesideServer>,
     shared: SharedReport,
     quick: Controllers,
+    figures: Arc<AgentFigures>,
     say: SayLine,
     clock: Stopwatch,
 }
@@ -139,6 +149,7 @@ impl Agent {
 
     fn carry_out(&mut self, orders: TurnOrders) {
         let now = self.now();
+        self.figures.note_orders(orders.routers.len() + orders.members.len() + orders.lists.len());
         for order in &orders.routers {
             if let Some(router) = self.routers.iter_mut().find(|router| router.id() == &order.router) {
                 router.on_order(order, orders.texts.get(&order.digest), now, &*self.say);

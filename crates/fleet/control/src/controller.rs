@@ -70,6 +70,7 @@ use rollout::target_rollout::TargetRollout;
 use slots::drains::Drains;
 use slots::warm_ups::WarmUps;
 
+pub(crate) use acting::figures::ControllerFigures;
 pub(crate) use settings::ControllerError;
 pub use settings::ControllerSettings;
 

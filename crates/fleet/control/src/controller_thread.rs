@@ -13,6 +13,7 @@ use crate::controller::Controller;
 use crate::decisions::FleetDecisions;
 use crate::probe::{ProbeList, ProbeTarget};
 use crate::register::{RegisterError, WatchStep};
+use crate::service::pages::SharedFigures;
 use crate::service::{ControlService, ControllerMessage};
 
 /// Interval of moments: waves of rollouts are seconds long, and agents have their orders with their turns.
@@ -26,6 +27,9 @@ const WATCH_FOR: Duration = Duration::from_secs(5);
 /// Time until a register that was away is watched again.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);
 
+/// Interval of figures: they look at every member, of which there may be 25,000, and scrapes are 15 s apart.
+const FIGURES_EVERY: Duration = Duration::from_secs(5);
+
 /// The zero of a controller's clock lies before its start by more than the time for which replacements count, an hour as a
 /// rule and 7 days at most: what has an age has a moment.
 const BEFORE_START_MS: u64 = 8 * 86_400_000;
@@ -35,16 +39,19 @@ pub fn moment(clock: &Stopwatch) -> Now {
     Now { us: BEFORE_START_MS * 1000 + clock.passed().as_micros() as u64 }
 }
 
-/// Runs a controller until the service is gone, whose messages these are. `tls` says whether members speak TLS.
+/// Runs a controller until the service is gone, whose messages these are. `tls` says whether members speak TLS; `figures` are kept up to
+/// date, if anybody reads them.
 pub fn run_controller(
     mut controller: Controller,
     messages: &Receiver<ControllerMessage>,
     probes: &ProbeList,
     tls: bool,
     clock: Stopwatch,
+    figures: Option<&SharedFigures>,
 ) {
     let now = || moment(&clock);
     let mut last = Stopwatch::start();
+    let mut counted: Option<Stopwatch> = None;
     loop {
         match messages.recv_timeout(TICK) {
             Ok(first) => {
@@ -66,6 +73,12 @@ pub fn run_controller(
         }
         last = Stopwatch::start();
         controller.tick(now());
+        if let Some(figures) = figures
+            && counted.as_ref().is_none_or(|counted| counted.passed() >= FIGURES_EVERY)
+        {
+            figures.set(controller.figures());
+            counted = Some(Stopwatch::start());
+        }
         for line in controller.take_log_lines() {
             controller.say(LogLevel::Warning, &line);
         }

@@ -21,7 +21,9 @@ mod words;
 #[cfg(test)]
 mod testing;
 
-pub use agent::{AgentRouter, AgentServer, AgentSettings, ControllerChoice, ProcessLook, start_agent};
+pub use agent::{
+    AgentFigures, AgentRouter, AgentServer, AgentSettings, ControllerChoice, ProcessLook, start_agent,
+};
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{Controller, ControllerSettings};
 pub use controller_thread::{moment, run_controller, start_watch};
@@ -35,6 +37,7 @@ pub use probe::{ProbeResult, start_probes};
 pub use routers::route_check::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};
 pub use service::access::Requester;
 pub use service::authorise;
+pub use service::pages::{AgentPages, ControllerPages, SharedFigures};
 pub use service::questions::{ChangeQuestion, ChangeRequest, ControlQuestion, RolloutAct, question};
 pub use service::seats::AgentSeats;
 pub use service::turn::*;

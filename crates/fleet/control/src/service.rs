@@ -7,6 +7,7 @@
 
 pub(crate) mod access;
 pub mod authorise;
+pub(crate) mod pages;
 pub(crate) mod questions;
 pub(crate) mod seats;
 pub(crate) mod turn;
@@ -82,6 +83,8 @@ pub struct ControlService {
 struct Refusals {
     last: Option<Stopwatch>,
     more: usize,
+    /// Since the start.
+    all: u64,
 }
 
 impl ControlService {
@@ -108,6 +111,11 @@ impl ControlService {
     /// Says that the register has changed. The thread looks for itself now and then if it is that far behind.
     pub fn note_change(&self) {
         let _ = self.queue.try_send(ControllerMessage::Changed);
+    }
+
+    /// Requests that were refused since the start: no certificate of the fleet, or no right.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).all
     }
 
     async fn turn(&self, report: TurnReport) -> ApiReply {
@@ -148,6 +156,7 @@ impl ControlService {
 
     fn note_refusal(&self, why: &str) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.all += 1;
         let passed = refused.last.as_ref().map(Stopwatch::passed);
         let Some(passed) = passed.filter(|passed| *passed < REFUSALS_EVERY) else {
             refused.last = Some(Stopwatch::start());

@@ -257,6 +257,11 @@ impl Rollout {
         self.halt.clone().or_else(by_hand)
     }
 
+    /// How carefully it goes out.
+    pub fn lane(&self) -> RolloutLane {
+        self.lane
+    }
+
     /// Routers that have halted it, or would: what a person excuses who lets it go on.
     pub fn failing(&self) -> BTreeSet<RouterId> {
         let missing = self.views().into_iter().flat_map(|view| self.missing(view));

@@ -4,14 +4,14 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use fleet::HostId;
 use os::clock::pause;
 use rustls::ClientConfig;
 use serde_json::json;
 use stdx::prng::{Prng, mix};
 use tls::ClientTls;
 
-use super::settings::SharedReport;
+use super::figures::AgentFigures;
+use super::settings::{AgentSettings, SharedReport};
 use crate::client::{ControlClient, ControlPlace};
 use crate::service::turn::{TURN_WAIT, TURN_WAIT_SPREAD, TurnOrders};
 
@@ -36,22 +36,18 @@ pub(super) struct Controllers {
     client: Option<(Arc<ClientConfig>, ControlClient)>,
     choice: ControllerChoice,
     prng: Prng,
+    figures: Arc<AgentFigures>,
 }
 
 impl Controllers {
     /// In an order that follows from the host's name, so that agents spread over controllers and each keeps to one.
-    pub(super) fn new(
-        places: &[ControlPlace],
-        tls: &Arc<ClientTls>,
-        host: &HostId,
-        boot: u64,
-    ) -> Controllers {
-        let mut places = places.to_vec();
+    pub(super) fn new(settings: &AgentSettings, figures: Arc<AgentFigures>) -> Controllers {
+        let (mut places, host) = (settings.controllers.clone(), &settings.host);
         let lot = |text: &str| text.bytes().fold(0, |sum, byte| mix(sum ^ u64::from(byte)));
         places.sort_by_key(|place| lot(&format!("{host} {place:?}")));
-        let prng = Prng::new(boot);
+        let prng = Prng::new(settings.boot);
         let choice = ControllerChoice::new(places.len());
-        Controllers { places, tls: Arc::clone(tls), client: None, choice, prng }
+        Controllers { places, tls: Arc::clone(&settings.tls), client: None, choice, prng, figures }
     }
 
     /// Takes turns for ever, and passes orders on.
@@ -76,6 +72,12 @@ impl Controllers {
 
     /// One turn. `None` if nobody has answered who hears of decisions: then the next controller's turn comes.
     pub(super) fn turn(&mut self, shared: &SharedReport, wait_ms: Option<u32>) -> Option<TurnOrders> {
+        let orders = self.asked(shared, wait_ms);
+        self.figures.note_turn(orders.is_some());
+        orders
+    }
+
+    fn asked(&mut self, shared: &SharedReport, wait_ms: Option<u32>) -> Option<TurnOrders> {
         let report = {
             let mut report = shared.lock().unwrap_or_else(PoisonError::into_inner);
             report.turn += 1;

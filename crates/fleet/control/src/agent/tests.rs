@@ -41,8 +41,19 @@ fn report() -> SharedReport {
 fn orders_that_wait_to_be_carried_out_are_not_asked_for_again() {
     let (place, seen) = begin("orders");
     let (tls, _) = ClientTls::load(ClientSettings::default()).expect("settings");
-    let host = "h1".parse().expect("a name");
-    let turns = Controllers::new(&[place], &Arc::new(tls), &host, 1);
+    let settings = AgentSettings {
+        host: "h1".parse().expect("a name"),
+        zone: "a".parse().expect("a name"),
+        boot: 1,
+        routers: Vec::new(),
+        servers: Vec::new(),
+        folder: std::env::temp_dir(),
+        controllers: vec![place],
+        tls: Arc::new(tls),
+        say: Arc::new(|_, _: &str| {}),
+    };
+    let figures = Arc::new(AgentFigures::new());
+    let turns = Controllers::new(&settings, Arc::clone(&figures));
     // Nobody carries them out.
     let (sender, orders) = sync_channel(1);
     let shared = report();
@@ -50,4 +61,5 @@ fn orders_that_wait_to_be_carried_out_are_not_asked_for_again() {
     let found: Vec<u64> = seen.iter().take(3).collect();
     assert_eq!(found, [0, 7, 7]);
     assert_eq!(orders.recv().expect("the first ones").version, 7);
+    assert!(figures.turns().0 >= 2, "answers are counted");
 }

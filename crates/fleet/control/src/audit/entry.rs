@@ -58,7 +58,7 @@ pub enum AuditResult {
 
 impl AuditResult {
     /// The result's word, and what is to be said about it.
-    pub(super) fn parts(&self) -> (&'static str, Option<String>) {
+    pub(crate) fn parts(&self) -> (&'static str, Option<String>) {
         match self {
             AuditResult::Begun => ("begun", None),
             AuditResult::Done => ("done", None),
@@ -108,6 +108,11 @@ pub enum AuditEntryError {
 }
 
 impl AuditEntry {
+    /// What is done.
+    pub(crate) fn verb(&self) -> ControlVerb {
+        self.verb
+    }
+
     /// An act with its reason.
     ///
     /// # Errors

@@ -3,9 +3,10 @@
 //! Only here are events carried out: parts changed, decisions written in the register, acts recorded, and orders put at seats.
 //! (`controller.rs` asks parts whether their time has come, and `answers/signing.rs` writes which join tokens are left.) Each
 //! file calls only later ones of this list: `commands` (of people), `hearing` (turns, probes, other controllers, the register), `upkeep` and `healing` (with
-//! the time), `publishing` (a content becomes the target), `orders`. `status` says what is known.
+//! the time), `publishing` (a content becomes the target), `orders`. `status` and `figures` say what is known.
 
 mod commands;
+pub(crate) mod figures;
 mod healing;
 mod hearing;
 pub(crate) mod orders;

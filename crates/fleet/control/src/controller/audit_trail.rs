@@ -1,4 +1,7 @@
-//! The audit trail: the log that a controller appends to, if it has one, and what was wrong with it the last time.
+//! The audit trail: the log that a controller appends to, if it has one, and what was wrong with it the last time; counts of what has
+//! come of each act, also without a log.
+
+use std::collections::BTreeMap;
 
 use crate::audit::{AuditEntry, AuditError, AuditHead, AuditLog, AuditReach, AuditResult, PlanDigest};
 use crate::identity::FleetIdentity;
@@ -18,7 +21,14 @@ pub(crate) struct AuditAct<'a> {
 pub(super) struct AuditTrail {
     log: Option<AuditLog>,
     trouble: Option<String>,
+    /// Entries and results that could not be appended.
+    failures: u64,
+    /// What has come of what was asked or decided, by verb and result.
+    decided: DecisionCounts,
 }
+
+/// How many decisions there were of each verb, by what has come of them.
+pub(crate) type DecisionCounts = BTreeMap<(&'static str, &'static str), u64>;
 
 impl AuditTrail {
     /// Appends to this log from now on.
@@ -42,6 +52,7 @@ impl AuditTrail {
         result: &AuditResult,
         unix_s: u64,
     ) -> Option<AuditHead> {
+        *self.decided.entry((entry.verb().word(), result.parts().0)).or_default() += 1;
         let appended = self.append(entry, result, unix_s);
         self.trouble = appended.as_ref().err().map(ToString::to_string);
         appended.ok().flatten()
@@ -54,11 +65,23 @@ impl AuditTrail {
         unix_s: u64,
     ) -> Result<Option<AuditHead>, AuditError> {
         let Some(log) = &mut self.log else { return Ok(None) };
-        log.append(entry, result, unix_s).map(Some)
+        let appended = log.append(entry, result, unix_s);
+        self.failures += u64::from(appended.is_err());
+        appended.map(Some)
     }
 
     /// Why the last result is not in the log.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
+    }
+
+    /// What has come of acts since the start.
+    pub(super) fn decided(&self) -> &DecisionCounts {
+        &self.decided
+    }
+
+    /// How often an act or its result could not be appended.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures
     }
 }

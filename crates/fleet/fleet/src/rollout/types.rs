@@ -29,6 +29,18 @@ pub enum RolloutLane {
     Rollback,
 }
 
+impl RolloutLane {
+    /// A word for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            RolloutLane::SlotChange => "slot_change",
+            RolloutLane::Weights => "weights",
+            RolloutLane::Routes => "routes",
+            RolloutLane::Rollback => "rollback",
+        }
+    }
+}
+
 /// Which routers have their turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RolloutWave {
@@ -170,6 +182,23 @@ pub enum RolloutState {
         /// The successor.
         to: GenerationNumber,
     },
+}
+
+impl RolloutState {
+    /// All words.
+    pub const WORDS: [&'static str; 5] = ["going", "done", "halted", "frozen", "rolling_back"];
+
+    /// A word for programs.
+    pub fn word(&self) -> &'static str {
+        let [going, done, halted, frozen, rolling_back] = RolloutState::WORDS;
+        match self {
+            RolloutState::Going { .. } => going,
+            RolloutState::Done => done,
+            RolloutState::Halted(_) => halted,
+            RolloutState::Frozen => frozen,
+            RolloutState::RollingBack { .. } => rolling_back,
+        }
+    }
 }
 
 /// Why a rollout does not begin.

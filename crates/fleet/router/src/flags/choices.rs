@@ -36,6 +36,15 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     )
     .takes("file", Kind::Text, ""),
     flag(
+        None,
+        "log",
+        "Format of the log: text or json",
+        "json is an object in each line: ts (UTC), level, verb, text. mcrouter has no such flag.",
+        // The program that starts the router writes its log.
+        |_, _| {},
+    )
+    .takes("format", Kind::OneOf(&["text", "json"]), "text"),
+    flag(
         Some('P'),
         "pidfile",
         "Write the process id to this file",

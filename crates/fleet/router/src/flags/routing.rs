@@ -230,4 +230,11 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         |options, given| options.shadow_report = Some(given.text().into()),
     )
     .takes("file", Kind::Text, ""),
+    flag(
+        None,
+        "compare-shadows",
+        "Compare replies of shadows for the metrics, without a file",
+        "What --shadow-report compares, as evenkeel_route_shadow_compared_total and its neighbours. mcrouter has no such flag.",
+        |options, _| options.compares_shadows = true,
+    ),
 ];

@@ -6,6 +6,7 @@
 mod exporter;
 mod ours;
 pub(crate) mod server_figures;
+mod shadows;
 
 use stdx::exposition::Exposition;
 
@@ -18,6 +19,7 @@ impl RouterShared {
     pub fn metrics(&self, facts: &ReportFacts, network: &net::Counts) -> String {
         let (servers, mut text) = (AllServers::read(self), Exposition::default());
         ours::write(self, facts, network, &servers, &mut text);
+        shadows::write(&self.plan().shadow_report(), &mut text);
         exporter::write(self, facts, &servers, &mut text);
         text.finish()
     }

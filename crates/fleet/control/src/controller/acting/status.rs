@@ -3,15 +3,15 @@
 use std::fmt::Write;
 
 use admin::api::ApiReply;
-use fleet::rollout::RolloutState;
-use fleet::{Excluded, MemberId};
+use fleet::MemberId;
+use fleet::rollout::{RolloutLane, RolloutState};
 use serde_json::{Value, json};
 use stdx::clock::Now;
 
 use crate::controller::Controller;
 use crate::controller::answers::replies::document;
 use crate::controller::answers::signing::certificate_words;
-use crate::controller::observing::member_facts::MemberState;
+use crate::controller::observing::member_facts::{MemberCode, MemberState};
 use crate::controller::slots::drains::drain_json;
 use crate::service::turn::{ProcessReport, TextReport};
 
@@ -21,8 +21,8 @@ const BEHIND_SHOWN: usize = 3;
 impl Controller {
     /// The status, for people and for programs.
     pub(crate) fn status(&self) -> ApiReply {
-        let (view, unfit) = (self.register.view(), self.facts().excluded());
-        let members = view.inventory().members().map(|member| self.member_json(&member.id, &unfit));
+        let view = self.register.view();
+        let members = self.facts().codes().into_iter().map(|(id, code)| self.member_json(&id, code));
         let (members, routers) = (members.collect::<Vec<Value>>(), self.routers_json());
         let drain = self.drains.line(view);
         let notes: Vec<String> = self.health.notes().iter().cloned().chain(drain).collect();
@@ -35,6 +35,7 @@ impl Controller {
         let json = json!({
             "generation": view.target(),
             "rollout": self.rollout.state().map(|state| self.rollout_words(&state)),
+            "rollout_state": self.rollout_fields(),
             "certificate_end_s": self.signing.certificate_end_s(),
             "register_away": self.register.away(),
             "frozen": view.frozen(),
@@ -70,11 +71,32 @@ impl Controller {
         lines
     }
 
-    fn member_json(&self, id: &MemberId, unfit: &Excluded) -> Value {
+    /// The rollout of the generation in force, in fields.
+    fn rollout_fields(&self) -> Value {
+        let Some(state) = self.rollout.state() else { return Value::Null };
+        let target = self.register.target();
+        let routers = || self.agents.routers();
+        let (wave, waits_for) = match &state {
+            RolloutState::Going { wave, waits_for } => (Some(wave.to_string()), waits_for.as_ref()),
+            _ => (None, None),
+        };
+        let halted_why = match &state {
+            RolloutState::Halted(evidence) => Some(evidence.to_string()),
+            _ => None,
+        };
+        json!({
+            "generation": target, "state": state.word(), "lane": self.rollout.lane().map(RolloutLane::word),
+            "wave": wave, "waits_for": waits_for,
+            "have": routers().filter(|router| router.generation >= target).count(), "of": routers().count(),
+            "halted_why": halted_why,
+        })
+    }
+
+    fn member_json(&self, id: &MemberId, code: MemberCode) -> Value {
         let member = self.register.view().inventory().get(id).expect("it is in the inventory");
         let slot = match self.facts().state(id) {
             MemberState::InSlot { cluster, slot } => format!("{cluster}/{slot}"),
-            MemberState::Spare if unfit.contains_key(id) => "takes no slot now".to_owned(),
+            MemberState::Spare if code != MemberCode::Spare => "takes no slot now".to_owned(),
             MemberState::Spare => "spare".to_owned(),
             MemberState::Stale => "to be emptied".to_owned(),
         };
@@ -86,6 +108,21 @@ impl Controller {
                 Err(why) => format!("does not answer for {} s: {why}", seconds(probe.since())),
             },
         };
+        let answer = self.probes.get(id).map(|probe| probe.answer());
+        let probe_us = answer.and_then(|answer| answer.as_ref().ok()).map(|after| after.as_micros() as u64);
+        let probe_since = self.probes.get(id).map(|probe| self.unix_s - seconds(probe.since()).cast_signed());
+        let process = self.facts().report_of(id).map(|report| report.process);
+        let pid = process.and_then(|process| match process {
+            ProcessReport::Running { pid } => Some(pid),
+            _ => None,
+        });
+        let next = process.and_then(|process| match process {
+            ProcessReport::Restarting { left_ms } => Some(json!({
+                "what": "counts as lost if it is not started again",
+                "at_unix": self.unix_s + i64::from(left_ms / 1000),
+            })),
+            _ => None,
+        });
         let silent = self.agents.get(&member.host).filter(|agent| agent.is_silent());
         let silent = silent.map(|agent| format!("its agent is silent for {} s", seconds(agent.heard())));
         let said = self.facts().report_of(id).map(|report| match report.process {
@@ -97,7 +134,8 @@ impl Controller {
         let state = [agent, probe].join("; ");
         json!({
             "id": id, "host": member.host, "zone": member.zone, "address": member.address,
-            "slot": slot, "state": state, "is_held": member.is_held,
+            "slot": slot, "state": state, "state_code": code.word(), "is_held": member.is_held,
+            "probe_us": probe_us, "since_unix": probe_since, "pid": pid, "next": next,
             "last_probe_s": self.probes.get(id).map(|probe| seconds(probe.at())),
         })
     }

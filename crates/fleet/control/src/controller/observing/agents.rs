@@ -61,6 +61,8 @@ impl AgentRecord {
 /// All agents that were heard of.
 pub(crate) struct Agents {
     records: BTreeMap<HostId, AgentRecord>,
+    /// Turns that said something new, since the start.
+    turns: u64,
     /// When agents that have fallen silent are looked for again.
     silent_at: Now,
     /// The oldest generation that a router reads, of all that are known.
@@ -84,6 +86,7 @@ impl Agents {
     pub(crate) fn new(now: Now) -> Agents {
         Agents {
             records: BTreeMap::new(),
+            turns: 0,
             silent_at: now,
             oldest_read: None,
             has_new_readers: false,
@@ -117,7 +120,13 @@ impl Agents {
         let host = report.host.clone();
         let record = AgentRecord { heard, is_silent: false, expected: None, recalled, is_direct, report };
         self.records.insert(host, record);
+        self.turns += 1;
         Some(TakenTurn { left, was_direct })
+    }
+
+    /// Turns that said something new, since the start.
+    pub(crate) fn turns(&self) -> u64 {
+        self.turns
     }
 
     /// The last turn of a host's agent.

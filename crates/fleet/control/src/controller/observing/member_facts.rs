@@ -28,6 +28,55 @@ pub(crate) enum MemberState {
     Stale,
 }
 
+/// What a member is and how it is, in one word for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum MemberCode {
+    /// It has a slot, and answers.
+    Serving,
+    /// It has a slot that moves to another member, or comes from one.
+    Draining,
+    /// It has a slot, and a probe, its agent or its process is missing.
+    Suspect,
+    /// It has a slot, and counts as lost.
+    Lost,
+    /// It has no slot, and may take one.
+    Spare,
+    /// It has no slot, and takes none now: it does not answer.
+    Unfit,
+    /// It has no slot, and is to be emptied before it may take one.
+    Emptying,
+    /// It or its host is in quarantine.
+    Held,
+}
+
+impl MemberCode {
+    /// All of them.
+    pub(crate) const ALL: [MemberCode; 8] = [
+        MemberCode::Serving,
+        MemberCode::Draining,
+        MemberCode::Suspect,
+        MemberCode::Lost,
+        MemberCode::Spare,
+        MemberCode::Unfit,
+        MemberCode::Emptying,
+        MemberCode::Held,
+    ];
+
+    /// The word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            MemberCode::Serving => "serving",
+            MemberCode::Draining => "draining",
+            MemberCode::Suspect => "suspect",
+            MemberCode::Lost => "lost",
+            MemberCode::Spare => "spare",
+            MemberCode::Unfit => "unfit",
+            MemberCode::Emptying => "emptying",
+            MemberCode::Held => "held",
+        }
+    }
+}
+
 /// Those who know something of members, at one moment.
 #[derive(Clone, Copy)]
 pub(crate) struct MemberFacts<'c> {
@@ -93,6 +142,43 @@ impl<'c> MemberFacts<'c> {
             (MemberState::Stale, Some(_)) => Some(UnfitMember::NotEmptied),
             _ => None,
         }
+    }
+
+    /// What each member is and how it is.
+    pub(crate) fn codes(&self) -> BTreeMap<MemberId, MemberCode> {
+        let draining = self.view.current().and_then(|current| current.content.draining());
+        let drained = draining.and_then(|(_, slot, _)| slot.drained());
+        let code = |member: &FleetMember| {
+            let is_drained = drained.is_some_and(|(old, new)| [old, new].contains(&&member.id));
+            (member.id.clone(), self.code(member, is_drained))
+        };
+        self.view.inventory().members().map(code).collect()
+    }
+
+    fn code(&self, member: &FleetMember, is_drained: bool) -> MemberCode {
+        if self.health.is_held(&member.id, &member.host, self.now) {
+            return MemberCode::Held;
+        }
+        match self.state(&member.id) {
+            MemberState::InSlot { .. } if self.is_lost(&member.id) => MemberCode::Lost,
+            MemberState::InSlot { .. } if !self.is_well(member) => MemberCode::Suspect,
+            _ if is_drained => MemberCode::Draining,
+            MemberState::InSlot { .. } => MemberCode::Serving,
+            MemberState::Spare if self.unfit(member).is_some() => MemberCode::Unfit,
+            MemberState::Spare => MemberCode::Spare,
+            MemberState::Stale => MemberCode::Emptying,
+        }
+    }
+
+    /// Whether probes, its agent and its process say that it serves, as far as there are any: a member may have no agent, and is not
+    /// probed at once.
+    fn is_well(&self, member: &FleetMember) -> bool {
+        let answers = self.probes.answers(&member.id) != Some(false);
+        let is_heard = self.agents.get(&member.host).is_none_or(|record| !record.is_silent());
+        let runs = self
+            .report_of(&member.id)
+            .is_none_or(|report| matches!(report.process, ProcessReport::Running { .. }));
+        answers && is_heard && runs
     }
 
     /// What a member is for.

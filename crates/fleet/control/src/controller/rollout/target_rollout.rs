@@ -193,6 +193,11 @@ impl TargetRollout {
         self.machine.as_ref().map(Rollout::state)
     }
 
+    /// How carefully the target goes out.
+    pub(crate) fn lane(&self) -> Option<RolloutLane> {
+        self.machine.as_ref().map(Rollout::lane)
+    }
+
     /// Whether all routers have the target, and all are known.
     pub(crate) fn is_rolled_out(&self) -> bool {
         self.hears_until.is_none()

@@ -114,3 +114,41 @@ fn the_status_says_what_is_silent_and_what_is_no_spare() {
     assert!(!gone.contains(" spare ") && !hung.contains(" spare "), "{gone}\n{hung}");
     assert!(hung.contains("takes no slot now") && hung.contains("process 1; does not answer for"), "{hung}");
 }
+
+#[test]
+fn states_of_members_are_words_and_figures_for_programs() {
+    let mut stage = Stage::running(4);
+    let words = |stage: &mut Stage| {
+        let reply = stage.controller.answer(ControlQuestion::Status, &owner());
+        let status: Value = serde_json::from_str(&reply.json).expect("JSON");
+        let members = status["members"].as_array().expect("a list").clone();
+        let words: Vec<String> =
+            members.iter().map(|member| member["state_code"].as_str().expect("a word").to_owned()).collect();
+        (words.join(" "), members, status["rollout_state"].clone())
+    };
+    let (before, members, rollout) = words(&mut stage);
+    assert_eq!(before, "serving serving spare spare");
+    assert!(
+        members[0]["probe_us"].is_u64() && members[0]["pid"] == 1 && members[0]["next"].is_null(),
+        "{}",
+        members[0]
+    );
+    assert_eq!(
+        (&rollout["state"], &rollout["have"], &rollout["of"]),
+        (&json!("done"), &json!(4), &json!(4)),
+        "{rollout}"
+    );
+    let figures = stage.controller.figures();
+    assert_eq!((figures.members["serving"], figures.members["spare"], figures.routers["current"]), (2, 2, 4));
+    assert_eq!(
+        (figures.generation, figures.rollout, figures.agents),
+        (Some(stage.target()), Some("done"), 4)
+    );
+    stage.agents[2].is_gone = true;
+    stage.agents[3].is_hung = true;
+    stage.rounds(30);
+    assert_eq!(words(&mut stage).0, "serving serving unfit unfit");
+    let figures = stage.controller.figures();
+    assert_eq!((figures.silent_agents, figures.routers["silent"], figures.members["unfit"]), (1, 1, 2));
+    assert!(figures.oldest_turn_ms >= 30_000 && figures.turns > 8, "{figures:?}");
+}

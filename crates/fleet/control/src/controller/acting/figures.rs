@@ -1,0 +1,117 @@
+//! Figures of a controller: what it knows in numbers, for its metrics.
+
+use std::collections::BTreeMap;
+
+use fleet::GenerationNumber;
+
+use crate::controller::Controller;
+use crate::controller::audit_trail::DecisionCounts;
+use crate::controller::observing::agents::AgentRecord;
+use crate::controller::observing::member_facts::MemberCode;
+use crate::service::turn::{RouterReport, TextReport};
+
+/// How a router is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum RouterCode {
+    /// It has the generation in force.
+    Current,
+    /// It has an older one: its turn in the rollout has not come, or it has not loaded it yet.
+    Behind,
+    /// It has refused or given back a text, has one of somebody else, or its agent cannot go on.
+    Refusing,
+    /// Its agent is not heard.
+    Silent,
+}
+
+impl RouterCode {
+    const ALL: [RouterCode; 4] =
+        [RouterCode::Current, RouterCode::Behind, RouterCode::Refusing, RouterCode::Silent];
+
+    fn word(self) -> &'static str {
+        match self {
+            RouterCode::Current => "current",
+            RouterCode::Behind => "behind",
+            RouterCode::Refusing => "refusing",
+            RouterCode::Silent => "silent",
+        }
+    }
+
+    fn of(record: &AgentRecord, router: &RouterReport, target: Option<GenerationNumber>) -> RouterCode {
+        match router.text {
+            _ if record.is_silent() => RouterCode::Silent,
+            TextReport::Refused { .. } | TextReport::Crashed { .. } | TextReport::Foreign => {
+                RouterCode::Refusing
+            }
+            _ if router.trouble.is_some() => RouterCode::Refusing,
+            _ if router.generation < target => RouterCode::Behind,
+            _ => RouterCode::Current,
+        }
+    }
+}
+
+/// What a controller knows, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ControllerFigures {
+    /// The generation in force, if there is one.
+    pub(crate) generation: Option<u64>,
+    /// Why the register does not answer, if it does not.
+    pub(crate) register_away: Option<String>,
+    /// Where the rollout is, if there is one.
+    pub(crate) rollout: Option<&'static str>,
+    /// How many members there are of each state; all states are there.
+    pub(crate) members: BTreeMap<&'static str, u64>,
+    /// The same of routers.
+    pub(crate) routers: BTreeMap<&'static str, u64>,
+    /// Agents, and those of them that are not heard.
+    pub(crate) agents: u64,
+    pub(crate) silent_agents: u64,
+    /// Time since the turn of each agent, of the one whose last turn is longest ago.
+    pub(crate) oldest_turn_ms: u64,
+    /// Turns that were taken, also from other controllers.
+    pub(crate) turns: u64,
+    /// Scopes in which nothing changes.
+    pub(crate) frozen_scopes: u64,
+    /// Members and hosts in quarantine.
+    pub(crate) held: u64,
+    /// The last second of the controller's certificate, if it has one.
+    pub(crate) certificate_end_s: Option<u64>,
+    /// What has come of decisions, by verb and result.
+    pub(crate) decisions: DecisionCounts,
+    /// Acts and results that the audit log has not taken.
+    pub(crate) audit_failures: u64,
+}
+
+impl Controller {
+    /// Its figures at this moment. It looks at every member once.
+    pub(crate) fn figures(&self) -> ControllerFigures {
+        let view = self.register.view();
+        let mut members: BTreeMap<_, _> = MemberCode::ALL.map(|code| (code.word(), 0)).into();
+        for code in self.facts().codes().into_values() {
+            *members.entry(code.word()).or_default() += 1;
+        }
+        let mut routers: BTreeMap<_, _> = RouterCode::ALL.map(|code| (code.word(), 0)).into();
+        let target = self.register.target();
+        for (_, record) in self.agents.iter() {
+            for router in &record.report().routers {
+                *routers.entry(RouterCode::of(record, router, target).word()).or_default() += 1;
+            }
+        }
+        let ages = self.agents.iter().map(|(_, record)| self.now.ms().saturating_sub(record.heard().ms()));
+        ControllerFigures {
+            generation: target.map(|target| target.0),
+            register_away: self.register.away().map(str::to_owned),
+            rollout: self.rollout.state().map(|state| state.word()),
+            members,
+            routers,
+            agents: self.agents.iter().count() as u64,
+            silent_agents: self.agents.iter().filter(|(_, record)| record.is_silent()).count() as u64,
+            oldest_turn_ms: ages.max().unwrap_or(0),
+            turns: self.agents.turns(),
+            frozen_scopes: view.frozen().len() as u64,
+            held: self.health.held().count() as u64,
+            certificate_end_s: self.signing.certificate_end_s(),
+            decisions: self.trail.decided().clone(),
+            audit_failures: self.trail.failures(),
+        }
+    }
+}
