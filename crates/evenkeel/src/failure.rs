@@ -8,6 +8,8 @@ use stdx::escape;
 use tls::TlsFileError;
 use tuning::Blame;
 
+use crate::terminal::log;
+
 /// The command line is wrong (EX_USAGE).
 const USAGE: u8 = 64;
 /// The user to become does not exist (EX_NOUSER), as with memcached.
@@ -85,6 +87,11 @@ impl Failure {
         Self { status, ..self }
     }
 
+    /// The same, of one place: a line of a file.
+    pub(crate) fn within(self, place: impl Display) -> Self {
+        Self { error: self.error.context(place.to_string()), ..self }
+    }
+
     /// With a hint.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
@@ -138,10 +145,15 @@ impl Failure {
 
     /// Prints it, and returns the exit status.
     pub(crate) fn report(&self, verb: Option<&str>) -> ExitCode {
-        let verb = verb.map_or(String::new(), |verb| format!("{verb}: "));
-        say(format_args!("evenkeel: {verb}{self}"));
-        if let Some(hint) = self.hint.as_deref().or(self.usual_hint()) {
-            say(format_args!("  hint: {hint}"));
+        let hint = self.hint.as_deref().or(self.usual_hint());
+        let prefix = verb.map_or(String::new(), |verb| format!("{verb}: "));
+        match (log::is_json(), hint) {
+            (true, Some(hint)) => log::error(verb.unwrap_or_default(), format_args!("{self}; hint: {hint}")),
+            (true, None) => log::error(verb.unwrap_or_default(), self),
+            (false, hint) => {
+                say(format_args!("evenkeel: {prefix}{self}"));
+                hint.into_iter().for_each(|hint| say(format_args!("  hint: {hint}")));
+            }
         }
         ExitCode::from(self.status())
     }

@@ -14,6 +14,7 @@ mod failure;
 mod lab;
 mod peers;
 mod process;
+mod ready;
 mod replay;
 mod route;
 mod serve;
@@ -28,9 +29,13 @@ pub fn main() -> ExitCode {
     // A process that was started through /proc/self/exe is called `exe` otherwise, which nobody looks for. Without a name
     // it works as well.
     let _ = rustix::thread::set_name(c"evenkeel");
-    let typed: Vec<OsString> = std::env::args_os().collect();
+    let typed: Vec<OsString> = verbs::with_verb(std::env::args_os().collect());
     match verbs::run(&typed) {
         Ok(status) => status,
-        Err(failure) => failure.report(verbs::name(&typed)),
+        Err(failure) => {
+            let status = failure.report(verbs::name(&typed));
+            process::background::tell_failure(failure.status());
+            status
+        }
     }
 }

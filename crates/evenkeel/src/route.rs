@@ -47,8 +47,8 @@ use configuration::counted_pools::counted_pools;
 use configuration::reload::{Reload, ReloadBell};
 use configuration::variables::Variables;
 use configuration::{Attempt, Configuration};
-pub(crate) use lines::refused;
-use lines::{TRANSIENT, inform, notice, transient};
+use lines::{TRANSIENT, inform, transient};
+pub(crate) use lines::{notice, refused};
 use listening::{Limits, ListenPlace};
 use pages::RoutePages;
 use reports::Reports;
@@ -68,8 +68,8 @@ pub(crate) const STATUSES: [(&str, &str); 4] = [
     ("1", "A second signal ended it."),
 ];
 
-/// The words of a command line without those that have no effect, which are reported.
-pub(crate) fn words(typed: &[OsString]) -> Vec<OsString> {
+/// The words of a command line without those that have no effect, and a line about each of those.
+pub(crate) fn words(typed: &[OsString]) -> (Vec<OsString>, Vec<String>) {
     let (verb, rest) = typed.split_at(typed.len().min(2));
     let (kept, notes) = flags::known(rest.iter().cloned());
     // The last one counts. `--validate-config` alone has become this word, too.
@@ -77,8 +77,7 @@ pub(crate) fn words(typed: &[OsString]) -> Vec<OsString> {
     if validate.is_some_and(|word| word == "--validate-config=exit") {
         lines::only_check();
     }
-    notes.iter().for_each(|note| notice(note));
-    verb.iter().cloned().chain(kept).collect()
+    (verb.iter().cloned().chain(kept).collect(), notes)
 }
 
 /// Routes until a signal ends it.

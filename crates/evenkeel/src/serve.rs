@@ -42,7 +42,12 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     if low.license {
         return print(LICENSE.as_bytes());
     }
-    let bound = ParsedCommand::of(low)?.bind()?;
+    let is_check = low.check;
+    let parsed = ParsedCommand::of(low)?;
+    if is_check {
+        return Ok(());
+    }
+    let bound = parsed.bind()?;
     let prepared = bound.drop_privileges()?.prepare()?;
     prepared.start()?.serve_to_the_end()
 }

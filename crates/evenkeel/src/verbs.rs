@@ -5,18 +5,47 @@ use std::io::{self, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, Args, Command, FromArgMatches, value_parser};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use clap_complete::Shell;
 use server::flags;
 
 use crate::failure::Failure;
+use crate::terminal::log;
 use crate::terminal::output::{COLUMNS_DEFAULT, columns, passed_on, print};
-use crate::{agent, control, lab, replay, route, serve, top, tune, up};
+use crate::{agent, control, lab, ready, replay, route, serve, top, tune, up};
+
+/// What is typed to the program alone.
+const OF_THE_PROGRAM: [&str; 4] = ["-h", "--help", "-V", "--version"];
+
+/// A command line that begins with a flag is one of `serve`, as that of memcached: `docker run IMAGE -m 1024`.
+pub(crate) fn with_verb(mut typed: Vec<OsString>) -> Vec<OsString> {
+    let is_flag = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+    if typed.get(1).is_some_and(|word| is_flag(word) && OF_THE_PROGRAM.iter().all(|own| word != own)) {
+        typed.insert(1, "serve".into());
+    }
+    typed
+}
+
+/// Of verbs that run long.
+fn log_argument() -> Arg {
+    let format =
+        Arg::new(LOG).long(LOG).value_name("FORMAT").value_parser(["text", "json"]).default_value("text");
+    format.help("Format of the log; json is an object in each line: ts (UTC), level, verb, text")
+}
+
+/// The flag for the format of the log. `serve` and `route` have it in their tables.
+const LOG: &str = "log";
+
+/// The format of the log that the command line asks for, of whichever verb or job.
+fn asks_for_json(matches: &ArgMatches) -> bool {
+    let own = matches.try_get_one::<String>(LOG).ok().flatten().is_some_and(|format| format == "json");
+    own || matches.subcommand().is_some_and(|(_, inner)| asks_for_json(inner))
+}
 
 /// The whole command line, with help for a terminal of this many columns.
 pub(crate) fn command(columns: usize) -> Command {
-    let page = clap::Arg::new("verb").help("The verb whose page it is").value_parser(pages());
-    let shell = clap::Arg::new("shell").help("The shell").required(true).value_parser(value_parser!(Shell));
+    let page = Arg::new("verb").help("The verb whose page it is").value_parser(pages());
+    let shell = Arg::new("shell").help("The shell").required(true).value_parser(value_parser!(Shell));
     let whole = Command::new("evenkeel")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A memcached-compatible cache, and what it takes to run one")
@@ -25,24 +54,37 @@ pub(crate) fn command(columns: usize) -> Command {
         .disable_help_subcommand(true)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(up::Arguments::augment_args(
-            Command::new("up").about("Start servers and a router on this machine"),
-        ))
+        .subcommand(
+            up::Arguments::augment_args(
+                Command::new("up").about("Start servers and a router on this machine"),
+            )
+            .arg(log_argument()),
+        )
         .subcommand(flags::TABLE.command(columns))
         .subcommand(router::flags::TABLE.command(columns))
-        .subcommand(replay::Arguments::augment_args(
-            Command::new("replay").about("Send deletes that a router has kept for servers that were away"),
+        .subcommand(
+            replay::Arguments::augment_args(
+                Command::new("replay")
+                    .about("Send deletes that a router has kept for servers that were away"),
+            )
+            .arg(log_argument()),
+        )
+        .subcommand(ready::Arguments::augment_args(
+            Command::new("ready").about("Ask whether a server, a router, a controller or an agent is ready"),
         ))
         .subcommand(load::Arguments::augment_args(
             Command::new("load").about("Generate load, and measure it"),
         ))
         .subcommand(top::Arguments::augment_args(Command::new("top").about("Watch servers in the terminal")))
-        .subcommand(tune::command())
+        .subcommand(tune::command().mut_subcommand("watch", |watch| watch.arg(log_argument())))
         .subcommand(lab::command())
-        .subcommand(control::command())
-        .subcommand(agent::Arguments::augment_args(
-            Command::new("agent").about("Do on this host what controllers decide"),
-        ))
+        .subcommand(control::command().mut_subcommand("serve", |serve| serve.arg(log_argument())))
+        .subcommand(
+            agent::Arguments::augment_args(
+                Command::new("agent").about("Do on this host what controllers decide"),
+            )
+            .arg(log_argument()),
+        )
         .subcommand(Command::new("man").about("Print the man page of a command").arg(page))
         .subcommand(Command::new("completions").about("Print completions for a shell").arg(shell));
     short_help::with_short_help(whole)
@@ -55,7 +97,7 @@ fn pages() -> Vec<String> {
         let jobs = verb.get_subcommands().filter(|job| !job.is_hide_set());
         jobs.map(|job| format!("{}-{}", verb.get_name(), job.get_name())).collect()
     };
-    let verbs = ["up", "serve", "route", "replay", "load", "top", "tune", "lab", "control", "agent"]
+    let verbs = ["up", "serve", "route", "replay", "ready", "load", "top", "tune", "lab", "control", "agent"]
         .map(str::to_owned)
         .into_iter();
     verbs.chain([tune::command(), lab::command(), control::command()].into_iter().flat_map(jobs)).collect()
@@ -64,15 +106,20 @@ fn pages() -> Vec<String> {
 /// Carries out a command line, name of the program first, and returns the exit status.
 pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
     let columns = columns();
-    let read = match name(typed) {
+    let typed = &flag_file::with_flags_of_files(typed)?;
+    let (words, notes) = match name(typed) {
         // Names that no version of mcrouter knows are a line there, not an end.
-        Some("route") => command(columns).try_get_matches_from(route::words(typed)),
-        _ => command(columns).try_get_matches_from(typed),
+        Some("route") => route::words(typed),
+        _ => (typed.clone(), Vec::new()),
     };
-    let matches = match read {
+    let matches = match command(columns).try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(error) => return refused(error, typed),
     };
+    if asks_for_json(&matches) {
+        log::write_json();
+    }
+    notes.iter().for_each(|note| route::notice(note));
     let done = match matches.subcommand() {
         Some(("tune", matches)) => return tune::run(matches, columns),
         Some(("lab", matches)) => return lab::run(matches),
@@ -98,6 +145,10 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
             let arguments = top::Arguments::from_arg_matches(matches);
             return top::run(&arguments.map_err(|error| Failure::usage(error, None))?);
         }
+        Some(("ready", matches)) => {
+            let arguments = ready::Arguments::from_arg_matches(matches);
+            return ready::run(&arguments.map_err(|error| Failure::usage(error, None))?);
+        }
         Some(("man", matches)) => print(&man::page(matches.get_one::<String>("verb").map(String::as_str))),
         Some(("completions", matches)) => {
             let shell = *matches.get_one::<Shell>("shell").expect("clap requires the shell");
@@ -115,6 +166,7 @@ pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
         "serve",
         "route",
         "replay",
+        "ready",
         "load",
         "top",
         "tune",
@@ -290,6 +342,7 @@ fn completions(shell: Shell) -> Vec<u8> {
     script
 }
 
+mod flag_file;
 mod man;
 mod short_help;
 

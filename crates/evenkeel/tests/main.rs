@@ -17,6 +17,7 @@ mod route_lines;
 mod scheduling;
 mod serve;
 mod serve_accepting;
+mod serve_files;
 mod serve_lines;
 mod serve_receive_queues;
 mod support;

@@ -1,50 +1,71 @@
 //! Detaching to the background (`-d`), without losing the errors of the start.
 //!
-//! The parent waits until the child serves, and ends with status 0 then; a child that fails earlier has printed why,
-//! and the parent ends with its status. (memcached's parent ends at once, so a start script cannot detect that the port
-//! was taken.)
+//! ```text
+//! the process that was started ── fork ─► between ── fork ─► serves
+//!   waits for how the start ends            ends at once       belongs to the supervisor, or to init
+//! ```
+//!
+//! The first process waits until the last one serves, and ends with status 0 then; if that one fails earlier, it has printed why, and
+//! the first one ends with its status. (memcached's parent ends at once, so a start script cannot detect that the port was taken.) A
+//! supervisor is told of the process that serves, and watches it as one of its own because nothing stands between them.
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use os::DirectoryEntry;
+use os::clock::pause;
 use rustix::fs::OFlags;
-use rustix::process::WaitOptions;
+use rustix::process::{Pid, WaitOptions, getpid, getppid};
 use server::options::{Listen, Options};
 
 use crate::failure::Failure;
 use crate::process::supervisor::Supervisor;
 use crate::process::sys::{self, Half};
 
-/// The child's side.
-pub(crate) struct Background {
-    /// The pipe on which the parent waits for a byte.
-    parent: File,
-}
+/// Between two looks whether the process between has ended, which it does at once.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// The pipe to the process that was started, in the one that is to serve, until it has said how its start has ended: a byte, and four of
+/// its process id or of its exit status.
+static STARTER: Mutex<Option<File>> = Mutex::new(None);
+
+/// It serves.
+const SERVES: u8 = b'+';
+/// It ends.
+const FAILS: u8 = b'-';
+
+/// The side of the process that is to serve.
+pub(crate) struct Background(());
 
 impl Background {
-    /// Forks the process; returns in the child only. There must be no other thread yet. The parent tells `supervisor` when
-    /// the child serves: it is the process that the supervisor has started.
+    /// Forks the process twice; returns in the last child only. There must be no other thread yet. The first process tells `supervisor`
+    /// when the last one serves: it is the one that the supervisor has started.
     pub(crate) fn enter(supervisor: &Supervisor) -> Result<Self, Failure> {
         let failed = |error| Failure::system("go to the background (-d)", error);
         let (reader, writer) = rustix::pipe::pipe().map_err(|error| failed(error.into()))?;
-        match sys::fork().map_err(failed)? {
-            Half::Parent(child) => {
-                drop(writer);
-                std::process::exit(outcome(reader, child, supervisor))
-            }
-            Half::Child => {
-                drop(reader);
-                rustix::process::setsid().map_err(|error| failed(error.into()))?;
-                Ok(Self { parent: writer.into() })
-            }
+        if let Half::Parent(between) = sys::fork().map_err(failed)? {
+            drop(writer);
+            std::process::exit(outcome(reader, between, supervisor));
         }
+        drop(reader);
+        let between = getpid();
+        if let Half::Parent(_) = sys::fork().map_err(failed)? {
+            std::process::exit(0);
+        }
+        *STARTER.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer.into());
+        while getppid() == Some(between) {
+            pause(LOOK_EVERY);
+        }
+        rustix::process::setsid().map_err(|error| failed(error.into()))?;
+        Ok(Background(()))
     }
 
     /// Detaches from the terminal and the working directory, and reports success to the parent.
-    pub(crate) fn detach(mut self, options: &Options) -> Result<(), Failure> {
+    pub(crate) fn detach(self, options: &Options) -> Result<(), Failure> {
         let failed = |error| Failure::system("leave the terminal (-d)", error);
         // As in memcached: core files are written to the directory where the server was started, and the output of `-v`
         // stays visible.
@@ -59,21 +80,43 @@ impl Background {
             rustix::stdio::dup2_stdout(&null).map_err(|error| failed(error.into()))?;
             rustix::stdio::dup2_stderr(&null).map_err(|error| failed(error.into()))?;
         }
-        // A parent that was killed meanwhile needs no report.
-        let _ = self.parent.write_all(b"+");
+        tell(SERVES, getpid().as_raw_nonzero().get());
         Ok(())
     }
 }
 
-/// The exit status of the parent, after the child has reported success or has ended.
-fn outcome(reader: OwnedFd, child: rustix::process::Pid, supervisor: &Supervisor) -> i32 {
-    let told = File::from(reader).read(&mut [0]);
-    if matches!(told, Ok(1)) {
-        supervisor.ready_in(child);
-        return 0;
+/// Tells the process that was started, if it waits, that this one ends with this status.
+pub(crate) fn tell_failure(status: u8) {
+    tell(FAILS, status.into());
+}
+
+fn tell(how: u8, number: i32) {
+    let Some(mut starter) = STARTER.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let [a, b, c, d] = number.to_ne_bytes();
+    // One that was killed meanwhile needs no report.
+    let _ = starter.write_all(&[how, a, b, c, d]);
+}
+
+/// The exit status of the process that was started, when the start has ended.
+fn outcome(reader: OwnedFd, between: Pid, supervisor: &Supervisor) -> i32 {
+    let ended = rustix::process::waitpid(Some(between), WaitOptions::empty());
+    let status = ended.ok().flatten().and_then(|(_, status)| status.exit_status()).unwrap_or(1);
+    let mut told = [0; 5];
+    match File::from(reader).read_exact(&mut told) {
+        Ok(()) => {
+            let [how, a, b, c, d] = told;
+            let number = i32::from_ne_bytes([a, b, c, d]);
+            match (how, Pid::from_raw(number)) {
+                (SERVES, Some(serving)) => {
+                    supervisor.ready_in(serving);
+                    0
+                }
+                _ => number,
+            }
+        }
+        // The process between could not go on, or the last one was killed.
+        Err(_) => status.max(1),
     }
-    let ended = rustix::process::waitpid(Some(child), WaitOptions::empty());
-    ended.ok().flatten().and_then(|(_, status)| status.exit_status()).unwrap_or(1)
 }
 
 /// Whether the paths of files that are removed at the end, or read again, also hold in another directory.

@@ -32,7 +32,7 @@ pub(super) fn only_check() {
 }
 
 /// A line about something that the operator should look at.
-pub(super) fn notice(line: &str) {
+pub(crate) fn notice(line: &str) {
     if IS_CHECK.load(Relaxed) {
         return say(format_args!("evenkeel: route: {line}"));
     }

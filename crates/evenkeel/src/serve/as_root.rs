@@ -18,7 +18,7 @@ use std::path::Path;
 use net::clock::Clock;
 use os::signals;
 use rustix::process::{Resource, geteuid, getrlimit};
-use server::options::Options;
+use server::options::{MemoryFound, Options};
 use server::{Beginning, Bound, Server, flags};
 use stdx::clock::Now;
 use succession::memory_file::{self, FoundItems};
@@ -77,6 +77,7 @@ impl ParsedCommand {
         }
         let supervisor = Supervisor::of_environment();
         low.activated = activation::passed()?.collect();
+        low.memory_found = memory_found();
         let users = Cell::new(WatchedFiles::default());
         let read = |path: &Path| {
             users.set(WatchedFiles::of(iter::once(path)));
@@ -120,6 +121,12 @@ impl ParsedCommand {
         let left = LeftByRoot { endpoint, bound, looks, devices, predecessor, found, process, _of_root: () };
         Ok(BoundServer(left))
     }
+}
+
+/// What `-m auto` and `-m 80%` are a share of.
+fn memory_found() -> Option<MemoryFound> {
+    let limit = os::memory::limit().map(MemoryFound::Limit);
+    limit.or_else(|| os::memory::of_host().map(MemoryFound::Host))
 }
 
 /// The clock goes on from that of the server that is taken over, or whose items are `found`: they expire when they would have.

@@ -34,11 +34,12 @@ fn start_line(
         Some(error) => format!("{} ({})", running.driver(), uring::refused(&error)),
     };
     let megabytes = options.memory_limit_bytes / stdx::units::MIB;
+    let share = options.memory_share.as_ref().map_or(String::new(), |words| format!(" ({words})"));
     let cpus = thread::available_parallelism().map_or(usize::MAX, usize::from);
     let threads = threads_on(options.threads, cpus);
     let places = if addresses.is_empty() { "no address".to_owned() } else { addresses.join(", ") };
     format!(
-        "evenkeel {} serves on {places}: {megabytes} MB for items, {threads} driven by {driver}, at most {} connections{}",
+        "evenkeel {} serves on {places}: {megabytes} MB for items{share}, {threads} driven by {driver}, at most {} connections{}",
         env!("CARGO_PKG_VERSION"),
         options.connection_limit,
         identity.map(TargetUser::said).unwrap_or_default(),

@@ -32,7 +32,7 @@ pub(crate) fn page(verb: Option<&str>) -> Vec<u8> {
 
 fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
     let mut page = Vec::new();
-    let man = Man::new(command).manual("Evenkeel").section("1");
+    let man = Man::new(command).manual("Evenkeel").section("1").date(date());
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
@@ -45,6 +45,7 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
         }
         Some("route") => statuses(&mut page, &crate::route::STATUSES)?,
         Some("replay") => statuses(&mut page, &crate::replay::STATUSES)?,
+        Some("ready") => statuses(&mut page, &crate::ready::STATUSES)?,
         Some("top") => statuses(&mut page, &crate::top::STATUSES)?,
         Some("tune-check") => statuses(&mut page, &crate::tune::STATUSES)?,
         Some("tune-verify") => statuses(&mut page, &crate::tune::VERIFY_STATUSES)?,
@@ -63,6 +64,13 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
     }
     man.render_version_section(&mut page)?;
     Ok(page)
+}
+
+/// The page's date, as 2026-11-30: that of SOURCE_DATE_EPOCH, by which packages are made twice with the same bytes, or today.
+fn date() -> String {
+    let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
+    let seconds = given.unwrap_or_else(|| os::clock::unix_s().cast_signed());
+    time::OffsetDateTime::from_unix_timestamp(seconds).map_or(String::new(), |time| time.date().to_string())
 }
 
 fn extended_options(page: &mut Vec<u8>) -> std::io::Result<()> {
@@ -171,7 +179,11 @@ mod tests {
             (Some("tune-check"), "evenkeel-tune-check"),
         ] {
             let page = String::from_utf8(page(verb)).expect("pages are text").replace("\\-", "-");
-            assert!(page.contains(&format!(".TH {title} 1")), "{page}");
+            let head =
+                page.lines().find_map(|line| line.strip_prefix(&format!(".TH {title} 1 "))).expect("a title");
+            let date: Vec<usize> =
+                head.split(' ').next().unwrap_or_default().split('-').map(str::len).collect();
+            assert_eq!(date, [4, 2, 2], "{head}");
         }
     }
 }

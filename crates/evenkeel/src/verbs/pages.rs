@@ -117,7 +117,7 @@ fn ours(words: &[String], is_mentioned: bool) -> Result<(), String> {
     let mut words: Vec<OsString> = words.into_iter().map(Into::into).collect();
     let last = words.last().and_then(|word| word.to_str()).map(str::to_owned);
     if words.get(1).is_some_and(|verb| verb == "route") {
-        words = crate::route::words(&words);
+        words = crate::route::words(&words).0;
     }
     let matches = match command(80).try_get_matches_from(&words) {
         Ok(matches) => matches,

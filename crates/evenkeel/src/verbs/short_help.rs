@@ -12,7 +12,7 @@ struct ShortHelp {
     flags: &'static [&'static str],
 }
 
-const SHORT_HELPS: [ShortHelp; 19] = [
+const SHORT_HELPS: [ShortHelp; 20] = [
     ShortHelp {
         command: "up",
         examples: &[
@@ -44,6 +44,14 @@ const SHORT_HELPS: [ShortHelp; 19] = [
     ShortHelp {
         command: "replay",
         examples: &[("--async-dir /var/spool/mcrouter", "send the deletes that a router has kept there")],
+        flags: &[],
+    },
+    ShortHelp {
+        command: "ready",
+        examples: &[
+            ("10.0.0.1:11211", "whether a server or router answers its clients"),
+            ("http://127.0.0.1:9150", "whether it is ready, and why not, by its page"),
+        ],
         flags: &[],
     },
     ShortHelp {
@@ -252,7 +260,7 @@ mod tests {
             for (words, _) in help.examples {
                 let typed = format!("evenkeel {} {words}", help.command).replace('\'', "");
                 let typed: Vec<std::ffi::OsString> = typed.split_whitespace().map(Into::into).collect();
-                let typed = if help.command == "route" { crate::route::words(&typed) } else { typed };
+                let typed = if help.command == "route" { crate::route::words(&typed).0 } else { typed };
                 if let Err(error) = crate::verbs::command(100).try_get_matches_from(&typed) {
                     panic!("{typed:?}: {error}");
                 }
