@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What runs for its user alone, on files that this user names, or is for development.
-const FOR_THEIR_USER: [&str; 10] = [
+const FOR_THEIR_USER: [&str; 11] = [
     "lab",
     "load",
     "simulator",
@@ -22,6 +22,7 @@ const FOR_THEIR_USER: [&str; 10] = [
     "end_to_end",
     "conformance",
     "scenarios",
+    "ship",
     "tidy",
     "xtask",
 ];

@@ -31,6 +31,7 @@ enum Verb {
     /// The shape of the project: crate edges, names, lengths
     Tidy,
     FirstServer(first_server::Arguments),
+    Dist(ship::dist::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +53,7 @@ fn carry_out(verb: Verb) -> Result<bool> {
         Verb::Ci => test::ci(),
         Verb::Tidy => tidy::tidy(),
         Verb::FirstServer(arguments) => first_server::first_server(&arguments),
+        Verb::Dist(arguments) => ship::dist::dist(&arguments),
     }
 }
 

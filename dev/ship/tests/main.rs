@@ -1,0 +1,7 @@
+//! Artefacts that were made, checked by the tools of those who receive them.
+
+mod chart;
+mod image;
+mod monitoring;
+mod packages;
+mod tools;
