@@ -103,6 +103,11 @@ fn of_cache(answer: &[u8]) -> Result<(), String> {
     if answer.starts_with("VERSION ") || answer.starts_with("CLIENT_ERROR unauthenticated") {
         return Ok(());
     }
+    if answer.starts_with('\u{15}') {
+        return Err(
+            "expected `VERSION …`, found TLS: ask http://HOST:PORT of --metrics-listen instead".to_owned()
+        );
+    }
     let found = answer.lines().next().unwrap_or_default();
     let hint = if found.starts_with("HTTP/") {
         ": that is a page of --metrics-listen; ask it as http://HOST:PORT"
@@ -163,6 +168,12 @@ mod tests {
             Err((1, "expected `VERSION …`, found `ERROR Too many open connections`")),
         );
         check("", b"", Err((69, "the connection was closed")));
+        // An alert: `unexpected_message`.
+        check(
+            "",
+            b"\x15\x03\x03\x00\x02\x02\x0a",
+            Err((1, "expected `VERSION …`, found TLS: ask http://HOST:PORT of --metrics-listen instead")),
+        );
     }
 
     #[test]

@@ -78,7 +78,10 @@ pub(crate) fn command(columns: usize) -> Command {
         .subcommand(top::Arguments::augment_args(Command::new("top").about("Watch servers in the terminal")))
         .subcommand(tune::command().mut_subcommand("watch", |watch| watch.arg(log_argument())))
         .subcommand(lab::command())
-        .subcommand(control::command().mut_subcommand("serve", |serve| serve.arg(log_argument())))
+        .subcommand(control::command().mut_subcommand("serve", |serve| {
+            // What is typed behind a file counts.
+            serve.arg(log_argument()).args_override_self(true)
+        }))
         .subcommand(
             agent::Arguments::augment_args(
                 Command::new("agent").about("Do on this host what controllers decide"),

@@ -34,23 +34,33 @@ struct Hierarchy<'m> {
 
 /// `groups` and `mounts` are the texts of /proc/self/cgroup and /proc/self/mountinfo.
 fn limit_of(groups: &str, mounts: &str, read: &dyn Fn(&Path) -> Option<String>) -> Option<u64> {
-    let version_2 = mounts.lines().find_map(|line| hierarchy(line, "cgroup2", None));
-    let version_1 = mounts.lines().find_map(|line| hierarchy(line, "cgroup", Some("memory")));
     // memory.high is where the kernel begins to slow the process down, which is no place to be all day.
-    let found = [
-        (version_2, group(groups, ""), &["memory.max", "memory.high"][..]),
-        (version_1, group(groups, "memory"), &["memory.limit_in_bytes"][..]),
+    let versions = [
+        ("cgroup2", None, "", &["memory.max", "memory.high"][..]),
+        ("cgroup", Some("memory"), "memory", &["memory.limit_in_bytes"][..]),
     ];
-    let limits = found.into_iter().filter_map(|(hierarchy, group, files)| {
-        let (hierarchy, group) = (hierarchy?, group?);
-        let below = below_mount(group, hierarchy.root);
-        let above = below.match_indices('/').map(|(end, _)| &below[..end]).chain([below]);
-        let paths = above.flat_map(|path| {
-            files.iter().map(move |file| format!("{}{}/{file}", hierarchy.mount, path.trim_end_matches('/')))
-        });
-        paths.filter_map(|path| read(Path::new(&path))?.trim().parse::<u64>().ok()).min()
+    let limits = versions.into_iter().flat_map(|(kind, controller, name, files)| {
+        // It may be mounted several times, each time with another part of it.
+        let mounted = mounts.lines().filter_map(move |line| hierarchy(line, kind, controller));
+        let group = group(groups, name);
+        mounted.filter_map(move |hierarchy| smallest(&hierarchy, group?, files, read))
     });
     limits.filter(|limit| *limit < UNLIMITED_FROM).min()
+}
+
+/// The smallest limit in these files of a group and of those above it.
+fn smallest(
+    hierarchy: &Hierarchy<'_>,
+    group: &str,
+    files: &[&str],
+    read: &dyn Fn(&Path) -> Option<String>,
+) -> Option<u64> {
+    let below = below_mount(group, hierarchy.root);
+    let above = below.match_indices('/').map(|(end, _)| &below[..end]).chain([below]);
+    let paths = above.flat_map(|path| {
+        files.iter().map(move |file| format!("{}{}/{file}", hierarchy.mount, path.trim_end_matches('/')))
+    });
+    paths.filter_map(|path| read(Path::new(&path))?.trim().parse().ok()).min()
 }
 
 /// The path of the process's group below the mount. One that lies outside of what is mounted is that of the mount itself: a container
@@ -82,7 +92,9 @@ fn hierarchy<'m>(line: &'m str, kind: &str, controller: Option<&str>) -> Option<
     let is_of = controller.is_none_or(|controller| options.split(',').any(|option| option == controller));
     let mut before = before.split(' ').skip(3);
     let (root, mount) = (before.next()?, before.next()?);
-    (found == kind && is_of).then_some(Hierarchy { root, mount })
+    // A part that lies outside of this process's namespace.
+    let is_own = !root.starts_with("/..");
+    (found == kind && is_of && is_own).then_some(Hierarchy { root, mount })
 }
 
 #[cfg(test)]
@@ -127,6 +139,9 @@ mod tests {
         let mounted = "30 23 0:26 /kubepods/pod1/c2 /sys/fs/cgroup ro - cgroup2 cgroup rw";
         check("0::/kubepods/pod1/c2\n", mounted, &own, Some(64 * MIB));
         check("0::/../other\n", V2, &own, Some(64 * MIB));
+        // The host's hierarchy is mounted, too, as in a pod that looks at its host.
+        let host = "29 23 0:26 /../.. /host/sys/fs/cgroup ro - cgroup2 cgroup rw\n";
+        check("0::/\n", &format!("{host}{V2}"), &own, Some(64 * MIB));
     }
 
     #[test]

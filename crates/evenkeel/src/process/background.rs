@@ -19,10 +19,11 @@ use std::time::Duration;
 use os::DirectoryEntry;
 use os::clock::pause;
 use rustix::fs::OFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitOptions, getpid, getppid};
 use server::options::{Listen, Options};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::process::supervisor::Supervisor;
 use crate::process::sys::{self, Half};
 
@@ -32,6 +33,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// The pipe to the process that was started, in the one that is to serve, until it has said how its start has ended: a byte, and four of
 /// its process id or of its exit status.
 static STARTER: Mutex<Option<File>> = Mutex::new(None);
+
+/// The exit status if the process that was to serve was killed (EX_OSERR).
+const KILLED: i32 = 71;
 
 /// It serves.
 const SERVES: u8 = b'+';
@@ -46,7 +50,7 @@ impl Background {
     /// when the last one serves: it is the one that the supervisor has started.
     pub(crate) fn enter(supervisor: &Supervisor) -> Result<Self, Failure> {
         let failed = |error| Failure::system("go to the background (-d)", error);
-        let (reader, writer) = rustix::pipe::pipe().map_err(|error| failed(error.into()))?;
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         if let Half::Parent(between) = sys::fork().map_err(failed)? {
             drop(writer);
             std::process::exit(outcome(reader, between, supervisor));
@@ -64,8 +68,9 @@ impl Background {
         Ok(Background(()))
     }
 
-    /// Detaches from the terminal and the working directory, and reports success to the parent.
-    pub(crate) fn detach(self, options: &Options) -> Result<(), Failure> {
+    /// Detaches from the terminal and the working directory, and reports success to the process that was started. Returns whether that
+    /// one was still there to be told.
+    pub(crate) fn detach(self, options: &Options) -> Result<bool, Failure> {
         let failed = |error| Failure::system("leave the terminal (-d)", error);
         // As in memcached: core files are written to the directory where the server was started, and the output of `-v`
         // stays visible.
@@ -80,21 +85,20 @@ impl Background {
             rustix::stdio::dup2_stdout(&null).map_err(|error| failed(error.into()))?;
             rustix::stdio::dup2_stderr(&null).map_err(|error| failed(error.into()))?;
         }
-        tell(SERVES, getpid().as_raw_nonzero().get());
-        Ok(())
+        Ok(tell(SERVES, getpid().as_raw_nonzero().get()))
     }
 }
 
 /// Tells the process that was started, if it waits, that this one ends with this status.
 pub(crate) fn tell_failure(status: u8) {
+    // One that was killed meanwhile needs no report.
     tell(FAILS, status.into());
 }
 
-fn tell(how: u8, number: i32) {
-    let Some(mut starter) = STARTER.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+fn tell(how: u8, number: i32) -> bool {
+    let starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner).take();
     let [a, b, c, d] = number.to_ne_bytes();
-    // One that was killed meanwhile needs no report.
-    let _ = starter.write_all(&[how, a, b, c, d]);
+    starter.is_some_and(|mut starter| starter.write_all(&[how, a, b, c, d]).is_ok())
 }
 
 /// The exit status of the process that was started, when the start has ended.
@@ -114,8 +118,15 @@ fn outcome(reader: OwnedFd, between: Pid, supervisor: &Supervisor) -> i32 {
                 _ => number,
             }
         }
-        // The process between could not go on, or the last one was killed.
-        Err(_) => status.max(1),
+        Err(_) if status == 0 => {
+            say(format_args!(
+                "evenkeel: serve: the process in the background ended before it served, and without a word: it was killed, perhaps for \
+                 want of memory"
+            ));
+            KILLED
+        }
+        // The process between could not go on, and has said why.
+        Err(_) => status,
     }
 }
 

@@ -123,10 +123,11 @@ impl ParsedCommand {
     }
 }
 
-/// What `-m auto` and `-m 80%` are a share of.
+/// What `-m auto` and `-m 80%` are a share of. A limit above what the host has is none.
 fn memory_found() -> Option<MemoryFound> {
-    let limit = os::memory::limit().map(MemoryFound::Limit);
-    limit.or_else(|| os::memory::of_host().map(MemoryFound::Host))
+    let (limit, host) = (os::memory::limit(), os::memory::of_host());
+    let limit = limit.filter(|limit| host.is_none_or(|host| *limit < host));
+    limit.map(MemoryFound::Limit).or_else(|| host.map(MemoryFound::Host))
 }
 
 /// The clock goes on from that of the server that is taken over, or whose items are `found`: they expire when they would have.

@@ -73,7 +73,9 @@ impl ServingProcess {
         match (self.background.take(), predecessor) {
             (Some(background), _) => {
                 LINES.finish(LAST_LINES);
-                background.detach(&self.options)?;
+                if !background.detach(&self.options)? {
+                    self.supervisor.ready_in(rustix::process::getpid());
+                }
             }
             // It was told before that one ended.
             (None, PredecessorFate::TakenOver) => {}

@@ -137,6 +137,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_typed_behind_a_file_counts() {
+        let file = FlagFile::new("override", "--zone a\n--register directory:/r");
+        let line = format!("evenkeel control serve @{} --zone b", file.0.display());
+        let words = read(&line).expect("flags");
+        let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+        let matches = super::super::command(COLUMNS_DEFAULT).try_get_matches_from(words).expect("accepted");
+        let serve =
+            matches.subcommand_matches("control").and_then(|control| control.subcommand_matches("serve"));
+        let zone = serve.and_then(|serve| serve.get_raw("zone")).and_then(|mut zones| zones.next_back());
+        assert_eq!(zone, Some(OsStr::new("b")));
+    }
+
+    #[test]
     fn a_line_that_is_no_flag_is_named() {
         #[track_caller]
         fn check(verb: &str, text: &str, line: u32, error: &str) {

@@ -113,12 +113,14 @@ fn write_controller(text: &mut Exposition, age: Duration, figures: &ControllerFi
         "Members and hosts that take no slot for a while.",
         &figures.held,
     );
-    single(
-        "evenkeel_control_oldest_turn_seconds",
-        Gauge,
-        "Time since the last turn of the agent that has been silent for longest.",
-        &seconds(figures.oldest_turn_ms),
-    );
+    if let Some(oldest_ms) = figures.oldest_turn_ms {
+        single(
+            "evenkeel_control_oldest_turn_seconds",
+            Gauge,
+            "Time since the last turn of the agent that has been silent for longest; absent before the first turn of any.",
+            &seconds(oldest_ms),
+        );
+    }
     single(
         "evenkeel_control_turns_total",
         Counter,

@@ -116,8 +116,9 @@ pub(super) const FLAGS: &[Flag] = &[
         value: "",
         kind: Kind::Switch,
         default: None,
-        doc: "Check flags and the files that they name, and end",
-        details: "Nothing is bound, started or taken over. The exit status is 0 if a server would begin to start, and 64 if not.",
+        doc: "Check flags, and end",
+        details: "Flags, what they mean together, and the file of users (-Y). Other files, addresses and the user of -u are looked at by a \
+            start alone. The exit status is 0, 64 if a flag is wrong, or 71 if a file of flags cannot be read.",
         effect: Effect::Works,
         set: |low, _| low.check = true,
     },

@@ -66,7 +66,7 @@ pub(crate) struct ControllerFigures {
     pub(crate) agents: u64,
     pub(crate) silent_agents: u64,
     /// Time since the turn of each agent, of the one whose last turn is longest ago.
-    pub(crate) oldest_turn_ms: u64,
+    pub(crate) oldest_turn_ms: Option<u64>,
     /// Turns that were taken, also from other controllers.
     pub(crate) turns: u64,
     /// Scopes in which nothing changes.
@@ -105,7 +105,7 @@ impl Controller {
             routers,
             agents: self.agents.iter().count() as u64,
             silent_agents: self.agents.iter().filter(|(_, record)| record.is_silent()).count() as u64,
-            oldest_turn_ms: ages.max().unwrap_or(0),
+            oldest_turn_ms: ages.max(),
             turns: self.agents.turns(),
             frozen_scopes: view.frozen().len() as u64,
             held: self.health.held().count() as u64,

@@ -116,10 +116,12 @@ impl Controller {
             ProcessReport::Running { pid } => Some(pid),
             _ => None,
         });
-        let next = process.and_then(|process| match process {
+        let heard = self.agents.get(&member.host).filter(|agent| !agent.is_silent());
+        let next = process.zip(heard).and_then(|(process, agent)| match process {
+            // It was left when the agent said so.
             ProcessReport::Restarting { left_ms } => Some(json!({
                 "what": "counts as lost if it is not started again",
-                "at_unix": self.unix_s + i64::from(left_ms / 1000),
+                "at_unix": self.unix_s + i64::from(left_ms / 1000) - seconds(agent.heard()).cast_signed(),
             })),
             _ => None,
         });

@@ -39,6 +39,8 @@ pub(crate) enum MemberCode {
     Suspect,
     /// It has a slot, and counts as lost.
     Lost,
+    /// It has a slot, and this controller has heard nothing of it: it began a moment ago.
+    Unknown,
     /// It has no slot, and may take one.
     Spare,
     /// It has no slot, and takes none now: it does not answer.
@@ -51,11 +53,12 @@ pub(crate) enum MemberCode {
 
 impl MemberCode {
     /// All of them.
-    pub(crate) const ALL: [MemberCode; 8] = [
+    pub(crate) const ALL: [MemberCode; 9] = [
         MemberCode::Serving,
         MemberCode::Draining,
         MemberCode::Suspect,
         MemberCode::Lost,
+        MemberCode::Unknown,
         MemberCode::Spare,
         MemberCode::Unfit,
         MemberCode::Emptying,
@@ -69,6 +72,7 @@ impl MemberCode {
             MemberCode::Draining => "draining",
             MemberCode::Suspect => "suspect",
             MemberCode::Lost => "lost",
+            MemberCode::Unknown => "unknown",
             MemberCode::Spare => "spare",
             MemberCode::Unfit => "unfit",
             MemberCode::Emptying => "emptying",
@@ -161,6 +165,7 @@ impl<'c> MemberFacts<'c> {
         }
         match self.state(&member.id) {
             MemberState::InSlot { .. } if self.is_lost(&member.id) => MemberCode::Lost,
+            MemberState::InSlot { .. } if self.is_unheard_of(member) => MemberCode::Unknown,
             MemberState::InSlot { .. } if !self.is_well(member) => MemberCode::Suspect,
             _ if is_drained => MemberCode::Draining,
             MemberState::InSlot { .. } => MemberCode::Serving,
@@ -168,6 +173,11 @@ impl<'c> MemberFacts<'c> {
             MemberState::Spare => MemberCode::Spare,
             MemberState::Stale => MemberCode::Emptying,
         }
+    }
+
+    /// Neither a probe nor an agent has said anything of it.
+    fn is_unheard_of(&self, member: &FleetMember) -> bool {
+        self.probes.answers(&member.id).is_none() && self.agents.get(&member.host).is_none()
     }
 
     /// Whether probes, its agent and its process say that it serves, as far as there are any: a member may have no agent, and is not
