@@ -21,9 +21,14 @@ systemctl daemon-reload
 # Servers are reloaded: the new version takes over connections and items. If it cannot, the old one serves on, which must not fail
 # the upgrade of a host.
 for unit in $(systemctl list-units --full --plain --no-legend --state=active evenkeel.service 'evenkeel@*.service' | cut -d ' ' -f 1); do
-    systemctl try-reload-or-restart "$unit" ||
+    systemctl try-reload-or-restart "$unit" && continue
+    if systemctl --quiet is-active "$unit"; then
         echo "evenkeel: $unit: the new version did not take over, and the old one serves on." \
             "\`journalctl -u $unit\` says why; then \`systemctl reload $unit\`." >&2
+    else
+        # A unit without a reload (warm.conf) was restarted.
+        echo "evenkeel: $unit did not start in the new version, and is down. \`journalctl -u $unit\` says why." >&2
+    fi
 done
 # The others have no items.
 for unit in evenkeel-route evenkeel-control evenkeel-agent evenkeel-tune-watch; do
