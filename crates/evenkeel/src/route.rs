@@ -219,7 +219,7 @@ fn share(
 ) -> Arc<RouterShared> {
     let shared = Arc::new(RouterShared::new(settings, plan));
     reports::tell_time(&shared);
-    shared.set_tls(tls.client());
+    shared.set_tls(tls.in_force());
     shared.started(StartupFacts {
         command_line: reports::command_line(std::env::args_os()),
         started_s: os::clock::unix_s(),

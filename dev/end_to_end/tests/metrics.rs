@@ -1,5 +1,6 @@
 //! The endpoint of metrics of a running server, and what its other port does with HTTP.
 
+use checkout::workspace;
 use end_to_end::bystander::Client;
 use end_to_end::clock;
 use end_to_end::server::Server;
@@ -51,6 +52,47 @@ fn families(address: SocketAddr) -> Vec<FamilyRead> {
 fn sum(families: &[FamilyRead], name: &str) -> f64 {
     let samples = families.iter().flat_map(|family| &family.samples);
     samples.filter(|sample| sample.name == name).map(|sample| sample.value).sum()
+}
+
+/// The files of certificates, and when each ends, in seconds since 1970.
+fn certificate_ends(server: &Server, family: &str) -> Vec<(String, f64)> {
+    let families = families(endpoint(server));
+    let samples = families.iter().filter(|found| found.name == family).flat_map(|found| &found.samples);
+    samples.map(|sample| (sample.label("file").expect("a file").to_owned(), sample.value)).collect()
+}
+
+#[test]
+fn certificates_say_when_they_end() {
+    let file = |name| format!("{}/{name}", workspace().join("crates/base/tls/tests/certificates").display());
+    let (own, own_key) = (file("server.pem"), file("server-key.pem"));
+    let (other, other_key) = (file("cert.pem"), file("key.pem"));
+    // 1 January 2126, 28 October 2126.
+    let (own_end, other_end) = ((own.clone(), 4_922_899_200.0), (other.clone(), 4_948_884_307.0));
+
+    let files = format!("ssl_chain_cert={own},ssl_key={own_key}");
+    let pair = format!("{other}:{other_key}");
+    let metrics = ["--metrics-listen", "127.0.0.1:0"];
+    let server = start(&[&["-Z", "-o", &files, "--tls-certificate", &pair][..], &metrics].concat());
+    assert_eq!(
+        certificate_ends(&server, "evenkeel_certificate_end_seconds"),
+        [other_end.clone(), own_end.clone()]
+    );
+    assert_eq!(certificate_ends(&start(&metrics), "evenkeel_certificate_end_seconds"), []);
+
+    let to_clients = ["--server-pem-cert-path", &own, "--server-pem-key-path", &own_key];
+    let to_servers = ["--pem-cert-path", &other, "--pem-key-path", &other_key];
+    let configuration = ["--config-str", r#"{"route": "NullRoute"}"#];
+    let flags = [&configuration[..], &to_clients, &to_servers, &metrics].concat();
+    let router = Server::start_router_at("--ssl-port", &flags).expect("a router");
+    assert_eq!(
+        certificate_ends(&router, "evenkeel_route_certificate_end_seconds"),
+        [own_end.clone(), other_end]
+    );
+    // One file for both is one series.
+    let to_servers = ["--pem-cert-path", &own, "--pem-key-path", &own_key];
+    let flags = [&configuration[..], &to_clients, &to_servers, &metrics].concat();
+    let router = Server::start_router_at("--ssl-port", &flags).expect("a router");
+    assert_eq!(certificate_ends(&router, "evenkeel_route_certificate_end_seconds"), [own_end]);
 }
 
 #[test]

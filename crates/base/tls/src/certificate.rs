@@ -2,7 +2,9 @@
 //!
 //! Nothing is verified here. A peer's certificate arrives after rustls has verified its chain, our own from its file.
 
+use rustls::pki_types::CertificateDer;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
 
 /// Names of a certificate that are kept. Certificates have a few names, and the cost of a
 /// handshake must not follow from a file that an authority has signed without looking.
@@ -23,6 +25,23 @@ pub(crate) struct CertificateFacts {
     pub(crate) not_after_s: u64,
     /// Whether it is that of an authority, which clients do not accept of a server (CA:TRUE).
     pub(crate) is_authority: bool,
+}
+
+/// When a certificate in a file ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateEnd {
+    /// The file.
+    pub file: PathBuf,
+    /// The last second at which it is valid, since 1970.
+    pub end_s: u64,
+}
+
+impl CertificateEnd {
+    /// Of the first certificate of a chain that was read from `file`; `None` if it cannot be told.
+    pub(crate) fn of(file: &Path, chain: &[CertificateDer<'_>]) -> Option<CertificateEnd> {
+        let facts = facts(chain.first()?)?;
+        Some(CertificateEnd { file: file.to_owned(), end_s: facts.not_after_s })
+    }
 }
 
 /// A name that an authority has put into a certificate.

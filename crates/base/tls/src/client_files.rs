@@ -1,5 +1,6 @@
 //! A client's TLS from files that can be read again: its certificate, and the servers that it trusts.
 
+use crate::certificate::CertificateEnd;
 use crate::client::{Trust, client};
 use crate::client_names::{NameCheck, TrustedServers};
 use crate::files::{TlsFileError, authorities, certificates, is_public, key, unusable};
@@ -29,7 +30,16 @@ pub struct ClientSettings {
 #[derive(Debug)]
 pub struct ClientTls {
     settings: ClientSettings,
-    loaded: RwLock<Arc<ClientConfig>>,
+    loaded: RwLock<ClientInForce>,
+}
+
+/// What was read from the files of a client.
+#[derive(Clone, Debug)]
+pub struct ClientInForce {
+    /// Settings for handshakes.
+    pub config: Arc<ClientConfig>,
+    /// When its certificate ends; `None` if it has none.
+    pub end: Option<CertificateEnd>,
 }
 
 impl ClientTls {
@@ -38,27 +48,32 @@ impl ClientTls {
     /// # Errors
     /// If one cannot be used.
     pub fn load(settings: ClientSettings) -> Result<(ClientTls, Vec<String>), TlsFileError> {
-        let (config, warnings) = load(&settings)?;
-        Ok((ClientTls { settings, loaded: RwLock::new(Arc::new(config)) }, warnings))
+        let (loaded, warnings) = load(&settings)?;
+        Ok((ClientTls { settings, loaded: RwLock::new(loaded) }, warnings))
     }
 
     /// Reads the files again, and changes nothing yet. Also returned are warnings.
     ///
     /// # Errors
     /// If one cannot be used.
-    pub fn read(&self) -> Result<(ClientConfig, Vec<String>), TlsFileError> {
+    pub fn read(&self) -> Result<(ClientInForce, Vec<String>), TlsFileError> {
         load(&self.settings)
     }
 
     /// Puts what was read in force, for handshakes from now on. Sessions stay as they are, but are not resumed: they may
     /// be with a server that is not trusted any more.
-    pub fn replace(&self, config: ClientConfig) {
-        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    pub fn replace(&self, read: ClientInForce) {
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = read;
     }
 
     /// Settings for the next handshakes.
     pub fn current(&self) -> Arc<ClientConfig> {
-        Arc::clone(&self.loaded.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.loaded.read().unwrap_or_else(PoisonError::into_inner).config)
+    }
+
+    /// When the certificate ends that the next handshakes show; `None` if they show none.
+    pub fn certificate_end(&self) -> Option<CertificateEnd> {
+        self.loaded.read().unwrap_or_else(PoisonError::into_inner).end.clone()
     }
 
     /// The files.
@@ -68,7 +83,7 @@ impl ClientTls {
     }
 }
 
-fn load(settings: &ClientSettings) -> Result<(ClientConfig, Vec<String>), TlsFileError> {
+fn load(settings: &ClientSettings) -> Result<(ClientInForce, Vec<String>), TlsFileError> {
     let builder = match (&settings.authorities, &settings.names) {
         (None, _) => client(Trust::Anyone)?,
         (Some(path), NameCheck::Host) => client(Trust::Authorities(path))?,
@@ -82,14 +97,16 @@ fn load(settings: &ClientSettings) -> Result<(ClientConfig, Vec<String>), TlsFil
                 .with_custom_certificate_verifier(Arc::new(verifier))
         }
     };
-    let mut warnings = Vec::new();
+    let (mut warnings, mut end) = (Vec::new(), None);
     let mut config = match &settings.own {
         None => builder.with_no_client_auth(),
         Some((chain, path)) => {
             if is_public(path) {
                 warnings.push(format!("every user of this host may read the keys in {}", path.display()));
             }
-            let own = builder.with_client_auth_cert(certificates(chain)?, key(path)?);
+            let shown = certificates(chain)?;
+            end = CertificateEnd::of(chain, &shown);
+            let own = builder.with_client_auth_cert(shown, key(path)?);
             own.map_err(|error| match error {
                 rustls::Error::InconsistentKeys(_) => {
                     unusable(path, &format!("it is not the key of the certificate in {}", chain.display()))
@@ -102,7 +119,7 @@ fn load(settings: &ClientSettings) -> Result<(ClientConfig, Vec<String>), TlsFil
         true => Resumption::in_memory_sessions(SERVERS_MAX),
         false => Resumption::disabled(),
     };
-    Ok((config, warnings))
+    Ok((ClientInForce { config: Arc::new(config), end }, warnings))
 }
 
 #[cfg(test)]

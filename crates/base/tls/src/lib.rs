@@ -33,10 +33,11 @@ mod ticket;
 #[cfg(test)]
 mod testing;
 
+pub use certificate::CertificateEnd;
 pub use certificate_uris::certificate_uris;
 pub use cipher::Ciphers;
 pub use client::{Trust, client, client_of_versions};
-pub use client_files::{ClientSettings, ClientTls};
+pub use client_files::{ClientInForce, ClientSettings, ClientTls};
 pub use client_names::NameCheck;
 pub use files::{TlsFileError, authorities, certificates, key, system_authorities};
 pub use issue::request::{CertificateRequest, CertificateRequestError};

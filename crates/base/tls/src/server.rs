@@ -2,7 +2,7 @@
 
 mod loaded;
 
-use crate::certificate::facts;
+use crate::certificate::{CertificateEnd, facts};
 use crate::role::{Identity, Role, RoleRules, displayed};
 use crate::settings::{PeerCheck, TlsServerError, TlsSettings};
 use crate::ticket::HandedTickets;
@@ -72,6 +72,11 @@ impl ListenerTls {
         let (loaded, warnings) = load(&self.settings, &self.clock, Some(&before), None)?;
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
         Ok(warnings)
+    }
+
+    /// When each certificate ends that later handshakes may show.
+    pub fn certificate_ends(&self) -> Vec<CertificateEnd> {
+        current(&self.loaded).ends.clone()
     }
 
     /// What a listener needs that checks clients so.

@@ -57,6 +57,7 @@ pub use sockets::address::{Address, Transport};
 pub use sockets::datagram::{Datagram, DatagramPeer, SocketId};
 pub use sockets::fast_open::connect_fast;
 pub use sockets::listener::Listen;
+pub use tls::CertificateEnd;
 
 /// The most input that a handler sees at once, and so the longest unit that it can ask to see whole. A handler that
 /// consumes nothing of this much input, and asks for more, has its connection closed.

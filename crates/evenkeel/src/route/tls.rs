@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use net::ClientConfig;
+use router::TlsInForce;
 use router::flags::{RouteOptions, RouteTlsOptions};
 use tls::{
     Acceptor, CertificateFiles, ClientSettings, ClientTls, ListenerTls, NameCheck, PeerCheck, TlsFileError,
@@ -42,9 +42,14 @@ impl RouterTls {
         Ok(tls)
     }
 
-    /// Settings for the next connections to servers.
-    pub(super) fn client(&self) -> Arc<ClientConfig> {
-        self.client.current()
+    /// What the next connections begin with.
+    pub(super) fn in_force(&self) -> TlsInForce {
+        let shown_to_servers = self.client.certificate_end();
+        let mut ends = self.listener.as_ref().map(|l| l.tls.certificate_ends()).unwrap_or_default();
+        // One file may be for both.
+        ends.retain(|end| shown_to_servers.as_ref().is_none_or(|shown| shown.file != end.file));
+        ends.extend(shown_to_servers);
+        TlsInForce { to_servers: Some(self.client.current()), ends }
     }
 
     /// What a listener with TLS accepts sessions with; `None` if there is none.

@@ -51,7 +51,7 @@ pub use servers::compression::DICTIONARY_LEN_MAX;
 pub use servers::health::{Health, HealthSettings};
 pub use servers::names::LookupKind;
 pub use servers::spool::{SpoolFormat, SpoolQueue, SpooledDelete, WaitingDelete, read_record, write_record};
-pub use shared::{RouterShared, Settings};
+pub use shared::{RouterShared, Settings, TlsInForce};
 pub use stats::counted_pools::CountedPools;
 pub use stats::shadow_counts::ShadowReport;
 pub use worker::RouteWorker;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use hot_keys::HotTable;
-use net::ClientConfig;
+use net::{CertificateEnd, ClientConfig};
 use protocol::discovery::DiscoveryState;
 use stdx::clock::Now;
 
@@ -84,8 +84,8 @@ impl Default for Settings {
 pub struct RouterShared {
     pub(crate) settings: Settings,
     plan: Mutex<Arc<RoutePlan>>,
-    /// Settings for TLS to servers.
-    tls: RwLock<Option<Arc<ClientConfig>>>,
+    /// TLS that later connections begin with.
+    tls: RwLock<TlsInForce>,
     /// The generation of `plan`: workers look at this first.
     generation: AtomicU64,
     /// Seconds since 1970, as [`RouterShared::tell_time`] was told last.
@@ -108,6 +108,15 @@ pub struct RouterShared {
     startup: OnceLock<StartupFacts>,
     config_loads: Mutex<ConfigLoads>,
     discovery: RwLock<DiscoveryState>,
+}
+
+/// What connections with TLS begin with, and when its certificates end.
+#[derive(Clone, Debug, Default)]
+pub struct TlsInForce {
+    /// Settings for connections to servers.
+    pub to_servers: Option<Arc<ClientConfig>>,
+    /// Of the certificates that servers and clients are shown.
+    pub ends: Vec<CertificateEnd>,
 }
 
 /// The health of servers, and the guards of their pools.
@@ -206,12 +215,16 @@ impl RouterShared {
     }
 
     /// Sets what new connections with TLS begin with. Those that exist go on.
-    pub fn set_tls(&self, settings: Arc<ClientConfig>) {
-        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Some(settings);
+    pub fn set_tls(&self, tls: TlsInForce) {
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
     }
 
     pub(crate) fn tls(&self) -> Option<Arc<ClientConfig>> {
-        self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.tls.read().unwrap_or_else(PoisonError::into_inner).to_servers.clone()
+    }
+
+    pub(crate) fn certificate_ends(&self) -> Vec<CertificateEnd> {
+        self.tls.read().unwrap_or_else(PoisonError::into_inner).ends.clone()
     }
 
     /// Sets the time of day, in seconds since 1970: for whoever has a clock, about once in a second. Until then it is

@@ -81,10 +81,12 @@ pub struct Query {
 }
 
 /// Families that are there only if something is used: how their names begin, and what it is.
-pub const FEATURES: [(&str, Feature); 12] = [
+pub const FEATURES: [(&str, Feature); 14] = [
     ("evenkeel_flash_", Feature::Flash),
     ("memcached_extstore_", Feature::Flash),
     ("evenkeel_tls_", Feature::Tls),
+    ("evenkeel_certificate_", Feature::Tls),
+    ("evenkeel_route_certificate_", Feature::Tls),
     ("evenkeel_cluster_", Feature::ClusterFile),
     ("evenkeel_route_cluster_", Feature::ClusterFile),
     ("evenkeel_route_shadow_", Feature::Shadows),
@@ -124,7 +126,7 @@ impl Feature {
     pub fn words(self) -> &'static str {
         match self {
             Feature::Flash => "servers with a flash tier (-o ext_path)",
-            Feature::Tls => "servers with TLS (-Z)",
+            Feature::Tls => "TLS (-Z of servers, certificates of routers)",
             Feature::ClusterFile => "servers and routers with --cluster-file",
             Feature::Shadows => "routers with --compare-shadows or --shadow-report",
             Feature::Fleet => "controllers and agents with --metrics-listen",

@@ -193,6 +193,8 @@ fn a_router(
         format!("route -p {port} --listen-addresses 127.0.0.1 --asynclog-disable --metrics-listen {page}");
     let mut flags = words(&flags);
     flags.push(format!("--config=file:{}", place.path("route.json")));
+    // For servers with TLS, of which it has none.
+    flags.extend(["pem-cert-path", "pem-key-path"].map(|flag| format!("--{flag}={}", place.path("s.pem"))));
     flags.push(format!("--cluster-file={}", place.path("routers")));
     flags.extend(compares.then(|| "--compare-shadows".to_owned()));
     flags

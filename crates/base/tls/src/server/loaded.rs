@@ -1,6 +1,6 @@
 //! Settings for the handshakes of each kind of listener, made from the files of a server.
 
-use crate::certificate::facts;
+use crate::certificate::{CertificateEnd, facts};
 use crate::choice::CertificateChoice;
 use crate::files::{TlsFileError, authorities, certificates, is_public, key, key_in_der, unusable, words};
 use crate::role::RoleRules;
@@ -34,6 +34,8 @@ pub(super) struct Loaded {
     pub(super) roles: Option<RoleRules>,
     pub(super) secrets: Arc<TicketSecrets>,
     sessions: Option<Arc<ServerSessionMemoryCache>>,
+    /// When our certificates end.
+    pub(super) ends: Vec<CertificateEnd>,
 }
 
 struct Checked {
@@ -67,6 +69,11 @@ pub(super) fn load(
     let own = own.collect::<Result<Vec<_>, _>>()?;
     warnings
         .extend(settings.certificates.iter().zip(&own).filter_map(|(files, own)| warning(files, own, clock)));
+    let ends = settings.certificates.iter().zip(&own);
+    let mut ends: Vec<_> =
+        ends.filter_map(|(files, own)| CertificateEnd::of(&files.chain, &own.cert)).collect();
+    ends.sort_by(|one, other| one.file.cmp(&other.file));
+    ends.dedup_by(|one, other| one.file == other.file);
     let authorities = match &settings.authorities {
         None => None,
         Some(path) => {
@@ -105,7 +112,7 @@ pub(super) fn load(
         })
     });
     let checked = checked.transpose()?;
-    Ok((Loaded { never, checked, roles, secrets, sessions }, warnings))
+    Ok((Loaded { never, checked, roles, secrets, sessions, ends }, warnings))
 }
 
 /// All that the kinds of listeners have in common.

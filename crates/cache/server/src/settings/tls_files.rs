@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use net::Notice;
 use net::clock::Clock;
-use tls::{Acceptor, HandedTickets, ListenerTls, PeerCheck, TlsServerError};
+use tls::{Acceptor, CertificateEnd, HandedTickets, ListenerTls, PeerCheck, TlsServerError};
 
 use crate::settings::options::TlsOptions;
 
@@ -58,6 +58,11 @@ impl TlsFiles {
                 Err(problem)
             }
         }
+    }
+
+    /// When each certificate ends.
+    pub(crate) fn certificate_ends(&self) -> Vec<CertificateEnd> {
+        self.tls.certificate_ends()
     }
 
     /// The second of the server's clock at which they were read.

@@ -155,7 +155,7 @@ impl Reload {
     /// New connections to servers begin with what was read.
     fn use_tls(&self, is_read: bool) {
         if is_read {
-            self.shared.set_tls(self.tls.client());
+            self.shared.set_tls(self.tls.in_force());
         }
     }
 

@@ -1,7 +1,7 @@
 //! Panels about the inside of a router: clients, configuration, hot values, processes.
 
 use crate::monitoring::table::PanelKind::{Lines, Stack, Table};
-use crate::monitoring::table::{Panel, Query};
+use crate::monitoring::table::{Bad, Panel, Query};
 
 pub(super) const CLIENTS: [Panel; 6] = [
     Panel::new(
@@ -63,7 +63,7 @@ pub(super) const CLIENTS: [Panel; 6] = [
     ),
 ];
 
-pub(super) const CONFIGURATION: [Panel; 4] = [
+pub(super) const CONFIGURATION: [Panel; 5] = [
     Panel::new(
         "Configurations by text",
         Table,
@@ -91,6 +91,14 @@ pub(super) const CONFIGURATION: [Panel; 4] = [
             Query::new("sum(evenkeel_route_config_from_dump{SCOPE})", "routers with a copy"),
         ],
     ),
+    Panel::new(
+        "Certificates",
+        Lines,
+        "s",
+        "Time until each ends. Replace the files before; the router reads them by itself.",
+        &[Query::new("evenkeel_route_certificate_end_seconds{SCOPE} - time()", "{{instance}} {{file}}")],
+    )
+    .bad(Bad::Below(604_800.0)),
     Panel::new(
         "Routers that clients are told",
         Lines,

@@ -66,7 +66,7 @@ pub(super) const MEMORY: [Panel; 7] = [
     ),
 ];
 
-pub(super) const CONNECTIONS: [Panel; 7] = [
+pub(super) const CONNECTIONS: [Panel; 8] = [
     Panel::new(
         "Connections",
         Lines,
@@ -123,6 +123,14 @@ pub(super) const CONNECTIONS: [Panel; 7] = [
             .empty("each client makes only what its role allows"),
         ],
     ),
+    Panel::new(
+        "Certificates",
+        Lines,
+        "s",
+        "Time until each ends. Replace the files before; the server reads them by itself.",
+        &[Query::new("evenkeel_certificate_end_seconds{SCOPE} - time()", "{{instance}} {{file}}")],
+    )
+    .bad(Bad::Below(604_800.0)),
     Panel::new(
         "Datagrams",
         Lines,

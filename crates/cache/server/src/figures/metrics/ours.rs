@@ -250,6 +250,12 @@ fn tls(shared: &Shared, figures: &Figures, text: &mut Exposition) {
     text.single("evenkeel_tls_handshaking", Gauge, help, handshakes.in_progress);
     let help = "TLS sessions that ended with a damaged record.";
     text.single("evenkeel_tls_sessions_failed_total", Counter, help, figures.network.sessions_failed);
+    let ends = shared.tls.as_ref().map(|files| files.certificate_ends()).unwrap_or_default();
+    let help = "When each certificate of the server ends, in seconds since 1970.";
+    let mut family = text.family("evenkeel_certificate_end_seconds", Gauge, help);
+    for end in ends {
+        family.sample(&[("file", &end.file.to_string_lossy())], end.end_s);
+    }
     let help = "Requests that a client's role does not allow, by its name in the certificate.";
     let mut family = text.family("evenkeel_tls_refused_requests_total", Counter, help);
     for (name, count) in shared.refusals.by_name() {

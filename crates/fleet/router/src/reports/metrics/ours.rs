@@ -184,6 +184,11 @@ fn configuration(shared: &RouterShared, facts: &ReportFacts, text: &mut Expositi
     let md5 = plan.facts.as_ref().map_or("", |facts| &facts.md5);
     text.family("evenkeel_route_config_info", Gauge, "MD5 digest of the configuration in force, as a label.")
         .sample(&[("md5", md5)], 1);
+    let help = "When each certificate of the router ends, in seconds since 1970.";
+    let mut family = text.family("evenkeel_route_certificate_end_seconds", Gauge, help);
+    for end in shared.certificate_ends() {
+        family.sample(&[("file", &end.file.to_string_lossy())], end.end_s);
+    }
     let help = "Servers of the configuration in force.";
     text.single("evenkeel_route_servers", Gauge, help, plan.servers.len());
 }
