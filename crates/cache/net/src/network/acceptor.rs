@@ -59,6 +59,8 @@ struct WatchedListener {
     listener: Listener,
     /// Whether it still listens: another process that holds the same socket may shut it down.
     listens: bool,
+    /// Whether the system refused the last accept: the operator knows.
+    refused: bool,
 }
 
 /// Outcome of accepting from a listener.
@@ -67,7 +69,7 @@ enum Accepted {
     Enough,
     /// The connection limit is reached.
     LimitReached,
-    /// The system lacks descriptors or memory.
+    /// The system lacks descriptors or memory, or does not let this process accept.
     Exhausted,
 }
 
@@ -86,7 +88,7 @@ impl AcceptLoop {
         for ((_, listener), number) in listeners.iter().zip(0u64..) {
             poll.add(&listener.fd, number, EventFlags::IN | HUNG_UP)?;
         }
-        let watched = |(number, listener)| WatchedListener { number, listener, listens: true };
+        let watched = |(number, listener)| WatchedListener { number, listener, listens: true, refused: false };
         let listeners = listeners.into_iter().map(watched).collect();
         Ok(AcceptLoop {
             listeners,
@@ -188,24 +190,45 @@ impl AcceptLoop {
             let listener = &self.listeners[number].listener;
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             match acceptfrom_with(&listener.fd, flags) {
-                Ok((fd, peer)) => match self.at_limit {
-                    AtLimit::Refuse(_) if self.limit.is_reached() && self.is_secure(number) => {
-                        self.refuse(&fd, REFUSED);
+                Ok((fd, peer)) => {
+                    self.listeners[number].refused = false;
+                    match self.at_limit {
+                        AtLimit::Refuse(_) if self.limit.is_reached() && self.is_secure(number) => {
+                            self.refuse(&fd, REFUSED);
+                        }
+                        AtLimit::Refuse(line) if self.limit.is_reached() => self.refuse(&fd, line),
+                        _ => self.deal(fd, peer, number),
                     }
-                    AtLimit::Refuse(line) if self.limit.is_reached() => self.refuse(&fd, line),
-                    _ => self.deal(fd, peer, number),
-                },
+                }
                 Err(Errno::AGAIN) => break,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     return Accepted::Exhausted;
                 }
+                // A security module or a list of system calls forbids it. The connection stays in the queue, so the next
+                // attempt would be at once, and in vain, too.
+                Err(error @ (Errno::ACCESS | Errno::PERM)) => {
+                    self.say_refused(number, error);
+                    return Accepted::Exhausted;
+                }
                 // Not a listener any more: accepting would fail again and again.
                 Err(Errno::INVAL) => self.give_up(number),
-                // An error of that connection alone (it was reset while it waited, a firewall refused it).
+                // An error of that connection alone (it was reset while it waited).
                 Err(_) => {}
             }
         }
         Accepted::Enough
+    }
+
+    /// Says so once, until an accept succeeds.
+    fn say_refused(&mut self, number: usize, error: Errno) {
+        let WatchedListener { listener, refused, .. } = &mut self.listeners[number];
+        if !std::mem::replace(refused, true) {
+            let address = &listener.address;
+            (self.notice)(&format!(
+                "cannot accept connections on {address} ({error}): a security module or a list of system calls forbids it; \
+                 they wait until it is allowed"
+            ));
+        }
     }
 
     /// Whether connections from this listener need a session.
