@@ -8,7 +8,7 @@ use ship::{image, seccomp};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const UMOCI: (&str, &str) = ("umoci", "Debian: umoci");
@@ -47,16 +47,31 @@ struct Container {
     arguments: &'static [&'static str],
     user: [u32; 2],
     has_tmp: bool,
-    has_io_uring: bool,
+    /// A system call that is refused, as a security module would refuse it.
+    refused: Option<&'static str>,
+    /// What the operator reads.
+    says: &'static str,
 }
 
-const CONTAINERS: [Container; 4] = [
+impl Container {
+    /// One of a friendly platform, but for a system call that it refuses.
+    const fn without(
+        call: &'static str,
+        arguments: &'static [&'static str],
+        says: &'static str,
+    ) -> Container {
+        Container { name: call, arguments, user: [11211, 11211], has_tmp: true, refused: Some(call), says }
+    }
+}
+
+const CONTAINERS: [Container; 6] = [
     Container {
         name: "as-it-is",
         arguments: &["serve"],
         user: [11211, 11211],
         has_tmp: true,
-        has_io_uring: true,
+        refused: None,
+        says: "driven by io_uring",
     },
     // As memcached's image is started.
     Container {
@@ -64,24 +79,32 @@ const CONTAINERS: [Container; 4] = [
         arguments: &["-m", "128"],
         user: [11211, 11211],
         has_tmp: true,
-        has_io_uring: true,
+        refused: None,
+        says: "driven by io_uring",
     },
     // The default of container runtimes.
-    Container {
-        name: "no-io-uring",
-        arguments: &["serve"],
-        user: [11211, 11211],
-        has_tmp: true,
-        has_io_uring: false,
-    },
+    Container::without("io_uring_setup", &["serve"], "driven by epoll (io_uring: Operation not permitted"),
     // OpenShift gives each project users of its own.
     Container {
         name: "any-user",
         arguments: &["serve"],
         user: [1_000_650_000, 0],
         has_tmp: false,
-        has_io_uring: true,
+        refused: None,
+        says: "driven by io_uring",
     },
+    Container::without("mlockall", &["serve", "-k"], "memory is not locked (-k): Operation not permitted"),
+    Container::without(
+        "sched_setaffinity",
+        &["serve", "-t", "1", "--pin"],
+        "the kernel does not move 1 of 1 threads to their CPUs: Operation not permitted",
+    ),
+];
+
+/// What nobody can do without: each refusal ends the start with a line that names it.
+const ENDS: [Container; 2] = [
+    Container::without("listen", &["serve"], "listen on 0.0.0.0:11211: Operation not permitted"),
+    Container::without("epoll_create1", &["serve"], "set up event waiting: Operation not permitted"),
 ];
 
 #[test]
@@ -96,10 +119,14 @@ fn containers_serve_without_rights_and_with_the_driver_that_seccomp_allows() {
     for container in &CONTAINERS {
         check(&layout, container, &profile);
     }
+    for container in &ENDS {
+        check_end(&layout, container, &profile);
+    }
+    check_accept(&layout, &profile);
 }
 
-#[track_caller]
-fn check(layout: &Path, container: &Container, profile: &Value) {
+/// Starts a container of the image.
+fn start(layout: &Path, container: &Container, profile: &Value) -> Running {
     let bundle = layout.with_file_name(container.name);
     let _ = fs::remove_dir_all(&bundle);
     let image = format!("{}:{}", layout.display(), env!("CARGO_PKG_VERSION"));
@@ -110,15 +137,16 @@ fn check(layout: &Path, container: &Container, profile: &Value) {
     if !container.has_tmp {
         fs::remove_dir(bundle.join("rootfs/tmp")).unwrap();
     }
-    let mut running = Running::start(container.name, &bundle);
-    let line = running.first_line();
-    println!("{}: {line}", container.name);
-    let driver = if container.has_io_uring {
-        "driven by io_uring"
-    } else {
-        "driven by epoll (io_uring: Operation not permitted"
-    };
-    assert!(line.contains("serves on") && line.contains(driver), "{line}");
+    Running::start(container.name, &bundle)
+}
+
+/// A container that serves, and says what it lacks.
+#[track_caller]
+fn check(layout: &Path, container: &Container, profile: &Value) {
+    let mut running = start(layout, container, profile);
+    let heard = running.says_until("serves on");
+    println!("{}: {heard}", container.name);
+    assert!(heard.contains("serves on") && heard.contains(container.says), "{heard}");
     // From inside, because the container has a network of its own.
     let load = "load --server 127.0.0.1:11211 --duration 200ms --warm-up 100ms --keys 1000";
     said(Command::new("runc").args(["exec", container.name, "/usr/bin/evenkeel"]).args(load.split(' ')))
@@ -127,14 +155,44 @@ fn check(layout: &Path, container: &Container, profile: &Value) {
     assert!(running.0.wait().unwrap().success(), "an orderly end");
 }
 
+/// A container that cannot serve, and says why in one line.
+#[track_caller]
+fn check_end(layout: &Path, container: &Container, profile: &Value) {
+    let mut running = start(layout, container, profile);
+    let heard = running.says_until("serves on");
+    println!("{}: {heard}", container.name);
+    let last = heard.lines().last().unwrap_or_default();
+    assert!(last.starts_with("evenkeel: serve: ") && last.contains(container.says), "{heard}");
+    assert!(!running.0.wait().unwrap().success(), "the start failed");
+}
+
+/// A container that may not accept: it says so when the first client comes, once, and rests.
+#[track_caller]
+fn check_accept(layout: &Path, profile: &Value) {
+    let says = "cannot accept connections on 0.0.0.0:11211 (Operation not permitted";
+    let container = Container::without("accept4", &["serve"], says);
+    let mut running = start(layout, &container, profile);
+    let heard = running.says_until("serves on");
+    assert!(heard.contains("serves on"), "{heard}");
+    let mut ready = Command::new("runc");
+    ready.args(["exec", container.name, "/usr/bin/evenkeel", "ready", "127.0.0.1:11211"]);
+    assert!(!ready.status().unwrap().success(), "nobody answers");
+    let heard = running.says_until(says);
+    assert!(heard.contains(says), "{heard}");
+    said(Command::new("runc").args(["kill", container.name, "TERM"])).expect("a container that runs");
+    assert!(running.0.wait().unwrap().success(), "an orderly end");
+    assert_eq!(running.says_until("no such line"), "", "it said so once");
+}
+
 /// A configuration of runc: no capability, a root that cannot be written, few open files.
 fn configured(mut config: Value, container: &Container, profile: &Value) -> Value {
     let mut profile = profile.clone();
-    if !container.has_io_uring {
+    if let Some(call) = container.refused {
         let rules = profile["syscalls"].as_array_mut().expect("rules");
-        let count = rules.len();
-        rules.retain(|rule| !rule["names"].to_string().contains("io_uring_setup"));
-        assert_eq!(rules.len(), count - 1, "one rule is ours");
+        let names = rules.iter_mut().filter_map(|rule| rule["names"].as_array_mut());
+        let count: usize = names.map(|names| names.extract_if(.., |name| name == call).count()).sum();
+        assert!(count > 0, "the profile allows {call}");
+        rules.retain(|rule| rule["names"].as_array().is_none_or(|names| !names.is_empty()));
     }
     let process = &mut config["process"];
     process["terminal"] = json!(false);
@@ -148,27 +206,23 @@ fn configured(mut config: Value, container: &Container, profile: &Value) -> Valu
     config
 }
 
-/// A container that ends with the test.
-struct Running(Child, &'static str);
+/// A container that ends with the test, and what it says.
+struct Running(Child, &'static str, BufReader<ChildStderr>);
 
 impl Running {
     fn start(name: &'static str, bundle: &Path) -> Running {
         let mut run = Command::new("runc");
         run.args(["run", "--bundle"]).arg(bundle).arg(name);
-        Running(run.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("runc"), name)
+        let mut child = run.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("runc");
+        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        Running(child, name, stderr)
     }
 
-    /// The line that says that it serves, or why it does not.
-    fn first_line(&mut self) -> String {
-        let mut line = String::new();
-        let stderr = BufReader::new(self.0.stderr.take().expect("a pipe"));
-        for read in stderr.lines() {
-            line = read.expect("text");
-            if line.contains("serves on") {
-                break;
-            }
-        }
-        line
+    /// The lines up to one with these words, or to the end.
+    fn says_until(&mut self, words: &str) -> String {
+        let mut said = String::new();
+        while self.2.read_line(&mut said).expect("text") > 0 && !said.contains(words) {}
+        said
     }
 }
 

@@ -88,7 +88,8 @@ impl AcceptLoop {
         for ((_, listener), number) in listeners.iter().zip(0u64..) {
             poll.add(&listener.fd, number, EventFlags::IN | HUNG_UP)?;
         }
-        let watched = |(number, listener)| WatchedListener { number, listener, listens: true, refused: false };
+        let watched =
+            |(number, listener)| WatchedListener { number, listener, listens: true, refused: false };
         let listeners = listeners.into_iter().map(watched).collect();
         Ok(AcceptLoop {
             listeners,
