@@ -21,11 +21,14 @@ const SECONDS_MAX: &str = "300";
 /// What a guest has besides Debian's essential packages.
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,procps,iproute2,libgcc-s1";
 
+/// Releases of Debian whose guests run each test: systemd 252 and 257.
+const RELEASES: [&str; 2] = ["bookworm", "trixie"];
+
 /// One guest at a time: two would share the CPUs, and gaps in service are measured.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs this same test again in a guest with these files in /root. `true`: this is the inner run. Where no guest can be made, it
-/// says so, and the test has nothing to do.
+/// Runs this same test again in a guest of each release with these files in /root. `true`: this is the inner run. Where no guest
+/// can be made, it says so, and the test has nothing to do.
 pub(super) fn in_guest(test: &str, files: impl FnOnce() -> Vec<PathBuf>) -> bool {
     if std::env::var_os(INNER).is_some() {
         return true;
@@ -35,8 +38,15 @@ pub(super) fn in_guest(test: &str, files: impl FnOnce() -> Vec<PathBuf>) -> bool
     }
     let files = files();
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = copy(test.rsplit("::").next().unwrap_or(test));
-    for file in &files {
+    RELEASES.iter().for_each(|release| run_in(release, test, &files));
+    false
+}
+
+/// Runs the test in a guest of this release.
+fn run_in(release: &str, test: &str, files: &[PathBuf]) {
+    println!("in a guest of {release}:");
+    let folder = copy(release, test.rsplit("::").next().unwrap_or(test));
+    for file in files {
         fs::copy(file, folder.join("root").join(file.file_name().unwrap())).expect("a file for the guest");
     }
     install_test(&folder, test);
@@ -53,12 +63,11 @@ pub(super) fn in_guest(test: &str, files: impl FnOnce() -> Vec<PathBuf>) -> bool
     let console = if outcome.is_empty() { &*String::from_utf8_lossy(&output.stdout) } else { "" };
     assert!(output.status.success(), "{}: in {}: {console}", output.status, folder.display());
     fs::remove_dir_all(&folder).expect("remove the guest");
-    false
 }
 
 /// A copy of the guest that was installed once, in which no process runs: what a chroot is.
 pub(super) fn chroot(name: &str, programs: &[(&str, &str)]) -> Option<PathBuf> {
-    is_possible(programs).then(|| copy(name))
+    is_possible(programs).then(|| copy(RELEASES[0], name))
 }
 
 fn is_possible(programs: &[(&str, &str)]) -> bool {
@@ -71,16 +80,15 @@ fn is_possible(programs: &[(&str, &str)]) -> bool {
 }
 
 /// A guest of its own for a test.
-fn copy(name: &str) -> PathBuf {
+fn copy(release: &str, name: &str) -> PathBuf {
     let guests = target_directory().join("guests");
-    let (original, folder) = (guests.join("bookworm"), guests.join(name));
+    let (original, folder) = (guests.join(release), guests.join(name));
     if !original.exists() {
         let half = guests.join("unfinished");
         fs::create_dir_all(&guests).unwrap();
         let _ = fs::remove_dir_all(&half);
         let include = format!("--include={PACKAGES}");
-        said(Command::new("mmdebstrap").args(["--variant=minbase", &include, "bookworm"]).arg(&half))
-            .unwrap();
+        said(Command::new("mmdebstrap").args(["--variant=minbase", &include, release]).arg(&half)).unwrap();
         fs::rename(&half, &original).unwrap();
     }
     let _ = fs::remove_dir_all(&folder);
