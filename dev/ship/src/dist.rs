@@ -2,7 +2,7 @@
 
 use crate::commands::said;
 use crate::programs::run;
-use crate::{Artefact, Make, Workshop, chart, checksums, image, monitoring, packages, sbom, seccomp};
+use crate::{Artefact, Make, Workshop, chart, checksums, image, monitoring, packages, sbom, seccomp, site};
 use anyhow::{Context, Result, ensure};
 use checkout::{target_directory, workspace};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -16,20 +16,23 @@ use std::process::Command;
 pub struct ArtefactKind {
     name: &'static str,
     make: Make,
+    /// Whether it is made from the binary, which takes minutes to build.
+    needs_binary: bool,
 }
 
 /// All of them, in the order in which they are made.
 static KINDS: &[ArtefactKind] = &[
-    ArtefactKind { name: "deb", make: packages::deb },
-    ArtefactKind { name: "rpm", make: packages::rpm },
-    ArtefactKind { name: "apk", make: packages::apk },
-    ArtefactKind { name: "arch", make: packages::arch },
-    ArtefactKind { name: "tar", make: packages::tar },
-    ArtefactKind { name: "seccomp", make: seccomp::make },
-    ArtefactKind { name: "image", make: image::make },
-    ArtefactKind { name: "chart", make: chart::make },
-    ArtefactKind { name: "monitoring", make: monitoring::make },
-    ArtefactKind { name: "sbom", make: sbom::make },
+    ArtefactKind { name: "deb", make: packages::deb, needs_binary: true },
+    ArtefactKind { name: "rpm", make: packages::rpm, needs_binary: true },
+    ArtefactKind { name: "apk", make: packages::apk, needs_binary: true },
+    ArtefactKind { name: "arch", make: packages::arch, needs_binary: true },
+    ArtefactKind { name: "tar", make: packages::tar, needs_binary: true },
+    ArtefactKind { name: "seccomp", make: seccomp::make, needs_binary: false },
+    ArtefactKind { name: "image", make: image::make, needs_binary: true },
+    ArtefactKind { name: "chart", make: chart::make, needs_binary: false },
+    ArtefactKind { name: "monitoring", make: monitoring::make, needs_binary: false },
+    ArtefactKind { name: "sbom", make: sbom::make, needs_binary: false },
+    ArtefactKind { name: "site", make: site::make, needs_binary: false },
 ];
 
 /// Make what is shipped: packages, an image and their checksums
@@ -59,9 +62,15 @@ fn kinds() -> impl TypedValueParser<Value = &'static ArtefactKind> {
 /// # Errors
 /// Reports what could not be made.
 pub fn dist(arguments: &Arguments) -> Result<bool> {
+    let kinds: Vec<&ArtefactKind> = match arguments.only.is_empty() {
+        true => KINDS.iter().collect(),
+        false => arguments.only.clone(),
+    };
+    let needs_binary = kinds.iter().any(|kind| kind.needs_binary);
     let binary = match &arguments.binary {
         Some(path) => path.canonicalize().with_context(|| format!("find {}", path.display()))?,
-        None => build()?,
+        None if needs_binary => build()?,
+        None => built(),
     };
     let workshop = Workshop {
         root: workspace(),
@@ -70,11 +79,9 @@ pub fn dist(arguments: &Arguments) -> Result<bool> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         epoch_s: epoch_s()?,
     };
-    check_version(&workshop)?;
-    let kinds: Vec<&ArtefactKind> = match arguments.only.is_empty() {
-        true => KINDS.iter().collect(),
-        false => arguments.only.clone(),
-    };
+    if needs_binary {
+        check_version(&workshop)?;
+    }
     let (made, table) = make(&workshop, &kinds)?;
     checksums::write(&workshop.out, &made)?;
     let is_same = !arguments.twice || again(&workshop, &kinds, &made)?;
@@ -118,8 +125,6 @@ fn again(workshop: &Workshop, kinds: &[&ArtefactKind], first: &[Artefact]) -> Re
 
 /// Builds the binary. Folders of this machine do not get into it, so that two machines can build the same.
 fn build() -> Result<PathBuf> {
-    // A folder of its own: other flags for the compiler would have cargo build everything again in the usual one.
-    let folder = target_directory().join("dist-build");
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cargo_home = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
     let renamed = [(workspace(), "/evenkeel"), (cargo_home, "/cargo")];
@@ -129,10 +134,20 @@ fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.args(["build", "--profile", "dist", "--locked", "--package", "evenkeel", "--target-dir"]);
-    build.arg(&folder).current_dir(workspace());
+    build.arg(folder()).current_dir(workspace());
     build.env("CARGO_ENCODED_RUSTFLAGS", rust.join("\u{1f}")).env("CFLAGS", c.join(" "));
     run(&mut build)?;
-    Ok(folder.join("dist/evenkeel"))
+    Ok(built())
+}
+
+/// Where cargo builds it. A folder of its own: other flags for the compiler would have cargo build everything again in the usual one.
+fn folder() -> PathBuf {
+    target_directory().join("dist-build")
+}
+
+/// The binary that it builds.
+fn built() -> PathBuf {
+    folder().join("dist/evenkeel")
 }
 
 /// The time of the commit, unless the environment names another one: reproducible-builds.org.

@@ -1,4 +1,4 @@
-//! Artefacts: packages, an image, a chart, dashboards, and a list of parts. Made by `cargo xtask dist`.
+//! Artefacts: packages, an image, a chart, dashboards, a list of parts, and a site. Made by `cargo xtask dist`.
 //!
 //! Each kind of artefact is a module with one function that makes it. This crate links nothing that it ships: it works on the
 //! binary that was built, and asks that binary for its man pages, completions and version.
@@ -17,6 +17,7 @@ pub mod packages;
 pub mod programs;
 pub mod sbom;
 pub mod seccomp;
+pub mod site;
 pub mod stage;
 
 /// What an artefact is made from, and where it goes.
@@ -26,7 +27,7 @@ pub struct Workshop {
     pub root: PathBuf,
     /// The folder for artefacts.
     pub out: PathBuf,
-    /// The binary that is shipped, of the profile `dist`.
+    /// The binary that is shipped, of the profile `dist`. Kinds that are not made from it do without it.
     pub binary: PathBuf,
     /// The version, as in `Cargo.toml`.
     pub version: String,

@@ -4,4 +4,5 @@ mod chart;
 mod image;
 mod monitoring;
 mod packages;
+mod site;
 mod tools;
