@@ -64,10 +64,10 @@ fn the_list_of_pages_has_parts_and_every_page() {
     let summary = book.summary();
     let parts: Vec<&str> = summary.lines().filter_map(|line| line.strip_prefix("# ")).collect();
     let expected =
-        ["Summary", "serve", "route", "control", "All verbs", "load", "tune", "lab", "Reference", "Files"];
+        ["Summary", "serve", "route", "control", "All verbs", "load", "tune", "lab", "Reference", "Source"];
     assert_eq!(parts, expected);
     for page in &book.pages {
-        assert!(summary.contains(&format!("]({})\n", page.path.display())), "{}", page.path.display());
+        assert!(summary.contains(&format!("]({})\n", page.place().display())), "{}", page.path.display());
     }
 }
 
@@ -108,7 +108,7 @@ fn files_of_the_tree_are_not_searched() {
     let chapters = config["output"]["html"]["search"]["chapter"].as_table().expect("chapters");
     let begin = |path: &Path| chapters.keys().any(|chapter| path.starts_with(chapter));
     let book = book();
-    let at = book.pages.iter().position(|page| page.part.as_deref() == Some("Files")).expect("files");
+    let at = book.pages.iter().position(|page| page.path.ends_with("FILES.md")).expect("files");
     let (pages, files) = book.pages.split_at(at);
     for page in files {
         assert!(begin(&page.path), "book.toml excludes no {}", page.path.display());

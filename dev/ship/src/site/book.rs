@@ -23,7 +23,7 @@ const LANGUAGES: [(&str, &str); 4] = [("yaml", "yaml"), ("toml", "toml"), ("sh",
 /// A page of the book.
 #[derive(Clone, Debug)]
 pub struct BookPage {
-    /// Where it lies in the book, from its root.
+    /// Where it lies in the checkout, or would, from its root.
     pub path: PathBuf,
     /// Its title, in Markdown.
     pub title: String,
@@ -33,6 +33,13 @@ pub struct BookPage {
     pub depth: usize,
     /// The heading that begins with it in the list of pages, if one does.
     pub part: Option<String>,
+}
+
+impl BookPage {
+    /// Where it lies in the book, from its root.
+    pub fn place(&self) -> PathBuf {
+        place(&self.path)
+    }
 }
 
 /// All pages, in their order, and the files that they show.
@@ -64,7 +71,9 @@ impl Book {
         for path in markdown(root)? {
             ensure!(book.has(&path), "{ORDER} leads to no {}: list it there", path.display());
         }
+        let own = book.pages.len();
         book.follow(root)?;
+        book.list_files(own);
         Ok(book)
     }
 
@@ -78,7 +87,7 @@ impl Book {
             // What stands before the list has no place in its numbers and cannot be folded.
             let bullet = if at < 2 { String::new() } else { format!("{}- ", "  ".repeat(page.depth)) };
             let title = page.title.replace('[', "\\[").replace(']', "\\]");
-            summary += &format!("{bullet}[{title}]({})\n", page.path.display());
+            summary += &format!("{bullet}[{title}]({})\n", page.place().display());
             if at == 1 {
                 summary += "\n";
             }
@@ -91,20 +100,20 @@ impl Book {
     /// # Errors
     /// If a file cannot be read or written.
     pub fn write(&self, root: &Path, folder: &Path) -> Result<()> {
-        let place = |path: &Path| -> Result<PathBuf> {
+        let made = |path: &Path| -> Result<PathBuf> {
             let to = folder.join(path);
             let parent = to.parent().unwrap_or(folder);
             fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
             Ok(to)
         };
         for page in &self.pages {
-            let to = place(&page.path)?;
+            let to = made(&page.place())?;
             fs::write(&to, &page.text).with_context(|| format!("write {}", to.display()))?;
         }
         for file in &self.files {
-            fs::copy(root.join(file), place(file)?).with_context(|| format!("copy {}", file.display()))?;
+            fs::copy(root.join(file), made(file)?).with_context(|| format!("copy {}", file.display()))?;
         }
-        fs::write(place(Path::new("SUMMARY.md"))?, self.summary()).context("write SUMMARY.md")
+        fs::write(made(Path::new("SUMMARY.md"))?, self.summary()).context("write SUMMARY.md")
     }
 
     fn has(&self, path: &Path) -> bool {
@@ -166,7 +175,7 @@ impl Book {
             text += &format!("* [{name}]({name})\n");
         }
         let title = match folder.file_name() {
-            Some(name) if depth == 0 && part.is_none() => capital(&name.to_string_lossy()),
+            Some(name) if depth == 0 => capital(&name.to_string_lossy()),
             _ => folder.display().to_string(),
         };
         self.pages.push(BookPage { path: folder.join("README.md"), title, text, depth, part });
@@ -175,22 +184,22 @@ impl Book {
     /// Follows the links of all pages, and adds what they lead to.
     fn follow(&mut self, root: &Path) -> Result<()> {
         let mut waiting: VecDeque<usize> = (0..self.pages.len()).collect();
-        let mut is_first = true;
         while let Some(at) = waiting.pop_front() {
             let BookPage { path, text, .. } = self.pages[at].clone();
             let mut failure = None;
             let text = replaced(&path, &text, |target| {
-                let part = is_first.then(|| "Files".to_owned());
                 let before = self.pages.len();
-                let led = self.lead(root, target, part);
-                let added = before..self.pages.len();
-                is_first &= added.is_empty();
+                let led = self.lead(root, target);
                 // A page that was made of a file has no links of its own.
+                let added = before..self.pages.len();
                 waiting.extend(added.filter(|&at| self.pages[at].path.ends_with("README.md")));
-                led.unwrap_or_else(|error| {
-                    failure.get_or_insert(error);
-                    None
-                })
+                match led {
+                    Ok(led) => Some(place(&led)),
+                    Err(error) => {
+                        failure.get_or_insert(error);
+                        None
+                    }
+                }
             });
             if let Some(error) = failure {
                 return Err(error.context(format!("follow the links of {}", path.display())));
@@ -200,34 +209,53 @@ impl Book {
         Ok(())
     }
 
-    /// Where a link leads in the book, if not to where it leads in the checkout.
-    fn lead(&mut self, root: &Path, target: &Path, part: Option<String>) -> Result<Option<PathBuf>> {
+    /// Puts what links have led to below a page that lists it.
+    fn list_files(&mut self, own: usize) {
+        let mut files = self.pages.split_off(own);
+        files.sort_by(|one, other| one.path.cmp(&other.path));
+        let mut text = "# Files\n\nFiles of the source tree that pages lead to, as they were when the site was made.\n\n".to_owned();
+        for page in &mut files {
+            page.depth = 1;
+            text += &format!("* [{}]({})\n", page.title, page.place().display());
+        }
+        let (title, part) = ("Files".to_owned(), Some("Source".to_owned()));
+        self.pages.push(BookPage { path: PathBuf::from("FILES.md"), title, text, depth: 0, part });
+        self.pages.append(&mut files);
+    }
+
+    /// The page or file of the book that stands for what a link leads to, added if it is not there.
+    fn lead(&mut self, root: &Path, target: &Path) -> Result<PathBuf> {
         let source = root.join(target);
         if self.has(target) {
-            return Ok(None);
+            return Ok(target.to_owned());
         }
         if source.is_dir() {
             let list = target.join("README.md");
             if !self.has(&list) {
-                self.add_list(target, &below(root, target)?, 0, part);
+                self.add_list(target, &below(root, target)?, 1, None);
             }
-            return Ok(Some(list));
+            return Ok(list);
         }
         ensure!(source.is_file(), "there is no {}", target.display());
         let extension = target.extension().unwrap_or_default().to_string_lossy();
         if COPIED.contains(&&*extension) {
             self.files.insert(target.to_owned());
-            return Ok(None);
+            return Ok(target.to_owned());
         }
         let path = PathBuf::from(format!("{}.md", target.display()));
         if !self.has(&path) {
             let text = fs::read_to_string(&source).with_context(|| format!("read {}", target.display()))?;
             let text = as_code(target, &text, &extension);
             let title = target.display().to_string();
-            self.pages.push(BookPage { path: path.clone(), title, text, depth: 0, part });
+            self.pages.push(BookPage { path: path.clone(), title, text, depth: 1, part: None });
         }
-        Ok(Some(path))
+        Ok(path)
     }
+}
+
+/// Where a file of the checkout lies in the book: a README is what a browser shows for its folder.
+fn place(path: &Path) -> PathBuf {
+    if path.ends_with("README.md") { path.with_file_name("index.md") } else { path.to_owned() }
 }
 
 /// A file's text as the code of a page.
