@@ -11,12 +11,14 @@ pub mod checksums;
 pub mod commands;
 pub mod dist;
 pub mod image;
+pub mod keys;
 pub mod monitoring;
 pub mod notices;
 pub mod packages;
 pub mod programs;
 pub mod sbom;
 pub mod seccomp;
+pub mod signatures;
 pub mod site;
 pub mod stage;
 
@@ -33,6 +35,8 @@ pub struct Workshop {
     pub version: String,
     /// The time that all artefacts bear, in seconds since 1970: that of the commit. So two runs give the same bytes.
     pub epoch_s: u64,
+    /// What signs packages, if they are signed.
+    pub keys: Option<keys::SigningKeys>,
 }
 
 /// A file that was made.

@@ -4,5 +4,6 @@ mod chart;
 mod image;
 mod monitoring;
 mod packages;
+mod signatures;
 mod site;
 mod tools;

@@ -27,7 +27,7 @@ const FORMATS: [(&str, List); 4] =
 const HEAD: &str = "Files of the packages: mode, owner, path, and the formats that have them.\n\n";
 
 /// A stage with small files in place of those that a build makes.
-fn small_stage(name: &str) -> PackageStage {
+pub(crate) fn small_stage(name: &str) -> PackageStage {
     let workshop = workshop(Path::new("/bin/true"), name);
     let stage = PackageStage {
         folder: workshop.out.join("stage"),
@@ -35,6 +35,7 @@ fn small_stage(name: &str) -> PackageStage {
         epoch_s: workshop.epoch_s,
         glibc: "2.34".to_owned(),
         build_id: Some("ab/cdef".to_owned()),
+        keys: None,
     };
     stage.copy_sources(&workshop.root).expect("a stage");
     // A program of this machine, so that tools that look into programs find one.
@@ -52,7 +53,7 @@ fn small_stage(name: &str) -> PackageStage {
     stage
 }
 
-fn pack(stage: &PackageStage, recipe: &str, format: &str, folder: &str) -> PathBuf {
+pub(crate) fn pack(stage: &PackageStage, recipe: &str, format: &str, folder: &str) -> PathBuf {
     let out = stage.folder.with_file_name(folder);
     stage.pack(recipe, format, &out).expect("a package").path
 }

@@ -59,5 +59,6 @@ pub(crate) fn workshop(binary: &Path, name: &str) -> Workshop {
         binary: binary.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         epoch_s: 1_764_460_800,
+        keys: None,
     }
 }
