@@ -75,6 +75,9 @@ pub fn dist(arguments: &Arguments) -> Result<bool> {
     };
     let out = arguments.out.clone().unwrap_or_else(|| target_directory().join("dist-out"));
     let keys = arguments.sign_with.as_deref().map(|folder| open_keys(folder, &kinds)).transpose()?;
+    // Programs are run in folders of their own, where a relative path would lead elsewhere.
+    fs::create_dir_all(&out).with_context(|| format!("make {}", out.display()))?;
+    let out = out.canonicalize().with_context(|| format!("find {}", out.display()))?;
     if keys.is_some() {
         check_empty(&out)?;
     }
@@ -126,7 +129,7 @@ fn open_keys(folder: &Path, kinds: &[&ArtefactKind]) -> Result<SigningKeys> {
 
 /// A signature is for what was just made, and for nothing that lay there before.
 fn check_empty(out: &Path) -> Result<()> {
-    let Ok(mut entries) = fs::read_dir(out) else { return Ok(()) };
+    let mut entries = fs::read_dir(out).with_context(|| format!("list {}", out.display()))?;
     let out = out.display();
     ensure!(
         entries.next().is_none(),

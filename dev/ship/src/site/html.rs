@@ -18,6 +18,8 @@ struct HtmlPage {
 /// # Errors
 /// If a file cannot be read.
 pub fn faults(folder: &Path) -> Result<Vec<String>> {
+    // Links are compared with paths without `..` and links of the file system.
+    let folder = &folder.canonicalize().with_context(|| format!("find {}", folder.display()))?;
     let mut faults = Vec::new();
     let mut pages = BTreeMap::new();
     for path in files(folder)? {
@@ -64,17 +66,13 @@ fn fault(page: &Path, element: &str, target: &str, pages: &BTreeMap<PathBuf, Htm
         "" => page.to_owned(),
         path => page.parent()?.join(path),
     };
-    // The file system follows `..`; the map of pages has paths without it.
     let Ok(found) = found.canonicalize() else {
         return Some(format!("links to {target}, which is not there"));
     };
     if !found.is_file() {
         return Some(format!("links to {target}, which is a folder"));
     }
-    let is_known = anchor.is_empty()
-        || pages.iter().any(|(path, page)| {
-            path.canonicalize().is_ok_and(|path| path == found) && page.anchors.contains(anchor)
-        });
+    let is_known = anchor.is_empty() || pages.get(&found).is_some_and(|page| page.anchors.contains(anchor));
     (!is_known).then(|| format!("links to {target}, but that page has no such anchor"))
 }
 
