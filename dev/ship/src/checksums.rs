@@ -31,11 +31,15 @@ pub fn sums(artefacts: &[Artefact]) -> Result<Vec<Checksum>> {
     Ok(sums)
 }
 
-/// Writes SHA256SUMS into the folder of the artefacts.
+/// Writes SHA256SUMS into the folder of the artefacts. A signature that lies there is of an earlier list, and is removed.
 ///
 /// # Errors
 /// If a file cannot be read or written.
 pub fn write(folder: &Path, artefacts: &[Artefact]) -> Result<()> {
+    let old = folder.join("SHA256SUMS.minisig");
+    if old.exists() {
+        fs::remove_file(&old).with_context(|| format!("remove {}", old.display()))?;
+    }
     let lines = sums(artefacts)?.into_iter().map(|Checksum { name, digest }| format!("{digest}  {name}\n"));
     fs::write(folder.join("SHA256SUMS"), lines.collect::<String>()).context("write SHA256SUMS")
 }

@@ -1,8 +1,12 @@
 //! `cargo xtask dist`: the binary of the profile `dist`, and the artefacts that are made from it.
 
 use crate::commands::said;
+use crate::keys::{KeyKind, SigningKeys};
 use crate::programs::run;
-use crate::{Artefact, Make, Workshop, chart, checksums, image, monitoring, packages, sbom, seccomp};
+use crate::stage::signing_key;
+use crate::{
+    Artefact, Make, Workshop, chart, checksums, image, monitoring, packages, sbom, seccomp, signatures, site,
+};
 use anyhow::{Context, Result, ensure};
 use checkout::{target_directory, workspace};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -16,20 +20,23 @@ use std::process::Command;
 pub struct ArtefactKind {
     name: &'static str,
     make: Make,
+    /// Whether it is made from the binary, which takes minutes to build.
+    needs_binary: bool,
 }
 
 /// All of them, in the order in which they are made.
 static KINDS: &[ArtefactKind] = &[
-    ArtefactKind { name: "deb", make: packages::deb },
-    ArtefactKind { name: "rpm", make: packages::rpm },
-    ArtefactKind { name: "apk", make: packages::apk },
-    ArtefactKind { name: "arch", make: packages::arch },
-    ArtefactKind { name: "tar", make: packages::tar },
-    ArtefactKind { name: "seccomp", make: seccomp::make },
-    ArtefactKind { name: "image", make: image::make },
-    ArtefactKind { name: "chart", make: chart::make },
-    ArtefactKind { name: "monitoring", make: monitoring::make },
-    ArtefactKind { name: "sbom", make: sbom::make },
+    ArtefactKind { name: "deb", make: packages::deb, needs_binary: true },
+    ArtefactKind { name: "rpm", make: packages::rpm, needs_binary: true },
+    ArtefactKind { name: "apk", make: packages::apk, needs_binary: true },
+    ArtefactKind { name: "arch", make: packages::arch, needs_binary: true },
+    ArtefactKind { name: "tar", make: packages::tar, needs_binary: true },
+    ArtefactKind { name: "seccomp", make: seccomp::make, needs_binary: false },
+    ArtefactKind { name: "image", make: image::make, needs_binary: true },
+    ArtefactKind { name: "chart", make: chart::make, needs_binary: false },
+    ArtefactKind { name: "monitoring", make: monitoring::make, needs_binary: false },
+    ArtefactKind { name: "sbom", make: sbom::make, needs_binary: false },
+    ArtefactKind { name: "site", make: site::make, needs_binary: false },
 ];
 
 /// Make what is shipped: packages, an image and their checksums
@@ -44,9 +51,12 @@ pub struct Arguments {
     /// A binary that is built already
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// Make everything a second time, and fail if a byte differs
+    /// Make everything a second time, and fail if a byte differs. Signatures, which bear their time, are made after that
     #[arg(long)]
     twice: bool,
+    /// Sign packages and SHA256SUMS with the keys in this folder: minisign.key, pgp.key for deb and rpm, apk.key for apk
+    #[arg(long, value_name = "DIR")]
+    sign_with: Option<PathBuf>,
 }
 
 fn kinds() -> impl TypedValueParser<Value = &'static ArtefactKind> {
@@ -59,28 +69,113 @@ fn kinds() -> impl TypedValueParser<Value = &'static ArtefactKind> {
 /// # Errors
 /// Reports what could not be made.
 pub fn dist(arguments: &Arguments) -> Result<bool> {
-    let binary = match &arguments.binary {
-        Some(path) => path.canonicalize().with_context(|| format!("find {}", path.display()))?,
-        None => build()?,
-    };
-    let workshop = Workshop {
-        root: workspace(),
-        out: arguments.out.clone().unwrap_or_else(|| target_directory().join("dist-out")),
-        binary,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        epoch_s: epoch_s()?,
-    };
-    check_version(&workshop)?;
     let kinds: Vec<&ArtefactKind> = match arguments.only.is_empty() {
         true => KINDS.iter().collect(),
         false => arguments.only.clone(),
     };
-    let (made, table) = make(&workshop, &kinds)?;
-    checksums::write(&workshop.out, &made)?;
+    let out = arguments.out.clone().unwrap_or_else(|| target_directory().join("dist-out"));
+    let keys = arguments.sign_with.as_deref().map(|folder| open_keys(folder, &kinds)).transpose()?;
+    // Programs are run in folders of their own, where a relative path would lead elsewhere.
+    fs::create_dir_all(&out).with_context(|| format!("make {}", out.display()))?;
+    let out = out.canonicalize().with_context(|| format!("find {}", out.display()))?;
+    if keys.is_some() {
+        check_empty(&out)?;
+    }
+    let needs_binary = kinds.iter().any(|kind| kind.needs_binary);
+    let binary = match &arguments.binary {
+        Some(path) => path.canonicalize().with_context(|| format!("find {}", path.display()))?,
+        None if needs_binary => build()?,
+        None => built(),
+    };
+    let workshop = Workshop {
+        root: workspace(),
+        out,
+        binary,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        epoch_s: epoch_s()?,
+        keys: None,
+    };
+    if needs_binary {
+        check_version(&workshop)?;
+    }
+    let (mut made, table) = make(&workshop, &kinds)?;
     let is_same = !arguments.twice || again(&workshop, &kinds, &made)?;
+    if let Some(keys) = &keys {
+        made.extend(sign_packages(&workshop, &kinds, keys, &made)?);
+    }
+    checksums::write(&workshop.out, &made)?;
     print!("{table}");
-    println!("all in {}, with SHA256SUMS", workshop.out.display());
+    let out = workshop.out.display();
+    match &keys {
+        None => println!("all in {out}, with SHA256SUMS"),
+        Some(keys) => {
+            signatures::sign_sums(keys, &workshop.out, &format!("evenkeel {}", workshop.version))?;
+            println!("all in {out}, with SHA256SUMS and its signature SHA256SUMS.minisig");
+        }
+    }
+    for other in others(&workshop.out, &made)? {
+        println!("{other} is in the folder, too: it was not made by this run, and is not in SHA256SUMS");
+    }
     Ok(is_same)
+}
+
+/// The keys that these kinds need.
+fn open_keys(folder: &Path, kinds: &[&ArtefactKind]) -> Result<SigningKeys> {
+    let mut needed = vec![KeyKind::Minisign];
+    needed.extend(kinds.iter().filter_map(|kind| signing_key(kind.name)));
+    needed.dedup();
+    SigningKeys::open(folder, &needed)
+}
+
+/// A signature is for what was just made, and for nothing that lay there before.
+fn check_empty(out: &Path) -> Result<()> {
+    let mut entries = fs::read_dir(out).with_context(|| format!("list {}", out.display()))?;
+    let out = out.display();
+    ensure!(
+        entries.next().is_none(),
+        "{out} is not empty: name an empty folder for what is signed, with --out"
+    );
+    Ok(())
+}
+
+/// Makes those packages anew that bear signatures, and returns the public keys as artefacts.
+fn sign_packages(
+    workshop: &Workshop,
+    kinds: &[&ArtefactKind],
+    keys: &SigningKeys,
+    made: &[Artefact],
+) -> Result<Vec<Artefact>> {
+    let workshop = Workshop { keys: Some(keys.clone()), ..workshop.clone() };
+    let mut public = vec![keys.write_public(KeyKind::Minisign, &workshop.out)?];
+    for kind in kinds {
+        let Some(key) = signing_key(kind.name) else { continue };
+        let signed = (kind.make)(&workshop).with_context(|| format!("sign {}", kind.name))?;
+        ensure!(
+            signed.iter().all(|artefact| made.contains(artefact)),
+            "{} has other names if it is signed",
+            kind.name
+        );
+        let path = workshop.out.join(key.public());
+        if !public.contains(&path) {
+            public.push(keys.write_public(key, &workshop.out)?);
+        }
+        signatures::check_packages(&signed, &path)?;
+    }
+    Ok(public.into_iter().map(|path| Artefact { path }).collect())
+}
+
+/// What else lies in the folder.
+fn others(out: &Path, made: &[Artefact]) -> Result<Vec<String>> {
+    let mut others = Vec::new();
+    for entry in fs::read_dir(out).with_context(|| format!("list {}", out.display()))? {
+        let path = entry.with_context(|| format!("list {}", out.display()))?.path();
+        let is_list = ["SHA256SUMS", "SHA256SUMS.minisig"].iter().any(|name| path.ends_with(name));
+        if !is_list && made.iter().all(|artefact| artefact.path != path) {
+            others.push(checksums::name(&path));
+        }
+    }
+    others.sort();
+    Ok(others)
 }
 
 /// Makes artefacts of these kinds. Also returns a table of them, with the seconds of each kind in its first line.
@@ -118,8 +213,6 @@ fn again(workshop: &Workshop, kinds: &[&ArtefactKind], first: &[Artefact]) -> Re
 
 /// Builds the binary. Folders of this machine do not get into it, so that two machines can build the same.
 fn build() -> Result<PathBuf> {
-    // A folder of its own: other flags for the compiler would have cargo build everything again in the usual one.
-    let folder = target_directory().join("dist-build");
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cargo_home = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
     let renamed = [(workspace(), "/evenkeel"), (cargo_home, "/cargo")];
@@ -129,10 +222,20 @@ fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.args(["build", "--profile", "dist", "--locked", "--package", "evenkeel", "--target-dir"]);
-    build.arg(&folder).current_dir(workspace());
+    build.arg(folder()).current_dir(workspace());
     build.env("CARGO_ENCODED_RUSTFLAGS", rust.join("\u{1f}")).env("CFLAGS", c.join(" "));
     run(&mut build)?;
-    Ok(folder.join("dist/evenkeel"))
+    Ok(built())
+}
+
+/// Where cargo builds it. A folder of its own: other flags for the compiler would have cargo build everything again in the usual one.
+fn folder() -> PathBuf {
+    target_directory().join("dist-build")
+}
+
+/// The binary that it builds.
+fn built() -> PathBuf {
+    folder().join("dist/evenkeel")
 }
 
 /// The time of the commit, unless the environment names another one: reproducible-builds.org.

@@ -1,4 +1,4 @@
-//! Artefacts: packages, an image, a chart, dashboards, and a list of parts. Made by `cargo xtask dist`.
+//! Artefacts: packages, an image, a chart, dashboards, a list of parts, and a site. Made by `cargo xtask dist`.
 //!
 //! Each kind of artefact is a module with one function that makes it. This crate links nothing that it ships: it works on the
 //! binary that was built, and asks that binary for its man pages, completions and version.
@@ -11,12 +11,15 @@ pub mod checksums;
 pub mod commands;
 pub mod dist;
 pub mod image;
+pub mod keys;
 pub mod monitoring;
 pub mod notices;
 pub mod packages;
 pub mod programs;
 pub mod sbom;
 pub mod seccomp;
+pub mod signatures;
+pub mod site;
 pub mod stage;
 
 /// What an artefact is made from, and where it goes.
@@ -26,12 +29,14 @@ pub struct Workshop {
     pub root: PathBuf,
     /// The folder for artefacts.
     pub out: PathBuf,
-    /// The binary that is shipped, of the profile `dist`.
+    /// The binary that is shipped, of the profile `dist`. Kinds that are not made from it do without it.
     pub binary: PathBuf,
     /// The version, as in `Cargo.toml`.
     pub version: String,
     /// The time that all artefacts bear, in seconds since 1970: that of the commit. So two runs give the same bytes.
     pub epoch_s: u64,
+    /// What signs packages, if they are signed.
+    pub keys: Option<keys::SigningKeys>,
 }
 
 /// A file that was made.

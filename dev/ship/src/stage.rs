@@ -1,6 +1,7 @@
 //! A folder with all that a package is made of, as packaging/nfpm.yaml names it, and packages that are made of it.
 
 use crate::commands::{printed, said};
+use crate::keys::{KeyKind, SigningKeys};
 use crate::programs::{NFPM, run};
 use crate::{Artefact, Workshop, notices, seccomp};
 use anyhow::{Context, Result, ensure};
@@ -26,6 +27,8 @@ pub struct PackageStage {
     pub glibc: String,
     /// The path of the debug symbols below .build-id, if there are any.
     pub build_id: Option<String>,
+    /// What signs packages, if they are signed.
+    pub keys: Option<SigningKeys>,
 }
 
 impl PackageStage {
@@ -41,6 +44,7 @@ impl PackageStage {
             epoch_s: workshop.epoch_s,
             glibc: glibc(&workshop.binary)?,
             build_id: None,
+            keys: workshop.keys.clone(),
         };
         stage.copy_sources(&workshop.root)?;
         stage.build_id = stage.split(&workshop.binary)?;
@@ -90,10 +94,28 @@ impl PackageStage {
         // Each world has its own name for a package of debug symbols.
         nfpm.env("SYMBOLS", if format == "rpm" { "evenkeel-debuginfo" } else { "evenkeel-dbg" });
         nfpm.env("BUILD_ID", self.build_id.as_deref().unwrap_or_default());
+        self.give_keys(format, &mut nfpm)?;
         let said = said(&mut nfpm)?;
         let path = said.lines().find_map(|line| line.strip_prefix("created package: "));
         let path = path.with_context(|| format!("nfpm names no package, but says `{}`", said.trim()))?;
         Ok(Artefact { path: path.into() })
+    }
+
+    /// Tells nfpm which keys sign this format. The passphrase is in its environment alone, which is how nfpm takes it.
+    fn give_keys(&self, format: &str, nfpm: &mut Command) -> Result<()> {
+        // The recipe names both, and what is empty signs nothing.
+        nfpm.env("PGP_KEY", "").env("APK_KEY", "");
+        for variable in
+            ["NFPM_PASSPHRASE", "NFPM_DEB_PASSPHRASE", "NFPM_RPM_PASSPHRASE", "NFPM_APK_PASSPHRASE"]
+        {
+            nfpm.env_remove(variable);
+        }
+        let Some((keys, kind)) = self.keys.as_ref().zip(signing_key(format)) else { return Ok(()) };
+        nfpm.env(if kind == KeyKind::Apk { "APK_KEY" } else { "PGP_KEY" }, keys.path(kind));
+        if let Some(passphrase) = keys.passphrase(kind)? {
+            nfpm.env("NFPM_PASSPHRASE", passphrase);
+        }
+        Ok(())
     }
 
     /// Writes a file, and the folders on the way to it.
@@ -160,6 +182,16 @@ impl PackageStage {
     /// The version as Debian and rpm order it: a candidate comes before the release.
     fn package_version(&self) -> String {
         self.version.replace('-', "~")
+    }
+}
+
+/// The kind of key that signs packages of one of nfpm's formats. pacman has signatures in files beside the packages, and
+/// SHA256SUMS says the same of those.
+pub fn signing_key(format: &str) -> Option<KeyKind> {
+    match format {
+        "deb" | "rpm" => Some(KeyKind::Pgp),
+        "apk" => Some(KeyKind::Apk),
+        _ => None,
     }
 }
 

@@ -4,4 +4,7 @@ mod chart;
 mod image;
 mod monitoring;
 mod packages;
+mod release;
+mod signatures;
+mod site;
 mod tools;

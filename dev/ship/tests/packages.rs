@@ -13,6 +13,7 @@ use ship::programs::NFPM;
 use ship::stage::PackageStage;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,7 +28,7 @@ const FORMATS: [(&str, List); 4] =
 const HEAD: &str = "Files of the packages: mode, owner, path, and the formats that have them.\n\n";
 
 /// A stage with small files in place of those that a build makes.
-fn small_stage(name: &str) -> PackageStage {
+pub(crate) fn small_stage(name: &str) -> PackageStage {
     let workshop = workshop(Path::new("/bin/true"), name);
     let stage = PackageStage {
         folder: workshop.out.join("stage"),
@@ -35,6 +36,7 @@ fn small_stage(name: &str) -> PackageStage {
         epoch_s: workshop.epoch_s,
         glibc: "2.34".to_owned(),
         build_id: Some("ab/cdef".to_owned()),
+        keys: None,
     };
     stage.copy_sources(&workshop.root).expect("a stage");
     // A program of this machine, so that tools that look into programs find one.
@@ -52,7 +54,7 @@ fn small_stage(name: &str) -> PackageStage {
     stage
 }
 
-fn pack(stage: &PackageStage, recipe: &str, format: &str, folder: &str) -> PathBuf {
+pub(crate) fn pack(stage: &PackageStage, recipe: &str, format: &str, folder: &str) -> PathBuf {
     let out = stage.folder.with_file_name(folder);
     stage.pack(recipe, format, &out).expect("a package").path
 }
@@ -146,16 +148,27 @@ fn lintian_finds_no_error() {
 
 #[test]
 fn rpmlint_finds_no_error() {
-    if have_built(NFPM) && have(&[("rpmlint", "Debian: rpmlint")]) {
+    if have_built(NFPM) && have(&[("rpmlint", "Debian: rpmlint"), ("cpio", "Debian: cpio")]) {
         let stage = small_stage("rpmlint");
         let config = workspace().join("packaging/rpmlint.toml");
+        // rpmlint unpacks with a cpio that follows the names in the package, which begin with a slash: as root it would install
+        // the package on this host.
+        let programs = stage.folder.with_file_name("programs");
+        fs::create_dir_all(&programs).unwrap();
+        let cpio = programs.join("cpio");
+        fs::write(&cpio, "#!/bin/sh\nexec /usr/bin/cpio --no-absolute-filenames \"$@\"\n").unwrap();
+        fs::set_permissions(&cpio, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a PATH"));
+        let installed =
+            || fs::metadata("/usr/lib/systemd/system/evenkeel.service").and_then(|it| it.modified()).ok();
+        let before = installed();
         for recipe in ["nfpm.yaml", "nfpm-dbg.yaml"] {
             let package = pack(&stage, recipe, "rpm", "out");
-            println!(
-                "{}",
-                said(Command::new("rpmlint").arg("--config").arg(&config).arg(package)).expect("no error")
-            );
+            let mut rpmlint = Command::new("rpmlint");
+            rpmlint.arg("--config").arg(&config).arg(package).env("PATH", &path);
+            println!("{}", said(&mut rpmlint).expect("no error"));
         }
+        assert_eq!(installed(), before, "rpmlint has written on this host");
     }
 }
 

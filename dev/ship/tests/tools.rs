@@ -27,8 +27,7 @@ pub(crate) fn have(programs: &[(&str, &str)]) -> bool {
 
 /// Whether a program is built already, or may be built now because the run is thorough.
 pub(crate) fn have_built(program: GoProgram) -> bool {
-    let path = target_directory().join("programs").join(program.version).join(program.name);
-    if path.exists() || is_thorough() && is_installed("go") {
+    if program.place().exists() || is_thorough() && is_installed("go") {
         return true;
     }
     leave_out(&format!("there is no {} yet (`cargo xtask dist` builds it)", program.name))
@@ -60,5 +59,6 @@ pub(crate) fn workshop(binary: &Path, name: &str) -> Workshop {
         binary: binary.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         epoch_s: 1_764_460_800,
+        keys: None,
     }
 }

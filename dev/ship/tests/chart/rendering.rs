@@ -173,8 +173,14 @@ fn two_packages_of_the_chart_are_equal() {
     let packed = ["first", "second"].map(|run| {
         let out = scratch.0.join(run);
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let workshop =
-            Workshop { root: workspace(), out, binary: "none".into(), version, epoch_s: 1_700_000_000 };
+        let workshop = Workshop {
+            root: workspace(),
+            out,
+            binary: "none".into(),
+            version,
+            epoch_s: 1_700_000_000,
+            keys: None,
+        };
         let made = ship::chart::make(&workshop).expect("pack the chart");
         let [Artefact { path }] = made.as_slice() else { panic!("expected one file") };
         assert_eq!(path.file_name().unwrap(), concat!("evenkeel-", env!("CARGO_PKG_VERSION"), ".tgz"));

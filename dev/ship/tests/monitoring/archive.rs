@@ -18,6 +18,7 @@ fn the_archive_has_all_files_and_is_the_same_twice() {
             binary: out.join("none"),
             version: "1.2.3".to_owned(),
             epoch_s: 1_700_000_000,
+            keys: None,
         };
         fs::create_dir_all(&workshop.out).expect("a folder");
         let artefacts = make(&workshop).expect("an archive");
