@@ -26,6 +26,8 @@ mod verbs;
 
 /// Carries out the verb of the command line.
 pub fn main() -> ExitCode {
+    #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+    os::name_services::use_built_in_ones();
     // A process that was started through /proc/self/exe is called `exe` otherwise, which nobody looks for. Without a name
     // it works as well.
     let _ = rustix::thread::set_name(c"evenkeel");

@@ -1,8 +1,8 @@
 //! `cargo xtask dist`: the binary of the profile `dist`, and the artefacts that are made from it.
 
 use crate::commands::said;
+use crate::inputs::{GivenPrograms, NeededPrograms, Programs};
 use crate::keys::{KeyKind, SigningKeys};
-use crate::programs::run;
 use crate::stage::signing_key;
 use crate::{
     Artefact, Make, Workshop, chart, checksums, image, monitoring, packages, sbom, seccomp, signatures, site,
@@ -20,23 +20,33 @@ use std::process::Command;
 pub struct ArtefactKind {
     name: &'static str,
     make: Make,
-    /// Whether it is made from the binary, which takes minutes to build.
-    needs_binary: bool,
+    needs: Needs,
+}
+
+/// What a kind of artefact is made from. A program takes minutes to build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    /// Files of the checkout.
+    Sources,
+    /// The program that is linked with glibc.
+    Program,
+    /// The one that is linked statically.
+    StaticProgram,
 }
 
 /// All of them, in the order in which they are made.
 static KINDS: &[ArtefactKind] = &[
-    ArtefactKind { name: "deb", make: packages::deb, needs_binary: true },
-    ArtefactKind { name: "rpm", make: packages::rpm, needs_binary: true },
-    ArtefactKind { name: "apk", make: packages::apk, needs_binary: true },
-    ArtefactKind { name: "arch", make: packages::arch, needs_binary: true },
-    ArtefactKind { name: "tar", make: packages::tar, needs_binary: true },
-    ArtefactKind { name: "seccomp", make: seccomp::make, needs_binary: false },
-    ArtefactKind { name: "image", make: image::make, needs_binary: true },
-    ArtefactKind { name: "chart", make: chart::make, needs_binary: false },
-    ArtefactKind { name: "monitoring", make: monitoring::make, needs_binary: false },
-    ArtefactKind { name: "sbom", make: sbom::make, needs_binary: false },
-    ArtefactKind { name: "site", make: site::make, needs_binary: false },
+    ArtefactKind { name: "deb", make: packages::deb, needs: Needs::Program },
+    ArtefactKind { name: "rpm", make: packages::rpm, needs: Needs::Program },
+    ArtefactKind { name: "apk", make: packages::apk, needs: Needs::Program },
+    ArtefactKind { name: "arch", make: packages::arch, needs: Needs::Program },
+    ArtefactKind { name: "tar", make: packages::tar, needs: Needs::StaticProgram },
+    ArtefactKind { name: "seccomp", make: seccomp::make, needs: Needs::Sources },
+    ArtefactKind { name: "image", make: image::make, needs: Needs::Program },
+    ArtefactKind { name: "chart", make: chart::make, needs: Needs::Sources },
+    ArtefactKind { name: "monitoring", make: monitoring::make, needs: Needs::Sources },
+    ArtefactKind { name: "sbom", make: sbom::make, needs: Needs::Sources },
+    ArtefactKind { name: "site", make: site::make, needs: Needs::Sources },
 ];
 
 /// Make what is shipped: packages, an image and their checksums
@@ -48,9 +58,15 @@ pub struct Arguments {
     /// Folder for the artefacts; without it, dist-out in the target directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// A binary that is built already
+    /// A binary that is built already, also one for another architecture
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
+    /// The same, linked statically, for the archive
+    #[arg(long, value_name = "PATH")]
+    static_binary: Option<PathBuf>,
+    /// A binary of this version that runs here: it writes the man pages where the others are for another architecture
+    #[arg(long, value_name = "PATH")]
+    native: Option<PathBuf>,
     /// Make everything a second time, and fail if a byte differs. Signatures, which bear their time, are made after that
     #[arg(long)]
     twice: bool,
@@ -81,23 +97,24 @@ pub fn dist(arguments: &Arguments) -> Result<bool> {
     if keys.is_some() {
         check_empty(&out)?;
     }
-    let needs_binary = kinds.iter().any(|kind| kind.needs_binary);
-    let binary = match &arguments.binary {
-        Some(path) => path.canonicalize().with_context(|| format!("find {}", path.display()))?,
-        None if needs_binary => build()?,
-        None => built(),
+    let needs = |what| kinds.iter().any(|kind| kind.needs == what);
+    let given = GivenPrograms {
+        binary: arguments.binary.clone(),
+        static_binary: arguments.static_binary.clone(),
+        native: arguments.native.clone(),
     };
+    let needed = NeededPrograms { binary: needs(Needs::Program), static_binary: needs(Needs::StaticProgram) };
+    let programs = Programs::obtain(&given, needed)?;
     let workshop = Workshop {
         root: workspace(),
         out,
-        binary,
+        binary: programs.binary,
+        static_binary: programs.static_binary,
+        speaker: programs.speaker,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         epoch_s: epoch_s()?,
         keys: None,
     };
-    if needs_binary {
-        check_version(&workshop)?;
-    }
     let (mut made, table) = make(&workshop, &kinds)?;
     let is_same = !arguments.twice || again(&workshop, &kinds, &made)?;
     if let Some(keys) = &keys {
@@ -211,33 +228,6 @@ fn again(workshop: &Workshop, kinds: &[&ArtefactKind], first: &[Artefact]) -> Re
     Ok(first == second)
 }
 
-/// Builds the binary. Folders of this machine do not get into it, so that two machines can build the same.
-fn build() -> Result<PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let cargo_home = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
-    let renamed = [(workspace(), "/evenkeel"), (cargo_home, "/cargo")];
-    let renamed = renamed.map(|(folder, name)| format!("{}={name}", folder.display()));
-    let rust = renamed.clone().map(|pair| format!("--remap-path-prefix={pair}"));
-    let c = renamed.map(|pair| format!("-ffile-prefix-map={pair}"));
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.args(["build", "--profile", "dist", "--locked", "--package", "evenkeel", "--target-dir"]);
-    build.arg(folder()).current_dir(workspace());
-    build.env("CARGO_ENCODED_RUSTFLAGS", rust.join("\u{1f}")).env("CFLAGS", c.join(" "));
-    run(&mut build)?;
-    Ok(built())
-}
-
-/// Where cargo builds it. A folder of its own: other flags for the compiler would have cargo build everything again in the usual one.
-fn folder() -> PathBuf {
-    target_directory().join("dist-build")
-}
-
-/// The binary that it builds.
-fn built() -> PathBuf {
-    folder().join("dist/evenkeel")
-}
-
 /// The time of the commit, unless the environment names another one: reproducible-builds.org.
 fn epoch_s() -> Result<u64> {
     let text = match std::env::var("SOURCE_DATE_EPOCH") {
@@ -246,17 +236,4 @@ fn epoch_s() -> Result<u64> {
     };
     let text = text.trim();
     text.parse().with_context(|| format!("expected seconds since 1970, found `{text}`"))
-}
-
-fn check_version(workshop: &Workshop) -> Result<()> {
-    let (found, expected) = (version_of(&workshop.binary)?, &workshop.version);
-    let binary = workshop.binary.display();
-    ensure!(found == *expected, "{binary} is version {found}, this checkout is {expected}: build it again");
-    Ok(())
-}
-
-fn version_of(binary: &Path) -> Result<String> {
-    let said = said(Command::new(binary).arg("--version"))?;
-    let version = said.trim().strip_prefix("evenkeel ");
-    Ok(version.with_context(|| format!("{} says `{}`", binary.display(), said.trim()))?.to_owned())
 }

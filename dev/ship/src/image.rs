@@ -1,9 +1,9 @@
 //! The container image: the program, the libraries that it is linked with, and nothing else. No shell, no package manager.
 
 use crate::commands::said;
+use crate::elf::{Architecture, is_static};
 use crate::packages::archive;
 use crate::programs::run;
-use crate::stage::architecture;
 use crate::{Artefact, Workshop, notices};
 use anyhow::{Context, Result, ensure};
 use checkout::target_directory;
@@ -28,7 +28,8 @@ const LIBRARY_PACKAGES: [&str; 2] = ["libc6", "libgcc-s1"];
 pub fn make(workshop: &Workshop) -> Result<Vec<Artefact>> {
     let layout = layout(workshop)?;
     let folder = layout.parent().context("a layout lies in a folder")?;
-    let name = format!("evenkeel-{}-image-{}", workshop.version, architecture());
+    let architecture = Architecture::of(&workshop.binary)?.name();
+    let name = format!("evenkeel-{}-image-{architecture}", workshop.version);
     let oci = workshop.out.join(format!("{name}.oci.tar"));
     archive(&layout, ".", workshop.epoch_s, &oci)?;
     let docker = folder.join(format!("{name}.docker.tar"));
@@ -83,7 +84,8 @@ fn configure(image: &str, time: &str, workshop: &Workshop) -> Result<()> {
     // `docker run IMAGE -m 1024` works as with memcached's image: the program reads it as `serve -m 1024`.
     config.args(["--config.entrypoint", "/usr/bin/evenkeel", "--config.cmd", "serve"]);
     config.args(["--config.exposedports", "11211/tcp", "--config.stopsignal", "SIGTERM"]);
-    config.args(["--os", "linux", "--architecture", architecture()]);
+    let architecture = Architecture::of(&workshop.binary)?;
+    config.args(["--os", "linux", "--architecture", architecture.name()]);
     for (label, value) in [
         ("title", "Evenkeel"),
         ("description", "A memcached-compatible cache, its router, control plane and tuner"),
@@ -100,15 +102,13 @@ fn configure(image: &str, time: &str, workshop: &Workshop) -> Result<()> {
 fn fill(root: &Path, workshop: &Workshop) -> Result<()> {
     let program = root.join("usr/bin/evenkeel");
     place(&workshop.binary, &program, 0o755)?;
-    run(Command::new("strip").arg(&program))?;
-    for library in libraries(&workshop.binary)? {
+    let architecture = Architecture::of(&workshop.binary)?;
+    run(Command::new(architecture.binutil("strip")?).arg(&program))?;
+    for library in libraries(&workshop.binary, architecture)? {
         place(&library, &root.join(library.strip_prefix("/").unwrap_or(&library)), 0o755)?;
     }
-    for package in LIBRARY_PACKAGES {
-        let text = Path::new("/usr/share/doc").join(package).join("copyright");
-        if text.exists() {
-            place(&text, &root.join(format!("usr/share/doc/{package}/copyright")), 0o644)?;
-        }
+    for (package, text) in library_licences() {
+        place(&text, &root.join(format!("usr/share/doc/{package}/copyright")), 0o644)?;
     }
     place(&workshop.root.join("LICENSE"), &root.join("usr/share/doc/evenkeel/LICENSE"), 0o644)?;
     let texts = root.join("usr/share/doc/evenkeel/THIRD-PARTY");
@@ -140,8 +140,23 @@ fn allow(path: &Path, mode: u32) -> Result<()> {
         .with_context(|| format!("set the mode of {}", path.display()))
 }
 
+/// Packages of the C library, and the texts of their licences, where this machine has them.
+pub(crate) fn library_licences() -> impl Iterator<Item = (&'static str, PathBuf)> {
+    let texts = LIBRARY_PACKAGES.map(|name| (name, Path::new("/usr/share/doc").join(name).join("copyright")));
+    texts.into_iter().filter(|(_, text)| text.exists())
+}
+
 /// The libraries that the program is linked with, and the loader.
-fn libraries(binary: &Path) -> Result<Vec<PathBuf>> {
+fn libraries(binary: &Path, architecture: Architecture) -> Result<Vec<PathBuf>> {
+    if is_static(binary)? {
+        return Ok(Vec::new());
+    }
+    ensure!(
+        architecture == Architecture::here()?,
+        "{} is for {} and linked with libraries, which this machine does not have: give one that is linked statically",
+        binary.display(),
+        architecture.name()
+    );
     let listed = said(Command::new("ldd").arg(binary))?;
     let missing = listed.lines().find(|line| line.contains("not found"));
     ensure!(missing.is_none(), "{}: {}", binary.display(), missing.unwrap_or_default().trim());

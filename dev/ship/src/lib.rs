@@ -10,7 +10,9 @@ pub mod chart;
 pub mod checksums;
 pub mod commands;
 pub mod dist;
+pub mod elf;
 pub mod image;
+pub mod inputs;
 pub mod keys;
 pub mod monitoring;
 pub mod notices;
@@ -31,6 +33,10 @@ pub struct Workshop {
     pub out: PathBuf,
     /// The binary that is shipped, of the profile `dist`. Kinds that are not made from it do without it.
     pub binary: PathBuf,
+    /// The same program, linked statically, for the archive; without it, `binary`.
+    pub static_binary: Option<PathBuf>,
+    /// A binary of the same version that runs here and tells its man pages: `binary`, unless that is for another architecture.
+    pub speaker: PathBuf,
     /// The version, as in `Cargo.toml`.
     pub version: String,
     /// The time that all artefacts bear, in seconds since 1970: that of the commit. So two runs give the same bytes.

@@ -1,8 +1,9 @@
 //! Packages for deb, rpm, apk and Arch, and an archive for everything else.
 
 use crate::commands::said;
+use crate::image::library_licences;
 use crate::programs::run;
-use crate::stage::{PackageStage, architecture};
+use crate::stage::PackageStage;
 use crate::{Artefact, Workshop};
 use anyhow::{Context, Result};
 use std::fs;
@@ -52,13 +53,14 @@ fn with_symbols(workshop: &Workshop, format: &str) -> Result<Vec<Artefact>> {
     Ok(made)
 }
 
-/// The program, its man pages and completions, to be unpacked below /usr/local.
+/// The program, linked statically, its man pages and completions, to be unpacked below /usr/local.
 ///
 /// # Errors
 /// Reports a program that is missing or fails.
 pub fn tar(workshop: &Workshop) -> Result<Vec<Artefact>> {
-    let stage = PackageStage::of(workshop, "tar")?;
-    let name = format!("evenkeel-{}-linux-{}", workshop.version, architecture());
+    let binary = workshop.static_binary.as_ref().unwrap_or(&workshop.binary);
+    let stage = PackageStage::of(&Workshop { binary: binary.clone(), ..workshop.clone() }, "tar")?;
+    let name = format!("evenkeel-{}-linux-{}", workshop.version, stage.architecture.name());
     let folder = stage.folder.join(&name);
     for (from, to) in [
         ("evenkeel", "bin/evenkeel"),
@@ -74,6 +76,10 @@ pub fn tar(workshop: &Workshop) -> Result<Vec<Artefact>> {
         fs::create_dir_all(to.parent().unwrap_or(&folder))
             .with_context(|| format!("make {}", to.display()))?;
         fs::rename(stage.folder.join(from), &to).with_context(|| format!("place {from}"))?;
+    }
+    for (package, text) in library_licences() {
+        let to = folder.join(format!("share/doc/evenkeel/{package}.copyright"));
+        fs::copy(&text, &to).with_context(|| format!("copy {}", text.display()))?;
     }
     run(Command::new("chmod").args(["-R", "u=rwX,go=rX"]).arg(&folder))?;
     let path = workshop.out.join(format!("{name}.tar.gz"));

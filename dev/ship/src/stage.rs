@@ -1,6 +1,7 @@
 //! A folder with all that a package is made of, as packaging/nfpm.yaml names it, and packages that are made of it.
 
 use crate::commands::{printed, said};
+use crate::elf::{Architecture, is_static};
 use crate::keys::{KeyKind, SigningKeys};
 use crate::programs::{NFPM, run};
 use crate::{Artefact, Workshop, notices, seccomp};
@@ -23,8 +24,10 @@ pub struct PackageStage {
     pub version: String,
     /// The time that packages bear.
     pub epoch_s: u64,
-    /// The least version of glibc that the program needs.
-    pub glibc: String,
+    /// For which machines it is.
+    pub architecture: Architecture,
+    /// The least version of glibc that the program needs; `None` if it is linked statically.
+    pub glibc: Option<String>,
     /// The path of the debug symbols below .build-id, if there are any.
     pub build_id: Option<String>,
     /// What signs packages, if they are signed.
@@ -42,15 +45,16 @@ impl PackageStage {
             folder: folder.clone(),
             version: workshop.version.clone(),
             epoch_s: workshop.epoch_s,
+            architecture: Architecture::of(&workshop.binary)?,
             glibc: glibc(&workshop.binary)?,
             build_id: None,
             keys: workshop.keys.clone(),
         };
         stage.copy_sources(&workshop.root)?;
         stage.build_id = stage.split(&workshop.binary)?;
-        stage.write_manual(&workshop.binary)?;
+        stage.write_manual(&workshop.speaker)?;
         for (shell, file) in COMPLETIONS {
-            let text = printed(Command::new(&workshop.binary).args(["completions", shell]))?;
+            let text = printed(Command::new(&workshop.speaker).args(["completions", shell]))?;
             stage.write(&format!("completions/{file}"), &text)?;
         }
         stage.write("seccomp.json", seccomp::profile(&workshop.root)?.as_bytes())?;
@@ -89,7 +93,9 @@ impl PackageStage {
         nfpm.args(["package", "--config", recipe, "--packager", format, "--target"]).arg(out);
         nfpm.current_dir(&self.folder);
         nfpm.env("SOURCE_DATE_EPOCH", self.epoch_s.to_string());
-        nfpm.env("ARCH", architecture()).env("GLIBC", &self.glibc);
+        let glibc = self.glibc.as_ref();
+        let glibc = glibc.context("the program is linked statically, and packages name the glibc that they need: give one that is linked with it")?;
+        nfpm.env("ARCH", self.architecture.name()).env("GLIBC", glibc);
         nfpm.env("VERSION", &self.version).env("PACKAGE_VERSION", self.package_version());
         // Each world has its own name for a package of debug symbols.
         nfpm.env("SYMBOLS", if format == "rpm" { "evenkeel-debuginfo" } else { "evenkeel-dbg" });
@@ -136,12 +142,13 @@ impl PackageStage {
 
     /// The program without symbols, and its debug symbols in a file of their own if it has them. Returns their path.
     fn split(&self, binary: &Path) -> Result<Option<String>> {
-        run(Command::new("strip").arg("-o").arg(self.folder.join("evenkeel")).arg(binary))?;
+        let strip = self.architecture.binutil("strip")?;
+        run(Command::new(strip).arg("-o").arg(self.folder.join("evenkeel")).arg(binary))?;
         let sections = said(Command::new("readelf").args(["--wide", "--sections"]).arg(binary))?;
         let notes = said(Command::new("readelf").args(["--wide", "--notes"]).arg(binary))?;
         let id = notes.split_once("Build ID: ").and_then(|(_, rest)| rest.split_whitespace().next());
         let (true, Some(id)) = (sections.contains(" .debug_line "), id) else { return Ok(None) };
-        let mut split = Command::new("objcopy");
+        let mut split = Command::new(self.architecture.binutil("objcopy")?);
         split.args(["--only-keep-debug", "--compress-debug-sections"]);
         run(split.arg(binary).arg(self.folder.join("evenkeel.debug")))?;
         let (first, rest) = id.split_at(2);
@@ -195,20 +202,14 @@ pub fn signing_key(format: &str) -> Option<KeyKind> {
     }
 }
 
-/// This machine's architecture, as packages name it.
-pub fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
-}
-
 /// The newest version of glibc of which a program needs a symbol.
-fn glibc(binary: &Path) -> Result<String> {
+fn glibc(binary: &Path) -> Result<Option<String>> {
+    if is_static(binary)? {
+        return Ok(None);
+    }
     let symbols = said(Command::new("readelf").args(["--wide", "--version-info"]).arg(binary))?;
     let newest = newest_glibc(&symbols);
-    newest.with_context(|| format!("{} needs no version of glibc", binary.display()))
+    newest.map(Some).with_context(|| format!("{} needs no version of glibc", binary.display()))
 }
 
 fn newest_glibc(symbols: &str) -> Option<String> {

@@ -57,6 +57,8 @@ pub(crate) fn workshop(binary: &Path, name: &str) -> Workshop {
         root: workspace(),
         out: target_directory().join("ship-tests").join(name),
         binary: binary.to_owned(),
+        static_binary: None,
+        speaker: binary.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         epoch_s: 1_764_460_800,
         keys: None,

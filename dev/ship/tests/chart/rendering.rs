@@ -177,6 +177,8 @@ fn two_packages_of_the_chart_are_equal() {
             root: workspace(),
             out,
             binary: "none".into(),
+            static_binary: None,
+            speaker: "none".into(),
             version,
             epoch_s: 1_700_000_000,
             keys: None,

@@ -16,6 +16,8 @@ fn the_archive_has_all_files_and_is_the_same_twice() {
             root: checkout::workspace(),
             out: out.join(folder),
             binary: out.join("none"),
+            static_binary: None,
+            speaker: out.join("none"),
             version: "1.2.3".to_owned(),
             epoch_s: 1_700_000_000,
             keys: None,
