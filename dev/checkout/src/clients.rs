@@ -20,6 +20,11 @@ pub fn node_project() -> PathBuf {
     target_directory().join("clients/node")
 }
 
+/// The folder that holds Maven's repository and, in `lib`, what `java/checksums.txt` lists.
+pub fn java_project() -> PathBuf {
+    target_directory().join("clients/java")
+}
+
 /// The folder that holds Go's modules and cache.
 pub fn go_home() -> PathBuf {
     target_directory().join("clients/go")

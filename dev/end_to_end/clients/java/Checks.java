@@ -9,7 +9,15 @@ final class Checks {
         void run() throws Exception;
     }
 
-    private record Check(String name, Body body) {}
+    private static final class Check {
+        final String name;
+        final Body body;
+
+        Check(String name, Body body) {
+            this.name = name;
+            this.body = body;
+        }
+    }
 
     private final List<Check> checks = new ArrayList<>();
 

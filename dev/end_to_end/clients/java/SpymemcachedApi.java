@@ -1,4 +1,3 @@
-import java.io.Serializable;
 import java.net.InetSocketAddress;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -35,8 +34,6 @@ final class SpymemcachedApi {
     private static boolean isUser;
     private static InetSocketAddress address;
     private static MemcachedClient c;
-
-    record Point(int x, List<String> names) implements Serializable {}
 
     public static void main(String[] words) throws Exception {
         System.setProperty("net.spy.log.LoggerImpl", "net.spy.memcached.compat.log.SunLogger");
