@@ -30,6 +30,10 @@ const KEYS: usize = 100;
 /// The time limit of an example: one that takes longer waits for an answer that does not come.
 const SECONDS_MAX: &str = "120";
 
+/// How often an example is run until it works. Half a second, which examples allow for an answer, is short for a machine where any
+/// thread may be late by two.
+const ATTEMPTS_MAX: usize = 4;
+
 /// A library, what is replaced in its example without a router, and the group to which it then belongs.
 type OtherSetting = (&'static str, &'static [(&'static str, &'static str)], &'static str);
 
@@ -206,21 +210,33 @@ impl World {
         file
     }
 
-    /// Runs an example; the last line of what it says is the value that it has stored.
-    fn run(&self, example: &Example, program: &Command) {
+    /// Runs an example on empty servers until it works, and returns where its keys are, if it places them itself.
+    fn attempt(&self, example: &Example, program: &Command) -> Option<Vec<usize>> {
+        let mut complaints = String::new();
+        for _ in 0..ATTEMPTS_MAX {
+            empty();
+            let ran = self.run(program);
+            match ran.and_then(|()| example.places_keys().then(owners).transpose()) {
+                Ok(owners) => return owners,
+                Err(complaint) => complaints += &complaint,
+            }
+            eprintln!("{} does not work yet: {complaints}", example.name());
+        }
+        panic!("{} does not work: {complaints}\n{}", example.name(), example.code);
+    }
+
+    /// Runs a program once; the last line of what it says is the value that it has stored.
+    fn run(&self, program: &Command) -> Result<(), String> {
         let mut bounded = Command::new("timeout");
         bounded.arg(SECONDS_MAX).arg(program.get_program()).args(program.get_args());
         bounded.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let output = bounded.current_dir(&self.folder).output().expect("timeout of coreutils");
         let said = String::from_utf8_lossy(&output.stdout);
+        if output.status.success() && said.lines().last() == Some("hello") {
+            return Ok(());
+        }
         let complained = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success() && said.lines().last() == Some("hello"),
-            "{} ended with {}: {said}{complained}\n{}",
-            example.name(),
-            output.status,
-            example.code
-        );
+        Err(format!("it ended with {}: {said}{complained}\n", output.status))
     }
 }
 
@@ -259,7 +275,7 @@ fn ask(server: Ipv4Addr, request: &str, end: &str) -> String {
 }
 
 /// The server of each key, by its place among the servers.
-fn owners() -> Vec<usize> {
+fn owners() -> Result<Vec<usize>, String> {
     let keys: Vec<String> = (0..KEYS).map(|number| format!("key{number}")).collect();
     let request = format!("get {}\r\n", keys.join(" "));
     let mut owners = vec![None; KEYS];
@@ -268,14 +284,13 @@ fn owners() -> Vec<usize> {
         let found = reply.lines().filter_map(|line| line.strip_prefix("VALUE key"));
         for key in found.map(|rest| rest.split(' ').next().expect("a number")) {
             let key: usize = key.parse().expect("a number");
-            assert_eq!(owners[key].replace(place), None, "two servers have key{key}");
+            if owners[key].replace(place).is_some() {
+                return Err(format!("two servers have key{key}\n"));
+            }
         }
     }
-    owners
-        .into_iter()
-        .enumerate()
-        .map(|(key, owner)| owner.unwrap_or_else(|| panic!("no key{key}")))
-        .collect()
+    let owners = owners.into_iter().enumerate();
+    owners.map(|(key, owner)| owner.ok_or_else(|| format!("no server has key{key}\n"))).collect()
 }
 
 fn empty() {
@@ -326,12 +341,11 @@ fn the_examples_work_and_place_keys_as_the_page_says() {
     let world = World::new();
     let mut places: BTreeMap<String, Vec<(String, Vec<usize>)>> = BTreeMap::new();
     for ((example, group), program) in examples.iter().zip(groups).zip(world.programs(&examples)) {
-        empty();
         let began = clock::now();
-        world.run(example, &program);
+        let owners = world.attempt(example, &program);
         println!("{:7.2?} {}", began.elapsed(), example.name());
-        if example.places_keys() {
-            places.entry(group).or_default().push((example.name(), owners()));
+        if let Some(owners) = owners {
+            places.entry(group).or_default().push((example.name(), owners));
         }
     }
     for letter in ["A", "B", "C"] {
@@ -397,6 +411,27 @@ fn the_page_has_the_versions_that_are_tested() {
     let page = page().replace('\n', " ");
     for (library, version) in installed {
         assert!(page.contains(&format!("{library} {version}")), "{library} {version} is not in {PAGE}");
+    }
+}
+
+/// Of what comes from Debian the page says which version that is.
+#[test]
+fn the_page_has_the_versions_of_debian() {
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    if !release.contains("\nVERSION_CODENAME=bookworm\n") || !release.contains("\nID=debian\n") {
+        let why = "left out: the versions of Debian 12 in the page about clients; this is another system";
+        assert!(!std::env::var_os("EVENKEEL_TEST_ALL").is_some_and(|value| value == "1"), "{why}");
+        return eprintln!("{why}");
+    }
+    let page = page();
+    for (library, package) in
+        [("php-memcached", "php-memcached"), ("Dalli", "ruby-dalli"), ("libmemcached", "libmemcached11")]
+    {
+        let query = Command::new("dpkg-query").args(["-W", "-f", "${Version}", package]).output();
+        let version = String::from_utf8(query.expect("dpkg-query").stdout).expect("text");
+        let version = version.split(['-', '+']).next().unwrap_or_default();
+        let said = format!("{library} {version}");
+        assert!(!version.is_empty() && page.contains(&said), "{said} is not in {PAGE}");
     }
 }
 

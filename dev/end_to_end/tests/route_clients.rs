@@ -81,7 +81,7 @@ fn spymemcached_works_through_a_router() {
 #[test]
 fn xmemcached_works_through_a_router() {
     let program = clients::java("XmemcachedApi").expect("a Java program");
-    check(program, &["the server is asked about itself", "keys are listed where the library can"]);
+    check(program, &["the server is asked about itself", "keys are listed"]);
 }
 
 #[test]

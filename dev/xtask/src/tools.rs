@@ -35,8 +35,9 @@ const PROGRAMS: [Program; 17] = [
     ("npm", &["--version"], &["npm"]),
     ("ruby", &["-e", "require 'dalli'"], &["ruby", "ruby-dalli"]),
     ("php", &["-r", "exit(class_exists('Memcached') ? 0 : 1);"], &["php-cli", "php-memcached"]),
-    ("javac", &["--version"], &["default-jdk-headless"]),
-    ("mvn", &["--version"], &["maven"]),
+    // Asked for its version, each would start a virtual machine.
+    ("sh", &["-c", "command -v java && command -v javac"], &["default-jdk-headless"]),
+    ("sh", &["-c", "command -v mvn"], &["maven"]),
     // What the page about clients shows for C.
     ("sh", &["-c", HAS_LIBMEMCACHED], &["gcc", "libc6-dev", "libmemcached-dev"]),
     ("ip", &["-V"], &["iproute2"]),

@@ -319,13 +319,13 @@ check('the server is asked about itself', function ($c) use ($address) {
     expect(count($c->getStats('slabs')[$address]) > 0, true);
 });
 
-check('all keys are listed', function ($c) use ($is_binary) {
-    $c->set('a', 1);
-    // `stats cachedump`, which the binary protocol of memcached does not answer with keys.
-    if (!$is_binary) {
+// `stats cachedump`, which the binary protocol of memcached does not answer with keys.
+if (!$is_binary) {
+    check('all keys are listed', function ($c) {
+        $c->set('a', 1);
         expect(in_array('a', $c->getAllKeys(), true), true);
-    }
-});
+    });
+}
 
 $failed = 0;
 foreach ($checks as [$name, $run]) {
