@@ -4,6 +4,7 @@ use crate::server::Server;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use checkout::clients::{go, go_home, java_project, node_project, python_environment, sources};
 use checkout::target_directory;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -36,6 +37,9 @@ pub fn mc() -> Result<Command> {
 /// If it does not build.
 pub fn go_program(name: &str, source: &Path) -> Result<Command> {
     let program = go_home().join(name);
+    // One after the other: two at once would each build all that neither finds in the cache. Some tests run in a process of their own.
+    let building = File::create(go_home().join("building")).context("create a file").context(MISSING)?;
+    building.lock().context("wait for other builds")?;
     succeeds(go().args(["build", "-o"]).arg(&program).arg(source).env("GOPROXY", "off"))?;
     Ok(Command::new(program))
 }
