@@ -41,6 +41,19 @@ impl Server {
         Server::start_at(port, subject, flags).with_context(|| format!("start {}", subject.name))
     }
 
+    /// The same at a fixed address, in a network of the test's own.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_exactly_at<S: AsRef<str>>(
+        address: SocketAddr,
+        subject: &ServerUnderTest,
+        flags: &[S],
+    ) -> Result<Server> {
+        let reserved = reserve(address).with_context(|| format!("reserve {address}"))?;
+        Server::start_at(reserved, subject, flags).with_context(|| format!("start {}", subject.name))
+    }
+
     /// The same, with UDP at the same port.
     ///
     /// # Errors
@@ -89,9 +102,25 @@ impl Server {
     /// # Errors
     /// If it does not start.
     pub fn start_router_on<S: AsRef<str>>(ip: Ipv4Addr, port: &str, flags: &[S]) -> Result<Server> {
-        let (reserved, address) = reserve_port_on(ip).context("reserve a port")?;
+        Server::launch_router(reserve_port_on(ip).context("reserve a port")?, port, flags)
+    }
+
+    /// A router at a fixed address, in a network of the test's own.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_router_exactly_at<S: AsRef<str>>(address: SocketAddr, flags: &[S]) -> Result<Server> {
+        let reserved = reserve(address).with_context(|| format!("reserve {address}"))?;
+        Server::launch_router(reserved, "-p", flags)
+    }
+
+    fn launch_router<S: AsRef<str>>(
+        (reserved, address): (OwnedFd, SocketAddr),
+        port: &str,
+        flags: &[S],
+    ) -> Result<Server> {
         let mut command = subject::router();
-        command.args([port, &address.port().to_string(), "--listen-addresses", &ip.to_string()]);
+        command.args([port, &address.port().to_string(), "--listen-addresses", &address.ip().to_string()]);
         command.args(flags.iter().map(AsRef::as_ref));
         Server::launch(command, address, reserved).context("start a router")
     }
@@ -224,6 +253,15 @@ impl Drop for Server {
     }
 }
 
+/// Keeps an address from other programs; port 0 is any free one.
+fn reserve(address: SocketAddr) -> Result<(OwnedFd, SocketAddr)> {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &address)?;
+    let address = SocketAddr::try_from(getsockname(&socket)?)?;
+    Ok((socket, address))
+}
+
 /// A port of the loopback that the kernel gives to no other program while the socket exists, neither to listen on nor
 /// as a client's port: so the server that was started with it is the one that answers. The socket does not listen, and
 /// both it and the server set SO_REUSEADDR to share the port.
@@ -239,11 +277,7 @@ pub fn reserve_port() -> Result<(OwnedFd, SocketAddr)> {
 /// # Errors
 /// If the kernel has none.
 pub fn reserve_port_on(ip: Ipv4Addr) -> Result<(OwnedFd, SocketAddr)> {
-    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    bind(&socket, &SocketAddr::from((ip, 0)))?;
-    let address = SocketAddr::try_from(getsockname(&socket)?)?;
-    Ok((socket, address))
+    reserve(SocketAddr::from((ip, 0)))
 }
 
 /// A new file for a server's output.

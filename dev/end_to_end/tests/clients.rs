@@ -109,6 +109,58 @@ fn gomemcache_works() {
 }
 
 #[test]
+fn mc_works_also_as_a_user() {
+    for driver in SocketDriver::ALL {
+        check(clients::mc().expect("mc"), driver);
+        passes(with(clients::mc().expect("mc"), "sasl"), &start_with_users(driver));
+    }
+}
+
+#[test]
+fn aiomcache_works() {
+    for driver in SocketDriver::ALL {
+        check(clients::python("aiomcache_api.py"), driver);
+    }
+}
+
+#[test]
+fn python_memcached_works() {
+    for driver in SocketDriver::ALL {
+        check(clients::python("python_memcached_api.py"), driver);
+    }
+}
+
+#[test]
+fn php_memcached_works_by_both_protocols_and_as_a_user() {
+    for driver in SocketDriver::ALL {
+        check(clients::php("api.php"), driver);
+        check(with(clients::php("api.php"), "binary"), driver);
+        passes(with(clients::php("api.php"), "sasl"), &start_with_users(driver));
+    }
+}
+
+/// Both protocols with both drivers, and a user with one: each run starts another virtual machine.
+#[track_caller]
+fn java_works(class: &str, with_users: SocketDriver) {
+    let program = || clients::java(class).expect("a Java program");
+    for driver in SocketDriver::ALL {
+        check(program(), driver);
+        check(with(program(), "binary"), driver);
+    }
+    passes(with(program(), "sasl"), &start_with_users(with_users));
+}
+
+#[test]
+fn spymemcached_works_by_both_protocols_and_as_a_user() {
+    java_works("SpymemcachedApi", SocketDriver::Epoll);
+}
+
+#[test]
+fn xmemcached_works_by_both_protocols_and_as_a_user() {
+    java_works("XmemcachedApi", SocketDriver::Uring);
+}
+
+#[test]
 fn nodes_memcached_works() {
     check(clients::node("api.js"), SocketDriver::Uring);
 }

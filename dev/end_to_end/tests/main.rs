@@ -1,5 +1,6 @@
 //! The built binary over real sockets, beside memcacheds, clients and networks.
 
+mod client_pages;
 mod clients;
 mod control_pages;
 #[path = "../../../crates/cache/server/tests/conversation/mod.rs"]

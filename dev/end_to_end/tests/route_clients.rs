@@ -58,6 +58,33 @@ fn nodes_memcached_works_through_a_router() {
 }
 
 #[test]
+fn aiomcache_works_through_a_router() {
+    check(clients::python("aiomcache_api.py"), &["the_server_is_asked_about_itself"]);
+}
+
+#[test]
+fn python_memcached_works_through_a_router() {
+    check(clients::python("python_memcached_api.py"), &["the_server_is_asked_about_itself"]);
+}
+
+#[test]
+fn php_memcached_works_through_a_router() {
+    check(clients::php("api.php"), &["the server is asked about itself", "all keys are listed"]);
+}
+
+#[test]
+fn spymemcached_works_through_a_router() {
+    let program = clients::java("SpymemcachedApi").expect("a Java program");
+    check(program, &["the server is asked about itself"]);
+}
+
+#[test]
+fn xmemcached_works_through_a_router() {
+    let program = clients::java("XmemcachedApi").expect("a Java program");
+    check(program, &["the server is asked about itself", "keys are listed"]);
+}
+
+#[test]
 fn libmemcacheds_own_checker_passes_through_a_router() {
     let tests = clients::memccapable(&routed().router, &["-a"]).expect("memccapable");
     let failed: Vec<&str> =

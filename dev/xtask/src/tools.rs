@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// A program, how it is asked whether it is there, and the Debian packages that have it.
 type Program = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const PROGRAMS: [Program; 13] = [
+const PROGRAMS: [Program; 17] = [
     ("memcached", &["-V"], &["memcached"]),
     ("/usr/sbin/mariadbd", &["--version"], &["mariadb-server-core"]),
     ("memccapable", &["-a", "-h", "127.0.0.1", "-p", "1", "-T", "none"], &["libmemcached-tools"]),
@@ -34,6 +34,12 @@ const PROGRAMS: [Program; 13] = [
     ("node", &["--version"], &["nodejs"]),
     ("npm", &["--version"], &["npm"]),
     ("ruby", &["-e", "require 'dalli'"], &["ruby", "ruby-dalli"]),
+    ("php", &["-r", "exit(class_exists('Memcached') ? 0 : 1);"], &["php-cli", "php-memcached"]),
+    // Asked for its version, each would start a virtual machine.
+    ("sh", &["-c", "command -v java && command -v javac"], &["default-jdk-headless"]),
+    ("sh", &["-c", "command -v mvn"], &["maven"]),
+    // What the page about clients shows for C.
+    ("sh", &["-c", HAS_LIBMEMCACHED], &["gcc", "libc6-dev", "libmemcached-dev"]),
     ("ip", &["-V"], &["iproute2"]),
     ("openssl", &["version"], &["openssl"]),
 ];
@@ -42,6 +48,12 @@ const PROGRAMS: [Program; 13] = [
 const HAS_PYLIBMC: &str = "import os, platform, sys
 built = platform.machine() in ('x86_64', 'aarch64') and (3, 9) <= sys.version_info < (3, 12)
 sys.exit(not (built or os.path.exists('/usr/include/libmemcached/memcached.h')))";
+
+const HAS_LIBMEMCACHED: &str =
+    "echo '#include <libmemcached/memcached.h>' | gcc -fsyntax-only -x c - 2>/dev/null";
+
+/// Maven for one short run: without what makes a long one faster, which takes half as long again.
+const MAVEN_OPTIONS: &str = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1";
 
 /// Installs what is missing.
 ///
@@ -54,8 +66,9 @@ pub(crate) fn install() -> Result<()> {
         packages(),
         etcd().context("unpack Debian's etcd-server"),
         python().context("install the Python clients from PyPI"),
-        go().context("install the Go client through the Go module proxy"),
-        node().context("install the Node client from npm"),
+        go().context("install the Go clients through the Go module proxy"),
+        node().context("install the Node clients from npm"),
+        java().context("install the Java clients from Maven Central"),
     ];
     let failures: Vec<String> =
         outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
@@ -202,6 +215,28 @@ fn node() -> Result<()> {
         let mut npm = command("npm", &["ci", "--no-audit", "--no-fund", "--ignore-scripts"]);
         npm.current_dir(&project);
         run(npm)
+    })
+}
+
+fn java() -> Result<()> {
+    let project = clients::java_project();
+    let wanted = clients::sources().join("java/checksums.txt");
+    once(&project, &wanted, || {
+        fs::copy(clients::sources().join("java/pom.xml"), project.join("pom.xml"))?;
+        let lib = project.join("lib");
+        if lib.exists() {
+            fs::remove_dir_all(&lib)?;
+        }
+        let mut maven =
+            command("mvn", &["--quiet", "--batch-mode", "--no-transfer-progress", "--strict-checksums"]);
+        maven.current_dir(&project).env("MAVEN_OPTS", MAVEN_OPTIONS);
+        maven.arg(format!("-Dmaven.repo.local={}", project.join("repository").display()));
+        maven.arg(format!("-DoutputDirectory={}", lib.display()));
+        maven.arg("dependency:copy-dependencies");
+        run(maven)?;
+        let mut check = command("sha256sum", &["--check", "--strict", "--quiet", &path(&wanted)]);
+        check.current_dir(&lib);
+        run(check)
     })
 }
 

@@ -2,4 +2,7 @@ module evenkeel/clients
 
 go 1.18
 
-require github.com/bradfitz/gomemcache v0.0.0-20260422231931-4d751bb6e37c
+require (
+	github.com/bradfitz/gomemcache v0.0.0-20260422231931-4d751bb6e37c
+	github.com/memcachier/mc/v3 v3.0.3
+)
