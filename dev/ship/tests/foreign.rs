@@ -1,6 +1,7 @@
 //! Artefacts for an architecture that is not this machine's, of a program that stands for ours: it was linked statically, and only
 //! another machine can run it.
 
+use crate::image::turn;
 use crate::tools::{have, is_thorough, leave_out, workshop};
 use checkout::target_directory;
 use serde_json::Value;
@@ -38,6 +39,7 @@ fn arm64() -> Option<PathBuf> {
 #[test]
 fn an_archive_and_an_image_are_for_the_architecture_of_their_program() {
     let (Some(program), Some(speaker)) = (arm64(), crate::tools::binary()) else { return };
+    let _turn = turn();
     let workshop = Workshop { binary: program, speaker, ..workshop(&PathBuf::new(), "foreign") };
     fs::create_dir_all(&workshop.out).unwrap();
     let archive = packages::tar(&workshop).expect("an archive").remove(0).path;

@@ -16,7 +16,8 @@ const UMOCI: (&str, &str) = ("umoci", "Debian: umoci");
 /// The image is made in one folder.
 static TURN: Mutex<()> = Mutex::new(());
 
-fn turn() -> MutexGuard<'static, ()> {
+/// To be held while an image is made.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
