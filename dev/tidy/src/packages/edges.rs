@@ -69,7 +69,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 33] = [
     ("conformance", &["end_to_end", "transcript", "router"], &[]),
     ("scenarios", &["end_to_end", "control", "os", "router", "stdx", "tls", "wire"], &["transcript"]),
     ("tidy", &["checkout"], &[]),
-    ("ship", &["checkout", "os"], &[]),
+    ("ship", &["checkout", "os"], &["end_to_end"]),
     ("xtask", &["checkout", "ship", "tidy", "os", "stdx"], &["transcript"]),
 ];
 
