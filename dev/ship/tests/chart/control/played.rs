@@ -34,7 +34,13 @@ pub(super) struct Cluster<'a> {
     folder: PathBuf,
     /// Last numbers of addresses.
     addresses: BTreeMap<String, usize>,
-    running: Vec<(String, Child)>,
+    running: Vec<Process>,
+}
+
+struct Process {
+    pod: String,
+    container: String,
+    child: Child,
 }
 
 impl<'a> Cluster<'a> {
@@ -121,11 +127,11 @@ impl<'a> Cluster<'a> {
         (set, pod(set))
     }
 
-    /// Starts a pod, as it is for the first time: its volumes are new.
+    /// Starts a pod: its volumes are new, but for those of its claims.
     pub(super) fn start(&mut self, name: &str) {
         let (set, pod) = self.spec(name);
-        let _ = fs::remove_dir_all(self.folder.join(name));
         for volume in elements(&pod["volumes"]) {
+            let _ = fs::remove_dir_all(self.volume(name, text(&volume["name"])));
             self.fill(name, volume);
         }
         for claim in elements(&set["spec"]["volumeClaimTemplates"]) {
@@ -134,17 +140,34 @@ impl<'a> Cluster<'a> {
             chown(&folder, Some(0), Some(USER)).expect("give a volume to the group of the pod");
             fs::set_permissions(&folder, PermissionsExt::from_mode(0o770)).expect("set a mode");
         }
-        let all: Vec<&Value> = containers(pod).collect();
-        for container in all {
-            let words: Vec<String> =
-                elements(&container["args"]).iter().map(|word| text(word).to_owned()).collect();
-            let log = self.log(name, text(&container["name"]));
-            let log = File::options().create(true).append(true).open(log).expect("a log");
-            let mut command = self.command(name, container, &words);
-            command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
-            self.running.push((name.to_owned(), command.spawn().expect("ip of iproute2")));
+        for container in containers(pod) {
+            self.start_container(name, container);
             self.wait_for(name, container, "startupProbe");
         }
+    }
+
+    fn start_container(&mut self, name: &str, container: &Value) {
+        let words: Vec<String> =
+            elements(&container["args"]).iter().map(|word| text(word).to_owned()).collect();
+        let command = self.command(name, container, &words);
+        self.spawn(name, text(&container["name"]), command);
+    }
+
+    fn spawn(&mut self, pod: &str, container: &str, mut command: Command) {
+        let log = self.folder.join(format!("{pod}-{container}.log"));
+        let log = File::options().create(true).append(true).open(log).expect("a log");
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
+        let child = command.spawn().expect("ip of iproute2");
+        self.running.push(Process { pod: pod.to_owned(), container: container.to_owned(), child });
+    }
+
+    /// Kills a container's process, and starts it again in its pod, as the kubelet does.
+    pub(super) fn restart(&mut self, name: &str, container: &str) {
+        self.kill(|process| process.pod == name && process.container == container);
+        let mut found = containers(self.spec(name).1);
+        let found = found.find(|found| found["name"] == container).expect("it is there");
+        self.start_container(name, found);
+        self.wait_for(name, found, "startupProbe");
     }
 
     /// Waits for what a pod's readiness probes ask.
@@ -170,11 +193,18 @@ impl<'a> Cluster<'a> {
 
     /// Kills all processes of a pod at once, as a lost node does.
     pub(super) fn lose(&mut self, name: &str) {
-        for (_, child) in self.running.iter_mut().filter(|(pod, _)| pod == name) {
-            child.kill().expect("it is ours");
-            child.wait().expect("it is ours");
+        self.kill(|process| process.pod == name);
+    }
+
+    #[track_caller]
+    fn kill(&mut self, is_meant: impl Fn(&Process) -> bool) {
+        let meant: Vec<&mut Process> = self.running.iter_mut().filter(|process| is_meant(process)).collect();
+        assert!(!meant.is_empty(), "there is nothing to kill");
+        for process in meant {
+            process.child.kill().expect("it is ours");
+            process.child.wait().expect("it is ours");
         }
-        self.running.retain(|(pod, _)| pod != name);
+        self.running.retain(|process| !is_meant(process));
     }
 
     /// What a command says that is executed in the first container of a pod, as by `kubectl exec`.
@@ -305,19 +335,13 @@ impl<'a> Cluster<'a> {
 
     /// A process of another program on its host, beside the pods.
     pub(super) fn start_other(&mut self, host: &str, words: &[&str]) {
-        let log = File::options().create(true).append(true).open(self.log(host, "other")).expect("a log");
         let mut command = Command::new("ip");
         command.args(["netns", "exec", host]).args(words).current_dir(&self.folder);
-        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
-        self.running.push((host.to_owned(), command.spawn().expect("ip of iproute2")));
+        self.spawn(host, "other", command);
     }
 
     pub(super) fn folder(&self) -> &Path {
         &self.folder
-    }
-
-    fn log(&self, pod: &str, container: &str) -> PathBuf {
-        self.folder.join(format!("{pod}-{container}.log"))
     }
 
     /// The ends of all logs.
@@ -338,9 +362,9 @@ impl<'a> Cluster<'a> {
 
 impl Drop for Cluster<'_> {
     fn drop(&mut self) {
-        for (_, child) in &mut self.running {
-            let _ = child.kill();
-            let _ = child.wait();
+        for process in &mut self.running {
+            let _ = process.child.kill();
+            let _ = process.child.wait();
         }
     }
 }
