@@ -149,7 +149,8 @@ struct Controller {
 }
 
 impl Controller {
-    fn start(program: PathBuf, fleet: &str) -> Controller {
+    /// With the thresholds and durations of a ConfigMap.
+    fn start(program: PathBuf, fleet: &str, files: &Value) -> Controller {
         let scratch = Scratch::new("controller");
         let run = |words: &str| {
             let output = Command::new(&program).args(words.split(' ')).current_dir(&scratch.0).output();
@@ -161,6 +162,12 @@ impl Controller {
         let serve = "control serve --zone main --socket socket --register directory:register --tls-ca ca/authority.pem --tls-cert c.pem";
         let mut command = Command::new(&program);
         command.args(serve.split(' ')).current_dir(&scratch.0).stderr(Stdio::null());
+        for name in ["health", "rollout"] {
+            if let Some(contents) = files[format!("{name}.toml")].as_str() {
+                fs::write(scratch.0.join(name), contents).expect("write a file");
+                command.args([format!("--{name}"), name.to_owned()]);
+            }
+        }
         let child = command.spawn().expect("start a controller");
         let controller = Controller { child, scratch, program };
         let serves = clock::wait_for(|| controller.asks("status").status.success().then_some(()));
@@ -187,12 +194,12 @@ impl Drop for Controller {
 }
 
 #[test]
-fn policies_and_members_are_accepted_by_a_controller() {
+fn policies_members_and_thresholds_are_accepted_by_a_controller() {
     let Some(program) = evenkeel() else { return };
     for rendered in with_control() {
         let map = control_map(&rendered);
         let fleet = after(text(&map["policy.toml"]), "fleet = ").trim_matches('"');
-        let controller = Controller::start(program.clone(), fleet);
+        let controller = Controller::start(program.clone(), fleet, map);
         for name in ["policy.toml", "members.toml"] {
             fs::write(controller.scratch.0.join(name), text(&map[name])).expect("write a file");
         }

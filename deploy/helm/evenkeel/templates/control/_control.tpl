@@ -77,7 +77,11 @@
 {{- if and (not $control.policy) (le (int .Values.replicaCount) (int $control.spares)) }}
 {{- fail (printf "replicaCount is %v and controlPlane.spares is %v, so there is no server for a slot: expected fewer spares" .Values.replicaCount $control.spares) }}
 {{- end }}
-{{- if and $control.policy (not (contains (printf "fleet = %q" (include "evenkeel.control.fleet" .)) $control.policy)) }}
+{{- if eq (int .Values.replicaCount) 0 }}
+{{- fail "replicaCount is 0, so there are no servers to control: set controlPlane.enabled=false" }}
+{{- end }}
+{{- $line := printf "(?m)^\\s*fleet\\s*=\\s*[\"']%s[\"']" (include "evenkeel.control.fleet" . | regexQuoteMeta) }}
+{{- if and $control.policy (not (regexMatch $line $control.policy)) }}
 {{- fail (printf "controlPlane.policy is not that of this fleet: expected the line fleet = %q in it" (include "evenkeel.control.fleet" .)) }}
 {{- end }}
 {{- end }}

@@ -154,8 +154,20 @@ fn rendered_pods_are_a_fleet_in_which_a_spare_takes_over() {
     follow_the_notes(&cluster, rendered, 3);
     check_keys(&cluster, "first");
 
+    // A server whose container is started again keeps its slot.
     let status = said(&cluster, "cache-evenkeel-control-0", "evenkeel control status");
     let lost = member_of(&status, "cache/s0").expect("the slot has a member");
+    cluster.restart(&lost, "evenkeel");
+    cluster.wait_until_ready(&lost);
+    let answers = clock::wait_for(|| {
+        let stored = asked(&cluster, "cache-evenkeel-router-0", "set restarted 0 0 1\r\n1") == "STORED\r\n";
+        let other = asked(&cluster, "cache-evenkeel-router-1", "get restarted").starts_with("VALUE");
+        (stored && other).then_some(())
+    });
+    assert!(answers.is_some(), "{}", cluster.said());
+    check_keys(&cluster, "again");
+    let status = said(&cluster, "cache-evenkeel-control-0", "evenkeel control status");
+    assert_eq!(member_of(&status, "cache/s0").as_ref(), Some(&lost), "{status}");
     // A controller that has just started replaces nothing for a minute, in which it comes to know the fleet.
     clock::pass(OBSERVATION.saturating_sub(started.elapsed()));
     let begun = clock::now();

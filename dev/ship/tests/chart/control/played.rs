@@ -301,7 +301,9 @@ impl<'a> Cluster<'a> {
     }
 
     fn fill(&self, pod: &str, volume: &Value) {
-        let folder = self.volume(pod, text(&volume["name"]));
+        let volume_folder = self.volume(pod, text(&volume["name"]));
+        // Files are links into a folder that a change would replace in one step.
+        let folder = volume_folder.join("..first");
         fs::create_dir_all(&folder).expect("a folder");
         if let Some(name) = volume["configMap"]["name"].as_str() {
             let map = self.rendered.object("ConfigMap", name);
@@ -329,7 +331,14 @@ impl<'a> Cluster<'a> {
             self.certificate(&folder, &format!("URI:{uri}"), &usages.join(","));
         } else {
             assert!(!volume["emptyDir"].is_null(), "a volume is {volume}");
-            fs::set_permissions(&folder, PermissionsExt::from_mode(0o777)).expect("set a mode");
+            fs::remove_dir(&folder).expect("it is empty");
+            fs::set_permissions(&volume_folder, PermissionsExt::from_mode(0o777)).expect("set a mode");
+            return;
+        }
+        symlink("..first", volume_folder.join("..data")).expect("a link");
+        for entry in fs::read_dir(&folder).expect("list a folder").flatten() {
+            let name = entry.file_name();
+            symlink(Path::new("..data").join(&name), volume_folder.join(&name)).expect("a link");
         }
     }
 
