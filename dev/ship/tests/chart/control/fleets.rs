@@ -244,6 +244,8 @@ fn start_etcd(cluster: &mut Cluster, program: &Path) {
         "--key-file",
         "etcd/tls.key",
         "--unsafe-no-fsync",
+        "--bcrypt-cost",
+        "4",
         "--logger",
         "zap",
     ]);

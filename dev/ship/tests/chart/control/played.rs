@@ -9,6 +9,7 @@
 //! | user and group | the same numbers |
 //! | `$(NAME)`, fields of the pod | replaced as the kubelet does |
 //! | a native sidecar | started first, and waited for if it has a startup probe |
+//! | a process that ends | started again, while its probe is waited for |
 
 use super::super::{Rendered, containers, elements, pod, text};
 use end_to_end::clock;
@@ -161,6 +162,16 @@ impl<'a> Cluster<'a> {
         self.running.push(Process { pod: pod.to_owned(), container: container.to_owned(), child });
     }
 
+    /// Starts a container again whose process has ended: a controller ends if it begins while etcd does not answer.
+    fn start_again(&mut self, name: &str, container: &Value) {
+        let is_it = |process: &&mut Process| process.pod == name && container["name"] == *process.container;
+        let process = self.running.iter_mut().find(is_it).expect("it was started");
+        if process.child.try_wait().expect("it is ours").is_some() {
+            self.running.retain(|process| process.pod != name || container["name"] != *process.container);
+            self.start_container(name, container);
+        }
+    }
+
     /// Kills a container's process, and starts it again in its pod, as the kubelet does.
     pub(super) fn restart(&mut self, name: &str, container: &str) {
         self.kill(|process| process.pod == name && process.container == container);
@@ -171,13 +182,13 @@ impl<'a> Cluster<'a> {
     }
 
     /// Waits for what a pod's readiness probes ask.
-    pub(super) fn wait_until_ready(&self, name: &str) {
+    pub(super) fn wait_until_ready(&mut self, name: &str) {
         for container in containers(self.spec(name).1) {
             self.wait_for(name, container, "readinessProbe");
         }
     }
 
-    fn wait_for(&self, name: &str, container: &Value, probe: &str) {
+    fn wait_for(&mut self, name: &str, container: &Value, probe: &str) {
         let http = &container[probe]["httpGet"];
         if http.is_null() {
             return;
@@ -186,7 +197,10 @@ impl<'a> Cluster<'a> {
         let port =
             port.expect("a probe asks a port of its container")["containerPort"].as_i64().expect("a number");
         let (address, path) = (format!("{}:{port}", self.address(name)), text(&http["path"]));
-        let answers = clock::wait_for(|| is_ok(&address, path).then_some(()));
+        let answers = clock::wait_for(|| {
+            self.start_again(name, container);
+            is_ok(&address, path).then_some(())
+        });
         let container = text(&container["name"]);
         assert!(answers.is_some(), "{name}, {container}: {probe} fails\n{}", self.said());
     }
