@@ -141,6 +141,37 @@ fn agents_find_their_processes() {
     }
 }
 
+/// Whether a rule of a policy names this port and pods of this component.
+fn allows(rules: &Value, peers: &str, port: &Value, component: &str) -> bool {
+    elements(rules).iter().any(|rule| {
+        let is_peer =
+            |peer: &Value| peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == component;
+        elements(&rule["ports"]).iter().any(|found| found["port"] == *port)
+            && elements(&rule[peers]).iter().any(is_peer)
+    })
+}
+
+#[test]
+fn a_closed_network_lets_agents_and_controllers_through() {
+    let all = with_control();
+    let rendered = all.iter().find(|rendered| rendered.name == "control-etcd").expect("there is one");
+    let policy = |name: &str| &rendered.object("NetworkPolicy", name)["spec"];
+    let [servers, routers, controllers] =
+        ["cache-evenkeel", "cache-evenkeel-router", "cache-evenkeel-control"].map(policy);
+    // Turns of agents, and what controllers tell each other, at both ends; then probes of servers.
+    let (name, number) = (Value::from("control"), Value::from(7500));
+    for component in ["cache", "router", "control"] {
+        assert!(allows(&controllers["ingress"], "from", &name, component), "from {component}");
+    }
+    for (what, policy) in [("cache", servers), ("router", routers), ("control", controllers)] {
+        assert!(allows(&policy["egress"], "to", &number, "control"), "{what} to controllers");
+    }
+    assert!(allows(&servers["ingress"], "from", &Value::from("memcached"), "control"), "probes arrive");
+    assert!(allows(&controllers["egress"], "to", &Value::from(11211), "cache"), "probes leave");
+    let etcd = |rule: &Value| rule["ports"] == serde_json::json!([{"port": 2379}]) && rule["to"].is_null();
+    assert!(elements(&controllers["egress"]).iter().any(etcd), "etcd may be anywhere");
+}
+
 /// A controller of a fleet with a socket file, whose register is new.
 struct Controller {
     child: Child,
