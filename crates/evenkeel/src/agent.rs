@@ -4,6 +4,7 @@
 mod join;
 mod process;
 mod settings;
+mod variables;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,9 +31,12 @@ const FILE_LEN_MAX: u64 = 1024 * 1024;
 /// Do on this host what controllers decide
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Arguments {
-    /// What is on this host, and where the controllers are (TOML)
+    /// What is on this host, and where the controllers are (TOML); ${NAME} is a variable of the environment
     #[arg(value_name = "FILE")]
     settings: PathBuf,
+    /// Only check the file, and end
+    #[arg(long)]
+    check: bool,
     /// Get a first certificate with this join token, and write it to --tls-cert; what begins with @ is a file with the token
     #[arg(long, value_name = "TOKEN", requires = "tls_ca")]
     join: Option<String>,
@@ -47,8 +51,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = &arguments.settings;
     let text = read_file(path, FILE_LEN_MAX)?;
-    let file = AgentFile::parse(&text)
+    let file = variables::expanded(&text, |name| std::env::var(name).ok())
+        .and_then(|text| AgentFile::parse(&text))
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display()), None))?;
+    if arguments.check {
+        return Ok(());
+    }
     if let Some(token) = &arguments.join {
         join::join(token, &file, &arguments.credentials)?;
     }
@@ -67,6 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         router: router.name.clone(),
         view: router.view.clone(),
         file: router.file.clone(),
+        first_text: router.first_text.clone(),
         client_address: router.client_address.clone(),
         cluster_file: router.cluster_file.clone(),
         place: place(&router.address),

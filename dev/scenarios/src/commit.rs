@@ -103,6 +103,7 @@ fn begin(fleet: &Fleet, memory: &RunFolder, number: usize, loads: &Loads) -> Res
         router: format!("r{number}").parse()?,
         view: "main".parse()?,
         file,
+        first_text: None,
         place: PeerPlace { address: format!("unix:{}", socket.display()), tls: None },
         process: Arc::new(move || ProcessReport::Running { pid }),
         client_address: None,

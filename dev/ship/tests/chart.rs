@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 mod agreement;
 mod command_lines;
+mod control;
 mod memory;
 mod pages;
 mod pods;
@@ -72,6 +73,13 @@ impl Rendered {
         self.objects.iter().find(is_it).unwrap_or_else(|| panic!("{}: there is no {kind} {name}", self.name))
     }
 
+    /// The StatefulSet of the servers.
+    #[track_caller]
+    fn servers(&self) -> &Value {
+        let is_it = |set: &&Value| set["metadata"]["labels"]["app.kubernetes.io/component"] == "cache";
+        self.of_kind("StatefulSet").find(is_it).expect("there are servers")
+    }
+
     /// Objects with pods.
     fn workloads(&self) -> impl Iterator<Item = &Value> {
         self.objects.iter().filter(|object| !object["spec"]["template"].is_null())
@@ -85,9 +93,10 @@ impl Rendered {
         Some(self.object("ConfigMap", text(&volume["configMap"]["name"])))
     }
 
-    /// The flags that a container of this pod reads from a file: the second word of its arguments names it.
+    /// The flags that a container of this pod reads from a file, which a word of its arguments names.
     fn flags(&self, pod: &Value, container: &Value) -> Vec<&str> {
-        let file = container["args"][1].as_str().and_then(|word| word.strip_prefix("@/etc/evenkeel/"));
+        let mut words = elements(&container["args"]).iter().filter_map(Value::as_str);
+        let file = words.find_map(|word| word.strip_prefix("@/etc/evenkeel/"));
         let Some((file, configuration)) = file.zip(self.configuration(pod, container)) else {
             return Vec::new();
         };

@@ -50,6 +50,8 @@ pub(super) struct RouterEntry {
     pub(super) view: ViewName,
     /// What it reads, and nobody else writes.
     pub(super) file: PathBuf,
+    /// What the file has before the first order, if it is not there: a router does not start without a file.
+    pub(super) first_text: Option<String>,
     pub(super) address: String,
     pub(super) pid_file: PathBuf,
     /// Where clients reach it, for lists of routers.

@@ -55,6 +55,12 @@ pub(super) struct ServeArguments {
     /// Authorities of etcd's certificates (PEM), for https
     #[arg(long, value_name = "FILE")]
     etcd_ca: Option<PathBuf>,
+    /// The certificate to show to etcd (PEM), if it asks for one; read at the start
+    #[arg(long, value_name = "FILE", requires_all = ["etcd_ca", "etcd_key"])]
+    etcd_cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
+    etcd_key: Option<PathBuf>,
     /// Zone of this host
     #[arg(long, value_name = "ZONE")]
     zone: ZoneName,
@@ -266,6 +272,7 @@ fn register(job: &ServeArguments) -> Result<SharedRegister, Failure> {
         RegisterPlace::Etcd(members) => {
             let password = std::env::var("EVENKEEL_ETCD_PASSWORD").unwrap_or_default();
             let tls = job.etcd_ca.as_ref().map(|path| ClientSettings {
+                own: job.etcd_cert.clone().zip(job.etcd_key.clone()),
                 authorities: Some(path.clone()),
                 names: NameCheck::Host,
                 ..ClientSettings::default()

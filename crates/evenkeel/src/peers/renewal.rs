@@ -80,7 +80,7 @@ pub(crate) fn start(
     let Some(path) = &credentials.tls_cert else { return Ok(None) };
     if !matches!(signer, Signer::Nobody) && credentials.tls_key.as_ref().is_some_and(|key| key != path) {
         say(
-            LogLevel::Warning,
+            LogLevel::Info,
             &format!(
                 "{} is renewed by whoever made it: its key is in another file, and both cannot be replaced in one step",
                 path.display()

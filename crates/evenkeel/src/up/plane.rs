@@ -170,6 +170,7 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
         router: ROUTER.parse().expect("a word is a name"),
         view: VIEW.parse().expect("a word is a name"),
         file: configuration(settings.place),
+        first_text: None,
         place: PeerPlace { address: format!("unix:{}", router_socket(settings.place).display()), tls: None },
         process: look(&settings.router_pid),
         client_address: None,

@@ -123,6 +123,9 @@
 {{- if eq .Values.logFormat "json" }}
 --log=json
 {{- end }}
+{{- if .Values.controlPlane.enabled }}
+--pidfile=/run/evenkeel/server.pid
+{{- end }}
 {{- if .Values.warmUpgrade.enabled }}
 --memory-file=/items/items
 {{- end }}

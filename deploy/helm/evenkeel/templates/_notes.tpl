@@ -30,6 +30,9 @@ Requests go to the router of the client's own node. A pod on a node without a ro
 {{- end }}
 {{- end }}
 {{- end }}
+{{- if .Values.controlPlane.enabled }}
+{{ include "evenkeel.control.notes" . }}
+{{- end }}
 {{- if .Values.tune.enabled }}
 
 {{ if eq .Values.tune.mode "apply" }}Settings of the selected nodes are changed, and restored when their pods end{{ else }}What limits the nodes{{ end }}:
@@ -76,7 +79,7 @@ Without effect:
 {{- end }}
 {{- end }}
 {{- /* A test keeps this list equal to values.yaml. */}}
-{{- $known := list "affinity" "args" "auth" "clusterDomain" "commonAnnotations" "commonLabels" "config" "containerPorts" "containerSecurityContext" "customLivenessProbe" "customReadinessProbe" "customStartupProbe" "discovery" "extraArgs" "extraDeploy" "extraEnvVars" "extraEnvVarsCM" "extraEnvVarsSecret" "extraObjects" "extraVolumeMounts" "extraVolumes" "fullnameOverride" "global" "hostAliases" "image" "initContainers" "lifecycleHooks" "livenessProbe" "logFormat" "maxConnections" "memory" "metrics" "nameOverride" "networkPolicy" "nodeSelector" "pdb" "podAnnotations" "podAntiAffinityPreset" "podLabels" "podManagementPolicy" "podSecurityContext" "preStopSleepSeconds" "priorityClassName" "readinessProbe" "replicaCount" "resources" "router" "runtimeClassName" "schedulerName" "seccomp" "service" "serviceAccount" "sidecars" "startupProbe" "terminationGracePeriodSeconds" "threads" "tls" "tolerations" "topologySpreadConstraints" "tune" "updateStrategy" "warmUpgrade" }}
+{{- $known := list "affinity" "args" "auth" "clusterDomain" "commonAnnotations" "commonLabels" "config" "containerPorts" "containerSecurityContext" "controlPlane" "customLivenessProbe" "customReadinessProbe" "customStartupProbe" "discovery" "extraArgs" "extraDeploy" "extraEnvVars" "extraEnvVarsCM" "extraEnvVarsSecret" "extraObjects" "extraVolumeMounts" "extraVolumes" "fullnameOverride" "global" "hostAliases" "image" "initContainers" "lifecycleHooks" "livenessProbe" "logFormat" "maxConnections" "memory" "metrics" "nameOverride" "networkPolicy" "nodeSelector" "pdb" "podAnnotations" "podAntiAffinityPreset" "podLabels" "podManagementPolicy" "podSecurityContext" "preStopSleepSeconds" "priorityClassName" "readinessProbe" "replicaCount" "resources" "router" "runtimeClassName" "schedulerName" "seccomp" "service" "serviceAccount" "sidecars" "startupProbe" "terminationGracePeriodSeconds" "threads" "tls" "tolerations" "topologySpreadConstraints" "tune" "updateStrategy" "warmUpgrade" }}
 {{- range $key, $value := .Values }}
 {{- $isForeign := false }}
 {{- range $path, $reason := $foreign }}

@@ -3,7 +3,14 @@
 {{- /* Flags that the routers and the sidecar have in common. */ -}}
 {{- define "evenkeel.router.flags" -}}
 {{- $router := .Values.router }}
+{{- if .Values.controlPlane.enabled }}
+# Written by the agent, which is there before.
+--config=file:/run/evenkeel/route.json
+--unix-domain-sock=/run/evenkeel/router.sock
+--pidfile=/run/evenkeel/router.pid
+{{- else }}
 --config=file:/etc/evenkeel/route.json
+{{- end }}
 --num-proxies={{ $router.threads }}
 --buffer-memory-mb={{ $router.bufferMemory }}
 --metrics-listen=*:{{ $router.metricsPort }}
@@ -131,6 +138,9 @@
     - name: evenkeel-router
       mountPath: /etc/evenkeel
       readOnly: true
+    {{- if $root.Values.controlPlane.enabled }}
+    {{- include "evenkeel.control.runMount" $root | nindent 4 }}
+    {{- end }}
     {{- if $root.Values.tls.enabled }}
     - name: evenkeel-certificate
       mountPath: /tls
@@ -142,6 +152,9 @@
 - name: evenkeel-router
   configMap:
     name: {{ include "evenkeel.fullname" . }}-router
+{{- if .Values.controlPlane.enabled }}
+{{ include "evenkeel.control.agentVolumes" (dict "root" . "component" "router") }}
+{{- end }}
 {{- if .Values.tls.enabled }}
 - name: evenkeel-certificate
   secret:

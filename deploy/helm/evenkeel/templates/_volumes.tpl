@@ -15,6 +15,9 @@
 - name: items
   mountPath: /items
 {{- end }}
+{{- if .Values.controlPlane.enabled }}
+{{ include "evenkeel.control.runMount" . }}
+{{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ include "evenkeel.rendered" (dict "value" . "root" $) }}
 {{- end }}
@@ -42,6 +45,9 @@
   emptyDir:
     medium: Memory
     sizeLimit: {{ add (include "evenkeel.server.memory" . | int64) 64 }}Mi
+{{- end }}
+{{- if .Values.controlPlane.enabled }}
+{{ include "evenkeel.control.agentVolumes" (dict "root" . "component" "cache") }}
 {{- end }}
 {{- with .Values.extraVolumes }}
 {{ include "evenkeel.rendered" (dict "value" . "root" $) }}

@@ -4,7 +4,8 @@ use super::{Rendered, containers, elements, pod, text, value_of};
 use serde_json::Value;
 
 /// Objects that a value file names and somebody else makes.
-const OF_OTHERS: [&str; 4] = ["cache-certificate", "cache-cache-users", "variables", "secrets"];
+const OF_OTHERS: [&str; 6] =
+    ["cache-certificate", "cache-cache-users", "etcd-certificate", "etcd-password", "variables", "secrets"];
 
 /// The number of a port of a container or a pod.
 fn port<'a>(containers: impl Iterator<Item = &'a Value>, name: &str) -> Option<i64> {
@@ -122,14 +123,21 @@ fn objects_with_pods_and_monitors_select_what_they_are_for() {
                 .of_kind("Service")
                 .filter(|service| selects(selector, &service["metadata"]["labels"]))
                 .collect();
-            let [service] = services.as_slice() else { panic!("{}: expected one Service", rendered.name) };
-            assert_eq!(service["spec"]["ports"][0]["name"], monitor["spec"]["endpoints"][0]["port"]);
-            assert_eq!(
-                service["metadata"]["namespace"],
-                monitor["spec"]["namespaceSelector"]["matchNames"][0]
-            );
-            let job = text(&monitor["spec"]["jobLabel"]);
-            assert_eq!(service["metadata"]["labels"][job], "evenkeel", "the alerts know a job by this name");
+            // One for servers, routers and controllers, and one for agents where there are any.
+            let has_agents = rendered.name.starts_with("control-");
+            assert_eq!(services.len(), if has_agents { 2 } else { 1 }, "{}", rendered.name);
+            for service in services {
+                assert_eq!(service["spec"]["ports"][0]["name"], monitor["spec"]["endpoints"][0]["port"]);
+                assert_eq!(
+                    service["metadata"]["namespace"],
+                    monitor["spec"]["namespaceSelector"]["matchNames"][0]
+                );
+                let job = text(&monitor["spec"]["jobLabel"]);
+                assert_eq!(
+                    service["metadata"]["labels"][job], "evenkeel",
+                    "the alerts know a job by this name"
+                );
+            }
             monitors += 1;
         }
     }
@@ -164,7 +172,7 @@ fn volumes_and_variables_name_objects_that_are_there() {
 
 /// Names of all servers in the order of their numbers, from the StatefulSet.
 fn servers(rendered: &Rendered) -> Vec<String> {
-    let set = rendered.of_kind("StatefulSet").next().expect("there are servers");
+    let set = rendered.servers();
     let [name, service] = [&set["metadata"]["name"], &set["spec"]["serviceName"]].map(text);
     rendered.object("Service", service);
     let port = port(containers(pod(set)), "memcached").expect("servers have a port");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The program: that of `EVENKEEL_BIN`, or the one that cargo has built.
-fn evenkeel() -> Option<PathBuf> {
+pub(super) fn evenkeel() -> Option<PathBuf> {
     let named = std::env::var_os("EVENKEEL_BIN").map(PathBuf::from);
     let path = named.unwrap_or_else(|| target_directory().join("debug/evenkeel"));
     if path.exists() || is_all() {
@@ -19,7 +19,8 @@ fn evenkeel() -> Option<PathBuf> {
 }
 
 fn output(program: &Path, words: &[String]) -> Output {
-    let output = Command::new(program).args(words).output();
+    // The name of the pod, which agents have in their files.
+    let output = Command::new(program).args(words).env("POD_NAME", "cache-evenkeel-0").output();
     output.unwrap_or_else(|error| panic!("start {}: {error}", program.display()))
 }
 
@@ -28,6 +29,7 @@ fn refusal(program: &Path, words: &[String]) -> Option<String> {
     let last = match words[0].as_str() {
         "serve" => "--check",
         "route" => "--validate-config",
+        "agent" => "--check",
         // clap reads words in their order, and refuses a wrong one before it comes to this.
         _ => "--help",
     };
@@ -46,9 +48,12 @@ struct Place {
 impl Place {
     fn new() -> Place {
         let scratch = Scratch::new("command-lines");
-        for folder in ["auth", "tls", "items", "flash"] {
+        for folder in ["auth", "tls", "items", "flash", "run/evenkeel"] {
             fs::create_dir_all(scratch.0.join(folder)).expect("make a folder");
         }
+        // An agent has written it before its router starts.
+        fs::write(scratch.0.join("run/evenkeel/route.json"), "{\"route\": \"ErrorRoute\"}")
+            .expect("write routes");
         fs::write(scratch.0.join("auth/users"), "shop:secret\n").expect("write users");
         let tls = scratch.0.join("tls");
         let mut openssl = Command::new("openssl");
@@ -77,7 +82,7 @@ impl Place {
     /// A text with the paths of a pod, with those of this place.
     fn moved(&self, words: &str) -> String {
         let to = |path: &str| format!("{}{path}", self.scratch.0.display());
-        ["/etc/evenkeel/", "/auth/", "/tls/", "/items/", "/flash/"]
+        ["/etc/evenkeel/", "/run/evenkeel/", "/auth/", "/tls/", "/items/", "/flash/"]
             .iter()
             .fold(words.to_owned(), |words, path| words.replace(path, &to(path)))
     }
@@ -103,7 +108,7 @@ fn every_command_line_is_accepted() {
     let place = Place::new();
     let (mut accepted, mut refused) = (0, Vec::new());
     for rendered in Rendered::all() {
-        if rendered.name.starts_with("tls") && !place.has_certificate {
+        if (rendered.name.starts_with("tls") || rendered.name == "control-etcd") && !place.has_certificate {
             continue;
         }
         for workload in rendered.workloads() {

@@ -15,7 +15,7 @@ fn mib(quantity: &Value) -> u64 {
 
 /// The megabytes for items of the servers of this value file, and the server's container and pod.
 fn server(rendered: &Rendered) -> (u64, &Value, &Value) {
-    let pod = pod(rendered.of_kind("StatefulSet").next().expect("there are servers"));
+    let pod = pod(rendered.servers());
     let container =
         containers(pod).find(|container| container["name"] == "evenkeel").expect("it has a container");
     let memory = value_of(&rendered.flags(pod, container), "--memory-limit").expect("flags have the memory");

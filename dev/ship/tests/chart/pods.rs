@@ -25,7 +25,7 @@ fn violations(pod: &Value) -> Vec<String> {
         }
     }
     for volume in elements(&pod["volumes"]) {
-        let kinds = ["configMap", "secret", "emptyDir"];
+        let kinds = ["configMap", "csi", "secret", "emptyDir"];
         if !kinds.iter().any(|kind| !volume[kind].is_null()) {
             found.push(format!("volume {} is none of {}", volume["name"], kinds.join(", ")));
         }

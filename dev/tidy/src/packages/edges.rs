@@ -69,7 +69,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 33] = [
     ("conformance", &["end_to_end", "transcript", "router"], &[]),
     ("scenarios", &["end_to_end", "control", "os", "router", "stdx", "tls", "wire"], &["transcript"]),
     ("tidy", &["checkout"], &[]),
-    ("ship", &["checkout", "os"], &["transcript"]),
+    ("ship", &["checkout", "os"], &["end_to_end", "transcript"]),
     ("xtask", &["checkout", "ship", "tidy", "os", "stdx"], &["transcript"]),
 ];
 

@@ -61,6 +61,12 @@ impl BesideRouter {
     pub(super) fn new(router: AgentRouter, store: AgentStore) -> Result<BesideRouter, AgentStateError> {
         let kept: Option<Probation> = store.load(&name(&router.router))?;
         let file = RouterFile::new(&router.file);
+        let begun = kept.as_ref().and_then(Probation::good).map(|good| &good.digest);
+        if let Some(first) = &router.first_text
+            && begun.is_none_or(|begun| *begun == digest_of(first.as_bytes()))
+        {
+            begin_file(&file, first, &store)?;
+        }
         let list = router.cluster_file.clone().map(ClusterFile::new);
         let client = RouterClient::new(router.place.clone(), ANSWER_WITHIN);
         let probation = kept.unwrap_or_default();
@@ -317,6 +323,92 @@ impl BesideRouter {
     }
 }
 
+/// Writes the first text if there is no file. It is kept, so that the router can go back to it from the first order.
+fn begin_file(file: &RouterFile, text: &str, store: &AgentStore) -> Result<(), AgentStateError> {
+    if file.read()?.is_none() {
+        store.keep_text(&digest_of(text.as_bytes()), text)?;
+        file.write(text.as_bytes())?;
+    }
+    Ok(())
+}
+
 fn name(router: &RouterId) -> String {
     format!("router-{router}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::PeerPlace;
+    use std::fs;
+    use std::path::Path;
+
+    const FIRST: &str = "{\"route\": \"ErrorRoute\"}";
+
+    fn folder(name: &str) -> std::path::PathBuf {
+        let path = std::env::temp_dir().join(format!("evenkeel-first-text-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).expect("a folder");
+        path
+    }
+
+    /// An agent beside a router that does not run.
+    fn begin(folder: &Path) -> BesideRouter {
+        let router = AgentRouter {
+            router: "r1".parse().expect("a name"),
+            view: "main".parse().expect("a name"),
+            file: folder.join("route.json"),
+            first_text: Some(FIRST.to_owned()),
+            place: PeerPlace { address: format!("unix:{}", folder.join("none.sock").display()), tls: None },
+            process: Arc::new(|| ProcessReport::Down),
+            client_address: None,
+            cluster_file: None,
+        };
+        let store = AgentStore::open(&folder.join("agent")).expect("a store");
+        BesideRouter::new(router, store).expect("it begins")
+    }
+
+    #[test]
+    fn a_router_without_a_file_has_the_first_text() {
+        let folder = folder("none");
+        let mut beside = begin(&folder);
+        assert_eq!(fs::read_to_string(folder.join("route.json")).expect("a file"), FIRST);
+        beside.look(Now::at_ms(0), &|_, line| panic!("{line}"));
+        assert_eq!(beside.report().text, TextReport::Loaded, "it is no other writer's file");
+        assert_eq!(beside.store.text(&digest_of(FIRST.as_bytes())).as_deref(), Some(FIRST));
+    }
+
+    #[test]
+    fn a_file_that_is_there_stays() {
+        let folder = folder("there");
+        fs::write(folder.join("route.json"), "{}").expect("a file");
+        begin(&folder);
+        assert_eq!(fs::read_to_string(folder.join("route.json")).expect("a file"), "{}");
+    }
+
+    #[test]
+    fn the_first_text_comes_again_until_there_is_an_order() {
+        let folder = folder("again");
+        begin(&folder).look(Now::at_ms(0), &|_, line| panic!("{line}"));
+        fs::remove_file(folder.join("route.json")).expect("it is there");
+        begin(&folder);
+        assert_eq!(fs::read_to_string(folder.join("route.json")).expect("a file"), FIRST);
+    }
+
+    #[test]
+    fn what_is_missing_after_an_order_is_what_the_order_said() {
+        let folder = folder("order");
+        let mut beside = begin(&folder);
+        beside.look(Now::at_ms(0), &|_, line| panic!("{line}"));
+        let text = "{\"route\": \"NullRoute\"}".to_owned();
+        let order = RouterOrder {
+            router: "r1".parse().expect("a name"),
+            generation: GenerationNumber(1),
+            digest: digest_of(text.as_bytes()),
+        };
+        beside.on_order(&order, Some(&text), Now::at_ms(1), &|_, line| panic!("{line}"));
+        fs::remove_file(folder.join("route.json")).expect("it is there");
+        begin(&folder).look(Now::at_ms(2), &|_, line| panic!("{line}"));
+        assert_eq!(fs::read_to_string(folder.join("route.json")).expect("a file"), text);
+    }
 }

@@ -23,6 +23,8 @@ pub struct AgentRouter {
     pub view: ViewName,
     /// The file that it reads.
     pub file: PathBuf,
+    /// What is put there if there is no file and nothing was ever kept of this router; none to wait for the first order.
+    pub first_text: Option<String>,
     /// Where it answers.
     pub place: PeerPlace,
     /// Its process.
