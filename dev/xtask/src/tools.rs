@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// A program, how it is asked whether it is there, and the Debian packages that have it.
 type Program = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const PROGRAMS: [Program; 13] = [
+const PROGRAMS: [Program; 14] = [
     ("memcached", &["-V"], &["memcached"]),
     ("/usr/sbin/mariadbd", &["--version"], &["mariadb-server-core"]),
     ("memccapable", &["-a", "-h", "127.0.0.1", "-p", "1", "-T", "none"], &["libmemcached-tools"]),
@@ -36,6 +36,7 @@ const PROGRAMS: [Program; 13] = [
     ("ruby", &["-e", "require 'dalli'"], &["ruby", "ruby-dalli"]),
     ("ip", &["-V"], &["iproute2"]),
     ("openssl", &["version"], &["openssl"]),
+    ("minisign", &["-v"], &["minisign"]),
 ];
 
 /// PyPI has pylibmc 1.6.3 built for these Pythons; for others it is built here.
