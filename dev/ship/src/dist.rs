@@ -49,7 +49,7 @@ static KINDS: &[ArtefactKind] = &[
     ArtefactKind { name: "site", make: site::make, needs: Needs::Sources },
 ];
 
-/// Make what is shipped: packages, an image and their checksums
+/// Make what is shipped: packages, an image, a chart, a site and their checksums
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
     /// Only these kinds
@@ -115,13 +115,13 @@ pub fn dist(arguments: &Arguments) -> Result<bool> {
         epoch_s: epoch_s()?,
         keys: None,
     };
-    let (mut made, table) = make(&workshop, &kinds)?;
+    let (mut made, seconds) = make(&workshop, &kinds)?;
     let is_same = !arguments.twice || again(&workshop, &kinds, &made)?;
     if let Some(keys) = &keys {
         made.extend(sign_packages(&workshop, &kinds, keys, &made)?);
     }
     checksums::write(&workshop.out, &made)?;
-    print!("{table}");
+    print!("{}", table(&made, &seconds)?);
     let out = workshop.out.display();
     match &keys {
         None => println!("all in {out}, with SHA256SUMS"),
@@ -195,23 +195,32 @@ fn others(out: &Path, made: &[Artefact]) -> Result<Vec<String>> {
     Ok(others)
 }
 
-/// Makes artefacts of these kinds. Also returns a table of them, with the seconds of each kind in its first line.
-fn make(workshop: &Workshop, kinds: &[&ArtefactKind]) -> Result<(Vec<Artefact>, String)> {
+/// Makes artefacts of these kinds. Also returns the seconds of each kind, at its first artefact.
+fn make(workshop: &Workshop, kinds: &[&ArtefactKind]) -> Result<(Vec<Artefact>, Vec<String>)> {
     fs::create_dir_all(&workshop.out).with_context(|| format!("make {}", workshop.out.display()))?;
-    let mut all = Vec::new();
-    let mut table = format!("{:<48} {:>12} {:>8}\n", "artefact", "bytes", "seconds");
+    let (mut all, mut seconds) = (Vec::new(), Vec::new());
     for kind in kinds {
         let clock = Stopwatch::start();
         let made = (kind.make)(workshop).with_context(|| format!("make {}", kind.name))?;
-        let mut seconds = format!("{:.1}", clock.passed().as_secs_f64());
+        let mut took = format!("{:.1}", clock.passed().as_secs_f64());
         for artefact in made {
-            let bytes = fs::metadata(&artefact.path).context("look at an artefact")?.len();
-            let name = checksums::name(&artefact.path);
-            table += &format!("{name:<48} {bytes:>12} {:>8}\n", std::mem::take(&mut seconds));
+            seconds.push(std::mem::take(&mut took));
             all.push(artefact);
         }
     }
-    Ok((all, table))
+    Ok((all, seconds))
+}
+
+/// A table of artefacts as they lie there. Those that were made last have taken no time of their own.
+fn table(made: &[Artefact], seconds: &[String]) -> Result<String> {
+    let mut table = format!("{:<48} {:>12} {:>8}\n", "artefact", "bytes", "seconds");
+    for (artefact, seconds) in
+        made.iter().zip(seconds.iter().map(String::as_str).chain(std::iter::repeat("")))
+    {
+        let bytes = fs::metadata(&artefact.path).context("look at an artefact")?.len();
+        table += &format!("{:<48} {bytes:>12} {seconds:>8}\n", checksums::name(&artefact.path));
+    }
+    Ok(table)
 }
 
 /// Makes the same once more in another folder, and compares.

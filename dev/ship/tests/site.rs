@@ -119,6 +119,56 @@ fn files_of_the_tree_are_not_searched() {
     }
 }
 
+/// A checkout with these files beside a few pages, and the book that is made of it.
+fn small_book(name: &str, files: &[(&str, &str)]) -> Result<Book, String> {
+    let root = target_directory().join("ship-tests/small-books").join(name);
+    let _ = fs::remove_dir_all(&root);
+    let pages = [
+        ("README.md", "# A\n\n[pages](docs/README.md)\n"),
+        ("docs/README.md", "# P\n\n| verb | page |\n|---|---|\n| `serve` | [g](g.md) |\n"),
+        ("docs/g.md", "# G\n\n[c](../conf.yaml), [d](../data/)\n"),
+        ("conf.yaml", "a: '```'\n"),
+        ("data/x.sh", "true\n"),
+        ("data/y.json", "{}\n"),
+    ];
+    for (path, text) in pages.iter().chain(files) {
+        fs::create_dir_all(root.join(path).parent().expect("a folder")).unwrap();
+        fs::write(root.join(path), text).unwrap();
+    }
+    Book::read(&root).map_err(|error| format!("{error:#}"))
+}
+
+#[test]
+fn files_and_folders_that_pages_link_to_are_pages_and_data_are_copied() {
+    let book = small_book("files", &[]).expect("a book");
+    let page = |path: &str| {
+        let page = book.pages.iter().find(|page| page.place() == Path::new(path));
+        &page.unwrap_or_else(|| panic!("no {path}")).text
+    };
+    assert!(page("docs/g.md").contains("[c](../conf.yaml.md), [d](../data/index.md)"));
+    // A fence that is longer than what it contains.
+    assert_eq!(page("conf.yaml.md"), "# conf.yaml\n\n````yaml\na: '```'\n````\n");
+    assert_eq!(page("data/index.md"), "# data\n\n* [x.sh](x.sh.md)\n* [y.json](y.json)\n");
+    assert_eq!(book.files.iter().collect::<Vec<_>>(), [Path::new("data/y.json")]);
+}
+
+#[test]
+fn a_page_that_nobody_lists_and_a_link_to_nothing_are_errors() {
+    let check = |name: &str, path: &str, text: &str, expected: &str| {
+        let error = small_book(name, &[(path, text)]).err().unwrap_or_default();
+        assert!(error.contains(expected), "{name}: `{error}`");
+    };
+    check("unlisted", "docs/h.md", "# H\n", "docs/README.md leads to no docs/h.md");
+    check("in-the-root", "H.md", "# H\n", "docs/README.md leads to no H.md");
+    check("no-heading", "docs/g.md", "G\n", "docs/g.md does not begin with a heading");
+    check(
+        "gone",
+        "docs/g.md",
+        "# G\n\n[x](gone.yaml)\n",
+        "follow the links of docs/g.md: there is no docs/gone.yaml",
+    );
+}
+
 #[test]
 fn the_site_is_the_same_twice() {
     let (Some(first), Some(second)) = (made("site-first"), made("site-second")) else { return };

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// A program, how it is asked whether it is there, and the Debian packages that have it.
 type Program = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const PROGRAMS: [Program; 17] = [
+const PROGRAMS: [Program; 18] = [
     ("memcached", &["-V"], &["memcached"]),
     ("/usr/sbin/mariadbd", &["--version"], &["mariadb-server-core"]),
     ("memccapable", &["-a", "-h", "127.0.0.1", "-p", "1", "-T", "none"], &["libmemcached-tools"]),
@@ -42,6 +42,7 @@ const PROGRAMS: [Program; 17] = [
     ("sh", &["-c", HAS_LIBMEMCACHED], &["gcc", "libc6-dev", "libmemcached-dev"]),
     ("ip", &["-V"], &["iproute2"]),
     ("openssl", &["version"], &["openssl"]),
+    ("minisign", &["-v"], &["minisign"]),
 ];
 
 /// PyPI has pylibmc 1.6.3 built for these Pythons; for others it is built here.
