@@ -26,8 +26,8 @@ mod verbs;
 
 /// Carries out the verb of the command line.
 pub fn main() -> ExitCode {
-    #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
-    os::name_services::use_built_in_ones();
+    process::sys::look_names_up_without_libraries();
+    process::sys::end_by_signals_as_first_process();
     // A process that was started through /proc/self/exe is called `exe` otherwise, which nobody looks for. Without a name
     // it works as well.
     let _ = rustix::thread::set_name(c"evenkeel");

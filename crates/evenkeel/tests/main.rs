@@ -1,6 +1,7 @@
 //! The binary as a process: output and exit statuses of its verbs.
 
 mod closed_pipe;
+mod first_process;
 mod howto;
 mod lab;
 mod lab_run;

@@ -2,7 +2,7 @@
 
 use crate::commands::said;
 use crate::inputs::{GivenPrograms, NeededPrograms, Programs};
-use crate::keys::{KeyKind, SigningKeys};
+use crate::signatures::keys::{KeyKind, SigningKeys};
 use crate::stage::signing_key;
 use crate::{
     Artefact, Make, Workshop, chart, checksums, image, monitoring, packages, sbom, seccomp, signatures, site,

@@ -1,7 +1,7 @@
 //! The container image: the program, the libraries that it is linked with, and nothing else. No shell, no package manager.
 
 use crate::commands::said;
-use crate::elf::{Architecture, is_static};
+use crate::inputs::elf::{Architecture, is_static};
 use crate::packages::archive;
 use crate::programs::run;
 use crate::{Artefact, Workshop, notices};

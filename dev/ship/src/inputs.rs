@@ -1,7 +1,9 @@
 //! The programs that artefacts are made from: given ones are checked, others are built.
 
+pub mod elf;
+
 use crate::commands::said;
-use crate::elf::{Architecture, is_static};
+use crate::inputs::elf::{Architecture, is_static};
 use crate::programs::run;
 use anyhow::{Context, Result, bail, ensure};
 use checkout::{target_directory, workspace};

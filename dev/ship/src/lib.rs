@@ -10,10 +10,8 @@ pub mod chart;
 pub mod checksums;
 pub mod commands;
 pub mod dist;
-pub mod elf;
 pub mod image;
 pub mod inputs;
-pub mod keys;
 pub mod monitoring;
 pub mod notices;
 pub mod packages;
@@ -42,7 +40,7 @@ pub struct Workshop {
     /// The time that all artefacts bear, in seconds since 1970: that of the commit. So two runs give the same bytes.
     pub epoch_s: u64,
     /// What signs packages, if they are signed.
-    pub keys: Option<keys::SigningKeys>,
+    pub keys: Option<signatures::keys::SigningKeys>,
 }
 
 /// A file that was made.

@@ -25,6 +25,10 @@ pub const NFPM: GoProgram =
 pub const HELM: GoProgram =
     GoProgram { name: "helm", package: "helm.sh/helm/v3/cmd/helm", version: "v3.22.0" };
 
+/// Starts deploy/compose.yaml in tests. Go names a program by the folder of its package.
+pub const COMPOSE: GoProgram =
+    GoProgram { name: "cmd", package: "github.com/docker/compose/v2/cmd", version: "v2.32.4" };
+
 impl GoProgram {
     /// Where it lies once it is built.
     pub fn place(self) -> PathBuf {

@@ -1,7 +1,9 @@
 //! Signatures: minisign's of SHA256SUMS, and a look at those of packages with the programs of those who receive them.
 
+pub mod keys;
+
 use crate::commands::{printed, said};
-use crate::keys::{KeyKind, Scratch, SigningKeys};
+use crate::signatures::keys::{KeyKind, Scratch, SigningKeys};
 use crate::{Artefact, checksums};
 use anyhow::{Context, Result, ensure};
 use std::fs;

@@ -1,9 +1,9 @@
 //! A folder with all that a package is made of, as packaging/nfpm.yaml names it, and packages that are made of it.
 
 use crate::commands::{printed, said};
-use crate::elf::{Architecture, is_static};
-use crate::keys::{KeyKind, SigningKeys};
+use crate::inputs::elf::{Architecture, is_static};
 use crate::programs::{NFPM, run};
+use crate::signatures::keys::{KeyKind, SigningKeys};
 use crate::{Artefact, Workshop, notices, seccomp};
 use anyhow::{Context, Result, ensure};
 use checkout::target_directory;

@@ -1,12 +1,13 @@
-//! The image in a Docker of its own: the commands of docs/install.md.
+//! The image in a Docker of its own: the commands of docs/install.md, and deploy/compose.yaml.
 //!
 //! dockerd runs in a network namespace, so it changes neither addresses nor rules of this host, and keeps its files in the target
 //! directory.
 
 use crate::image::turn;
-use crate::tools::{binary, have, is_thorough, leave_out, workshop};
+use crate::tools::{binary, have, have_built, is_thorough, leave_out, workshop};
 use checkout::{target_directory, workspace};
 use ship::commands::said;
+use ship::programs::COMPOSE;
 use ship::{image, seccomp};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ impl Docker {
         if !have(&programs) {
             return None;
         }
-        let folder = target_directory().join("ship-tests/docker");
+        let folder = target_directory().join("ship-tests/dockerd");
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         let _ = Command::new("ip").args(["netns", "delete", NAMESPACE]).stderr(Stdio::null()).status();
@@ -139,4 +140,38 @@ fn the_image_works_in_docker_as_the_pages_say() {
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         log.contains("198 MB for items (-m auto of the control group's limit of 256 MB)").then_some(())
     });
+    docker.says("rm --force cache strict");
+    check_compose(&docker, &workshop.out, &binary);
+}
+
+/// Three servers and the router answer; there is no image of Prometheus here.
+fn check_compose(docker: &Docker, folder: &Path, binary: &Path) {
+    if !have_built(COMPOSE) {
+        return;
+    }
+    let file = fs::read_to_string(workspace().join("deploy/compose.yaml")).unwrap();
+    // As many files as this host allows, which may be fewer than the daemon of a real one.
+    let limit = said(Command::new("sh").args(["-c", "ulimit -Hn"])).unwrap();
+    let files = limit.trim().parse().map_or(65_536, |limit: u32| limit.min(65_536));
+    assert!(file.contains("nofile: 65536"), "the composition allows so many files");
+    let place = folder.join("compose.yaml");
+    fs::write(&place, file.replace("nofile: 65536", &format!("nofile: {files}"))).unwrap();
+    let compose = |words: &str| {
+        let mut compose = Command::new(COMPOSE.path().expect("compose"));
+        compose.arg("--file").arg(&place).args(words.split(' ')).env("DOCKER_HOST", socket(&docker.folder));
+        said(&mut compose).expect(words)
+    };
+    compose("up --detach router");
+    docker.wait_for("a value by the router", |_| {
+        let mut load = inside(binary.to_str().unwrap());
+        load.args(["load", "--server", "127.0.0.1:11211", "--prefill", "--keys", "1000"]);
+        said(load.args(["--duration", "200ms", "--warm-up", "100ms"]))
+            .ok()
+            .filter(|said| said.contains(" 0 misses"))
+    });
+    docker.wait_for("four healthy containers", |docker| {
+        let healthy = said(docker.command().args(["ps", "--quiet", "--filter", "health=healthy"])).ok()?;
+        (healthy.lines().count() == 4).then_some(())
+    });
+    compose("down");
 }

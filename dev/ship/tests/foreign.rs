@@ -6,7 +6,7 @@ use crate::tools::{have, is_thorough, leave_out, workshop};
 use checkout::target_directory;
 use serde_json::Value;
 use ship::commands::said;
-use ship::elf::Architecture;
+use ship::inputs::elf::Architecture;
 use ship::inputs::{GivenPrograms, NeededPrograms, Programs};
 use ship::{Workshop, image, packages};
 use std::fs;

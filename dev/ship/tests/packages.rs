@@ -34,7 +34,7 @@ pub(crate) fn small_stage(name: &str) -> PackageStage {
         folder: workshop.out.join("stage"),
         version: "1.2.3-rc.1".to_owned(),
         epoch_s: workshop.epoch_s,
-        architecture: ship::elf::Architecture::Amd64,
+        architecture: ship::inputs::elf::Architecture::Amd64,
         glibc: Some("2.34".to_owned()),
         build_id: Some("ab/cdef".to_owned()),
         keys: None,

@@ -13,8 +13,6 @@ mod entry;
 pub mod file;
 mod locked_file;
 pub mod memory;
-#[cfg(target_env = "gnu")]
-pub mod name_services;
 pub mod notify;
 pub mod process_stat;
 pub mod processes;

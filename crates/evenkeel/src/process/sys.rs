@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "calls that have no safe wrapper")]
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -17,6 +17,59 @@ pub(crate) fn share_one_heap() {
     // SAFETY: sets a parameter of the allocator, before any other thread exists. A refusal leaves it unchanged.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
+#[cfg(target_env = "gnu")]
+unsafe extern "C" {
+    /// Of glibc, nss.h: uses these services for a database, whatever /etc/nsswitch.conf says, now and later.
+    fn __nss_configure_lookup(database: *const c_char, services: *const c_char) -> c_int;
+}
+
+/// Databases that a lookup of a user, a host or a port asks, and the services for them that are part of the C library.
+const BUILT_IN_SERVICES: [(&CStr, &CStr); 7] = [
+    (c"passwd", c"files"),
+    (c"group", c"files"),
+    (c"initgroups", c"files"),
+    (c"hosts", c"files dns"),
+    (c"networks", c"files dns"),
+    (c"services", c"files"),
+    (c"protocols", c"files"),
+];
+
+/// Looks names up in files of /etc and by DNS alone, if the program is linked statically: the host's services for other
+/// sources (mDNS, LDAP, systemd) are libraries for the C library of that host, and a program with another one crashes in them.
+///
+/// To be called before the first lookup and before a second thread.
+pub(crate) fn look_names_up_without_libraries() {
+    if cfg!(target_feature = "crt-static") {
+        use_built_in_services();
+    }
+}
+
+fn use_built_in_services() {
+    #[cfg(target_env = "gnu")]
+    for (database, services) in BUILT_IN_SERVICES {
+        // SAFETY: both are texts that end with a zero and live as long as the program; no other thread looks up a name.
+        let refused = unsafe { __nss_configure_lookup(database.as_ptr(), services.as_ptr()) };
+        // It knows all of these databases and services, and otherwise only fails without memory.
+        debug_assert_eq!(refused, 0, "{database:?}");
+    }
+}
+
+/// Lets SIGTERM and SIGINT end the first process of a container, as they end any other. The kernel withholds signals from it that
+/// it does not handle, so a verb without a way of its own to end would have to be killed. What a verb blocks and waits for stays so.
+pub(crate) fn end_by_signals_as_first_process() {
+    extern "C" fn end(signal: c_int) {
+        // SAFETY: async-signal-safe, and does not return.
+        unsafe { libc::_exit(128 + signal) }
+    }
+    if std::process::id() != 1 {
+        return;
+    }
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        // SAFETY: the handler calls nothing but what a handler may call. These signals can be handled, so this cannot fail.
+        unsafe { libc::signal(signal, end as extern "C" fn(c_int) as libc::sighandler_t) };
     }
 }
 
@@ -128,7 +181,7 @@ pub(crate) fn become_idle() -> io::Result<()> {
     done(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) })
 }
 
-fn done(result: libc::c_int) -> io::Result<()> {
+fn done(result: c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -137,6 +190,13 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn services_of_the_c_library_are_known_to_it_and_find_localhost() {
+        use std::net::ToSocketAddrs as _;
+        use_built_in_services();
+        assert!(("localhost", 1).to_socket_addrs().expect("an address").next().is_some());
+    }
 
     /// Set in the inner run of the test below.
     const INNER: &str = "EVENKEEL_TEST_FORGETS";

@@ -1,4 +1,4 @@
-//! What a program's file says of itself: for which machines it is, and whether it needs libraries.
+//! The head of a program's file: for which machines it is, and whether it needs libraries.
 
 use crate::commands::said;
 use anyhow::{Context, Result, bail, ensure};
